@@ -35,7 +35,7 @@ pub use format::Fact;
 pub use format::entry::{CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, decode as decode_entry};
 pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;
-pub use reply_size::ExpectedReply;
+pub use reply_size::{ExpectedReply, expected_rewrite};
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use shard::{
     Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, PrefetchItem, Prefetched, Shard,
@@ -47,6 +47,6 @@ pub use shard_handle::load::LoadSampler;
 pub use space::apply::EntrySpace;
 pub use space::read::{CachedSpace, Held, SnapshotSpace};
 pub use space::remote::{Remote, RemoteAnswer, RemoteCall, RemoteSpace, remote_counts, remote_heads, remote_records};
-pub use space::{Heads, Need, ReadSpace, RecordRange, Records, ShardSpace, Shards, WriteSpace};
+pub use space::{Edit, Heads, Need, Patch, ReadSpace, RecordRange, Records, ShardSpace, Shards, WriteSpace};
 pub use storage_failure::{note_failure, note_lack};
 pub use store_clock::{SKEW_MS_MAX, StoreClock};

@@ -1,8 +1,19 @@
-//! How long the answer of a command will be, as far as that is known before it runs.
+//! How long the answer of a command will be, and how much it will store, as far as that is known before it runs.
 
-use crate::ShardHandle;
+use crate::{ShardHandle, command};
 use resp::table::CommandSpec;
-use vocab::limits::ENTRY_REPLIES_BYTES_SOFT;
+use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_REPLIES_BYTES_SOFT};
+
+/// About how many bytes a write stores that it does not bring, as far as that is known of what is in memory; 0 where they are
+/// few.
+#[must_use]
+pub fn expected_rewrite(view: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
+    let Some(growth) = command::growth(spec, args) else { return 0 };
+    let keys = spec.keys(args).into_iter().flatten();
+    let stored: usize = keys.map(|at| view.cached_bytes(args[at]).unwrap_or(0)).sum();
+    let bytes = stored.saturating_add(growth);
+    if bytes < EDIT_IN_PLACE_BYTES_MIN { 0 } else { bytes }
+}
 
 /// What is known of the length of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 use resp::table::CommandSpec;
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use vocab::limits::{ENTRY_BYTES_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use vocab::limits::{ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use vocab::{Slot, slot_of};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -91,6 +91,18 @@ pub fn check_item(bytes: usize) -> Result<(), Refusal> {
     if bytes > ITEM_BYTES_MAX {
         let text =
             format!("ERR the request is too large ({bytes} bytes, {ITEM_BYTES_MAX} are allowed): nothing was written");
+        return Err(text.into());
+    }
+    Ok(())
+}
+
+/// Checks how many arguments an item of an entry has: those of its commands and the keys that are watched for it. The rows
+/// that they name are in memory together.
+pub fn check_arguments(arguments: usize) -> Result<(), Refusal> {
+    if arguments > ITEM_ARGUMENTS_MAX {
+        let text = format!(
+            "ERR the request has too many arguments ({arguments}, {ITEM_ARGUMENTS_MAX} are allowed): nothing was written"
+        );
         return Err(text.into());
     }
     Ok(())
@@ -195,5 +207,6 @@ mod tests {
         assert_eq!(check(resolve(&field).unwrap(), &field), Ok(()), "no such field can be there");
         assert_eq!(check_item(ITEM_BYTES_MAX), Ok(()));
         assert!(check_item(ITEM_BYTES_MAX + 1).is_err());
+        assert!(check_arguments(ITEM_ARGUMENTS_MAX).is_ok() && check_arguments(ITEM_ARGUMENTS_MAX + 1).is_err());
     }
 }

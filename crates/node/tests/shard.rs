@@ -425,3 +425,44 @@ fn a_long_log_makes_a_tree_flush() {
     }
     assert!(driver.wants_files());
 }
+
+/// A command, as often as it is sent at once, and what becomes of that: how many entries, how many of them aside, and the last
+/// answer.
+type Load<'a> = (Vec<&'a [u8]>, usize, u64, u64, &'a str);
+
+#[test]
+fn an_entry_of_much_work_is_not_evaluated_on_the_event_loop() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = Driver::open(dir.path(), "tree", EngineKind::Memory, 1 << 20);
+    let names: Vec<String> = (0..5_000).map(|n| format!("{{t}}{n}")).collect();
+    let with = |name: &'static str, args: usize, each: &'static [&'static [u8]]| -> Vec<&[u8]> {
+        let more = names[..args].iter().flat_map(|arg| std::iter::once(arg.as_bytes()).chain(each.iter().copied()));
+        std::iter::once(name.as_bytes()).chain(more).collect()
+    };
+    let loads: [Load<'_>; 10] = [
+        (with("DEL", 100, &[]), 1, 1, 0, ":0\r\n"),
+        (with("DEL", 5_000, &[]), 1, 1, 1, ":0\r\n"),
+        (with("MSET", 1_000, &[b"v"]), 1, 1, 0, "+OK\r\n"),
+        (with("MSET", 4_000, &[b"v"]), 1, 1, 1, "+OK\r\n"),
+        (with("DEL", 4_000, &[]), 1, 1, 0, ":4000\r\n"),
+        // Few arguments, and much that they touch.
+        (vec![b"SETBIT", b"{t}bits", b"100000", b"1"], 1, 1, 0, ":0\r\n"),
+        (vec![b"SETBIT", b"{t}bits", b"40000000", b"1"], 1, 1, 1, ":0\r\n"),
+        (vec![b"APPEND", b"{t}bits", b"x"], 500, 1, 1, ":5000501\r\n"),
+        // Many small ones are several entries.
+        (vec![b"SET", b"{t}a", b"v"], 10_000, 10, 0, "+OK\r\n"),
+        (with("MSET", 5_000, &[b"v"]), 2, 2, 2, "+OK\r\n"),
+    ];
+    for (words, times, entries, aside, last) in loads {
+        let (index, asides) = (driver.last_index(), driver.asides());
+        let write = Write::Command(EncodedCommand::new(&words));
+        let tickets: Vec<u64> = (0..times).map(|_| driver.submit(&write, &["{t}"])).collect();
+        driver.run();
+        let what = format!("{} with {} arguments, {times} times", words[0].escape_ascii(), words.len());
+        let found = (driver.last_index() - index, driver.asides() - asides);
+        assert_eq!(found, (entries, aside), "{what}: entries, and those evaluated aside");
+        let answers: Vec<String> = tickets.into_iter().map(|ticket| driver.answer(ticket)).collect();
+        assert_eq!(answers.last().unwrap(), last, "{what}");
+    }
+    driver.validate();
+}

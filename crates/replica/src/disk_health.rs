@@ -87,7 +87,8 @@ impl DiskHealth {
     }
 
     /// Whether writes that find no room are to fail rather than to wait.
-    pub(crate) fn gives_up(&self) -> bool {
+    #[must_use]
+    pub fn gives_up(&self) -> bool {
         self.gives_up.load(Ordering::Acquire) || !self.patient.load(Ordering::Acquire)
     }
 

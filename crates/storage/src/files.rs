@@ -48,15 +48,33 @@ pub(crate) fn replace_file(folder: &Path, name: &str, content: &[u8]) -> Result<
     let temporary = folder.join(format!("{name}.new"));
     // Opened before anything is replaced: a lack of descriptors leaves the old file.
     let entries = File::open(folder).map_err(|error| system_error(folder, error))?;
+    make_file(&temporary, content)?;
+    take_place(&temporary, folder, &entries, name)
+}
+
+/// Makes a file with that content, durably: all but its name in its folder.
+pub(crate) fn make_file(path: &Path, content: &[u8]) -> Result<()> {
     let write = || -> io::Result<()> {
-        let mut file = File::create(&temporary)?;
+        let mut file = File::create(path)?;
         file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&temporary, folder.join(name))
+        file.sync_all()
     };
     write().map_err(|error| {
         // What is left is overwritten next time; it only takes room.
-        let _ = fs::remove_file(&temporary);
+        let _ = fs::remove_file(path);
+        system_error(path, error)
+    })
+}
+
+/// Puts the file `made`, which is durable, in the place of `name`, durably. No room on the disk is needed for that.
+pub(crate) fn put_in_place(made: &Path, folder: &Path, name: &str) -> Result<()> {
+    let entries = File::open(folder).map_err(|error| system_error(folder, error))?;
+    take_place(made, folder, &entries, name)
+}
+
+fn take_place(made: &Path, folder: &Path, entries: &File, name: &str) -> Result<()> {
+    fs::rename(made, folder.join(name)).map_err(|error| {
+        let _ = fs::remove_file(made);
         system_error(&folder.join(name), error)
     })?;
     // Whatever the reason, whether the new name is on the disk is in doubt now.

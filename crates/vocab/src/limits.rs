@@ -55,10 +55,32 @@ pub const WATCHED_KEYS_MAX: usize = 100_000;
 pub const WATCHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of commands in one Raft entry beyond which the next entry is begun.
 pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
+/// Arguments of commands in one Raft entry beyond which the next entry is begun.
+pub const ENTRY_ARGUMENTS_SOFT: usize = 3072;
+/// Most arguments of one item of an entry: those of all commands of a transaction, and the keys that are watched for it.
+pub const ITEM_ARGUMENTS_MAX: usize = ARGUMENTS_MAX;
 /// Bytes of a large item that are copied into its entry before the event loop does something else.
 pub const ENTRY_FILL_BYTES: usize = 512 * 1024;
-/// An entry of more bytes is applied by a thread of its own: copying its values would keep the event loop.
+/// An entry of more bytes, or whose commands read and write more bytes, is applied by a thread of its own: copying them
+/// would keep the event loop.
 pub const APPLY_INLINE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The same for the arguments of its commands.
+pub const APPLY_INLINE_ARGUMENTS_MAX: usize = 4096;
+/// The same for the records and elements that its commands read and write.
+pub const APPLY_INLINE_ROWS_MAX: usize = 8192;
+/// Most records and elements that one item of an entry reads and writes. More is refused, and nothing is written.
+pub const ITEM_ROWS_MAX: usize = 4 * ITEM_ARGUMENTS_MAX;
+/// Most bytes of these records and elements.
+pub const ITEM_TOUCHED_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// What all items of one entry read and write, as a multiple of what one may.
+pub const ENTRY_TOUCHED_ITEMS: usize = 2;
+/// What an item of an entry may read and write in any case, in records and elements, whatever the items before it have done: its
+/// client has no part in that.
+pub const ITEM_ROWS_SURE: usize = 256;
+/// The same in bytes.
+pub const ITEM_BYTES_SURE: usize = 64 * 1024;
+/// Most bytes that the commands of an entry have written when it takes effect: they are in memory together. More is refused.
+pub const ENTRY_WRITTEN_BYTES_MAX: usize = ENTRY_BYTES_MAX + 2 * VALUE_BYTES_MAX;
 /// The slowest disk and network that large entries are waited for, in bytes a µs.
 pub const DISK_BYTES_PER_US_MIN: u64 = 8;
 /// Bytes that the items of one Raft entry are expected to answer beyond which the next entry is begun: what they answer
@@ -118,16 +140,20 @@ pub const EXPIRE_STEP_MAX: usize = 256;
 pub const STAGED_MS: u64 = 30 * 60 * 1000;
 /// Most elements of a collection that is copied within a transaction, where it cannot be copied in slices.
 pub const COPY_WHOLE_ELEMENTS_MAX: u64 = 4096;
-/// Most bytes of them.
-pub const COPY_WHOLE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most bytes of elements that a command holds in memory before it writes them.
+pub const GATHERED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most elements that are read for the result of a command within a transaction that stores it.
 pub const STORE_WHOLE_ELEMENTS_MAX: u64 = 16_384;
+/// Most bytes of small sets that one command unites: they are in memory together.
+pub const UNITED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Most members that SPOP removes at a time.
 pub const POPPED_MEMBERS_MAX: u64 = 65_536;
 /// Elements of a large collection that one slice of a copy writes. A few slices may meet in one entry, which is applied at once.
 pub const COPY_SLICE_ELEMENTS_MAX: usize = 256;
 /// Bytes of elements after which such an entry takes no more.
 pub const COPY_SLICE_BYTES_SOFT: usize = 128 * 1024;
+/// From so many bytes on a string is changed in place by the commands of one entry, and written once.
+pub const EDIT_IN_PLACE_BYTES_MIN: usize = 16 * 1024;
 /// Dropped collections that one step of background collection looks at.
 pub const COLLECT_COLLECTIONS_STEP_MAX: usize = 64;
 /// Most bytes of keys that `KEYS … STORE` answers.
@@ -255,6 +281,9 @@ const _: () = assert!(VALUE_BYTES_MAX < u32::MAX as usize / 2);
 const _: () = assert!(ENTRY_BYTES_SOFT < ENTRY_BYTES_MAX);
 const _: () = assert!(ENTRY_FILL_BYTES <= ENTRY_BYTES_SOFT);
 const _: () = assert!(ENTRY_BYTES_SOFT < APPLY_INLINE_BYTES_MAX);
+const _: () = assert!(ENTRY_ARGUMENTS_SOFT < APPLY_INLINE_ARGUMENTS_MAX);
+const _: () = assert!(APPLY_INLINE_ROWS_MAX < ITEM_ROWS_MAX && APPLY_INLINE_BYTES_MAX < ITEM_TOUCHED_BYTES_MAX);
+const _: () = assert!(TRANSACTION_COMMANDS_MAX + WATCHED_KEYS_MAX < ITEM_ARGUMENTS_MAX);
 const _: () = assert!(VALUE_BYTES_MAX < ITEM_REPLY_BYTES_MAX);
 const _: () = assert!(ENTRY_REPLIES_BYTES_SOFT < ENTRY_REPLIES_BYTES_MAX - ITEM_REPLY_BYTES_MAX);
 const _: () = assert!(BULK_BYTES_MAX <= QUERY_BUFFER_BYTES_MAX);

@@ -3,10 +3,11 @@
 use super::bench::Bench;
 use super::ceiling::{Ceiling, join};
 use super::machine::{evict, process_read_bytes};
-use super::others::meanwhile;
-use super::redis::start_basalt;
+use super::others::{Waits, meanwhile};
+use super::redis::{start_basalt, start_with};
 use super::server::Server;
 use super::wire::Connection;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,15 +19,24 @@ const FIELDS_EACH: u64 = 1000;
 const KEYS_EACH: u64 = 1000;
 const MIB: u64 = 1 << 20;
 
-/// All rows, over as many runs as are asked for.
-pub fn run(bench: &Bench) -> Result<Vec<Ceiling>, String> {
-    let mut rows = Vec::new();
+/// What `measure` finds, over as many runs as are asked for; each row is told as soon as it is measured. What fails in a later
+/// run does not lose what earlier ones have found.
+pub fn runs(bench: &Bench, measure: fn(&Bench) -> Result<Vec<Ceiling>, String>) -> Result<Vec<Ceiling>, String> {
+    let (mut rows, mut failed) = (Vec::new(), None);
     for _ in 0..bench.options.runs {
-        for measure in [large_hash, watched_keys, large_values, long_answers, expiring_keys] {
-            rows = join(rows, measure(bench)?);
+        match measure(bench) {
+            Ok(found) => {
+                found.iter().for_each(|row| eprint!("{}", row.row()));
+                rows = join(rows, found);
+            }
+            Err(why) => {
+                eprintln!("error: {why}");
+                failed = Some(why);
+            }
         }
     }
-    bench.empty_folder("basalt").map(|_| rows)
+    bench.empty_folder("basalt")?;
+    if rows.is_empty() { Err(failed.unwrap_or_else(|| "no run was asked for".to_owned())) } else { Ok(rows) }
 }
 
 fn seconds(since: Instant) -> f64 {
@@ -38,8 +48,8 @@ fn pause(seconds: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// A request, what it took in s, and what others waited for in ms.
-fn timed(server: &Server, args: &[&str]) -> Result<(f64, f64), String> {
+/// A request, what it took in s, and what others waited for.
+fn timed(server: &Server, args: &[&str]) -> Result<(f64, Waits), String> {
     let port = server.port;
     let (took, waits) = meanwhile(port, || {
         let (mut client, begun) = (Connection::open(port)?, Instant::now());
@@ -47,12 +57,19 @@ fn timed(server: &Server, args: &[&str]) -> Result<(f64, f64), String> {
         client.answer()?;
         Ok(seconds(begun))
     })?;
-    eprintln!("{}: {took:.3} s; others: p99 {:.1} ms, max {:.1} ms", args[0], waits.p99_ms, waits.max_ms);
-    Ok((took, waits.max_ms))
+    Ok((took, waits))
+}
+
+/// What others waited for at most while `what` went on.
+fn waits_rows(what: &str, waits: Waits) -> [Ceiling; 2] {
+    [
+        Ceiling::new(format!("… others meanwhile, p99.9: {what}"), "ms", WAIT_MS_MAX / 2.0, waits.p999_ms),
+        Ceiling::new(format!("… others meanwhile, longest: {what}"), "ms", WAIT_MS_MAX, waits.max_ms),
+    ]
 }
 
 /// A hash of a million fields of 64 bytes.
-fn large_hash(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+pub fn large_hash(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let fields = bench.options.scale(1_000_000, 20_000);
     let server = start_basalt(bench, &["--durability", "nosync", "--memory", "1G"])?;
     let mut client = Connection::open(server.port)?;
@@ -77,7 +94,7 @@ fn large_hash(bench: &Bench) -> Result<Vec<Ceiling>, String> {
         let (took, waited) = timed(&server, args)?;
         let took = if unit == "ms" { took * 1000.0 } else { took };
         rows.push(Ceiling::new(format!("a hash of {fields} fields: {name}"), unit, bar, took));
-        rows.push(Ceiling::new(format!("… others meanwhile, longest: {name}"), "ms", WAIT_MS_MAX, waited));
+        rows.extend(waits_rows(name, waited));
     }
     let after_s = bench.options.scale(60, 2);
     let ((), after) = meanwhile(server.port, || {
@@ -92,7 +109,7 @@ fn large_hash(bench: &Bench) -> Result<Vec<Ceiling>, String> {
 }
 
 /// WATCH of many keys that are not in memory.
-fn watched_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+pub fn watched_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let keys = bench.options.scale(40_000, 2_000);
     let server = start_basalt(bench, &["--durability", "nosync", "--memory", "64M"])?;
     let mut client = Connection::open(server.port)?;
@@ -110,11 +127,11 @@ fn watched_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     args.extend(names.iter().map(String::as_str));
     let (_, waited) = timed(&server, &args)?;
     server.stop()?;
-    Ok(vec![Ceiling::new(format!("WATCH of {keys} keys on disk: others, longest"), "ms", WAIT_MS_MAX, waited)])
+    Ok(vec![Ceiling::new(format!("WATCH of {keys} keys on disk: others, longest"), "ms", WAIT_MS_MAX, waited.max_ms)])
 }
 
 /// Commands about keys, where values are large.
-fn large_values(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+pub fn large_values(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let values = bench.options.scale(800, 20);
     let server = start_basalt(bench, &["--durability", "nosync", "--memory", "256M"])?;
     let mut client = Connection::open(server.port)?;
@@ -137,7 +154,7 @@ fn large_values(bench: &Bench) -> Result<Vec<Ceiling>, String> {
 }
 
 /// Answers that are much larger than the memory that the node is given.
-fn long_answers(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+pub fn long_answers(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let (times, bytes) = (bench.options.scale(150, 10), 8 * MIB as usize);
     let mut rows = Vec::new();
     let peak = |server: Server| {
@@ -184,7 +201,7 @@ fn long_answers(bench: &Bench) -> Result<Vec<Ceiling>, String> {
 }
 
 /// Many keys of one shard that expire within ten seconds, while clients write.
-fn expiring_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+pub fn expiring_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let keys = bench.options.scale(1_000_000, 20_000);
     let server = start_basalt(bench, &["--durability", "nosync", "--memory", "1G", "--shards", "1"])?;
     let port = server.port;
@@ -192,14 +209,16 @@ fn expiring_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let ((), quiet) = meanwhile(port, || pause(bench.options.scale(10, 1)))?;
     let begun = Instant::now();
     // The first expire when the last are written, as far as that can be told.
-    let lead_ms = bench.options.scale(20_000, 1_000);
+    let lead_ms = bench.options.scale(40_000, 4_000);
     for first in (0..keys).step_by(KEYS_EACH as usize) {
         let elapsed_ms = begun.elapsed().as_millis() as u64;
         let in_ms = lead_ms.saturating_sub(elapsed_ms) + 10_000 * first / keys;
-        for n in first..first + KEYS_EACH {
-            client.ask(&["SET", &format!("expiring:{n}"), "value", "PX", &in_ms.max(1).to_string()])?;
-        }
-        (0..KEYS_EACH).try_for_each(|_| client.answer().map(|_| ()))?;
+        let in_ms = in_ms.max(1).to_string();
+        let names: Vec<String> = (first..first + KEYS_EACH).map(|n| format!("expiring:{n}")).collect();
+        client.ask_all(names.iter().map(|name| vec!["SET", name, "value", "PX", &in_ms]))?;
+    }
+    if begun.elapsed().as_millis() as u64 > lead_ms {
+        return Err(format!("the keys were not written within {lead_ms} ms: they expire later than is measured"));
     }
     let due = begun + Duration::from_millis(lead_ms + 10_000);
     let (late_s, waits) = meanwhile(port, || with_writers(port, || until_collected(port, due)))?;
@@ -258,4 +277,110 @@ fn until_collected(port: u16, due: Instant) -> Result<f64, String> {
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(Instant::now().saturating_duration_since(due).as_secs_f64())
+}
+
+/// Walks over keys that begin alike, for long and for short.
+pub fn common_prefix(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let keys = bench.options.scale(600_000, 20_000);
+    let walk = |prefix: &str| {
+        let server = start_basalt(bench, &["--durability", "nosync", "--memory", "1G"])?;
+        let mut client = Connection::open(server.port)?;
+        for first in (0..keys).step_by(KEYS_EACH as usize) {
+            let names: Vec<String> = (first..first + KEYS_EACH).map(|n| format!("{prefix}{n:07}")).collect();
+            client.ask_all(names.iter().map(|name| vec!["SET", name, "value"]))?;
+        }
+        server.wait_until_quiet()?;
+        let mut fastest = f64::INFINITY;
+        for _ in 0..3 {
+            let begun = Instant::now();
+            let found = client.scan_all(1000)?;
+            if found != keys {
+                return Err(format!("SCAN of {keys} keys has found {found}"));
+            }
+            fastest = fastest.min(seconds(begun));
+        }
+        server.stop().map(|()| fastest)
+    };
+    let (short, long) = (walk("k")?, walk(&"k".repeat(30))?);
+    eprintln!("SCAN of {keys} keys: {short:.2} s with a prefix of 1 byte, {long:.2} s with 30");
+    Ok(vec![Ceiling::new(
+        format!("SCAN of {keys} keys with a common prefix of 30 bytes, against 1"),
+        "×",
+        1.3,
+        long / short,
+    )])
+}
+
+/// Writes whose text is short, and that have much to do.
+pub fn busy_writes(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let many = bench.options.scale(100_000, 10_000);
+    let server = start_basalt(bench, &["--durability", "nosync", "--memory", "1G"])?;
+    let names: Vec<String> = (0..many).map(|n| format!("{{b}}{n}")).collect();
+    let of = |first: &[&'static str], value: Option<&'static str>| -> Vec<String> {
+        let words = names.iter().flat_map(|name| std::iter::once(name.clone()).chain(value.map(str::to_owned)));
+        first.iter().map(|word| (*word).to_owned()).chain(words).collect()
+    };
+    let offsets = (0..many).flat_map(|n| ["SET".to_owned(), "u8".to_owned(), (n * 8).to_string(), "1".to_owned()]);
+    let requests: [(&str, Vec<String>); 6] = [
+        ("SADD of as many members", of(&["SADD", "{b}set"], None)),
+        ("HSET of as many fields", of(&["HSET", "{b}hash"], Some("v"))),
+        ("MSET of as many keys", of(&["MSET"], Some("v"))),
+        ("DEL of as many keys", of(&["DEL"], None)),
+        (
+            "BITFIELD of as many actions",
+            ["BITFIELD".to_owned(), "{b}bits".to_owned()].into_iter().chain(offsets).collect(),
+        ),
+        ("SETBIT of a string of 64 MiB", ["SETBIT", "{b}large", "536870911", "1"].map(str::to_owned).to_vec()),
+    ];
+    let mut rows = Vec::new();
+    for (what, words) in &requests {
+        let args: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (took, waits) = timed(&server, &args)?;
+        eprintln!("{what}: {took:.3} s");
+        rows.extend(waits_rows(&format!("{what} ({many})"), waits));
+    }
+    server.stop().map(|()| rows)
+}
+
+/// More connections than there are descriptors.
+pub fn idle_clients(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let (clients, megabytes) = (bench.options.scale(1_100, 1_100), bench.options.scale(100, 10));
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 1024 && exec \"$0\" \"$@\""]).arg(&bench.basalt);
+    let server = start_with(bench, limited, &["--durability", "sync", "--memory", "64M"])?;
+    let mut first = Connection::open(server.port)?;
+    let idle: Vec<Connection> = (0..clients).filter_map(|_| Connection::open(server.port).ok()).collect();
+    let value = "v".repeat(MIB as usize);
+    let refused = (0..megabytes).filter(|n| first.set(&format!("key:{n}"), &value).is_err()).count();
+    let lost =
+        (0..megabytes).filter(|n| first.ask(&["GET", &format!("key:{n}")]).and_then(|()| first.answer()) != Ok(MIB));
+    let lost = lost.count();
+    drop(idle);
+    server.stop()?;
+    let what = format!("{clients} idle connections, 1,024 descriptors, {megabytes} MiB written");
+    Ok(vec![
+        Ceiling::new(format!("{what}: writes refused"), "", 0.0, refused as f64),
+        Ceiling::new(format!("{what}: values not read again"), "", 0.0, lost as f64),
+    ])
+}
+
+/// How long a node takes to stop.
+pub fn stop(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let mut rows = Vec::new();
+    for (shards, bar) in [(bench.options.scale(2_048, 64), 2.0), (bench.options.scale(16_384, 256), 10.0)] {
+        let server = start_basalt(bench, &["--durability", "nosync", "--shards", &shards.to_string()])?;
+        let mut client = Connection::open(server.port)?;
+        for first in (0..4 * shards).step_by(64) {
+            let names: Vec<String> = (first..first + 64).map(|n| format!("key:{n}")).collect();
+            client.ask_all(names.iter().map(|name| vec!["SET", name, "value"]))?;
+        }
+        drop(client);
+        rows.push(Ceiling::new(
+            format!("SIGTERM with {shards} shards that have been written to"),
+            "s",
+            bar,
+            server.terminate()?,
+        ));
+    }
+    Ok(rows)
 }

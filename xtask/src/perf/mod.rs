@@ -64,9 +64,49 @@ const MEASUREMENTS: &[Measurement] = &[
         run: |bench| larger::run(bench).map(Into::into),
     },
     Measurement {
-        name: "bounded",
-        what: "what one client can make a node do, and what others wait for",
-        run: |bench| bounded::run(bench).map(Into::into),
+        name: "bounded/hash",
+        what: "a hash of a million fields: HGETALL, RENAME, COPY, DEL, and what others wait for",
+        run: |bench| bounded::runs(bench, bounded::large_hash).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/watch",
+        what: "WATCH of 40,000 keys, and what others wait for",
+        run: |bench| bounded::runs(bench, bounded::watched_keys).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/values",
+        what: "bytes that RANDOMKEY, SCAN and KEYS read over 800 values of 1 MiB",
+        run: |bench| bounded::runs(bench, bounded::large_values).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/answers",
+        what: "peak memory for answers of 1.2 GB",
+        run: |bench| bounded::runs(bench, bounded::long_answers).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/expiry",
+        what: "a million keys that expire in one shard within ten seconds",
+        run: |bench| bounded::runs(bench, bounded::expiring_keys).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/scan",
+        what: "SCAN of 600,000 keys with a long common prefix, against a short one",
+        run: |bench| bounded::runs(bench, bounded::common_prefix).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/writes",
+        what: "writes of few bytes and much work, and what others wait for",
+        run: |bench| bounded::runs(bench, bounded::busy_writes).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/clients",
+        what: "1,100 idle connections with 1,024 descriptors, and 100 MB written",
+        run: |bench| bounded::runs(bench, bounded::idle_clients).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/stop",
+        what: "SIGTERM with 2,048 and 16,384 shards",
+        run: |bench| bounded::runs(bench, bounded::stop).map(Into::into),
     },
     Measurement { name: "nodes/ycsb", what: "YCSB B and A on three nodes, per core", run: nodes::ycsb },
     Measurement { name: "nodes/scans", what: "YCSB E on three nodes, 16 shards and 3, per core", run: nodes::scans },

@@ -12,6 +12,8 @@ const PAUSE: Duration = Duration::from_micros(200);
 pub struct Waits {
     /// The 99th of a hundred.
     pub p99_ms: f64,
+    /// The 999th of a thousand.
+    pub p999_ms: f64,
     /// The longest.
     pub max_ms: f64,
 }
@@ -31,7 +33,7 @@ pub fn meanwhile<T: Send>(port: u16, busy: impl FnOnce() -> Result<T, String> + 
         all.sort_unstable();
         let at = |share: f64| all.get((all.len() as f64 * share) as usize).or(all.last()).copied().unwrap_or_default();
         let ms = |wait: Duration| wait.as_secs_f64() * 1000.0;
-        Ok((done?, Waits { p99_ms: ms(at(0.99)), max_ms: ms(at(1.0)) }))
+        Ok((done?, Waits { p99_ms: ms(at(0.99)), p999_ms: ms(at(0.999)), max_ms: ms(at(1.0)) }))
     })
 }
 

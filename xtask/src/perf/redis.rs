@@ -69,8 +69,12 @@ impl Peers {
 
 /// Starts Basalt on an empty folder.
 pub fn start_basalt(bench: &Bench, arguments: &[&str]) -> Result<Server, String> {
+    start_with(bench, Command::new(&bench.basalt), arguments)
+}
+
+/// The same by a command that runs it.
+pub fn start_with(bench: &Bench, mut command: Command, arguments: &[&str]) -> Result<Server, String> {
     let (port, folder) = (free_port()?, bench.empty_folder("basalt")?);
-    let mut command = Command::new(&bench.basalt);
     command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--dir"]).arg(folder.join("data"));
     Server::start("basalt", command.args(arguments), port, &folder)
 }

@@ -1,6 +1,6 @@
 //! A connection to a server: enough of the protocol to load records and to ask how it is.
 
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -41,10 +41,10 @@ impl Connection {
 
     fn line(&mut self) -> Result<String, String> {
         let mut line = Vec::new();
-        while !line.ends_with(b"\r\n") && line.len() < REPLY_BYTES_MAX {
-            let mut byte = [0];
-            self.read(&mut byte)?;
-            line.push(byte[0]);
+        let failed = |error: std::io::Error| format!("port {}: {error}", self.port);
+        (&mut self.stream).take(REPLY_BYTES_MAX as u64).read_until(b'\n', &mut line).map_err(failed)?;
+        if !line.ends_with(b"\r\n") {
+            return Err(format!("port {}: closed within an answer", self.port));
         }
         Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
@@ -83,6 +83,39 @@ impl Connection {
         self.write(&request(args))
     }
 
+    /// Sends requests at once, and reads their answers.
+    pub fn ask_all<'a>(&mut self, requests: impl IntoIterator<Item = Vec<&'a str>>) -> Result<(), String> {
+        let (mut bytes, mut count) = (Vec::new(), 0);
+        for args in requests {
+            bytes.extend(request(&args));
+            count += 1;
+        }
+        self.write(&bytes)?;
+        (0..count).try_for_each(|_| self.answer().map(|_| ()))
+    }
+
+    /// Walks over all keys of the server, `count` at a time; how many there are.
+    pub fn scan_all(&mut self, count: u64) -> Result<u64, String> {
+        let (mut cursor, mut keys, count) = ("0".to_owned(), 0, count.to_string());
+        loop {
+            self.write(&request(&["SCAN", &cursor, "COUNT", &count]))?;
+            let head = self.line()?;
+            if head != "*2" {
+                return Err(format!("port {}: answered SCAN with {head}", self.port));
+            }
+            self.line()?;
+            cursor = self.line()?;
+            let head = self.line()?;
+            let page = head.strip_prefix('*').and_then(|digits| digits.parse::<u64>().ok());
+            let page = page.ok_or_else(|| format!("port {}: answered SCAN with {head}", self.port))?;
+            (0..page).try_for_each(|_| self.answer().map(|_| ()))?;
+            keys += page;
+            if cursor == "0" {
+                return Ok(keys);
+            }
+        }
+    }
+
     /// Reads one whole answer and keeps nothing of it; how many bytes its strings hold. An error if it is one.
     pub fn answer(&mut self) -> Result<u64, String> {
         let (mut left, mut bytes) = (1u64, 0);
@@ -105,9 +138,17 @@ impl Connection {
     }
 
     fn skip(&mut self, bytes: u64) -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("port {}: {error}", self.port);
-        let skipped = std::io::copy(&mut (&mut self.stream).take(bytes), &mut std::io::sink()).map_err(failed)?;
-        if skipped == bytes { Ok(()) } else { Err(format!("port {}: closed within an answer", self.port)) }
+        let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+        while left > 0 {
+            let found = self.stream.fill_buf().map_err(|error| format!("port {}: {error}", self.port))?.len();
+            if found == 0 {
+                return Err(format!("port {}: closed within an answer", self.port));
+            }
+            let taken = found.min(left);
+            self.stream.consume(taken);
+            left -= taken;
+        }
+        Ok(())
     }
 
     fn expect(&mut self, answer: &str) -> Result<(), String> {

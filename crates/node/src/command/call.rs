@@ -141,32 +141,36 @@ pub enum Handler {
 /// Tells a write's answer from its arguments, where nothing that the shard holds can change it.
 pub(super) type KnownAnswer = fn(&[&[u8]]) -> Option<&'static [u8]>;
 
+/// Of a command that writes a whole value which its arguments do not have: by how many bytes the arguments let it grow.
+pub(super) type Growth = fn(&[&[u8]]) -> usize;
+
 /// A row of a family: the name of a command in the command table, and what runs it.
 #[derive(Clone, Copy)]
 pub(crate) struct HandlerRow {
     pub(super) name: &'static str,
     pub(super) handler: Handler,
     pub(super) known_answer: Option<KnownAnswer>,
+    pub(super) rewrites: Option<Growth>,
 }
 
 /// A command that reads the keys that it names.
 pub(super) const fn read(name: &'static str, run: fn(&mut ReadCall<'_>) -> Outcome) -> HandlerRow {
-    HandlerRow { name, handler: Handler::Read(ReadHandler::Keys(run)), known_answer: None }
+    row(name, Handler::Read(ReadHandler::Keys(run)))
 }
 
 /// A command that reads the keys that it names, and whose reply may be long.
 pub(super) const fn reads_in_steps(name: &'static str, begin: StepHandler) -> HandlerRow {
-    HandlerRow { name, handler: Handler::Read(ReadHandler::Steps(begin)), known_answer: None }
+    row(name, Handler::Read(ReadHandler::Steps(begin)))
 }
 
 /// A question to one shard about any of its keys.
 pub(crate) const fn shard(name: &'static str, run: fn(&mut ShardCall<'_>) -> Outcome) -> HandlerRow {
-    HandlerRow { name, handler: Handler::Read(ReadHandler::Shard(run)), known_answer: None }
+    row(name, Handler::Read(ReadHandler::Shard(run)))
 }
 
 /// A command that may write.
 pub(super) const fn write(name: &'static str, run: WriteHandler) -> HandlerRow {
-    HandlerRow { name, handler: Handler::Write(run), known_answer: None }
+    row(name, Handler::Write(run))
 }
 
 /// A command over the whole store.
@@ -188,13 +192,23 @@ pub(super) const fn store_in_steps(
 }
 
 const fn of_store(name: &'static str, handler: StoreHandler) -> HandlerRow {
-    HandlerRow { name, handler: Handler::Store(handler), known_answer: None }
+    row(name, Handler::Store(handler))
+}
+
+const fn row(name: &'static str, handler: Handler) -> HandlerRow {
+    HandlerRow { name, handler, known_answer: None, rewrites: None }
 }
 
 impl HandlerRow {
     /// The write's answer may be known beforehand.
     pub(super) const fn answers(mut self, known: KnownAnswer) -> Self {
         self.known_answer = Some(known);
+        self
+    }
+
+    /// The write stores the values of its keys anew, however long they are.
+    pub(super) const fn rewrites(mut self, growth: Growth) -> Self {
+        self.rewrites = Some(growth);
         self
     }
 }

@@ -6,15 +6,15 @@ use super::string::put_expiry;
 use std::borrow::Cow;
 
 pub(super) const ROWS: &[HandlerRow] = &[
-    write("EXPIRE", |call| expire(call, "expire", 1000, true)),
-    write("PEXPIRE", |call| expire(call, "pexpire", 1, true)),
-    write("EXPIREAT", |call| expire(call, "expireat", 1000, false)),
-    write("PEXPIREAT", |call| expire(call, "pexpireat", 1, false)),
+    write("EXPIRE", |call| expire(call, "expire", 1000, true)).rewrites(|_| 0),
+    write("PEXPIRE", |call| expire(call, "pexpire", 1, true)).rewrites(|_| 0),
+    write("EXPIREAT", |call| expire(call, "expireat", 1000, false)).rewrites(|_| 0),
+    write("PEXPIREAT", |call| expire(call, "pexpireat", 1, false)).rewrites(|_| 0),
     read("TTL", |call| tell(call, |at, now| (at - now + 500) / 1000)),
     read("PTTL", |call| tell(call, |at, now| at - now)),
     read("EXPIRETIME", |call| tell(call, |at, _| at.saturating_add(500) / 1000)),
     read("PEXPIRETIME", |call| tell(call, |at, _| at)),
-    write("PERSIST", persist),
+    write("PERSIST", persist).rewrites(|_| 0),
 ];
 
 /// On which present expiry an EXPIRE depends.

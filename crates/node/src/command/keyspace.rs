@@ -14,9 +14,9 @@ pub(super) const ROWS: &[HandlerRow] = &[
     read("EXISTS", exists),
     read("TOUCH", exists),
     read("TYPE", type_of),
-    write("RENAME", |call| rename(call, false)),
-    write("RENAMENX", |call| rename(call, true)),
-    write("COPY", copy),
+    write("RENAME", |call| rename(call, false)).rewrites(|_| 0),
+    write("RENAMENX", |call| rename(call, true)).rewrites(|_| 0),
+    write("COPY", copy).rewrites(|_| 0),
 ];
 
 fn del(call: &mut WriteCall<'_>) -> Outcome {

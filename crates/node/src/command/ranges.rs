@@ -2,16 +2,22 @@
 
 use super::args::{bytes_of, int, span_of};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
-use super::string::put_string;
+use super::string::edit_string;
+use crate::Patch;
 use vocab::limits::VALUE_BYTES_MAX;
 
 pub(super) const ROWS: &[HandlerRow] = &[
-    write("APPEND", append),
+    write("APPEND", append).rewrites(|_| 0),
     read("STRLEN", strlen),
     read("GETRANGE", getrange),
     read("SUBSTR", getrange),
-    write("SETRANGE", setrange),
+    write("SETRANGE", setrange).rewrites(|args| grows_by(resp::parse_integer(args[2]))),
 ];
+
+/// A value may grow by so many bytes, if it is allowed to at all.
+fn grows_by(offset: Option<i64>) -> usize {
+    offset.and_then(|offset| usize::try_from(offset).ok()).unwrap_or(0).min(VALUE_BYTES_MAX)
+}
 
 fn check_length(offset: usize, length: usize) -> Outcome {
     if offset.saturating_add(length) > VALUE_BYTES_MAX {
@@ -21,13 +27,12 @@ fn check_length(offset: usize, length: usize) -> Outcome {
 }
 
 fn append(call: &mut WriteCall<'_>) -> Outcome {
-    let (key, tail) = (call.args[1], call.args[2]);
-    let record = call.space.get(key)?;
-    let head = bytes_of(record.as_ref())?;
-    check_length(head.len(), tail.len())?;
-    let expire_at_ms = record.as_ref().and_then(|record| record.view().expire_at_ms);
-    put_string(call.space, key, expire_at_ms, &[head, tail])?;
-    call.reply.int((head.len() + tail.len()) as i64);
+    let tail = call.args[2];
+    let length = edit_string(call.space, call.args[1], |head| {
+        check_length(head.len(), tail.len())?;
+        Ok((head.len() + tail.len(), Some(Patch { offset: head.len(), bytes: tail.to_vec() })))
+    })?;
+    call.reply.int(length as i64);
     Ok(())
 }
 
@@ -55,22 +60,18 @@ fn part(bytes: &[u8], start: i64, end: i64) -> &[u8] {
 }
 
 fn setrange(call: &mut WriteCall<'_>) -> Outcome {
-    let (key, patch) = (call.args[1], call.args[3]);
+    let (key, bytes) = (call.args[1], call.args[3]);
     let offset = int(call.args[2])?;
     let offset = usize::try_from(offset).map_err(|_| Error::from("ERR offset is out of range"))?;
-    let record = call.space.get(key)?;
-    let old = bytes_of(record.as_ref())?;
-    if patch.is_empty() {
-        call.reply.int(old.len() as i64);
-        return Ok(());
-    }
-    check_length(offset, patch.len())?;
-    let head = &old[..offset.min(old.len())];
-    let gap = vec![0; offset - head.len()];
-    let tail = old.get(offset + patch.len()..).unwrap_or_default();
-    let expire_at_ms = record.as_ref().and_then(|record| record.view().expire_at_ms);
-    put_string(call.space, key, expire_at_ms, &[head, &gap, patch, tail])?;
-    call.reply.int((head.len() + gap.len() + patch.len() + tail.len()) as i64);
+    let length = edit_string(call.space, key, |old| {
+        if bytes.is_empty() {
+            return Ok((old.len(), None));
+        }
+        check_length(offset, bytes.len())?;
+        let patch = Patch { offset, bytes: bytes.to_vec() };
+        Ok((old.len().max(patch.end()), Some(patch)))
+    })?;
+    call.reply.int(length as i64);
     Ok(())
 }
 

@@ -56,6 +56,16 @@ pub(crate) fn known_answer(spec: &CommandSpec, args: &[&[u8]]) -> Option<&'stati
     row(spec)?.known_answer?(args)
 }
 
+/// Whether a write stores the values of its keys anew, however long they are.
+pub(crate) fn rewrites(spec: &CommandSpec) -> bool {
+    row(spec).is_some_and(|row| row.rewrites.is_some())
+}
+
+/// By how many bytes such a write may make a value longer, beyond what it brings; `None` for any other command.
+pub(crate) fn growth(spec: &CommandSpec, args: &[&[u8]]) -> Option<usize> {
+    Some(row(spec)?.rewrites?(args))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +95,8 @@ mod tests {
         for spec in table::all() {
             let Some(handler) = handler(spec) else { continue };
             assert_eq!(matches!(handler, Handler::Write(_)), spec.is_write(), "{}", spec.name);
-            assert!(row(spec).is_some_and(|row| row.known_answer.is_none()) || spec.is_write(), "{}", spec.name);
+            let is_plain = |row: &HandlerRow| row.known_answer.is_none() && row.rewrites.is_none();
+            assert!(row(spec).is_some_and(is_plain) || spec.is_write(), "{}", spec.name);
         }
         let names: std::collections::BTreeSet<&str> = FAMILIES.iter().copied().flatten().map(|row| row.name).collect();
         assert_eq!(names.len(), FAMILIES.iter().copied().flatten().count(), "a command has one row");

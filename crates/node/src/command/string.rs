@@ -1,9 +1,9 @@
 //! GET and SET in all their forms.
 
-use super::args::{NOT_INTEGER, SYNTAX, is_word, string_of};
+use super::args::{NOT_INTEGER, SYNTAX, WRONGTYPE, is_word, string_of};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, reads_in_steps, write};
 use super::steps::{Progress, ReplySteps, Rest, Step};
-use crate::{Fault, Kind, ReadSpace, Record, WriteSpace};
+use crate::{Fault, Kind, Patch, ReadSpace, Record, WriteSpace};
 use resp::Reply;
 use std::borrow::Cow;
 
@@ -42,6 +42,32 @@ pub(super) fn put_string(
 ) -> Result<(), Fault> {
     let record = Record::stamped_new(space.version(), Kind::STRING, expire_at_ms, parts);
     space.put(key, record)
+}
+
+/// Edits the string at `key`; an absent one is empty. `edit` answers what is to be told and what is to be written.
+pub(super) fn edit_string<T>(
+    space: &mut dyn WriteSpace,
+    key: &[u8],
+    mut edit: impl FnMut(&[u8]) -> Result<(T, Option<Patch>), Error>,
+) -> Result<T, Error> {
+    let mut outcome = None;
+    space.edit(key, &mut |view| {
+        let bytes = match view {
+            Some(view) if view.kind != Kind::STRING => Err(WRONGTYPE.into()),
+            view => Ok(view.map_or(&[][..], |view| view.payload)),
+        };
+        match bytes.and_then(&mut edit) {
+            Ok((told, patch)) => {
+                outcome = Some(Ok(told));
+                patch
+            }
+            Err(error) => {
+                outcome = Some(Err(error));
+                None
+            }
+        }
+    })?;
+    outcome.expect("an edit looks at the value")
 }
 
 /// Writes a record again with another expiry, or removes its key if that has passed.

@@ -341,6 +341,12 @@ impl EncodedCommand {
         self.bytes.len()
     }
 
+    /// How many arguments it has, its name among them.
+    #[must_use]
+    pub fn arguments(&self) -> usize {
+        Reader::new(&self.bytes).count(1).unwrap_or(0)
+    }
+
     /// What is sent to another node.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
@@ -350,7 +356,7 @@ impl EncodedCommand {
     /// A command that another node has sent.
     pub fn decode(bytes: Vec<u8>) -> Result<Self, &'static str> {
         let mut reader = Reader::new(&bytes);
-        let args = args(&mut reader)?;
+        let args = all_args(&mut reader)?;
         reader.end()?;
         let spec = table::find(&args);
         Ok(Self { spec, bytes: bytes.into() })
@@ -364,7 +370,7 @@ impl EncodedCommand {
     /// The arguments.
     #[must_use]
     pub fn args(&self) -> Args<'_> {
-        args(&mut Reader::new(&self.bytes)).expect("encoded by new")
+        all_args(&mut Reader::new(&self.bytes)).expect("encoded by new")
     }
 }
 
@@ -390,7 +396,7 @@ pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
         _ => return Err("unknown entry format"),
     };
     let now_ms = u64::from_le_bytes(head[1..].try_into().expect("8 bytes"));
-    Ok((now_ms, Items { evaluation, reader: Reader::new(rest) }))
+    Ok((now_ms, Items { evaluation, reader: Reader::new(rest), arguments_left: usize::MAX }))
 }
 
 /// The first arguments of the commands at the beginning of an entry, which are keys as a rule: for a hint. Ends where there
@@ -434,12 +440,21 @@ pub fn collects(data: &[u8]) -> bool {
 }
 
 /// The items of an entry.
+#[derive(Clone)]
 pub struct Items<'a> {
     evaluation: Evaluation,
     reader: Reader<'a>,
+    /// How many arguments the commands to come may have.
+    arguments_left: usize,
 }
 
 impl Items<'_> {
+    /// The same items, but for the first one that brings the arguments of commands and the watched keys to more than that,
+    /// and those behind: an error stands in their place.
+    pub(crate) fn within(self, arguments_max: usize) -> Self {
+        Self { arguments_left: arguments_max, ..self }
+    }
+
     /// Whether the next one is alone in its entry, and no command over data.
     #[must_use]
     pub fn is_sole(&self) -> bool {
@@ -459,8 +474,8 @@ impl<'a> Iterator for Items<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let kind = self.reader.u8().ok()?;
         let item = match kind {
-            COMMAND => args(&mut self.reader).map(Item::Command),
-            TRANSACTION => transaction(&mut self.reader),
+            COMMAND => args(&mut self.reader, &mut self.arguments_left).map(Item::Command),
+            TRANSACTION => transaction(&mut self.reader, &mut self.arguments_left),
             HOUSEKEEPING => Ok(Item::Housekeeping),
             CLEAR => Ok(Item::Clear),
             CHANGE => self.reader.bytes().map(Item::Change).map_err(Malformed::text),
@@ -478,8 +493,22 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-fn args<'a>(reader: &mut Reader<'a>) -> Result<Args<'a>, &'static str> {
+/// The error of items with more arguments than the caller wants.
+pub(crate) const TOO_MANY_ARGUMENTS: &str = "the commands of an entry have more arguments than wanted";
+
+fn take_arguments(count: usize, left: &mut usize) -> Result<(), &'static str> {
+    *left = left.checked_sub(count).ok_or(TOO_MANY_ARGUMENTS)?;
+    Ok(())
+}
+
+fn all_args<'a>(reader: &mut Reader<'a>) -> Result<Args<'a>, &'static str> {
+    let mut left = usize::MAX;
+    args(reader, &mut left)
+}
+
+fn args<'a>(reader: &mut Reader<'a>, left: &mut usize) -> Result<Args<'a>, &'static str> {
     let count = reader.count(1)?;
+    take_arguments(count, left)?;
     if count == 0 {
         return Err("a command without a name in an entry");
     }
@@ -499,11 +528,12 @@ fn split(reader: &mut Reader<'_>) -> Result<Split, &'static str> {
     Ok(Split { child, slots, voters })
 }
 
-fn transaction<'a>(reader: &mut Reader<'a>) -> Result<Item<'a>, &'static str> {
+fn transaction<'a>(reader: &mut Reader<'a>, left: &mut usize) -> Result<Item<'a>, &'static str> {
     let count = reader.count(2)?;
+    take_arguments(count, left)?;
     let watches = (0..count).map(|_| Ok((reader.bytes()?, reader.varint()?))).collect::<Result<_, &'static str>>()?;
     let count = reader.count(1)?;
-    let commands = (0..count).map(|_| args(reader)).collect::<Result<_, _>>()?;
+    let commands = (0..count).map(|_| args(reader, left)).collect::<Result<_, _>>()?;
     Ok(Item::Transaction { watches, commands })
 }
 
@@ -555,6 +585,24 @@ mod tests {
         // What makes no sense ends it.
         (0..two.len()).for_each(|length| assert!(first_arguments(&two[..length]).count() < 2));
         assert_eq!(first_arguments(&[]).count(), 0);
+    }
+
+    #[test]
+    fn items_end_with_the_first_that_has_too_many_arguments() {
+        let data = sample();
+        let read = |arguments_max: usize| {
+            let items = decode(&data).expect("head").1.within(arguments_max);
+            items.map(|item| item.map(drop)).collect::<Vec<_>>()
+        };
+        // SET has three; the transaction watches two keys, and its commands have two each.
+        for (arguments_max, whole) in [(2, 0), (3, 1), (8, 1), (9, 7)] {
+            let read = read(arguments_max);
+            let found = read.iter().take_while(|item| item.is_ok()).count();
+            assert_eq!(found, whole, "{arguments_max}");
+            let last = read.last().copied();
+            assert_eq!(last, Some(if whole == 7 { Ok(()) } else { Err(TOO_MANY_ARGUMENTS) }), "{arguments_max}");
+            assert!(read.len() <= whole + 1, "nothing is read behind it");
+        }
     }
 
     fn sample_split() -> Split {

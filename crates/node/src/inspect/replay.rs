@@ -1,9 +1,10 @@
 //! What a start would make of a shard, in memory: its tree with the entries of the log applied above.
 
 use super::overlay::Overlay;
+use crate::ShardHandle;
 use crate::format::entry::{Item, decode};
-use crate::shard::{ReplyBounds, clear, command, transaction};
-use crate::{EntrySpace, Fault, ShardHandle};
+use crate::shard::{clear, evaluate_items};
+use crate::space::apply::Place;
 use replica::{Entry, has_commands};
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -44,41 +45,26 @@ impl Replay {
     }
 
     fn apply_items(&self, entry: &Entry) -> Result<(), String> {
-        let (now_ms, items) = decode(&entry.data)?;
-        let mut space = EntrySpace::new(&self.view, entry.index, now_ms, items.evaluation());
-        let mut reply = Reply::new(Proto::Resp2);
-        reply.discard(true);
-        let mut bounds = ReplyBounds::of_entry(items.evaluation());
-        for item in items {
-            reply.buf.clear();
-            reply.limit(bounds.of_item());
-            let done = match item? {
-                Item::Command(args) => command(&mut space, &args, None, &mut reply),
-                Item::Transaction { watches, commands } => {
-                    transaction(&mut space, &watches, &commands, &[], &mut reply)
-                }
-                Item::Housekeeping => space.housekeep(),
-                Item::Collect(from) => space.collect(&from).map(drop),
-                Item::Clear => clear(&self.view, entry.index).map_err(Fault::from),
-                // No record depends on the map, nor on what is compared.
-                Item::Change(_) | Item::KeptChange(_) | Item::Mark(_) | Item::Seal => Ok(()),
-                Item::Split(split) => {
-                    let slots = split.slots.into();
-                    let applied = self.view.applied_slots();
-                    if applied.can_spare(&slots) || applied.has_none_of(&slots) {
-                        self.view.give_away(&slots);
-                    }
-                    Ok(())
-                }
-            };
-            done.map_err(|fault| match fault {
-                Fault::Storage(error) => error.to_string(),
-                Fault::Remote(text) => text,
-                Fault::WouldBlock => "a read would not wait for the disk".to_owned(),
-            })?;
-            bounds.spend(reply.spent());
+        let (now_ms, mut items) = decode(&entry.data)?;
+        if !items.is_sole() {
+            let (nobody, mut reply) = (std::iter::empty(), Reply::new(Proto::Resp2));
+            let at = (entry.index, now_ms);
+            let done = evaluate_items(&self.view, at, &items, (nobody, &[]), &mut reply, Place::Aside);
+            return done.map(drop).map_err(|error| error.to_string());
         }
-        space.commit();
+        match items.next().transpose()? {
+            Some(Item::Clear) => clear(&self.view, entry.index).map_err(|error| error.to_string())?,
+            Some(Item::Split(split)) => {
+                let slots = split.slots.into();
+                let applied = self.view.applied_slots();
+                if applied.can_spare(&slots) || applied.has_none_of(&slots) {
+                    self.view.give_away(&slots);
+                }
+            }
+            // No record depends on the map, nor on what is compared.
+            _ => {}
+        }
+        self.view.engine().apply(entry.index, WriteBatch::default());
         Ok(())
     }
 }

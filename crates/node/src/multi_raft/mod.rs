@@ -404,7 +404,7 @@ impl MultiRaft {
             }
             busy |= hosted.stand_if_eager() | hosted.shard.go_on_splitting(now);
             hosted.shard.housekeep(now);
-            busy |= hosted.renew_lease(now);
+            busy |= hosted.renew_lease(now) | hosted.shard.wants_retry();
             hosted.shard.expire(now, effects);
             if look {
                 hosted.shard.tell_followers();
@@ -507,7 +507,7 @@ impl MultiRaft {
             // One that waits for a fork is told when that is made; what it has queued is not looked at again and again.
             let waits = hosted.shard.has_collected();
             let more = hosted.shard.has_queued() || hosted.shard.replica().has_ready();
-            if (more && !waits) || !self.later.is_empty() {
+            if (more && !waits) || hosted.shard.has_yielded() || !self.later.is_empty() {
                 self.replicas.touch(shard);
             }
         }

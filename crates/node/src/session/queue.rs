@@ -33,6 +33,8 @@ pub(super) struct Queue {
     commands: Vec<Queued>,
     /// What the commands take in an entry.
     bytes: usize,
+    /// How many arguments they have.
+    arguments: usize,
     /// The hashes of the commands' keys.
     keys: Vec<KeyHash>,
     /// The slot of the keys so far.
@@ -79,7 +81,10 @@ impl Queue {
         let command = EncodedCommand::of(spec, args);
         self.bytes += command.bytes();
         let bytes = self.bytes + HEAD_BYTES_MAX + watched_bytes;
-        if self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || bytes > ITEM_BYTES_MAX {
+        self.arguments += args.len();
+        let is_long =
+            self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || self.arguments > limits::ITEM_ARGUMENTS_MAX;
+        if is_long || bytes > ITEM_BYTES_MAX {
             return Err("ERR the transaction is too large");
         }
         if let Some(slot) = keys.slot {

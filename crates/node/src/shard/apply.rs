@@ -13,6 +13,7 @@ use super::split::Splitting;
 use super::ticket::Ticket;
 use crate::format::entry::{self, Item};
 use crate::shard_handle::ShardHandle;
+use crate::space::apply::Place;
 use replica::{Entry, EntryType, LogWrite, Replica};
 use resp::{Proto, Reply};
 use std::cell::Cell;
@@ -93,7 +94,8 @@ impl Applier {
         handle.engine().seal(handle.facts());
     }
 
-    /// Applies an entry; `own` is what is known of it if this replica has proposed it.
+    /// Applies an entry; `own` is what is known of it if this replica has proposed it. `Fault::WouldBlock`: nothing is
+    /// done, and another thread is to evaluate it.
     pub(super) fn apply(&mut self, committed: &Entry, own: &OwnEntry, parts: &mut Parts<'_>) -> Result<(), ApplyError> {
         // A panic would end the process, and every start after it at the same entry. This way the node's other shards
         // live, and the operator is told which entry it is.
@@ -119,15 +121,16 @@ impl Applier {
         parts: &mut Parts<'_>,
     ) -> Result<(), ApplyError> {
         let (now_ms, mut items) = entry::decode(data)?;
-        self.unsealed_bytes.update(|bytes| bytes + data.len() as u64);
-        self.clock_ms = self.clock_ms.max(now_ms);
         if items.is_sole()
             && let Some(item) = items.next()
         {
+            self.count_in(data, now_ms);
             return self.apply_alone(index, now_ms, &item?, &own.tickets, parts);
         }
         let awaited = own.tickets.iter().map(Ticket::awaited_proto);
-        let evaluated = evaluate::items(parts.handle, (index, now_ms), items, (awaited, &own.rows), &mut self.scratch)?;
+        let (replies, place) = (&mut self.scratch, Place::EventLoop);
+        let evaluated = evaluate::items(parts.handle, (index, now_ms), &items, (awaited, &own.rows), replies, place)?;
+        self.count_in(data, now_ms);
         self.take_evaluated(index, evaluated, &own.tickets, parts);
         Ok(())
     }
@@ -142,11 +145,16 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let AppliedAside { reply, outcome, .. } = aside;
         let evaluated = outcome?;
-        self.unsealed_bytes.update(|bytes| bytes + committed.data.len() as u64);
-        self.clock_ms = self.clock_ms.max(evaluated.now_ms);
+        self.count_in(&committed.data, evaluated.now_ms);
         self.scratch = reply;
         self.take_evaluated(committed.index, evaluated, tickets, parts);
         Ok(())
+    }
+
+    /// An entry of that clock is applied.
+    fn count_in(&mut self, data: &[u8], now_ms: u64) {
+        self.unsealed_bytes.update(|bytes| bytes + data.len() as u64);
+        self.clock_ms = self.clock_ms.max(now_ms);
     }
 
     /// Only now is the entry visible: an answer before that could be contradicted by a read.

@@ -4,7 +4,7 @@ use crate::Fault;
 
 /// Why an entry could not be applied.
 #[derive(Debug)]
-pub(super) enum ApplyError {
+pub(crate) enum ApplyError {
     Malformed(&'static str),
     Fault(Fault),
     Storage(storage::Error),
@@ -13,6 +13,14 @@ pub(super) enum ApplyError {
 }
 
 impl ApplyError {
+    /// The failure of this replica's storage, if it is one.
+    pub(super) fn storage(&self) -> Option<&storage::Error> {
+        match self {
+            Self::Fault(Fault::Storage(error)) | Self::Storage(error) => Some(error),
+            _ => None,
+        }
+    }
+
     /// Whether it comes of the entry, so that every replica meets it, rather than of this replica's disk.
     pub(super) fn is_of_entry(&self) -> bool {
         match self {

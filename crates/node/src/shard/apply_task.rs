@@ -6,6 +6,7 @@ use super::evaluate::{self, Evaluated};
 use super::ticket::CommandRows;
 use crate::format::entry;
 use crate::shard_handle::ShardHandle;
+use crate::space::apply::Place;
 use replica::{Bytes, Entry, LogStore};
 use resp::{Proto, Reply};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,7 +68,8 @@ impl ApplyTask {
                 reply.ok();
                 return Ok(Evaluated { now_ms, ends: vec![reply.buf.len()], ..Evaluated::default() });
             }
-            evaluate::items(&handle, (entry.index, now_ms), items, (protos.iter().copied(), &rows), &mut reply)
+            let clients = (protos.iter().copied(), &rows[..]);
+            evaluate::items(&handle, (entry.index, now_ms), &items, clients, &mut reply, Place::Aside)
         });
         let outcome = catch_unwind(evaluate).unwrap_or(Err(ApplyError::Panicked));
         AppliedAside { shard: handle.id(), index: entry.index, reply, outcome }

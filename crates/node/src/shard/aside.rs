@@ -25,6 +25,8 @@ enum Stage {
     Awaited { index: u64, own: OwnEntry },
     /// It is evaluated, and its outcome is to be taken in its turn.
     Done { applied: Box<AppliedAside>, own: OwnEntry },
+    /// It could not be evaluated for want of room, descriptors or memory, and is to be evaluated again.
+    Lacking { index: u64, own: OwnEntry },
 }
 
 impl Aside {
@@ -35,7 +37,17 @@ impl Aside {
 
     /// Whether an entry was begun whose outcome is not taken yet.
     pub(super) fn is_busy(&self) -> bool {
-        !matches!(self.stage, Stage::None)
+        matches!(self.stage, Stage::Awaited { .. } | Stage::Done { .. })
+    }
+
+    /// Whether an entry waits for room, descriptors or memory.
+    pub(super) fn is_lacking(&self) -> bool {
+        matches!(self.stage, Stage::Lacking { .. })
+    }
+
+    /// An entry, of which this replica knows `own`, is to be evaluated again.
+    pub(super) fn lacks(&mut self, index: u64, own: OwnEntry) {
+        self.stage = Stage::Lacking { index, own };
     }
 
     /// Gives an entry, of which this replica knows `own`, to the shell. Where that has no thread for it, it is evaluated here.
@@ -68,10 +80,11 @@ impl Aside {
         }
     }
 
-    /// The outcome of entry `index`, and who waits for it, if it was evaluated aside.
-    pub(super) fn take(&mut self, index: u64) -> Option<(Box<AppliedAside>, OwnEntry)> {
+    /// The outcome of entry `index` if it was evaluated aside, and who waits for it, where that is known here.
+    pub(super) fn take(&mut self, index: u64) -> Option<(Option<Box<AppliedAside>>, OwnEntry)> {
         match std::mem::take(&mut self.stage) {
-            Stage::Done { applied, own } if applied.index() == index => Some((applied, own)),
+            Stage::Done { applied, own } if applied.index() == index => Some((Some(applied), own)),
+            Stage::Lacking { index: lacking, own } if lacking == index => Some((None, own)),
             other => {
                 self.stage = other;
                 None
@@ -83,7 +96,9 @@ impl Aside {
     pub(super) fn take_tickets(&mut self) -> Vec<Ticket> {
         match &mut self.stage {
             Stage::None => Vec::new(),
-            Stage::Awaited { own, .. } | Stage::Done { own, .. } => std::mem::take(&mut own.tickets),
+            Stage::Awaited { own, .. } | Stage::Done { own, .. } | Stage::Lacking { own, .. } => {
+                std::mem::take(&mut own.tickets)
+            }
         }
     }
 }

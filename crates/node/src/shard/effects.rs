@@ -38,6 +38,12 @@ pub trait Effects: Answers {
         let _ = (handle, items);
     }
 
+    /// Whether the shell wants to do something else before the next entry is applied: it is asked after each, and goes on
+    /// with the others later.
+    fn wants_turn(&mut self) -> bool {
+        false
+    }
+
     /// Whether an entry is to be given to `apply_aside` when it is applied, because evaluating it would keep the caller.
     fn applies_aside(&self, entry: &Entry) -> bool {
         let _ = entry;

@@ -2,20 +2,26 @@
 //!
 //! An item that is committed has an outcome on every replica: it writes, or it answers an error and writes nothing.
 //! Only a replica whose own storage fails stops. What an item answers counts against the bound that `reply` has been
-//! given, whether or not a client waits, so that all replicas refuse the same items.
+//! given, whether or not a client waits, so that all replicas refuse the same items. What it reads and writes counts likewise.
+//!
+//! On an event loop an entry that is more work than a loop should do at a time is given up (`Fault::WouldBlock`): nothing
+//! of it has been written, and a thread evaluates it from the beginning.
 
 use super::apply_error::ApplyError;
 use crate::command::{
     Call, Error, Handler, Outcome, Progress, ReadCall, ReadHandler, ReplySteps, Rest, StepHandler, WriteHandler,
     entry_handler, handler, run_to_end,
 };
-use crate::format::entry::{Args, EncodedCommand, Item, Items, decode};
+use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::shard_handle::ShardHandle;
-use crate::space::apply::{Collected, EntrySpace};
+use crate::space::apply::{Collected, EntrySpace, Place};
 use crate::{Evaluation, Fault, ReadSpace, WriteSpace, request};
 use resp::table::{self, CommandId, CommandSpec};
 use resp::{Proto, Reply};
-use vocab::limits::{ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
+use vocab::limits::{
+    APPLY_INLINE_ARGUMENTS_MAX, ENTRY_REPLIES_BYTES_MAX, ENTRY_WRITTEN_BYTES_MAX, ITEM_REPLY_BYTES_MAX, ITEM_ROWS_MAX,
+    ITEM_TOUCHED_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX,
+};
 
 const NOT_OF_ENTRY: &str = "ERR this command cannot be part of an entry";
 const ONLY_IN_ENTRY: &str = "ERR this command writes, and cannot be run as a read";
@@ -26,15 +32,22 @@ const TRANSACTION_TOO_LONG: &str =
 pub(crate) const ANSWER_TOO_LONG: &str =
     "ERR the answer would take more bytes than one request may answer: nothing was written";
 
+/// The text of the refusal of an item that reads and writes more than one may.
+const TOUCHES_TOO_MUCH: &str =
+    "ERR the request reads or writes more than one may (4194304 rows, 1 GiB; 384 MiB written): nothing was written";
+
+const _: () = assert!(ITEM_ROWS_MAX == 4_194_304 && ITEM_TOUCHED_BYTES_MAX == 1 << 30, "it says how much");
+const _: () = assert!(ENTRY_WRITTEN_BYTES_MAX >> 20 == 384, "it says how much");
+
 /// What the items of one entry may answer, in bytes: the same on every replica, whether or not clients wait there.
-pub(crate) struct ReplyBounds {
+struct ReplyBounds {
     left: usize,
     of_item: usize,
 }
 
 impl ReplyBounds {
     /// Entries of format 1 had no bound.
-    pub(crate) fn of_entry(evaluation: Evaluation) -> Self {
+    fn of_entry(evaluation: Evaluation) -> Self {
         match evaluation {
             Evaluation::First => Self { left: usize::MAX, of_item: usize::MAX },
             Evaluation::Second => Self { left: ENTRY_REPLIES_BYTES_MAX, of_item: ITEM_REPLY_BYTES_MAX },
@@ -42,19 +55,19 @@ impl ReplyBounds {
     }
 
     /// What the next item may answer.
-    pub(crate) fn of_item(&self) -> usize {
+    fn of_item(&self) -> usize {
         self.left.min(self.of_item)
     }
 
     /// An item has answered so many.
-    pub(crate) fn spend(&mut self, bytes: usize) {
+    fn spend(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
     }
 }
 
 /// What the items of an entry have come to.
 #[derive(Default)]
-pub(super) struct Evaluated {
+pub(crate) struct Evaluated {
     /// The clock of the entry, in ms.
     pub(super) now_ms: u64,
     /// Where in the reply the answer of each item ends; of those for which no client waits, nothing is in it.
@@ -65,22 +78,49 @@ pub(super) struct Evaluated {
 
 /// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree. `awaited` tells of
 /// each item for which a client may wait how to encode the answer, if one does; `rows` has the rows of the commands, as far
-/// as this replica has proposed them.
-pub(super) fn items(
+/// as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread is to do it.
+pub(crate) fn items(
     handle: &ShardHandle,
     (index, now_ms): (u64, u64),
+    items: &Items<'_>,
+    (awaited, rows): (impl Iterator<Item = Option<Proto>> + Clone, &[Option<CommandId>]),
+    reply: &mut Reply,
+    place: Place,
+) -> Result<Evaluated, ApplyError> {
+    let arguments_max = if place == Place::EventLoop { APPLY_INLINE_ARGUMENTS_MAX } else { usize::MAX };
+    let mut takes_back = false;
+    loop {
+        let space = EntrySpace::new(handle, index, now_ms, items.evaluation());
+        let mut space = space.at(place).taking_back(takes_back);
+        let within = items.clone().within(arguments_max);
+        match each_item(&mut space, now_ms, within, (awaited.clone(), rows), reply) {
+            // Taking back costs the others so much that it is done only where an item has to be.
+            Err(ApplyError::Fault(Fault::WouldBlock)) if space.refuses_item() && !takes_back => takes_back = true,
+            Err(error) => return Err(error),
+            Ok(done) => {
+                space.commit();
+                return Ok(done);
+            }
+        }
+    }
+}
+
+fn each_item(
+    space: &mut EntrySpace<'_>,
+    now_ms: u64,
     items: Items<'_>,
     (mut awaited, mut rows): (impl Iterator<Item = Option<Proto>>, &[Option<CommandId>]),
     reply: &mut Reply,
 ) -> Result<Evaluated, ApplyError> {
-    let evaluation = items.evaluation();
-    let mut space = EntrySpace::new(handle, index, now_ms, evaluation);
     let mut done = Evaluated { now_ms, ends: Vec::with_capacity(awaited.size_hint().0), ..Evaluated::default() };
     // What the items may still answer, in bytes: the same on every replica, whether or not clients wait there.
-    let mut bounds = ReplyBounds::of_entry(evaluation);
+    let mut bounds = ReplyBounds::of_entry(items.evaluation());
     reply.buf.clear();
     for item in items {
-        let item = item?;
+        let item = match item {
+            Err(TOO_MANY_ARGUMENTS) => return Err(Fault::WouldBlock.into()),
+            item => item?,
+        };
         match &item {
             Item::Housekeeping => {
                 space.housekeep()?;
@@ -99,11 +139,11 @@ pub(super) fn items(
         match &item {
             Item::Command(args) => {
                 let row = take_rows(&mut rows, 1).first().copied().flatten();
-                command(&mut space, args, row, reply)?;
+                command(space, args, row, reply)?;
             }
             Item::Transaction { watches, commands } => {
                 let rows = take_rows(&mut rows, commands.len());
-                transaction(&mut space, watches, commands, rows, reply)?;
+                transaction(space, watches, commands, rows, reply)?;
             }
             _ => return Err("an item that must be alone in its entry is not".into()),
         }
@@ -113,7 +153,6 @@ pub(super) fn items(
         }
         done.ends.push(reply.buf.len());
     }
-    space.commit();
     Ok(done)
 }
 
@@ -206,7 +245,7 @@ enum Ran {
 }
 
 /// Runs one command of an entry, whose row is known where this replica has proposed it.
-pub(crate) fn command(
+pub(super) fn command(
     space: &mut EntrySpace<'_>,
     args: &[&[u8]],
     row: Option<CommandId>,
@@ -216,19 +255,35 @@ pub(crate) fn command(
         Ok(found) => found,
         Err(error) => return refuse(&error, reply),
     };
-    if found.spec.is_none_or(|spec| !spec.answers_values(args)) {
+    space.begin_item();
+    if !space.takes_back() && found.spec.is_none_or(|spec| !spec.answers_values(args)) {
         return run(found.runs, args, space, reply).map(drop);
     }
     let mark = reply.buf.len();
     space.begin_attempt();
-    let ran = run(found.runs, args, space, reply)?;
-    let exceeded = reply.exceeded();
-    space.end_attempt(ran == Ran::Well && !exceeded);
-    if exceeded {
+    let ran = run(found.runs, args, space, reply);
+    let refusal = refusal_of(&ran, space, reply, ANSWER_TOO_LONG);
+    space.end_attempt(refusal.is_none() && matches!(ran, Ok(Ran::Well)));
+    if let Some(text) = refusal {
         reply.buf.truncate(mark);
-        reply.error(ANSWER_TOO_LONG);
+        reply.error(text);
+        return Ok(());
     }
-    Ok(())
+    ran.map(drop)
+}
+
+/// Why an item that has run is taken back, if it is; `too_long` is the text about its answer.
+fn refusal_of<T>(
+    ran: &Result<T, Fault>,
+    space: &EntrySpace<'_>,
+    reply: &Reply,
+    too_long: &'static str,
+) -> Option<&'static str> {
+    match ran {
+        Ok(_) => reply.exceeded().then_some(too_long),
+        Err(Fault::WouldBlock) => space.refuses_item().then_some(TOUCHES_TOO_MUCH),
+        Err(_) => None,
+    }
 }
 
 fn refuse(error: &Error, reply: &mut Reply) -> Result<(), Fault> {
@@ -242,7 +297,7 @@ fn refuse(error: &Error, reply: &mut Reply) -> Result<(), Fault> {
 /// Runs a transaction if no watched key was written since: a null array otherwise. `rows` are those of its commands, or
 /// nothing. An answer that passes its bound is an
 /// error, and then nothing is written.
-pub(crate) fn transaction(
+pub(super) fn transaction(
     space: &mut EntrySpace<'_>,
     watches: &[(&[u8], u64)],
     commands: &[Args<'_>],
@@ -250,13 +305,15 @@ pub(crate) fn transaction(
     reply: &mut Reply,
 ) -> Result<(), Fault> {
     let mark = reply.buf.len();
+    space.begin_item();
     space.begin_attempt();
     let done = all(space, watches, commands, rows, reply, |runs, args, space, reply| run(runs, args, space, reply));
-    let exceeded = reply.exceeded();
-    space.end_attempt(done.is_ok() && !exceeded);
-    if exceeded {
+    let refusal = refusal_of(&done, space, reply, TRANSACTION_TOO_LONG);
+    space.end_attempt(refusal.is_none() && done.is_ok());
+    if let Some(text) = refusal {
         reply.buf.truncate(mark);
-        reply.error(TRANSACTION_TOO_LONG);
+        reply.error(text);
+        return Ok(());
     }
     done
 }
@@ -391,10 +448,11 @@ fn all<S: ReadSpace + ?Sized>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::ShardHandle;
+    use crate::{EntryBuilder, ShardHandle};
     use std::sync::Arc;
     use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
     use vocab::ShardId;
+    use vocab::limits::VALUE_BYTES_MAX;
 
     struct Entries {
         handle: Arc<ShardHandle>,
@@ -455,6 +513,45 @@ mod tests {
         assert_eq!(entries.item(&["GETEX k EX 100"], 1100), whole);
         assert_eq!(entries.item(&exec, 2100), format!("*5\r\n+OK\r\n:1\r\n{whole}{whole}:1\r\n"));
         assert_eq!(keys(&entries), (1, 1));
+    }
+
+    /// The answers to the items of an entry, or that another thread is to evaluate it.
+    fn entry(handle: &ShardHandle, index: u64, lines: &[&str], place: Place) -> Result<String, ApplyError> {
+        let mut builder = EntryBuilder::new();
+        for line in lines {
+            builder.command(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        }
+        let data = builder.seal(1_000);
+        let (now_ms, found) = decode(&data).unwrap();
+        let mut reply = Reply::default();
+        let clients = (lines.iter().map(|_| Some(Proto::Resp2)), &[][..]);
+        items(handle, (index, now_ms), &found, clients, &mut reply, place)?;
+        Ok(String::from_utf8(reply.buf).unwrap())
+    }
+
+    #[test]
+    fn an_item_that_touches_too_much_is_refused_and_the_others_of_its_entry_are_not() {
+        let entries = Entries::new();
+        let last = VALUE_BYTES_MAX * 8 - 1;
+        entry(&entries.handle, 1, &[&format!("SETBIT k {last} 1")], Place::Aside).unwrap();
+        let all = format!("EXISTS {}", ["k"; 20].join(" "));
+        let refused = format!("-{TOUCHES_TOO_MUCH}\r\n");
+        let lines = ["SET a 1", &all, "SET b 2", &all, "INCR a"];
+        assert!(matches!(
+            entry(&entries.handle, 2, &lines, Place::EventLoop),
+            Err(ApplyError::Fault(Fault::WouldBlock))
+        ));
+        assert_eq!(entries.handle.key_count(), 1, "what is given up has written nothing");
+        let answers = entry(&entries.handle, 2, &lines, Place::Aside).unwrap();
+        assert_eq!(answers, format!("+OK\r\n{refused}+OK\r\n{refused}:2\r\n"));
+        assert_eq!(entries.handle.key_count(), 3);
+        // What an entry writes is in memory together: seven times 64 MiB is too much, and six are not.
+        let grow: Vec<String> = (0..7).map(|n| format!("SETBIT s{n} {last} 1")).collect();
+        let grow: Vec<&str> = grow.iter().map(String::as_str).collect();
+        let answers = entry(&entries.handle, 3, &grow, Place::Aside).unwrap();
+        assert!(answers.starts_with(":0\r\n") && answers.ends_with(&refused), "{answers}");
+        let once = entry(&entries.handle, 4, &[grow[0]; 100], Place::Aside).unwrap();
+        assert_eq!(once, ":1\r\n".repeat(100), "one string is in memory once");
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod ticket;
 pub use apply_task::{AppliedAside, ApplyTask, is_large_entry};
 pub(crate) use clear::clear;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
-pub(crate) use evaluate::{ReplyBounds, command, transaction};
+pub(crate) use evaluate::items as evaluate_items;
 pub use evaluate::{read_transaction, read_transaction_in_steps};
 pub use events::{StoreEvent, events_after, newest_event, newest_events};
 pub use lease::LEASE_US;
@@ -39,19 +39,21 @@ pub(crate) use ticket::CommandRows;
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};
 
-use crate::KeyHash;
 use crate::format::entry::{self, EntryTerms, Evaluation};
 use crate::format::slots::Slots;
 use crate::peer_protocol::PeerMessage;
 use crate::request;
 use crate::shard_handle::ShardHandle;
+use crate::storage_failure::note_lack;
+use crate::{Fault, KeyHash};
 use apply::{Applier, Parts, apply_nothing};
+use apply_error::ApplyError;
 use apply_queue::ApplyQueue;
 use aside::Aside;
 use freshness::{CommitNews, Freshness};
 use group::Group;
 use lease::Lease;
-use proposals::Proposals;
+use proposals::{OwnEntry, Proposals};
 use replica::{DiskHealth, DiskState, Entry, LogWrite, MemberChange, Message, Replica};
 use snapshot::SnapshotIntake;
 use split::{ForkState, Splitting};
@@ -75,6 +77,8 @@ pub struct Shard {
     /// The newest rules that all members know.
     evaluation: Evaluation,
     splitting: Splitting,
+    /// Entries are left that could be applied, and the shell wanted its turn first.
+    yielded: bool,
     /// Why the shard has stopped applying entries, if it has.
     broken: Option<String>,
 }
@@ -98,6 +102,7 @@ impl Shard {
             aside: Aside::default(),
             evaluation: Evaluation::First,
             splitting: Splitting::default(),
+            yielded: false,
             broken: None,
         })
     }
@@ -156,7 +161,8 @@ impl Shard {
             refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
             return false;
         }
-        if let Err(refusal) = request::check_item(write.bytes()) {
+        let fits = request::check_item(write.bytes()).and_then(|()| request::check_arguments(write.arguments()));
+        if let Err(refusal) = fits {
             refuse(&refusal, &ticket, answers);
             return false;
         }
@@ -258,9 +264,17 @@ impl Shard {
         !self.queue.is_empty()
     }
 
+    /// Whether `apply_collected` has left entries that could be applied, because the shell wanted its turn.
+    pub(crate) fn has_yielded(&self) -> bool {
+        self.yielded
+    }
+
     /// Applies what was collected. What that changes in the log is added to `later`.
     pub fn apply_collected(&mut self, now: Moment, later: &mut LogWrite, effects: &mut dyn Effects) {
-        while let Some(mut turn) = self.queue.pop() {
+        self.yielded = false;
+        while !self.yielded
+            && let Some(mut turn) = self.queue.pop()
+        {
             let left = self.apply_some(&turn.committed, now, later, effects);
             for sent_us in std::mem::take(&mut turn.read_states) {
                 self.lease.confirmed(sent_us, &self.replica, &self.handle);
@@ -274,6 +288,7 @@ impl Shard {
                 break;
             }
         }
+        self.yielded &= !self.queue.is_empty();
         self.proposals.settle(&self.replica, effects);
         if !self.replica.has_ready() && !self.replica.is_installing() && !self.replica.has_snapshot() {
             // The replica has not accepted the snapshot, and will not.
@@ -298,9 +313,11 @@ impl Shard {
         effects: &mut dyn Effects,
     ) -> usize {
         let mut applied = 0;
-        while applied < committed.len() && !self.must_wait(&committed[applied..], effects) {
-            self.apply(&committed[applied], later, effects);
-            applied += 1;
+        while applied < committed.len() && !self.yielded && !self.must_wait(&committed[applied..], effects) {
+            if self.apply(&committed[applied], later, effects) {
+                applied += 1;
+                self.yielded = effects.wants_turn();
+            }
         }
         if let Some(last) = committed[..applied].last()
             && self.broken.is_none()
@@ -318,6 +335,9 @@ impl Shard {
     fn must_wait(&mut self, committed: &[Entry], effects: &mut dyn Effects) -> bool {
         if self.broken.is_some() {
             return false;
+        }
+        if self.aside.is_lacking() && !self.can_write() {
+            return true;
         }
         if !self.aside.is_busy() && self.is_for_aside(&committed[0], effects) {
             self.begin_aside(&committed[0], effects);
@@ -350,8 +370,20 @@ impl Shard {
                 || entry::decode(&committed.data).is_ok_and(|(_, items)| !items.is_sole()))
     }
 
+    /// Whether an entry that could not be applied for want of room, descriptors or memory can be tried again.
+    pub(crate) fn wants_retry(&self) -> bool {
+        self.aside.is_lacking() && self.can_write()
+    }
+
+    /// What is known of a committed entry if this replica has proposed it; and its outcome, if that is known.
+    fn take_own(&mut self, committed: &Entry, effects: &mut dyn Effects) -> (Option<Box<AppliedAside>>, OwnEntry) {
+        let (index, term) = (committed.index, committed.term);
+        let known = self.aside.take(index);
+        known.unwrap_or_else(|| (None, self.proposals.take(index, term, self.handle.id(), effects)))
+    }
+
     fn begin_aside(&mut self, committed: &Entry, effects: &mut dyn Effects) {
-        let own = self.proposals.take(committed.index, committed.term, self.handle.id(), effects);
+        let (_, own) = self.take_own(committed, effects);
         let log = self.replica.log().clone();
         self.aside.begin((&self.handle, log), committed, own, effects);
     }
@@ -367,29 +399,24 @@ impl Shard {
         self.aside.ended(applied)
     }
 
-    /// Applies an entry, and answers those that wait for it.
-    fn apply(&mut self, committed: &Entry, later: &mut LogWrite, effects: &mut dyn Effects) {
-        let (index, term, shard) = (committed.index, committed.term, self.handle.id());
-        let (aside, own) = match self.aside.take(index) {
-            Some((applied, own)) => (Some(applied), own),
-            None => (None, self.proposals.take(index, term, shard, effects)),
-        };
-        let refuse_all = |detail: &str, effects: &mut dyn Effects| {
-            let text = format!("ERR {detail}");
-            own.tickets.iter().for_each(|ticket| refuse(&text, ticket, effects));
-        };
+    /// Applies an entry, and answers those that wait for it. False if it is not applied yet: it is too much for this thread,
+    /// and another one evaluates it; or room, descriptors or memory are lacking.
+    fn apply(&mut self, committed: &Entry, later: &mut LogWrite, effects: &mut dyn Effects) -> bool {
+        let (index, shard) = (committed.index, self.handle.id());
+        let (aside, own) = self.take_own(committed, effects);
         if let Some(detail) = &self.broken {
-            refuse_all(detail, effects);
-            return;
+            refuse_all(detail, &own.tickets, effects);
+            return true;
         }
         if self.handle.skips(index) {
             let detail =
                 format!("entry {index} of shard {shard} is skipped, as --skip-entry says: nothing of it is written");
             log::error!("{detail}");
-            refuse_all(&detail, effects);
+            refuse_all(&detail, &own.tickets, effects);
             apply_nothing(&self.handle, index);
-            return;
+            return true;
         }
+        let may_give_away = aside.is_none();
         let mut parts = Parts {
             handle: &self.handle,
             replica: &mut self.replica,
@@ -402,7 +429,16 @@ impl Shard {
             Some(aside) => self.applier.take_over(committed, *aside, &own.tickets, &mut parts),
             None => self.applier.apply(committed, &own, &mut parts),
         };
+        if may_give_away && matches!(applied, Err(ApplyError::Fault(Fault::WouldBlock))) {
+            let log = self.replica.log().clone();
+            self.aside.begin((&self.handle, log), committed, own, effects);
+            return false;
+        }
         if let Err(error) = applied {
+            if error.storage().is_some_and(|error| !self.health.gives_up() && note_lack(&self.health, error)) {
+                self.aside.lacks(index, own);
+                return false;
+            }
             // The replica must not go on past an entry that it could not apply, nor answer from what it has.
             let advice = if error.is_of_entry() {
                 format!("; --skip-entry {shard}:{index} on each node that has a replica goes on without it")
@@ -410,9 +446,10 @@ impl Shard {
                 String::new()
             };
             let detail = format!("entry {index} of shard {shard} cannot be applied: {error}{advice}");
-            refuse_all(&detail, parts.effects);
+            refuse_all(&detail, &own.tickets, effects);
             self.breaks(detail);
         }
+        true
     }
 
     /// The rows that its entries waited for are in memory; true if there is something to apply now.
@@ -422,7 +459,9 @@ impl Shard {
 
     /// Whether so much waits to be applied that no more should come.
     pub(crate) fn is_behind(&self) -> bool {
-        self.queue.is_behind() || (self.aside.is_awaited() && self.queue.bytes() > APPLY_ASIDE_BACKLOG_BYTES_MAX)
+        self.queue.is_behind()
+            || ((self.aside.is_awaited() || self.aside.is_lacking())
+                && self.queue.bytes() > APPLY_ASIDE_BACKLOG_BYTES_MAX)
     }
 
     /// The committed entries that can be applied as soon as the processor gets to them.
@@ -735,4 +774,10 @@ impl Shard {
             self.proposals.set_first_map(cluster::Change::Begin(map.clone()).encode());
         }
     }
+}
+
+/// Answers all that wait for an entry that is not applied.
+fn refuse_all(detail: &str, tickets: &[Ticket], effects: &mut dyn Effects) {
+    let text = format!("ERR {detail}");
+    tickets.iter().for_each(|ticket| refuse(&text, ticket, effects));
 }

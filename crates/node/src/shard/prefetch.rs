@@ -16,6 +16,7 @@ use resp::Reply;
 use resp::table;
 use std::ops::Range;
 use storage::{Lines, Step};
+use vocab::limits::APPLY_INLINE_ARGUMENTS_MAX;
 
 /// Keys of a round that are fetched at once: of more, the first would be gone from the processor's caches again.
 const FETCH_MAX: usize = 256;
@@ -54,7 +55,8 @@ pub(super) fn items_of(handle: &ShardHandle, entries: &[Entry]) -> Vec<PrefetchI
         let Ok((now_ms, items)) = decode(&entry.data) else { continue };
         let evaluation = items.evaluation();
         let mut push = |what| found.push(PrefetchItem { index: Some(entry.index), now_ms, evaluation, what });
-        for item in items.map_while(Result::ok) {
+        // What has more is evaluated by a thread, which may wait for the disk.
+        for item in items.within(APPLY_INLINE_ARGUMENTS_MAX).map_while(Result::ok) {
             let commands = match item {
                 Item::Command(args) => vec![args],
                 Item::Transaction { commands, .. } => commands,

@@ -26,8 +26,12 @@ struct Pending {
     entry: EntryBuilder,
     tickets: Vec<Ticket>,
     rows: CommandRows,
-    /// About how many bytes of stored values its answers hold.
+    /// About how many bytes of stored values its answers hold and its writes store anew.
     reply_bytes: usize,
+    /// How many arguments its commands have.
+    arguments: usize,
+    /// Hashes of keys whose values it stores anew: once, however many of its commands do.
+    rewritten: HashSet<KeyHash>,
     /// Hashes of keys whose new version an item of this entry reports to its client: no later item of the entry may
     /// write them, or two values would bear that version.
     reported: HashSet<KeyHash>,
@@ -50,6 +54,8 @@ impl Pending {
             tickets: Vec::new(),
             rows: CommandRows::new(),
             reply_bytes: 0,
+            arguments: 0,
+            rewritten: HashSet::default(),
             reported: HashSet::default(),
             early: Vec::new(),
             closed: false,
@@ -57,6 +63,12 @@ impl Pending {
             begins: false,
             sync: false,
         }
+    }
+
+    /// About how many bytes of stored values it holds in memory for one more write.
+    fn bytes_of(&self, write: &Write, keys: &[KeyHash], ticket: &Ticket) -> usize {
+        let is_counted = || write.rewrites() && keys.iter().all(|key| self.rewritten.contains(key));
+        if ticket.reply_bytes > 0 && is_counted() { 0 } else { ticket.reply_bytes }
     }
 
     /// Whether answers of `more` bytes in addition would take too much memory together.
@@ -141,8 +153,9 @@ impl Proposals {
         let begin = self.queue.back().is_none_or(|last| {
             last.closed
                 || last.entry.bytes() > limits::ENTRY_BYTES_SOFT
+                || last.arguments > limits::ENTRY_ARGUMENTS_SOFT
                 || last.entry.bytes() + write.bytes() > ITEM_BYTES_MAX
-                || last.answers_too_much(ticket.reply_bytes)
+                || last.answers_too_much(last.bytes_of(write, keys, &ticket))
                 || (alone && !last.entry.is_empty())
                 || (!last.reported.is_empty() && keys.iter().any(|key| last.reported.contains(key)))
         });
@@ -177,7 +190,11 @@ impl Proposals {
         {
             last.early.push((last.tickets.len(), reply));
         }
-        last.reply_bytes += ticket.reply_bytes;
+        last.reply_bytes += last.bytes_of(write, keys, &ticket);
+        if ticket.reply_bytes > 0 && write.rewrites() {
+            last.rewritten.extend(keys.iter().copied());
+        }
+        last.arguments += write.arguments();
         last.tickets.push(ticket);
         // Changes of the map are always synced, though no session asks for that.
         last.sync |= ticket.sync || matches!(write, Write::Change(_));

@@ -1,6 +1,6 @@
 //! Writes on their way to a shard, and who waits for them.
 
-use crate::command::known_answer;
+use crate::command::{known_answer, rewrites};
 use crate::format::entry::EncodedCommand;
 use crate::guarantees::Acks;
 use resp::table::{CommandId, behaviour};
@@ -30,7 +30,8 @@ pub struct Ticket {
     pub sync: bool,
     /// Which replicas must have it before the answer.
     pub acks: Acks,
-    /// About how many bytes of what the shard stores the answer holds: entries end before these are too many.
+    /// About how many bytes of what the shard stores the answer holds, or the write stores anew: entries end before these are
+    /// too many.
     pub reply_bytes: usize,
 }
 
@@ -112,6 +113,18 @@ impl Write {
         }
     }
 
+    /// How many arguments its commands have, and how many keys are watched for it.
+    #[must_use]
+    pub fn arguments(&self) -> usize {
+        match self {
+            Self::Command(command) => command.arguments(),
+            Self::Transaction { watches, commands } => {
+                watches.len() + commands.iter().map(EncodedCommand::arguments).sum::<usize>()
+            }
+            Self::Clear | Self::Change(_) | Self::Mark(_) => 0,
+        }
+    }
+
     /// Whether it is about keys of one slot, which must be the shard's.
     #[must_use]
     pub fn is_of_slot(&self) -> bool {
@@ -125,6 +138,11 @@ impl Write {
     /// Whether it has an entry to itself.
     pub(crate) fn is_alone(&self) -> bool {
         matches!(self, Self::Clear | Self::Change(_) | Self::Mark(_))
+    }
+
+    /// Whether it stores the values of its keys anew, however long they are.
+    pub(crate) fn rewrites(&self) -> bool {
+        matches!(self, Self::Command(command) if command.spec().is_some_and(rewrites))
     }
 
     /// Whether it tells its client the version that it writes.

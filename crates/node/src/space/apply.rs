@@ -1,19 +1,25 @@
 //! A shard while an entry is applied: commands see the tree with what the entry has written so far above it.
 
 mod collect;
+mod edits;
 mod requests;
+mod work;
 mod writes;
 
 pub(crate) use collect::Collected;
+pub(crate) use work::Place;
 
 use crate::config::SmallCollections;
 use crate::format::entry::CollectFrom;
 use crate::format::keys;
 use crate::shard_handle::{ShardHandle, live};
+use crate::space::Edit;
 use crate::space::read::element_span;
-use crate::{Evaluation, Fault, ReadSpace, Record, Rows, WriteSpace};
+use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteSpace};
 use storage::Slice;
+use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
 use vocab::{Prng, slot_of};
+use work::Work;
 use writes::EntryWrites;
 
 /// A shard within entry `index`. What its commands write is visible to those after them, and to no reader before
@@ -22,6 +28,10 @@ pub struct EntrySpace<'a> {
     index: u64,
     prng: Prng,
     writes: EntryWrites<'a>,
+    /// What its commands have read and written.
+    work: Work,
+    /// Whether each item is evaluated so that it can be taken back.
+    takes_back: bool,
     /// Large collections that the entry has made.
     new_collections: u64,
 }
@@ -34,7 +44,35 @@ impl<'a> EntrySpace<'a> {
     #[must_use]
     pub fn new(view: &'a ShardHandle, index: u64, now_ms: u64, evaluation: Evaluation) -> Self {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
-        Self { index, prng, writes: EntryWrites::new(view, now_ms, evaluation), new_collections: 0 }
+        let writes = EntryWrites::new(view, now_ms, evaluation);
+        let work = Work::new(evaluation, Place::Aside);
+        Self { index, prng, writes, work, takes_back: false, new_collections: 0 }
+    }
+
+    /// The same space, for an evaluation at `place`.
+    pub(crate) fn at(mut self, place: Place) -> Self {
+        self.work = Work::new(self.writes.evaluation(), place);
+        self
+    }
+
+    /// The same space, of which each item can be taken back, at some cost.
+    pub(crate) fn taking_back(self, takes_back: bool) -> Self {
+        Self { takes_back, ..self }
+    }
+
+    /// Whether each item is to be evaluated so that it can be taken back.
+    pub(crate) fn takes_back(&self) -> bool {
+        self.takes_back
+    }
+
+    /// The next item of the entry begins.
+    pub(crate) fn begin_item(&mut self) {
+        self.work.begin_item();
+    }
+
+    /// Whether the item under way has read and written more than any item may: it is refused.
+    pub(crate) fn refuses_item(&self) -> bool {
+        self.work.is_refused()
     }
 
     /// What is written from here on can be taken back. Attempts do not nest.
@@ -74,6 +112,15 @@ impl<'a> EntrySpace<'a> {
         collect::housekeep(&mut self.writes)
     }
 
+    /// Refuses to write so many bytes more than an entry may hold in memory.
+    fn may_write(&mut self, bytes: usize) -> Result<(), Fault> {
+        let is_too_much = bytes > ITEM_BYTES_SURE && self.writes.bytes() + bytes > ENTRY_WRITTEN_BYTES_MAX;
+        if is_too_much && self.writes.evaluation() == Evaluation::Second {
+            return self.work.refuse();
+        }
+        Ok(())
+    }
+
     /// As entries of format 1 do: a number that no elements of `key` have, be they of a hash that is gone and not yet
     /// collected. 64 random bits, the same on every replica.
     fn new_keyed_rows(&mut self, key: &[u8]) -> Result<Rows, Fault> {
@@ -103,16 +150,21 @@ impl ReadSpace for EntrySpace<'_> {
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         let now_ms = self.writes.now_ms();
-        Ok(live(self.writes.record(key)?, now_ms))
+        let record = self.writes.record(key)?;
+        self.work.add(1, record.as_ref().map_or(0, |record| record.bytes().len()))?;
+        Ok(live(record, now_ms))
     }
 
     fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        self.writes.row(&keys::element(&rows.prefix, element))
+        let value = self.writes.row(&keys::element(&rows.prefix, element))?;
+        self.work.add(1, value.as_ref().map_or(0, |value| value.len()))?;
+        Ok(value)
     }
 
     fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
         let prefix = rows.prefix.len();
         let found = self.writes.merged(&element_span(rows, after), limit)?;
+        self.work.add(1 + found.len(), found.iter().map(|(tree_key, value)| tree_key.len() + value.len()).sum())?;
         Ok(found.into_iter().map(|(tree_key, value)| (Slice::from(&tree_key[prefix..]), value)).collect())
     }
 
@@ -127,10 +179,39 @@ impl WriteSpace for EntrySpace<'_> {
     }
 
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
+        self.work.add(1, record.bytes().len())?;
+        self.may_write(record.bytes().len())?;
         self.writes.put(key, &record.stamped(self.index))
     }
 
+    fn edit(&mut self, key: &[u8], edit: &mut Edit<'_>) -> Result<(), Fault> {
+        if let Some((payload, expire_at_ms)) = self.writes.edited(key) {
+            self.work.add(1, 0)?;
+            let view = RecordView { kind: Kind::STRING, version: self.index, expire_at_ms, payload };
+            let Some(patch) = edit(Some(view)) else { return Ok(()) };
+            let growth = patch.end().saturating_sub(payload.len());
+            self.work.add(0, patch.bytes.len() + 2 * growth)?;
+            self.may_write(growth)?;
+            self.writes.patch(key, &patch);
+            return Ok(());
+        }
+        let old = self.get(key)?;
+        let view = old.as_ref().map(Record::view);
+        let Some(patch) = edit(view) else { return Ok(()) };
+        let (payload, expire_at_ms) = view.map_or((&[][..], None), |view| (view.payload, view.expire_at_ms));
+        let length = payload.len().max(patch.end());
+        // It is copied now, and once more when it is written.
+        self.work.add(1, 2 * length)?;
+        self.may_write(length)?;
+        let record = Record::stamped_new(self.index, Kind::STRING, expire_at_ms, &[&patch.applied_to(payload)]);
+        if length < EDIT_IN_PLACE_BYTES_MIN {
+            return self.writes.put(key, &record);
+        }
+        self.writes.begin_edit(key, &record)
+    }
+
     fn delete(&mut self, key: &[u8]) -> Result<bool, Fault> {
+        self.work.add(1, 0)?;
         self.writes.delete(key)
     }
 
@@ -152,11 +233,14 @@ impl WriteSpace for EntrySpace<'_> {
     }
 
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
+        self.work.add(1, rows.prefix.len() + element.len() + value.len())?;
+        self.may_write(value.len())?;
         self.writes.write_row(Slice::from(keys::element(&rows.prefix, element)), Some(Slice::from(value)));
         Ok(())
     }
 
     fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault> {
+        self.work.add(1, 0)?;
         self.writes.write_row(Slice::from(keys::element(&rows.prefix, element)), None);
         Ok(())
     }

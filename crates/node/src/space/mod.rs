@@ -16,7 +16,7 @@ pub(crate) mod remote;
 
 use crate::config::SmallCollections;
 use crate::format::entry::Evaluation;
-use crate::{Fault, Record, Rows};
+use crate::{Fault, Kind, Record, RecordView, Rows};
 use storage::Slice;
 
 /// So many elements a space reads at once that cannot tell how long they are.
@@ -71,6 +71,37 @@ pub trait ReadSpace {
     }
 }
 
+/// Bytes to be written into a string at an offset. What lies between its end and them becomes zeros.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Where the first of them goes.
+    pub offset: usize,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Patch {
+    /// How long the string is at least with them.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.offset + self.bytes.len()
+    }
+
+    /// The string that `old` becomes.
+    #[must_use]
+    pub fn applied_to(&self, old: &[u8]) -> Vec<u8> {
+        let mut new = Vec::with_capacity(old.len().max(self.end()));
+        new.extend_from_slice(&old[..old.len().min(self.offset)]);
+        new.resize(self.offset, 0);
+        new.extend_from_slice(&self.bytes);
+        new.extend_from_slice(old.get(self.end()..).unwrap_or_default());
+        new
+    }
+}
+
+/// Looks at the value at a key, which may be absent, and tells what is to be changed of it, if it is a string.
+pub type Edit<'a> = dyn FnMut(Option<RecordView<'_>>) -> Option<Patch> + 'a;
+
 /// The keys of one shard while an entry is applied, for writing.
 pub trait WriteSpace: ReadSpace {
     /// By which rules the entry is evaluated.
@@ -81,6 +112,17 @@ pub trait WriteSpace: ReadSpace {
     /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a large
     /// collection is replaced by something else, its garbage in order.
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault>;
+
+    /// Changes the string at `key` as `edit` says, and keeps its expiry. A key that is absent becomes a string. A long string
+    /// is copied once in an entry, however many of its commands edit it.
+    fn edit(&mut self, key: &[u8], edit: &mut Edit<'_>) -> Result<(), Fault> {
+        let old = self.get(key)?;
+        let view = old.as_ref().map(Record::view);
+        let Some(patch) = edit(view) else { return Ok(()) };
+        let (payload, expire_at_ms) = view.map_or((&[][..], None), |view| (view.payload, view.expire_at_ms));
+        let record = Record::stamped_new(self.version(), Kind::STRING, expire_at_ms, &[&patch.applied_to(payload)]);
+        self.put(key, record)
+    }
 
     /// Removes a record (and, in the background, a large collection's elements); true if there was a live one.
     fn delete(&mut self, key: &[u8]) -> Result<bool, Fault>;

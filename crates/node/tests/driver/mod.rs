@@ -5,8 +5,8 @@ use node::key_hash;
 use node::peer_protocol::PeerMessage;
 use node::session::Acks;
 use node::{
-    Answers, CachedSpace, Effects, Fault, PrefetchItem, Shard, ShardHandle, SnapshotSpace, SnapshotTask, SplitTask,
-    Ticket, Write,
+    Answers, ApplyTask, CachedSpace, Effects, Fault, PrefetchItem, Shard, ShardHandle, SnapshotSpace, SnapshotTask,
+    SplitTask, Ticket, Write,
 };
 use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Members, Replica};
 use resp::{Proto, Reply, table};
@@ -25,6 +25,9 @@ struct Inbox {
     /// How often it was asked whether the disk is slow, and whether a prefetch is under way.
     asked: u64,
     awaited: bool,
+    turns: u64,
+    /// How many entries were given to another thread.
+    asides: u64,
 }
 
 impl Answers for Inbox {
@@ -50,6 +53,15 @@ impl Effects for Inbox {
         assert!(!self.awaited, "it is asked while a prefetch is under way");
         self.asked += 1;
         !self.asked.is_multiple_of(3)
+    }
+    fn apply_aside(&mut self, task: ApplyTask) -> Option<ApplyTask> {
+        self.asides += 1;
+        Some(task)
+    }
+    /// One time of two.
+    fn wants_turn(&mut self) -> bool {
+        self.turns += 1;
+        self.turns.is_multiple_of(2)
     }
     fn prefetch(&mut self, _handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
         assert!(!self.awaited && !items.is_empty(), "rows are asked for once, and only where some are lacking");
@@ -185,6 +197,11 @@ impl Driver {
 
     pub fn key_count(&self) -> u64 {
         self.shard.handle().key_count()
+    }
+
+    /// How many entries were too much for an event loop so far.
+    pub fn asides(&self) -> u64 {
+        self.inbox.asides
     }
 
     pub fn expired_ever(&self) -> u64 {

@@ -13,7 +13,9 @@ use crate::shared::NodeShared;
 use node::command::ReadHandler;
 use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
-use node::{EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, Ticket, Write, request};
+use node::{
+    EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, ShardHandle, Ticket, Write, expected_rewrite, request,
+};
 use resp::Reply;
 use vocab::Slot;
 
@@ -37,7 +39,10 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
         || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| view.is_cached(args[at])));
     let command = EncodedCommand::of(spec, args);
     let Some(ticket) = turn.begin(request, mask, Effect::Write) else { return Step::Stall };
-    let reply_bytes = if answers_values { ExpectedReply::of(view, spec, args).bytes() } else { 0 };
+    let reply_bytes = match answers_values {
+        true => ExpectedReply::of(view, spec, args).bytes(),
+        false => expected_rewrite(view, spec, args),
+    };
     let ticket = Ticket { slot, reply_bytes, ..ticket };
     turn.requests.store.write_queued(command.bytes());
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
@@ -109,11 +114,28 @@ pub(super) fn warmed(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clie
             && let Some(spec) = command.spec()
         {
             // By now it is known how long the answer will be.
-            submission.ticket.reply_bytes = ExpectedReply::of(view, spec, &command.args()).bytes();
-            connection.promise(submission.ticket.sequence, submission.ticket.reply_bytes);
+            let args = command.args();
+            let answered = ExpectedReply::of(view, spec, &args).bytes();
+            submission.ticket.reply_bytes = answered.max(expected_rewrite(view, spec, &args));
+            if answered > 0 {
+                connection.promise(submission.ticket.sequence, answered);
+            }
         }
         wanted.writes.push(submission);
     }
+}
+
+/// What is known of the answer to commands, and about how many bytes they store anew.
+fn expected_of(view: &ShardHandle, commands: &[EncodedCommand]) -> (ExpectedReply, usize) {
+    let (mut answered, mut rewritten) = (ExpectedReply::default(), 0usize);
+    for command in commands {
+        if let Some(spec) = command.spec() {
+            let args = command.args();
+            answered = answered.and(ExpectedReply::of(view, spec, &args));
+            rewritten = rewritten.saturating_add(expected_rewrite(view, spec, &args));
+        }
+    }
+    (answered, rewritten)
 }
 
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
@@ -136,12 +158,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     let commands = transaction.take_data();
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let view = known.view(shard.0 as usize).filter(|view| view.leading());
-    let expected = |command: &EncodedCommand| {
-        let found = view.zip(command.spec());
-        found.map(|(view, spec)| ExpectedReply::of(view, spec, &command.args())).unwrap_or_default()
-    };
-    let expected = commands.iter().map(expected).fold(ExpectedReply::default(), ExpectedReply::and);
-    let ticket = Ticket { slot, reply_bytes: expected.bytes(), ..ticket };
+    let (expected, rewritten) = view.map(|view| expected_of(view, &commands)).unwrap_or_default();
+    let ticket = Ticket { slot, reply_bytes: expected.bytes().saturating_add(rewritten), ..ticket };
     let watches = transaction.watches().to_vec();
     // Its answer is the shard's, and may be as long as it likes.
     let in_steps = !writes && transaction.is_of_shard();

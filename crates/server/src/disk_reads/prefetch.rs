@@ -11,25 +11,36 @@ use crate::shared::{Job, NodeShared};
 use node::{EncodedCommand, Held, PrefetchItem, Prefetched, ShardHandle, Ticket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use storage::HeldBlock;
 
 /// Measures whether applying entries waits for the disk.
 pub(crate) struct Applying {
+    /// When it began.
+    begun: Instant,
     /// When the last look was.
     since: Instant,
 }
 
+/// After so long an event loop does something else before it applies the next entry.
+const APPLY_SPAN: Duration = Duration::from_millis(1);
+
 impl Default for Applying {
     fn default() -> Self {
-        Self { since: Instant::now() }
+        let now = Instant::now();
+        Self { begun: now, since: now }
     }
 }
 
 impl Applying {
     /// Applying begins.
     pub(crate) fn begin(&mut self) {
-        self.since = Instant::now();
+        *self = Self::default();
+    }
+
+    /// Whether the event loop has applied entries for so long that its sockets come first.
+    pub(crate) fn is_long(&self) -> bool {
+        self.begun.elapsed() > APPLY_SPAN
     }
 
     /// Applying ends, or goes on with the next entry. If it had to wait for the disk, later entries prefetch.

@@ -117,6 +117,10 @@ impl Effects for Shell {
         self.disk_reads.queue().extend(rows.map(Cold::Rows));
     }
 
+    fn wants_turn(&mut self) -> bool {
+        self.applying.is_long()
+    }
+
     fn applies_aside(&self, entry: &Entry) -> bool {
         is_large_entry(entry)
     }

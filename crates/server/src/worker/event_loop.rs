@@ -424,8 +424,13 @@ impl Worker {
             }
             self.shell.applying.begin();
             self.core.apply(self.now, &mut self.shell);
+            let is_long = self.shell.applying.is_long();
             self.shell.applying.look(&self.store);
             self.after_apply();
+            if is_long {
+                // What is left has its turn after the sockets.
+                return;
+            }
         }
     }
 

@@ -75,7 +75,7 @@ impl LsmEngine {
                 generation::remove_others(folder, 0)?;
                 let first = Generation::create(folder, 0, shared)?;
                 first.spare();
-                generation::write_pointer(folder, first.number)?;
+                generation::write_pointer(folder, &first)?;
                 first.number
             }
         };
@@ -208,7 +208,7 @@ impl LsmEngine {
     /// which one a start would find, both stay and the engine is poisoned.
     fn switch(&self, generation: &Generation) -> Result<()> {
         generation.spare();
-        generation::write_pointer(&self.folder, generation.number).map_err(|error| {
+        generation::write_pointer(&self.folder, generation).map_err(|error| {
             if error.is_passing() {
                 generation.condemn();
                 return error;

@@ -48,7 +48,7 @@ pub(super) fn fork(
     child.mark_unwanted(Some(child.table_ids().into_iter().max().unwrap_or(0)))?;
     parent.mark_unwanted(Some(EVERYTHING))?;
     child.spare();
-    generation::write_pointer(folder, child.number).inspect_err(|_| child.condemn())?;
+    generation::write_pointer(folder, &child).inspect_err(|_| child.condemn())?;
     generation::end_fork(folder);
     log::debug!("{}: forked: linked and opened after {linked:?}, done after {:?}", folder.display(), begun.elapsed());
     Ok(child)

@@ -17,7 +17,7 @@ use super::table::{Blocks, Known};
 use super::unwanted;
 use crate::direct::{Closing, DirectFiles, FileKey};
 use crate::dropped::DroppedPrefixes;
-use crate::files::{create_folder, replace_file, system_error};
+use crate::files::{create_folder, make_file, put_in_place, replace_file, system_error};
 use crate::open_files::{OpenPath, remove_or_condemn};
 use crate::resources::Usage;
 use crate::{Compression, Error, Keep, Result, SharedResources, Slice};
@@ -367,9 +367,18 @@ fn pointer_text(number: u64) -> String {
     format!("{text}{sum:08x}\n")
 }
 
-/// Makes `number` the shard's generation, durably.
-pub(super) fn write_pointer(shard: &Path, number: u64) -> Result<()> {
-    replace_file(shard, POINTER, pointer_text(number).as_bytes())
+/// Makes `generation` the shard's, durably.
+pub(super) fn write_pointer(shard: &Path, generation: &Generation) -> Result<()> {
+    let prepared = generation.folder.join(POINTER);
+    if prepared.exists() {
+        return put_in_place(&prepared, shard, POINTER);
+    }
+    replace_file(shard, POINTER, pointer_text(generation.number).as_bytes())
+}
+
+/// Writes the pointer to `generation` ahead, into its own folder: then a full disk cannot keep it from becoming the shard's.
+pub(super) fn prepare_pointer(generation: &Generation) -> Result<()> {
+    make_file(&generation.folder.join(POINTER), pointer_text(generation.number).as_bytes())
 }
 
 /// Says that what is in the folder is a fork that is not complete, until there is a pointer.

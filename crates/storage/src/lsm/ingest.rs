@@ -7,7 +7,7 @@
 //! is in its record.
 
 use super::fault::contain;
-use super::generation::Generation;
+use super::generation::{Generation, prepare_pointer};
 use super::view::{APPLIED_KEY, View, applied_record, meta_key, read_applied};
 use crate::envelope::Packing;
 use crate::health::Health;
@@ -124,6 +124,7 @@ impl Ingest for LsmIngest {
         self.write_batch()?;
         let stamped = contain(&self.generation.folder, || stamp(&self.generation, self.packing, index, meta));
         stamped.map_err(|error| self.health.judge(error))?;
+        prepare_pointer(&self.generation).map_err(|error| self.health.judge(error))?;
         let found = read_applied(&View::of_files(self.generation.clone(), index))?;
         assert_eq!(found, index, "an ingestion does not hold what was written last");
         Ok(Box::new(LsmIngested { shard: self.shard, generation: self.generation, index }))

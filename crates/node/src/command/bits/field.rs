@@ -1,9 +1,10 @@
 //! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
 
 use super::value::{checked, offset_of};
+use crate::Patch;
 use crate::command::args::{SYNTAX, bytes_of, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
-use crate::command::string::put_string;
+use crate::command::string::edit_string;
 
 const BAD_TYPE: &str =
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
@@ -62,11 +63,24 @@ impl Field {
         ((self.offset + u64::from(self.bits)).div_ceil(8)) as usize
     }
 
+    /// The first byte that holds a part of it.
+    fn first(&self) -> usize {
+        (self.offset / 8) as usize
+    }
+
     /// Its value; what lies behind the string's end is zero.
     fn get(&self, bytes: &[u8]) -> i128 {
-        let first = (self.offset / 8) as usize;
-        let window =
-            (first..self.end()).fold(0u128, |all, i| all << 8 | u128::from(bytes.get(i).copied().unwrap_or(0)));
+        self.get_of(|i| bytes.get(i).copied().unwrap_or(0))
+    }
+
+    /// Its value in a string whose bytes within `window` are others.
+    fn get_above(&self, bytes: &[u8], window: &Window, changed: &[u8]) -> i128 {
+        let within = |i: usize| i.checked_sub(window.first).and_then(|i| changed.get(i));
+        self.get_of(|i| within(i).or_else(|| bytes.get(i)).copied().unwrap_or(0))
+    }
+
+    fn get_of(&self, byte: impl Fn(usize) -> u8) -> i128 {
+        let window = (self.first()..self.end()).fold(0u128, |all, i| all << 8 | u128::from(byte(i)));
         let below = (self.end() as u64 * 8 - self.offset - u64::from(self.bits)) as u32;
         self.truncated((window >> below) as i128)
     }
@@ -156,35 +170,77 @@ pub(super) fn bitfield_ro(call: &mut ReadCall<'_>) -> Outcome {
 
 pub(super) fn bitfield(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
-    let key = call.args[1];
     let actions = parse(&call.args[2..], false)?;
-    let record = call.space.get(key)?;
-    let mut bytes = bytes_of(record.as_ref())?.to_vec();
-    let written =
-        actions.iter().filter(|(_, action)| !matches!(action, Action::Get)).map(|(field, _)| field.end()).max();
-    bytes.resize(bytes.len().max(written.unwrap_or(0)), 0);
+    let answers = edit_string(call.space, call.args[1], |bytes| Ok(perform(&actions, bytes)))?;
     call.reply.array(actions.len());
+    for answer in answers {
+        match answer {
+            Some(answer) => call.reply.int(answer),
+            None => call.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+/// By how many bytes BITFIELD may make a string longer.
+pub(super) fn growth(args: &[&[u8]]) -> usize {
+    let actions = parse(&args[2..], false).unwrap_or_default();
+    actions.iter().filter(|(_, action)| !matches!(action, Action::Get)).map(|(field, _)| field.end()).max().unwrap_or(0)
+}
+
+/// What the actions answer, and what they change of a string.
+fn perform(actions: &[(Field, Action)], bytes: &[u8]) -> (Vec<Option<i64>>, Option<Patch>) {
+    let written = || actions.iter().filter(|(_, action)| !matches!(action, Action::Get)).map(|(field, _)| field);
+    let window = Window {
+        first: written().map(Field::first).min().unwrap_or(0),
+        end: written().map(Field::end).max().unwrap_or(0),
+    };
+    let mut changed = window.of(bytes);
+    let mut answers = Vec::with_capacity(actions.len());
     for (field, action) in actions {
-        let old = field.get(&bytes);
-        let (new, answers_new) = match action {
+        let old = match action {
+            Action::Get if !window.touches(field) => field.get(bytes),
+            // What it may see of earlier actions lies within the window, and the rest of it beside.
+            Action::Get => field.get_above(bytes, &window, &changed),
+            _ => window.shift(field).get(&changed),
+        };
+        let (new, answers_new) = match *action {
             Action::Get => {
-                call.reply.int(old as i64);
+                answers.push(Some(old as i64));
                 continue;
             }
             Action::Set(value, overflow) => (field.fit(field.argument(value), overflow), false),
             Action::IncrementBy(by, overflow) => (field.fit(old + i128::from(by), overflow), true),
         };
-        match new {
-            Some(new) => {
-                field.set(&mut bytes, new);
-                call.reply.int(if answers_new { new } else { old } as i64);
-            }
-            None => call.reply.null(),
+        if let Some(new) = new {
+            window.shift(field).set(&mut changed, new);
         }
+        answers.push(new.map(|new| if answers_new { new } else { old } as i64));
     }
-    if written.is_some() && bytes != bytes_of(record.as_ref())? {
-        let expire_at_ms = record.as_ref().and_then(|record| record.view().expire_at_ms);
-        put_string(call.space, key, expire_at_ms, &[&bytes])?;
+    let is_changed = window.end > bytes.len() || changed != bytes[window.first..window.end];
+    (answers, is_changed.then_some(Patch { offset: window.first, bytes: changed }))
+}
+
+/// The bytes of a string that actions may write.
+struct Window {
+    first: usize,
+    end: usize,
+}
+
+impl Window {
+    /// They, with zeros behind the string's end.
+    fn of(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut copy = bytes[self.first.min(bytes.len())..self.end.min(bytes.len())].to_vec();
+        copy.resize(self.end - self.first, 0);
+        copy
     }
-    Ok(())
+
+    fn touches(&self, field: &Field) -> bool {
+        field.first() < self.end && field.end() > self.first
+    }
+
+    /// The same field, counted from the window's first byte.
+    fn shift(&self, field: &Field) -> Field {
+        Field { offset: field.offset - self.first as u64 * 8, ..*field }
+    }
 }

@@ -9,12 +9,12 @@ mod value;
 use super::call::{HandlerRow, read, write};
 
 pub(super) const ROWS: &[HandlerRow] = &[
-    write("SETBIT", single::setbit),
+    write("SETBIT", single::setbit).rewrites(single::growth),
     read("GETBIT", single::getbit),
     read("BITCOUNT", count::bitcount),
     read("BITPOS", count::bitpos),
-    write("BITOP", operation::bitop),
-    write("BITFIELD", field::bitfield),
+    write("BITOP", operation::bitop).rewrites(|_| 0),
+    write("BITFIELD", field::bitfield).rewrites(field::growth),
     read("BITFIELD_RO", field::bitfield_ro),
 ];
 

@@ -1,6 +1,5 @@
 //! BITOP.
 
-use crate::Record;
 use crate::command::args::{SYNTAX, bytes_of, check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::command::string::put_string;
@@ -46,46 +45,63 @@ impl Operation {
             _ => Ok(()),
         }
     }
+}
 
-    /// The result, as long as the longest source; shorter ones end in zeros.
-    fn of(self, sources: &[&[u8]]) -> Vec<u8> {
-        let length = sources.iter().map(|source| source.len()).max().unwrap_or(0);
-        let padded = |source: &[u8]| {
-            let mut bytes = source.to_vec();
-            bytes.resize(length, 0);
-            bytes
-        };
-        let Some((first, others)) = sources.split_first() else { return Vec::new() };
-        let mut first = padded(first);
-        match self {
-            Self::Not => first.iter_mut().for_each(|byte| *byte = !*byte),
-            Self::And => others.iter().for_each(|other| {
-                combine(&mut first, other, |a, b| a & b);
-                first[other.len()..].fill(0);
-            }),
-            Self::Or => others.iter().for_each(|other| combine(&mut first, other, |a, b| a | b)),
-            Self::Xor => others.iter().for_each(|other| combine(&mut first, other, |a, b| a ^ b)),
-            Self::Diff | Self::Diff1 | Self::AndOr => {
-                let mut any = vec![0; length];
-                others.iter().for_each(|other| combine(&mut any, other, |a, b| a | b));
-                match self {
-                    Self::Diff => combine(&mut first, &any, |a, b| a & !b),
-                    Self::Diff1 => combine(&mut first, &any, |a, b| b & !a),
-                    _ => combine(&mut first, &any, |a, b| a & b),
-                }
+/// The result of an operation on the sources so far: as long as the longest, shorter ones end in zeros. The sources come one
+/// after the other, so that not all of them are in memory.
+struct Accumulated {
+    operation: Operation,
+    sources: usize,
+    /// The first source, combined with the others where they need not be told apart.
+    first: Vec<u8>,
+    /// Of operations that need it: what is set in any but the first; of `One`, what is set in more than one.
+    others: Vec<u8>,
+}
+
+impl Accumulated {
+    fn new(operation: Operation) -> Self {
+        Self { operation, sources: 0, first: Vec::new(), others: Vec::new() }
+    }
+
+    fn add(&mut self, source: &[u8]) {
+        self.sources += 1;
+        if self.sources == 1 {
+            self.first = source.to_vec();
+            return;
+        }
+        let length = self.first.len().max(source.len()).max(self.others.len());
+        self.first.resize(length, 0);
+        match self.operation {
+            Operation::Not => {}
+            Operation::And => {
+                combine(&mut self.first, source, |a, b| a & b);
+                self.first[source.len()..].fill(0);
             }
-            Self::One => {
-                let mut twice = vec![0; length];
-                for other in others {
-                    for ((once, twice), bit) in first.iter_mut().zip(&mut twice).zip(*other) {
-                        *twice |= *once & bit;
-                        *once |= bit;
-                    }
+            Operation::Or => combine(&mut self.first, source, |a, b| a | b),
+            Operation::Xor => combine(&mut self.first, source, |a, b| a ^ b),
+            Operation::Diff | Operation::Diff1 | Operation::AndOr => {
+                self.others.resize(length, 0);
+                combine(&mut self.others, source, |a, b| a | b);
+            }
+            Operation::One => {
+                self.others.resize(length, 0);
+                for ((once, twice), bit) in self.first.iter_mut().zip(&mut self.others).zip(source) {
+                    *twice |= *once & bit;
+                    *once |= bit;
                 }
-                combine(&mut first, &twice, |a, b| a & !b);
             }
         }
-        first
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        match self.operation {
+            Operation::Not => self.first.iter_mut().for_each(|byte| *byte = !*byte),
+            Operation::And | Operation::Or | Operation::Xor => {}
+            Operation::Diff | Operation::One => combine(&mut self.first, &self.others, |a, b| a & !b),
+            Operation::Diff1 => combine(&mut self.first, &self.others, |a, b| b & !a),
+            Operation::AndOr => combine(&mut self.first, &self.others, |a, b| a & b),
+        }
+        self.first
     }
 }
 
@@ -97,12 +113,12 @@ pub(super) fn bitop(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
     let operation = Operation::of_word(call.args[1]).ok_or(SYNTAX)?;
     operation.check(call.args.len() - 3)?;
-    let mut records: Vec<Option<Record>> = Vec::with_capacity(call.args.len() - 3);
+    let mut result = Accumulated::new(operation);
     for key in &call.args[3..] {
-        records.push(call.space.get(key)?);
+        let record = call.space.get(key)?;
+        result.add(bytes_of(record.as_ref())?);
     }
-    let sources: Vec<&[u8]> = records.iter().map(|record| bytes_of(record.as_ref())).collect::<Result<_, _>>()?;
-    let result = operation.of(&sources);
+    let result = result.end();
     if result.is_empty() {
         call.space.delete(call.args[2])?;
     } else {

@@ -1,9 +1,10 @@
 //! SETBIT and GETBIT.
 
 use super::value::offset_of;
+use crate::Patch;
 use crate::command::args::{bytes_of, check_release};
 use crate::command::call::{Outcome, ReadCall, WriteCall};
-use crate::command::string::put_string;
+use crate::command::string::edit_string;
 
 pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
@@ -14,22 +15,20 @@ pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
         b"1" => 1,
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
-    let record = call.space.get(key)?;
-    let bytes = bytes_of(record.as_ref())?;
     let (at, shift) = ((offset / 8) as usize, 7 - offset % 8);
-    let old = bytes.get(at).copied().unwrap_or(0);
-    let new = [old & !(1 << shift) | bit << shift];
-    if bytes.len() > at && new == [old] {
-        call.reply.int(i64::from(old >> shift & 1));
-        return Ok(());
-    }
-    let expire_at_ms = record.as_ref().and_then(|record| record.view().expire_at_ms);
-    let head = &bytes[..at.min(bytes.len())];
-    let gap = vec![0; at - head.len()];
-    let tail = bytes.get(at + 1..).unwrap_or_default();
-    put_string(call.space, key, expire_at_ms, &[head, &gap, &new, tail])?;
-    call.reply.int(i64::from(old >> shift & 1));
+    let before = edit_string(call.space, key, |bytes| {
+        let old = bytes.get(at).copied().unwrap_or(0);
+        let new = old & !(1 << shift) | bit << shift;
+        let is_changed = bytes.len() <= at || new != old;
+        Ok((old >> shift & 1, is_changed.then(|| Patch { offset: at, bytes: vec![new] })))
+    })?;
+    call.reply.int(i64::from(before));
     Ok(())
+}
+
+/// By how many bytes SETBIT may make a string longer.
+pub(super) fn growth(args: &[&[u8]]) -> usize {
+    offset_of(args[2]).map_or(0, |offset| (offset / 8) as usize)
 }
 
 pub(super) fn getbit(call: &mut ReadCall<'_>) -> Outcome {

@@ -4,6 +4,7 @@ use super::element;
 use super::packed::{self, Entry, Packed, Varint};
 use super::stored::Stored;
 use crate::command::call::Error;
+use crate::command::gathered::Gathered;
 use crate::format::keys::{self, Home};
 use crate::{Evaluation, Kind, Record, Rows, Type, WriteSpace};
 use std::collections::HashSet;
@@ -19,7 +20,7 @@ pub(super) const MEMBER_TOO_LONG: &str = "ERR member exceeds maximum allowed siz
 const TOO_LARGE_TO_COPY: &str =
     "ERR the collection is too large to be copied within a transaction (4096 elements, 8 MiB)";
 
-const _: () = assert!(limits::COPY_WHOLE_ELEMENTS_MAX == 4096 && limits::COPY_WHOLE_BYTES_MAX == 8 << 20);
+const _: () = assert!(limits::COPY_WHOLE_ELEMENTS_MAX == 4096 && limits::GATHERED_BYTES_MAX == 8 << 20);
 const _: () = assert!(limits::FIELD_BYTES_MAX == 32_000, "FIELD_TOO_LONG says how long");
 
 /// Whether a hash of so many fields and bytes is one record.
@@ -117,17 +118,10 @@ pub(crate) fn copy(
     if from.count()? > limits::COPY_WHOLE_ELEMENTS_MAX {
         return Err(TOO_LARGE_TO_COPY.into());
     }
-    let (mut fields, mut bytes) = (Vec::new(), 0);
-    from.each(space, |_, field, value| {
-        bytes += field.len() + value.len();
-        if bytes > limits::COPY_WHOLE_BYTES_MAX {
-            return Err(TOO_LARGE_TO_COPY.into());
-        }
-        fields.push((field.to_vec(), value.to_vec()));
-        Ok(())
-    })?;
+    let mut fields = Gathered::new(limits::COPY_WHOLE_ELEMENTS_MAX, TOO_LARGE_TO_COPY);
+    from.each(space, |_, field, value| fields.push(field, value))?;
     let mut builder = Builder::new(from.ty, key, expire_at_ms);
-    for (field, value) in &fields {
+    for (field, value) in fields.iter() {
         builder.push(space, field, value)?;
     }
     builder.finish(space)

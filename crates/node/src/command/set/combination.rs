@@ -7,8 +7,14 @@ use crate::command::args;
 use crate::command::call::Error;
 use crate::command::hash::{Form, Stored, name_of};
 use crate::{ReadSpace, Type};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet, VecDeque};
 use storage::Slice;
+use vocab::limits;
+
+/// The error about a union of so many small sets that they do not fit into memory together.
+const TOO_MANY_SETS: &str = "ERR too many sets to be united at once (32 MiB of small ones)";
+const _: () = assert!(limits::UNITED_BYTES_MAX == 32 << 20, "it says how many");
 
 /// How many elements of a large set are read at a time.
 const CHUNK: usize = 128;
@@ -29,6 +35,10 @@ pub(super) struct Combination<'k> {
     operation: Operation,
     /// What is walked: all sets of a union, one set otherwise.
     walked: Vec<Walk<'k>>,
+    /// Of a union: the next member of each set that has one, with the set's place in `walked`; the first comes first.
+    heads: BinaryHeap<Reverse<(Slice, usize)>>,
+    /// Whether the heads are known.
+    has_begun: bool,
     /// The sets that are asked for each member.
     asked: Vec<Stored<'k>>,
 }
@@ -36,9 +46,13 @@ pub(super) struct Combination<'k> {
 impl<'k> Combination<'k> {
     /// The sets at `keys` are looked up, all of them: one of another type is an error whatever the result would be.
     pub(super) fn begin(operation: Operation, space: &mut dyn ReadSpace, keys: &[&'k [u8]]) -> Result<Self, Error> {
-        let mut sets = Vec::with_capacity(keys.len());
-        for key in keys {
-            sets.push(Stored::load_of(Type::Set, space, key)?);
+        let mut sets = Vec::new();
+        // A set that comes again changes nothing, but for the first of a difference.
+        let mut seen = HashSet::new();
+        for (i, key) in keys.iter().enumerate() {
+            if operation == Operation::Difference && i == 0 || seen.insert(*key) {
+                sets.push(Stored::load_of(Type::Set, space, key)?);
+            }
         }
         let lacks_one = sets.iter().any(Option::is_none);
         let lacks_first = sets.first().is_none_or(Option::is_none);
@@ -59,12 +73,17 @@ impl<'k> Combination<'k> {
             }
             Operation::Difference => walked.push(Walk::new(found.remove(0))?),
             Operation::Union => {
+                let mut bytes = 0;
                 for set in found.drain(..) {
+                    bytes += if let Form::Inline(record) = &set.form { record.bytes().len() } else { 0 };
+                    if bytes > limits::UNITED_BYTES_MAX {
+                        return Err(TOO_MANY_SETS.into());
+                    }
                     walked.push(Walk::new(set)?);
                 }
             }
         }
-        Ok(Self { operation, walked, asked: found })
+        Ok(Self { operation, walked, heads: BinaryHeap::new(), has_begun: false, asked: found })
     }
 
     /// About how many elements are read for all of it.
@@ -74,6 +93,18 @@ impl<'k> Combination<'k> {
             elements = elements.saturating_add(walk.set.count()?);
         }
         Ok(elements.saturating_mul(1 + self.asked.len() as u64))
+    }
+
+    /// The most bytes that its members may have together.
+    pub(super) fn bytes_max(&self) -> Result<u64, Error> {
+        let mut bytes = 0u64;
+        for walk in &self.walked {
+            bytes = bytes.saturating_add(match &walk.set.form {
+                Form::Inline(record) => record.view().payload.len() as u64,
+                Form::Large(_) => walk.set.count()?.saturating_mul(limits::FIELD_BYTES_MAX as u64),
+            });
+        }
+        Ok(bytes)
     }
 
     /// The next member.
@@ -96,22 +127,31 @@ impl<'k> Combination<'k> {
     }
 
     fn next_of_union(&mut self, space: &mut dyn ReadSpace) -> Result<Option<Vec<u8>>, Error> {
-        let mut first: Option<Slice> = None;
-        for walk in &mut self.walked {
-            if let Some(name) = walk.peek(space)?
-                && first.as_ref().is_none_or(|first| name[..] < first[..])
-            {
-                first = Some(name.clone());
-            }
+        if !self.has_begun {
+            self.has_begun = true;
+            (0..self.walked.len()).try_for_each(|i| self.line_up(i, space))?;
         }
-        let Some(name) = first else { return Ok(None) };
-        for walk in &mut self.walked {
-            if walk.peek(space)?.is_some_and(|next| next[..] == name[..]) {
-                walk.take(space)?;
-            }
+        let Some(Reverse((name, first))) = self.heads.pop() else { return Ok(None) };
+        self.advance(first, space)?;
+        while let Some(same) = self.heads.peek().filter(|Reverse((next, _))| *next == name).map(|head| head.0.1) {
+            self.heads.pop();
+            self.advance(same, space)?;
         }
-        let member = self.walked.first().map(|walk| walk.set.field_of(&name)).transpose()?;
-        Ok(member.map(<[u8]>::to_vec))
+        Ok(Some(self.walked[first].set.field_of(&name)?.to_vec()))
+    }
+
+    /// Walk `i` leaves its member, which is no longer among the heads.
+    fn advance(&mut self, i: usize, space: &mut dyn ReadSpace) -> Result<(), Error> {
+        self.walked[i].take(space)?;
+        self.line_up(i, space)
+    }
+
+    /// Puts the next member of walk `i`, if there is one, among the heads.
+    fn line_up(&mut self, i: usize, space: &mut dyn ReadSpace) -> Result<(), Error> {
+        if let Some(name) = self.walked[i].peek(space)? {
+            self.heads.push(Reverse((name.clone(), i)));
+        }
+        Ok(())
     }
 }
 

@@ -1,12 +1,12 @@
 //! SINTERSTORE, SUNIONSTORE and SDIFFSTORE of large sets: as of one moment, in slices, visible at once.
 
-use super::combination::{Combination, operation_of};
+use super::combination::{Combination, Operation, operation_of};
 use crate::command::call::Error;
 use crate::command::hash::name_of;
 use crate::command::{SliceSource, StagedAt};
 use crate::format::internal_commands::STAGE;
 use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
-use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX, COPY_WHOLE_ELEMENTS_MAX};
+use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX, COPY_WHOLE_ELEMENTS_MAX, GATHERED_BYTES_MAX};
 
 /// The result of a command over large sets. Reads may wait for the disk.
 pub struct SetCopy<'a> {
@@ -21,9 +21,23 @@ impl<'a> SetCopy<'a> {
         let Some(operation) = operation_of(args[0]) else { return Ok(None) };
         let mut space = SnapshotSpace::new(view, now_ms, 0);
         let combination = Combination::begin(operation, &mut space, &args[2..])?;
-        let is_large = combination.work()? > COPY_WHOLE_ELEMENTS_MAX;
+        let is_large = combination.work()? > COPY_WHOLE_ELEMENTS_MAX
+            || combination.bytes_max()? > GATHERED_BYTES_MAX as u64 && is_long(operation, &mut space, &args[2..])?;
         Ok(is_large.then_some(Self { space, combination, count: 0 }))
     }
+}
+
+/// Whether the members of the result, which are not many, have too many bytes for one entry.
+fn is_long(operation: Operation, space: &mut SnapshotSpace<'_>, keys: &[&[u8]]) -> Result<bool, Error> {
+    let mut combination = Combination::begin(operation, space, keys)?;
+    let mut bytes = 0;
+    while let Some(member) = combination.next(space)? {
+        bytes += member.len();
+        if bytes > GATHERED_BYTES_MAX {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl SliceSource for SetCopy<'_> {

@@ -4,11 +4,13 @@ use super::combination::{Combination, Operation};
 use crate::Type;
 use crate::command::args::check_release;
 use crate::command::call::{Outcome, WriteCall};
+use crate::command::gathered::Gathered;
 use crate::command::hash::Builder;
 use vocab::limits;
 
+const TOO_LARGE: &str = "ERR the sets are too large to be combined within a transaction (16384 members, 8 MiB)";
 const _: () = assert!(limits::STORE_WHOLE_ELEMENTS_MAX == 16_384, "TOO_LARGE says how many");
-const TOO_LARGE: &str = "ERR the sets are too large to be combined within a transaction (16384 members)";
+const _: () = assert!(limits::GATHERED_BYTES_MAX == 8 << 20, "TOO_LARGE says how many");
 
 pub(super) fn sinterstore(call: &mut WriteCall<'_>) -> Outcome {
     store(call, Operation::Intersection)
@@ -29,15 +31,15 @@ fn store(call: &mut WriteCall<'_>, operation: Operation) -> Outcome {
     if combination.work()? > limits::STORE_WHOLE_ELEMENTS_MAX {
         return Err(TOO_LARGE.into());
     }
-    let mut members = Vec::new();
+    let mut members = Gathered::new(limits::STORE_WHOLE_ELEMENTS_MAX, TOO_LARGE);
     while let Some(member) = combination.next(call.space)? {
-        members.push(member);
+        members.push(&member, b"")?;
     }
-    if members.is_empty() {
+    if members.len() == 0 {
         call.space.delete(to)?;
     } else {
         let mut builder = Builder::new(Type::Set, to, None);
-        for member in &members {
+        for (member, _) in members.iter() {
             builder.push(call.space, member, b"")?;
         }
         builder.finish(call.space)?;

@@ -1,8 +1,10 @@
 //! The writes of one entry, above the tree that does not have them yet: one for each tree key, a later write in place of
 //! an earlier one.
 
+use super::edits::Edits;
 use crate::format::keys;
 use crate::shard_handle::{ShardHandle, live};
+use crate::space::Patch;
 use crate::{Evaluation, Fault, Record, Rows};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,6 +20,10 @@ pub(super) struct EntryWrites<'a> {
     now_ms: u64,
     evaluation: Evaluation,
     overlay: Overlay,
+    /// Strings that are changed in place, and written last.
+    edits: Edits,
+    /// Bytes of values that it holds in the overlay, and to take writes back.
+    bytes: usize,
     /// Prefixes of the rows of collections that are gone.
     drops: Vec<Slice>,
     /// How many keys came and went, by slot.
@@ -38,6 +44,8 @@ pub(super) struct EntryWrites<'a> {
 struct Undo {
     /// Tree keys, and what the entry had written there before.
     rows: Vec<(Slice, Option<Option<Slice>>)>,
+    /// What `EntryWrites::bytes` was.
+    bytes: usize,
     counts: Vec<(Slot, i64)>,
     expiring: Vec<(Slot, i64)>,
     expired: u64,
@@ -53,6 +61,8 @@ impl<'a> EntryWrites<'a> {
             now_ms,
             evaluation,
             overlay: Overlay::new(),
+            edits: Edits::default(),
+            bytes: 0,
             drops: Vec::new(),
             counts: BTreeMap::new(),
             expiring: BTreeMap::new(),
@@ -87,16 +97,27 @@ impl<'a> EntryWrites<'a> {
     /// What is written from here on can be taken back. Attempts do not nest.
     pub(super) fn begin_attempt(&mut self) {
         assert!(self.undo.is_none(), "one item is evaluated at a time");
-        self.undo =
-            Some(Undo { expired: self.expired, made: self.made.len(), drops: self.drops.len(), ..Undo::default() });
+        self.end_edits();
+        self.undo = Some(Undo {
+            bytes: self.bytes,
+            expired: self.expired,
+            made: self.made.len(),
+            drops: self.drops.len(),
+            ..Undo::default()
+        });
     }
 
     /// Keeps what was written since `begin_attempt`, or takes it back.
     pub(super) fn end_attempt(&mut self, keep: bool) {
         let undo = self.undo.take().expect("an attempt was begun");
         if keep {
+            let length =
+                |before: &Option<Option<Slice>>| before.as_ref().and_then(Option::as_ref).map_or(0, |v| v.len());
+            self.bytes -= undo.rows.iter().map(|(_, before)| length(before)).sum::<usize>();
             return;
         }
+        self.edits.forget();
+        self.bytes = undo.bytes;
         for (tree_key, before) in undo.rows.into_iter().rev() {
             match before {
                 Some(value) => _ = self.overlay.insert(tree_key, value),
@@ -120,7 +141,8 @@ impl<'a> EntryWrites<'a> {
     ///
     /// The cache goes first: a reader whose index is older takes no row that is newer and reads the tree instead, so
     /// all readers see the entry from one moment on, that at which the tree shows it.
-    pub(super) fn commit(self, index: u64) {
+    pub(super) fn commit(mut self, index: u64) {
+        self.end_edits();
         let shard = self.view.id().0;
         self.view.begin_write(index);
         self.view.expect_rows(self.counts.keys().copied());
@@ -146,6 +168,9 @@ impl<'a> EntryWrites<'a> {
 
     /// The record of `key`, whether or not its time has come.
     pub(super) fn record(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        if let Some(edited) = self.edits.end(key) {
+            self.end_edit(key, edited);
+        }
         keys::record_into(&mut self.tree_key, key);
         let found = match self.overlay.get(self.tree_key.as_slice()) {
             Some(written) => written.clone(),
@@ -175,11 +200,48 @@ impl<'a> EntryWrites<'a> {
 
     /// As `write`.
     pub(super) fn write_row(&mut self, tree_key: Slice, value: Option<Slice>) {
+        self.bytes += value.as_ref().map_or(0, |value| value.len());
         if let Some(undo) = &mut self.undo {
             let before = self.overlay.insert(tree_key.clone(), value);
             undo.rows.push((tree_key, before));
         } else {
-            self.overlay.insert(tree_key, value);
+            let before = self.overlay.insert(tree_key, value);
+            self.bytes -= before.flatten().map_or(0, |before| before.len());
+        }
+    }
+
+    /// Bytes of values that are in memory for this entry.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.edits.bytes()
+    }
+
+    /// The string at `key` and its expiry, if it is changed in place.
+    pub(super) fn edited(&self, key: &[u8]) -> Option<(&[u8], Option<u64>)> {
+        self.edits.string(key)
+    }
+
+    /// Puts a string's record that is changed in place from here on.
+    pub(super) fn begin_edit(&mut self, key: &[u8], record: &Record) -> Result<(), Fault> {
+        self.put(key, record)?;
+        self.edits.begin(key, record);
+        // The record itself comes when the edit ends.
+        self.overlay.insert(Slice::from(keys::record(key)), Some(Slice::from(&[][..])));
+        self.bytes -= record.bytes().len();
+        Ok(())
+    }
+
+    /// Changes the string at `key`, which is changed in place.
+    pub(super) fn patch(&mut self, key: &[u8], patch: &Patch) {
+        self.edits.patch(key, patch);
+    }
+
+    fn end_edit(&mut self, key: &[u8], edited: Slice) {
+        self.write_row(Slice::from(keys::record(key)), Some(edited));
+    }
+
+    fn end_edits(&mut self) {
+        for (key, edited) in self.edits.end_all() {
+            self.end_edit(&key, edited);
         }
     }
 

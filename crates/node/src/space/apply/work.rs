@@ -1,0 +1,125 @@
+//! What the commands of an entry read and write, counted.
+//!
+//! The bounds of an item decide what is refused, so the count is the same on every replica, whatever is in its memory. The
+//! bounds of an event loop decide only where the entry is evaluated.
+
+use crate::{Evaluation, Fault};
+use vocab::limits::{
+    APPLY_INLINE_BYTES_MAX, APPLY_INLINE_ROWS_MAX, ENTRY_TOUCHED_ITEMS, ITEM_BYTES_SURE, ITEM_ROWS_MAX, ITEM_ROWS_SURE,
+    ITEM_TOUCHED_BYTES_MAX,
+};
+
+/// Where an entry is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On an event loop. What reads or writes much is given up, and evaluated again aside.
+    EventLoop,
+    /// By a thread that may take its time.
+    Aside,
+}
+
+/// Records and elements that were read or written, and their bytes.
+#[derive(Clone, Copy, Debug)]
+struct Touched {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Touched {
+    const NONE: Self = Self { rows: 0, bytes: 0 };
+    const ANY: Self = Self { rows: usize::MAX, bytes: usize::MAX };
+    const INLINE_MAX: Self = Self { rows: APPLY_INLINE_ROWS_MAX, bytes: APPLY_INLINE_BYTES_MAX };
+    const ENTRY_MAX: Self =
+        Self { rows: ENTRY_TOUCHED_ITEMS * ITEM_ROWS_MAX, bytes: ENTRY_TOUCHED_ITEMS * ITEM_TOUCHED_BYTES_MAX };
+
+    fn add(&mut self, rows: usize, bytes: usize) {
+        self.rows = self.rows.saturating_add(rows);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    fn exceeds(&self, max: Self) -> bool {
+        self.rows > max.rows || self.bytes > max.bytes
+    }
+}
+
+/// What an entry has read and written so far, and what it may.
+pub(super) struct Work {
+    touched: Touched,
+    max: Touched,
+    place: Place,
+    evaluation: Evaluation,
+    /// The item under way cannot be, for another reason than what it has touched.
+    refused: bool,
+}
+
+impl Work {
+    /// An entry that is evaluated by those rules. Entries of format 1 had no bounds.
+    pub(super) fn new(evaluation: Evaluation, place: Place) -> Self {
+        let mut work = Self { touched: Touched::NONE, max: Touched::ANY, place, evaluation, refused: false };
+        work.begin_item();
+        work
+    }
+
+    /// The next item of the entry begins.
+    pub(super) fn begin_item(&mut self) {
+        self.refused = false;
+        self.max = match (self.place, self.evaluation) {
+            (Place::EventLoop, _) => Touched::INLINE_MAX,
+            (Place::Aside, Evaluation::First) => Touched::ANY,
+            (Place::Aside, Evaluation::Second) => {
+                let with = |rows, bytes| {
+                    let mut touched = self.touched;
+                    touched.add(rows, bytes);
+                    touched
+                };
+                let (most, sure) = (with(ITEM_ROWS_MAX, ITEM_TOUCHED_BYTES_MAX), with(ITEM_ROWS_SURE, ITEM_BYTES_SURE));
+                Touched {
+                    rows: most.rows.min(Touched::ENTRY_MAX.rows).max(sure.rows),
+                    bytes: most.bytes.min(Touched::ENTRY_MAX.bytes).max(sure.bytes),
+                }
+            }
+        };
+    }
+
+    /// So many rows of so many bytes together are read or written. The error: that is too much.
+    pub(super) fn add(&mut self, rows: usize, bytes: usize) -> Result<(), Fault> {
+        self.touched.add(rows, bytes);
+        if self.touched.exceeds(self.max) { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
+    /// Whether the item under way has passed its own bounds: no place is right for it.
+    pub(super) fn is_refused(&self) -> bool {
+        self.place == Place::Aside && (self.refused || self.touched.exceeds(self.max))
+    }
+
+    /// The item under way cannot be.
+    pub(super) fn refuse(&mut self) -> Result<(), Fault> {
+        self.refused = true;
+        Err(Fault::WouldBlock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_loop_gives_up_early_and_an_item_is_refused_late() {
+        let rows = |work: &mut Work, rows| work.add(rows, 0).is_ok();
+        let mut inline = Work::new(Evaluation::Second, Place::EventLoop);
+        assert!(rows(&mut inline, APPLY_INLINE_ROWS_MAX) && !rows(&mut inline, 1) && !inline.is_refused());
+        inline.begin_item();
+        assert!(!rows(&mut inline, 1), "an entry is given up as a whole");
+        let mut aside = Work::new(Evaluation::Second, Place::Aside);
+        assert!(rows(&mut aside, ITEM_ROWS_MAX) && !aside.is_refused());
+        assert!(!rows(&mut aside, 1) && aside.is_refused());
+        aside.begin_item();
+        assert!(rows(&mut aside, ITEM_ROWS_MAX - 1) && !rows(&mut aside, 1), "the entry has a bound, too");
+        aside.begin_item();
+        assert!(rows(&mut aside, ITEM_ROWS_SURE) && !rows(&mut aside, 1), "a small item is not refused for others");
+        let mut first = Work::new(Evaluation::First, Place::Aside);
+        assert!(first.add(usize::MAX, usize::MAX).is_ok() && !first.is_refused());
+        let mut bytes = Work::new(Evaluation::Second, Place::Aside);
+        assert!(bytes.add(1, ITEM_TOUCHED_BYTES_MAX).is_ok() && bytes.add(1, 1).is_err());
+    }
+}
