@@ -195,7 +195,13 @@ impl WriteSpace for EntrySpace<'_> {
             self.writes.patch(key, &patch);
             return Ok(());
         }
-        let old = self.get(key)?;
+        let old = match self.writes.recent(key) {
+            Some(recent) => {
+                self.work.add(1, 0)?;
+                live(Some(recent), self.writes.now_ms())
+            }
+            None => self.get(key)?,
+        };
         let view = old.as_ref().map(Record::view);
         let Some(patch) = edit(view) else { return Ok(()) };
         let (payload, expire_at_ms) = view.map_or((&[][..], None), |view| (view.payload, view.expire_at_ms));

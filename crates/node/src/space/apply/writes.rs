@@ -9,6 +9,7 @@ use crate::{Evaluation, Fault, Record, Rows};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use storage::{PutMode, Slice, Span, WriteBatch};
+use vocab::limits::EDIT_IN_PLACE_BYTES_MIN;
 use vocab::{Slot, slot_of};
 
 type Overlay = BTreeMap<Slice, Option<Slice>>;
@@ -22,6 +23,8 @@ pub(super) struct EntryWrites<'a> {
     overlay: Overlay,
     /// Strings that are changed in place, and written last.
     edits: Edits,
+    /// The long record that was read last: commands that edit it without a change read it once.
+    recent: Option<(Vec<u8>, Record)>,
     /// Bytes of values that it holds in the overlay, and to take writes back.
     bytes: usize,
     /// Prefixes of the rows of collections that are gone.
@@ -62,6 +65,7 @@ impl<'a> EntryWrites<'a> {
             evaluation,
             overlay: Overlay::new(),
             edits: Edits::default(),
+            recent: None,
             bytes: 0,
             drops: Vec::new(),
             counts: BTreeMap::new(),
@@ -117,6 +121,7 @@ impl<'a> EntryWrites<'a> {
             return;
         }
         self.edits.forget();
+        self.recent = None;
         self.bytes = undo.bytes;
         for (tree_key, before) in undo.rows.into_iter().rev() {
             match before {
@@ -182,7 +187,16 @@ impl<'a> EntryWrites<'a> {
                 }
             }
         };
-        found.map(|bytes| self.view.decode(bytes)).transpose()
+        let found = found.map(|bytes| self.view.decode(bytes)).transpose()?;
+        if let Some(long) = found.as_ref().filter(|record| record.bytes().len() >= EDIT_IN_PLACE_BYTES_MIN) {
+            self.recent = Some((key.to_vec(), long.clone()));
+        }
+        Ok(found)
+    }
+
+    /// The record of `key` if it is a long one, was read last and has not been written since.
+    pub(super) fn recent(&self, key: &[u8]) -> Option<Record> {
+        self.recent.as_ref().filter(|(recent, _)| recent == key).map(|(_, record)| record.clone())
     }
 
     /// A row that is no record.
@@ -200,6 +214,9 @@ impl<'a> EntryWrites<'a> {
 
     /// As `write`.
     pub(super) fn write_row(&mut self, tree_key: Slice, value: Option<Slice>) {
+        if self.recent.as_ref().is_some_and(|(key, _)| keys::key_of_record(&tree_key) == Some(&key[..])) {
+            self.recent = None;
+        }
         self.bytes += value.as_ref().map_or(0, |value| value.len());
         if let Some(undo) = &mut self.undo {
             let before = self.overlay.insert(tree_key.clone(), value);
