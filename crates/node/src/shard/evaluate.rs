@@ -552,9 +552,9 @@ mod tests {
         assert!(answers.starts_with(":0\r\n") && answers.ends_with(&refused), "{answers}");
         // One string is read, copied and in memory once, whether or not it changes.
         let clear = format!("SETBIT s0 {} 0", last - 8);
-        for (index, lines) in [(4, vec![grow[0]; 100]), (5, vec![grow[0], &clear, "SETBIT s0 8 1", &clear].repeat(25))]
-        {
-            let answers = entry(&entries.handle, index, &lines, Place::Aside).unwrap();
+        let mixed = [grow[0], &clear, "SETBIT s0 8 1", &clear].repeat(25);
+        for (index, lines) in [(4, &[grow[0]; 100][..]), (5, &mixed)] {
+            let answers = entry(&entries.handle, index, lines, Place::Aside).unwrap();
             assert!(!answers.contains('-'), "{answers}");
         }
     }

@@ -383,7 +383,7 @@ impl Engine for LsmEngine {
             writes.push((key, record, ValueType::Value));
         }
         let publish = || self.applied.store(index, Ordering::SeqCst);
-        view.generation.usage.add(view.active.apply(index, writes.into_iter(), batch.drops, publish));
+        view.generation.usage.add(view.active.apply((before, index), writes, batch.drops, publish));
     }
 
     fn applied_index(&self) -> u64 {
@@ -453,7 +453,7 @@ impl Engine for LsmEngine {
         let forgotten = generation.take_forgotten().into_iter();
         let forgotten = forgotten.map(|prefix| (drop_key(&prefix), Slice::empty(), ValueType::Tombstone));
         let own: Vec<_> = own.chain(forgotten).collect();
-        generation.usage.add(view.active.apply(index, own.into_iter(), Vec::new(), || ()));
+        generation.usage.add(view.active.apply((index, index), own, Vec::new(), || ()));
         let mut sealed = view.sealed.clone();
         sealed.push(Sealed { memtable: view.active.clone(), index, bytes: generation.usage.seal() });
         // The old view dies cheaply: the new one has all that it holds.

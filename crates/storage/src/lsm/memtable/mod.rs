@@ -5,6 +5,7 @@
 //! what they look at: a snapshot *holds* its index, for as long as it lives. An entry is written and published under
 //! one lock; a reader that holds it sees whole entries only, and the newest version of a key is that of the
 //! applied index. The lock is held for an entry, a look-up or some rows of a scan, never across a call of the system.
+//! An entry of many rows is written in parts, readers in between: these see nothing of it before the last part publishes it.
 //!
 //! Once sealed, a memtable does not change.
 
@@ -21,12 +22,18 @@ use order::Order;
 use rows::{Rows, Version};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 /// An index that is after every entry: what is as of it is the newest.
 pub(super) const NEWEST: u64 = u64::MAX >> 1;
 
 /// Rows that a scan puts in order by itself: it takes about two milliseconds.
 const UNORDERED_FEW: u32 = 2048;
+
+/// Rows that are written while readers wait: it takes about a millisecond.
+const LOCKED_ROWS_MAX: usize = 2048;
+/// How long the readers have before the next part of an entry is written.
+const READERS_TURN: Duration = Duration::from_micros(20);
 
 /// The unflushed rows of a tree.
 pub(super) struct Memtable {
@@ -61,21 +68,45 @@ impl Memtable {
         })
     }
 
-    /// Writes the rows of entry `index` and what it drops, then calls `publish`, with no reader between; tells by how many
-    /// bytes the memtable grew.
+    /// Writes the rows of an entry and what it drops, then calls `publish`, with no reader between; tells by how many
+    /// bytes the memtable grew. `before` is the index of the entry applied last.
     pub(super) fn apply(
         &self,
-        index: u64,
-        writes: impl Iterator<Item = (Slice, Slice, ValueType)>,
+        (before, index): (u64, u64),
+        mut writes: Vec<(Slice, Slice, ValueType)>,
         drops: Vec<Slice>,
         publish: impl FnOnce(),
     ) -> i64 {
+        let mut grown = 0;
+        let is_long = writes.len() > LOCKED_ROWS_MAX;
+        if is_long {
+            // What is seen now is kept until all of it is there.
+            self.keep(before);
+            while writes.len() > LOCKED_ROWS_MAX {
+                let part = writes.split_off(writes.len() - LOCKED_ROWS_MAX);
+                grown += self.write_part(index, part, |rows| rows.show_until(before));
+                // Else this thread would have the lock again before those that wait for it.
+                std::thread::sleep(READERS_TURN);
+            }
+        }
+        grown += self.write_part(index, writes, |rows| {
+            drops.into_iter().for_each(|prefix| rows.dropped.insert(prefix, index));
+            rows.show_until(NEWEST);
+            publish();
+        });
+        if is_long {
+            self.let_go(before);
+        }
+        grown
+    }
+
+    /// Writes rows of an entry, and does `then`, with no reader between.
+    fn write_part(&self, index: u64, writes: Vec<(Slice, Slice, ValueType)>, then: impl FnOnce(&mut Rows)) -> i64 {
         let mut rows = self.rows.write().expect("a panic while an entry is applied is not survived");
         let live = if self.held_count.load(Ordering::Relaxed) == 0 { Vec::new() } else { self.held().clone() };
         let put = |(key, value, kind)| rows.put(key, Version { index, kind, value }, &live);
-        let grown = writes.map(put).sum();
-        drops.into_iter().for_each(|prefix| rows.dropped.insert(prefix, index));
-        publish();
+        let grown = writes.into_iter().map(put).sum();
+        then(&mut rows);
         grown
     }
 
@@ -133,9 +164,20 @@ impl Memtable {
     pub(super) fn hold(self: &Arc<Self>, applied: impl FnOnce() -> u64) -> Hold {
         let _no_entry = self.read();
         let index = applied();
+        self.keep(index);
+        Hold { memtable: self.clone(), index }
+    }
+
+    fn keep(&self, index: u64) {
         self.held().push(index);
         self.held_count.fetch_add(1, Ordering::Relaxed);
-        Hold { memtable: self.clone(), index }
+    }
+
+    fn let_go(&self, index: u64) {
+        let mut held = self.held();
+        let at = held.iter().position(|held| *held == index).expect("it was kept before");
+        held.swap_remove(at);
+        self.held_count.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn held(&self) -> MutexGuard<'_, Vec<u64>> {
@@ -155,9 +197,6 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut held = self.memtable.held();
-        let at = held.iter().position(|index| *index == self.index).expect("it was added when this was made");
-        held.swap_remove(at);
-        self.memtable.held_count.fetch_sub(1, Ordering::Relaxed);
+        self.memtable.let_go(self.index);
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct Rows {
     chunks: Vec<Vec<Row>>,
     /// Not known to clients: they cannot choose keys that meet.
     seed: u64,
+    /// Versions of later indexes are not seen yet: their entry is not all there.
+    shown_until: u64,
     /// What its entries dropped, each with the entry's index.
     pub(super) dropped: DroppedPrefixes<u64>,
 }
@@ -97,7 +99,18 @@ fn bytes(version: &Version) -> i64 {
 impl Rows {
     pub(super) fn new() -> Self {
         let tables = (0..TABLES).map(|_| HashIndex::default()).collect();
-        Self { tables, chunks: Vec::new(), seed: RandomState::new().hash_one(0), dropped: DroppedPrefixes::default() }
+        Self {
+            tables,
+            chunks: Vec::new(),
+            seed: RandomState::new().hash_one(0),
+            shown_until: u64::MAX,
+            dropped: DroppedPrefixes::default(),
+        }
+    }
+
+    /// From now on versions up to `index` are seen.
+    pub(super) fn show_until(&mut self, index: u64) {
+        self.shown_until = index;
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -117,7 +130,7 @@ impl Rows {
         {
             return Some(InternalValue::from_components(key, Slice::empty(), *at, ValueType::Tombstone));
         }
-        self.find(key)?.as_of(index)
+        self.find(key)?.as_of(index.min(self.shown_until))
     }
 
     fn find(&self, key: &[u8]) -> Option<&Row> {

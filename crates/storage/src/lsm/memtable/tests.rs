@@ -23,7 +23,7 @@ fn write(memtable: &Memtable, history: &mut History, index: u64, prng: &mut Prng
         writes.push((Slice::from(&key[..]), Slice::from(value.as_deref().unwrap_or_default()), kind));
         history.entry(key).or_default().push((index, value));
     }
-    memtable.apply(index, writes.into_iter(), Vec::new(), || ())
+    memtable.apply((index - 1, index), writes, Vec::new(), || ())
 }
 
 fn expected(history: &History, index: u64) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
@@ -63,7 +63,7 @@ fn an_event_loop_is_told_that_a_scan_would_keep_it_until_another_thread_has_prep
     let put = |first: u64, count: u64| {
         let key = |n: u64| Slice::from(format!("key{:08}", n * 7919 % 1_000_003).as_bytes());
         let rows = (first..first + count).map(|n| (key(n), Slice::from("v"), ValueType::Value));
-        memtable.apply(first, rows, Vec::new(), || ());
+        memtable.apply((first - 1, first), rows.collect(), Vec::new(), || ());
     };
     let count = || entries(&memtable, &Slice::empty(), &Slice::empty(), NEWEST, false).map_or(0, Iterator::count);
     put(1, 2000);
@@ -113,7 +113,7 @@ fn without_snapshots_a_key_that_is_written_again_keeps_one_value() {
     let memtable = Memtable::new();
     let put = |index| {
         let row = (Slice::from("key"), Slice::from(vec![7; 1000]), ValueType::Value);
-        memtable.apply(index, std::iter::once(row), Vec::new(), || ())
+        memtable.apply((index - 1, index), vec![row], Vec::new(), || ())
     };
     let first = put(1);
     assert!(first > 1000);
@@ -143,7 +143,7 @@ fn a_walk_goes_on_while_rows_come_between() {
         index += 1;
         let key = any(prng);
         let row = (Slice::from(&key[..]), Slice::from(&b"v"[..]), ValueType::Value);
-        memtable.apply(index, std::iter::once(row), Vec::new(), || ());
+        memtable.apply((index - 1, index), vec![row], Vec::new(), || ());
         rows.insert(key);
         index
     };
@@ -177,4 +177,33 @@ fn a_walk_goes_on_while_rows_come_between() {
         drop(hold);
     }
     assert_eq!(memtable.len(), rows.len());
+}
+
+#[test]
+fn a_reader_between_the_parts_of_a_long_entry_sees_nothing_of_it() {
+    let memtable = Memtable::new();
+    let count = 3 * super::LOCKED_ROWS_MAX as u64 + 7;
+    let key = |n: u64| Slice::from(&n.to_be_bytes()[..]);
+    let rows =
+        |keys: std::ops::Range<u64>| keys.map(|n| (key(n), Slice::from("v"), ValueType::Value)).collect::<Vec<_>>();
+    memtable.apply((0, 1), rows(0..count), Vec::new(), || ());
+    let (published, hold) = (AtomicBool::new(false), memtable.hold(|| 1));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            memtable.apply((1, 2), rows(0..2 * count), Vec::new(), || published.store(true, Ordering::SeqCst));
+        });
+        let mut prng = Prng::new(5);
+        let mut last = false;
+        while !last {
+            last = published.load(Ordering::SeqCst);
+            let n = prng.below(2 * count);
+            let seen = |index| memtable.get(&key(n), index).map(|row| row.key.seqno);
+            let newest = seen(NEWEST);
+            // What is seen of the entry was published by then.
+            assert!(newest != Some(2) || published.load(Ordering::SeqCst), "{n}");
+            assert!(!last || newest == Some(2), "{n} is missing");
+            assert_eq!(seen(hold.index()), (n < count).then_some(1), "the snapshot's row {n}");
+        }
+    });
+    assert_eq!(memtable.held_count.load(Ordering::Relaxed), 1, "only the snapshot is left");
 }
