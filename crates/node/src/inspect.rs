@@ -1,8 +1,10 @@
 //! What is in a tree and in a log, taken apart for `basalt inspect`.
 
+mod list;
 mod overlay;
 mod replay;
 
+pub use list::list_elements;
 pub use replay::Replay;
 
 use crate::command::hash;

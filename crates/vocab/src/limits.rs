@@ -146,8 +146,28 @@ pub const GATHERED_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const STORE_WHOLE_ELEMENTS_MAX: u64 = 16_384;
 /// Most bytes of small sets that one command unites: they are in memory together.
 pub const UNITED_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Most elements of a collection that SORT_RO puts in order.
+pub const SORTED_ELEMENTS_MAX: u64 = 1024 * 1024;
+/// Most bytes of them.
+pub const SORTED_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Most members that SPOP removes at a time.
 pub const POPPED_MEMBERS_MAX: u64 = 65_536;
+/// Bytes of the elements of a large list that lie together, in a row or in the list's record; one longer element lies alone.
+pub const LIST_LEAF_BYTES_SOFT: usize = 2 * 1024;
+/// Most elements that lie together.
+pub const LIST_LEAF_ELEMENTS_MAX: usize = 128;
+/// Rows of a large list that one row above them refers to, when it is made at an end of the list.
+pub const LIST_BRANCH_CHILDREN: usize = 32;
+/// Most rows that it refers to, and that the record of the list refers to of one level and end.
+pub const LIST_EDGE_CHILDREN_MAX: usize = 48;
+/// Branches that were trimmed off a list whose rows one LTRIM removes.
+pub const TRIMMED_BRANCHES_STEP_MAX: usize = 32;
+/// Most elements of a list that LTRIM writes anew, where it removes more than it leaves.
+pub const REWRITTEN_ELEMENTS_MAX: u64 = 1024;
+/// Most elements that LPOP, RPOP and LMPOP remove at a time.
+pub const POPPED_ELEMENTS_MAX: u64 = 65_536;
+/// Most elements that LINSERT and LREM look at in an entry.
+pub const SEARCHED_ELEMENTS_MAX: u64 = 65_536;
 /// Elements of a large collection that one slice of a copy writes. A few slices may meet in one entry, which is applied at once.
 pub const COPY_SLICE_ELEMENTS_MAX: usize = 256;
 /// Bytes of elements after which such an entry takes no more.

@@ -2,7 +2,7 @@
 
 use super::show::{Bytes, Shown, count, time};
 use super::source::tell;
-use node::inspect::{TreeKey, element_span, hash_fields};
+use node::inspect::{TreeKey, element_span, hash_fields, list_elements};
 use node::{Kind, Record, Type};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -20,11 +20,11 @@ pub struct StoredRecord {
     payload_bytes: usize,
     /// A string's bytes.
     value: Option<Bytes>,
-    /// How many fields a hash has.
+    /// How many fields, members or elements a collection has.
     field_count: Option<u64>,
-    /// With what the tree keys of a large hash's fields begin.
+    /// With what the tree keys of a large collection's rows begin.
     rows: Option<String>,
-    /// The first fields of a hash.
+    /// The first fields of a hash; of a list, indexes and elements.
     fields: Vec<Field>,
 }
 
@@ -48,6 +48,8 @@ impl StoredRecord {
                 (Type::Hash, true) => "large hash",
                 (Type::Set, false) => "set",
                 (Type::Set, true) => "large set",
+                (Type::List, false) => "list",
+                (Type::List, true) => "large list",
             },
             version: view.version,
             expires_ms: view.expire_at_ms,
@@ -63,7 +65,13 @@ impl StoredRecord {
             stored.field_count = Some(fields.len() as u64);
             stored.fields = fields.iter().take(most).map(|(name, value)| field(name, value)).collect();
         }
-        if let Some(rows) = view.rows(key) {
+        if view.kind.ty == Type::List {
+            let (elements, length) = list_elements(key, &record, tree, most)?;
+            stored.field_count = Some(length);
+            stored.rows = view.rows(key).map(|rows| rows.prefix.escape_ascii().to_string());
+            let indexed = elements.iter().enumerate();
+            stored.fields = indexed.map(|(index, element)| field(index.to_string().as_bytes(), element)).collect();
+        } else if let Some(rows) = view.rows(key) {
             stored.field_count = Some(rows.count);
             stored.rows = Some(rows.prefix.escape_ascii().to_string());
             for row in tree.iter(element_span(&rows), false).take(most) {

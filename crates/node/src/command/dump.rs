@@ -1,9 +1,9 @@
 //! DUMP and RESTORE: a key's value as one string that another store can take in.
 //!
 //! ```text
-//! byte 0   kind: 1 string, 2 hash, 4 set
-//! then     string: the bytes; hash: for every field and value, u32 little-endian length and bytes of either; set: the
-//!          same for every member
+//! byte 0   kind: 1 string, 2 hash, 4 set, 5 list
+//! then     string: the bytes; hash: for every field and value, u32 little-endian length and bytes of either; set, list:
+//!          the same for every member or element
 //! 2 bytes  version of this format, little-endian, now 1
 //! 8 bytes  XXH3-64 of all before, little-endian
 //! ```
@@ -12,6 +12,7 @@
 use super::args::{SYNTAX, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, reads_in_steps, write};
 use super::hash::{self, Stored};
+use super::list::{self, List, Side, Walk};
 use super::steps::{Progress, ReplySteps, Rest};
 use super::string::put_string;
 use crate::{Kind, ReadSpace, Record, Rows, Type};
@@ -24,6 +25,7 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 const STRING: u8 = 1;
 const HASH: u8 = 2;
 const SET: u8 = 4;
+const LIST: u8 = 5;
 const VERSION: u16 = 1;
 const CHECKSUM_BYTES: usize = 8;
 /// Behind the value.
@@ -37,7 +39,7 @@ const BAD_DATA: &str = "ERR Bad data format";
 
 pub(super) const ROWS: &[HandlerRow] = &[reads_in_steps("DUMP", dump), write("RESTORE", restore)];
 
-/// A large hash is read twice, for how long its dump is, and to write it.
+/// A large collection is read twice, for how long its dump is, and to write it.
 fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     let key = call.args[1];
     let Some(record) = call.space.get(key)? else {
@@ -50,6 +52,9 @@ fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     };
     let mut bytes = 1 + FRAME_BYTES;
     let ty = record.view().kind.ty;
+    if ty == Type::List {
+        return dump_list(call, List::of(key, record.clone())?, record);
+    }
     let lengths = if ty == Type::Set { LENGTH_BYTES } else { 2 * LENGTH_BYTES };
     Stored::of(key, record)?.each(call.space, |_, field, value| {
         bytes += lengths + field.len() + value.len();
@@ -59,6 +64,19 @@ fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     let mut hasher = Xxh3Default::new();
     append(call.reply, &mut hasher, &[kind_of(ty)]);
     Ok(Some(Box::new(ElementsLeft { ty, left: rows.count, rows, after: None, hasher })))
+}
+
+fn dump_list(call: &mut ReadCall<'_>, list: List<'_>, record: Record) -> Result<Rest, Error> {
+    let mut bytes = 1 + FRAME_BYTES;
+    list.each(call.space, |element| {
+        bytes += LENGTH_BYTES + element.len();
+        if bytes > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(()) }
+    })?;
+    call.reply.bulk_head(bytes);
+    let mut hasher = Xxh3Default::new();
+    append(call.reply, &mut hasher, &[LIST]);
+    let walk = list.walk(0, list.count()?, Side::Left);
+    Ok(Some(Box::new(ListLeft { key: call.args[1].to_vec(), record, walk, hasher })))
 }
 
 fn append(reply: &mut Reply, hasher: &mut Xxh3Default, bytes: &[u8]) {
@@ -96,9 +114,41 @@ impl ReplySteps for ElementsLeft {
         if self.left > 0 {
             return Ok(Progress::More);
         }
-        append(reply, &mut self.hasher, &VERSION.to_le_bytes());
-        reply.bulk_piece(&self.hasher.digest().to_le_bytes());
-        reply.bulk_piece(b"\r\n");
+        finish(reply, &mut self.hasher);
+        Ok(Progress::Done)
+    }
+}
+
+/// Appends what stands behind the value.
+fn finish(reply: &mut Reply, hasher: &mut Xxh3Default) {
+    append(reply, hasher, &VERSION.to_le_bytes());
+    reply.bulk_piece(&hasher.digest().to_le_bytes());
+    reply.bulk_piece(b"\r\n");
+}
+
+/// These elements of a list are still to be dumped.
+struct ListLeft {
+    key: Vec<u8>,
+    record: Record,
+    walk: Walk,
+    /// Of all before.
+    hasher: Xxh3Default,
+}
+
+impl ReplySteps for ListLeft {
+    fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        let list = List::of(&self.key, self.record.clone())?;
+        let hasher = &mut self.hasher;
+        self.walk.step(&list, space, |_, element| {
+            let length = u32::try_from(element.len()).map_err(|_| TOO_LARGE)?;
+            append(reply, hasher, &length.to_le_bytes());
+            append(reply, hasher, element);
+            Ok(true)
+        })?;
+        if !self.walk.is_over() {
+            return Ok(Progress::More);
+        }
+        finish(reply, hasher);
         Ok(Progress::Done)
     }
 }
@@ -119,6 +169,14 @@ fn encode(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u
     if view.kind == Kind::STRING {
         bytes.push(STRING);
         bytes.extend_from_slice(view.payload);
+    } else if view.kind.ty == Type::List {
+        bytes.push(LIST);
+        List::of(key, record)?.each(space, |element| {
+            let length = u32::try_from(element.len()).map_err(|_| TOO_LARGE)?;
+            bytes.extend_from_slice(&length.to_le_bytes());
+            bytes.extend_from_slice(element);
+            if bytes.len() > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(()) }
+        })?;
     } else {
         let ty = view.kind.ty;
         bytes.push(kind_of(ty));
@@ -142,6 +200,7 @@ enum Value<'a> {
     String(&'a [u8]),
     /// Fields and values; of a set, members and nothing.
     Collection(Type, Vec<(&'a [u8], &'a [u8])>),
+    List(Vec<&'a [u8]>),
 }
 
 impl<'a> Value<'a> {
@@ -168,6 +227,14 @@ impl<'a> Value<'a> {
                     members.push((part(&mut rest)?, &b""[..]));
                 }
                 Ok(Self::Collection(Type::Set, members))
+            }
+            [LIST, rest @ ..] => {
+                let mut rest = rest;
+                let mut elements = Vec::new();
+                while !rest.is_empty() {
+                    elements.push(part(&mut rest)?);
+                }
+                Ok(Self::List(elements))
             }
             _ => Err(BAD_DATA.into()),
         }
@@ -231,6 +298,11 @@ fn restore(call: &mut WriteCall<'_>) -> Outcome {
     } else {
         match value {
             Value::String(bytes) => put_string(call.space, key, expire_at_ms, &[bytes])?,
+            Value::List(elements) => {
+                if !list::restore(call.space, key, expire_at_ms, &elements)? {
+                    return Err(BAD_DATA.into());
+                }
+            }
             Value::Collection(ty, fields) => {
                 if !hash::restore(call.space, ty, key, expire_at_ms, &fields)? {
                     return Err(BAD_DATA.into());

@@ -3,7 +3,8 @@
 use super::args::{NO_SUCH_KEY, NOT_INTEGER, SYNTAX, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::hash::{self, Stored};
-use crate::{Evaluation, Record, WriteSpace};
+use super::list::{self, List};
+use crate::{Evaluation, Layout, Record, Type, WriteSpace};
 
 /// How many databases Redis has by default; all but the first are closed to a cluster.
 const DATABASES: i64 = 16;
@@ -47,8 +48,11 @@ fn type_of(call: &mut ReadCall<'_>) -> Outcome {
 fn place(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     let view = record.view();
     if view.kind.is_large() {
-        let expire_at_ms = view.expire_at_ms;
-        return hash::copy(space, &Stored::of(from, record)?, to, expire_at_ms);
+        let (ty, expire_at_ms) = (view.kind.ty, view.expire_at_ms);
+        return match ty {
+            Type::List => list::copy(space, &List::of(from, record)?, to, expire_at_ms),
+            Type::String | Type::Hash | Type::Set => hash::copy(space, &Stored::of(from, record)?, to, expire_at_ms),
+        };
     }
     let record = Record::stamped_new(space.version(), view.kind, view.expire_at_ms, &[view.payload]);
     Ok(space.put(to, record)?)
@@ -60,7 +64,10 @@ fn move_to(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -
     if space.evaluation() == Evaluation::Second
         && let Some(rows) = view.rows(from)
     {
-        let moved = Record::large(view.kind.ty, space.version(), view.expire_at_ms, &rows);
+        let moved = match view.kind.layout {
+            Layout::Rows => Record::stamped_new(space.version(), view.kind, view.expire_at_ms, &[view.payload]),
+            _ => Record::large(view.kind.ty, space.version(), view.expire_at_ms, &rows),
+        };
         space.give_up(from)?;
         return Ok(space.put(to, moved)?);
     }

@@ -18,6 +18,7 @@ mod internal;
 mod keyspace;
 mod kv;
 mod lcs;
+pub(crate) mod list;
 mod number;
 mod object;
 mod random_key;

@@ -3,7 +3,8 @@
 use super::args::{SYNTAX, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, read};
 use super::hash::Stored;
-use crate::{Kind, ReadSpace, Record};
+use super::list::List;
+use crate::{Kind, ReadSpace, Record, Type};
 
 /// Longest string that Redis would embed in its object, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 44;
@@ -56,7 +57,11 @@ fn encoding(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<&'s
             "raw"
         });
     }
-    Stored::of(key, record)?.encoding(space)
+    match record.view().kind.ty {
+        // Redis 7.0 has one form of lists.
+        Type::List => Ok("quicklist"),
+        Type::String | Type::Hash | Type::Set => Stored::of(key, record)?.encoding(space),
+    }
 }
 
 fn memory_usage(call: &mut ReadCall<'_>) -> Outcome {
@@ -75,7 +80,9 @@ fn memory_usage(call: &mut ReadCall<'_>) -> Outcome {
         return Ok(());
     };
     let mut bytes = (key.len() + record.bytes().len()) as u64;
-    if let Some(rows) = record.view().rows(key) {
+    if record.view().kind == Kind::large(Type::List) {
+        bytes += List::of(key, record)?.about_bytes(call.space, samples as u64)?;
+    } else if let Some(rows) = record.view().rows(key) {
         let sample = call.space.elements(&rows, None, samples)?;
         let sampled: usize = sample.iter().map(|(name, value)| key.len() + name.len() + value.len()).sum();
         bytes += sampled as u64 * rows.count / (sample.len() as u64).max(1);

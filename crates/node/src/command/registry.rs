@@ -3,8 +3,8 @@
 
 use super::call::{Handler, HandlerRow};
 use super::{
-    bits, cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, set, slot,
-    string,
+    bits, cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, list, object, random_key, ranges, scan, set,
+    slot, string,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -18,6 +18,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     lcs::ROWS,
     hash::ROWS,
     set::ROWS,
+    list::ROWS,
     keyspace::ROWS,
     expiry::ROWS,
     object::ROWS,
@@ -79,7 +80,8 @@ mod tests {
 
     #[test]
     fn every_data_command_has_a_handler() {
-        let groups = [Group::String, Group::Hash, Group::Set, Group::Bitmap, Group::Generic, Group::Basalt];
+        let groups =
+            [Group::String, Group::Hash, Group::Set, Group::List, Group::Bitmap, Group::Generic, Group::Basalt];
         let missing: Vec<_> = table::all()
             .iter()
             .filter(|spec| groups.contains(&spec.group) && !spec.is_container())

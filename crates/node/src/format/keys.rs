@@ -18,7 +18,7 @@
 use vocab::Slot;
 
 /// How long the prefix of a collection's tree keys is.
-const ROWS_BYTES: usize = 11;
+pub(crate) const ROWS_BYTES: usize = 11;
 
 /// The name of the meta record that holds the counters of keys by slot.
 pub(crate) const META_COUNTERS: &[u8] = b"counters";

@@ -5,7 +5,7 @@
 //! byte 1      flags: bit 0 = has an expiry, bit 1 = its elements are rows of their own
 //! bytes 2..10 version, little-endian
 //! 8 bytes     expiry in ms since the epoch, little-endian, only with flag bit 0
-//! rest        payload, by kind; with flag bit 1 a `Rows`
+//! rest        payload, by kind; with flag bit 1 a `Rows`, and of a list what `command::list` has behind it
 //! ```
 
 use super::keys;
@@ -17,6 +17,8 @@ const FLAG_EXPIRY: u8 = 1;
 const FLAG_ROWS: u8 = 2;
 const HEAD_BYTES: usize = 10;
 const COUNT_BYTES: usize = 8;
+/// What the payload of each large collection below an id begins with: its count and the prefix of its rows.
+pub(crate) const ROWS_HEAD_BYTES: usize = COUNT_BYTES + keys::ROWS_BYTES;
 const KEYED_ROWS_BYTES: usize = 16;
 const KEYED_HASH: u8 = 3;
 
@@ -39,6 +41,8 @@ pub enum Type {
     Hash = 2,
     /// Members: kept as a hash's fields with empty values.
     Set = 4,
+    /// Elements in an order.
+    List = 5,
 }
 
 /// How a value is kept.
@@ -109,6 +113,9 @@ impl Kind {
     /// A small set.
     pub const SET: Self = Self { ty: Type::Set, layout: Layout::Packed };
 
+    /// A small list.
+    pub const LIST: Self = Self { ty: Type::List, layout: Layout::Packed };
+
     /// Whether its elements are rows of their own.
     #[must_use]
     pub fn is_large(self) -> bool {
@@ -134,6 +141,8 @@ impl Kind {
             (2, true) => Some(Self::large(Type::Hash)),
             (4, false) => Some(Self::SET),
             (4, true) => Some(Self::large(Type::Set)),
+            (5, false) => Some(Self::LIST),
+            (5, true) => Some(Self::large(Type::List)),
             (KEYED_HASH, false) => Some(Self { ty: Type::Hash, layout: Layout::KeyedRows }),
             _ => None,
         }
@@ -154,6 +163,7 @@ impl Kind {
             Type::String => "string",
             Type::Hash => "hash",
             Type::Set => "set",
+            Type::List => "list",
         }
     }
 }
@@ -166,8 +176,8 @@ impl RecordView<'_> {
         match self.kind.layout {
             Layout::Packed => None,
             Layout::Rows => {
-                let (count, prefix) = self.payload.split_at_checked(COUNT_BYTES)?;
-                Some(Rows { prefix: prefix.to_vec(), count: number(count)? })
+                let (count, _) = self.payload.split_at_checked(COUNT_BYTES)?;
+                Some(Rows { prefix: prefix_of(self.kind.ty, self.payload).to_vec(), count: number(count)? })
             }
             Layout::KeyedRows => {
                 let (generation, count) = self.payload.split_at_checked(KEYED_ROWS_BYTES - COUNT_BYTES)?;
@@ -175,6 +185,13 @@ impl RecordView<'_> {
             }
         }
     }
+}
+
+/// With what the tree keys of a large collection's rows begin, as its payload has it.
+fn prefix_of(ty: Type, payload: &[u8]) -> &[u8] {
+    let prefix = payload.get(COUNT_BYTES..).unwrap_or_default();
+    // Behind that of a list there is more.
+    if ty == Type::List { prefix.get(..keys::ROWS_BYTES).unwrap_or_default() } else { prefix }
 }
 
 /// The parts of a payload one after the other, so that a record is built with one copy.
@@ -220,7 +237,7 @@ impl Record {
         Self(Slice::from_reader(&mut parts, head_length + length).expect("memory can be read"))
     }
 
-    /// The record of a large collection.
+    /// The record of a large hash or set.
     #[must_use]
     pub fn large(ty: Type, version: u64, expire_at_ms: Option<u64>, rows: &Rows) -> Self {
         Self::stamped_new(version, Kind::large(ty), expire_at_ms, &[&rows.count.to_le_bytes(), &rows.prefix])
@@ -260,7 +277,7 @@ impl Record {
         }
         let payload = &bytes[HEAD_BYTES + if bytes[1] & FLAG_EXPIRY == 0 { 0 } else { 8 }..];
         match kind.layout {
-            Layout::Rows if !keys::is_rows_prefix(payload.get(COUNT_BYTES..).unwrap_or_default()) => {
+            Layout::Rows if !keys::is_rows_prefix(prefix_of(kind.ty, payload)) => {
                 return Err("record of a large collection without its rows");
             }
             Layout::KeyedRows if payload.len() != KEYED_ROWS_BYTES => {
@@ -351,7 +368,12 @@ mod tests {
             rounds += 1;
             let expiry = (prng.below(2) == 1).then(|| prng.next_u64());
             let bytes = vec![7; prng.below(40) as usize];
-            let record = match prng.below(6) {
+            let record = match prng.below(8) {
+                6 => Record::new(Kind::LIST, expiry, &[&bytes]),
+                7 => {
+                    let head: [&[u8]; 3] = [&[7; 8], &keys::rows(Slot(9), 8), &bytes];
+                    Record::stamped_new(1, Kind::large(Type::List), expiry, &head)
+                }
                 0 => Record::new(Kind::STRING, expiry, &[&bytes]),
                 1 => Record::new(Kind::HASH, expiry, &[&bytes]),
                 2 => Record::new(Kind::SET, expiry, &[&bytes]),

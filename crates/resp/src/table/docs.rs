@@ -29,6 +29,7 @@ fn heading(group: Group) -> (&'static str, &'static str) {
         Group::String => ("Strings", "Redis"),
         Group::Hash => ("Hashes", "Redis"),
         Group::Set => ("Sets", "Redis"),
+        Group::List => ("Lists", "Redis"),
         Group::Bitmap => ("Bitmaps", "Redis"),
         Group::Generic => ("Keys", "Redis"),
         Group::Transactions => ("Transactions", "Redis"),

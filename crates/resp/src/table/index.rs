@@ -1,13 +1,14 @@
 //! All rows in one array, and the way from a name to its row.
 
-use super::rows::{basalt, bitmap, cluster, connection, generic, hash, server, set, string};
+use super::rows::{basalt, bitmap, cluster, connection, generic, hash, list, server, set, string};
 use super::spec::{CommandId, CommandSpec};
 
-const CHAPTERS: [&[CommandSpec]; 9] = [
+const CHAPTERS: [&[CommandSpec]; 10] = [
     basalt::ROWS,
     string::ROWS,
     hash::ROWS,
     set::ROWS,
+    list::ROWS,
     bitmap::ROWS,
     generic::ROWS,
     connection::ROWS,

@@ -95,6 +95,8 @@ pub mod acl {
     pub const SET: u32 = 1 << 12;
     /// Works on bitmaps.
     pub const BITMAP: u32 = 1 << 13;
+    /// Works on lists.
+    pub const LIST: u32 = 1 << 14;
 
     /// All of them, with the names that COMMAND INFO gives them, in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -102,6 +104,7 @@ pub mod acl {
         (READ, "read"),
         (WRITE, "write"),
         (SET, "set"),
+        (LIST, "list"),
         (HASH, "hash"),
         (STRING, "string"),
         (BITMAP, "bitmap"),
@@ -208,6 +211,8 @@ pub enum Group {
     Hash,
     /// Sets.
     Set,
+    /// Lists.
+    List,
     /// Bitmaps.
     Bitmap,
     /// Keys of any type.
@@ -228,11 +233,12 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the documentation.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Basalt,
         Self::String,
         Self::Hash,
         Self::Set,
+        Self::List,
         Self::Bitmap,
         Self::Generic,
         Self::Transactions,
@@ -249,6 +255,7 @@ impl Group {
             Self::String => "string",
             Self::Hash => "hash",
             Self::Set => "set",
+            Self::List => "list",
             Self::Bitmap => "bitmap",
             Self::Generic => "generic",
             Self::Transactions => "transactions",

@@ -2,6 +2,7 @@
 
 mod bucket;
 mod catalog;
+mod lists;
 mod manifest;
 mod node;
 mod output;

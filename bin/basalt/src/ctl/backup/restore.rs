@@ -1,12 +1,13 @@
 //! Restoring a backup into a store of whatever shape, through the same commands as any client's.
 
+use super::lists::ListWriter;
 use super::manifest::Manifest;
 use super::place::Place;
 use super::rows::{BackupRow, FileFacts, RowValue, read_file};
 use client::{Access, Answer, Ask, Frame, Pool, PoolOptions, ReadFrom, StoreUrl};
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Threads that read files and write rows.
@@ -30,23 +31,63 @@ pub(crate) fn restore(
 ) -> Result<u64, String> {
     let files: Vec<&FileFacts> = manifest.files().collect();
     let (next, expired) = (AtomicUsize::new(0), Mutex::new(0));
+    let written = &FilesWritten::new(files.len());
     std::thread::scope(|scope| {
         let work = || {
             let mut writer = Writer::open(node)?;
-            while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(file) = files.get(at) else { return Ok::<_, String>(()) };
                 let rows = read_file(place, file)?;
                 let count = rows.len();
+                let goes_on = |row: &BackupRow| matches!(row.value, RowValue::List { start: 1.., .. });
+                if rows.first().is_some_and(goes_on) {
+                    written.await_before(at)?;
+                }
                 let gone = writer.write(rows, now_ms)?;
                 *expired.lock() += gone;
                 progress.inc(count as u64);
+                written.note(at);
             }
-            Ok::<_, String>(())
         };
+        let work = move || work().inspect_err(|_| written.break_off());
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread has panicked".to_owned())?)
     })?;
     let expired = *expired.lock();
     Ok(expired)
+}
+
+/// Which files of a backup are written: a list may go on from one file to the next.
+struct FilesWritten {
+    files: Vec<AtomicBool>,
+    broken_off: AtomicBool,
+}
+
+impl FilesWritten {
+    fn new(count: usize) -> Self {
+        Self { files: (0..count).map(|_| AtomicBool::new(false)).collect(), broken_off: AtomicBool::new(false) }
+    }
+
+    fn note(&self, at: usize) {
+        self.files[at].store(true, Ordering::Release);
+    }
+
+    /// A thread has failed, so some file will not be written.
+    fn break_off(&self) {
+        self.broken_off.store(true, Ordering::Release);
+    }
+
+    /// Waits until all files before that one are written: each is a thread's that does not wait for later ones.
+    fn await_before(&self, at: usize) -> Result<(), String> {
+        while !self.files[..at].iter().all(|file| file.load(Ordering::Acquire)) {
+            if self.broken_off.load(Ordering::Acquire) {
+                return Err("a list was not restored: a file with its first elements could not be".to_owned());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
 }
 
 /// One request: doing it twice does no harm.
@@ -59,13 +100,15 @@ struct Write {
 
 struct Writer {
     pool: Pool,
+    lists: ListWriter,
 }
 
 impl Writer {
     fn open(node: &StoreUrl) -> Result<Self, String> {
         let options =
             PoolOptions { connections: 1, timeout: TIMEOUT, read_from: ReadFrom::Leader, greetings: Vec::new() };
-        Ok(Self { pool: Pool::open(node, options).map_err(|e| e.to_string())? })
+        let pool = Pool::open(node, options).map_err(|e| e.to_string())?;
+        Ok(Self { pool, lists: ListWriter::open(node)? })
     }
 
     fn write(&mut self, rows: Vec<BackupRow>, now_ms: u64) -> Result<u64, String> {
@@ -76,6 +119,11 @@ impl Writer {
         // An expiry follows its hash on the same connection, so it comes behind it; a retried one is made again later, and
         // that changes nothing. So expiries are a pass of their own.
         let expiries: Vec<Write> = rows.iter().filter_map(expiry_of).collect();
+        for row in &rows {
+            if let RowValue::List { start, elements } = &row.value {
+                self.lists.append(&row.key, *start, elements)?;
+            }
+        }
         self.make(rows.into_iter().flat_map(writes_of).collect())?;
         self.make(expiries)?;
         Ok(gone)
@@ -170,6 +218,8 @@ fn writes_of(row: BackupRow) -> Vec<Write> {
                 |members: &[Vec<u8>]| request([vec![b"SADD".to_vec(), row.key.clone()], members.to_vec()].concat());
             members.chunks(FIELDS_MAX).map(chunk).collect()
         }
+        // In an order of their own: `ListWriter`.
+        RowValue::List { .. } => Vec::new(),
     }
 }
 

@@ -22,8 +22,9 @@ const LEVEL: i32 = 1;
 const STRING: u8 = 1;
 const HASH: u8 = 2;
 const SET: u8 = 4;
+const LIST: u8 = 5;
 
-/// A key with what it holds; of a large hash, some of its fields.
+/// A key with what it holds; of a large collection, some of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackupRow {
     pub(crate) key: Vec<u8>,
@@ -40,6 +41,12 @@ pub(crate) enum RowValue {
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
     /// Members.
     Set(Vec<Vec<u8>>),
+    /// Elements of a list, in order.
+    List {
+        /// The index of the first.
+        start: u64,
+        elements: Vec<Vec<u8>>,
+    },
 }
 
 /// A file of a backup.
@@ -131,6 +138,12 @@ impl Packer {
                 put_varint(&mut self.bytes, members.len() as u64);
                 members.iter().for_each(|member| put_bytes(&mut self.bytes, member));
             }
+            RowValue::List { start, elements } => {
+                self.bytes.push(LIST);
+                put_varint(&mut self.bytes, *start);
+                put_varint(&mut self.bytes, elements.len() as u64);
+                elements.iter().for_each(|element| put_bytes(&mut self.bytes, element));
+            }
         }
         let ends = self.bytes.len() >= BYTES_MIN && xxh3_64(&row.key).is_multiple_of(ENDS);
         if ends || self.bytes.len() >= BYTES_MAX { self.finish() } else { None }
@@ -196,6 +209,15 @@ fn unpack(bytes: &[u8]) -> Result<Vec<BackupRow>, &'static str> {
                 }
                 RowValue::Set(members)
             }
+            LIST => {
+                let start = reader.varint()?;
+                let count = reader.count(1)?;
+                let mut elements = Vec::new();
+                for _ in 0..count {
+                    elements.push(reader.bytes()?.to_vec());
+                }
+                RowValue::List { start, elements }
+            }
             _ => return Err("a row of an unknown kind"),
         };
         rows.push(BackupRow { key, expire_at_ms, value });
@@ -227,6 +249,9 @@ mod tests {
         rows.push(BackupRow { key: Vec::new(), expire_at_ms: u64::MAX, value: RowValue::Hash(fields) });
         let members = vec![b"a".to_vec(), Vec::new()];
         rows.push(BackupRow { key: b"set".to_vec(), expire_at_ms: 0, value: RowValue::Set(members) });
+        let elements = vec![b"b".to_vec(), b"a".to_vec(), b"b".to_vec()];
+        let value = RowValue::List { start: 7, elements };
+        rows.push(BackupRow { key: b"list".to_vec(), expire_at_ms: 0, value });
         let files = pack(&rows);
         assert!(files.len() > 1, "one file");
         let found: Vec<BackupRow> = files.iter().flat_map(|file| unpack(&file.bytes).unwrap()).collect();

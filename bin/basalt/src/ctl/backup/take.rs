@@ -245,6 +245,12 @@ fn read_row(row: Value) -> Option<BackupRow> {
             let member = |member| if let Value::Bulk(member) = member { Some(member) } else { None };
             RowValue::Set(members.into_iter().map(member).collect::<Option<_>>()?)
         }
+        (Value::Bulk(word), Some(Value::Int(start))) if word == b"LIST" => {
+            let Some(Value::Array(elements)) = fields.next() else { return None };
+            let element = |element| if let Value::Bulk(element) = element { Some(element) } else { None };
+            let elements = elements.into_iter().map(element).collect::<Option<_>>()?;
+            RowValue::List { start: u64::try_from(start).ok()?, elements }
+        }
         (Value::Bulk(bytes), None) => RowValue::String(bytes),
         (Value::Array(parts), None) => {
             let mut fields = Vec::with_capacity(parts.len() / 2);

@@ -17,7 +17,7 @@ pub(super) const FIELD_TOO_LONG: &str = "ERR field exceeds maximum allowed size 
 pub(super) const MEMBER_TOO_LONG: &str = "ERR member exceeds maximum allowed size (32000 bytes)";
 
 /// The error about a copy that is made at once, where it cannot be made in slices.
-const TOO_LARGE_TO_COPY: &str =
+pub(in crate::command) const TOO_LARGE_TO_COPY: &str =
     "ERR the collection is too large to be copied within a transaction (4096 elements, 8 MiB)";
 
 const _: () = assert!(limits::COPY_WHOLE_ELEMENTS_MAX == 4096 && limits::GATHERED_BYTES_MAX == 8 << 20);

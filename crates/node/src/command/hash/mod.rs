@@ -14,15 +14,16 @@ mod scan;
 mod stored;
 mod write;
 
-pub(super) use build::{Builder, copy, restore};
+pub(super) use build::{Builder, TOO_LARGE_TO_COPY, copy, restore};
 pub(crate) use element::field_of;
 pub(super) use element::name_of;
+pub(super) use packed::Varint;
 pub(crate) use packed::fields_of;
 pub use packed::fuzz_packed;
 pub(super) use random::{distinct, one_of, srandmember};
 pub(super) use read::smembers;
 pub(super) use scan::scan_of;
-pub(super) use stored::{Form, Stored};
+pub(super) use stored::{Form, Stored, corrupt};
 pub(super) use write::{put, remove};
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};

@@ -70,7 +70,7 @@ impl<'k> Stored<'k> {
         let view = record.view();
         let expire_at_ms = view.expire_at_ms;
         let ty = view.kind.ty;
-        if ty == Type::String {
+        if !matches!(ty, Type::Hash | Type::Set) {
             return Err(args::WRONGTYPE.into());
         }
         let form = match (view.kind.is_large(), view.rows(key)) {
@@ -214,7 +214,7 @@ impl<'k> Stored<'k> {
     }
 }
 
-pub(super) fn corrupt(key: &[u8], detail: &str) -> Error {
+pub(in crate::command) fn corrupt(key: &[u8], detail: &str) -> Error {
     let path = format!("the record of {}", key.escape_ascii()).into();
     Error::Fault(Fault::Storage(storage::Error::Corrupt { path, detail: detail.to_owned() }))
 }

@@ -2,10 +2,12 @@
 //!
 //! The reply is `[cursor, rows]`: the cursor to go on from, null after the last page; and for each row
 //! `[key, expiry in ms since the epoch or 0, value]`, the value a string, or fields and values; of a set, `SET` and its
-//! members stand for the value. A large collection is as many rows as it takes, one after the other.
+//! members stand for the value; of a list, `LIST`, the index of the first of these elements, and the elements. A large
+//! collection is as many rows as it takes, one after the other.
 
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Stored, field_of};
+use crate::command::list::{List, Side};
 use crate::space::read::SnapshotSpace;
 use crate::{Layout, ReadSpace, Record, ShardHandle, Type};
 use resp::Reply;
@@ -22,7 +24,7 @@ const RECORDS: usize = 256;
 enum Cursor {
     /// With the first key after this one.
     After(Vec<u8>),
-    /// In a large hash, after this element.
+    /// In a large hash or set, after this element; in a list, before the one with this index, big-endian.
     Within(Vec<u8>, Vec<u8>),
 }
 
@@ -121,7 +123,7 @@ fn fill(space: &mut SnapshotSpace<'_>, cursor: &[u8], page: &mut Page) -> Result
         Some(Cursor::After(key)) => following(key),
         Some(Cursor::Within(key, element)) => {
             if let Some(record) = space.get(&key)?
-                && let Some(within) = large(space, &key, &record, Some(&element), page)?
+                && let Some(within) = rest_of(space, &key, record, &element, page)?
             {
                 return Ok(Some(within));
             }
@@ -192,6 +194,57 @@ fn row(space: &mut SnapshotSpace<'_>, key: &[u8], record: Record, page: &mut Pag
             );
         }
         (Type::Hash | Type::Set, Layout::Rows | Layout::KeyedRows) => return large(space, key, &record, None, page),
+        (Type::List, _) => return list(space, key, record, 0, page),
+    }
+    Ok(None)
+}
+
+/// What is left of a collection from where the last page ended.
+fn rest_of(
+    space: &mut SnapshotSpace<'_>,
+    key: &[u8],
+    record: Record,
+    element: &[u8],
+    page: &mut Page,
+) -> Result<Option<Cursor>, Error> {
+    if record.view().kind.ty != Type::List {
+        return large(space, key, &record, Some(element), page);
+    }
+    let index = element.try_into().map(u64::from_be_bytes).map_err(|_| BAD_CURSOR)?;
+    list(space, key, record, index, page)
+}
+
+/// The elements of a list from an index on.
+fn list(
+    space: &mut SnapshotSpace<'_>,
+    key: &[u8],
+    record: Record,
+    first: u64,
+    page: &mut Page,
+) -> Result<Option<Cursor>, Error> {
+    let expire_at_ms = record.view().expire_at_ms;
+    let list = List::of(key, record)?;
+    let count = list.count()?;
+    let mut next = first;
+    let mut walk = list.walk(first, count.saturating_sub(first), Side::Left);
+    while !walk.is_over() {
+        if page.is_full() {
+            return Ok(Some(Cursor::Within(key.to_vec(), next.to_be_bytes().to_vec())));
+        }
+        let mut elements: Vec<Vec<u8>> = Vec::new();
+        walk.step(&list, space, |_, element| {
+            elements.push(element.to_vec());
+            Ok(true)
+        })?;
+        page.row(key, expire_at_ms, 5);
+        page.body.bulk(b"LIST");
+        page.body.int(next as i64);
+        page.body.array(elements.len());
+        for element in &elements {
+            page.bytes += element.len();
+            page.body.bulk(element);
+        }
+        next += elements.len() as u64;
     }
     Ok(None)
 }

@@ -2,7 +2,7 @@
 
 use crate::command::error::Error;
 use crate::format::internal_commands::STAGE;
-use crate::format::record::{Kind, Rows, Type};
+use crate::format::record::{Kind, ROWS_HEAD_BYTES, Rows, Type};
 use crate::{EncodedCommand, ReadSpace, ShardHandle, SnapshotSpace};
 use storage::Slice;
 use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX};
@@ -22,6 +22,8 @@ pub struct CollectionCopy<'a> {
     ty: Type,
     rows: Rows,
     expire_at_ms: Option<u64>,
+    /// What the record of a list has behind its rows' prefix.
+    state: Vec<u8>,
     after: Option<Slice>,
     read: u64,
     /// Whether it may take the place of what is there.
@@ -35,7 +37,11 @@ impl<'a> CollectionCopy<'a> {
         let Some(record) = space.get(key)? else { return Ok(None) };
         let expire_at_ms = record.view().expire_at_ms;
         let (ty, rows) = (record.view().kind.ty, record.view().rows(key));
-        Ok(rows.map(|rows| Self { space, ty, rows, expire_at_ms, after: None, read: 0, replaces }))
+        let state = match ty {
+            Type::List => record.view().payload.get(ROWS_HEAD_BYTES..).unwrap_or_default().to_vec(),
+            Type::String | Type::Hash | Type::Set => Vec::new(),
+        };
+        Ok(rows.map(|rows| Self { space, ty, rows, expire_at_ms, state, after: None, read: 0, replaces }))
     }
 
     /// The first command to the shard of `to`. Its answer is the place that the others take.
@@ -60,10 +66,12 @@ impl SliceSource for CollectionCopy<'_> {
 
     fn last(&self, to: &[u8], place: &StagedAt) -> EncodedCommand {
         let number = |n: u64| n.to_string().into_bytes();
-        let (until, count) = (number(place.until_ms), number(self.read));
+        // A row of a list has many elements, or none.
+        let count = if self.ty == Type::List { self.rows.count } else { self.read };
+        let (until, count) = (number(place.until_ms), number(count));
         let expiry = number(self.expire_at_ms.unwrap_or_default());
         let how: &[u8] = if self.replaces { b"ANY" } else { b"ABSENT" };
-        let end: [&[u8]; 9] = [
+        let end: [&[u8]; 10] = [
             STAGE,
             b"END",
             to,
@@ -73,9 +81,14 @@ impl SliceSource for CollectionCopy<'_> {
             &expiry,
             how,
             Kind::large(self.ty).type_name().as_bytes(),
+            &self.state,
         ];
         // Members of an earlier release know hashes alone, and not that word.
-        EncodedCommand::new(if self.ty == Type::Hash { &end[..8] } else { &end })
+        EncodedCommand::new(match self.ty {
+            Type::Hash | Type::String => &end[..8],
+            Type::Set => &end[..9],
+            Type::List => &end,
+        })
     }
 }
 

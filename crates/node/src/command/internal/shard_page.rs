@@ -14,8 +14,9 @@
 use crate::command::args::{NOT_INTEGER, SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadHandler, ShardCall};
 use crate::command::hash::Stored;
+use crate::command::list::List;
 use crate::format::internal_commands::SHARD_PAGE;
-use crate::{Kind, Layout, ReadSpace, Record, RecordRange};
+use crate::{Kind, Layout, ReadSpace, Record, RecordRange, Type};
 use storage::Slice;
 use vocab::limits::{PART_BYTES_SOFT, PART_ROWS_MAX, RANGE_BYTES_SOFT};
 use vocab::{SLOT_COUNT, Slot};
@@ -134,7 +135,11 @@ fn packed(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Recor
     }
     let view = record.view();
     let (ty, version, expire_at_ms) = (view.kind.ty, view.version, view.expire_at_ms);
-    let Some(payload) = Stored::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)? else {
+    let payload = match ty {
+        Type::List => List::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)?,
+        Type::String | Type::Hash | Type::Set => Stored::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)?,
+    };
+    let Some(payload) = payload else {
         return Ok(Record::keyed_hash(version, expire_at_ms, 0, 0));
     };
     Ok(Record::stamped_new(version, Kind::packed(ty), expire_at_ms, &[&payload]))

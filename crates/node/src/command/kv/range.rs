@@ -12,8 +12,9 @@
 use crate::command::args::{NOT_INTEGER, SYNTAX, is_word};
 use crate::command::call::{Error, HandlerRow, Outcome, StoreCall, store};
 use crate::command::hash::Stored;
+use crate::command::list::{List, Side};
 use crate::command::scan::successor;
-use crate::{Fault, Kind, Record, RecordRange, Records, Shards};
+use crate::{Fault, Kind, ReadSpace, Record, RecordRange, Records, Shards, Type};
 use resp::Reply;
 use std::collections::BTreeMap;
 use storage::Slice;
@@ -212,6 +213,8 @@ fn write_row(shards: &mut dyn Shards, row: Row, columns: Columns, reply: &mut Re
     reply.bulk(&row.key);
     if row.record.view().kind == Kind::STRING {
         reply.bulk(row.record.view().payload);
+    } else if row.record.view().kind.ty == Type::List {
+        write_list(shards.space(row.shard), &List::of(&row.key, row.record)?, reply)?;
     } else {
         let hash = Stored::of(&row.key, row.record)?;
         let mark = reply.buf.len();
@@ -238,6 +241,26 @@ fn write_row(shards: &mut dyn Shards, row: Row, columns: Columns, reply: &mut Re
     }
     if columns == Columns::All {
         reply.int(version as i64);
+    }
+    Ok(())
+}
+
+/// The elements of a list; null if they are more than a page.
+fn write_list(space: &mut dyn ReadSpace, list: &List<'_>, reply: &mut Reply) -> Outcome {
+    let mark = reply.buf.len();
+    let count = list.count()?;
+    reply.array(count as usize);
+    let mut walk = list.walk(0, count, Side::Left);
+    while !walk.is_over() {
+        if reply.buf.len() - mark > RANGE_BYTES_SOFT {
+            reply.buf.truncate(mark);
+            reply.null_array();
+            break;
+        }
+        walk.step(list, space, |_, element| {
+            reply.bulk(element);
+            Ok(true)
+        })?;
     }
     Ok(())
 }

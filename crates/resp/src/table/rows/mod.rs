@@ -6,6 +6,7 @@ pub(super) mod cluster;
 pub(super) mod connection;
 pub(super) mod generic;
 pub(super) mod hash;
+pub(super) mod list;
 pub(super) mod server;
 pub(super) mod set;
 pub(super) mod string;

@@ -1,0 +1,55 @@
+//! The elements of a list, read from a tree that no shard has opened.
+
+use crate::command::Error;
+use crate::command::list::{List, Side};
+use crate::format::keys;
+use crate::{Fault, ReadSpace, Record, Rows};
+use storage::{Slice, Snapshot};
+
+/// The rows of a tree, and nothing else of it.
+struct TreeRows<'a>(&'a dyn Snapshot);
+
+impl ReadSpace for TreeRows<'_> {
+    fn now_ms(&self) -> u64 {
+        0
+    }
+
+    fn version(&self) -> u64 {
+        self.0.index()
+    }
+
+    fn get(&mut self, _key: &[u8]) -> Result<Option<Record>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        Ok(self.0.get(&keys::element(&rows.prefix, element))?)
+    }
+}
+
+/// The first elements of the list whose record is at `key`, at most `most`, and how many there are. The error says what is
+/// wrong.
+pub fn list_elements(
+    key: &[u8],
+    record: &Record,
+    tree: &dyn Snapshot,
+    most: usize,
+) -> Result<(Vec<Vec<u8>>, u64), String> {
+    let read = || {
+        let (list, mut rows) = (List::of(key, record.clone())?, TreeRows(tree));
+        let (count, mut elements) = (list.count()?, Vec::new());
+        let mut walk = list.walk(0, count.min(most as u64), Side::Left);
+        while !walk.is_over() {
+            walk.step(&list, &mut rows, |_, element| {
+                elements.push(element.to_vec());
+                Ok(true)
+            })?;
+        }
+        Ok((elements, count))
+    };
+    read().map_err(|error: Error| match error {
+        Error::Reply(text) => text.into_owned(),
+        Error::Fault(Fault::Storage(error)) => error.to_string(),
+        Error::Fault(fault) => format!("{fault:?}"),
+    })
+}
