@@ -5,10 +5,11 @@
 //! Entries that make such a key count it. A change of leader needs no more: the new leader is another node,
 //! to which EXEC is redirected, or the same node, which has applied every entry in between.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The absent keys of one shard that are watched.
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ struct Watched {
 
 impl AbsentKeys {
     fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Watched>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keys.lock()
     }
 
     /// Begins to watch. To be asked for before the key is looked at.

@@ -3,9 +3,9 @@
 //! time = steady clock + offset. A jump of the machine's wall clock changes neither; [`ClockKeeper`](crate::ClockKeeper)
 //! moves the offset, slowly, to what the wall clocks of most nodes say. Shared by all threads of a node.
 
+use parking_lot::RwLock;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{PoisonError, RwLock};
 use vocab::{Millis, Moment, NodeId};
 
 /// How far the times of two entries that follow each other may be apart against the clock that stamps the second, in ms: two
@@ -60,7 +60,7 @@ impl StoreClock {
     /// Whether the clock of another node is, as far as is known.
     #[must_use]
     pub fn is_node_off(&self, node: NodeId) -> bool {
-        self.off.read().unwrap_or_else(PoisonError::into_inner).contains(&node)
+        self.off.read().contains(&node)
     }
 
     pub(crate) fn offset_ms(&self) -> i64 {
@@ -74,7 +74,7 @@ impl StoreClock {
     pub(crate) fn judge(&self, skew_ms: i64, is_off: bool, off: BTreeSet<NodeId>) {
         self.skew_ms.store(skew_ms, Ordering::Relaxed);
         self.is_off.store(is_off, Ordering::Relaxed);
-        let mut known = self.off.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.off.write();
         if *known != off {
             *known = off;
         }

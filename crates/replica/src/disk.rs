@@ -12,12 +12,13 @@ use crate::spare_file::SpareFile;
 use crate::staging::{Staging, StagingMemory};
 use crate::sync_pace::SyncPace;
 use crate::sync_ring::{Ended, StagedFile, StagedWrite, SyncRing};
+use parking_lot::{Mutex, MutexGuard};
 use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use storage::UnitBuffer;
 use vocab::is_shortage;
 
@@ -133,7 +134,7 @@ impl GuardedFs {
     }
 
     fn active(&self) -> Option<Arc<GuardedHandle>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.active.lock().clone()
     }
 
     /// If fsyncs are many, frees the page cache of files that are full, and makes the file ahead that will follow the one that
@@ -160,7 +161,7 @@ impl GuardedFs {
     }
 
     fn lanes(&self) -> MutexGuard<'_, Vec<Lane>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock()
     }
 
     fn wrap(&self, path: &Path, handle: <DefaultFileSystem as FileSystem>::Handle) -> GuardedHandle {
@@ -214,7 +215,7 @@ impl FileSystem for GuardedFs {
     fn new_writer(&self, handle: Arc<Self::Handle>) -> io::Result<Self::Writer> {
         if is_appended(&handle.path) {
             self.pace.new_file();
-            let before = self.active.lock().unwrap_or_else(PoisonError::into_inner).replace(handle.clone());
+            let before = self.active.lock().replace(handle.clone());
             before.iter().for_each(|full| self.full.add(&full.path));
         }
         Ok(GuardedWriter {

@@ -1,10 +1,10 @@
 //! What is known of the device below the log: whether it has room, and whether an fsync has failed.
 
+use parking_lot::Mutex;
 use std::cell::Cell;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use vocab::is_shortage;
 
@@ -164,7 +164,7 @@ impl DiskHealth {
 
     /// A reader that sees the new state asks for the reason next, and finds it.
     fn worsen(&self, reason: &str, change: impl FnOnce() -> Option<&'static str>) {
-        let mut text = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = self.reason.lock();
         if let Some(what) = change() {
             log::error!("{what}: {reason}");
             reason.clone_into(&mut text);

@@ -7,13 +7,14 @@ use crate::log_store::{GroupState, LogStore};
 use crate::log_write::{LogWrite, Op};
 use crate::records::damaged_record;
 use crate::spare_file::SpareFile;
+use parking_lot::{Mutex, MutexGuard};
 use protobuf::Message;
 use raft::eraftpb::{ConfState, Entry, HardState};
 use raft_engine::internals::FilePipeLog;
 use raft_engine::{Command, Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use vocab::{ReplicaId, ShardId, is_shortage};
 
@@ -198,7 +199,7 @@ impl Log {
     }
 
     fn spare_batch(&self) -> MutexGuard<'_, Option<LogBatch>> {
-        self.spare_batch.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare_batch.lock()
     }
 
     /// From now on `begin_sync` may begin fsyncs; an event of this descriptor says that one is over. It is open as long as

@@ -1,11 +1,11 @@
 //! Log files that are full, whose pages the kernel may still have: raft-engine uses such files again, and a write past the page
 //! cache first has to drop the pages that it goes over, which is a fifth of what it costs the processor.
 
+use parking_lot::Mutex;
 use rustix::fs::{Advice, fadvise};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 /// More files than a log has as a rule. Of more, the oldest are not remembered: they are slower to write over, and no more.
 const FILES_MAX: usize = 64;
@@ -17,7 +17,7 @@ pub(crate) struct FullFiles(Mutex<VecDeque<PathBuf>>);
 impl FullFiles {
     /// This one may have pages. It has been fsynced.
     pub(crate) fn add(&self, path: &Path) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.0.lock();
         if files.len() == FILES_MAX {
             files.pop_front();
         }
@@ -26,7 +26,7 @@ impl FullFiles {
 
     /// Has the kernel drop their pages.
     pub(crate) fn drop_pages(&self) {
-        let files = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let files = std::mem::take(&mut *self.0.lock());
         // What was removed or renamed since has its pages; it is a hint.
         for file in files.iter().filter_map(|path| File::open(path).ok()) {
             let _ = fadvise(file, 0, None, Advice::DontNeed);

@@ -6,9 +6,9 @@
 use crate::error::{Error, Result};
 use crate::log_store::{GroupState, LogStore};
 use crate::log_write::{LogWrite, Op};
+use parking_lot::{Mutex, MutexGuard};
 use raft::eraftpb::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use vocab::ShardId;
 
 /// A log in memory that loses and damages entries as a disk does.
@@ -101,7 +101,7 @@ impl MemoryLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,11 +1,11 @@
 //! The next log file, made ahead: filled with zeros, so that an fsync of what is written over them changes no metadata.
 //! Filling it while it is appended to, a piece at a time, keeps writers waiting for each piece.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use storage::{UnitBuffer, open_direct_to_write};
 
@@ -54,7 +54,7 @@ impl SpareFile {
     }
 
     fn made(&self) -> MutexGuard<'_, Option<PathBuf>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+        self.made.lock()
     }
 }
 

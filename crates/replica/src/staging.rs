@@ -7,12 +7,13 @@
 
 use crate::disk_health::DiskHealth;
 use crate::sync_ring::{StagedWrite, SyncRing};
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use storage::{HugePage, UNIT, UnitBuffer, open_direct_to_write};
 use vocab::is_shortage;
 
@@ -144,7 +145,7 @@ impl Staging {
 
     /// Writes what was taken until now.
     pub(crate) fn write(&self) -> io::Result<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         self.ring.finish();
         let left = self.state().under_way.clone();
         if let Some((start, bytes)) = left {
@@ -217,7 +218,7 @@ impl Staging {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

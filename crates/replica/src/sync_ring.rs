@@ -1,9 +1,10 @@
 //! The fsync that no thread waits for: what is staged is written by the kernel and is on the disk when it says so, while
 //! the one who began that goes on.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 use storage::{DurableWriter, UnitBuffer};
@@ -105,7 +106,7 @@ impl SyncRing {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -9,7 +9,7 @@ use memmap2::{Advice, MmapMut, MmapRaw};
 use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const PAGE_BYTES: usize = 4096;
@@ -82,15 +82,15 @@ impl Area {
         self.mapped.as_mut_ptr().wrapping_add(self.start)
     }
 
-    fn free(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    fn free(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.free.lock().expect("nothing panics while it is held")
     }
 }
 
 /// A node has no huge pages for its heap (docs/adr/0016); `touch` may have some.
 fn with_huge_pages(touch: impl FnOnce()) {
     static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE.lock().expect("nothing panics while it is held");
     let disabled = !cfg!(miri) && transparent_huge_pages_are_disabled().unwrap_or(false);
     if disabled {
         let _ = disable_transparent_huge_pages(false);

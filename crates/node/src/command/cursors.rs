@@ -1,7 +1,7 @@
 //! Where SCANs stand, so that a cursor of 62 bits resumes at an exact key.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use vocab::limits::{SCAN_CURSORS_BYTES_MAX, SCAN_CURSORS_MAX};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -66,7 +66,7 @@ pub struct ScanCursors(Mutex<Remembered>);
 
 impl ScanCursors {
     fn lock(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Notes that `cursor` stands for `key`. Of two keys with one cursor the smaller stays: going on after it

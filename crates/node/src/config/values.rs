@@ -3,11 +3,11 @@
 use super::output_limit::{ClientClass, OutputLimit, OutputLimits};
 use super::parse::Value;
 use super::table::{SETTINGS, index_of};
+use parking_lot::{Mutex, RwLock};
 use resp::glob_matches;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
 
 const REQUIREPASS: usize = index_of(SETTINGS, "requirepass");
 const MAXCLIENTS: usize = index_of(SETTINGS, "maxclients");
@@ -127,7 +127,7 @@ impl Config {
         let at = SETTINGS.iter().position(|setting| setting.is_named(name.as_bytes()));
         let at = at.ok_or_else(|| SetError::Unknown(name.to_owned()))?;
         let refused = |reason: &str| SetError::Refused { name: name.to_owned(), reason: reason.to_owned() };
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.own.lock();
         let value = match text {
             Some(text) => SETTINGS[at].kind.parse(text.as_bytes()).map_err(|reason| refused(&reason))?,
             None => match own.remove(&at) {
@@ -135,7 +135,7 @@ impl Config {
                 None => return Ok(()),
             },
         };
-        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.setting.lock();
         if text.is_some() {
             let was = SETTINGS[at].kind.parse(self.text_at(at).as_bytes()).map_err(|reason| refused(&reason))?;
             own.entry(at).or_insert(was);
@@ -146,7 +146,7 @@ impl Config {
 
     /// Says where the node listens, once that is known: `listen`, `bind` and `port` follow.
     pub fn listening(&self, host: &str, port: u16) {
-        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.setting.lock();
         let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         self.store(index_of(SETTINGS, "listen"), Value::Text(address));
         self.store(index_of(SETTINGS, "bind"), Value::Text(host.to_owned()));
@@ -155,7 +155,7 @@ impl Config {
 
     /// Says how many clients the process has descriptors for: from now on `maxclients` is no more than that. Whether it was.
     pub fn bound_clients(&self, most: usize) -> bool {
-        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.setting.lock();
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         self.clients_bound.store(most, Ordering::Relaxed);
         let is_more = self.number_at(MAXCLIENTS) > most;
@@ -203,7 +203,7 @@ impl Config {
             }
             changes.push((at, value));
         }
-        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.setting.lock();
         for (at, value) in changes {
             self.store(at, value);
         }
@@ -216,7 +216,7 @@ impl Config {
             Value::Number(n) => cell.number.store(n, Ordering::Relaxed),
             Value::Text(text) => {
                 let text = if at == OUTPUT_LIMIT { self.output_limits_with(&text) } else { text };
-                let mut kept = cell.text.write().unwrap_or_else(PoisonError::into_inner);
+                let mut kept = cell.text.write();
                 cell.number.store(text.len() as i64, Ordering::Relaxed);
                 *kept = text;
             }
@@ -230,7 +230,7 @@ impl Config {
     }
 
     fn output_limits(&self) -> OutputLimits {
-        let text = self.cells[OUTPUT_LIMIT].text.read().unwrap_or_else(PoisonError::into_inner);
+        let text = self.cells[OUTPUT_LIMIT].text.read();
         OutputLimits::parse(&text).unwrap_or_default()
     }
 
@@ -243,7 +243,7 @@ impl Config {
     /// The names and values that any of the patterns matches, as CONFIG GET answers them.
     #[must_use]
     pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(&'static str, String)> {
-        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.setting.lock();
         let matches = |name: &str| patterns.iter().any(|pattern| glob_matches(pattern, name.as_bytes(), true));
         let mut found = Vec::new();
         for (at, setting) in SETTINGS.iter().enumerate() {
@@ -259,7 +259,7 @@ impl Config {
 
     fn text_at(&self, at: usize) -> String {
         let cell = &self.cells[at];
-        let text = cell.text.read().unwrap_or_else(PoisonError::into_inner);
+        let text = cell.text.read();
         SETTINGS[at].kind.format(cell.number.load(Ordering::Relaxed), &text)
     }
 
@@ -292,7 +292,7 @@ impl Config {
     /// Whether `given` is the password. Takes the same time however much of it is right.
     #[must_use]
     pub fn password_is(&self, given: &[u8]) -> bool {
-        let password = self.cells[REQUIREPASS].text.read().unwrap_or_else(PoisonError::into_inner);
+        let password = self.cells[REQUIREPASS].text.read();
         let password = password.as_bytes();
         let differences =
             given.iter().enumerate().fold(0u8, |sum, (i, byte)| sum | (byte ^ password.get(i).copied().unwrap_or(0)));

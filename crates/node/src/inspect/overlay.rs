@@ -1,11 +1,12 @@
 //! A tree that is looked at, with writes above it that stay in memory.
 
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::Bound;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use storage::{
     Cursor, Engine, EngineStats, Error, Ingest, Ingested, Inspection, Result, Slice, Snapshot, Span, WriteBatch,
 };
@@ -48,11 +49,11 @@ impl Overlay {
     }
 
     fn state(&self) -> Arc<State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.read().clone()
     }
 
     fn change(&self, index: u64, change: impl FnOnce(&mut State)) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         change(Arc::make_mut(&mut state));
         self.applied.store(index, Ordering::Release);
     }

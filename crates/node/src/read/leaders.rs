@@ -1,7 +1,7 @@
 //! The leader cache: which node leads a shard, by the newest term that this node has heard of.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use vocab::NodeId;
 
 /// The leader of one shard, as far as this node has heard. Many threads read it without a lock.
@@ -40,7 +40,7 @@ impl LeaderCell {
 
     /// News of a term; older ones are ignored. True if the leader has changed.
     pub fn learn(&self, node: Option<NodeId>, term: u64) -> bool {
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let _change = self.change.lock();
         let known = self.term.load(Ordering::Acquire);
         let now = node.map_or(0, |node| node.0);
         if term < known || (term == known && now == 0 && self.node.load(Ordering::Acquire) == 0) {
@@ -55,7 +55,7 @@ impl LeaderCell {
 
     /// That node does not answer any more: what it led has no leader until another one is heard of.
     pub fn lost(&self, node: NodeId) {
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let _change = self.change.lock();
         if self.node.load(Ordering::Acquire) == node.0 {
             self.node.store(0, Ordering::Release);
         }

@@ -1,10 +1,11 @@
 //! The connected clients, as other connections see them: CLIENT LIST, KILL and PAUSE.
 
+use parking_lot::{Mutex, MutexGuard};
 use resp::Proto;
 use resp::table::{self, CommandId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const NO_COMMAND: u16 = u16::MAX;
 
@@ -71,7 +72,7 @@ pub struct Buffers {
 impl ClientEntry {
     /// What it has told about itself.
     pub fn about(&self) -> MutexGuard<'_, About> {
-        self.about.lock().unwrap_or_else(PoisonError::into_inner)
+        self.about.lock()
     }
 
     /// Whether another client has asked for its end.
@@ -231,7 +232,7 @@ impl Clients {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientEntry>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// How many there are.

@@ -3,10 +3,10 @@
 use super::rates::Sampler;
 use super::{CommandTotals, LatencyEvents, Lookups, Rates, Slowlog, Totals, WorkerStats};
 use crate::config::Config;
+use parking_lot::{Mutex, MutexGuard};
 use resp::table::{self, CommandId, CommandSpec};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What had been counted when CONFIG RESETSTAT was sent. Counters themselves are never set back: only their own
@@ -28,11 +28,6 @@ pub struct Stats {
     events: Mutex<LatencyEvents>,
     /// Keys that threads other than the workers looked up for clients: found, and not.
     pool_lookups: [AtomicU64; 2],
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Counters have no invariant that a panic could break.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Stats {
@@ -57,13 +52,13 @@ impl Stats {
 
     /// Takes a sample for `rates`, if it is time. The shell calls it about ten times a second while it is busy.
     pub fn tick(&self, now_ms: u64) {
-        lock(&self.sampler).tick(now_ms, || self.raw_totals());
+        self.sampler.lock().tick(now_ms, || self.raw_totals());
     }
 
     /// How fast the totals rose over the last samples.
     #[must_use]
     pub fn rates(&self) -> Rates {
-        lock(&self.sampler).rates()
+        self.sampler.lock().rates()
     }
 
     fn raw_totals(&self) -> Totals {
@@ -107,14 +102,14 @@ impl Stats {
     /// The figures of the whole node.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.raw_totals().since(&lock(&self.baseline).totals)
+        self.raw_totals().since(&self.baseline.lock().totals)
     }
 
     /// What was counted of one command.
     #[must_use]
     pub fn command(&self, command: CommandId) -> CommandTotals {
         let mut sum = self.raw_command(command);
-        if let Some(before) = lock(&self.baseline).commands.get(&command.index()) {
+        if let Some(before) = self.baseline.lock().commands.get(&command.index()) {
             sum.since(before);
         }
         sum
@@ -132,7 +127,7 @@ impl Stats {
     #[must_use]
     pub fn errors(&self) -> BTreeMap<String, u64> {
         let mut sum = self.raw_errors();
-        for (code, before) in &lock(&self.baseline).errors {
+        for (code, before) in &self.baseline.lock().errors {
             if let Some(count) = sum.get_mut(code) {
                 *count -= before;
             }
@@ -148,12 +143,12 @@ impl Stats {
             commands: table::all().iter().map(|spec| (spec.id.index(), self.raw_command(spec.id))).collect(),
             errors: self.raw_errors(),
         };
-        *lock(&self.baseline) = now;
+        *self.baseline.lock() = now;
     }
 
     /// The slow log.
     pub fn slowlog(&self) -> MutexGuard<'_, Slowlog> {
-        lock(&self.slowlog)
+        self.slowlog.lock()
     }
 
     /// Counts keys that were looked up for clients on a thread that is no worker's.
@@ -173,7 +168,7 @@ impl Stats {
 
     /// The latency events.
     pub fn events(&self) -> MutexGuard<'_, LatencyEvents> {
-        lock(&self.events)
+        self.events.lock()
     }
 }
 

@@ -1,10 +1,10 @@
 //! The counters of one worker thread.
 
 use super::histogram::{BUCKETS, Histogram, bucket_of};
+use parking_lot::Mutex;
 use resp::table::{COMMAND_COUNT, CommandId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// The most error codes that are counted each; further ones are counted together.
 const ERROR_CODES_MAX: usize = 128;
@@ -191,7 +191,7 @@ impl WorkerStats {
 
     #[cold]
     fn error(&self, code: &str) {
-        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut errors = self.errors.lock();
         if let Some(count) = errors.get_mut(code) {
             *count += 1;
         } else {
@@ -249,7 +249,7 @@ impl WorkerStats {
 
     /// Adds what was counted of errors.
     pub(super) fn add_errors(&self, totals: &mut BTreeMap<String, u64>) {
-        for (code, count) in self.errors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (code, count) in self.errors.lock().iter() {
             *totals.entry(code.clone()).or_default() += count;
         }
     }

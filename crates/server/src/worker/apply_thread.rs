@@ -4,7 +4,8 @@ use crate::mailbox::WorkerMessage;
 use crate::os::{set_niceness, spawn_critical};
 use crate::shared::NodeShared;
 use node::ApplyTask;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// About a third of a busy processor beside an event loop.
@@ -18,7 +19,7 @@ const LET_GO_TRIES: usize = 500;
 pub(super) fn apply_beside(store: &Arc<NodeShared>, task: ApplyTask) -> Option<ApplyTask> {
     let shard = task.shard();
     let task = Arc::new(Mutex::new(Some(task)));
-    let take = |task: &Mutex<Option<ApplyTask>>| task.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let take = |task: &Mutex<Option<ApplyTask>>| task.lock().take();
     let (of_thread, given) = (store.clone(), task.clone());
     let spawned = spawn_critical("apply", move || {
         if let Some(task) = take(&given) {
