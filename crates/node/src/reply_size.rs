@@ -7,10 +7,10 @@ use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_REPLIES_BYTES_SOFT};
 /// About how many bytes a write stores that it does not bring, as far as that is known of what is in memory; 0 where they are
 /// few.
 #[must_use]
-pub fn expected_rewrite(view: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
+pub fn expected_rewrite(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
     let Some(growth) = command::growth(spec, args) else { return 0 };
     let keys = spec.keys(args).into_iter().flatten();
-    let stored: usize = keys.map(|at| view.cached_bytes(args[at]).unwrap_or(0)).sum();
+    let stored: usize = keys.map(|at| handle.cached_bytes(args[at]).unwrap_or(0)).sum();
     let bytes = stored.saturating_add(growth);
     if bytes < EDIT_IN_PLACE_BYTES_MIN { 0 } else { bytes }
 }
@@ -27,11 +27,11 @@ pub struct ExpectedReply {
 impl ExpectedReply {
     /// What the answer of a command holds of what the shard stores. Does not wait for the disk.
     #[must_use]
-    pub fn of(view: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> Self {
+    pub fn of(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> Self {
         let mut expected = Self::default();
         if spec.answers_values(args) {
             for at in spec.keys(args).into_iter().flatten() {
-                match view.cached_bytes(args[at]) {
+                match handle.cached_bytes(args[at]) {
                     Some(bytes) => expected.known_bytes += bytes,
                     None => expected.unknown_rows += 1,
                 }

@@ -12,7 +12,7 @@ use vocab::Millis;
 
 /// What makes a part of the reply, and what it reads.
 struct Part {
-    view: Arc<ShardHandle>,
+    handle: Arc<ShardHandle>,
     snapshot: Box<dyn Snapshot>,
     /// The time by which keys expire, the same for all steps, in ms since the epoch.
     now_ms: Millis,
@@ -40,21 +40,21 @@ pub struct ReplyStream {
 impl ReplyStream {
     /// Begins a command's reply from a snapshot as of now; the stream makes what the command leaves. May wait for the disk.
     pub fn begin(
-        view: &Arc<ShardHandle>,
+        handle: &Arc<ShardHandle>,
         handler: StepHandler,
         args: &[&[u8]],
         moment: (Millis, u64),
         reply: &mut Reply,
     ) -> Result<Self, Error> {
         let (now_ms, seed) = moment;
-        let now_ms = view.read_time(now_ms);
-        let snapshot = view.snapshot();
-        let mut space = SnapshotSpace::of(view, &*snapshot, now_ms, seed).at_one_time();
+        let now_ms = handle.read_time(now_ms);
+        let snapshot = handle.snapshot();
+        let mut space = SnapshotSpace::of(handle, &*snapshot, now_ms, seed).at_one_time();
         let rest = handler(&mut Call { args, space: &mut space, reply });
         let mut stream = Self { parts: VecDeque::new(), lookups: space.lookups() };
         drop(space);
         if let Some(steps) = rest? {
-            stream.parts.push_back(Part { view: view.clone(), snapshot, now_ms, steps: Steps::Keys(steps) });
+            stream.parts.push_back(Part { handle: handle.clone(), snapshot, now_ms, steps: Steps::Keys(steps) });
         }
         Ok(stream)
     }
@@ -62,12 +62,12 @@ impl ReplyStream {
     /// Adds a part, which reads this snapshot of the shard at this time.
     pub fn add(
         &mut self,
-        view: Arc<ShardHandle>,
+        handle: Arc<ShardHandle>,
         snapshot: Box<dyn Snapshot>,
         now_ms: Millis,
         steps: Box<dyn ShardSteps>,
     ) {
-        self.parts.push_back(Part { view, snapshot, now_ms, steps: Steps::Shard(steps) });
+        self.parts.push_back(Part { handle, snapshot, now_ms, steps: Steps::Shard(steps) });
     }
 
     /// Whether the reply is complete.
@@ -79,7 +79,7 @@ impl ReplyStream {
     /// Makes the next step. May wait for the disk. After an error the stream is of no more use.
     pub fn step(&mut self, reply: &mut Reply) -> Result<Progress, Error> {
         let Some(part) = self.parts.front_mut() else { return Ok(Progress::Done) };
-        let mut space = SnapshotSpace::of(&part.view, &*part.snapshot, part.now_ms, 0).at_one_time();
+        let mut space = SnapshotSpace::of(&part.handle, &*part.snapshot, part.now_ms, 0).at_one_time();
         let progress = match &mut part.steps {
             Steps::Keys(steps) => steps.step(&mut space, reply),
             Steps::Shard(steps) => steps.step(&mut space, reply),
@@ -96,8 +96,8 @@ impl ReplyStream {
 
     /// The replica that the next step reads.
     #[must_use]
-    pub fn view(&self) -> Option<&Arc<ShardHandle>> {
-        self.parts.front().map(|part| &part.view)
+    pub fn handle(&self) -> Option<&Arc<ShardHandle>> {
+        self.parts.front().map(|part| &part.handle)
     }
 
     /// The keys that it has looked up since the last call.
@@ -122,10 +122,10 @@ mod tests {
     }
 
     /// Applies one write as an entry of its own.
-    fn write(view: &Arc<ShardHandle>, index: u64, line: &str) {
+    fn write(handle: &Arc<ShardHandle>, index: u64, line: &str) {
         let args = args(line);
         let Some(Handler::Write(run)) = handler(table::resolve(&args).unwrap()) else { panic!("{line}: no write") };
-        let mut space = EntrySpace::new(view, index, ARRIVED.wall_ms, Evaluation::Second);
+        let mut space = EntrySpace::new(handle, index, ARRIVED.wall_ms, Evaluation::Second);
         run(&mut Call { args: &args, space: &mut space, reply: &mut Reply::default() }).unwrap();
         space.commit();
     }
@@ -140,11 +140,11 @@ mod tests {
     #[test]
     fn a_reply_is_of_one_moment_and_a_step_of_it_is_short() {
         let fixture = Fixture::new(1);
-        let view = &fixture.handle;
+        let handle = &fixture.handle;
         let value = "v".repeat(1000);
         let fields: Vec<String> = (0..2000).map(|n| format!("f{n} {value}")).collect();
-        write(view, 6, &format!("HSET h {}", fields.join(" ")));
-        write(view, 7, &format!("SET s {}", value.repeat(100)));
+        write(handle, 6, &format!("HSET h {}", fields.join(" ")));
+        write(handle, 7, &format!("SET s {}", value.repeat(100)));
         let many = vec!["s"; 40].join(" ");
         let mut index = 7;
         for (line, change) in [
@@ -156,13 +156,13 @@ mod tests {
         ] {
             let args = args(&line);
             let mut expected = Reply::default();
-            let mut space = SnapshotSpace::new(view, ARRIVED.wall_ms, 0);
+            let mut space = SnapshotSpace::new(handle, ARRIVED.wall_ms, 0);
             ReadHandler::Steps(steps(&line)).run(&args, &mut space, &mut expected).unwrap();
             let mut reply = Reply::default();
-            let mut stream = ReplyStream::begin(view, steps(&line), &args, (ARRIVED.wall_ms, 0), &mut reply).unwrap();
+            let mut stream = ReplyStream::begin(handle, steps(&line), &args, (ARRIVED.wall_ms, 0), &mut reply).unwrap();
             while !stream.is_done() {
                 index += 1;
-                write(view, index, change);
+                write(handle, index, change);
                 let before = reply.buf.len();
                 stream.step(&mut reply).unwrap();
                 let longest = if line.starts_with("MGET") { value.len() * 100 } else { value.len() };
@@ -176,20 +176,20 @@ mod tests {
     #[test]
     fn an_event_loop_leaves_what_is_long_to_others_and_never_takes_a_part_for_the_whole() {
         let fixture = Fixture::new(1);
-        let view = &fixture.handle;
+        let handle = &fixture.handle;
         // Fields and the bytes of each value, and whether an event loop reads all of them.
         for (index, (fields, bytes, at_once)) in
             [(200, 10, true), (300, 10, false), (150, 20_000, false)].into_iter().enumerate()
         {
             let value = "v".repeat(bytes);
             let pairs: Vec<String> = (0..fields).map(|n| format!("f{n} {value}")).collect();
-            write(view, index as u64 + 6, &format!("HSET h{index} {}", pairs.join(" ")));
+            write(handle, index as u64 + 6, &format!("HSET h{index} {}", pairs.join(" ")));
             for line in [format!("HGETALL h{index}"), format!("HSCAN h{index} 0 COUNT 100000")] {
                 let args = args(&line);
                 let Some(Handler::Read(handler)) = handler(table::resolve(&args).unwrap()) else { panic!("{line}") };
                 let (mut whole, mut reply) = (Reply::default(), Reply::default());
-                handler.run(&args, &mut SnapshotSpace::new(view, ARRIVED.wall_ms, 0), &mut whole).unwrap();
-                let mut space = SnapshotSpace::new(view, ARRIVED.wall_ms, 0).of_few_rows();
+                handler.run(&args, &mut SnapshotSpace::new(handle, ARRIVED.wall_ms, 0), &mut whole).unwrap();
+                let mut space = SnapshotSpace::new(handle, ARRIVED.wall_ms, 0).of_few_rows();
                 match handler.run(&args, &mut space, &mut reply) {
                     Ok(()) => assert!(at_once && reply.buf == whole.buf, "{line}"),
                     Err(Error::Fault(crate::Fault::WouldBlock)) => assert!(!at_once, "{line}"),
@@ -204,7 +204,7 @@ mod tests {
             let args = args(&line);
             let Some(Handler::Read(handler)) = handler(table::resolve(&args).unwrap()) else { panic!("{line}") };
             let mut reply = Reply::default();
-            handler.run(&args, &mut SnapshotSpace::new(view, ARRIVED.wall_ms, 0), &mut reply).unwrap();
+            handler.run(&args, &mut SnapshotSpace::new(handle, ARRIVED.wall_ms, 0), &mut reply).unwrap();
             let text = String::from_utf8(reply.buf).unwrap();
             cursor = text.lines().nth(2).unwrap().to_owned();
             found += text.lines().nth(3).unwrap()[1..].parse::<usize>().unwrap() / 2;

@@ -82,7 +82,7 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         return Admission::Answered(Effect::None);
     }
     let role = commands::role(spec.id);
-    if let Some(until_ms) = held_until(session, spec, role, host) {
+    if let Some(until_ms) = paused_until(session, spec, role, host) {
         return Admission::Hold { until_ms };
     }
     session.entry.began(spec.id);
@@ -123,7 +123,7 @@ fn end_http(session: &mut Session, host: &dyn Host) -> Admission {
 
 /// Until when CLIENT PAUSE holds the command back, if it does now.
 #[inline]
-fn held_until(session: &Session, spec: &CommandSpec, role: Role, host: &dyn Host) -> Option<u64> {
+fn paused_until(session: &Session, spec: &CommandSpec, role: Role, host: &dyn Host) -> Option<u64> {
     let writes =
         spec.is_write() || (matches!(role, Role::Exec) && session.multi.as_ref().is_some_and(Queue::has_writes));
     match host.clients().paused_until_ms(writes) {

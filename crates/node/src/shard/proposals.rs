@@ -96,7 +96,7 @@ pub(super) struct OwnEntry {
 }
 
 /// Answers that wait for every replica.
-struct Held {
+struct UnsentAnswer {
     index: u64,
     since_us: u64,
     ticket: Ticket,
@@ -135,7 +135,7 @@ pub(super) struct Proposals {
     /// Proposed entries and who waits for them, by index.
     proposed: VecDeque<Proposed>,
     /// Applied, but not on every replica yet, by index.
-    held: VecDeque<Held>,
+    unsent: VecDeque<UnsentAnswer>,
     /// A part of a split could not be proposed.
     split_lost: bool,
     /// The last write was `nosync`.
@@ -342,7 +342,12 @@ impl Proposals {
     /// The answer to a write that entry `index` has made.
     pub(super) fn answer(&mut self, index: u64, ticket: &Ticket, reply: &[u8], effects: &mut dyn Effects) {
         if ticket.acks == Acks::All {
-            self.held.push_back(Held { index, since_us: self.now_us, ticket: *ticket, reply: reply.to_vec() });
+            self.unsent.push_back(UnsentAnswer {
+                index,
+                since_us: self.now_us,
+                ticket: *ticket,
+                reply: reply.to_vec(),
+            });
         } else {
             effects.answer(ticket, reply);
         }
@@ -350,21 +355,21 @@ impl Proposals {
 
     /// Answers those whose write every replica holds by now.
     pub(super) fn settle(&mut self, replica: &Replica, effects: &mut dyn Effects) {
-        if self.held.is_empty() {
+        if self.unsent.is_empty() {
             return;
         }
         if !replica.is_leader() {
             let text = "NOREPLICAS the write is made and on a majority, but this node stopped leading before all replicas had it";
-            self.held.drain(..).for_each(|held| refuse(text, &held.ticket, effects));
+            self.unsent.drain(..).for_each(|unsent| refuse(text, &unsent.ticket, effects));
             return;
         }
-        while let Some(front) = self.held.front() {
+        while let Some(front) = self.unsent.front() {
             let (holding, all) = replica.matched_by(front.index);
             if holding < all {
                 return;
             }
-            if let Some(held) = self.held.pop_front() {
-                effects.answer(&held.ticket, &held.reply);
+            if let Some(unsent) = self.unsent.pop_front() {
+                effects.answer(&unsent.ticket, &unsent.reply);
             }
         }
     }
@@ -380,10 +385,10 @@ impl Proposals {
             let text = "TIMEOUT the write was not confirmed in time: it may be made later, or never";
             proposed.tickets.drain(..).for_each(|ticket| refuse(text, &ticket, effects));
         }
-        while self.held.front().is_some_and(|held| late(held.since_us)) {
+        while self.unsent.front().is_some_and(|unsent| late(unsent.since_us)) {
             let text = "NOREPLICAS the write is made and on a majority, but not all replicas had it in time";
-            if let Some(held) = self.held.pop_front() {
-                refuse(text, &held.ticket, effects);
+            if let Some(unsent) = self.unsent.pop_front() {
+                refuse(text, &unsent.ticket, effects);
             }
         }
     }
@@ -395,8 +400,8 @@ impl Proposals {
                 refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &ticket, answers);
             }
         }
-        for held in self.held.drain(..) {
-            refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &held.ticket, answers);
+        for unsent in self.unsent.drain(..) {
+            refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &unsent.ticket, answers);
         }
         // The first map would not be proposed again before the next election, so it stays in the queue.
         self.queue.retain(|pending| {
@@ -434,7 +439,7 @@ impl Proposals {
     pub(super) fn dismiss(&mut self, shard: ShardId, effects: &mut dyn Effects) {
         let text = "TIMEOUT the write may have been made or not: this node has given its replica of the shard up";
         let waiting = self.proposed.drain(..).flat_map(|proposed| proposed.tickets);
-        let waiting: Vec<Ticket> = waiting.chain(self.held.drain(..).map(|held| held.ticket)).collect();
+        let waiting: Vec<Ticket> = waiting.chain(self.unsent.drain(..).map(|unsent| unsent.ticket)).collect();
         waiting.iter().for_each(|ticket| refuse(text, ticket, effects));
         for pending in self.queue.drain(..) {
             pending.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
@@ -459,7 +464,7 @@ impl Proposals {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.proposed.is_empty() && self.held.is_empty()
+        self.queue.is_empty() && self.proposed.is_empty() && self.unsent.is_empty()
     }
 }
 

@@ -24,9 +24,10 @@ use clock::ShardClock;
 use damage::Damage;
 use freshness::FreshnessCell;
 use lease::LeaseCell;
+use parking_lot::Mutex;
 use replica::{ReplicaStatus, SnapshotPoint};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
 use vocab::{Millis, ReplicaId, ShardId, Slot, slot_of};
 
@@ -86,7 +87,7 @@ impl ShardHandle {
         cache: Arc<RowCache>,
     ) -> storage::Result<Arc<Self>> {
         let slots = slots.into();
-        let view = Self {
+        let handle = Self {
             id,
             counters: Counters::new(&slots),
             slots: ArcSwap::from_pointee(slots),
@@ -111,8 +112,8 @@ impl ShardHandle {
             config: OnceLock::new(),
             skipped: OnceLock::new(),
         };
-        view.load_facts()?;
-        Ok(Arc::new(view))
+        handle.load_facts()?;
+        Ok(Arc::new(handle))
     }
 
     fn load_facts(&self) -> storage::Result<()> {
@@ -353,24 +354,24 @@ impl ShardHandle {
     }
 
     pub(crate) fn set_followers(&self, matched: Vec<u64>) {
-        *self.followers.lock().unwrap_or_else(PoisonError::into_inner) = matched;
+        *self.followers.lock() = matched;
     }
 
     /// How many voting followers that are heard of hold entry `index`, as last told; none if this replica does not lead.
     #[must_use]
     pub fn followers_with(&self, index: u64) -> u64 {
-        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let followers = self.followers.lock();
         followers.iter().filter(|matched| **matched >= index).count() as u64
     }
 
     /// Where the replica stood when it last applied something.
     #[must_use]
     pub fn status(&self) -> ReplicaStatus {
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.status.lock()
     }
 
     pub(crate) fn set_status(&self, status: ReplicaStatus) {
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+        *self.status.lock() = status;
     }
 
     /// Tells it the node's settings.
@@ -402,7 +403,7 @@ impl ShardHandle {
     }
 
     pub(crate) fn set_group(&self, group: Option<LeaderReport>) {
-        *self.group.lock().unwrap_or_else(PoisonError::into_inner) = group;
+        *self.group.lock() = group;
     }
 
     /// Whether it leads, and until when its reads count.
@@ -483,13 +484,13 @@ impl ShardHandle {
     }
 
     pub(crate) fn set_broken(&self, why: &str) {
-        *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+        *self.broken.lock() = Some(why.to_owned());
     }
 
     /// Why the replica serves nothing any more, if so.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.broken.lock().clone()
     }
 
     /// What the director is told of this replica, of that id.
@@ -505,7 +506,7 @@ impl ShardHandle {
             applied: self.engine.applied_index(),
             last: status.last,
             term: status.term,
-            leads: self.group.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|_| self.leading()),
+            leads: self.group.lock().clone().filter(|_| self.leading()),
             division: self.division(),
             broken: self.broken().or_else(|| self.damage.detail().map(str::to_owned)),
         }

@@ -42,9 +42,9 @@ const COLLECTION_BITS: u32 = 20;
 impl<'a> EntrySpace<'a> {
     /// The shard at the beginning of entry `index`.
     #[must_use]
-    pub fn new(view: &'a ShardHandle, index: u64, now_ms: u64, evaluation: Evaluation) -> Self {
-        let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
-        let writes = EntryWrites::new(view, now_ms, evaluation);
+    pub fn new(handle: &'a ShardHandle, index: u64, now_ms: u64, evaluation: Evaluation) -> Self {
+        let prng = Prng::new(index.rotate_left(32) ^ u64::from(handle.id().0));
+        let writes = EntryWrites::new(handle, now_ms, evaluation);
         let work = Work::new(evaluation, Place::Aside);
         Self { index, prng, writes, work, takes_back: false, new_collections: 0 }
     }
@@ -169,7 +169,7 @@ impl ReadSpace for EntrySpace<'_> {
     }
 
     fn small_collections(&self) -> SmallCollections {
-        self.writes.view().small_collections()
+        self.writes.handle().small_collections()
     }
 }
 
@@ -271,7 +271,7 @@ impl WriteSpace for EntrySpace<'_> {
 
     fn stage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {
         self.writes.write(&keys::staged(until_ms, &rows.prefix), Some(Slice::from(&[][..])));
-        self.writes.view().expires_at(until_ms);
+        self.writes.handle().expires_at(until_ms);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use vocab::{Prng, Slot};
 /// Invariant: a row that it shows has `version ≤ applied`. A newer row of the cache belongs to an entry that no reader
 /// may see yet.
 pub struct CachedSpace<'a> {
-    view: &'a ShardHandle,
+    handle: &'a ShardHandle,
     /// The applied index when the read began.
     applied: u64,
     now_ms: u64,
@@ -26,8 +26,8 @@ pub struct CachedSpace<'a> {
 impl<'a> CachedSpace<'a> {
     /// A read that begins now.
     #[must_use]
-    pub fn new(view: &'a ShardHandle, now_ms: u64) -> Self {
-        Self { view, applied: view.engine().applied_index(), now_ms, shown: 0, lookups: Lookups::default() }
+    pub fn new(handle: &'a ShardHandle, now_ms: u64) -> Self {
+        Self { handle, applied: handle.engine().applied_index(), now_ms, shown: 0, lookups: Lookups::default() }
     }
 
     /// How many keys the handler has asked for, found or not.
@@ -51,34 +51,34 @@ impl ReadSpace for CachedSpace<'_> {
         if self.shown > 0 {
             return Err(Fault::WouldBlock);
         }
-        let Ok(bytes) = self.view.cache().get(self.view.id().0, key) else { return Err(Fault::WouldBlock) };
+        let Ok(bytes) = self.handle.cache().get(self.handle.id().0, key) else { return Err(Fault::WouldBlock) };
         if bytes.is_empty() {
             self.shown += 1;
             self.lookups.note(false);
             return Ok(None);
         }
-        let record = self.view.decode(bytes)?;
+        let record = self.handle.decode(bytes)?;
         if record.view().version > self.applied {
             return Err(Fault::WouldBlock);
         }
         self.shown += 1;
-        let live = self.view.live(Some(record), self.now_ms);
+        let live = self.handle.live(Some(record), self.now_ms);
         self.lookups.note(live.is_some());
         Ok(live)
     }
 
     fn small_collections(&self) -> SmallCollections {
-        self.view.small_collections()
+        self.handle.small_collections()
     }
 }
 
 impl ShardSpace for CachedSpace<'_> {
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
-        Ok(self.view.keys_in_slot(slot))
+        Ok(self.handle.keys_in_slot(slot))
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {
-        Ok(self.view.key_count())
+        Ok(self.handle.key_count())
     }
 }
 
@@ -101,7 +101,7 @@ impl Deref for Source<'_> {
 
 /// The shard as of one index. May wait for the disk, unless it was made `without_waiting`.
 pub struct SnapshotSpace<'a> {
-    view: &'a ShardHandle,
+    handle: &'a ShardHandle,
     snapshot: Source<'a>,
     now_ms: u64,
     prng: Prng,
@@ -137,27 +137,27 @@ pub struct Held {
 impl<'a> SnapshotSpace<'a> {
     /// The shard as of the applied index now.
     #[must_use]
-    pub fn new(view: &'a ShardHandle, now_ms: u64, seed: u64) -> Self {
-        Self::with_source(view, Source::Own(view.snapshot()), now_ms, seed)
+    pub fn new(handle: &'a ShardHandle, now_ms: u64, seed: u64) -> Self {
+        Self::with_source(handle, Source::Own(handle.snapshot()), now_ms, seed)
     }
 
     /// The shard as of the applied index now, from memory and `held` alone: what is in neither is `Fault::WouldBlock`.
     #[must_use]
-    pub fn without_waiting(view: &'a ShardHandle, now_ms: u64, seed: u64, held: &'a mut Held) -> Self {
-        Self { held: Some(held), ..Self::new(view, now_ms, seed) }
+    pub fn without_waiting(handle: &'a ShardHandle, now_ms: u64, seed: u64, held: &'a mut Held) -> Self {
+        Self { held: Some(held), ..Self::new(handle, now_ms, seed) }
     }
 
     /// The shard as of a snapshot.
     #[must_use]
-    pub fn of(view: &'a ShardHandle, snapshot: &'a (dyn Snapshot + 'static), now_ms: u64, seed: u64) -> Self {
-        Self::with_source(view, Source::Lent(snapshot), now_ms, seed)
+    pub fn of(handle: &'a ShardHandle, snapshot: &'a (dyn Snapshot + 'static), now_ms: u64, seed: u64) -> Self {
+        Self::with_source(handle, Source::Lent(snapshot), now_ms, seed)
     }
 
-    fn with_source(view: &'a ShardHandle, snapshot: Source<'a>, now_ms: u64, seed: u64) -> Self {
+    fn with_source(handle: &'a ShardHandle, snapshot: Source<'a>, now_ms: u64, seed: u64) -> Self {
         let prng = Prng::new(seed ^ snapshot.index());
         let (lookups, fill) = (Lookups::default(), FillMode::Again);
         Self {
-            view,
+            handle,
             snapshot,
             now_ms,
             prng,
@@ -184,7 +184,7 @@ impl<'a> SnapshotSpace<'a> {
         Self { rows_left: FEW_ROWS, bytes_left: FEW_ROWS_BYTES, ..self }
     }
 
-    /// The same view, in which what has expired depends on the view's time alone: the same rows are live however often they
+    /// The same space, in which what has expired depends on its time alone: the same rows are live however often they
     /// are read. That time is to come from `ShardHandle::read_time`.
     #[must_use]
     pub fn at_one_time(self) -> Self {
@@ -202,12 +202,12 @@ impl<'a> SnapshotSpace<'a> {
 
     fn live(&self, record: Record) -> Option<Record> {
         if !self.at_one_time {
-            return self.view.live(Some(record), self.now_ms);
+            return self.handle.live(Some(record), self.now_ms);
         }
         let expires_at_ms = record.view().expire_at_ms;
         let is_live = expires_at_ms.is_none_or(|at_ms| at_ms > self.now_ms);
         if !is_live {
-            self.view.found_expired(self.now_ms);
+            self.handle.found_expired(self.now_ms);
         }
         is_live.then_some(record)
     }
@@ -242,7 +242,7 @@ impl<'a> SnapshotSpace<'a> {
     /// Refuses to read rows that are not asked for by name, where that would wait or be too many.
     fn may_read_rows(&self) -> Result<(), Fault> {
         self.may_wait()?;
-        if self.rows_left != usize::MAX && !self.view.engine().scans_at_once() {
+        if self.rows_left != usize::MAX && !self.handle.engine().scans_at_once() {
             return Err(Fault::WouldBlock);
         }
         self.has_left()
@@ -262,12 +262,12 @@ impl<'a> SnapshotSpace<'a> {
 
     fn found(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         self.has_left()?;
-        let shard = self.view.id().0;
-        let stamp = match self.view.cache().get(shard, key) {
+        let shard = self.handle.id().0;
+        let stamp = match self.handle.cache().get(shard, key) {
             // The cache does not say since when the key is absent: this snapshot may still have it.
             Ok(bytes) if bytes.is_empty() => None,
             Ok(bytes) => {
-                let record = self.view.decode(bytes)?;
+                let record = self.handle.decode(bytes)?;
                 if record.view().version <= self.snapshot.index() {
                     self.took(1, record.bytes().len());
                     return Ok(self.live(record));
@@ -278,15 +278,15 @@ impl<'a> SnapshotSpace<'a> {
         };
         // Only the newest row may be cached. This is asked after the stamp is taken: a write that begins later changes
         // the stamp.
-        let newest = self.view.is_newest(self.snapshot.index());
+        let newest = self.handle.is_newest(self.snapshot.index());
         keys::record_into(&mut self.tree_key, key);
         let found = value_of(&*self.snapshot, self.held.as_deref_mut(), &self.tree_key)?;
         if newest && let Some(stamp) = stamp {
-            self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp, self.fill);
+            self.handle.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp, self.fill);
         }
         self.took(1, found.as_ref().map_or(0, |bytes| bytes.len()));
         let Some(bytes) = found else { return Ok(None) };
-        Ok(self.live(self.view.decode(bytes)?))
+        Ok(self.live(self.handle.decode(bytes)?))
     }
 
     /// Refuses to read rows whose blocks are not known, where the disk may not be waited for.
@@ -326,7 +326,7 @@ impl Records for LiveRecords<'_> {
     }
 
     fn record(&mut self) -> Result<Option<Record>, Fault> {
-        Ok(self.space.live(self.space.view.decode(self.cursor.value()?)?))
+        Ok(self.space.live(self.space.handle.decode(self.cursor.value()?)?))
     }
 
     fn head(&mut self) -> Result<Option<Record>, Fault> {
@@ -394,7 +394,7 @@ impl ReadSpace for SnapshotSpace<'_> {
     }
 
     fn small_collections(&self) -> SmallCollections {
-        self.view.small_collections()
+        self.handle.small_collections()
     }
 }
 
@@ -424,11 +424,11 @@ impl ShardSpace for SnapshotSpace<'_> {
     }
 
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
-        Ok(self.view.keys_in_slot(slot))
+        Ok(self.handle.keys_in_slot(slot))
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {
-        Ok(self.view.key_count())
+        Ok(self.handle.key_count())
     }
 }
 

@@ -1,7 +1,7 @@
 //! KV.BACKUP: a view of the whole store as of one moment, to be read page by page while the store goes on.
 //!
-//! Every leader holds its shard's writes back until all of them do; each takes a snapshot as soon as what it had proposed
-//! is applied. Since no write is answered anywhere between the last hold and the first release, a write that is in one of
+//! Every leader sets a write barrier until all have one; each takes a snapshot as soon as what it had proposed
+//! is applied. Since no write is answered anywhere between the last barrier and the end of the first, a write that is in one of
 //! the snapshots has nothing before it that another one lacks. Then writes go on; clients have waited for milliseconds.
 //!
 //! Between nodes, as calls to the leader of a shard: `KV.BACKUP HOLD id milliseconds moment`, answered with
@@ -20,10 +20,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{NodeId, Prng, ShardId, limits};
 
-/// For how long writes are held back at most.
-const HOLD: Duration = Duration::from_millis(1000);
-/// The deadline for all holds to be in place; below `HOLD`, so that the first has not expired.
-const HELD_WITHIN: Duration = Duration::from_millis(800);
+/// How long a write barrier stands at most.
+const BARRIER_TIME: Duration = Duration::from_millis(1000);
+/// The deadline for all barriers to stand; below `BARRIER_TIME`, so that the first still stands.
+const STANDING_WITHIN: Duration = Duration::from_millis(800);
 /// Times that it is tried.
 const TRIES: usize = 3;
 
@@ -84,16 +84,16 @@ fn try_begin(store: &Arc<NodeShared>, reply: &mut Reply) -> Result<(), String> {
     let id = Prng::new(store.node().0 ^ steady_us()).next_u64();
     let at_ms = store.now_ms();
     let text = |n: u64| n.to_string().into_bytes();
-    let (id_text, at_text, hold_text) = (text(id), text(at_ms), text(HOLD.as_millis() as u64));
+    let (id_text, at_text, time_text) = (text(id), text(at_ms), text(BARRIER_TIME.as_millis() as u64));
     let started = Instant::now();
-    let hold: [&[u8]; 5] = [b"KV.BACKUP", b"HOLD", &id_text, &hold_text, &at_text];
-    let answers = call_all_leaders(store, &shards, &hold);
+    let begin: [&[u8]; 5] = [b"KV.BACKUP", b"HOLD", &id_text, &time_text, &at_text];
+    let answers = call_all_leaders(store, &shards, &begin);
     let took = started.elapsed();
     let parts: Result<Vec<Part>, String> =
         shards.iter().zip(answers).map(|(shard, answer)| Part::read(*shard, &answer?)).collect();
     let outcome = match &parts {
         Err(e) => Err(e.clone()),
-        Ok(_) if took > HELD_WITHIN => Err(format!("it took {} ms until all shards held still", took.as_millis())),
+        Ok(_) if took > STANDING_WITHIN => Err(format!("it took {} ms until all shards held still", took.as_millis())),
         Ok(parts) => confirm(store, &id_text, parts),
     };
     let parts = match (outcome, parts) {
@@ -165,14 +165,14 @@ fn page(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     };
     let bytes = number(5).unwrap_or(1 << 20).clamp(1, limits::BACKUP_PAGE_BYTES_MAX as u64) as usize;
     let key = BackupKey { backup: id, shard: ShardId(shard) };
-    let found = store.backups.read(key, |held| (held.view.clone(), held.snapshot.clone(), held.at_ms));
-    let Some((view, snapshot, at_ms)) = found else {
+    let found = store.backups.read(key, |taken| (taken.handle.clone(), taken.snapshot.clone(), taken.at_ms));
+    let Some((handle, snapshot, at_ms)) = found else {
         return reply.error("ERR this node holds no such shard of such a backup: it was restarted, or let it go after ten minutes without a page");
     };
     let mark = reply.buf.len();
     let mut snapshot = snapshot.lock();
-    let done = backup_page(&view, &mut **snapshot, at_ms, args[4], bytes, reply);
-    conclude_on(&view, done, reply, mark);
+    let done = backup_page(&handle, &mut **snapshot, at_ms, args[4], bytes, reply);
+    conclude_on(&handle, done, reply, mark);
 }
 
 /// `KV.BACKUP END id`: lets go what this node holds for it.
@@ -188,7 +188,7 @@ fn end(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
 
 /// Makes one call to the leaders of all these shards, at the same time.
 fn call_all_leaders(store: &Arc<NodeShared>, shards: &[ShardId], args: &[&[u8]]) -> Vec<Result<Vec<u8>, String>> {
-    let leads = |shard: &&ShardId| store.known().view(shard.0 as usize).is_some_and(|view| view.leading());
+    let leads = |shard: &&ShardId| store.known().handle(shard.0 as usize).is_some_and(|handle| handle.leading());
     let (here, away): (Vec<ShardId>, Vec<ShardId>) = shards.iter().partition(leads);
     // Begun here first, asked elsewhere meanwhile.
     here.iter().for_each(|shard| begin_backup_call(store, *shard, args));
@@ -210,9 +210,11 @@ fn begin_backup_call(store: &NodeShared, shard: ShardId, args: &[&[u8]]) {
     match (word, numbers) {
         ("HOLD", [Some(backup), Some(ms), Some(at_ms)]) if store.backups.begin(BackupKey { backup, shard }) => {
             let lasts = Duration::from_millis(ms).min(HOLD);
-            store.mailboxes.tell_owner(shard, WorkerMessage::Hold(WriteBarrier { backup, shard, at_ms, lasts }));
+            store
+                .mailboxes
+                .tell_owner(shard, WorkerMessage::BeginBarrier(WriteBarrier { backup, shard, at_ms, lasts }));
         }
-        ("CONFIRM" | "DROP", _) => store.mailboxes.tell_owner(shard, WorkerMessage::EndHold(shard)),
+        ("CONFIRM" | "DROP", _) => store.mailboxes.tell_owner(shard, WorkerMessage::EndBarrier(shard)),
         _ => {}
     }
 }
@@ -233,9 +235,9 @@ fn end_backup_call(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> V
             }
         }
         ("CONFIRM", [Some(_), ..]) => {
-            let view = store.known().view(shard.0 as usize).cloned();
-            match view.filter(|view| store.access().confirm_leader(view, steady_us())) {
-                Some(view) => reply.int(view.status().term as i64),
+            let handle = store.known().handle(shard.0 as usize).cloned();
+            match handle.filter(|handle| store.access().confirm_leader(handle, steady_us())) {
+                Some(handle) => reply.int(handle.status().term as i64),
                 None => reply.error("CLUSTERDOWN this node does not lead the shard"),
             }
         }

@@ -22,9 +22,9 @@ pub(crate) fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
 
 /// Turns the failure of a command that ran on a replica into its reply. If the command met damage, the replica counts as
 /// damaged from now on.
-pub(crate) fn conclude_on(view: &ShardHandle, done: Outcome, reply: &mut Reply, mark: usize) {
+pub(crate) fn conclude_on(handle: &ShardHandle, done: Outcome, reply: &mut Reply, mark: usize) {
     if let Err(Error::Fault(Fault::Storage(e))) = &done {
-        view.damage().note(view.id(), e);
+        handle.damage().note(handle.id(), e);
     }
     conclude(done, reply, mark);
 }

@@ -72,18 +72,18 @@ impl Copying {
     fn copy(mut self, store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
         let (from, to) = (args[1], args[2]);
         let replaces = copy_options(&args[3..]).map_err(text_of)?;
-        let view = self.attempt.handle().clone();
-        let is_taken = || SnapshotSpace::new(&view, now_ms(), 0).get(to).map(|record| record.is_some() && !replaces);
+        let handle = self.attempt.handle().clone();
+        let is_taken = || SnapshotSpace::new(&handle, now_ms(), 0).get(to).map(|record| record.is_some() && !replaces);
         if from == to || is_taken().map_err(|fault| text_of(fault.into()))? {
             return self.shard.write(self.plain);
         }
-        let source = CollectionCopy::begin(&view, from, replaces, now_ms()).map_err(text_of)?;
+        let source = CollectionCopy::begin(&handle, from, replaces, now_ms()).map_err(text_of)?;
         self.make(store, source)
     }
 
     fn store_set(self, store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
-        let view = self.attempt.handle().clone();
-        let source = SetCopy::begin(&view, args, now_ms()).map_err(text_of)?;
+        let handle = self.attempt.handle().clone();
+        let source = SetCopy::begin(&handle, args, now_ms()).map_err(text_of)?;
         self.make(store, source)
     }
 
@@ -107,12 +107,12 @@ impl Copying {
 fn copy_slices(
     mut source: impl SliceSource,
     shard: &mut Target,
-    view: &ShardHandle,
+    handle: &ShardHandle,
     place: &StagedAt,
 ) -> Result<Vec<u8>, String> {
     let mut under_way = 0;
     while let Some(slice) = source.next(&shard.key, place).map_err(text_of)? {
-        if !view.owns(shard.slot) {
+        if !handle.owns(shard.slot) {
             return Err("TRYAGAIN the slot is another shard's now: nothing was written".to_owned());
         }
         shard.submit(slice)?;

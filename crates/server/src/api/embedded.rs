@@ -106,15 +106,15 @@ impl Caller {
             [command @ .., word, slots] if *word == SLOTS => (command, Some(*slots)),
             _ => (args, None),
         };
-        let Some(view) = self.store().known().view(at).filter(|view| view.leading()).cloned() else {
+        let Some(handle) = self.store().known().handle(at).filter(|handle| handle.leading()).cloned() else {
             reply.error("CLUSTERDOWN this node does not lead the shard");
             return reply.buf;
         };
         // Before and after: rows of slots that are given away meanwhile would be missed.
-        let ranges = || view.owned().map(|slots| ranges_text(slots.ranges()).into_bytes());
+        let ranges = || handle.owned().map(|slots| ranges_text(slots.ranges()).into_bytes());
         let divided = || slots.is_some_and(|slots| ranges().as_deref() != Some(slots));
         if !divided() {
-            self.call_view(&view, args, arrived_us, &mut reply);
+            self.call_on(&handle, args, arrived_us, &mut reply);
         }
         if divided() {
             reply.buf.clear();
@@ -123,9 +123,9 @@ impl Caller {
         reply.buf
     }
 
-    fn call_view(&mut self, view: &ShardHandle, args: &[&[u8]], arrived_us: u64, reply: &mut Reply) {
+    fn call_on(&mut self, handle: &ShardHandle, args: &[&[u8]], arrived_us: u64, reply: &mut Reply) {
         if table::lookup(args[0]).is_some_and(|spec| spec.does(behaviour::CLEARS_STORE)) {
-            if self.submit_write(0, ShardWrite::of_shard(view.id(), Write::Clear), reply) {
+            if self.submit_write(0, ShardWrite::of_shard(handle.id(), Write::Clear), reply) {
                 let until = Instant::now() + ANSWER_WITHIN;
                 self.wait(Some(until), &mut |_, answer| reply.buf.extend_from_slice(answer));
                 if reply.buf.is_empty() {
@@ -135,7 +135,7 @@ impl Caller {
             return;
         }
         match node::command::peer_handler(args) {
-            Some(handler) => self.read(Some(view.id()), Slot(view.slots().0), handler, args, arrived_us, reply),
+            Some(handler) => self.read(Some(handle.id()), Slot(handle.slots().0), handler, args, arrived_us, reply),
             None => reply.error("ERR this command is not for other nodes"),
         }
     }
@@ -172,7 +172,7 @@ impl Caller {
         if matches!(begun, Begin::WaitForLease(_))
             && local
                 .and_then(|local| local.handle)
-                .is_some_and(|view| self.store().access().confirm_leader(view, arrived_us))
+                .is_some_and(|handle| self.store().access().confirm_leader(handle, arrived_us))
         {
             begun = request.begin(local, self.store().moment(), || self.store().moment());
         }
@@ -184,16 +184,16 @@ impl Caller {
             }
         };
         let mark = reply.buf.len();
-        let (view, now) = (*attempt.handle(), now.wall_ms);
-        match handler.run(args, &mut CachedSpace::new(view, now), reply) {
+        let (handle, now) = (*attempt.handle(), now.wall_ms);
+        match handler.run(args, &mut CachedSpace::new(handle, now), reply) {
             Err(Error::Fault(Fault::WouldBlock)) => {
                 reply.buf.truncate(mark);
                 self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-                let mut space = SnapshotSpace::new(view, now, self.seed);
+                let mut space = SnapshotSpace::new(handle, now, self.seed);
                 let done = handler.run(args, &mut space, reply);
-                conclude_on(view, done, reply, mark);
+                conclude_on(handle, done, reply, mark);
             }
-            done => conclude_on(view, done, reply, mark),
+            done => conclude_on(handle, done, reply, mark),
         }
         if self.store().access().finish_read(&attempt) != Finish::Answer {
             reply.buf.truncate(mark);

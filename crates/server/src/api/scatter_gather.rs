@@ -125,8 +125,8 @@ impl<'a> StoreShards<'a> {
         for part in fresh {
             let mut begun = self.try_begin(part);
             if matches!(begun, Begin::WaitForLease(_))
-                && let Some(view) = self.known.view(part.id.0 as usize)
-                && self.store.access().confirm_leader(view, self.asked.arrived_us)
+                && let Some(handle) = self.known.handle(part.id.0 as usize)
+                && self.store.access().confirm_leader(handle, self.asked.arrived_us)
             {
                 begun = self.try_begin(part);
             }
@@ -160,8 +160,8 @@ impl<'a> StoreShards<'a> {
         let elsewhere = self.elsewhere(Need::Each, refusal);
         self.seen[i].get_or_insert_with(|| match part.begun.get() {
             Some(Begun::Here(attempt)) => {
-                let view = attempt.handle();
-                Seen::Here(SnapshotSpace::new(view, view.read_time(now_ms), seed).at_one_time())
+                let handle = attempt.handle();
+                Seen::Here(SnapshotSpace::new(handle, handle.read_time(now_ms), seed).at_one_time())
             }
             _ => Seen::There(Box::new(RemoteSpace::new(elsewhere, part.id, now_ms, seed))),
         })
@@ -326,7 +326,7 @@ impl Part {
     /// All shards, of which none is read yet.
     fn all(known: &RoutingSnapshot) -> Vec<Self> {
         let part = |(id, slots): (ShardId, (u16, u16))| {
-            let leads = known.view(id.0 as usize).is_some_and(|view| view.leading());
+            let leads = known.handle(id.0 as usize).is_some_and(|handle| handle.leading());
             Self { id, slots, ranges: known.ranges(id).to_vec(), leads, begun: OnceCell::new() }
         };
         known.shards().into_iter().map(part).collect()

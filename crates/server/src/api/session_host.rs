@@ -73,22 +73,22 @@ impl Host for NodeShared {
             flushes: self.background.flushes.load(Ordering::Relaxed),
             compactions_running: self.background.compacting.load(Ordering::Relaxed),
             compactions: self.background.compactions.load(Ordering::Relaxed),
-            expired_keys: Some(self.views().iter().map(|view| view.expired_ever()).sum()),
+            expired_keys: Some(self.data_handles().iter().map(|handle| handle.expired_ever()).sum()),
             transfers: self.snapshots.get().map(transfer_facts).unwrap_or_default(),
         }
     }
 
     fn shard_facts(&self) -> Vec<ShardFacts> {
-        let views = self.views();
-        let facts = views.iter().map(|view| ShardFacts {
-            id: view.id(),
-            slots: view.slots(),
-            serving: view.serving(),
-            status: view.status(),
-            engine: view.engine().stats(),
-            debt: view.engine().debt(),
-            keys: view.key_count(),
-            expires: Some(view.expiring()),
+        let handles = self.data_handles();
+        let facts = handles.iter().map(|handle| ShardFacts {
+            id: handle.id(),
+            slots: handle.slots(),
+            serving: handle.serving(),
+            status: handle.status(),
+            engine: handle.engine().stats(),
+            debt: handle.engine().debt(),
+            keys: handle.key_count(),
+            expires: Some(handle.expiring()),
         });
         facts.collect()
     }
@@ -106,8 +106,8 @@ impl Host for NodeShared {
             let last = place.and_then(|place| place.leader.last());
             let first = info.replicas.first().map(|replica| replica.node);
             let index = |node: NodeId| {
-                let view = place.and_then(|place| place.view.as_ref()).filter(|_| node == self.node());
-                view.map_or(0, |view| view.engine().applied_index())
+                let handle = place.and_then(|place| place.handle.as_ref()).filter(|_| node == self.node());
+                handle.map_or(0, |handle| handle.engine().applied_index())
             };
             let replica = |replica: &ReplicaInfo| ClusterReplica {
                 node: replica.node,

@@ -90,12 +90,12 @@ impl ShardWriter {
     /// Brings everything that was written to a shard to the disks of a majority; answers the index up to which, or none
     /// if that did not come about.
     pub(crate) fn sync_shard(&mut self, shard: ShardId) -> Option<u64> {
-        let view = self.store.known().view(shard.0 as usize).filter(|view| view.leading()).cloned()?;
+        let handle = self.store.known().handle(shard.0 as usize).filter(|handle| handle.leading()).cloned()?;
         let nothing = Write::Transaction { watches: Vec::new(), commands: Vec::new() };
         self.submit(0, ShardWrite::of_shard(shard, nothing), DURABLE, Proto::Resp2).ok()?;
         let mut done = false;
         self.wait(Some(Instant::now() + ANSWER_WITHIN), &mut |_, answer| done = answer.starts_with(b"*"));
-        done.then(|| view.engine().applied_index())
+        done.then(|| handle.engine().applied_index())
     }
 
     /// Makes a change of the map and waits until the metadata group, which this node leads, has applied it. The error is

@@ -16,7 +16,7 @@ use std::time::Duration;
 use vocab::{Millis, limits};
 
 /// A write that is not submitted yet.
-pub(super) struct ColdWrite {
+pub(super) struct PendingWrite {
     /// The rows that it will find are in memory.
     pub(super) ready: bool,
     pub(super) submission: Submission,
@@ -52,7 +52,7 @@ pub(super) struct Connection {
     /// Bytes that the socket has taken.
     taken: u64,
     /// Writes that wait for the rows that they will find, and writes behind them.
-    pub(super) cold: VecDeque<ColdWrite>,
+    pub(super) pending_writes: VecDeque<PendingWrite>,
     pub(super) transaction: Option<RunningTransaction>,
     /// A WATCH is under way: what follows it is not looked at.
     pub(super) looks_up_watched: bool,
@@ -74,7 +74,7 @@ pub(super) struct Connection {
     /// A request waits for those before it, or for room.
     pub(super) stalled: bool,
     /// The next request is not looked at before this time, in ms since the epoch.
-    pub(super) held_until_ms: u64,
+    pub(super) paused_until_ms: u64,
     /// When the next request came, if it waits for its shard's leader, in µs of the steady clock; 0: it does not wait.
     pub(super) waits_since_us: u64,
     /// No more is read: the client has closed its side, or what it sent makes no sense.
@@ -95,7 +95,7 @@ impl Connection {
             long_replies: LongReplies::default(),
             output_watch: OutputWatch::default(),
             taken: 0,
-            cold: VecDeque::new(),
+            pending_writes: VecDeque::new(),
             transaction: None,
             looks_up_watched: false,
             hung_up: false,
@@ -107,7 +107,7 @@ impl Connection {
             counted: 0,
             dirty: false,
             stalled: false,
-            held_until_ms: 0,
+            paused_until_ms: 0,
             waits_since_us: 0,
             deaf: false,
         }

@@ -82,10 +82,10 @@ impl Dispatcher {
         }
     }
 
-    /// The rows that a cold write will find are in memory: it is submitted, with the writes behind it.
-    pub(crate) fn warmed(&mut self, clients: &mut Clients, ticket: &Ticket) {
+    /// The rows that a pending write will find are in memory: it is submitted, with the writes behind it.
+    pub(crate) fn write_prefetched(&mut self, clients: &mut Clients, ticket: &Ticket) {
         let Requests { store, wanted, .. } = &mut self.requests;
-        write::warmed(store, wanted, clients, ticket);
+        write::write_prefetched(store, wanted, clients, ticket);
     }
 
     /// What requests have wanted since the last call.
@@ -115,7 +115,7 @@ impl Dispatch<'_> {
     fn receive(&mut self, id: usize, buffer: &mut [u8]) {
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
         connection.stalled = false;
-        if connection.held_until_ms > self.turn.now.wall_ms || connection.is_full() {
+        if connection.paused_until_ms > self.turn.now.wall_ms || connection.is_full() {
             return self.turn.clients.stall(id);
         }
         if !connection.input.is_empty() {
@@ -250,7 +250,7 @@ impl Dispatch<'_> {
 
     fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
         let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
-        if connection.is_full() || connection.held_until_ms > self.turn.now.wall_ms || connection.looks_up_watched {
+        if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.looks_up_watched {
             return self.turn.stall(id);
         }
         let store = &self.turn.requests.store;
@@ -280,7 +280,7 @@ impl Dispatch<'_> {
             Admission::Transaction(transaction) => write::transaction(&mut self.turn, id, transaction),
             Admission::WaitFor(wait) => wait::wait_for(&mut self.turn, id, wait),
             Admission::Hold { until_ms } => {
-                connection.held_until_ms = until_ms;
+                connection.paused_until_ms = until_ms;
                 *self.scratch = reply;
                 return self.turn.stall(id);
             }
@@ -311,7 +311,7 @@ impl Dispatch<'_> {
                     self.delayed.push(DelayedReply { at, ticket, reply: reply.buf.clone() });
                 }
                 if let Some(connection) = self.turn.clients.get_mut(id) {
-                    connection.held_until_ms = self.turn.now.wall_ms + us / 1000;
+                    connection.paused_until_ms = self.turn.now.wall_ms + us / 1000;
                 }
             }
             session::Effect::Shutdown { .. } => {

@@ -3,7 +3,7 @@
 use super::reply_queue::{Effect, Mask};
 use super::turn::{Request, Step, Target, Turn};
 use crate::api::conclude_on;
-use crate::disk_reads::{Cold, ColdRead, read_in_pool};
+use crate::disk_reads::{DeferredGet, DeferredRead, read_in_pool};
 use crate::os::steady_us;
 use node::command::{Error, ReadHandler};
 use node::read::{Attempt, Begin, Finish, ReadRequest};
@@ -44,7 +44,7 @@ pub(super) fn read(
             Begin::WaitForLease(shard) => return turn.wait_for_lease(id, shard),
             Begin::NotHere(why) => return turn.not_here(id, slot, consistency, &why),
         };
-    let view = *attempt.handle();
+    let handle = *attempt.handle();
     // Straight into the connection's output where nothing is before it.
     let direct = connection.is_quiet() && !connection.session.silent();
     let proto = reply.proto;
@@ -53,7 +53,7 @@ pub(super) fn read(
         reply.proto = proto;
     }
     let mark = reply.buf.len();
-    let mut cached = CachedSpace::new(view, turn.now.wall_ms);
+    let mut cached = CachedSpace::new(handle, turn.now.wall_ms);
     let mut done = handler.run(args, &mut cached, reply);
     let mut lookups = cached.lookups();
     if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
@@ -61,7 +61,7 @@ pub(super) fn read(
         if turn.requests.store.reads_are_fast(turn.now.wall_ms) {
             let begun = Instant::now();
             let seed = turn.requests.next_seed();
-            let mut space = SnapshotSpace::new(view, turn.now.wall_ms, seed).of_few_rows();
+            let mut space = SnapshotSpace::new(handle, turn.now.wall_ms, seed).of_few_rows();
             done = handler.run(args, &mut space, reply);
             lookups = space.lookups();
             drop(space);
@@ -76,14 +76,14 @@ pub(super) fn read(
             return defer(turn, request, mask, attempt.into(), handler);
         }
     }
-    conclude_on(view, done, reply, mark);
+    conclude_on(handle, done, reply, mark);
     let finish = attempt.finish(steady_us);
     let counts = finish == Finish::Answer;
     if !counts {
         reply.buf.truncate(mark);
     } else {
         turn.requests.store.stats.worker(turn.requests.worker).looked_up(lookups);
-        turn.requests.sampler.note(view, slot, 1);
+        turn.requests.sampler.note(handle, slot, 1);
         turn.finished(request, &reply.buf[mark..]);
     }
     if !direct {
@@ -95,7 +95,7 @@ pub(super) fn read(
     }
     match finish {
         Finish::Answer => Step::Next,
-        Finish::Again(why) => turn.read_again(id, view.id(), why),
+        Finish::Again(why) => turn.read_again(id, handle.id(), why),
     }
 }
 
@@ -107,7 +107,7 @@ fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt
     if let Some(connection) = turn.clients.get_mut(request.id).filter(|_| in_steps) {
         connection.promise(ticket.sequence, FIRST_PART_BYTES);
     }
-    let read = ColdRead {
+    let read = DeferredGet {
         store: turn.requests.store.clone(),
         ticket,
         spec: request.spec,
@@ -118,9 +118,9 @@ fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt
         held: Vec::new(),
     };
     if in_steps && request.args.len() > ARGUMENTS_MAX {
-        read_in_pool(&turn.requests.store.pool, &mut vec![Cold::Read(read)]);
+        read_in_pool(&turn.requests.store.pool, &mut vec![DeferredRead::Get(read)]);
     } else {
-        turn.requests.wanted.reads.push(Cold::Read(read));
+        turn.requests.wanted.reads.push(DeferredRead::Get(read));
     }
     Step::Next
 }

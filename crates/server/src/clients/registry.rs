@@ -111,8 +111,8 @@ impl Clients {
     pub(super) fn close(&mut self, id: usize, registry: &Registry) -> Connection {
         let mut connection = self.connections.remove(id);
         // Writes that were not submitted: their bytes are not on their way any more.
-        for cold in connection.cold.drain(..) {
-            self.store.write_left(cold.submission.write.bytes());
+        for pending in connection.pending_writes.drain(..) {
+            self.store.write_left(pending.submission.write.bytes());
         }
         let _ = connection.stream().deregister(registry);
         close_session(&self.store, &connection.session);
@@ -195,7 +195,7 @@ impl Clients {
     /// Looks at every connection again: one was killed, or a pause is over.
     pub(crate) fn look_at_all(&mut self) {
         for (id, connection) in &mut self.connections {
-            connection.held_until_ms = 0;
+            connection.paused_until_ms = 0;
             self.ready.push(id);
         }
     }
@@ -392,7 +392,7 @@ fn answer_command(store: &NodeShared, worker: usize, connection: &mut Connection
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.
 fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
     let known = store.known();
-    if let Some(view) = known.shard_of(ticket.slot).and_then(|shard| known.view(shard.0 as usize)) {
-        connection.session.wrote(view.id(), view.engine().applied_index());
+    if let Some(handle) = known.shard_of(ticket.slot).and_then(|shard| known.handle(shard.0 as usize)) {
+        connection.session.wrote(handle.id(), handle.engine().applied_index());
     }
 }

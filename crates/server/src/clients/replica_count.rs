@@ -7,16 +7,16 @@ use node::session::WaitFor;
 pub(super) fn replicas_that_hold(store: &NodeShared, wait: &WaitFor) -> u64 {
     let known = store.known();
     let of_shard = |shard: usize, index: u64| {
-        let view = known.view(shard).filter(|view| view.leading());
-        view.map_or(0, |view| view.followers_with(index))
+        let handle = known.handle(shard).filter(|handle| handle.leading());
+        handle.map_or(0, |handle| handle.followers_with(index))
     };
     let written = &wait.written;
     let counted = written.shards().iter().map(|(shard, index)| of_shard(shard.0 as usize, *index));
-    let led = || known.views().filter(|view| view.leading());
+    let led = || known.data_handles().filter(|handle| handle.leading());
     let fewest = if written.shards().is_empty() {
-        led().map(|view| view.followers_with(0)).min()
+        led().map(|handle| handle.followers_with(0)).min()
     } else if written.beyond() {
-        let all = led().map(|view| view.followers_with(view.engine().applied_index()));
+        let all = led().map(|handle| handle.followers_with(handle.engine().applied_index()));
         counted.chain(all).min()
     } else {
         counted.min()

@@ -6,7 +6,7 @@
 
 use super::registry::Clients;
 use super::reply_queue::{Begun, Effect, Mask};
-use crate::disk_reads::Cold;
+use crate::disk_reads::DeferredRead;
 use crate::mailbox::{Mailbox, Submission, WaitingClient};
 use crate::shared::{NodeShared, refusal_text};
 use node::read::{Again, Begin, NotHere, ReadRequest};
@@ -50,7 +50,7 @@ pub(crate) struct Wanted {
     /// Writes for their shards.
     pub(crate) writes: Vec<Submission>,
     /// Reads that wait for the disk.
-    pub(crate) reads: Vec<Cold>,
+    pub(crate) reads: Vec<DeferredRead>,
     /// Shards whose leader's lease is to be confirmed.
     pub(crate) leases: Vec<ShardId>,
     /// Clients that wait for followers.

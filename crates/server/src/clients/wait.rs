@@ -23,8 +23,8 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor) -> Step {
     let until = wait.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let store = &turn.requests.store;
     for (shard, _) in wait.written.shards() {
-        if let Some(view) = store.known().view(shard.0 as usize) {
-            view.watch_followers(true);
+        if let Some(handle) = store.known().handle(shard.0 as usize) {
+            handle.watch_followers(true);
         }
         turn.requests.wanted.leases.push(*shard);
     }
@@ -78,7 +78,7 @@ impl Waits {
             false
         });
         if self.0.is_empty() {
-            store.known().views().for_each(|view| view.watch_followers(false));
+            store.known().data_handles().for_each(|handle| handle.watch_followers(false));
         }
     }
 }

@@ -38,11 +38,11 @@ pub(super) fn watch(
         Begin::WaitForLease(shard) => return turn.wait_for_lease(id, shard),
         Begin::NotHere(why) => return turn.not_here(id, slot, Consistency::Absolute, &why),
     };
-    let view = *attempt.handle();
+    let handle = *attempt.handle();
     let mut held = Held { blocks: Vec::new(), lacking: None };
-    let mut space = SnapshotSpace::without_waiting(view, turn.now.wall_ms, 0, &mut held);
+    let mut space = SnapshotSpace::without_waiting(handle, turn.now.wall_ms, 0, &mut held);
     let is_short = keys.len() <= KEYS_AT_ONCE_MAX;
-    let found = if is_short { versions(view, &mut space, &keys) } else { Err(Fault::WouldBlock) };
+    let found = if is_short { versions(handle, &mut space, &keys) } else { Err(Fault::WouldBlock) };
     let versions = match found {
         Ok(versions) => versions,
         Err(Fault::WouldBlock) => {
@@ -50,12 +50,12 @@ pub(super) fn watch(
             return look_up_aside(turn, Request { id, spec, args: &[] }, attempt, keys);
         }
         Err(fault) => {
-            conclude_on(view, Err(Error::Fault(fault)), reply, 0);
+            conclude_on(handle, Err(Error::Fault(fault)), reply, 0);
             Vec::new()
         }
     };
     if let Finish::Again(why) = attempt.finish(steady_us) {
-        return turn.read_again(id, view.id(), why);
+        return turn.read_again(id, handle.id(), why);
     }
     if let Some(connection) = turn.clients.get_mut(id) {
         connection.session.watching(&keys, versions);
@@ -68,9 +68,13 @@ pub(super) fn watch(
 }
 
 /// The versions of keys, each watched since before it was looked up.
-fn versions(view: &ShardHandle, space: &mut SnapshotSpace<'_>, keys: &[Vec<u8>]) -> Result<Vec<WatchedVersion>, Fault> {
+fn versions(
+    handle: &ShardHandle,
+    space: &mut SnapshotSpace<'_>,
+    keys: &[Vec<u8>],
+) -> Result<Vec<WatchedVersion>, Fault> {
     let version = |key: &Vec<u8>| {
-        let absent = view.watch_absent(key);
+        let absent = handle.watch_absent(key);
         Ok(match space.get(key)? {
             Some(record) => WatchedVersion::Present(record.view().version),
             None => WatchedVersion::Absent(absent),
@@ -102,16 +106,16 @@ fn patient_versions(
 ) -> Result<Vec<WatchedVersion>, String> {
     let mut found = Ok(Vec::new());
     store.access().run_read(attempt, |attempt| {
-        let view = attempt.handle();
-        let mut space = SnapshotSpace::new(view, store.now_ms(), 0);
+        let handle = attempt.handle();
+        let mut space = SnapshotSpace::new(handle, store.now_ms(), 0);
         let look_up = |keys: &[Vec<u8>]| {
-            keys.iter().for_each(|key| view.prefetch(key));
-            versions(view, &mut space, keys)
+            keys.iter().for_each(|key| handle.prefetch(key));
+            versions(handle, &mut space, keys)
         };
         let chunks: Result<Vec<_>, Fault> = keys.chunks(KEYS_AHEAD).map(look_up).collect();
         found = chunks.map(|chunks| chunks.into_iter().flatten().collect()).map_err(|fault| {
             let mut reply = Reply::default();
-            conclude_on(view, Err(Error::Fault(fault)), &mut reply, 0);
+            conclude_on(handle, Err(Error::Fault(fault)), &mut reply, 0);
             String::from_utf8_lossy(&reply.buf).trim_start_matches('-').trim_end().to_owned()
         });
     })?;

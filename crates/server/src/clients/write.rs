@@ -1,12 +1,12 @@
 //! Writes of one shard, and of all: from the request to the shard's next entry.
 
-use super::connection::{ColdWrite, RunningTransaction};
+use super::connection::{PendingWrite, RunningTransaction};
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
 use super::turn::{Request, Step, Target, Turn, Wanted};
 use crate::api::{SLOTS, ranges_text};
-use crate::disk_reads::{Cold, ColdRows};
-use crate::disk_reads::{ColdRead, begin_patiently};
+use crate::disk_reads::{DeferredGet, begin_patiently};
+use crate::disk_reads::{DeferredRead, Prefetch};
 use crate::mailbox::Submission;
 use crate::peers::call_leader;
 use crate::shared::NodeShared;
@@ -32,16 +32,16 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
         Ok(leader) => leader,
         Err(why) => return turn.not_here(id, slot, Consistency::Absolute, &why),
     };
-    let view = leader.handle();
+    let handle = leader.handle();
     let answers_values = spec.answers_values(args);
     // How long the answer will be is only known of what is in memory.
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
-        || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| view.is_cached(args[at])));
+        || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| handle.is_cached(args[at])));
     let command = EncodedCommand::of(spec, args);
     let Some(ticket) = turn.begin(request, mask, Effect::Write) else { return Step::Stall };
     let reply_bytes = match answers_values {
-        true => ExpectedReply::of(view, spec, args).bytes(),
-        false => expected_rewrite(view, spec, args),
+        true => ExpectedReply::of(handle, spec, args).bytes(),
+        false => expected_rewrite(handle, spec, args),
     };
     let ticket = Ticket { slot, reply_bytes, ..ticket };
     turn.requests.store.write_queued(command.bytes());
@@ -49,19 +49,19 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
     if answers_values {
         connection.promise(ticket.sequence, if ready { reply_bytes } else { LIKELY_REPLY_BYTES });
     }
-    if ready && connection.cold.is_empty() {
+    if ready && connection.pending_writes.is_empty() {
         let write = Write::Command(command);
-        turn.requests.wanted.writes.push(Submission { shard: view.id(), write, keys, ticket });
+        turn.requests.wanted.writes.push(Submission { shard: handle.id(), write, keys, ticket });
         return Step::Next;
     }
     // The rows that the command will find are brought into the cache first, so that applying it need not wait for the
     // disk. The connection's later writes queue up behind it.
     if !ready {
-        let rows = ColdRows::of_write(&turn.requests.store, view.clone(), command.clone(), turn.now.wall_ms, ticket);
-        turn.requests.wanted.reads.push(Cold::Rows(rows));
+        let rows = Prefetch::of_write(&turn.requests.store, handle.clone(), command.clone(), turn.now.wall_ms, ticket);
+        turn.requests.wanted.reads.push(DeferredRead::Prefetch(rows));
     }
-    let submission = Submission { shard: view.id(), write: Write::Command(command), keys, ticket };
-    connection.cold.push_back(ColdWrite { ready, submission });
+    let submission = Submission { shard: handle.id(), write: Write::Command(command), keys, ticket };
+    connection.pending_writes.push_back(PendingWrite { ready, submission });
     Step::Next
 }
 
@@ -78,7 +78,7 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
     let part = turn.clients.gather(ticket, &shards);
     for (shard, (first, _)) in shards {
         let at = shard.0 as usize;
-        if known.view(at).is_some_and(|view| view.leading()) {
+        if known.handle(at).is_some_and(|handle| handle.leading()) {
             turn.requests.store.write_queued(Write::Clear.bytes());
             let ticket = Ticket { slot: Slot(first), ..part };
             let submission = Submission { shard, write: Write::Clear, keys: KeyHashes::new(), ticket };
@@ -98,25 +98,27 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
     }
 }
 
-/// The rows that a cold write will find are in memory: it is submitted, with the writes behind it that waited for it
+/// The rows that a pending write will find are in memory: it is submitted, with the writes behind it that waited for it
 /// alone.
-pub(super) fn warmed(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clients, ticket: &Ticket) {
+pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clients, ticket: &Ticket) {
     let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
     let Some(connection) = clients.find(client) else { return };
-    let of_ticket = |cold: &&mut ColdWrite| cold.submission.ticket.sequence == ticket.sequence;
-    if let Some(cold) = connection.cold.iter_mut().find(of_ticket) {
-        cold.ready = true;
+    let of_ticket = |pending: &&mut PendingWrite| pending.submission.ticket.sequence == ticket.sequence;
+    if let Some(pending) = connection.pending_writes.iter_mut().find(of_ticket) {
+        pending.ready = true;
     }
-    while let Some(ColdWrite { mut submission, .. }) = connection.cold.pop_front_if(|cold| cold.ready) {
+    while let Some(PendingWrite { mut submission, .. }) =
+        connection.pending_writes.pop_front_if(|pending| pending.ready)
+    {
         if let Write::Command(command) = &submission.write
             && submission.ticket.reply_bytes > 0
-            && let Some(view) = store.known().view(submission.shard.0 as usize)
+            && let Some(handle) = store.known().handle(submission.shard.0 as usize)
             && let Some(spec) = command.spec()
         {
             // By now it is known how long the answer will be.
             let args = command.args();
-            let answered = ExpectedReply::of(view, spec, &args).bytes();
-            submission.ticket.reply_bytes = answered.max(expected_rewrite(view, spec, &args));
+            let answered = ExpectedReply::of(handle, spec, &args).bytes();
+            submission.ticket.reply_bytes = answered.max(expected_rewrite(handle, spec, &args));
             if answered > 0 {
                 connection.promise(submission.ticket.sequence, answered);
             }
@@ -126,13 +128,13 @@ pub(super) fn warmed(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clie
 }
 
 /// What is known of the answer to commands, and about how many bytes they store anew.
-fn expected_of(view: &ShardHandle, commands: &[EncodedCommand]) -> (ExpectedReply, usize) {
+fn expected_of(handle: &ShardHandle, commands: &[EncodedCommand]) -> (ExpectedReply, usize) {
     let (mut answered, mut rewritten) = (ExpectedReply::default(), 0usize);
     for command in commands {
         if let Some(spec) = command.spec() {
             let args = command.args();
-            answered = answered.and(ExpectedReply::of(view, spec, &args));
-            rewritten = rewritten.saturating_add(expected_rewrite(view, spec, &args));
+            answered = answered.and(ExpectedReply::of(handle, spec, &args));
+            rewritten = rewritten.saturating_add(expected_rewrite(handle, spec, &args));
         }
     }
     (answered, rewritten)
@@ -157,8 +159,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     }
     let commands = transaction.take_data();
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
-    let view = known.view(shard.0 as usize).filter(|view| view.leading());
-    let (expected, rewritten) = view.map(|view| expected_of(view, &commands)).unwrap_or_default();
+    let handle = known.handle(shard.0 as usize).filter(|handle| handle.leading());
+    let (expected, rewritten) = handle.map(|handle| expected_of(handle, &commands)).unwrap_or_default();
     let ticket = Ticket { slot, reply_bytes: expected.bytes().saturating_add(rewritten), ..ticket };
     let watches = transaction.watches().to_vec();
     // Its answer is the shard's, and may be as long as it likes.
@@ -181,11 +183,12 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
             true => ReadHandler::Steps(node::read_transaction_in_steps),
             false => ReadHandler::Keys(node::read_transaction),
         };
-        let read = move |attempt| ColdRead { store, ticket, spec, command, handler, attempt, seed, held: Vec::new() };
+        let read =
+            move |attempt| DeferredGet { store, ticket, spec, command, handler, attempt, seed, held: Vec::new() };
         let asked = ReadRequest::new(slot, Consistency::Absolute, turn.requests.arrived_us);
         let local = known.local(turn.requests.store.node(), Some(shard));
         match asked.begin(local, turn.now, || turn.requests.store.moment()) {
-            Begin::Run(attempt) => turn.requests.wanted.reads.push(Cold::Read(read(attempt.into()))),
+            Begin::Run(attempt) => turn.requests.wanted.reads.push(DeferredRead::Get(read(attempt.into()))),
             Begin::WaitForLease(_) | Begin::NotHere(_) => begin_patiently(&turn.requests.store, asked, ticket, read),
         }
         return Step::Next;

@@ -4,9 +4,9 @@
 //! takes several: it asks the disk for what all of them need before it waits for the first, and tells their workers at
 //! once. It waits for nothing but the disk; what must wait for anything else becomes a job of its own.
 
-use super::deferred_get::ColdRead;
+use super::deferred_get::DeferredGet;
 use super::outcome::Outcome;
-use super::prefetch::ColdRows;
+use super::prefetch::Prefetch;
 use crate::mailbox::WorkerMessage;
 use crate::shared::{Job, NodeShared, Pool};
 use node::ShardHandle;
@@ -17,44 +17,44 @@ use storage::{BlockRead, HeldBlock};
 const KEYS_AHEAD_MAX: usize = 64;
 
 /// A deferred disk read.
-pub(crate) enum Cold {
+pub(crate) enum DeferredRead {
     /// A request that missed memory.
-    Read(ColdRead),
+    Get(DeferredGet),
     /// Rows that a write will find.
-    Rows(ColdRows),
+    Prefetch(Prefetch),
 }
 
-impl Cold {
+impl DeferredRead {
     fn store(&self) -> &Arc<NodeShared> {
         match self {
-            Self::Read(read) => &read.store,
-            Self::Rows(rows) => &rows.store,
+            Self::Get(get) => &get.store,
+            Self::Prefetch(prefetch) => &prefetch.store,
         }
     }
 
     /// The worker that waits for it.
     fn worker(&self) -> usize {
         match self {
-            Self::Read(read) => read.ticket.worker as usize,
-            Self::Rows(rows) => rows.worker,
+            Self::Get(get) => get.ticket.worker as usize,
+            Self::Prefetch(prefetch) => prefetch.worker,
         }
     }
 
     /// Calls `each` with the shard and the keys that the disk is asked for ahead.
     fn each_key_ahead(&self, mut each: impl FnMut(&ShardHandle, &[u8])) {
         let mut left = KEYS_AHEAD_MAX;
-        let mut take = |view: &ShardHandle, key: &[u8]| {
+        let mut take = |handle: &ShardHandle, key: &[u8]| {
             if left > 0 {
                 left -= 1;
-                each(view, key);
+                each(handle, key);
             }
         };
         match self {
-            Self::Read(read) => {
-                let args = read.command.args();
-                read.spec.keys(&args).into_iter().flatten().for_each(|at| take(read.attempt.handle(), args[at]));
+            Self::Get(get) => {
+                let args = get.command.args();
+                get.spec.keys(&args).into_iter().flatten().for_each(|at| take(get.attempt.handle(), args[at]));
             }
-            Self::Rows(rows) => rows.item.each_key(|key| take(&rows.view, key)),
+            Self::Prefetch(prefetch) => prefetch.item.each_key(|key| take(&prefetch.handle, key)),
         }
     }
 
@@ -64,7 +64,7 @@ impl Cold {
         self.each_key_ahead(|_, _| keys += 1);
         let mut blocks = Vec::new();
         if keys > 1 {
-            self.each_key_ahead(|view, key| blocks.extend(view.missing(key)));
+            self.each_key_ahead(|handle, key| blocks.extend(handle.missing(key)));
         }
         blocks
     }
@@ -77,24 +77,24 @@ impl Cold {
     /// Keeps a block for the next attempt.
     pub(crate) fn hold(&mut self, block: HeldBlock) {
         match self {
-            Self::Read(read) => read.held.push(block),
-            Self::Rows(rows) => rows.held.push(block),
+            Self::Get(get) => get.held.push(block),
+            Self::Prefetch(prefetch) => prefetch.held.push(block),
         }
     }
 
     /// Tries again, with what is in memory or held.
     pub(crate) fn go_on(self) -> Outcome<Self> {
         match self {
-            Self::Read(read) => read.make_now().map(Self::Read),
-            Self::Rows(rows) => rows.read_now().map(Self::Rows),
+            Self::Get(get) => get.make_now().map(Self::Get),
+            Self::Prefetch(prefetch) => prefetch.read_now().map(Self::Prefetch),
         }
     }
 
     /// Does it, and waits for the disk. If it must wait for anything else, the rest is a job.
     pub(super) fn wait(self) -> Result<Option<WorkerMessage>, Job> {
         match self {
-            Self::Read(read) => read.make(),
-            Self::Rows(rows) => rows.read(),
+            Self::Get(get) => get.make(),
+            Self::Prefetch(prefetch) => prefetch.read(),
         }
     }
 }
@@ -103,13 +103,13 @@ impl Cold {
 const BATCH_MAX: usize = 8;
 
 /// Has threads of the pool make reads, in batches; `reads` is empty afterwards.
-pub(crate) fn read_in_pool(pool: &Pool, reads: &mut Vec<Cold>) {
+pub(crate) fn read_in_pool(pool: &Pool, reads: &mut Vec<DeferredRead>) {
     if reads.is_empty() {
         return;
     }
     let mut batches: Vec<Job> = Vec::with_capacity(reads.len().div_ceil(BATCH_MAX));
     while !reads.is_empty() {
-        let batch: Vec<Cold> = reads.drain(..reads.len().min(BATCH_MAX)).collect();
+        let batch: Vec<DeferredRead> = reads.drain(..reads.len().min(BATCH_MAX)).collect();
         batches.push(Box::new(move || wait_for_all(batch)));
     }
     pool.run_all(batches);
@@ -118,13 +118,13 @@ pub(crate) fn read_in_pool(pool: &Pool, reads: &mut Vec<Cold>) {
 /// Makes the reads of a batch and tells their workers.
 ///
 /// The disk is asked for what all of them need before the first one waits for it.
-fn wait_for_all(batch: Vec<Cold>) {
-    let Some(store) = batch.first().map(|cold| cold.store().clone()) else { return };
-    batch.iter().for_each(Cold::prefetch);
+fn wait_for_all(batch: Vec<DeferredRead>) {
+    let Some(store) = batch.first().map(|read| read.store().clone()) else { return };
+    batch.iter().for_each(DeferredRead::prefetch);
     let mut messages = Vec::with_capacity(batch.len());
-    for cold in batch {
-        let worker = cold.worker();
-        match cold.wait() {
+    for read in batch {
+        let worker = read.worker();
+        match read.wait() {
             Ok(message) => messages.extend(message.map(|message| (worker, message))),
             Err(job) => store.pool.run(job),
         }

@@ -19,7 +19,7 @@ use vocab::limits::ITEM_REPLY_BYTES_MAX;
 const REPLY_TOO_LONG: &str = "ERR the answer would take more bytes than one request may answer";
 
 /// A read of one shard that may wait for the disk.
-pub(crate) struct ColdRead {
+pub(crate) struct DeferredGet {
     pub(crate) store: Arc<NodeShared>,
     pub(crate) ticket: Ticket,
     pub(crate) spec: &'static CommandSpec,
@@ -36,7 +36,7 @@ pub(crate) fn begin_patiently(
     store: &Arc<NodeShared>,
     request: ReadRequest,
     ticket: Ticket,
-    read: impl FnOnce(Attempt) -> ColdRead + Send + 'static,
+    read: impl FnOnce(Attempt) -> DeferredGet + Send + 'static,
 ) {
     let patient = store.clone();
     store.pool.run(Box::new(move || match patient.access().begin_read(request) {
@@ -58,7 +58,7 @@ enum Made {
     Again,
 }
 
-impl ColdRead {
+impl DeferredGet {
     /// Makes the read, if what it needs is in memory or held.
     pub(crate) fn make_now(mut self) -> Outcome<Self> {
         let mut reply = Reply::new(self.ticket.proto);
@@ -88,13 +88,13 @@ impl ColdRead {
 
     /// Runs the handler; false if it needs more than is in memory or held. Without `held` it waits for the disk.
     fn run(&self, attempt: &Attempt, held: Option<&mut Held>, reply: &mut Reply) -> bool {
-        let view = attempt.handle();
+        let handle = attempt.handle();
         let (begun, now_ms) = (held.is_none().then(Instant::now), self.store.now_ms());
         reply.buf.clear();
         reply.limit(ITEM_REPLY_BYTES_MAX);
         let mut space = match held {
-            Some(held) => SnapshotSpace::without_waiting(view, now_ms, self.seed, held).of_few_rows(),
-            None => SnapshotSpace::new(view, now_ms, self.seed),
+            Some(held) => SnapshotSpace::without_waiting(handle, now_ms, self.seed, held).of_few_rows(),
+            None => SnapshotSpace::new(handle, now_ms, self.seed),
         };
         let done = self.handler.run(&self.command.args(), &mut space, reply);
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
@@ -103,7 +103,7 @@ impl ColdRead {
         self.store.stats.looked_up(space.lookups());
         drop(space);
         let done = if reply.exceeded() { Err(REPLY_TOO_LONG.into()) } else { done };
-        conclude_on(view, done, reply, 0);
+        conclude_on(handle, done, reply, 0);
         // What does not wait tells nothing of the disk.
         if let Some(begun) = begun {
             self.store.note_read(begun.elapsed(), now_ms);

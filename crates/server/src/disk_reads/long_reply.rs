@@ -40,8 +40,8 @@ pub(crate) fn next_part(
 /// A reply breaks off: its client has been told of more elements than there are, and is closed.
 fn note_failure(stream: &ReplyStream, error: Error) {
     let mut text = Reply::default();
-    if let Some(view) = stream.view() {
-        conclude_on(view, Err(error), &mut text, 0);
+    if let Some(handle) = stream.handle() {
+        conclude_on(handle, Err(error), &mut text, 0);
     }
     log::error!("a long reply breaks off, its client is closed: {}", String::from_utf8_lossy(&text.buf).trim_end());
 }

@@ -11,8 +11,8 @@ mod schedule;
 mod tests;
 mod uring_reader;
 
-pub(crate) use deferred::{Cold, read_in_pool};
-pub(crate) use deferred_get::{ColdRead, begin_patiently};
+pub(crate) use deferred::{DeferredRead, read_in_pool};
+pub(crate) use deferred_get::{DeferredGet, begin_patiently};
 pub(crate) use long_reply::{make_next_part, next_part};
-pub(crate) use prefetch::{Applying, ColdRows, rows_of_entries};
+pub(crate) use prefetch::{Applying, Prefetch, rows_of_entries};
 pub(crate) use schedule::DiskReads;

@@ -60,9 +60,9 @@ enum Awaiting {
 }
 
 /// A prefetch.
-pub(crate) struct ColdRows {
+pub(crate) struct Prefetch {
     pub(crate) store: Arc<NodeShared>,
-    pub(crate) view: Arc<ShardHandle>,
+    pub(crate) handle: Arc<ShardHandle>,
     pub(crate) item: PrefetchItem,
     /// The worker that waits for them.
     pub(crate) worker: usize,
@@ -71,24 +71,24 @@ pub(crate) struct ColdRows {
     pub(crate) held: Vec<HeldBlock>,
 }
 
-impl ColdRows {
+impl Prefetch {
     /// The rows of a write that `ticket`'s connection waits for.
     pub(crate) fn of_write(
         store: &Arc<NodeShared>,
-        view: Arc<ShardHandle>,
+        handle: Arc<ShardHandle>,
         command: EncodedCommand,
         now_ms: u64,
         ticket: Ticket,
     ) -> Self {
         let item = PrefetchItem::of(command, now_ms);
         let (worker, awaiting) = (ticket.worker as usize, Awaiting::Write(ticket));
-        Self { store: store.clone(), view, item, worker, awaiting, held: Vec::new() }
+        Self { store: store.clone(), handle, item, worker, awaiting, held: Vec::new() }
     }
 
     /// Reads them, with what is in memory or held.
     pub(crate) fn read_now(mut self) -> Outcome<Self> {
         let mut held = Held { blocks: std::mem::take(&mut self.held), lacking: None };
-        match (self.item.read(&self.view, Some(&mut held)), held.lacking) {
+        match (self.item.read(&self.handle, Some(&mut held)), held.lacking) {
             (Prefetched::Done, _) => Outcome::Over(self.end()),
             (Prefetched::Lacking, Some(block)) => {
                 self.held = held.blocks;
@@ -102,7 +102,7 @@ impl ColdRows {
     /// Reads them, and waits for the disk. If they are more than the records of some keys, the rest is a job.
     pub(crate) fn read(self) -> Result<Option<WorkerMessage>, Job> {
         let begun = Instant::now();
-        let prefetched = self.item.read(&self.view, None);
+        let prefetched = self.item.read(&self.handle, None);
         self.store.note_read(begun.elapsed(), self.store.now_ms());
         if prefetched == Prefetched::More { Err(self.rest()) } else { Ok(self.end()) }
     }
@@ -110,7 +110,7 @@ impl ColdRows {
     fn rest(self) -> Job {
         Box::new(move || {
             let begun = Instant::now();
-            self.item.read_rest(&self.view);
+            self.item.read_rest(&self.handle);
             self.store.note_read(begun.elapsed(), self.store.now_ms());
             if let (Some(message), Some(mailbox)) = (self.end(), self.store.mailboxes.of_worker(self.worker)) {
                 mailbox.send(message);
@@ -121,9 +121,9 @@ impl ColdRows {
     /// The message for their worker, now that they are in memory.
     fn end(&self) -> Option<WorkerMessage> {
         match &self.awaiting {
-            Awaiting::Write(ticket) => Some(WorkerMessage::Warm(*ticket)),
+            Awaiting::Write(ticket) => Some(WorkerMessage::WritePrefetched(*ticket)),
             Awaiting::Entries(left) if left.fetch_sub(1, Ordering::AcqRel) == 1 => {
-                Some(WorkerMessage::Prefetched(self.view.id()))
+                Some(WorkerMessage::EntriesPrefetched(self.handle.id()))
             }
             Awaiting::Entries(_) => None,
         }
@@ -135,13 +135,13 @@ impl ColdRows {
 pub(crate) fn rows_of_entries(
     store: &Arc<NodeShared>,
     worker: usize,
-    view: &Arc<ShardHandle>,
+    handle: &Arc<ShardHandle>,
     items: Vec<PrefetchItem>,
-) -> impl Iterator<Item = ColdRows> {
-    let (store, view, left) = (store.clone(), view.clone(), Arc::new(AtomicUsize::new(items.len())));
-    items.into_iter().map(move |item| ColdRows {
+) -> impl Iterator<Item = Prefetch> {
+    let (store, handle, left) = (store.clone(), handle.clone(), Arc::new(AtomicUsize::new(items.len())));
+    items.into_iter().map(move |item| Prefetch {
         store: store.clone(),
-        view: view.clone(),
+        handle: handle.clone(),
         item,
         worker,
         awaiting: Awaiting::Entries(left.clone()),

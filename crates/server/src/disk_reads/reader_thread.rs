@@ -3,7 +3,7 @@
 //! A fast disk can serve more reads than one event loop can process beside its clients (docs/adr/0005, "The disk
 //! thread"). The worker hears of the reads that are done by its mailbox, for a whole turn at once.
 
-use super::deferred::Cold;
+use super::deferred::DeferredRead;
 use super::uring_reader::DiskReader;
 use crate::mailbox::Mailbox;
 use crate::os::{BusyPoll, TICK, spawn_critical};
@@ -25,7 +25,7 @@ const IDLE: Duration = Duration::from_secs(60);
 struct Shared {
     store: Arc<NodeShared>,
     /// Reads for the thread; none: the thread is to end.
-    tasks: Arc<Mailbox<Option<Cold>>>,
+    tasks: Arc<Mailbox<Option<DeferredRead>>>,
     /// Reads that the thread was given and has not finished.
     underway: AtomicUsize,
 }
@@ -58,9 +58,9 @@ impl ReaderThread {
         self.shared.underway.load(Ordering::Relaxed)
     }
 
-    pub(super) fn take(&self, cold: impl ExactSizeIterator<Item = Cold>) {
-        self.shared.underway.fetch_add(cold.len(), Ordering::Relaxed);
-        self.shared.tasks.send_all(cold.map(Some));
+    pub(super) fn take(&self, reads: impl ExactSizeIterator<Item = DeferredRead>) {
+        self.shared.underway.fetch_add(reads.len(), Ordering::Relaxed);
+        self.shared.tasks.send_all(reads.map(Some));
     }
 }
 
@@ -82,7 +82,7 @@ impl Shared {
         };
         begun.send(Ok(())).unwrap_or_default();
         let (mut events, mut busy_poll) = (Events::with_capacity(2), BusyPoll::default());
-        let (mut tasks, mut cold, mut messages) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut tasks, mut reads, mut messages) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             // Reads that the kernel has not taken are submitted again at the next tick.
             let idle = if disk.underway() > 0 { TICK } else { IDLE };
@@ -97,10 +97,10 @@ impl Shared {
             self.tasks.take(&mut tasks);
             for task in tasks.drain(..) {
                 let Some(task) = task else { return };
-                cold.push(task);
+                reads.push(task);
             }
-            let before = disk.underway() + cold.len();
-            disk.go(&mut cold, &mut messages);
+            let before = disk.underway() + reads.len();
+            disk.go(&mut reads, &mut messages);
             self.underway.fetch_sub(before - disk.underway(), Ordering::Relaxed);
             mailbox.send_all(messages.drain(..));
         }

@@ -1,6 +1,6 @@
 //! The disk reads of a worker: which of them its event loop makes, and which its reader thread or the pool.
 
-use super::deferred::{Cold, read_in_pool};
+use super::deferred::{DeferredRead, read_in_pool};
 use super::reader_thread::ReaderThread;
 use super::uring_reader::DiskReader;
 use crate::mailbox::{Mailbox, WorkerMessage};
@@ -20,7 +20,7 @@ pub(crate) struct DiskReads {
     store: Arc<NodeShared>,
     mailbox: Arc<Mailbox>,
     /// Reads that begin next: together, so that the disk has many at a time.
-    queue: Vec<Cold>,
+    queue: Vec<DeferredRead>,
     /// The event loop's own reader. None where the kernel has no io_uring: then the pool makes all reads.
     reader: Option<DiskReader>,
     /// Takes most of many reads. None until that is of use.
@@ -47,7 +47,7 @@ impl DiskReads {
     }
 
     /// Reads that begin with the next call of `go`.
-    pub(crate) fn queue(&mut self) -> &mut Vec<Cold> {
+    pub(crate) fn queue(&mut self) -> &mut Vec<DeferredRead> {
         &mut self.queue
     }
 

@@ -1,8 +1,8 @@
 //! Reads of rows that only the disk has, each by every way that there is.
 #![allow(clippy::unwrap_used)]
 
-use super::deferred::Cold;
-use super::deferred_get::ColdRead;
+use super::deferred::DeferredRead;
+use super::deferred_get::DeferredGet;
 use super::reader_thread::ReaderThread;
 use super::uring_reader::DiskReader;
 use crate::api::{KeyTarget, Routed, route};
@@ -49,7 +49,7 @@ enum Way {
     Pool,
 }
 
-fn cold(node: &TestNode, line: &str) -> Cold {
+fn deferred(node: &TestNode, line: &str) -> DeferredRead {
     let store = node.store().clone();
     let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let spec = table::resolve(&args).unwrap();
@@ -61,7 +61,7 @@ fn cold(node: &TestNode, line: &str) -> Cold {
     let command = EncodedCommand::of(spec, &args);
     // No worker has this number: what goes to the pool instead is answered to nowhere, and the test sees that.
     let ticket = Ticket { worker: 9, ..Ticket::NONE };
-    Cold::Read(ColdRead { store, ticket, spec, command, handler, attempt, seed: 1, held: Vec::new() })
+    DeferredRead::Get(DeferredGet { store, ticket, spec, command, handler, attempt, seed: 1, held: Vec::new() })
 }
 
 fn reply(messages: &mut Vec<WorkerMessage>) -> String {
@@ -82,11 +82,11 @@ fn wait(poll: &mut Poll) {
 fn answer(node: &TestNode, way: Way, line: &str) -> String {
     let mut poll = Poll::new().unwrap();
     let mut messages = Vec::new();
-    let cold = cold(node, line);
+    let read = deferred(node, line);
     match way {
         Way::Ring => {
             let mut reader = DiskReader::new(node.store(), 1, poll.registry(), READS).unwrap();
-            reader.go(&mut vec![cold], &mut messages);
+            reader.go(&mut vec![read], &mut messages);
             while reader.underway() > 0 {
                 if !reader.is_behind() {
                     wait(&mut poll);
@@ -97,14 +97,14 @@ fn answer(node: &TestNode, way: Way, line: &str) -> String {
         Way::Thread => {
             let mailbox = Mailbox::new(Waker::new(poll.registry(), MAIL).unwrap());
             let thread = ReaderThread::start("reader-test", node.store(), 1, mailbox.clone()).unwrap();
-            thread.take([cold].into_iter());
+            thread.take([read].into_iter());
             while thread.underway() > 0 {
                 wait(&mut poll);
             }
             drop(thread);
             mailbox.take(&mut messages);
         }
-        Way::Pool => messages.extend(cold.wait().unwrap_or_else(|_| panic!("it waits for the disk alone"))),
+        Way::Pool => messages.extend(read.wait().unwrap_or_else(|_| panic!("it waits for the disk alone"))),
     }
     reply(&mut messages)
 }
@@ -147,7 +147,7 @@ fn a_reader_answers_more_reads_than_the_disk_has_at_a_time() {
     let mut poll = Poll::new().unwrap();
     let mailbox = Mailbox::new(Waker::new(poll.registry(), MAIL).unwrap());
     let thread = ReaderThread::start("reader-test", node.store(), 1, mailbox.clone()).unwrap();
-    let reads: Vec<Cold> = (0..400).map(|n| cold(&node, &format!("GET key:{n:04}"))).collect();
+    let reads: Vec<DeferredRead> = (0..400).map(|n| deferred(&node, &format!("GET key:{n:04}"))).collect();
     thread.take(reads.into_iter());
     while thread.underway() > 0 {
         wait(&mut poll);

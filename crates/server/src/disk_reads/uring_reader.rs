@@ -1,6 +1,6 @@
 //! Reads blocks for deferred reads, many at a time, by io_uring beside the sockets of an event loop: no thread waits.
 //!
-//! Each read is tried with what is in memory (`Cold::go_on`). It names the block that it lacks, and is tried again with
+//! Each read is tried with what is in memory (`DeferredRead::go_on`). It names the block that it lacks, and is tried again with
 //! that block held. A read that cannot name it goes to the pool: one of rows whose keys are not known, or of a very large
 //! value.
 //!
@@ -10,7 +10,7 @@
 //! long as half of those are found there, all are read so. Blocks of indexes and filters, which a hundred blocks of rows
 //! share, are always read through it.
 
-use super::deferred::{Cold, read_in_pool};
+use super::deferred::{DeferredRead, read_in_pool};
 use super::outcome::Outcome;
 use crate::mailbox::WorkerMessage;
 use crate::shared::{NodeShared, SLOW_READ};
@@ -59,7 +59,7 @@ struct Asked {
 
 /// A read that waits for blocks.
 struct Waiting {
-    cold: Cold,
+    read: DeferredRead,
     /// How many blocks it waits for.
     blocks: usize,
     rounds: u32,
@@ -70,7 +70,7 @@ struct Waiting {
 impl Waiting {
     fn take(&mut self, block: Option<HeldBlock>) {
         match block {
-            Some(block) => self.cold.hold(block),
+            Some(block) => self.read.hold(block),
             None => self.failed = true,
         }
     }
@@ -84,12 +84,12 @@ pub(crate) struct DiskReader {
     ring: Ring<Asked>,
     /// Reads that have not begun, for want of room. The requests that connections may have under way bound their number,
     /// and the entries that shards may leave unapplied.
-    fresh: VecDeque<Cold>,
+    fresh: VecDeque<DeferredRead>,
     /// Blocks that the disk is asked for later. They count as under way.
     held_back: VecDeque<Asked>,
     waiting: Slab<Waiting>,
     /// Reads for the pool.
-    left_over: Vec<Cold>,
+    left_over: Vec<DeferredRead>,
     page_cache: PageCache,
     /// For bytes from the page cache.
     buffer: Vec<u8>,
@@ -169,10 +169,10 @@ impl DiskReader {
         self.ring.has_done()
     }
 
-    /// Begins the reads in `cold`, tries those again that have what they lacked, and asks the disk for what others lack.
-    /// `cold` is empty afterwards. The messages of reads that are done are added to `messages`.
-    pub(crate) fn go(&mut self, cold: &mut Vec<Cold>, messages: &mut Vec<WorkerMessage>) {
-        self.fresh.extend(cold.drain(..));
+    /// Begins the reads in `reads`, tries those again that have what they lacked, and asks the disk for what others lack.
+    /// `reads` is empty afterwards. The messages of reads that are done are added to `messages`.
+    pub(crate) fn go(&mut self, reads: &mut Vec<DeferredRead>, messages: &mut Vec<WorkerMessage>) {
+        self.fresh.extend(reads.drain(..));
         self.now = Instant::now();
         self.feed();
         for _ in 0..TURN_MAX {
@@ -182,9 +182,9 @@ impl DiskReader {
         }
         while self.room() > BLOCKS_SPARE
             && self.ring.bytes() < BYTES_MAX
-            && let Some(cold) = self.fresh.pop_front()
+            && let Some(read) = self.fresh.pop_front()
         {
-            self.go_on(cold, 0, messages);
+            self.go_on(read, 0, messages);
         }
         read_in_pool(&self.store.pool, &mut self.left_over);
         self.submit();
@@ -203,17 +203,17 @@ impl DiskReader {
     }
 
     /// Tries a read, and asks for the blocks that it lacks.
-    fn go_on(&mut self, mut cold: Cold, mut rounds: u32, messages: &mut Vec<WorkerMessage>) {
+    fn go_on(&mut self, mut read: DeferredRead, mut rounds: u32, messages: &mut Vec<WorkerMessage>) {
         while rounds < ROUNDS_MAX {
-            let mut blocks = if rounds == 0 { cold.ahead() } else { Vec::new() };
+            let mut blocks = if rounds == 0 { read.ahead() } else { Vec::new() };
             rounds += 1;
             if blocks.is_empty() {
-                match cold.go_on() {
+                match read.go_on() {
                     Outcome::Over(message) => return messages.extend(message),
                     Outcome::Patient(job) => return self.store.pool.run(job),
                     Outcome::WouldWait(back) => return self.left_over.push(back),
                     Outcome::Lacks(back, block) => {
-                        cold = back;
+                        read = back;
                         blocks.push(block);
                     }
                 }
@@ -221,18 +221,18 @@ impl DiskReader {
             if blocks.len() > self.room() {
                 break;
             }
-            let key = self.waiting.insert(Waiting { cold, blocks: 0, rounds, failed: false });
+            let key = self.waiting.insert(Waiting { read, blocks: 0, rounds, failed: false });
             blocks.into_iter().for_each(|block| self.fetch(key, block));
             if self.waiting[key].blocks > 0 {
                 return;
             }
             let waiting = self.waiting.remove(key);
-            cold = waiting.cold;
+            read = waiting.read;
             if waiting.failed {
                 break;
             }
         }
-        self.left_over.push(cold);
+        self.left_over.push(read);
     }
 
     /// Asks for a block of a waiting read; the page cache may have it at once.
@@ -292,8 +292,8 @@ impl DiskReader {
             Err(_) => waiting.failed = true,
         }
         if waiting.blocks == 0 {
-            let Waiting { cold, rounds, failed, .. } = self.waiting.remove(key);
-            if failed { self.left_over.push(cold) } else { self.go_on(cold, rounds, messages) }
+            let Waiting { read, rounds, failed, .. } = self.waiting.remove(key);
+            if failed { self.left_over.push(read) } else { self.go_on(read, rounds, messages) }
         }
     }
 }

@@ -85,13 +85,13 @@ pub(crate) struct WaitingClient {
     pub(crate) synced: bool,
 }
 
-/// A shard whose writes are to be held back until a backup has its snapshot.
+/// A shard that is to propose no write until a backup has its snapshot.
 pub(crate) struct WriteBarrier {
     pub(crate) backup: u64,
     pub(crate) shard: ShardId,
     /// The backup's moment, in ms since the epoch.
     pub(crate) at_ms: u64,
-    /// For how long writes are held back at most.
+    /// How long the barrier stands at most.
     pub(crate) lasts: Duration,
 }
 
@@ -121,9 +121,9 @@ pub(crate) enum WorkerMessage {
     /// The versions of keys that a connection watches from now on.
     Watched(Box<WatchedKeys>),
     /// The rows that this write will find are in memory.
-    Warm(Ticket),
+    WritePrefetched(Ticket),
     /// The rows that the next entries of this shard will find are in memory.
-    Prefetched(ShardId),
+    EntriesPrefetched(ShardId),
     /// The oldest log write that a log thread has is done.
     Logged(LogResult<()>),
     /// A shard's memory was written to files: its log can be cut.
@@ -176,10 +176,10 @@ pub(crate) enum WorkerMessage {
     },
     /// A client waits for followers.
     Wait(Box<WaitingClient>),
-    /// Hold a shard's writes back for a backup.
-    Hold(WriteBarrier),
-    /// Let a shard's writes go on.
-    EndHold(ShardId),
+    /// A shard proposes no write until its backup's snapshot is taken.
+    BeginBarrier(WriteBarrier),
+    /// The write barrier of a shard is over.
+    EndBarrier(ShardId),
     /// Hand over the director's status of the store, if the director is on this node.
     StoreStatus(SyncSender<Option<Box<StoreStatus>>>),
     /// Look at every connection again: one was killed, or a pause is over.

@@ -57,12 +57,12 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
 /// for none of the others' turns.
 fn by_debt(store: &NodeShared) -> Vec<Weak<ShardHandle>> {
     let known = store.known();
-    most_first(known.all_views().map(|view| (view.engine().debt(), Arc::downgrade(view))).collect())
+    most_first(known.handles().map(|handle| (handle.engine().debt(), Arc::downgrade(handle))).collect())
 }
 
 fn most_first<V>(mut debts: Vec<(f64, V)>) -> Vec<V> {
     debts.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    debts.into_iter().map(|(_, view)| view).collect()
+    debts.into_iter().map(|(_, handle)| handle).collect()
 }
 
 /// Flushes what is sealed, and puts what is in memory in order for scans; one of these threads also deletes log files.
@@ -70,17 +70,17 @@ fn flush_thread(store: &NodeShared, deletes_log_files: bool) {
     let (mut seen, mut flushes) = (0, 0);
     while !store.is_stopping() {
         let mut flushed = false;
-        for view in by_debt(store).iter().filter_map(Weak::upgrade) {
+        for handle in by_debt(store).iter().filter_map(Weak::upgrade) {
             if store.is_stopping() {
                 // All trees are sealed then: several threads flush those that are worth it.
                 return;
             }
-            view.engine().prepare_scans();
-            if view.engine().needs_flush()
+            handle.engine().prepare_scans();
+            if handle.engine().needs_flush()
                 && store.health.state() != DiskState::Poisoned
-                && let Some(_claim) = store.background.flush_claims.claim(view.id())
+                && let Some(_claim) = store.background.flush_claims.claim(handle.id())
             {
-                flushed |= flush(store, &view);
+                flushed |= flush(store, &handle);
             }
         }
         let before = std::mem::replace(&mut flushes, store.background.flushes.load(Ordering::Relaxed));
@@ -95,7 +95,7 @@ fn flush_thread(store: &NodeShared, deletes_log_files: bool) {
     }
 }
 
-fn flush(store: &NodeShared, view: &ShardHandle) -> bool {
+fn flush(store: &NodeShared, handle: &ShardHandle) -> bool {
     // A tree never holds what the log could still lose: it would begin where the log has not come to.
     if let Err(e) = store.log.sync() {
         log::error!("{e}");
@@ -103,17 +103,17 @@ fn flush(store: &NodeShared, view: &ShardHandle) -> bool {
     }
     store.background.flushing.fetch_add(1, Ordering::Release);
     let begun = Instant::now();
-    let flushed = view.engine().flush();
+    let flushed = handle.engine().flush();
     store.stats.took("flush", begun.elapsed(), now_ms(), &store.config);
     store.background.flushing.fetch_sub(1, Ordering::Release);
     match flushed {
         Ok(()) => {
             store.background.flushes.fetch_add(1, Ordering::Relaxed);
-            store.mailboxes.tell_owner(view.id(), WorkerMessage::Flushed(view.id()));
+            store.mailboxes.tell_owner(handle.id(), WorkerMessage::Flushed(handle.id()));
             true
         }
         Err(e) => {
-            refuse(store, view, &e);
+            refuse(store, handle, &e);
             false
         }
     }
@@ -133,16 +133,16 @@ pub(crate) fn flush_rest(store: &NodeShared) {
         return;
     }
     let known = store.known();
-    let mut left: Vec<_> = known.all_views().filter(|view| view.engine().needs_flush()).collect();
-    left.sort_by_cached_key(|view| Reverse(view.engine().stats().memtable_bytes));
+    let mut left: Vec<_> = known.handles().filter(|handle| handle.engine().needs_flush()).collect();
+    left.sort_by_cached_key(|handle| Reverse(handle.engine().stats().memtable_bytes));
     let (next, begun) = (AtomicUsize::new(0), Instant::now());
     let flush_next = || {
-        while let Some(view) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let is_small = view.engine().stats().memtable_bytes < STOP_FLUSH_BYTES;
+        while let Some(handle) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let is_small = handle.engine().stats().memtable_bytes < STOP_FLUSH_BYTES;
             if is_small && begun.elapsed() > STOP_FLUSH_TIME {
                 return;
             }
-            if let Err(e) = view.engine().flush() {
+            if let Err(e) = handle.engine().flush() {
                 return log::warn!("not written to files, the next start replays it from the log: {e}");
             }
         }
@@ -167,13 +167,13 @@ fn compact_thread(store: &NodeShared) {
     while !store.is_stopping() {
         let (mut more, mut trees) = (false, 0);
         let mut begun = Instant::now();
-        for view in by_debt(store).iter().filter_map(Weak::upgrade) {
+        for handle in by_debt(store).iter().filter_map(Weak::upgrade) {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {
                 break;
             }
             trees += 1;
-            let Some(_claim) = store.background.compaction_claims.claim(view.id()) else { continue };
-            match view.engine().compact() {
+            let Some(_claim) = store.background.compaction_claims.claim(handle.id()) else { continue };
+            match handle.engine().compact() {
                 // The clock is not asked for trees that have nothing to compact: there may be thousands.
                 Ok(false) => {}
                 Ok(true) => {
@@ -182,7 +182,7 @@ fn compact_thread(store: &NodeShared) {
                     store.background.compactions.fetch_add(1, Ordering::Relaxed);
                     begun = Instant::now();
                 }
-                Err(e) => refuse(store, &view, &e),
+                Err(e) => refuse(store, &handle, &e),
             }
         }
         if more && !was_busy {
@@ -204,18 +204,18 @@ fn purge_thread(store: &NodeShared) {
     while !store.is_stopping() {
         let mut more = false;
         // Weak: a replica can be closed before the purge reaches it.
-        let views: Vec<_> = store.known().views().map(Arc::downgrade).collect();
-        for view in views.iter().filter_map(Weak::upgrade) {
+        let handles: Vec<_> = store.known().data_handles().map(Arc::downgrade).collect();
+        for handle in handles.iter().filter_map(Weak::upgrade) {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {
                 break;
             }
-            match view.engine().purge() {
+            match handle.engine().purge() {
                 Ok(stepped) => more |= stepped,
-                Err(e) => refuse(store, &view, &e),
+                Err(e) => refuse(store, &handle, &e),
             }
         }
         if !more {
-            seen = store.background.wait(seen, views.len());
+            seen = store.background.wait(seen, handles.len());
         }
     }
 }
@@ -233,8 +233,8 @@ fn log_spare_thread(store: &NodeShared) {
     }
 }
 
-fn refuse(store: &NodeShared, view: &ShardHandle, error: &storage::Error) {
-    node::note_failure(view, &store.health, error);
+fn refuse(store: &NodeShared, handle: &ShardHandle, error: &storage::Error) {
+    node::note_failure(handle, &store.health, error);
     std::thread::sleep(BACKGROUND_PAUSE);
 }
 

@@ -90,23 +90,24 @@ impl Server {
         if let Some(map) = &map {
             store.apply_settings(map);
         }
-        let core = |_| MultiRaft::new(store.node(), store.clock.clone());
-        let mut cores: Vec<MultiRaft> = (0..workers).map(core).collect();
+        let multi_raft = |_| MultiRaft::new(store.node(), store.clock.clone());
+        let mut multi_rafts: Vec<MultiRaft> = (0..workers).map(multi_raft).collect();
         if let Some(map) = &map {
-            cores.iter_mut().for_each(|core| core.map_changed(map.clone()));
+            multi_rafts.iter_mut().for_each(|multi_raft| multi_raft.map_changed(map.clone()));
         }
         let now = store.moment();
         for opened in opened {
             let owner = store.mailboxes.owner_of(opened.shard.handle().id());
-            cores[owner].adopt(opened.shard, opened.fresh, now);
+            multi_rafts[owner].adopt(opened.shard, opened.fresh, now);
         }
         let mut listener = listener;
         let mut threads = Vec::new();
-        for (index, ((poll, mailbox), core)) in polls.into_iter().zip(mailboxes).zip(cores).enumerate() {
+        for (index, ((poll, mailbox), multi_raft)) in polls.into_iter().zip(mailboxes).zip(multi_rafts).enumerate() {
             let control = (index == LINKS_WORKER).then(|| start_control(&store, map.clone()));
             let links = if control.is_some() { start_links(&store, &poll)? } else { None };
             let store = store.clone();
-            let setup = WorkerSetup { index, store, poll, mailbox, listener: listener.take(), core, links, control };
+            let setup =
+                WorkerSetup { index, store, poll, mailbox, listener: listener.take(), multi_raft, links, control };
             let worker = Worker::new(setup).map_err(|e| e.to_string())?;
             let thread = spawn_critical(&format!("worker-{index}"), move || worker.run());
             threads.push(thread.map_err(|e| e.to_string())?);
@@ -137,10 +138,10 @@ impl Server {
     #[must_use]
     pub fn describe(&self) -> String {
         let identity = self.store.dir.identity();
-        let views = self.store.views();
-        let keys: u64 = views.iter().map(|view| view.key_count()).sum();
+        let handles = self.store.data_handles();
+        let keys: u64 = handles.iter().map(|handle| handle.key_count()).sum();
         let shards = match &self.store.known().map {
-            Some(_) => format!("{} shards, {keys} keys", views.len()),
+            Some(_) => format!("{} shards, {keys} keys", handles.len()),
             None => "no store yet".to_owned(),
         };
         format!(
@@ -165,7 +166,7 @@ impl Server {
     /// Bytes of files: trees and log.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
-        let trees: u64 = self.store.known().all_views().map(|view| view.engine().stats().disk_bytes).sum();
+        let trees: u64 = self.store.known().handles().map(|handle| handle.engine().stats().disk_bytes).sum();
         trees + self.store.log.disk_bytes()
     }
 
@@ -178,7 +179,7 @@ impl Server {
     /// Whether background work is done for now: nothing to flush, nothing to compact.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.store.known().all_views().all(|view| !view.engine().needs_flush()) && self.store.background.is_idle()
+        self.store.known().handles().all(|handle| !handle.engine().needs_flush()) && self.store.background.is_idle()
     }
 
     /// Stops: no new requests, what is under way is finished, the log is fsynced.

@@ -22,7 +22,7 @@ pub(super) struct Closing(Vec<ClosingReplica>);
 
 struct ClosingReplica {
     shard: ShardId,
-    view: Weak<ShardHandle>,
+    handle: Weak<ShardHandle>,
     engine: Arc<dyn Engine>,
     since: Instant,
     /// It was told that it is still in use.
@@ -31,10 +31,16 @@ struct ClosingReplica {
 
 impl Closing {
     /// A replica was closed: no request finds it any more.
-    pub(super) fn begin(&mut self, shard: ShardId, view: Arc<ShardHandle>) {
-        let engine = view.engine().clone();
+    pub(super) fn begin(&mut self, shard: ShardId, handle: Arc<ShardHandle>) {
+        let engine = handle.engine().clone();
         engine.abandon();
-        self.0.push(ClosingReplica { shard, view: Arc::downgrade(&view), engine, since: Instant::now(), said: false });
+        self.0.push(ClosingReplica {
+            shard,
+            handle: Arc::downgrade(&handle),
+            engine,
+            since: Instant::now(),
+            said: false,
+        });
     }
 
     /// Their shards.
@@ -80,6 +86,6 @@ impl Closing {
 
 impl ClosingReplica {
     fn is_used(&self) -> bool {
-        self.view.strong_count() > 0 || Arc::strong_count(&self.engine) > 1
+        self.handle.strong_count() > 0 || Arc::strong_count(&self.engine) > 1
     }
 }

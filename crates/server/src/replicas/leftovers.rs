@@ -25,8 +25,8 @@ pub(super) fn local_replicas(
     closing: impl Iterator<Item = ShardId>,
 ) -> BTreeMap<ShardId, LocalReplica> {
     let mut all: BTreeMap<ShardId, LocalReplica> = BTreeMap::new();
-    for (replica, view) in store.known().replicas() {
-        let here = all.entry(view.id()).or_default();
+    for (replica, handle) in store.known().replicas() {
+        let here = all.entry(handle.id()).or_default();
         (here.open, here.group, here.tree) = (Some(replica), LocalGroup::Of(replica), true);
     }
     for shard in store.log.groups() {

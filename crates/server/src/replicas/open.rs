@@ -23,7 +23,7 @@ type TreeOpened = Result<Arc<dyn Engine>, String>;
 /// A replica whose tree is open, on its way to its group.
 struct Begun {
     given: Given,
-    view: Arc<ShardHandle>,
+    handle: Arc<ShardHandle>,
     fresh: bool,
 }
 
@@ -121,8 +121,8 @@ fn open_together(store: &NodeShared, map: &Map, given: &[Given], take: &mut dyn 
             Err(why) => take(given, Err(why)),
         }
     }
-    let view = |((shard, me), one): &(Given, Opened)| (*shard, Some((*me, one.shard.handle().clone())));
-    store.routing.set_views(opened.iter().map(view));
+    let handle = |((shard, me), one): &(Given, Opened)| (*shard, Some((*me, one.shard.handle().clone())));
+    store.routing.set_replicas(opened.iter().map(handle));
     opened.into_iter().for_each(|(given, one)| take(given, Ok(one)));
 }
 
@@ -163,8 +163,8 @@ fn begin(
     let info = map.shards.get(&shard).ok_or_else(|| format!("the map has no shard {shard}"))?;
     // A shard that is being split off owns none yet, as far as the map says.
     let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
-    let view = ShardHandle::open(shard, slots, tree, store.cache.clone()).map_err(|e| e.to_string())?;
-    view.set_config(store.config.clone());
+    let handle = ShardHandle::open(shard, slots, tree, store.cache.clone()).map_err(|e| e.to_string())?;
+    handle.set_config(store.config.clone());
     let fresh = store.log.state(shard).map_err(|e| e.to_string())?.is_none();
     if fresh {
         // The members of a store's first map know each other from it; any other replica is told by a snapshot.
@@ -172,23 +172,23 @@ fn begin(
         let voters: Vec<ReplicaId> = info.voters().filter(|_| is_first).map(|replica| replica.id).collect();
         write.begin(shard, me, &voters, &[]);
     }
-    Ok(Begun { given, view, fresh })
+    Ok(Begun { given, handle, fresh })
 }
 
 /// Opens the replica of a tree whose group the log knows.
 fn join(store: &NodeShared, map: &Map, begun: Begun) -> Result<Opened, String> {
-    let Begun { given: (shard, me), view, fresh } = begun;
+    let Begun { given: (shard, me), handle, fresh } = begun;
     let fail = |what: &str| format!("shard {shard}: {what}");
     let state = store.log.state(shard).map_err(|e| e.to_string())?.ok_or_else(|| fail("the log forgot it"))?;
     if state.replica != me {
         return Err(fail(&format!("the log holds replica {}, the map gives this node {me}", state.replica)));
     }
-    let applied = view.engine().flushed_index();
-    let installed = view.snapshot_point()?;
+    let applied = handle.engine().flushed_index();
+    let installed = handle.snapshot_point()?;
     let seed = Prng::new(store.node().0 ^ u64::from(shard.0)).next_u64();
     let log: Arc<dyn LogStore> = store.log.clone();
     let replica = Replica::open(log, shard, state, applied, installed.as_ref(), seed).map_err(|e| e.to_string())?;
-    let mut shard = Shard::new(view, replica, store.health.clone())?;
+    let mut shard = Shard::new(handle, replica, store.health.clone())?;
     shard.set_first_map(map);
     Ok(Opened { shard, fresh })
 }
@@ -286,7 +286,7 @@ fn step(store: &NodeShared, shard: &mut Shard, children: &mut Vec<Opened>) -> Re
         shard.forked(Ok(()));
         if let Some(child) = child {
             child.shard.handle().begin_after(shard.handle());
-            store.routing.set_view(task.child, Some((task.replica, child.shard.handle().clone())));
+            store.routing.set_replica(task.child, Some((task.replica, child.shard.handle().clone())));
             children.push(child);
         }
     }

@@ -74,16 +74,16 @@ fn follow_map(store: &NodeShared, closing: &mut Closing) {
 fn lacks_some(store: &NodeShared) -> bool {
     let known = store.known();
     let has = |shard: ShardId, replica: ReplicaId| {
-        known.view(shard.0 as usize).is_some() || store.holdings.is_damaged(shard, replica)
+        known.handle(shard.0 as usize).is_some() || store.holdings.is_damaged(shard, replica)
     };
     known.map.as_ref().is_some_and(|map| lacks_replicas(map, store.node(), has))
 }
 
 /// Closes a replica: its worker lets it go.
 fn close(store: &NodeShared, closing: &mut Closing, shard: ShardId, replica: ReplicaId) {
-    let Some(view) = store.known().view(shard.0 as usize).cloned() else { return };
+    let Some(handle) = store.known().handle(shard.0 as usize).cloned() else { return };
     log::info!("replica {replica} of shard {shard} is given up");
-    store.routing.set_view(shard, None);
+    store.routing.set_replica(shard, None);
     if let Some(snapshots) = store.snapshots.get() {
         snapshots.cancel(shard);
     }
@@ -94,5 +94,5 @@ fn close(store: &NodeShared, closing: &mut Closing, shard: ShardId, replica: Rep
             return;
         }
     }
-    closing.begin(shard, view);
+    closing.begin(shard, handle);
 }

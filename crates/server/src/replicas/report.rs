@@ -22,8 +22,8 @@ impl Reporter {
     pub(super) fn next(&mut self, store: &NodeShared) -> NodeReport {
         let known = store.known();
         let mut replicas: Vec<ReplicaReport> = Vec::new();
-        let from = known.replicas().filter(|(_, view)| view.id().0 >= self.next).take(REPORT_REPLICAS_MAX);
-        replicas.extend(from.map(|(id, view)| view.report(id)));
+        let from = known.replicas().filter(|(_, handle)| handle.id().0 >= self.next).take(REPORT_REPLICAS_MAX);
+        replicas.extend(from.map(|(id, handle)| handle.report(id)));
         self.counted += replicas.iter().map(|replica| replica.bytes).sum::<u64>();
         self.next = match replicas.last() {
             Some(last) if replicas.len() == REPORT_REPLICAS_MAX => last.shard.0 + 1,

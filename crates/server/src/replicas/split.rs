@@ -68,15 +68,15 @@ pub(super) fn fork(store: &NodeShared, task: &SplitTask) -> Result<Option<Opened
     }
     let tree = fork_tree(store, task)?;
     store.log.write(task.install(), true).map_err(text)?;
-    let view = ShardHandle::open(shard, task.slots.clone(), tree, store.cache.clone()).map_err(|e| e.to_string())?;
-    view.set_config(store.config.clone());
+    let handle = ShardHandle::open(shard, task.slots.clone(), tree, store.cache.clone()).map_err(|e| e.to_string())?;
+    handle.set_config(store.config.clone());
     let state = store.log.state(shard).map_err(text)?.ok_or_else(|| format!("the log forgot shard {shard}"))?;
-    let applied = view.engine().flushed_index();
-    let installed = view.snapshot_point()?;
+    let applied = handle.engine().flushed_index();
+    let installed = handle.snapshot_point()?;
     let seed = Prng::new(store.node().0 ^ u64::from(shard.0)).next_u64();
     let log: Arc<dyn LogStore> = store.log.clone();
     let replica = Replica::open(log, shard, state, applied, installed.as_ref(), seed).map_err(text)?;
-    let shard = Shard::new(view, replica, store.health.clone())?;
+    let shard = Shard::new(handle, replica, store.health.clone())?;
     Ok(Some(Opened { shard, fresh: true }))
 }
 
@@ -102,16 +102,16 @@ fn fork_tree(store: &NodeShared, task: &SplitTask) -> Result<Arc<dyn Engine>, St
 /// come to some entry.
 pub(super) fn comes_by_split_here(store: &NodeShared, map: &Map, shard: ShardId, joined: &SlotSet) -> bool {
     let known = store.known();
-    let parent = |parent: ShardId| known.view(parent.0 as usize).map(|view| &**view);
+    let parent = |parent: ShardId| known.handle(parent.0 as usize).map(|handle| &**handle);
     comes_by_split(map, store.node(), shard, parent, |slot| joined.contains(slot))
 }
 
 /// The slots of this node's replicas that have come to some entry.
 pub(super) fn joined_slots(store: &NodeShared) -> SlotSet {
     let mut joined = SlotSet::default();
-    for view in store.known().views().filter(|view| view.has_joined()) {
-        let (first, last) = view.slots();
-        joined.0.extend((first..=last).filter(|slot| view.has_slot(Slot(*slot))));
+    for handle in store.known().data_handles().filter(|handle| handle.has_joined()) {
+        let (first, last) = handle.slots();
+        joined.0.extend((first..=last).filter(|slot| handle.has_slot(Slot(*slot))));
     }
     joined
 }

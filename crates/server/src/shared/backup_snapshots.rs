@@ -1,4 +1,4 @@
-//! The shards that this node holds for backups: each is a snapshot as of the backup's moment, or on its way to one.
+//! The shards that this node keeps for backups: each is a snapshot as of the backup's moment, or on its way to one.
 
 use node::ShardHandle;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -20,7 +20,7 @@ pub(crate) struct BackupKey {
 
 /// A shard as of a backup's moment.
 pub(crate) struct BackupSnapshot {
-    pub(crate) view: Arc<ShardHandle>,
+    pub(crate) handle: Arc<ShardHandle>,
     /// Locked while a page of it is read.
     pub(crate) snapshot: Arc<Mutex<Box<dyn Snapshot>>>,
     /// The backup's moment, in ms since the epoch.
@@ -40,11 +40,11 @@ pub(crate) struct BackupPoint {
 
 /// The state of a shard of a backup.
 enum State {
-    /// Its writes are to be held back until the snapshot is taken.
+    /// A write barrier stands until the snapshot is taken.
     Waiting,
     Failed(&'static str),
     Done {
-        held: BackupSnapshot,
+        taken: BackupSnapshot,
         used: Instant,
     },
 }
@@ -55,14 +55,14 @@ impl State {
     }
 }
 
-/// The snapshots that this node holds for backups.
+/// The snapshots that this node keeps for backups.
 #[derive(Default)]
-pub(crate) struct BackupHolds {
+pub(crate) struct BackupSnapshots {
     states: Mutex<HashMap<BackupKey, State>>,
     changed: Condvar,
 }
 
-impl BackupHolds {
+impl BackupSnapshots {
     /// Registers a snapshot that is to be taken; false if there are as many as there may be.
     pub(crate) fn begin(&self, key: BackupKey) -> bool {
         let mut states = self.lock();
@@ -79,7 +79,7 @@ impl BackupHolds {
         // The caller may have given up: then the snapshot is dropped.
         if let Some(state) = self.lock().get_mut(&key) {
             *state = match outcome {
-                Ok(held) => State::Done { held, used: Instant::now() },
+                Ok(taken) => State::Done { taken, used: Instant::now() },
                 Err(text) => State::Failed(text),
             };
         }
@@ -95,7 +95,7 @@ impl BackupHolds {
         }
         loop {
             match states.get(&key) {
-                Some(State::Done { held, .. }) => return Ok(held.point),
+                Some(State::Done { taken, .. }) => return Ok(taken.point),
                 Some(State::Failed(text)) => {
                     let text = *text;
                     states.remove(&key);
@@ -113,12 +113,12 @@ impl BackupHolds {
         }
     }
 
-    /// Calls `read` with a snapshot; none if this node does not hold it.
+    /// Calls `read` with a snapshot; none if this node does not have it.
     pub(crate) fn read<T>(&self, key: BackupKey, read: impl FnOnce(&BackupSnapshot) -> T) -> Option<T> {
         match self.lock().get_mut(&key) {
-            Some(State::Done { held, used }) => {
+            Some(State::Done { taken, used }) => {
                 *used = Instant::now();
-                Some(read(held))
+                Some(read(taken))
             }
             _ => None,
         }
@@ -129,7 +129,7 @@ impl BackupHolds {
         self.lock().remove(&key);
     }
 
-    /// Drops what is held of one shard, for any backup; true if there was something.
+    /// Drops the snapshots of one shard, for any backup; true if there was something.
     pub(crate) fn end_shard(&self, shard: ShardId) -> bool {
         let mut states = self.lock();
         let before = states.len();
@@ -162,22 +162,22 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_is_told_once_and_there_is_a_limit() {
-        let holds = BackupHolds::default();
+        let snapshots = BackupSnapshots::default();
         let now = Duration::ZERO;
-        assert!(holds.wait(key(1, 1), now).is_err_and(|text| text.starts_with("BUSY")), "it was not begun");
-        assert!(holds.begin(key(1, 1)) && holds.begin(key(1, 2)));
-        holds.settle(key(1, 1), Err("CLUSTERDOWN it does not lead"));
-        assert_eq!(holds.wait(key(1, 1), now), Err("CLUSTERDOWN it does not lead"));
-        assert!(holds.wait(key(1, 2), now).is_err_and(|text| text.starts_with("TRYAGAIN")), "its time is over");
-        holds.settle(key(1, 2), Err("late"));
-        assert!(holds.lock().is_empty());
-        assert!((0..limits::BACKUP_SNAPSHOTS_MAX as u32).all(|shard| holds.begin(key(2, shard))));
-        assert!(!holds.begin(key(3, 0)));
-        assert!(holds.read(key(2, 0), |_| ()).is_none(), "it is not taken yet");
-        holds.drop_shard(key(2, 0));
-        assert!(holds.begin(key(3, 0)));
-        assert!(holds.end_shard(ShardId(1)) && !holds.end_shard(ShardId(1)));
-        holds.end(2);
-        assert_eq!(holds.lock().len(), 1);
+        assert!(snapshots.wait(key(1, 1), now).is_err_and(|text| text.starts_with("BUSY")), "it was not begun");
+        assert!(snapshots.begin(key(1, 1)) && snapshots.begin(key(1, 2)));
+        snapshots.settle(key(1, 1), Err("CLUSTERDOWN it does not lead"));
+        assert_eq!(snapshots.wait(key(1, 1), now), Err("CLUSTERDOWN it does not lead"));
+        assert!(snapshots.wait(key(1, 2), now).is_err_and(|text| text.starts_with("TRYAGAIN")), "its time is over");
+        snapshots.settle(key(1, 2), Err("late"));
+        assert!(snapshots.lock().is_empty());
+        assert!((0..limits::BACKUP_SNAPSHOTS_MAX as u32).all(|shard| snapshots.begin(key(2, shard))));
+        assert!(!snapshots.begin(key(3, 0)));
+        assert!(snapshots.read(key(2, 0), |_| ()).is_none(), "it is not taken yet");
+        snapshots.drop_shard(key(2, 0));
+        assert!(snapshots.begin(key(3, 0)));
+        assert!(snapshots.end_shard(ShardId(1)) && !snapshots.end_shard(ShardId(1)));
+        snapshots.end(2);
+        assert_eq!(snapshots.lock().len(), 1);
     }
 }

@@ -3,7 +3,7 @@
 mod access;
 mod applied_settings;
 mod background_state;
-mod backup_holds;
+mod backup_snapshots;
 mod budget;
 mod callers;
 mod data_dir;
@@ -25,7 +25,7 @@ pub(crate) use access::refusal_text;
 pub(crate) use background_state::BACKGROUND_PAUSE;
 #[cfg(test)]
 pub(crate) use background_state::BackgroundState;
-pub(crate) use backup_holds::{BackupHolds, BackupKey, BackupPoint, BackupSnapshot};
+pub(crate) use backup_snapshots::{BackupKey, BackupPoint, BackupSnapshot, BackupSnapshots};
 pub(crate) use callers::{AnswerBox, Answers};
 pub use data_dir::{DataDir, Identity, read_map};
 pub(crate) use digests::Digest;

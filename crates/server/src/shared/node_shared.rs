@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::applied_settings::{AppliedSettings, SettingTargets};
 use super::background_state::BackgroundState;
-use super::backup_holds::BackupHolds;
+use super::backup_snapshots::BackupSnapshots;
 use super::budget::Budget;
 use super::callers::Callers;
 use super::data_dir::DataDir;
@@ -68,7 +68,7 @@ pub(crate) struct NodeShared {
     pub(crate) embedded: Callers,
     pub(crate) calls: PendingCalls,
     pub(crate) peer_command: PeerCommand,
-    pub(crate) backups: BackupHolds,
+    pub(crate) backups: BackupSnapshots,
     pub(crate) peers: PeerRegistry,
     pub(crate) holdings: Holdings,
     /// Shards that are being forked from others.
@@ -154,7 +154,7 @@ impl NodeShared {
             embedded: Callers::default(),
             calls: PendingCalls::default(),
             peer_command,
-            backups: BackupHolds::default(),
+            backups: BackupSnapshots::default(),
             peers: PeerRegistry::default(),
             holdings: Holdings::default(),
             forks: Forks::default(),
@@ -230,8 +230,8 @@ impl NodeShared {
     }
 
     /// This node's replicas of data shards, by shard.
-    pub(crate) fn views(&self) -> Vec<Arc<ShardHandle>> {
-        self.known().views().cloned().collect()
+    pub(crate) fn data_handles(&self) -> Vec<Arc<ShardHandle>> {
+        self.known().data_handles().cloned().collect()
     }
 
     /// Whether the store is being stopped.
@@ -279,15 +279,15 @@ impl NodeShared {
 
     /// The node that leads at a place of the routing table. A node that is a store by itself hears of no leader.
     pub(crate) fn leader_at(&self, place: &ShardRoute) -> Option<NodeId> {
-        let here = || place.view.as_ref().is_some_and(|view| view.serving()).then(|| self.node());
+        let here = || place.handle.as_ref().is_some_and(|handle| handle.serving()).then(|| self.node());
         place.leader.node().or_else(here)
     }
 
     /// The shards that this node leads, and their terms.
     pub(crate) fn led(&self) -> Vec<(ShardId, u64)> {
         let known = self.known();
-        let led = known.all_views().filter(|view| view.serving());
-        led.map(|view| (view.id(), view.status().term)).collect()
+        let led = known.handles().filter(|handle| handle.serving());
+        led.map(|handle| (handle.id(), handle.status().term)).collect()
     }
 
     /// The link to a node has broken: no leader is known of the shards that it led.

@@ -15,7 +15,7 @@ use vocab::{NodeId, ReplicaId, ShardId, Slot};
 #[derive(Clone, Default)]
 pub(crate) struct ShardRoute {
     /// This node's replica, if it has one.
-    pub(crate) view: Option<Arc<ShardHandle>>,
+    pub(crate) handle: Option<Arc<ShardHandle>>,
     /// Which replica that is.
     pub(crate) replica: ReplicaId,
     /// Who leads.
@@ -35,10 +35,10 @@ pub(crate) struct RoutingSnapshot {
 
 /// The shards that were split off, as this node's replicas show, while the map does not say so yet.
 fn split_off(map: &Map, places: &[ShardRoute]) -> Vec<ShardId> {
-    let view = |shard: ShardId| places.get(shard.0 as usize)?.view.as_ref();
-    let view = |shard: ShardId| view(shard).map(|view| &**view);
+    let handle = |shard: ShardId| places.get(shard.0 as usize)?.handle.as_ref();
+    let handle = |shard: ShardId| handle(shard).map(|handle| &**handle);
     let has_happened =
-        |(child, split): &(&ShardId, &cluster::Split)| has_split(split, view(split.parent), view(**child));
+        |(child, split): &(&ShardId, &cluster::Split)| has_split(split, handle(split.parent), handle(**child));
     map.splits.iter().filter(has_happened).map(|(child, _)| *child).collect()
 }
 
@@ -64,12 +64,12 @@ impl RoutingSnapshot {
 
     /// This node's replicas, with their ids.
     pub(crate) fn replicas(&self) -> impl Iterator<Item = (ReplicaId, &Arc<ShardHandle>)> {
-        self.places.iter().filter_map(|place| Some((place.replica, place.view.as_ref()?)))
+        self.places.iter().filter_map(|place| Some((place.replica, place.handle.as_ref()?)))
     }
 
     /// This node's replica of a shard.
-    pub(crate) fn view(&self, shard: usize) -> Option<&Arc<ShardHandle>> {
-        self.places.get(shard)?.view.as_ref()
+    pub(crate) fn handle(&self, shard: usize) -> Option<&Arc<ShardHandle>> {
+        self.places.get(shard)?.handle.as_ref()
     }
 
     /// One shard.
@@ -81,7 +81,7 @@ impl RoutingSnapshot {
     pub(crate) fn local(&self, node: NodeId, shard: Option<ShardId>) -> Option<LocalShard<'_>> {
         let (map, shard) = (self.map.as_deref()?, shard?);
         let place = self.place(shard.0 as usize);
-        let handle = place.and_then(|place| place.view.as_ref());
+        let handle = place.and_then(|place| place.handle.as_ref());
         Some(LocalShard { node, shard, map, handle, leader: place.map(|place| &*place.leader) })
     }
 
@@ -103,13 +103,13 @@ impl RoutingSnapshot {
     }
 
     /// This node's replicas of data shards, by shard.
-    pub(crate) fn views(&self) -> impl Iterator<Item = &Arc<ShardHandle>> {
-        self.places.iter().skip(1).filter_map(|place| place.view.as_ref())
+    pub(crate) fn data_handles(&self) -> impl Iterator<Item = &Arc<ShardHandle>> {
+        self.places.iter().skip(1).filter_map(|place| place.handle.as_ref())
     }
 
     /// This node's replicas, that of the metadata group included.
-    pub(crate) fn all_views(&self) -> impl Iterator<Item = &Arc<ShardHandle>> {
-        self.places.iter().filter_map(|place| place.view.as_ref())
+    pub(crate) fn handles(&self) -> impl Iterator<Item = &Arc<ShardHandle>> {
+        self.places.iter().filter_map(|place| place.handle.as_ref())
     }
 
     /// The slots of a shard, as ranges of first and last.
@@ -158,19 +158,22 @@ impl RoutingTable {
     }
 
     /// This node has a replica of a shard, or has it no more.
-    pub(crate) fn set_view(&self, shard: ShardId, view: Option<(ReplicaId, Arc<ShardHandle>)>) {
-        self.set_views([(shard, view)]);
+    pub(crate) fn set_replica(&self, shard: ShardId, handle: Option<(ReplicaId, Arc<ShardHandle>)>) {
+        self.set_replicas([(shard, handle)]);
     }
 
-    /// `set_view` of several shards at once: each change copies the whole snapshot.
-    pub(crate) fn set_views(&self, views: impl IntoIterator<Item = (ShardId, Option<(ReplicaId, Arc<ShardHandle>)>)>) {
+    /// `set_replica` of several shards at once: each change copies the whole snapshot.
+    pub(crate) fn set_replicas(
+        &self,
+        handles: impl IntoIterator<Item = (ShardId, Option<(ReplicaId, Arc<ShardHandle>)>)>,
+    ) {
         self.replace(|known| {
             let mut places = known.places.to_vec();
-            for (shard, view) in views {
+            for (shard, handle) in handles {
                 let at = shard.0 as usize;
                 places.resize_with(places.len().max(at + 1), ShardRoute::default);
-                (places[at].replica, places[at].view) =
-                    view.map_or_else(Default::default, |(id, view)| (id, Some(view)));
+                (places[at].replica, places[at].handle) =
+                    handle.map_or_else(Default::default, |(id, handle)| (id, Some(handle)));
             }
             if known.map.as_ref().is_some_and(|map| !map.splits.is_empty()) {
                 return RoutingSnapshot::after(known, known.map.clone(), places.into());
@@ -224,7 +227,7 @@ mod tests {
     fn words(table: &RoutingTable) -> String {
         let known = table.known();
         let owner = |slot| known.shard_of(Slot(slot)).map_or("none".to_owned(), |shard| shard.0.to_string());
-        let replicas: Vec<String> = known.all_views().map(|view| view.id().0.to_string()).collect();
+        let replicas: Vec<String> = known.handles().map(|handle| handle.id().0.to_string()).collect();
         let ranges: Vec<String> =
             known.shards().iter().map(|(shard, (first, last))| format!("{}={first}-{last}", shard.0)).collect();
         format!("{} {} [{}] {}", owner(0), owner(16383), replicas.join(","), ranges.join(" "))
@@ -235,8 +238,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let table = RoutingTable::new();
         assert_eq!(words(&table), "none none [] ");
-        let view = replica(folder.path(), ShardId(2), (8192, 16383));
-        table.set_view(ShardId(2), Some((ReplicaId(7), view.clone())));
+        let handle = replica(folder.path(), ShardId(2), (8192, 16383));
+        table.set_replica(ShardId(2), Some((ReplicaId(7), handle.clone())));
         assert_eq!(words(&table), "none none [2] ", "a replica that was opened before the map came");
         table.set_map(Arc::new(map(2)));
         assert_eq!(words(&table), "1 2 [2] 1=0-8191 2=8192-16383");
@@ -246,9 +249,9 @@ mod tests {
         assert!(known.place(1).unwrap().leader.learn(Some(THERE), 3));
         table.set_map(Arc::new(map(2)));
         assert_eq!(table.known().place(1).unwrap().leader.node(), Some(THERE));
-        table.set_views([(ShardId(2), None), (ShardId(0), Some((ReplicaId(1), view)))]);
-        assert_eq!(table.known().views().count(), 0, "shard 0 is no data shard");
-        assert_eq!(table.known().all_views().count(), 1);
+        table.set_replicas([(ShardId(2), None), (ShardId(0), Some((ReplicaId(1), handle)))]);
+        assert_eq!(table.known().data_handles().count(), 0, "shard 0 is no data shard");
+        assert_eq!(table.known().handles().count(), 1);
         assert_eq!(words(&table), "1 2 [2] 1=0-8191 2=8192-16383", "the replica's own id is told");
     }
 
@@ -280,10 +283,10 @@ mod tests {
         let table = RoutingTable::new();
         table.set_map(Arc::new(splitting));
         assert_eq!(words(&table), "1 1 [] 1=0-16383");
-        table.set_view(ShardId(1), Some((ReplicaId(1), replica(folder.path(), ShardId(1), (0, 16383)))));
+        table.set_replica(ShardId(1), Some((ReplicaId(1), replica(folder.path(), ShardId(1), (0, 16383)))));
         assert_eq!(words(&table), "1 1 [1] 1=0-16383");
         let halved = replica(&folder.path().join("halved"), ShardId(1), (0, 8191));
-        table.set_view(ShardId(1), Some((ReplicaId(1), halved)));
+        table.set_replica(ShardId(1), Some((ReplicaId(1), halved)));
         assert_eq!(words(&table), "1 2 [1] 1=0-8191 2=8192-16383");
         assert_eq!(table.known().ranges(ShardId(2)), [(8192, 16383)]);
     }

@@ -1,7 +1,7 @@
 //! The receiving side of one transfer: a thread that takes rows in, over as many connections as it takes.
 
 use super::outbound::Received;
-use super::parts::{Begin, DONE, END, GO_ON, HELD, Held, REFUSED, ROWS, as_words, rows};
+use super::parts::{Begin, DONE, END, GO_ON, RECEIVED, REFUSED, ROWS, Received, as_words, rows};
 use super::sender::{NAP, QUIET_MAX};
 use super::shared::Shared;
 use super::stream::{Broken, Parts};
@@ -28,10 +28,10 @@ impl Intake<'_> {
             Ok(ingest) => ingest,
             Err(why) => return self.refuse(parts, &why),
         };
-        let mut held = Held::default();
+        let mut received = Received::default();
         loop {
             let taken = if self.transfer.uses(parts.stream()) {
-                self.take(&mut parts, &mut *ingest, &mut held)
+                self.take(&mut parts, &mut *ingest, &mut received)
             } else {
                 Err(Broken::Over("cancelled".to_owned()))
             };
@@ -60,8 +60,8 @@ impl Intake<'_> {
         log::info!(
             "took in the snapshot of shard {shard} from node {}: {} rows, {} bytes, {:.1} s",
             self.from,
-            held.rows,
-            held.bytes,
+            received.rows,
+            received.bytes,
             self.transfer.status().age.as_secs_f64()
         );
         let Begin { index, meta, message, transfer, .. } = self.begin;
@@ -92,10 +92,10 @@ impl Intake<'_> {
     }
 
     /// Takes in what comes over one connection, to the end of the snapshot.
-    fn take(&self, parts: &mut Parts, ingest: &mut dyn Ingest, held: &mut Held) -> Result<(), Broken> {
+    fn take(&self, parts: &mut Parts, ingest: &mut dyn Ingest, received: &mut Received) -> Result<(), Broken> {
         let over = |why: &str| Broken::Over(why.to_owned());
-        held.chunks = 0;
-        parts.say(GO_ON, &held.encode(true))?;
+        received.chunks = 0;
+        parts.say(GO_ON, &received.encode(true))?;
         loop {
             match parts.hear()? {
                 (ROWS, chunk) => {
@@ -104,18 +104,18 @@ impl Intake<'_> {
                         let (key, value) = row.map_err(over)?;
                         // A copy: a part of the chunk would keep all of it.
                         let (key, value) = (Slice::from(key), Slice::from(value));
-                        held.rows += 1;
-                        held.bytes += (key.len() + value.len()) as u64;
-                        held.last = Some(key.clone());
+                        received.rows += 1;
+                        received.bytes += (key.len() + value.len()) as u64;
+                        received.last = Some(key.clone());
                         ingest.put(key, value).map_err(|e| Broken::Over(e.to_string()))?;
                     }
-                    self.pay(length, parts, held)?;
-                    held.chunks += 1;
-                    parts.say(HELD, &held.encode(false))?;
-                    self.transfer.holds(held.rows, held.bytes);
+                    self.pay(length, parts, received)?;
+                    received.chunks += 1;
+                    parts.say(RECEIVED, &received.encode(false))?;
+                    self.transfer.has_received(received.rows, received.bytes);
                 }
                 (END, end) => {
-                    let there = [held.rows.to_le_bytes(), held.bytes.to_le_bytes()].concat();
+                    let there = [received.rows.to_le_bytes(), received.bytes.to_le_bytes()].concat();
                     return if end == there { Ok(()) } else { Err(over("rows are missing at the end")) };
                 }
                 (kind, _) => return Err(Broken::Cut(format!("a part of kind {kind} came"))),
@@ -124,7 +124,7 @@ impl Intake<'_> {
     }
 
     /// Waits for the rate limit.
-    fn pay(&self, bytes: u64, parts: &mut Parts, held: &Held) -> Result<(), Broken> {
+    fn pay(&self, bytes: u64, parts: &mut Parts, received: &Received) -> Result<(), Broken> {
         let mut wait = self.shared.receiving.take(bytes, Instant::now());
         let mut quiet = Duration::ZERO;
         while !wait.is_zero() {
@@ -136,7 +136,7 @@ impl Intake<'_> {
             wait -= nap;
             quiet += nap;
             if quiet >= QUIET_MAX {
-                parts.say(HELD, &held.encode(false))?;
+                parts.say(RECEIVED, &received.encode(false))?;
                 quiet = Duration::ZERO;
             }
         }

@@ -7,7 +7,7 @@ use vocab::{Malformed, Reader, ShardId, put_bytes, put_varint};
 pub(super) const BEGIN: u8 = 1;
 pub(super) const GO_ON: u8 = 2;
 pub(super) const ROWS: u8 = 3;
-pub(super) const HELD: u8 = 4;
+pub(super) const RECEIVED: u8 = 4;
 pub(super) const END: u8 = 5;
 pub(super) const DONE: u8 = 6;
 pub(super) const BUSY: u8 = 7;
@@ -23,7 +23,7 @@ pub(super) fn bytes_max(kind: u8) -> Option<usize> {
         BEGIN => Some(SNAPSHOT_HEAD_BYTES_MAX),
         GO_ON => Some(64 + 2 * KEY_BYTES_MAX + 64 * 1024),
         ROWS => Some(SNAPSHOT_CHUNK_BYTES_MAX),
-        HELD | END => Some(64),
+        RECEIVED | END => Some(64),
         DONE => Some(0),
         BUSY | REFUSED => Some(WORDS_BYTES_MAX),
         _ => None,
@@ -68,7 +68,7 @@ impl Begin {
 
 /// How much the receiving side holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct Received {
     /// Chunks on this connection.
     pub(super) chunks: u64,
     pub(super) rows: u64,
@@ -78,7 +78,7 @@ pub(super) struct Held {
     pub(super) last: Option<Slice>,
 }
 
-impl Held {
+impl Received {
     /// Encodes it, with the last key for a sender that goes on from there, or without it.
     pub(super) fn encode(&self, with_last: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn what_is_said_is_heard() {
         assert_eq!(Begin::decode(&begin().encode()), Ok(begin()));
-        let held = Held { chunks: 300, rows: 0, bytes: u64::MAX, last: Some(b"k".into()) };
-        assert_eq!(Held::decode(&held.encode(true)), Ok(held.clone()));
-        assert_eq!(Held::decode(&held.encode(false)), Ok(Held { last: None, ..held }));
+        let received = Received { chunks: 300, rows: 0, bytes: u64::MAX, last: Some(b"k".into()) };
+        assert_eq!(Received::decode(&received.encode(true)), Ok(received.clone()));
+        assert_eq!(Received::decode(&received.encode(false)), Ok(Received { last: None, ..received }));
         let mut chunk = Vec::new();
         put_row(&mut chunk, b"a", &[0; 300]);
         put_row(&mut chunk, b"b", b"");
@@ -190,7 +190,7 @@ mod tests {
                 assert_eq!(Begin::decode(&begin.encode()), Ok(begin));
             }
             assert!(rows(&bytes).count() <= bytes.len());
-            let _ = Held::decode(&bytes);
+            let _ = Received::decode(&bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The sending side of one transfer: a thread that goes through a snapshot, over as many connections as it takes.
 
 use super::outbound::Outbound;
-use super::parts::{BEGIN, BUSY, Begin, DONE, END, GO_ON, HELD, Held, REFUSED, ROWS, put_row, words};
+use super::parts::{BEGIN, BUSY, Begin, DONE, END, GO_ON, RECEIVED, REFUSED, ROWS, Received, put_row, words};
 use super::shared::Shared;
 use super::stream::{Broken, Parts};
 use super::transfer::Transfer;
@@ -36,12 +36,12 @@ pub(super) fn send(shared: &Shared, outbound: &Outbound, transfer: &Transfer, id
         message: outbound.message.clone(),
     };
     let begin = begin.encode();
-    let mut held = Held::default();
+    let mut received = Received::default();
     let (mut failures, mut progress) = (0, Instant::now());
     loop {
-        let before = held.rows;
+        let before = received.rows;
         let attempt = Attempt { shared, outbound, transfer, begin: &begin };
-        let (why, patience) = match attempt.run(&mut held) {
+        let (why, patience) = match attempt.run(&mut received) {
             Ok(()) => return Ok(()),
             Err(_) if transfer.is_cancelled() => return Err("cancelled".to_owned()),
             Err(Broken::Over(why)) => return Err(why),
@@ -49,7 +49,7 @@ pub(super) fn send(shared: &Shared, outbound: &Outbound, transfer: &Transfer, id
             Err(Broken::Busy(why)) => (why, shared.options.busy_within),
         };
         transfer.broke();
-        if held.rows > before {
+        if received.rows > before {
             (failures, progress) = (0, Instant::now());
         }
         if progress.elapsed() >= patience {
@@ -89,7 +89,7 @@ struct Window {
     sizes: VecDeque<u64>,
     bytes: u64,
     /// Chunks that it has said to hold.
-    held: u64,
+    received: u64,
 }
 
 impl Window {
@@ -98,19 +98,19 @@ impl Window {
         self.bytes += bytes;
     }
 
-    fn holds(&mut self, chunks: u64) {
-        while self.held < chunks
+    fn has_received(&mut self, chunks: u64) {
+        while self.received < chunks
             && let Some(bytes) = self.sizes.pop_front()
         {
             self.bytes -= bytes;
-            self.held += 1;
+            self.received += 1;
         }
     }
 }
 
 impl Attempt<'_> {
     /// `held` becomes what the other side is known to hold.
-    fn run(&self, held: &mut Held) -> Result<(), Broken> {
+    fn run(&self, received: &mut Received) -> Result<(), Broken> {
         let identity = self.shared.identity.now();
         let (stream, _) = call(&self.outbound.address, identity, Purpose::Snapshot, Some(self.outbound.to), CALL_MAX)
             .map_err(Broken::Cut)?;
@@ -119,14 +119,14 @@ impl Attempt<'_> {
             return Err(Broken::Over("cancelled".to_owned()));
         }
         parts.say(BEGIN, self.begin)?;
-        *held = match answer(&mut parts)? {
-            Answer::GoOn(held) => held,
+        *received = match answer(&mut parts)? {
+            Answer::GoOn(received) => received,
             Answer::Done => return Ok(()),
-            Answer::Held(_) => return Err(Broken::Cut("an answer that makes no sense".to_owned())),
+            Answer::Received(_) => return Err(Broken::Cut("an answer that makes no sense".to_owned())),
         };
-        self.transfer.holds(held.rows, held.bytes);
+        self.transfer.has_received(received.rows, received.bytes);
         let mut window = Window::default();
-        let (rows, bytes) = self.rows(&mut parts, &mut window, held)?;
+        let (rows, bytes) = self.rows(&mut parts, &mut window, received)?;
         // From here on the other side works for as long as it takes.
         let mut end = Vec::new();
         end.extend_from_slice(&rows.to_le_bytes());
@@ -136,18 +136,18 @@ impl Attempt<'_> {
         loop {
             match answer(&mut parts)? {
                 Answer::Done => return Ok(()),
-                Answer::Held(now) => self.note(held, now, &mut window),
+                Answer::Received(now) => self.note(received, now, &mut window),
                 Answer::GoOn(_) => return Err(Broken::Cut("an answer that makes no sense".to_owned())),
             }
         }
     }
 
-    /// Sends the rows after those that are held; answers how many rows there are in all, and their bytes.
-    fn rows(&self, parts: &mut Parts, window: &mut Window, held: &mut Held) -> Result<(u64, u64), Broken> {
-        let start = held.last.as_ref().map_or_else(Vec::new, |last| [last, &[0][..]].concat());
+    /// Sends the rows after those that are received; answers how many rows there are in all, and their bytes.
+    fn rows(&self, parts: &mut Parts, window: &mut Window, received: &mut Received) -> Result<(u64, u64), Broken> {
+        let start = received.last.as_ref().map_or_else(Vec::new, |last| [last, &[0][..]].concat());
         let failed = |e: storage::Error| Broken::Over(format!("the snapshot cannot be read: {e}"));
         let mut cursor = self.outbound.snapshot.cursor(Span { start, end: Vec::new() }, false);
-        let (mut rows, mut bytes) = (held.rows, held.bytes);
+        let (mut rows, mut bytes) = (received.rows, received.bytes);
         let mut chunk = Vec::with_capacity(SNAPSHOT_CHUNK_BYTES_SOFT * 2);
         loop {
             let row = match cursor.advance().map_err(failed)? {
@@ -160,7 +160,7 @@ impl Attempt<'_> {
                 bytes += (key.len() + value.len()) as u64;
             }
             if chunk.len() >= SNAPSHOT_CHUNK_BYTES_SOFT || (row.is_none() && !chunk.is_empty()) {
-                self.chunk(&chunk, parts, window, held)?;
+                self.chunk(&chunk, parts, window, received)?;
                 chunk.clear();
                 chunk.shrink_to(SNAPSHOT_CHUNK_BYTES_SOFT * 2);
             }
@@ -170,7 +170,13 @@ impl Attempt<'_> {
         }
     }
 
-    fn chunk(&self, rows: &[u8], parts: &mut Parts, window: &mut Window, held: &mut Held) -> Result<(), Broken> {
+    fn chunk(
+        &self,
+        rows: &[u8],
+        parts: &mut Parts,
+        window: &mut Window,
+        received: &mut Received,
+    ) -> Result<(), Broken> {
         let mut wait = self.shared.sending.take(rows.len() as u64, Instant::now());
         let mut quiet = Duration::ZERO;
         while !wait.is_zero() {
@@ -186,7 +192,7 @@ impl Attempt<'_> {
         window.sent(parts.say(ROWS, rows)?);
         while window.bytes > WINDOW_BYTES || window.sizes.len() > WINDOW_CHUNKS || parts.has_come()? {
             match answer(parts)? {
-                Answer::Held(now) => self.note(held, now, window),
+                Answer::Received(now) => self.note(received, now, window),
                 Answer::GoOn(_) | Answer::Done => {
                     return Err(Broken::Cut("an answer that makes no sense".to_owned()));
                 }
@@ -195,24 +201,24 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    fn note(&self, held: &mut Held, now: Held, window: &mut Window) {
-        window.holds(now.chunks);
-        self.transfer.holds(now.rows, now.bytes);
-        *held = Held { last: held.last.take(), ..now };
+    fn note(&self, received: &mut Received, now: Received, window: &mut Window) {
+        window.has_received(now.chunks);
+        self.transfer.has_received(now.rows, now.bytes);
+        *received = Received { last: received.last.take(), ..now };
     }
 }
 
 enum Answer {
-    GoOn(Held),
-    Held(Held),
+    GoOn(Received),
+    Received(Received),
     Done,
 }
 
 fn answer(parts: &mut Parts) -> Result<Answer, Broken> {
     let cut = |why: &str| Broken::Cut(why.to_owned());
     match parts.hear()? {
-        (GO_ON, body) => Ok(Answer::GoOn(Held::decode(body).map_err(cut)?)),
-        (HELD, body) => Ok(Answer::Held(Held::decode(body).map_err(cut)?)),
+        (GO_ON, body) => Ok(Answer::GoOn(Received::decode(body).map_err(cut)?)),
+        (RECEIVED, body) => Ok(Answer::Received(Received::decode(body).map_err(cut)?)),
         (DONE, _) => Ok(Answer::Done),
         (BUSY, why) => Err(Broken::Busy(words(why))),
         (REFUSED, why) => Err(Broken::Over(words(why))),

@@ -81,7 +81,7 @@ impl Transfer {
     }
 
     /// The receiving side holds so much.
-    pub(super) fn holds(&self, rows: u64, bytes: u64) {
+    pub(super) fn has_received(&self, rows: u64, bytes: u64) {
         self.rows.store(rows, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
         let mut pace = lock(&self.pace);

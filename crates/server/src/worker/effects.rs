@@ -5,7 +5,7 @@ use super::apply_thread::apply_beside;
 use super::peers::Peers;
 use crate::api::digest_marked;
 use crate::clients::Clients;
-use crate::disk_reads::{Applying, Cold, DiskReads, rows_of_entries};
+use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
 use crate::mailbox::{EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
@@ -114,7 +114,7 @@ impl Effects for Shell {
 
     fn prefetch(&mut self, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
         let rows = rows_of_entries(&self.store, self.worker, handle, items);
-        self.disk_reads.queue().extend(rows.map(Cold::Rows));
+        self.disk_reads.queue().extend(rows.map(DeferredRead::Prefetch));
     }
 
     fn wants_turn(&mut self) -> bool {

@@ -8,7 +8,7 @@
 use super::effects::{FollowUp, Shell};
 use super::fenced_writes::FencedWrites;
 use super::log_pipeline::{LogPipeline, Logged};
-use super::peers::{CoreEvent, Peers};
+use super::peers::{PeerEvent, Peers};
 use super::write_barriers::WriteBarriers;
 use crate::clients::{Clients, Dispatcher, FIRST_CONNECTION, ReplySender, Waits, watched};
 use crate::disk_reads::{Applying, DiskReads};
@@ -54,7 +54,7 @@ pub(crate) struct WorkerSetup {
     pub(crate) mailbox: Arc<Mailbox>,
     /// Where clients connect: the first worker's.
     pub(crate) listener: Option<TcpListener>,
-    pub(crate) core: MultiRaft,
+    pub(crate) multi_raft: MultiRaft,
     /// The links to other nodes: the first worker's, unless the node is a store by itself.
     pub(crate) links: Option<Links>,
     /// This node's part in the control of the store: the first worker's.
@@ -84,7 +84,7 @@ pub(crate) struct Worker {
     waits: Waits,
     log: LogPipeline,
     /// The replicas that this worker owns.
-    core: MultiRaft,
+    multi_raft: MultiRaft,
     fenced: FencedWrites,
     barriers: WriteBarriers,
     releases: Vec<Release>,
@@ -104,7 +104,7 @@ impl Worker {
     pub(crate) const MAIL: Token = MAIL;
 
     pub(crate) fn new(setup: WorkerSetup) -> io::Result<Self> {
-        let WorkerSetup { index, store, poll, mailbox, mut listener, core, links, control } = setup;
+        let WorkerSetup { index, store, poll, mailbox, mut listener, multi_raft, links, control } = setup;
         if let Some(listener) = &mut listener {
             poll.registry().register(listener, LISTENER, Interest::READABLE)?;
         }
@@ -127,7 +127,7 @@ impl Worker {
             replies: ReplySender::new(index, mailbox.clone()),
             waits: Waits::default(),
             log: LogPipeline::new(store.clone(), mailbox.clone()),
-            core,
+            multi_raft,
             fenced: FencedWrites::default(),
             barriers: WriteBarriers::default(),
             releases: Vec::new(),
@@ -199,7 +199,7 @@ impl Worker {
         if let Some(at) = self.dispatcher.send_delayed(&mut self.shell.clients) {
             next = next.min(at);
         }
-        if self.core.is_busy() && self.may_log() {
+        if self.multi_raft.is_busy() && self.may_log() {
             next = next.min(self.paused_until);
         }
         if let Some(deadline) = self.shell.peers.deadline() {
@@ -232,7 +232,7 @@ impl Worker {
             }
         }
         self.waits.check(&self.store, &mut self.shell.clients);
-        self.barriers.check(&self.core, &self.store.backups, self.now);
+        self.barriers.check(&self.multi_raft, &self.store.backups, self.now);
         self.sync_staged();
         let prefer_thread = self.log.synced_here() && self.store.spare_processors.for_helpers();
         let sent = self.replies.flush(&mut self.shell.clients, self.poll.registry(), prefer_thread);
@@ -275,11 +275,11 @@ impl Worker {
             WorkerMessage::Part(part) => self.shell.clients.deliver_part(*part),
             WorkerMessage::StoreAnswers(answers) => self.shell.clients.deliver_store_answers(&answers),
             WorkerMessage::Watched(keys) => watched(&mut self.shell.clients, *keys),
-            WorkerMessage::Warm(ticket) => {
-                self.dispatcher.warmed(&mut self.shell.clients, &ticket);
+            WorkerMessage::WritePrefetched(ticket) => {
+                self.dispatcher.write_prefetched(&mut self.shell.clients, &ticket);
                 self.take_wanted();
             }
-            WorkerMessage::Prefetched(shard) => self.core.prefetched(shard),
+            WorkerMessage::EntriesPrefetched(shard) => self.multi_raft.prefetched(shard),
             WorkerMessage::Logged(outcome) => {
                 // The ring's was before it.
                 self.note_ring();
@@ -289,13 +289,13 @@ impl Worker {
             }
             WorkerMessage::Flushed(shard) => self.cut_log(shard),
             WorkerMessage::Seal(shard) => {
-                if let Some(owned) = self.core.shard(shard) {
+                if let Some(owned) = self.multi_raft.shard(shard) {
                     owned.seal();
                     self.store.background.wake();
                 }
             }
-            WorkerMessage::AskLease(shard) => self.core.ask_lease(shard, now),
-            WorkerMessage::Peer(from, message) => self.core.receive(from, message, now, &mut self.shell),
+            WorkerMessage::AskLease(shard) => self.multi_raft.ask_lease(shard, now),
+            WorkerMessage::Peer(from, message) => self.multi_raft.receive(from, message, now, &mut self.shell),
             WorkerMessage::Post(to, message) => self.shell.peers.post(to, message),
             WorkerMessage::Release(shard, back) => {
                 self.releases.push(Release { shard, back });
@@ -306,31 +306,35 @@ impl Worker {
                 self.pass_on();
             }
             WorkerMessage::AppliedAside(applied) => self.applied_aside(*applied),
-            WorkerMessage::LogRead(read) => self.core.log_was_read(*read),
+            WorkerMessage::LogRead(read) => self.multi_raft.log_was_read(*read),
             WorkerMessage::Forked(forked) => self.forked(*forked),
             WorkerMessage::AdoptChild { opened, leads } => {
-                self.core.adopt_child(opened.shard, leads, now);
+                self.multi_raft.adopt_child(opened.shard, leads, now);
                 self.shell.clients.unstall_all();
             }
-            WorkerMessage::Adopt(opened) => self.core.adopt(opened.shard, opened.fresh, now),
+            WorkerMessage::Adopt(opened) => self.multi_raft.adopt(opened.shard, opened.fresh, now),
             WorkerMessage::Map(map) => {
-                self.core.map_changed(map);
+                self.multi_raft.map_changed(map);
                 self.shell.clients.unstall_all();
             }
             WorkerMessage::MapApplied(update) => {
                 self.shell.peers.map_applied(update, now);
                 self.pass_on();
             }
-            WorkerMessage::LinkDown(node) => self.core.link_down(node),
+            WorkerMessage::LinkDown(node) => self.multi_raft.link_down(node),
             WorkerMessage::Led => self.shell.clients.unstall_all(),
             WorkerMessage::SnapshotArrived(snapshot) => {
                 let ShardSnapshot { shard, arrived } = *snapshot;
-                self.core.snapshot_arrived(shard, arrived);
+                self.multi_raft.snapshot_arrived(shard, arrived);
             }
-            WorkerMessage::SnapshotSent { shard, replica, whole } => self.core.snapshot_sent(shard, replica, whole),
+            WorkerMessage::SnapshotSent { shard, replica, whole } => {
+                self.multi_raft.snapshot_sent(shard, replica, whole)
+            }
             WorkerMessage::Wait(waiting) => self.waits.begin(*waiting),
-            WorkerMessage::Hold(barrier) => self.barriers.begin(barrier, &mut self.core, &self.store.backups, now),
-            WorkerMessage::EndHold(shard) => WriteBarriers::end(shard, &mut self.core),
+            WorkerMessage::BeginBarrier(barrier) => {
+                self.barriers.begin(barrier, &mut self.multi_raft, &self.store.backups, now)
+            }
+            WorkerMessage::EndBarrier(shard) => WriteBarriers::end(shard, &mut self.multi_raft),
             // The caller may have given up.
             WorkerMessage::StoreStatus(asked) => _ = asked.try_send(self.shell.peers.status()),
             WorkerMessage::Look => self.shell.clients.look_at_all(),
@@ -349,7 +353,7 @@ impl Worker {
         }
         for shard in wanted.leases.drain(..) {
             if self.store.mailboxes.owner_of(shard) == self.index {
-                self.core.ask_lease(shard, self.now);
+                self.multi_raft.ask_lease(shard, self.now);
             } else {
                 self.store.mailboxes.tell_owner(shard, WorkerMessage::AskLease(shard));
             }
@@ -375,9 +379,9 @@ impl Worker {
     fn submit(&mut self, submission: Submission) {
         let Submission { shard, write, keys, ticket } = &submission;
         let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
-        if write.is_of_slot() && self.core.shard(*shard).is_some_and(is_moving) {
-            self.fenced.hold(submission, self.now.mono_us);
-        } else if self.core.submit(*shard, write, keys, *ticket, &mut self.shell) {
+        if write.is_of_slot() && self.multi_raft.shard(*shard).is_some_and(is_moving) {
+            self.fenced.push(submission, self.now.mono_us);
+        } else if self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell) {
             self.queued_bytes += write.bytes();
         } else {
             self.store.write_left(write.bytes());
@@ -408,22 +412,22 @@ impl Worker {
     /// or the log has to be waited for.
     fn pump(&mut self) {
         for _ in 0..PUMPS_MAX {
-            if !self.core.is_busy() || self.paused_until > Instant::now() {
+            if !self.multi_raft.is_busy() || self.paused_until > Instant::now() {
                 return;
             }
             if !self.may_log() {
                 self.pump_messages();
                 return;
             }
-            self.hold_back();
+            self.slow_down();
             let mut write = LogWrite::default();
-            let logging = self.core.pump(self.now, &mut write, &mut self.shell);
+            let logging = self.multi_raft.pump(self.now, &mut write, &mut self.shell);
             self.store.write_left(std::mem::take(&mut self.queued_bytes));
             if !write.is_empty() {
                 self.write_log(write, logging);
             }
             self.shell.applying.begin();
-            self.core.apply(self.now, &mut self.shell);
+            self.multi_raft.apply(self.now, &mut self.shell);
             let is_long = self.shell.applying.is_long();
             self.shell.applying.look(&self.store);
             self.after_apply();
@@ -439,9 +443,9 @@ impl Worker {
         if !self.log.is_slow() {
             return;
         }
-        self.core.pump_messages(&mut self.shell);
+        self.multi_raft.pump_messages(&mut self.shell);
         self.shell.applying.begin();
-        self.core.apply(self.now, &mut self.shell);
+        self.multi_raft.apply(self.now, &mut self.shell);
         self.shell.applying.look(&self.store);
         self.after_apply();
     }
@@ -495,15 +499,18 @@ impl Worker {
 
     fn note_one_logged(&mut self, logging: &Logging, outcome: replica::Result<()>) {
         match outcome {
-            Ok(()) => self.core.logged(logging, &mut self.shell),
-            Err(e) => self.core.fail_pending(&e.to_string(), &mut self.shell),
+            Ok(()) => self.multi_raft.logged(logging, &mut self.shell),
+            Err(e) => self.multi_raft.fail_pending(&e.to_string(), &mut self.shell),
         }
     }
 
     /// Background work that is behind slows writers down, a little for every turn, rather than stop them later.
-    fn hold_back(&mut self) {
-        let debts =
-            self.core.busy_shards().filter(|shard| shard.has_queued()).map(|shard| shard.handle().engine().debt());
+    fn slow_down(&mut self) {
+        let debts = self
+            .multi_raft
+            .busy_shards()
+            .filter(|shard| shard.has_queued())
+            .map(|shard| shard.handle().engine().debt());
         let debt = debts.fold(0.0, f64::max);
         if debt >= 1.0 {
             self.paused_until = Instant::now() + DEBT_PAUSE.mul_f64(debt.min(DEBT_MAX)).min(TICK);
@@ -513,7 +520,7 @@ impl Worker {
     /// A shard's memory was written to files: its log can be cut.
     fn cut_log(&mut self, shard: ShardId) {
         let mut write = LogWrite::default();
-        let Some(owned) = self.core.shard_mut(shard) else { return };
+        let Some(owned) = self.multi_raft.shard_mut(shard) else { return };
         match owned.truncate(&mut write) {
             Ok(true) => self.write_log(write, Logging::default()),
             Ok(false) => {}
@@ -528,11 +535,11 @@ impl Worker {
             return;
         }
         for Release { shard, back } in std::mem::take(&mut self.releases) {
-            if self.core.shard(shard).is_some_and(node::Shard::is_applied_aside) {
+            if self.multi_raft.shard(shard).is_some_and(node::Shard::is_applied_aside) {
                 self.releases.push(Release { shard, back });
                 continue;
             }
-            if let Some(mut released) = self.core.release(shard) {
+            if let Some(mut released) = self.multi_raft.release(shard) {
                 released.dismiss(&mut self.shell);
             }
             // The other side waits, unless the node is being stopped.
@@ -542,7 +549,7 @@ impl Worker {
 
     /// A thread has evaluated an entry: its shard goes on, or is closed if that waited for the thread.
     fn applied_aside(&mut self, applied: AppliedAside) {
-        self.core.applied_aside(applied);
+        self.multi_raft.applied_aside(applied);
         self.release();
     }
 
@@ -554,16 +561,16 @@ impl Worker {
             Err(detail) => (None, Err(detail)),
         };
         // Requests look for the child from now on; it answers when it has been adopted and elected.
-        let parent_view = self.core.shard(parent).map(|shard| shard.handle().clone());
-        let child = child.filter(|_| parent_view.is_some());
-        if let (Some(parent_view), Some(child)) = (parent_view, &child) {
-            let view = child.shard.handle().clone();
-            view.begin_after(&parent_view);
-            self.store.routing.set_view(view.id(), Some((child.shard.replica().me(), view)));
+        let parent_handle = self.multi_raft.shard(parent).map(|shard| shard.handle().clone());
+        let child = child.filter(|_| parent_handle.is_some());
+        if let (Some(parent_handle), Some(child)) = (parent_handle, &child) {
+            let handle = child.shard.handle().clone();
+            handle.begin_after(&parent_handle);
+            self.store.routing.set_replica(handle.id(), Some((child.shard.replica().me(), handle)));
         }
-        self.core.forked(parent, outcome);
+        self.multi_raft.forked(parent, outcome);
         // The parent gives the slots away before the child answers for them.
-        self.core.apply(self.now, &mut self.shell);
+        self.multi_raft.apply(self.now, &mut self.shell);
         self.after_apply();
         if let Some(child) = child {
             self.store.mailboxes.tell_owner(id, WorkerMessage::AdoptChild { opened: Box::new(child), leads });
@@ -582,11 +589,11 @@ impl Worker {
 
     /// Passes on to the replicas what other nodes have told.
     fn pass_on(&mut self) {
-        for event in self.shell.peers.take_core_events() {
+        for event in self.shell.peers.take_events() {
             match event {
-                CoreEvent::Message(from, message) => self.core.receive(from, message, self.now, &mut self.shell),
-                CoreEvent::Heard(node) => self.core.heard(node, self.now),
-                CoreEvent::LinkDown(node) => self.core.link_down(node),
+                PeerEvent::Message(from, message) => self.multi_raft.receive(from, message, self.now, &mut self.shell),
+                PeerEvent::Heard(node) => self.multi_raft.heard(node, self.now),
+                PeerEvent::LinkDown(node) => self.multi_raft.link_down(node),
             }
         }
     }
@@ -595,10 +602,10 @@ impl Worker {
         // Connections that could not be accepted for want of descriptors are not announced again.
         self.accept(false);
         if let Some(reason) = self.log.starved_of_room() {
-            self.core.fail_pending(&reason, &mut self.shell);
+            self.multi_raft.fail_pending(&reason, &mut self.shell);
         }
-        self.core.log_is_stuck(self.log.is_stuck());
-        self.core.tick(self.now, &mut self.shell);
+        self.multi_raft.log_is_stuck(self.log.is_stuck());
+        self.multi_raft.tick(self.now, &mut self.shell);
         self.shell.peers.tick(self.now);
         self.pass_on();
         self.store.stats.tick(self.now.wall_ms);
@@ -614,7 +621,7 @@ impl Worker {
         // What is under way is finished: the log threads outlive the workers.
         self.replies.finish(&mut self.shell.clients, self.poll.registry());
         // Set apart for the last flush, so that the next start has nothing to replay.
-        for shard in self.core.shards() {
+        for shard in self.multi_raft.shards() {
             shard.seal();
         }
         self.store.stopping.store(true, Ordering::Release);

@@ -27,7 +27,7 @@ pub(super) struct FencedWrites(Vec<FencedWrite>);
 
 impl FencedWrites {
     /// A write has come to a shard that is giving its slot away, or has given it away.
-    pub(super) fn hold(&mut self, submission: Submission, now_us: u64) {
+    pub(super) fn push(&mut self, submission: Submission, now_us: u64) {
         self.0.push(FencedWrite { submission, since_us: now_us });
     }
 

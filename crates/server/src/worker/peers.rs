@@ -26,7 +26,7 @@ pub(super) struct Post {
 }
 
 /// What the replicas of this worker are to be told.
-pub(super) enum CoreEvent {
+pub(super) enum PeerEvent {
     /// A message of another node.
     Message(NodeId, PeerMessage),
     /// There is a link to a node.
@@ -46,14 +46,14 @@ pub(super) struct Peers {
     control: Option<Control>,
     /// Messages that go out next.
     posts: Vec<Post>,
-    for_core: Vec<CoreEvent>,
+    events: Vec<PeerEvent>,
     /// Shards that have another leader.
     led: Vec<ShardId>,
 }
 
 impl Peers {
     pub(super) fn new(index: usize, store: Arc<NodeShared>, links: Option<Links>, control: Option<Control>) -> Self {
-        Self { index, store, links, control, posts: Vec::new(), for_core: Vec::new(), led: Vec::new() }
+        Self { index, store, links, control, posts: Vec::new(), events: Vec::new(), led: Vec::new() }
     }
 
     /// Whether an event is of a link.
@@ -72,8 +72,8 @@ impl Peers {
     }
 
     /// What the replicas of this worker are to be told.
-    pub(super) fn take_core_events(&mut self) -> Vec<CoreEvent> {
-        std::mem::take(&mut self.for_core)
+    pub(super) fn take_events(&mut self) -> Vec<PeerEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// The event loop has noticed something of a link.
@@ -122,7 +122,7 @@ impl Peers {
                     log::info!("node {node} can be talked to");
                     self.store.peers.up(node);
                     self.store.entry_formats.heard(node, version);
-                    self.for_core.push(CoreEvent::Heard(node));
+                    self.events.push(PeerEvent::Heard(node));
                     let mut actions = Vec::new();
                     if let Some(control) = &mut self.control {
                         let knows_changes = self.store.entry_formats.knows_map_changes(node);
@@ -135,7 +135,7 @@ impl Peers {
                 LinkEvent::Down(node) => {
                     log::warn!("node {node} cannot be talked to");
                     self.store.lost(node);
-                    self.for_core.push(CoreEvent::LinkDown(node));
+                    self.events.push(PeerEvent::LinkDown(node));
                     self.tell_other_workers(|| WorkerMessage::LinkDown(node));
                 }
                 LinkEvent::Stranger { about, why } => _ = self.store.peers.stranger(about, why),
@@ -185,7 +185,7 @@ impl Peers {
             PeerMessage::Answer { id, reply } => self.store.calls.answered(id, reply),
             other => {
                 if let PeerMessage::Beat { .. } = &other {
-                    self.for_core.push(CoreEvent::Message(from, other.clone()));
+                    self.events.push(PeerEvent::Message(from, other.clone()));
                     self.tell_other_workers(|| WorkerMessage::Peer(from, other.clone()));
                 }
                 if let PeerMessage::Bootstrap { map } = &other {
@@ -216,7 +216,7 @@ impl Peers {
     fn for_shard(&mut self, shard: ShardId, from: NodeId, message: PeerMessage) {
         let owner = self.store.mailboxes.owner_of(shard);
         if owner == self.index {
-            self.for_core.push(CoreEvent::Message(from, message));
+            self.events.push(PeerEvent::Message(from, message));
         } else if let Some(mailbox) = self.store.mailboxes.of_worker(owner) {
             mailbox.send(WorkerMessage::Peer(from, message));
         }

@@ -1,7 +1,7 @@
-//! Shards whose writes are held back until a backup has its snapshot.
+//! Shards that propose no write until a backup has its snapshot.
 
 use crate::mailbox::WriteBarrier;
-use crate::shared::{BackupHolds, BackupKey, BackupPoint, BackupSnapshot};
+use crate::shared::{BackupKey, BackupPoint, BackupSnapshot, BackupSnapshots};
 use node::multi_raft::MultiRaft;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -13,32 +13,38 @@ pub(super) struct WriteBarriers(Vec<WriteBarrier>);
 
 impl WriteBarriers {
     /// Holds a shard's writes back.
-    pub(super) fn begin(&mut self, barrier: WriteBarrier, core: &mut MultiRaft, backups: &BackupHolds, now: Moment) {
+    pub(super) fn begin(
+        &mut self,
+        barrier: WriteBarrier,
+        multi_raft: &mut MultiRaft,
+        backups: &BackupSnapshots,
+        now: Moment,
+    ) {
         let lasts_us = barrier.lasts.as_micros() as u64;
-        if core.shard_mut(barrier.shard).is_some_and(|shard| shard.begin_barrier(now, lasts_us)) {
+        if multi_raft.shard_mut(barrier.shard).is_some_and(|shard| shard.begin_barrier(now, lasts_us)) {
             self.0.push(barrier);
-            self.check(core, backups, now);
+            self.check(multi_raft, backups, now);
         } else {
             let key = BackupKey { backup: barrier.backup, shard: barrier.shard };
             backups.settle(key, Err("CLUSTERDOWN this node does not lead the shard"));
         }
     }
 
-    /// Takes the snapshots of shards whose writes are held back and that have none under way any more.
-    pub(super) fn check(&mut self, core: &MultiRaft, backups: &BackupHolds, now: Moment) {
+    /// Takes the snapshots of shards that have a write barrier and no write under way any more.
+    pub(super) fn check(&mut self, multi_raft: &MultiRaft, backups: &BackupSnapshots, now: Moment) {
         self.0.retain(|barrier| {
             let key = BackupKey { backup: barrier.backup, shard: barrier.shard };
-            let Some(shard) = core.shard(barrier.shard) else { return false };
+            let Some(shard) = multi_raft.shard(barrier.shard) else { return false };
             match shard.is_drained(now) {
                 None => backups.settle(key, Err("TRYAGAIN the writes could not be held back")),
                 Some(false) => return true,
                 Some(true) => {
-                    let view = shard.handle().clone();
-                    let snapshot = view.snapshot();
-                    let (keys, term) = (view.key_count(), view.status().term);
+                    let handle = shard.handle().clone();
+                    let snapshot = handle.snapshot();
+                    let (keys, term) = (handle.key_count(), handle.status().term);
                     let point = BackupPoint { index: snapshot.index(), keys, term };
                     let snapshot = Arc::new(Mutex::new(snapshot));
-                    backups.settle(key, Ok(BackupSnapshot { view, snapshot, at_ms: barrier.at_ms, point }));
+                    backups.settle(key, Ok(BackupSnapshot { handle, snapshot, at_ms: barrier.at_ms, point }));
                 }
             }
             false
@@ -46,10 +52,10 @@ impl WriteBarriers {
     }
 
     /// A shard's writes go on.
-    pub(super) fn end(shard: ShardId, core: &mut MultiRaft) {
-        if let Some(shard) = core.shard_mut(shard) {
+    pub(super) fn end(shard: ShardId, multi_raft: &mut MultiRaft) {
+        if let Some(shard) = multi_raft.shard_mut(shard) {
             shard.end_barrier();
         }
-        core.look_at(shard);
+        multi_raft.look_at(shard);
     }
 }

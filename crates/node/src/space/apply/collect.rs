@@ -25,9 +25,9 @@ pub(super) fn collect(writes: &mut EntryWrites<'_>, from: &CollectFrom) -> Resul
     let next_expiry = expire(writes, &mut collected)?;
     let next_forgetting = requests::forget(writes)?;
     let next_drop = drop_unfinished(writes)?;
-    writes.view().next_expiry(next_expiry.min(next_forgetting).min(next_drop));
+    writes.handle().next_expiry(next_expiry.min(next_forgetting).min(next_drop));
     drop_collections(writes, &mut collected)?;
-    writes.view().garbage(collected.more_rows);
+    writes.handle().garbage(collected.more_rows);
     Ok(collected)
 }
 
@@ -42,7 +42,7 @@ fn expire(writes: &mut EntryWrites<'_>, collected: &mut Collected) -> Result<u64
     let all = due.len() < EXPIRE_STEP_MAX;
     for tree_key in due {
         let Some((at_ms, key)) = keys::parse_expiry(&tree_key) else {
-            return Err(Fault::Storage(writes.view().corrupt("a key of the expiry index cannot be parsed")));
+            return Err(Fault::Storage(writes.handle().corrupt("a key of the expiry index cannot be parsed")));
         };
         if at_ms > writes.now_ms() {
             return Ok(at_ms);
@@ -78,7 +78,7 @@ fn drop_unfinished(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
     let (start, end) = keys::all_staged();
     for tree_key in writes.merged_keys(&Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)? {
         let Some((until_ms, prefix)) = keys::parse_staged(&tree_key) else {
-            return Err(Fault::Storage(writes.view().corrupt("a key of rows that are being made cannot be parsed")));
+            return Err(Fault::Storage(writes.handle().corrupt("a key of rows that are being made cannot be parsed")));
         };
         if until_ms > writes.now_ms() {
             return Ok(until_ms);
@@ -101,7 +101,7 @@ pub(super) fn housekeep(writes: &mut EntryWrites<'_>) -> Result<(), Fault> {
     let mut next = u64::MAX;
     for (tree_key, _) in due {
         let Some((at_ms, key)) = keys::parse_expiry(&tree_key) else {
-            return Err(Fault::Storage(writes.view().corrupt("a key of the expiry index cannot be parsed")));
+            return Err(Fault::Storage(writes.handle().corrupt("a key of the expiry index cannot be parsed")));
         };
         if at_ms > writes.now_ms() {
             next = at_ms;
@@ -115,14 +115,14 @@ pub(super) fn housekeep(writes: &mut EntryWrites<'_>) -> Result<(), Fault> {
         }
     }
     let next = next.min(requests::forget(writes)?);
-    writes.view().next_expiry(next);
+    writes.handle().next_expiry(next);
     collect_garbage(writes)
 }
 
 fn collect_garbage(writes: &mut EntryWrites<'_>) -> Result<(), Fault> {
     let (start, end) = keys::garbages();
     let Some((garbage, _)) = writes.merged(&Span { start, end }, 1)?.pop() else {
-        writes.view().garbage(false);
+        writes.handle().garbage(false);
         return Ok(());
     };
     let start = keys::rows_of_garbage(&garbage);
@@ -153,24 +153,24 @@ mod tests {
         (ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap(), folder)
     }
 
-    fn entry<T>(view: &Arc<ShardHandle>, now_ms: u64, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
-        let index = view.engine().applied_index() + 1;
-        let mut space = EntrySpace::new(view, index, now_ms, Evaluation::Second);
+    fn entry<T>(handle: &Arc<ShardHandle>, now_ms: u64, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
+        let index = handle.engine().applied_index() + 1;
+        let mut space = EntrySpace::new(handle, index, now_ms, Evaluation::Second);
         let done = run(&mut space);
         space.commit();
         done
     }
 
-    fn rows(view: &Arc<ShardHandle>) -> usize {
-        let snapshot = view.engine().snapshot();
+    fn rows(handle: &Arc<ShardHandle>) -> usize {
+        let snapshot = handle.engine().snapshot();
         snapshot.iter(Span { start: Vec::new(), end: Vec::new() }, false).count()
     }
 
     #[test]
     fn keys_are_collected_a_step_an_entry_from_where_the_last_one_ended() {
-        let (view, _folder) = shard();
+        let (handle, _folder) = shard();
         let keys = 3 * EXPIRE_STEP_MAX + 10;
-        entry(&view, 1_000, |space| {
+        entry(&handle, 1_000, |space| {
             for n in 0..keys {
                 let at = 2_000 + n as u64 % 7;
                 space.put(format!("k{n}").as_bytes(), Record::new(Kind::STRING, Some(at), &[b"v"])).unwrap();
@@ -180,7 +180,7 @@ mod tests {
         let mut from = CollectFrom::default();
         let mut steps = 0;
         loop {
-            let collected = entry(&view, 3_000, |space| space.collect(&from).unwrap());
+            let collected = entry(&handle, 3_000, |space| space.collect(&from).unwrap());
             steps += 1;
             assert!(collected.next.expiry > from.expiry || !collected.more_expired);
             from = collected.next;
@@ -188,10 +188,10 @@ mod tests {
                 break;
             }
         }
-        assert_eq!((steps, view.key_count(), view.expiring()), (4, 1, 1));
-        assert!(!view.wants_housekeeping(8_999) && view.wants_housekeeping(9_000));
-        entry(&view, 9_000, |space| space.collect(&from).unwrap());
-        assert_eq!((view.key_count(), rows(&view)), (0, 0));
+        assert_eq!((steps, handle.key_count(), handle.expiring()), (4, 1, 1));
+        assert!(!handle.wants_housekeeping(8_999) && handle.wants_housekeeping(9_000));
+        entry(&handle, 9_000, |space| space.collect(&from).unwrap());
+        assert_eq!((handle.key_count(), rows(&handle)), (0, 0));
     }
 
     /// A way to remove a key, and its name.
@@ -216,10 +216,10 @@ mod tests {
             let costs: Vec<(usize, usize)> = [200, 2_000]
                 .into_iter()
                 .map(|fields| {
-                    let (view, _folder) = shard();
+                    let (handle, _folder) = shard();
                     let expiry = (what == "expiry").then_some(2_000);
-                    entry(&view, 1_000, |space| write(space, expiry, fields));
-                    entry(&view, 3_000, |space| {
+                    entry(&handle, 1_000, |space| write(space, expiry, fields));
+                    entry(&handle, 3_000, |space| {
                         remove(space);
                         (space.writes().len(), space.dropped())
                     })
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn dropped_collections_go_at_once_and_those_of_format_1_several_a_step() {
-        let (view, _folder) = shard();
+        let (handle, _folder) = shard();
         let large = |space: &mut EntrySpace<'_>, key: &[u8]| {
             let rows = space.new_rows(key).unwrap();
             for n in 0..300 {
@@ -239,20 +239,20 @@ mod tests {
             }
             space.put(key, Record::large(crate::Type::Hash, 1, None, &rows.with_count(300))).unwrap();
         };
-        entry(&view, 1_000, |space| [b"a", b"b"].iter().for_each(|key| large(space, *key)));
-        assert_eq!(rows(&view), 602);
-        entry(&view, 1_000, |space| assert!(space.delete(b"a").unwrap()));
-        assert_eq!(rows(&view), 301);
-        entry(&view, 1_000, |space| {
+        entry(&handle, 1_000, |space| [b"a", b"b"].iter().for_each(|key| large(space, *key)));
+        assert_eq!(rows(&handle), 602);
+        entry(&handle, 1_000, |space| assert!(space.delete(b"a").unwrap()));
+        assert_eq!(rows(&handle), 301);
+        entry(&handle, 1_000, |space| {
             space.begin_attempt();
             assert!(space.delete(b"b").unwrap());
             space.end_attempt(false);
         });
-        assert_eq!(rows(&view), 301, "taken back");
+        assert_eq!(rows(&handle), 301, "taken back");
         let old = 3 * COLLECT_COLLECTIONS_STEP_MAX;
         let keys: Vec<String> = (0..old).map(|n| format!("old{n}")).collect();
-        let index = view.engine().applied_index() + 1;
-        let mut space = EntrySpace::new(&view, index, 1_000, Evaluation::First);
+        let index = handle.engine().applied_index() + 1;
+        let mut space = EntrySpace::new(&handle, index, 1_000, Evaluation::First);
         for key in &keys {
             let rows = space.new_rows(key.as_bytes()).unwrap();
             space.element_put(&rows, b"e", b"v").unwrap();
@@ -262,13 +262,13 @@ mod tests {
         space.commit();
         let (mut from, mut steps) = (CollectFrom::default(), 0);
         loop {
-            let collected = entry(&view, 1_000, |space| space.collect(&from).unwrap());
+            let collected = entry(&handle, 1_000, |space| space.collect(&from).unwrap());
             (from, steps) = (collected.next, steps + 1);
             if !collected.more_rows {
                 break;
             }
         }
-        assert_eq!((steps, rows(&view)), (5, 301), "three steps with work, and one from the beginning on");
-        assert!(!view.wants_housekeeping(u64::MAX - 1));
+        assert_eq!((steps, rows(&handle)), (5, 301), "three steps with work, and one from the beginning on");
+        assert!(!handle.wants_housekeeping(u64::MAX - 1));
     }
 }

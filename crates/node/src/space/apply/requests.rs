@@ -30,7 +30,7 @@ pub(super) fn write(
             writes.write(&keys::forgetting(at_ms, client), None);
         }
         writes.write(&keys::forgetting(until_ms, client), Some(Slice::from(&[][..])));
-        writes.view().expires_at(until_ms);
+        writes.handle().expires_at(until_ms);
     }
     writes.write(&keys::requests(client), Some(Slice::from(row)));
     Ok(())
@@ -40,7 +40,7 @@ pub(super) fn write(
 pub(super) fn client_count(writes: &EntryWrites<'_>) -> Result<u64, Fault> {
     let Some(count) = writes.row(keys::REQUEST_CLIENTS)? else { return Ok(0) };
     let count = count[..].try_into().map_err(|_| {
-        Fault::Storage(writes.view().corrupt("the count of clients with numbered requests has a wrong length"))
+        Fault::Storage(writes.handle().corrupt("the count of clients with numbered requests has a wrong length"))
     })?;
     Ok(u64::from_le_bytes(count))
 }
@@ -58,8 +58,8 @@ pub(super) fn forget(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
     let due = writes.merged(&Span { start, end }, limits::COLLECT_STEP_MAX)?;
     let mut next = u64::MAX;
     for (tree_key, _) in due {
-        let view = writes.view();
-        let malformed = |detail| Fault::Storage(view.corrupt(detail));
+        let handle = writes.handle();
+        let malformed = |detail| Fault::Storage(handle.corrupt(detail));
         let (at_ms, client) = keys::parse_forgetting(&tree_key)
             .ok_or_else(|| malformed("a time at which requests are to be forgotten cannot be parsed"))?;
         if at_ms > writes.now_ms() {
@@ -92,7 +92,7 @@ mod tests {
 
     /// A shard in memory, an entry at a time.
     struct Entries {
-        view: Arc<ShardHandle>,
+        handle: Arc<ShardHandle>,
         index: u64,
         now_ms: u64,
         _folder: tempfile::TempDir,
@@ -103,13 +103,13 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let resources = SharedResources::new(StorageOptions::default());
             let engine = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-            let view = ShardHandle::open(ShardId(1), (0, 16383), engine, Arc::new(RowCache::new(0))).unwrap();
-            Self { view, index: 0, now_ms: 1_700_000_000_000, _folder: folder }
+            let handle = ShardHandle::open(ShardId(1), (0, 16383), engine, Arc::new(RowCache::new(0))).unwrap();
+            Self { handle, index: 0, now_ms: 1_700_000_000_000, _folder: folder }
         }
 
         fn entry<T>(&mut self, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
             self.index += 1;
-            let mut space = EntrySpace::new(&self.view, self.index, self.now_ms, crate::Evaluation::First);
+            let mut space = EntrySpace::new(&self.handle, self.index, self.now_ms, crate::Evaluation::First);
             let done = run(&mut space);
             space.commit();
             done
@@ -120,7 +120,7 @@ mod tests {
         }
 
         fn rows(&self) -> usize {
-            let snapshot = self.view.engine().snapshot();
+            let snapshot = self.handle.engine().snapshot();
             let all = snapshot.iter(storage::Span { start: Vec::new(), end: Vec::new() }, false);
             all.filter(|row| matches!(row.as_ref().unwrap().0.first(), Some(b'q' | b'y'))).count()
         }
@@ -150,7 +150,7 @@ mod tests {
         let mut entries = Entries::new();
         entries.put("a", "1");
         entries.entry(|space| space.housekeep().unwrap());
-        assert!(!entries.view.wants_housekeeping(entries.now_ms));
+        assert!(!entries.handle.wants_housekeeping(entries.now_ms));
         entries.now_ms += REQUESTS_KEPT_MS;
         entries.put("b", "1");
         entries.put("a", "2");
@@ -158,10 +158,10 @@ mod tests {
         entries.entry(|space| space.housekeep().unwrap());
         assert_eq!(entries.put("a", "1"), ":1", "it was used since");
         entries.now_ms += REQUESTS_KEPT_MS * 11 / 10;
-        assert!(entries.view.wants_housekeeping(entries.now_ms));
+        assert!(entries.handle.wants_housekeeping(entries.now_ms));
         entries.entry(|space| space.housekeep().unwrap());
         assert_eq!((entries.rows(), entries.entry(|space| space.request_clients().unwrap())), (0, 0));
         entries.entry(|space| space.housekeep().unwrap());
-        assert!(!entries.view.wants_housekeeping(u64::MAX - 1), "nothing is left to forget");
+        assert!(!entries.handle.wants_housekeeping(u64::MAX - 1), "nothing is left to forget");
     }
 }

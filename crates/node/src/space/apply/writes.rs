@@ -16,7 +16,7 @@ type Overlay = BTreeMap<Slice, Option<Slice>>;
 
 /// The writes of one entry, with what they change of the shard's counters.
 pub(super) struct EntryWrites<'a> {
-    view: &'a ShardHandle,
+    handle: &'a ShardHandle,
     /// The time of the entry.
     now_ms: u64,
     evaluation: Evaluation,
@@ -58,9 +58,9 @@ struct Undo {
 
 impl<'a> EntryWrites<'a> {
     /// An entry that has written nothing.
-    pub(super) fn new(view: &'a ShardHandle, now_ms: u64, evaluation: Evaluation) -> Self {
+    pub(super) fn new(handle: &'a ShardHandle, now_ms: u64, evaluation: Evaluation) -> Self {
         Self {
-            view,
+            handle,
             now_ms,
             evaluation,
             overlay: Overlay::new(),
@@ -84,8 +84,8 @@ impl<'a> EntryWrites<'a> {
     }
 
     /// The shard.
-    pub(super) fn view(&self) -> &'a ShardHandle {
-        self.view
+    pub(super) fn handle(&self) -> &'a ShardHandle {
+        self.handle
     }
 
     /// The time of the entry, in ms since the epoch.
@@ -148,27 +148,27 @@ impl<'a> EntryWrites<'a> {
     /// all readers see the entry from one moment on, that at which the tree shows it.
     pub(super) fn commit(mut self, index: u64) {
         self.end_edits();
-        let shard = self.view.id().0;
-        self.view.begin_write(index);
-        self.view.expect_rows(self.counts.keys().copied());
-        if self.view.absent().any() {
-            self.made.iter().for_each(|key| self.view.absent().made(key));
+        let shard = self.handle.id().0;
+        self.handle.begin_write(index);
+        self.handle.expect_rows(self.counts.keys().copied());
+        if self.handle.absent().any() {
+            self.made.iter().for_each(|key| self.handle.absent().made(key));
         }
         for (tree_key, value) in &self.overlay {
             if let Some(key) = keys::key_of_record(tree_key) {
-                self.view.cache().put(shard, key, value.as_ref(), PutMode::Allocate);
+                self.handle.cache().put(shard, key, value.as_ref(), PutMode::Allocate);
             }
         }
         let writes = self.overlay.into_iter().collect();
-        self.view.engine().apply(index, WriteBatch { writes, drops: self.drops });
+        self.handle.engine().apply(index, WriteBatch { writes, drops: self.drops });
         for (slot, by) in self.counts {
-            self.view.counters().change(slot, by);
+            self.handle.counters().change(slot, by);
         }
         for (slot, by) in self.expiring {
-            self.view.counters().change_expiring(slot, by);
+            self.handle.counters().change_expiring(slot, by);
         }
-        self.view.expired(self.expired);
-        self.view.clock().reach(self.now_ms);
+        self.handle.expired(self.expired);
+        self.handle.clock().reach(self.now_ms);
     }
 
     /// The record of `key`, whether or not its time has come.
@@ -180,14 +180,14 @@ impl<'a> EntryWrites<'a> {
         let found = match self.overlay.get(self.tree_key.as_slice()) {
             Some(written) => written.clone(),
             None => {
-                let shard = self.view.id().0;
-                match self.view.cache().get(shard, key) {
+                let shard = self.handle.id().0;
+                match self.handle.cache().get(shard, key) {
                     Ok(row) => (!row.is_empty()).then_some(row),
-                    Err(_) => self.view.engine().get(&self.tree_key)?,
+                    Err(_) => self.handle.engine().get(&self.tree_key)?,
                 }
             }
         };
-        let found = found.map(|bytes| self.view.decode(bytes)).transpose()?;
+        let found = found.map(|bytes| self.handle.decode(bytes)).transpose()?;
         if let Some(long) = found.as_ref().filter(|record| record.bytes().len() >= EDIT_IN_PLACE_BYTES_MIN) {
             self.recent = Some((key.to_vec(), long.clone()));
         }
@@ -203,7 +203,7 @@ impl<'a> EntryWrites<'a> {
     pub(super) fn row(&self, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
         match self.overlay.get(tree_key) {
             Some(written) => Ok(written.clone()),
-            None => Ok(self.view.engine().get(tree_key)?),
+            None => Ok(self.handle.engine().get(tree_key)?),
         }
     }
 
@@ -277,7 +277,7 @@ impl<'a> EntryWrites<'a> {
         });
         let expiry = record.view().expire_at_ms;
         let there = old.as_ref().is_some_and(|old| old.view().expire_at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
-        if !there && self.view.absent().any() {
+        if !there && self.handle.absent().any() {
             self.made.push(key.to_vec());
         }
         if old.is_none() {
@@ -290,7 +290,7 @@ impl<'a> EntryWrites<'a> {
             if let Some(at_ms) = expiry {
                 self.count_expiring(slot_of(key), 1);
                 self.write(&keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
-                self.view.expires_at(at_ms);
+                self.handle.expires_at(at_ms);
             }
         }
         if let Some(old_rows) = old_rows
@@ -355,7 +355,7 @@ impl<'a> EntryWrites<'a> {
             self.drops.push(Slice::from(rows.prefix));
         } else {
             self.write(&keys::garbage(&rows.prefix), Some(Slice::from(&[][..])));
-            self.view.garbage(true);
+            self.handle.garbage(true);
         }
     }
 
@@ -364,7 +364,7 @@ impl<'a> EntryWrites<'a> {
         if !span.end.is_empty() && span.start >= span.end {
             return Ok(Vec::new());
         }
-        let snapshot = self.view.snapshot();
+        let snapshot = self.handle.snapshot();
         let mut tree = snapshot.iter(span.clone(), false);
         let mut written = self.written(span).peekable();
         let mut found = Vec::new();
@@ -393,7 +393,7 @@ impl<'a> EntryWrites<'a> {
         if !span.end.is_empty() && span.start >= span.end {
             return Ok(Vec::new());
         }
-        let snapshot = self.view.snapshot();
+        let snapshot = self.handle.snapshot();
         let mut tree = snapshot.cursor(span.clone(), false);
         let mut written = self.written(span).peekable();
         let mut found = Vec::new();

@@ -11,20 +11,20 @@ use std::sync::Arc;
 const TRIES: usize = 5;
 
 /// The map as of the last entry that this node's replica of the metadata group has applied.
-pub(super) fn newest_map(view: &ShardHandle) -> Result<Map, AdminError> {
-    let map = node::stored_map(view).map_err(AdminError::Failed)?;
+pub(super) fn newest_map(handle: &ShardHandle) -> Result<Map, AdminError> {
+    let map = node::stored_map(handle).map_err(AdminError::Failed)?;
     map.ok_or_else(|| AdminError::Unavailable("the metadata group has no map yet".to_owned()))
 }
 
 /// Makes a change of the newest map and waits until it is so; answers what `make` has told beside it.
 pub(super) fn change<T>(
     store: &Arc<NodeShared>,
-    view: &ShardHandle,
+    handle: &ShardHandle,
     make: impl Fn(&Map) -> Result<(Option<Change>, T), AdminError>,
 ) -> Result<T, AdminError> {
     let mut tries = 0;
     loop {
-        let map = newest_map(view)?;
+        let map = newest_map(handle)?;
         let (change, told) = make(&map)?;
         let Some(change) = change else { return Ok(told) };
         // What is refused for good is refused here, in the same words.
@@ -34,7 +34,7 @@ pub(super) fn change<T>(
             Err(text) => {
                 let error = AdminError::of_reply(&text);
                 // What the map was when it was looked at, and what the group made of it, may differ.
-                let is_late = matches!(&error, AdminError::Failed(_)) && newest_map(view)?.epoch > map.epoch;
+                let is_late = matches!(&error, AdminError::Failed(_)) && newest_map(handle)?.epoch > map.epoch;
                 tries += 1;
                 if !is_late || tries == TRIES {
                     return Err(error);

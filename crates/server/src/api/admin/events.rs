@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The events after the event of that number, or the newest ones; the oldest first.
-pub(super) fn list(view: &ShardHandle, after: Option<u64>, limit: usize) -> Result<Value, AdminError> {
+pub(super) fn list(handle: &ShardHandle, after: Option<u64>, limit: usize) -> Result<Value, AdminError> {
     let events = match after {
-        Some(after) => events_after(view, after, limit),
-        None => newest_events(view, limit),
+        Some(after) => events_after(handle, after, limit),
+        None => newest_events(handle, limit),
     };
     let events = events.map_err(|e| AdminError::Failed(e.to_string()))?;
     let shown = |event: &StoreEvent| json!({"number": event.number, "at_ms": event.at_ms, "kind": event.kind, "text": event.text});
@@ -21,8 +21,8 @@ pub(super) fn list(view: &ShardHandle, after: Option<u64>, limit: usize) -> Resu
 }
 
 /// Has something remembered that was done from outside.
-pub(super) fn note(store: &Arc<NodeShared>, view: &ShardHandle, kind: &str, text: &str) -> Result<Value, AdminError> {
+pub(super) fn note(store: &Arc<NodeShared>, handle: &ShardHandle, kind: &str, text: &str) -> Result<Value, AdminError> {
     let event = || Change::Event { at_ms: now_ms(), kind: kind.to_owned(), text: text.to_owned() };
-    change(store, view, |_| Ok((Some(event()), ())))?;
+    change(store, handle, |_| Ok((Some(event()), ())))?;
     Ok(json!({"noted": true}))
 }

@@ -61,7 +61,7 @@ pub(super) fn check(sight: &Sight, kind: &PlanKind) -> Result<(), AdminError> {
 /// Begins a plan.
 pub(super) fn apply(
     store: &Arc<NodeShared>,
-    view: &ShardHandle,
+    handle: &ShardHandle,
     words: &[String],
     reason: Option<&str>,
 ) -> Result<Value, AdminError> {
@@ -70,7 +70,7 @@ pub(super) fn apply(
         return Err(AdminError::Usage(format!("a reason has at most {PLAN_DETAIL_BYTES_MAX} bytes")));
     }
     let at_ms = now_ms();
-    let id = change(store, view, |map| {
+    let id = change(store, handle, |map| {
         let kind = read(map, words)?;
         if matches!(kind, PlanKind::Repair(_)) {
             check(&Sight::of_leader(store), &kind)?;
@@ -78,13 +78,13 @@ pub(super) fn apply(
         let id = PlanId(map.next_plan);
         Ok((Some(Change::BeginPlan { id, kind, at_ms, detail: detail.to_owned() }), id))
     })?;
-    shown(view, id)
+    shown(handle, id)
 }
 
 /// Pauses a plan, takes it up again, or gives it up.
-pub(super) fn set(store: &Arc<NodeShared>, view: &ShardHandle, id: u64, now: PlanState) -> Result<Value, AdminError> {
+pub(super) fn set(store: &Arc<NodeShared>, handle: &ShardHandle, id: u64, now: PlanState) -> Result<Value, AdminError> {
     let at_ms = now_ms();
-    change(store, view, |map| {
+    change(store, handle, |map| {
         let plan = map.plans.get(&PlanId(id)).ok_or_else(|| unknown(id))?;
         if plan.state.has_ended() && plan.state != now {
             return Err(AdminError::Refused(format!("plan {id} is {} already", plan.state.word())));
@@ -93,11 +93,11 @@ pub(super) fn set(store: &Arc<NodeShared>, view: &ShardHandle, id: u64, now: Pla
         let change = (was != now).then_some(Change::SetPlan { id: PlanId(id), was, now, at_ms, detail });
         Ok((change, ()))
     })?;
-    shown(view, PlanId(id))
+    shown(handle, PlanId(id))
 }
 
-fn shown(view: &ShardHandle, id: PlanId) -> Result<Value, AdminError> {
-    let map = newest_map(view)?;
+fn shown(handle: &ShardHandle, id: PlanId) -> Result<Value, AdminError> {
+    let map = newest_map(handle)?;
     let plan = map.plans.get(&id).ok_or_else(|| unknown(id.0))?;
     Ok(described(plan))
 }

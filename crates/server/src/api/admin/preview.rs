@@ -16,8 +16,8 @@ const MOVES_SHOWN: usize = 1000;
 const MOVE_RATE_MB: u64 = 200;
 
 /// What would happen; refusals are those of the map.
-pub(super) fn preview(sight: &Sight, view: &ShardHandle, words: &[String]) -> Result<Value, AdminError> {
-    let map = newest_map(view)?;
+pub(super) fn preview(sight: &Sight, handle: &ShardHandle, words: &[String]) -> Result<Value, AdminError> {
+    let map = newest_map(handle)?;
     let kind = plans::read(&map, words)?;
     plans::check(sight, &kind)?;
     let (id, detail) = (PlanId(map.next_plan), String::new());

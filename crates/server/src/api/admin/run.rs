@@ -97,38 +97,38 @@ fn at_meta(store: &Arc<NodeShared>, words: &[&str], request: &AdminRequest) -> A
 }
 
 fn leads(store: &NodeShared) -> bool {
-    store.known().view(0).is_some_and(|view| view.serving())
+    store.known().handle(0).is_some_and(|handle| handle.serving())
 }
 
 /// On the leader of the metadata group.
 fn leading(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
-    let view = store.known().view(0).filter(|view| view.serving()).cloned();
+    let handle = store.known().handle(0).filter(|handle| handle.serving()).cloned();
     let not_leading = || AdminError::Unavailable("this node does not lead the metadata group".to_owned());
-    let view = view.ok_or_else(not_leading)?;
-    if !store.access().confirm_leader(&view, steady_us()) {
+    let handle = handle.ok_or_else(not_leading)?;
+    if !store.access().confirm_leader(&handle, steady_us()) {
         return Err(not_leading());
     }
     match request {
         AdminRequest::Status | AdminRequest::Nodes | AdminRequest::Shards | AdminRequest::Map => {
             seen(&Sight::of_leader(store), request)
         }
-        AdminRequest::Events { after, limit } => events::list(&view, *after, *limit),
-        AdminRequest::Note { kind, text } => events::note(store, &view, kind, text),
-        AdminRequest::Settings(SettingsRequest::List) => settings::list(&view),
-        AdminRequest::Settings(SettingsRequest::Get(name)) => settings::get(&view, name),
-        AdminRequest::Settings(SettingsRequest::Set(name, value)) => settings::set(store, &view, name, Some(value)),
-        AdminRequest::Settings(SettingsRequest::Reset(name)) => settings::set(store, &view, name, None),
+        AdminRequest::Events { after, limit } => events::list(&handle, *after, *limit),
+        AdminRequest::Note { kind, text } => events::note(store, &handle, kind, text),
+        AdminRequest::Settings(SettingsRequest::List) => settings::list(&handle),
+        AdminRequest::Settings(SettingsRequest::Get(name)) => settings::get(&handle, name),
+        AdminRequest::Settings(SettingsRequest::Set(name, value)) => settings::set(store, &handle, name, Some(value)),
+        AdminRequest::Settings(SettingsRequest::Reset(name)) => settings::set(store, &handle, name, None),
         AdminRequest::Plan(plan) => match plan {
             PlanRequest::List => Ok(plans::list(&Sight::of_leader(store))),
             PlanRequest::Show(id) => plans::show(&Sight::of_leader(store), *id),
-            PlanRequest::Preview(words) => preview::preview(&Sight::of_leader(store), &view, words),
-            PlanRequest::Apply { words, reason } => plans::apply(store, &view, words, reason.as_deref()),
-            PlanRequest::Pause(id) => plans::set(store, &view, *id, cluster::PlanState::Paused),
-            PlanRequest::Resume(id) => plans::set(store, &view, *id, cluster::PlanState::Running),
-            PlanRequest::Cancel(id) => plans::set(store, &view, *id, cluster::PlanState::Cancelled),
+            PlanRequest::Preview(words) => preview::preview(&Sight::of_leader(store), &handle, words),
+            PlanRequest::Apply { words, reason } => plans::apply(store, &handle, words, reason.as_deref()),
+            PlanRequest::Pause(id) => plans::set(store, &handle, *id, cluster::PlanState::Paused),
+            PlanRequest::Resume(id) => plans::set(store, &handle, *id, cluster::PlanState::Running),
+            PlanRequest::Cancel(id) => plans::set(store, &handle, *id, cluster::PlanState::Cancelled),
         },
         AdminRequest::DrainLeaders(node) => {
-            plans::apply(store, &view, &["drain-leaders".to_owned(), node.clone()], None)
+            plans::apply(store, &handle, &["drain-leaders".to_owned(), node.clone()], None)
         }
         AdminRequest::Verify(_) | AdminRequest::RecoverMap(_) | AdminRequest::Replicas | AdminRequest::Digest(_) => {
             here(store, request)

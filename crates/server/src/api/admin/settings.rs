@@ -8,31 +8,31 @@ use node::ShardHandle;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub(super) fn list(view: &ShardHandle) -> Result<Value, AdminError> {
-    let map = newest_map(view)?;
+pub(super) fn list(handle: &ShardHandle) -> Result<Value, AdminError> {
+    let map = newest_map(handle)?;
     Ok(json!({"settings": STORE_SETTINGS.iter().map(|setting| shown(&map, setting)).collect::<Vec<_>>()}))
 }
 
-pub(super) fn get(view: &ShardHandle, name: &str) -> Result<Value, AdminError> {
-    Ok(shown(&newest_map(view)?, known(name)?))
+pub(super) fn get(handle: &ShardHandle, name: &str) -> Result<Value, AdminError> {
+    Ok(shown(&newest_map(handle)?, known(name)?))
 }
 
 /// Sets it, or with none lets the default hold again.
 pub(super) fn set(
     store: &Arc<NodeShared>,
-    view: &ShardHandle,
+    handle: &ShardHandle,
     name: &str,
     value: Option<&str>,
 ) -> Result<Value, AdminError> {
     let setting = known(name)?;
     let now = value.map(|value| setting.parse(value).map_err(AdminError::Usage)).transpose()?;
-    let was = change(store, view, |map| {
+    let was = change(store, handle, |map| {
         let (name, was) = (setting.name.to_owned(), map.settings.get(setting.name).cloned());
         let before = setting_value(map, setting);
         let change = (was != now).then(|| Change::Setting { name, was, now: now.clone() });
         Ok((change, before))
     })?;
-    let mut answer = shown(&newest_map(view)?, setting);
+    let mut answer = shown(&newest_map(handle)?, setting);
     answer["was"] = json!(was);
     Ok(answer)
 }

@@ -14,16 +14,16 @@ pub(super) fn list(sight: &Sight) -> Value {
 pub(super) fn replicas_here(store: &Arc<NodeShared>) -> Value {
     let known = store.known();
     let replicas: Vec<Value> = known
-        .all_views()
-        .map(|view| {
-            let status = view.status();
+        .handles()
+        .map(|handle| {
+            let status = handle.status();
             json!({
-                "shard": view.id().0,
-                "leads": view.serving(),
+                "shard": handle.id().0,
+                "leads": handle.serving(),
                 "term": status.term,
-                "applied": view.engine().applied_index(),
+                "applied": handle.engine().applied_index(),
                 "last": status.last,
-                "keys": view.key_count(),
+                "keys": handle.key_count(),
             })
         })
         .collect();

@@ -152,7 +152,7 @@ fn node_status(store: &NodeShared, info: &NodeInfo, map: Option<&Map>, leaders: 
     let led = leaders.of_node.get(&info.id).copied().unwrap_or(0);
     let facts = me.then(|| store.node_facts());
     let (totals, rates) = (store.stats.totals(), store.stats.rates());
-    let views = || known.all_views().filter(|_| me);
+    let handles = || known.handles().filter(|_| me);
     let of_facts = |figure: fn(&node::session::NodeFacts) -> Option<u64>| facts.as_ref().and_then(figure).unwrap_or(0);
     NodeStatus {
         id: info.id.to_string(),
@@ -167,13 +167,13 @@ fn node_status(store: &NodeShared, info: &NodeInfo, map: Option<&Map>, leaders: 
         broken: 0,
         leaders: led,
         leads_nothing: led == 0 && leaders.unknown == 0,
-        bytes: views().map(|view| view.engine().stats().wanted_bytes()).sum(),
-        keys: views().map(|view| view.key_count()).sum(),
+        bytes: handles().map(|handle| handle.engine().stats().wanted_bytes()).sum(),
+        keys: handles().map(|handle| handle.key_count()).sum(),
         ops_per_s: if me { rates.commands } else { 0.0 },
         commands: if me { totals.commands } else { 0 },
         errors: if me { store.stats.errors().values().sum() } else { 0 },
         clients: if me { store.clients.count() as u64 } else { 0 },
-        disk_bytes: views().map(|view| view.engine().stats().disk_bytes).sum::<u64>()
+        disk_bytes: handles().map(|handle| handle.engine().stats().disk_bytes).sum::<u64>()
             + of_facts(|facts| Some(facts.log_bytes)),
         disk_free_bytes: if me { store.free_bytes().unwrap_or(0) } else { 0 },
         can_write: !me || store.health.state() == replica::DiskState::Healthy,
@@ -191,7 +191,7 @@ fn shard_status(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo)
     let known = store.known();
     let place = known.place(id.0 as usize);
     let leader = place.and_then(|place| store.leader_at(place));
-    let view = place.and_then(|place| place.view.as_ref());
+    let handle = place.and_then(|place| place.handle.as_ref());
     let up = |replica: &&ReplicaInfo| replica.node == store.node() || store.peers.is_up(replica.node);
     let (voters, voting) = (info.voters().count(), info.voters().filter(up).count());
     // A leader that was known before its followers went silent does not lead without them.
@@ -212,15 +212,15 @@ fn shard_status(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo)
         term: place.map_or(0, |place| place.leader.term()),
         state,
         wanted,
-        bytes: view.map_or(0, |view| view.engine().stats().wanted_bytes()),
-        keys: view.map_or(0, |view| view.key_count()),
+        bytes: handle.map_or(0, |handle| handle.engine().stats().wanted_bytes()),
+        keys: handle.map_or(0, |handle| handle.key_count()),
         waits_for: if state == "no-majority" { lost.collect() } else { Vec::new() },
         plan: plan.map(|plan| plan.0),
         replicas: info
             .replicas
             .iter()
             .map(|replica| {
-                let view = view.filter(|_| replica.node == store.node());
+                let handle = handle.filter(|_| replica.node == store.node());
                 let role = match () {
                     () if !replica.member => "coming",
                     () if leader == Some(replica.node) => "leader",
@@ -228,7 +228,7 @@ fn shard_status(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo)
                     () => "voter",
                 };
                 let state = match () {
-                    () if view.is_some() => "ok",
+                    () if handle.is_some() => "ok",
                     () if up(&replica) => "unknown",
                     () => "silent",
                 };
@@ -237,9 +237,9 @@ fn shard_status(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo)
                     node: replica.node.to_string(),
                     role,
                     state,
-                    applied: view.map_or(0, |view| view.engine().applied_index()),
+                    applied: handle.map_or(0, |handle| handle.engine().applied_index()),
                     lag: 0,
-                    bytes: view.map_or(0, |view| view.engine().stats().wanted_bytes()),
+                    bytes: handle.map_or(0, |handle| handle.engine().stats().wanted_bytes()),
                     broken: None,
                 }
             })

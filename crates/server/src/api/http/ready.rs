@@ -21,7 +21,7 @@ pub(super) fn obstacles(store: &NodeShared) -> Vec<String> {
     if store.health.state() != DiskState::Healthy {
         obstacles.push(format!("the disk takes no writes: {}", store.health.reason()));
     }
-    let here = known.places().filter(|place| place.view.is_some());
+    let here = known.places().filter(|place| place.handle.is_some());
     let unled = here.filter(|place| store.leader_at(place).is_none()).count();
     if unled > 0 {
         obstacles.push(format!("{unled} of the shards with replicas here have no leader that is known"));

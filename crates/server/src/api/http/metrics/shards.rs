@@ -12,35 +12,35 @@ const SHARDS_SHOWN_MAX: usize = 256;
 
 pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
     let known = store.known();
-    let views: Vec<Arc<ShardHandle>> = known.all_views().cloned().collect();
-    let stats: Vec<_> = views.iter().map(|view| view.engine().stats()).collect();
+    let handles: Vec<Arc<ShardHandle>> = known.handles().cloned().collect();
+    let stats: Vec<_> = handles.iter().map(|handle| handle.engine().stats()).collect();
     out.one(&m::TREE_BYTES, stats.iter().map(|stats| stats.disk_bytes as f64).sum());
     out.one(&m::UNWANTED_BYTES, stats.iter().map(|stats| stats.unwanted_bytes as f64).sum());
-    out.one(&m::DEBT, views.iter().map(|view| view.engine().debt()).fold(0.0, f64::max));
-    let leading = || views.iter().filter(|view| view.serving());
-    out.one(&m::KEYS, leading().map(|view| view.key_count() as f64).sum());
+    out.one(&m::DEBT, handles.iter().map(|handle| handle.engine().debt()).fold(0.0, f64::max));
+    let leading = || handles.iter().filter(|handle| handle.serving());
+    out.one(&m::KEYS, leading().map(|handle| handle.key_count() as f64).sum());
     out.begin(&m::REPLICAS);
     let leaders = leading().count();
     out.sample(&[("role", "leader")], leaders as f64);
-    out.sample(&[("role", "follower")], (views.len() - leaders) as f64);
-    let unled = known.places().filter(|place| place.view.is_some() && store.leader_at(place).is_none()).count();
+    out.sample(&[("role", "follower")], (handles.len() - leaders) as f64);
+    let unled = known.places().filter(|place| place.handle.is_some() && store.leader_at(place).is_none()).count();
     out.one(&m::REPLICAS_UNLED, unled as f64);
     transfers(store, out);
-    let shown = views.len().min(SHARDS_SHOWN_MAX);
+    let shown = handles.len().min(SHARDS_SHOWN_MAX);
     let each = |figure: &dyn Fn(usize) -> f64| -> Vec<(String, f64)> {
-        (0..shown).map(|at| (views[at].id().to_string(), figure(at))).collect()
+        (0..shown).map(|at| (handles[at].id().to_string(), figure(at))).collect()
     };
     let figures = [
-        (&m::SHARD_KEYS, each(&|at| views[at].key_count() as f64)),
+        (&m::SHARD_KEYS, each(&|at| handles[at].key_count() as f64)),
         (&m::SHARD_BYTES, each(&|at| stats[at].disk_bytes as f64)),
-        (&m::SHARD_APPLIED, each(&|at| views[at].engine().applied_index() as f64)),
-        (&m::SHARD_LEADS, each(&|at| f64::from(u8::from(views[at].serving())))),
+        (&m::SHARD_APPLIED, each(&|at| handles[at].engine().applied_index() as f64)),
+        (&m::SHARD_LEADS, each(&|at| f64::from(u8::from(handles[at].serving())))),
     ];
     for (metric, samples) in figures {
         out.begin(metric);
         samples.iter().for_each(|(shard, value)| out.sample(&[("shard", shard)], *value));
     }
-    out.one(&m::SHARDS_LEFT_OUT, (views.len() - shown) as f64);
+    out.one(&m::SHARDS_LEFT_OUT, (handles.len() - shown) as f64);
 }
 
 fn transfers(store: &NodeShared, out: &mut Exposition) {
