@@ -1,7 +1,7 @@
 //! The receiving side of one transfer: a thread that takes rows in, over as many connections as it takes.
 
 use super::outbound::Received;
-use super::parts::{Begin, DONE, END, GO_ON, RECEIVED, REFUSED, ROWS, Received, as_words, rows};
+use super::parts::{Begin, DONE, END, GO_ON, Progress, RECEIVED, REFUSED, ROWS, as_words, rows};
 use super::sender::{NAP, QUIET_MAX};
 use super::shared::Shared;
 use super::stream::{Broken, Parts};
@@ -28,7 +28,7 @@ impl Intake<'_> {
             Ok(ingest) => ingest,
             Err(why) => return self.refuse(parts, &why),
         };
-        let mut received = Received::default();
+        let mut received = Progress::default();
         loop {
             let taken = if self.transfer.uses(parts.stream()) {
                 self.take(&mut parts, &mut *ingest, &mut received)
@@ -92,7 +92,7 @@ impl Intake<'_> {
     }
 
     /// Takes in what comes over one connection, to the end of the snapshot.
-    fn take(&self, parts: &mut Parts, ingest: &mut dyn Ingest, received: &mut Received) -> Result<(), Broken> {
+    fn take(&self, parts: &mut Parts, ingest: &mut dyn Ingest, received: &mut Progress) -> Result<(), Broken> {
         let over = |why: &str| Broken::Over(why.to_owned());
         received.chunks = 0;
         parts.say(GO_ON, &received.encode(true))?;
@@ -124,7 +124,7 @@ impl Intake<'_> {
     }
 
     /// Waits for the rate limit.
-    fn pay(&self, bytes: u64, parts: &mut Parts, received: &Received) -> Result<(), Broken> {
+    fn pay(&self, bytes: u64, parts: &mut Parts, received: &Progress) -> Result<(), Broken> {
         let mut wait = self.shared.receiving.take(bytes, Instant::now());
         let mut quiet = Duration::ZERO;
         while !wait.is_zero() {

@@ -68,7 +68,7 @@ impl Begin {
 
 /// How much the receiving side holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Received {
+pub(super) struct Progress {
     /// Chunks on this connection.
     pub(super) chunks: u64,
     pub(super) rows: u64,
@@ -78,7 +78,7 @@ pub(super) struct Received {
     pub(super) last: Option<Slice>,
 }
 
-impl Received {
+impl Progress {
     /// Encodes it, with the last key for a sender that goes on from there, or without it.
     pub(super) fn encode(&self, with_last: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn what_is_said_is_heard() {
         assert_eq!(Begin::decode(&begin().encode()), Ok(begin()));
-        let received = Received { chunks: 300, rows: 0, bytes: u64::MAX, last: Some(b"k".into()) };
-        assert_eq!(Received::decode(&received.encode(true)), Ok(received.clone()));
-        assert_eq!(Received::decode(&received.encode(false)), Ok(Received { last: None, ..received }));
+        let received = Progress { chunks: 300, rows: 0, bytes: u64::MAX, last: Some(b"k".into()) };
+        assert_eq!(Progress::decode(&received.encode(true)), Ok(received.clone()));
+        assert_eq!(Progress::decode(&received.encode(false)), Ok(Progress { last: None, ..received }));
         let mut chunk = Vec::new();
         put_row(&mut chunk, b"a", &[0; 300]);
         put_row(&mut chunk, b"b", b"");
@@ -190,7 +190,7 @@ mod tests {
                 assert_eq!(Begin::decode(&begin.encode()), Ok(begin));
             }
             assert!(rows(&bytes).count() <= bytes.len());
-            let _ = Received::decode(&bytes);
+            let _ = Progress::decode(&bytes);
         }
     }
 }

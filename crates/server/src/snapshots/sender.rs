@@ -1,7 +1,7 @@
 //! The sending side of one transfer: a thread that goes through a snapshot, over as many connections as it takes.
 
 use super::outbound::Outbound;
-use super::parts::{BEGIN, BUSY, Begin, DONE, END, GO_ON, RECEIVED, REFUSED, ROWS, Received, put_row, words};
+use super::parts::{BEGIN, BUSY, Begin, DONE, END, GO_ON, Progress, RECEIVED, REFUSED, ROWS, put_row, words};
 use super::shared::Shared;
 use super::stream::{Broken, Parts};
 use super::transfer::Transfer;
@@ -36,7 +36,7 @@ pub(super) fn send(shared: &Shared, outbound: &Outbound, transfer: &Transfer, id
         message: outbound.message.clone(),
     };
     let begin = begin.encode();
-    let mut received = Received::default();
+    let mut received = Progress::default();
     let (mut failures, mut progress) = (0, Instant::now());
     loop {
         let before = received.rows;
@@ -110,7 +110,7 @@ impl Window {
 
 impl Attempt<'_> {
     /// `held` becomes what the other side is known to hold.
-    fn run(&self, received: &mut Received) -> Result<(), Broken> {
+    fn run(&self, received: &mut Progress) -> Result<(), Broken> {
         let identity = self.shared.identity.now();
         let (stream, _) = call(&self.outbound.address, identity, Purpose::Snapshot, Some(self.outbound.to), CALL_MAX)
             .map_err(Broken::Cut)?;
@@ -143,7 +143,7 @@ impl Attempt<'_> {
     }
 
     /// Sends the rows after those that are received; answers how many rows there are in all, and their bytes.
-    fn rows(&self, parts: &mut Parts, window: &mut Window, received: &mut Received) -> Result<(u64, u64), Broken> {
+    fn rows(&self, parts: &mut Parts, window: &mut Window, received: &mut Progress) -> Result<(u64, u64), Broken> {
         let start = received.last.as_ref().map_or_else(Vec::new, |last| [last, &[0][..]].concat());
         let failed = |e: storage::Error| Broken::Over(format!("the snapshot cannot be read: {e}"));
         let mut cursor = self.outbound.snapshot.cursor(Span { start, end: Vec::new() }, false);
@@ -175,7 +175,7 @@ impl Attempt<'_> {
         rows: &[u8],
         parts: &mut Parts,
         window: &mut Window,
-        received: &mut Received,
+        received: &mut Progress,
     ) -> Result<(), Broken> {
         let mut wait = self.shared.sending.take(rows.len() as u64, Instant::now());
         let mut quiet = Duration::ZERO;
@@ -201,24 +201,24 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    fn note(&self, received: &mut Received, now: Received, window: &mut Window) {
+    fn note(&self, received: &mut Progress, now: Progress, window: &mut Window) {
         window.has_received(now.chunks);
         self.transfer.has_received(now.rows, now.bytes);
-        *received = Received { last: received.last.take(), ..now };
+        *received = Progress { last: received.last.take(), ..now };
     }
 }
 
 enum Answer {
-    GoOn(Received),
-    Received(Received),
+    GoOn(Progress),
+    Received(Progress),
     Done,
 }
 
 fn answer(parts: &mut Parts) -> Result<Answer, Broken> {
     let cut = |why: &str| Broken::Cut(why.to_owned());
     match parts.hear()? {
-        (GO_ON, body) => Ok(Answer::GoOn(Received::decode(body).map_err(cut)?)),
-        (RECEIVED, body) => Ok(Answer::Received(Received::decode(body).map_err(cut)?)),
+        (GO_ON, body) => Ok(Answer::GoOn(Progress::decode(body).map_err(cut)?)),
+        (RECEIVED, body) => Ok(Answer::Received(Progress::decode(body).map_err(cut)?)),
         (DONE, _) => Ok(Answer::Done),
         (BUSY, why) => Err(Broken::Busy(words(why))),
         (REFUSED, why) => Err(Broken::Over(words(why))),
