@@ -253,3 +253,191 @@ fn apply_members(committed: &Entry, parts: &mut Parts<'_>) -> Result<(), ApplyEr
     apply_nothing(parts.handle, committed.index);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::EntryBuilder;
+    use crate::shard::apply_task::ApplyTask;
+    use crate::shard::fixture::{Member, Shell, elect_first};
+    use crate::test_nodes::node_info;
+    use vocab::StoreId;
+
+    const SHARD: ShardId = ShardId(1);
+    const NOW_MS: u64 = 1_700_000_000_000;
+
+    /// A shard that leads itself, and what applies its entries.
+    struct Fixture {
+        member: Member,
+        applier: Applier,
+        proposals: Proposals,
+        splitting: Splitting,
+        shell: Shell,
+    }
+
+    /// The requests that wait for the items of an entry, by their numbers; 0: no client waits for this item.
+    fn tickets(requests: &[u64]) -> Vec<Ticket> {
+        let ticket = |request: &u64| match request {
+            0 => Ticket::NONE,
+            _ => Ticket { worker: 0, sequence: *request, ..Ticket::NONE },
+        };
+        requests.iter().map(ticket).collect()
+    }
+
+    fn entry_of(fill: impl FnOnce(&mut EntryBuilder)) -> Vec<u8> {
+        let mut builder = EntryBuilder::new();
+        fill(&mut builder);
+        builder.seal(NOW_MS)
+    }
+
+    fn commands(lines: &[&str]) -> Vec<u8> {
+        entry_of(|entry| {
+            for line in lines {
+                entry.command(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+            }
+        })
+    }
+
+    impl Fixture {
+        fn new(shard: ShardId) -> Self {
+            let mut members = [Member::new(shard, 1, 1)];
+            elect_first(&mut members);
+            let [member] = members;
+            let applier = Applier::new(&member.handle).unwrap();
+            let (proposals, splitting) = (Proposals::default(), Splitting::default());
+            Self { member, applier, proposals, splitting, shell: Shell::default() }
+        }
+
+        fn next_entry(&self, data: Vec<u8>) -> Entry {
+            let index = self.member.handle.engine().applied_index() + 1;
+            Entry { index, term: self.member.replica.term(), data: data.into(), ..Entry::default() }
+        }
+
+        /// Applies the next entry, here or from what another thread has evaluated; answers the answers.
+        fn apply(&mut self, data: Vec<u8>, requests: &[u64], aside: bool) -> Result<Vec<(u64, String)>, ApplyError> {
+            let entry = self.next_entry(data);
+            let own = OwnEntry { tickets: tickets(requests), ..OwnEntry::default() };
+            let Self { member, applier, proposals, splitting, shell } = self;
+            let mut later = LogWrite::default();
+            let evaluated = aside.then(|| {
+                let protos = own.tickets.iter().map(Ticket::awaited_proto).collect();
+                let log = member.log.clone();
+                ApplyTask::new(member.handle.clone(), log, entry.clone(), (protos, own.rows.clone())).run()
+            });
+            let mut parts = Parts {
+                handle: &member.handle,
+                replica: &mut member.replica,
+                proposals,
+                splitting,
+                later: &mut later,
+                effects: shell,
+            };
+            match evaluated {
+                Some(evaluated) => applier.take_over(&entry, evaluated, &own.tickets, &mut parts)?,
+                None => applier.apply(&entry, &own, &mut parts)?,
+            }
+            Ok(std::mem::take(&mut shell.answers))
+        }
+    }
+
+    #[test]
+    fn each_item_is_answered_to_the_client_that_waits_for_it() {
+        let lines = ["SET a 1", "APPEND a 23", "HSET a f v", "SET b 4 XX", "GETDEL a"];
+        let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+        // The requests that wait, and what they are answered; a follower's entries have none.
+        let cases: [(&[u64], &[(u64, &str)]); 3] = [
+            (&[1, 2, 3, 4, 5], &[(1, "+OK\r\n"), (2, ":3\r\n"), (3, wrong_type), (4, "$-1\r\n"), (5, "$3\r\n123\r\n")]),
+            (&[0, 2, 0, 0, 5], &[(2, ":3\r\n"), (5, "$3\r\n123\r\n")]),
+            (&[], &[]),
+        ];
+        for (requests, wanted) in cases {
+            for aside in [false, true] {
+                let mut shard = Fixture::new(SHARD);
+                let answers = shard.apply(commands(&lines), requests, aside).unwrap();
+                let answers: Vec<(u64, &str)> = answers.iter().map(|(request, text)| (*request, &**text)).collect();
+                assert_eq!(answers, wanted, "{requests:?}, aside: {aside}");
+                let engine = shard.member.handle.engine();
+                assert_eq!((shard.member.handle.key_count(), engine.applied_index()), (0, 2), "{requests:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_item_that_is_alone_does_its_own_and_nothing_else() {
+        let mut shard = Fixture::new(SHARD);
+        shard.apply(commands(&["SET a 1", "SET b 2"]), &[], false).unwrap();
+        // An entry, the answer to its client, and then keys, seals and marks.
+        type Case = (Vec<u8>, &'static [&'static str], (u64, usize, &'static [(u64, u64)]));
+        let cases: [Case; 4] = [
+            (entry_of(|entry| entry.mark(7)), &["+OK\r\n"], (2, 0, &[(7, 3)])),
+            (entry_of(EntryBuilder::flush_trees), &[], (2, 1, &[(7, 3)])),
+            (entry_of(EntryBuilder::clear), &["+OK\r\n"], (0, 1, &[(7, 3)])),
+            (Vec::new(), &[], (0, 1, &[(7, 3)])),
+        ];
+        for (at, (data, wanted, (keys, seals, marks))) in cases.into_iter().enumerate() {
+            let before = shard.member.handle.engine().applied_index();
+            let answers = shard.apply(data, &[9], false).unwrap();
+            assert!(answers.iter().map(|(_, text)| &**text).eq(wanted.iter().copied()), "entry {at}: {answers:?}");
+            let (handle, shell) = (&shard.member.handle, &shard.shell);
+            assert_eq!((handle.key_count(), shell.seals, &shell.marks[..]), (keys, seals, marks), "entry {at}");
+            assert_eq!(handle.engine().applied_index(), before + 1, "entry {at}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_applied_changes_and_answers_nothing() {
+        let whole = commands(&["SET a 1"]);
+        let cases: [(Vec<u8>, &str); 3] = [
+            (whole[..whole.len() - 1].to_vec(), "cut short"),
+            (entry_of(|entry| entry.change(b"x")), "a change of the map outside the metadata group"),
+            (vec![0xFF; 40], "unknown entry format"),
+        ];
+        for (data, detail) in cases {
+            for aside in [false, true] {
+                if aside && entry::decode(&data).is_ok_and(|(_, items)| items.is_sole()) {
+                    continue;
+                }
+                let mut shard = Fixture::new(SHARD);
+                let error = shard.apply(data.clone(), &[1], aside).unwrap_err();
+                assert!(error.is_of_entry() && error.to_string().contains(detail), "{error}, wanted: {detail}");
+                let handle = &shard.member.handle;
+                assert_eq!((handle.key_count(), handle.engine().applied_index()), (0, 1), "{detail}");
+                assert!(shard.shell.answers.is_empty(), "{detail}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_metadata_group_keeps_the_map_and_tells_of_it() {
+        let map = cluster::initial_map(StoreId(7), &[1, 2, 3].map(node_info), 2, 3).unwrap();
+        let mut shard = Fixture::new(ShardId::META);
+        assert!(shard.applier.map().is_none());
+        let begin = cluster::Change::Begin(map.clone()).encode();
+        let register = cluster::Change::RegisterNode(node_info(4)).encode();
+        // A change, its answer, and how many maps the shell has been told of.
+        for (change, answer, maps) in
+            [(&register, "-ERR the store has no map yet\r\n", 0), (&begin, "+OK\r\n", 1), (&begin, "+OK\r\n", 1)]
+        {
+            let answers = shard.apply(entry_of(|entry| entry.change(change)), &[1], false).unwrap();
+            assert_eq!((answers, shard.shell.maps.len()), (vec![(1, answer.to_owned())], maps));
+        }
+        shard.apply(entry_of(|entry| entry.change(&register)), &[], false).unwrap();
+        let kept = shard.applier.map().unwrap().clone();
+        assert_eq!((kept.epoch.0, kept.nodes.len(), shard.shell.maps.len()), (map.epoch.0 + 1, 4, 2));
+        // What the tree holds is the same.
+        shard.applier.reload(&shard.member.handle).unwrap();
+        assert_eq!(**shard.applier.map().unwrap(), *kept);
+    }
+
+    #[test]
+    fn the_time_of_entries_does_not_go_back() {
+        let mut shard = Fixture::new(SHARD);
+        let handle = shard.member.handle.clone();
+        assert_eq!(shard.applier.next_entry_ms(&handle, NOW_MS - 10), NOW_MS - 10);
+        assert_eq!(shard.applier.next_entry_ms(&handle, NOW_MS - 20), NOW_MS - 10, "its own last entry");
+        // Another leader's entry, applied here.
+        shard.apply(commands(&["SET a 1"]), &[], false).unwrap();
+        assert_eq!(shard.applier.next_entry_ms(&handle, NOW_MS - 5), NOW_MS);
+    }
+}

@@ -106,43 +106,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::EntryBuilder;
-    use crate::peer_protocol::PeerMessage;
-    use crate::shard::effects::{SnapshotTask, SplitTask};
-    use crate::shard::prefetch::PrefetchItem;
-    use crate::shard::ticket::{Answers, Ticket};
-    use replica::Members;
-    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
-    use vocab::{NodeId, ShardId};
-
-    /// A shell with a disk, which counts what it is asked for.
-    #[derive(Default)]
-    struct Shell {
-        is_slow: bool,
-        items: Vec<usize>,
-    }
-
-    impl Answers for Shell {
-        fn answer(&mut self, _ticket: &Ticket, _reply: &[u8]) {}
-    }
-
-    impl Effects for Shell {
-        fn send(&mut self, _to: NodeId, _message: PeerMessage) {}
-        fn not_leader(&mut self, _shard: ShardId, _ticket: &Ticket) {}
-        fn led(&mut self, _shard: ShardId, _leader: Option<NodeId>, _term: u64) {}
-        fn readable(&mut self, _shard: ShardId) {}
-        fn disk_is_slow(&mut self) -> bool {
-            self.is_slow
-        }
-        fn prefetch(&mut self, _handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
-            self.items.push(items.len());
-        }
-        fn sealed(&mut self, _shard: ShardId) {}
-        fn snapshot_wanted(&mut self, _task: SnapshotTask) {}
-        fn split(&mut self, _task: SplitTask) {}
-        fn split_ended(&mut self, _child: ShardId) {}
-        fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
-        fn map(&mut self, _update: cluster::MapUpdate) {}
-    }
+    use crate::shard::fixture::{Member, Shell};
+    use vocab::ShardId;
 
     fn entry(index: u64, command: &[&[u8]]) -> Entry {
         let mut builder = EntryBuilder::new();
@@ -152,10 +117,7 @@ mod tests {
 
     #[test]
     fn rows_are_asked_for_once_and_only_while_the_disk_is_slow() {
-        let folder = tempfile::tempdir().unwrap();
-        let resources = SharedResources::new(StorageOptions::default());
-        let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-        let handle = ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+        let Member { handle, .. } = &Member::new(ShardId(1), 1, 1);
         let large = vec![b'x'; PREFETCH_BYTES_MAX];
         let entries = [
             entry(1, &[b"SET", b"a", b"1"]),
@@ -184,8 +146,8 @@ mod tests {
                 assert!(queue.prefetched() && !queue.prefetched(), "step {step}");
             }
             shell.is_slow = is_slow;
-            assert_eq!(queue.waits_for_rows(&handle, &entries[first..], &mut shell), waits, "step {step}");
-            assert_eq!(shell.items, asked, "step {step}");
+            assert_eq!(queue.waits_for_rows(handle, &entries[first..], &mut shell), waits, "step {step}");
+            assert_eq!(shell.prefetches, asked, "step {step}");
         }
     }
 

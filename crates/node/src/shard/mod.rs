@@ -12,6 +12,8 @@ mod collector;
 mod effects;
 mod evaluate;
 mod events;
+#[cfg(test)]
+mod fixture;
 mod freshness;
 mod group;
 mod lease;

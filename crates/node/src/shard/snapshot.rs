@@ -69,3 +69,121 @@ pub(super) fn send(
     facts.push((Slice::from(keys::META_SNAPSHOT), Slice::from(snapshot_point::encode(&point))));
     effects.snapshot_wanted(SnapshotTask { shard: handle.id(), replica, node, rows, facts, point, message });
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::shard::fixture::{Member, Shell, elect_first, run};
+    use replica::{LogStore, MessageType};
+    use storage::WriteBatch;
+    use vocab::ShardId;
+
+    const SHARD: ShardId = ShardId(1);
+    const OLD: &[u8] = b"old";
+    const NEW: &[u8] = b"new";
+
+    /// The leader of a group of three whose replica 2 has missed both entries.
+    fn source() -> Member {
+        let mut members = [Member::new(SHARD, 1, 3), Member::new(SHARD, 3, 3)];
+        elect_first(&mut members);
+        members[0].replica.propose(vec![0], false).unwrap();
+        run(&mut members);
+        let [leader, _] = members;
+        leader
+    }
+
+    /// What the leader asks its shell to send to replica 2.
+    fn task(source: &mut Member) -> Option<SnapshotTask> {
+        let mut message = Message { from: 1, to: 2, term: source.replica.term(), ..Message::default() };
+        message.set_msg_type(MessageType::MsgSnapshot);
+        let mut shell = Shell::default();
+        send(&source.handle, &mut source.replica, ReplicaId(2), NodeId(20), message, &mut shell);
+        shell.snapshots.pop()
+    }
+
+    /// Replica 2, with a row in its tree.
+    fn target() -> Member {
+        let target = Member::new(SHARD, 2, 3);
+        let writes = vec![(Slice::from(OLD), Some(Slice::from(&b"1"[..])))];
+        target.handle.engine().apply(1, WriteBatch { writes, ..WriteBatch::default() });
+        target
+    }
+
+    /// The snapshot of a task, taken in beside the tree of `target`.
+    fn arrived(task: SnapshotTask, target: &Member) -> ArrivedSnapshot {
+        let mut ingest = target.handle.engine().ingest().unwrap();
+        ingest.put(Slice::from(NEW), Slice::from(&b"2"[..])).unwrap();
+        let rows = ingest.finish(task.point.index, task.facts).unwrap();
+        ArrivedSnapshot { rows, message: task.message, point: task.point }
+    }
+
+    #[test]
+    fn what_is_sent_speaks_of_the_moment_at_which_its_rows_are_taken() {
+        let mut source = source();
+        let sent = task(&mut source).unwrap();
+        let point = source.replica.snapshot_point();
+        assert_eq!((sent.shard, sent.replica, sent.node), (SHARD, ReplicaId(2), NodeId(20)));
+        assert_eq!((sent.rows.index(), &sent.point), (source.handle.engine().applied_index(), &point));
+        assert_eq!(SnapshotPoint::of(&sent.message), point);
+        let of_point = |(key, _): &&(Slice, Slice)| **key == *keys::META_SNAPSHOT;
+        let (_, bytes) = sent.facts.iter().find(of_point).unwrap();
+        assert_eq!(snapshot_point::decode(bytes), Some(point));
+    }
+
+    #[test]
+    fn nothing_is_taken_while_the_shell_may_not_send() {
+        let mut source = source();
+        let mut shell = Shell { sends_no_snapshot: true, ..Shell::default() };
+        send(&source.handle, &mut source.replica, ReplicaId(2), NodeId(20), Message::default(), &mut shell);
+        assert!(shell.snapshots.is_empty());
+    }
+
+    #[test]
+    fn rows_that_were_accepted_take_the_place_of_the_shards() {
+        let (mut source, mut target) = (source(), target());
+        let sent = task(&mut source).unwrap();
+        let point = sent.point.clone();
+        let mut intake = SnapshotIntake::default();
+        let message = intake.arrive(arrived(sent, &target));
+        assert!(!intake.is_empty());
+        target.replica.step(message).unwrap();
+        let accepted = target.turn().snapshot.unwrap();
+        assert_eq!(accepted, point);
+        let mut write = LogWrite::default();
+        let number = intake.install(&accepted, &target.handle, &mut target.replica, &mut write).unwrap();
+        assert!(intake.is_empty());
+        let engine = target.handle.engine();
+        assert_eq!(engine.applied_index(), point.index);
+        assert_eq!((engine.get(OLD).unwrap(), engine.get(NEW).unwrap().as_deref()), (None, Some(&b"2"[..])));
+        assert_eq!(target.handle.snapshot_point(), Ok(Some(point.clone())));
+        target.log.write(write, true).unwrap();
+        assert_eq!(target.log.state(SHARD).unwrap().unwrap().truncated, (point.index, point.term));
+        let answers = target.replica.persisted(number);
+        assert!(answers.iter().any(|answer| answer.index == point.index && !answer.reject), "{answers:?}");
+        target.replica.validate();
+    }
+
+    #[test]
+    fn no_other_rows_are_installed_than_those_that_were_accepted() {
+        // Whether rows have arrived, whether they were forgotten, and by how much they differ from what was accepted.
+        for (has_arrived, is_forgotten, differs_by) in [(false, false, 0), (true, true, 0), (true, false, 1)] {
+            let (mut source, mut target) = (source(), target());
+            let sent = task(&mut source).unwrap();
+            let mut accepted = sent.point.clone();
+            accepted.index += differs_by;
+            let mut intake = SnapshotIntake::default();
+            if has_arrived {
+                let _ = intake.arrive(arrived(sent, &target));
+            }
+            if is_forgotten {
+                intake.forget();
+            }
+            let mut write = LogWrite::default();
+            let installed = intake.install(&accepted, &target.handle, &mut target.replica, &mut write);
+            assert_eq!(installed, Err("shard 1: a snapshot without rows was accepted".to_owned()));
+            assert!(intake.is_empty() && write.is_empty(), "{has_arrived} {is_forgotten} {differs_by}");
+            assert!(target.handle.engine().get(OLD).unwrap().is_some(), "its own rows stay");
+        }
+    }
+}

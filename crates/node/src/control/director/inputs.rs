@@ -78,7 +78,7 @@ impl Inputs<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::peer_protocol::{NodeFigures, NodeReport, ReplicaReport};
+    use crate::control::director::test_reports::report_of;
     use crate::test_nodes::node_info;
     use vocab::StoreId;
 
@@ -89,21 +89,7 @@ mod tests {
         let mut seen = Seen::default();
         seen.began_us.get_or_insert(1);
         for id in map.nodes.keys().filter(|id| !silent.contains(&id.0)) {
-            let replica = map.shards[&SHARD].replica_on(*id).unwrap().id;
-            let report = ReplicaReport {
-                shard: SHARD,
-                replica,
-                bytes: 1,
-                keys: 1,
-                applied: 1,
-                last: 1,
-                term: 1,
-                leads: None,
-                division: None,
-                broken: damaged.contains(&id.0).then(|| "damaged".to_owned()),
-            };
-            let figures = NodeFigures::default();
-            seen.report(*id, NodeReport { figures, replicas: vec![report], transfers: Vec::new() }, now);
+            seen.report(*id, report_of(map, *id, &[], damaged.contains(&id.0)), now);
         }
         seen
     }

@@ -24,6 +24,8 @@ mod splits;
 mod status;
 mod steps;
 #[cfg(test)]
+mod test_reports;
+#[cfg(test)]
 mod tests;
 
 pub use action::DirectorAction;

@@ -162,3 +162,220 @@ fn recovered(inputs: &Inputs<'_>, shards: &[ShardId]) -> Verdict {
         Verdict::Open
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::control::director::observe::Seen;
+    use crate::control::director::test_reports::report_of;
+    use crate::test_nodes::node_info;
+    use cluster::{Map, Settings};
+    use vocab::{Moment, Slot, StoreId};
+
+    const PLAN: PlanId = PlanId(1);
+    const SHARD: ShardId = ShardId(1);
+    /// When the plan was begun, in ms.
+    const BEGAN_MS: u64 = 1_000_000;
+    const FAILURE_TIMEOUT_MS: u64 = 30_000;
+
+    /// A store of four nodes, of which nodes 1 to 3 hold all shards, and one plan.
+    struct Store {
+        map: Map,
+        now: Moment,
+        /// How long each node has been silent, in seconds, if it does not answer.
+        silent: BTreeMap<u64, u64>,
+        damaged: Vec<u64>,
+        /// The node that leads all shards.
+        leader: Option<u64>,
+        lost: BTreeSet<NodeId>,
+        steps_done: u64,
+        /// When node 1 was started, in ms.
+        started_ms: u64,
+    }
+
+    impl Store {
+        fn new() -> Self {
+            let mut map = cluster::initial_map(StoreId(7), &[1, 2, 3].map(node_info), 3, 3).unwrap();
+            cluster::apply(&mut map, &Change::RegisterNode(node_info(4))).unwrap();
+            Self {
+                map,
+                now: Moment { wall_ms: BEGAN_MS + 60_000, mono_us: 60_000_000 },
+                silent: BTreeMap::new(),
+                damaged: Vec::new(),
+                leader: None,
+                lost: BTreeSet::new(),
+                steps_done: 0,
+                started_ms: 1,
+            }
+        }
+
+        /// What the director has seen: each node answers since second 40, but for those that are silent.
+        fn seen(&self) -> Seen {
+            let mut seen = Seen::default();
+            seen.began_us.get_or_insert(1);
+            let shards: Vec<ShardId> = self.map.shards.keys().copied().collect();
+            for id in self.map.nodes.keys() {
+                let leads = if self.leader == Some(id.0) { &shards[..] } else { &[] };
+                let silent_us = self.silent.get(&id.0).map_or(0, |seconds| seconds * 1_000_000);
+                let last_us = self.now.mono_us - silent_us;
+                for mono_us in (40_000_000.min(last_us)..=last_us).step_by(1_000_000) {
+                    let mut report = report_of(&self.map, *id, leads, self.damaged.contains(&id.0));
+                    if *id == NodeId(1) {
+                        report.figures.started_ms = self.started_ms;
+                    }
+                    seen.report(*id, report, Moment { mono_us, ..self.now });
+                }
+            }
+            seen
+        }
+
+        /// What becomes of a plan that has had nothing to do for long enough.
+        fn end(&mut self, kind: PlanKind) -> String {
+            let plan = Plan {
+                id: PLAN,
+                kind,
+                state: PlanState::Running,
+                began_ms: BEGAN_MS,
+                ended_ms: 0,
+                steps_done: self.steps_done,
+                detail: "a test".to_owned(),
+            };
+            self.map.plans.insert(PLAN, plan);
+            let settings = Settings { failure_timeout_ms: FAILURE_TIMEOUT_MS, ..Settings::of(&self.map) };
+            let (seen, mut ends) = (self.seen(), PlanEnds { quiet: BTreeMap::from([(PLAN, 1)]) });
+            let mut pending = PendingMoves::default();
+            pending.lost.clone_from(&self.lost);
+            pending.at_us = self.now.mono_us;
+            let inputs = Inputs { map: &self.map, settings: &settings, seen: &seen, now: self.now };
+            let mut actions = Vec::new();
+            ends.end(&inputs, &pending, &BTreeSet::new(), &mut actions);
+            match &actions[..] {
+                [] => "open".to_owned(),
+                [DirectorAction::Propose(Change::ForgetNode(node))] => format!("forget {}", node.0),
+                [DirectorAction::Propose(Change::SetPlan { id: PLAN, was: PlanState::Running, now, detail, .. })] => {
+                    format!("{}: {detail}", now.word())
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_becomes_of_a_plan_that_has_nothing_to_do() {
+        const AS_BEGUN: &str = "done: a test";
+        let as_is = |_: &mut Store| {};
+        let move_to = |to: u64| PlanKind::MoveShard { shard: SHARD, from: NodeId(1), to: NodeId(to) };
+        let rebuild = || PlanKind::Rebuild { node: NodeId(1), shard: None };
+        let split = || PlanKind::SplitShard { shard: SHARD, at: Some(Slot(9)) };
+        type Setup = fn(&mut Store);
+        let cases: Vec<(PlanKind, Setup, String)> = vec![
+            (PlanKind::DrainNode(NodeId(4)), as_is, AS_BEGUN.into()),
+            (PlanKind::DrainNode(NodeId(1)), as_is, "open".into()),
+            (PlanKind::RemoveNode(NodeId(4)), as_is, "forget 4".into()),
+            (PlanKind::RemoveNode(NodeId(1)), as_is, "open".into()),
+            (PlanKind::RemoveNode(NodeId(9)), as_is, AS_BEGUN.into()),
+            (PlanKind::ReplaceNode { node: NodeId(4), with: NodeId(1) }, as_is, "forget 4".into()),
+            (PlanKind::Repair(NodeId(4)), as_is, AS_BEGUN.into()),
+            (PlanKind::Repair(NodeId(1)), as_is, format!("done: node {} has come back", NodeId(1))),
+            (PlanKind::Repair(NodeId(1)), |store| drop(store.silent.insert(1, 5)), "open".into()),
+            (PlanKind::AddNode(NodeId(4)), as_is, AS_BEGUN.into()),
+            (PlanKind::AddNode(NodeId(4)), |store| drop(store.silent.insert(4, 5)), "open".into()),
+            (
+                PlanKind::AddNode(NodeId(4)),
+                |store| drop(store.silent.insert(4, 50)),
+                format!("failed: node {} was lost", NodeId(4)),
+            ),
+            (
+                PlanKind::AddNode(NodeId(4)),
+                |store| drop(store.map.leaving.insert(NodeId(4))),
+                format!("failed: node {} is to hold nothing", NodeId(4)),
+            ),
+            (move_to(2), as_is, AS_BEGUN.into()),
+            (move_to(4), as_is, "failed: the shard's replicas have changed".into()),
+            (move_to(4), |store| store.steps_done = 1, AS_BEGUN.into()),
+            (
+                move_to(4),
+                |store| drop(store.lost.insert(NodeId(4))),
+                "failed: the node that was to take it was lost".into(),
+            ),
+            (PlanKind::DrainLeaders(NodeId(1)), as_is, "open".into()),
+            (
+                PlanKind::DrainLeaders(NodeId(1)),
+                |store| store.started_ms = BEGAN_MS + 1,
+                format!("done: node {} was restarted and may lead again", NodeId(1)),
+            ),
+            (
+                PlanKind::DrainLeaders(NodeId(1)),
+                |store| store.now.wall_ms = BEGAN_MS + DRAINED_MS_MAX + 1,
+                format!("done: node {} was not restarted, and may lead again", NodeId(1)),
+            ),
+            (PlanKind::DrainLeaders(NodeId(9)), as_is, format!("failed: the store has no node {} any more", NodeId(9))),
+            (PlanKind::BalanceLeaders, as_is, AS_BEGUN.into()),
+            (PlanKind::BalanceLeaders, |store| store.leader = Some(1), "open".into()),
+            (rebuild(), as_is, AS_BEGUN.into()),
+            (rebuild(), |store| store.damaged = vec![1], "open".into()),
+            (
+                rebuild(),
+                |store| {
+                    store.map = cluster::initial_map(StoreId(7), &[node_info(1)], 3, 1).unwrap();
+                    store.damaged = vec![1];
+                },
+                "failed: shard 0 has no other replica that it could be made from".into(),
+            ),
+            (split(), as_is, "failed: shard 1 cannot be divided so any more".into()),
+            (split(), |store| store.steps_done = 1, AS_BEGUN.into()),
+            (PlanKind::SplitAll, as_is, AS_BEGUN.into()),
+            (PlanKind::Rebalance, as_is, AS_BEGUN.into()),
+            (PlanKind::SetReplicationFactor(3), as_is, AS_BEGUN.into()),
+            (PlanKind::ChangeZone { node: NodeId(1), zone: "b".into() }, as_is, AS_BEGUN.into()),
+            (PlanKind::UnsafeRecover(vec![SHARD]), as_is, "open".into()),
+            (
+                PlanKind::UnsafeRecover(vec![SHARD]),
+                |store| store.leader = Some(1),
+                "done: each shard has a leader; what it has lost, if anything, is unknown".into(),
+            ),
+            (
+                PlanKind::UnsafeRecover(vec![SHARD]),
+                |store| (store.leader, store.damaged) = (Some(1), vec![2, 3]),
+                "open".into(),
+            ),
+        ];
+        for (kind, setup, wanted) in cases {
+            let mut store = Store::new();
+            setup(&mut store);
+            let case = format!("{kind:?}, silent {:?}, damaged {:?}", store.silent, store.damaged);
+            assert_eq!(store.end(kind), wanted, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_plan_ends_once_it_has_had_nothing_to_do_for_a_while() {
+        let mut store = Store::new();
+        store.end(PlanKind::DrainNode(NodeId(4)));
+        let (settings, seen) = (Settings::of(&store.map), store.seen());
+        let begun = store.now;
+        // Per look: µs after the first, whether the plan has something to do, whether the moves were worked out, and
+        // whether the plan ends.
+        let looks = [
+            (0, false, true, false),
+            (QUIET_US - 1, false, true, false),
+            (QUIET_US, true, true, false),
+            (QUIET_US + 1, false, true, false),
+            (2 * QUIET_US, false, true, false),
+            (2 * QUIET_US + 1, false, false, false),
+            (2 * QUIET_US + 2, false, true, true),
+        ];
+        let mut ends = PlanEnds::default();
+        for (after_us, is_left, is_worked_out, does_end) in looks {
+            let now = Moment { mono_us: begun.mono_us + after_us, ..begun };
+            let inputs = Inputs { map: &store.map, settings: &settings, seen: &seen, now };
+            let mut pending = PendingMoves::default();
+            pending.at_us = if is_worked_out { now.mono_us } else { begun.mono_us };
+            let left: BTreeSet<PlanId> = is_left.then_some(PLAN).into_iter().collect();
+            let mut actions = Vec::new();
+            ends.end(&inputs, &pending, &left, &mut actions);
+            assert_eq!(!actions.is_empty(), does_end, "after {after_us} µs: {actions:?}");
+        }
+    }
+}
