@@ -292,7 +292,7 @@ fn take_bytes<'a>(rest: &mut Reader<'a>, bytes_max: usize) -> Decoded<&'a [u8]> 
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use vocab::Prng;
+    use vocab::fuzz;
 
     fn entry(index: u64, term: u64, context: &'static [u8], data: &'static [u8]) -> Entry {
         Entry { index, term, context: context.into(), data: data.into(), ..Entry::default() }
@@ -395,29 +395,19 @@ mod tests {
 
     #[test]
     fn no_bytes_break_it() {
-        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
-        let mut prng = Prng::new(1);
         let table = table();
         let mut understood = 0;
-        while std::time::Instant::now() < until {
+        fuzz::rounds(1, |prng| {
             let mut data = table[prng.below(table.len() as u64) as usize].1.clone();
-            for _ in 0..=prng.below(6) {
-                let at = prng.below(data.len() as u64) as usize;
-                match prng.below(4) {
-                    0 | 1 => data[at] = prng.next_u64() as u8,
-                    2 => data.truncate(at.max(1)),
-                    _ => data.insert(at, prng.next_u64() as u8),
-                }
-            }
-            // Whatever is understood is told the same way again.
+            fuzz::mutate(&mut data, 6, prng);
+            // What is understood is told the same way again.
             if let Ok(message) = decode(&data) {
                 understood += 1;
                 let mut again = Vec::new();
                 encode(&message, &mut again);
                 assert_eq!(decode(&again), Ok(message));
             }
-        }
+        });
         assert!(understood > 100, "{understood}: the fuzzer only makes what is refused at once");
     }
 }

@@ -1,6 +1,7 @@
 //! The words of the house: ids, slots, limits, time and seeded randomness. Depends on nothing.
 
 mod bytes;
+pub mod fuzz;
 mod ids;
 pub mod limits;
 mod prng;

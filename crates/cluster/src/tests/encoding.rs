@@ -2,8 +2,7 @@
 
 use super::{drawn, drawn_change, small};
 use crate::{Change, Map, MapError, NodeInfo, PlanKind};
-use std::time::{Duration, Instant};
-use vocab::{NodeId, PlanId, Prng, ReplicaId, ShardId};
+use vocab::{NodeId, PlanId, Prng, ReplicaId, ShardId, fuzz};
 
 /// Maps that have been through some changes.
 fn worn(prng: &mut Prng) -> Map {
@@ -163,41 +162,23 @@ fn a_map_that_breaks_a_rule_is_not_read() {
     assert!(matches!(Map::decode(&map.encode()), Err(MapError::Invalid(_))));
 }
 
-fn spoil(data: &mut Vec<u8>, prng: &mut Prng) {
-    for _ in 0..=prng.below(4) {
-        if data.is_empty() {
-            return;
-        }
-        let at = prng.below(data.len() as u64) as usize;
-        match prng.below(4) {
-            0 => data[at] = prng.next_u64() as u8,
-            1 => data[at] = data[at].wrapping_add(1),
-            2 => data.truncate(at),
-            _ => data.insert(at, prng.next_u64() as u8),
-        }
-    }
-}
-
 #[test]
 fn fuzz_maps_and_changes_no_bytes_make_them_panic_or_run_away() {
-    let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    let until = Instant::now() + Duration::from_secs(seconds);
-    let mut prng = Prng::new(1);
     let (mut maps, mut changes) = (0u64, 0u64);
-    while Instant::now() < until {
-        let mut map = worn(&mut prng);
+    fuzz::rounds(1, |prng| {
+        let mut map = worn(prng);
         let mut bytes = map.encode();
         for _ in 0..100 {
             let mut data = bytes[..bytes.len() - 4].to_vec();
-            spoil(&mut data, &mut prng);
+            fuzz::mutate(&mut data, 5, prng);
             data.extend_from_slice(&crc32fast::hash(&data).to_le_bytes());
             if let Ok(read) = Map::decode(&data) {
                 assert_eq!(read.encode(), data, "one map has one encoding");
                 read.validate().unwrap();
                 maps += 1;
             }
-            let mut data = drawn_change(&map, &mut prng).encode();
-            spoil(&mut data, &mut prng);
+            let mut data = drawn_change(&map, prng).encode();
+            fuzz::mutate(&mut data, 5, prng);
             if let Ok(change) = Change::decode(&data) {
                 assert_eq!(change.encode(), data, "one change has one encoding");
                 let _: Result<_, _> = crate::apply(&mut map, &change);
@@ -205,9 +186,9 @@ fn fuzz_maps_and_changes_no_bytes_make_them_panic_or_run_away() {
                 changes += 1;
             }
         }
-        spoil(&mut bytes, &mut prng);
+        fuzz::mutate(&mut bytes, 5, prng);
         assert!(Map::decode(&bytes).is_err() || Map::decode(&bytes).unwrap().encode() == bytes);
-    }
+    });
     assert!(maps > 0 && changes > 0, "{maps} maps and {changes} changes were still readable");
 }
 

@@ -108,7 +108,7 @@ impl ClientRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vocab::Prng;
+    use vocab::fuzz;
 
     #[test]
     fn fuzz_rows() {
@@ -119,15 +119,11 @@ mod tests {
             known: vec![known(2, Some(b":1\r\n".to_vec())), known(5, None)],
         };
         assert_eq!(ClientRequests::decode(&row.encode()), Some(row.clone()));
-        let mut prng = Prng::new(3);
-        for _ in 0..20_000 {
+        fuzz::rounds(3, |prng| {
             let mut bytes = row.encode();
-            for _ in 0..=prng.below(3) {
-                let at = prng.below(bytes.len() as u64) as usize;
-                if prng.below(3) > 0 { bytes[at] ^= 1 << prng.below(8) } else { bytes.truncate(at.max(1)) }
-            }
+            fuzz::mutate(&mut bytes, 3, prng);
             // Either refused, or each byte means something.
             assert!(ClientRequests::decode(&bytes).is_none_or(|row| row.encode() == bytes));
-        }
+        });
     }
 }

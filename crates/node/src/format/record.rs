@@ -323,8 +323,7 @@ impl Record {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::time::{Duration, Instant};
-    use vocab::{Prng, Slot};
+    use vocab::{Slot, fuzz};
 
     #[test]
     fn what_is_built_is_decoded() {
@@ -360,12 +359,7 @@ mod tests {
 
     #[test]
     fn fuzz_records() {
-        let mut prng = Prng::new(1);
-        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-        let until = Instant::now() + Duration::from_secs(seconds);
-        let mut rounds = 0;
-        while rounds < 2_000 || Instant::now() < until {
-            rounds += 1;
+        fuzz::rounds(1, |prng| {
             let expiry = (prng.below(2) == 1).then(|| prng.next_u64());
             let bytes = vec![7; prng.below(40) as usize];
             let record = match prng.below(8) {
@@ -382,9 +376,8 @@ mod tests {
                 _ => Record::keyed_hash(1, expiry, 7, 8),
             };
             let mut bytes = record.bytes().to_vec();
-            for _ in 0..prng.below(4) {
-                let at = prng.below(bytes.len() as u64) as usize;
-                if prng.below(3) > 0 { bytes[at] ^= 1 << prng.below(8) } else { bytes.truncate(at.max(1)) }
+            if prng.below(4) > 0 {
+                fuzz::mutate(&mut bytes, 3, prng);
             }
             // Either refused, or each byte means something: written again it is the same.
             if let Ok(record) = Record::decode(Slice::from(&bytes[..])) {
@@ -393,6 +386,6 @@ mod tests {
                 let again = Record::stamped_new(view.version, view.kind, view.expire_at_ms, &[view.payload]);
                 assert_eq!(again.bytes()[..], bytes);
             }
-        }
+        });
     }
 }

@@ -257,8 +257,7 @@ mod tests {
 
     use super::*;
     use replica::{Entry, Message};
-    use std::time::{Duration, Instant};
-    use vocab::Prng;
+    use vocab::fuzz;
 
     fn raft() -> Message {
         let mut entry = Entry::default();
@@ -354,24 +353,14 @@ mod tests {
 
     #[test]
     fn fuzz_peer_messages_no_bytes_make_it_panic_or_run_away() {
-        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-        let until = Instant::now() + Duration::from_secs(seconds);
-        let mut prng = Prng::new(1);
         let bases: Vec<Vec<u8>> = samples().iter().map(encoded).collect();
-        while Instant::now() < until {
+        fuzz::rounds(1, |prng| {
             let mut bytes = bases[prng.below(bases.len() as u64) as usize].clone();
-            for _ in 0..=prng.below(6) {
-                let at = prng.below(bytes.len() as u64) as usize;
-                match prng.below(3) {
-                    0 => bytes[at] = prng.next_u64() as u8,
-                    1 => bytes.truncate(at.max(1)),
-                    _ => bytes.insert(at, prng.next_u64() as u8),
-                }
-            }
+            fuzz::mutate(&mut bytes, 6, prng);
             // What can be read says the same when it is said again.
             if let Ok(message) = PeerMessage::decode(&bytes) {
                 assert_eq!(PeerMessage::decode(&encoded(&message)), Ok(message));
             }
-        }
+        });
     }
 }

@@ -344,11 +344,10 @@ fn text(from: &mut Reader, bytes_max: usize) -> Result<String, &'static str> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use vocab::Prng;
+    use vocab::fuzz;
 
     #[test]
     fn fuzz_reports_no_bytes_make_them_panic_or_run_away() {
-        let mut prng = Prng::new(1);
         let leads = LeaderReport {
             index: 7,
             joint: true,
@@ -378,19 +377,12 @@ mod tests {
         let report = NodeReport { figures, replicas: vec![replica], transfers: vec![transfer] };
         let bytes = report.encode();
         assert_eq!(NodeReport::decode(&bytes).unwrap(), report);
-        for _ in 0..100_000 {
+        fuzz::rounds(1, |prng| {
             let mut bytes = bytes.clone();
-            for _ in 0..=prng.below(4) {
-                let at = prng.below(bytes.len() as u64) as usize;
-                match prng.below(3) {
-                    0 => bytes[at] = prng.next_u64() as u8,
-                    1 => bytes.truncate(at.max(1)),
-                    _ => bytes.insert(at, prng.next_u64() as u8),
-                }
-            }
+            fuzz::mutate(&mut bytes, 4, prng);
             if let Ok(read) = NodeReport::decode(&bytes) {
                 assert_eq!(NodeReport::decode(&read.encode()).unwrap(), read);
             }
-        }
+        });
     }
 }

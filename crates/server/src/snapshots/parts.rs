@@ -142,7 +142,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use vocab::Prng;
+    use vocab::fuzz;
 
     fn begin() -> Begin {
         Begin {
@@ -172,25 +172,15 @@ mod tests {
 
     #[test]
     fn fuzz_snapshot_parts_no_bytes_make_them_panic_or_run_away() {
-        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
-        let mut prng = Prng::new(1);
         let base = begin().encode();
-        while std::time::Instant::now() < until {
+        fuzz::rounds(1, |prng| {
             let mut bytes = base.clone();
-            for _ in 0..=prng.below(8) {
-                let at = prng.below(bytes.len() as u64) as usize;
-                match prng.below(3) {
-                    0 => bytes[at] = prng.next_u64() as u8,
-                    1 => bytes.truncate(at.max(1)),
-                    _ => bytes.insert(at, prng.next_u64() as u8),
-                }
-            }
+            fuzz::mutate(&mut bytes, 8, prng);
             if let Ok(begin) = Begin::decode(&bytes) {
                 assert_eq!(Begin::decode(&begin.encode()), Ok(begin));
             }
             assert!(rows(&bytes).count() <= bytes.len());
             let _ = Progress::decode(&bytes);
-        }
+        });
     }
 }

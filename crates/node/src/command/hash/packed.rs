@@ -204,8 +204,7 @@ pub fn fuzz_packed(data: &[u8]) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::time::{Duration, Instant};
-    use vocab::Prng;
+    use vocab::fuzz;
 
     fn pack(entries: &[Entry<'_>]) -> Vec<u8> {
         let mut out = Varint::new(entries.len()).bytes().to_vec();
@@ -250,25 +249,12 @@ mod tests {
 
     #[test]
     fn fuzz_mutated_hashes() {
-        let mut prng = Prng::new(1);
-        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-        let until = Instant::now() + Duration::from_secs(seconds);
-        while Instant::now() < until {
-            for _ in 0..100 {
-                let fields: Vec<Vec<u8>> =
-                    (0..prng.below(6)).map(|i| vec![i as u8; prng.below(200) as usize]).collect();
-                let mut data = pack(&fields.iter().map(|f| (&f[..], &f[..])).collect::<Vec<_>>());
-                fuzz_packed(&data);
-                for _ in 0..prng.below(4) {
-                    let at = prng.below(data.len() as u64) as usize;
-                    match prng.below(3) {
-                        0 => data[at] = prng.next_u64() as u8,
-                        1 => data.truncate(at.max(1)),
-                        _ => data.insert(at, 0x80 | prng.next_u64() as u8),
-                    }
-                }
-                fuzz_packed(&data);
-            }
-        }
+        fuzz::rounds(1, |prng| {
+            let fields: Vec<Vec<u8>> = (0..prng.below(6)).map(|i| vec![i as u8; prng.below(200) as usize]).collect();
+            let mut data = pack(&fields.iter().map(|f| (&f[..], &f[..])).collect::<Vec<_>>());
+            fuzz_packed(&data);
+            fuzz::mutate(&mut data, 4, prng);
+            fuzz_packed(&data);
+        });
     }
 }
