@@ -49,7 +49,7 @@ impl Throttle {
 
     /// The same, and waits no longer once `hurried` says so: the next caller pays what is owed then.
     pub(crate) fn take_unless(&self, bytes: u64, hurried: impl Fn() -> bool) -> bool {
-        let mut wait = self.withdraw(bytes, WAIT_MAX);
+        let mut wait = self.withdraw(bytes, WAIT_MAX, Instant::now());
         while !self.is_stopped() {
             if wait.is_zero() || hurried() {
                 return true;
@@ -63,17 +63,17 @@ impl Throttle {
 
     /// Takes `bytes` that have been written already, without waiting; the debt is at most one second's worth.
     pub(crate) fn charge(&self, bytes: u64) {
-        self.withdraw(bytes, CHARGE_MAX);
+        self.withdraw(bytes, CHARGE_MAX, Instant::now());
     }
 
     /// Takes tokens and tells how long the debt lasts.
-    fn withdraw(&self, bytes: u64, debt_max: Duration) -> Duration {
+    fn withdraw(&self, bytes: u64, debt_max: Duration, now: Instant) -> Duration {
         let rate = self.rate.load(Ordering::Relaxed);
         if rate == 0 {
             return Duration::ZERO;
         }
         let mut bucket = self.bucket.lock().expect("nothing panics while it is held");
-        bucket.take(bytes, rate, debt_max, Instant::now())
+        bucket.take(bytes, rate, debt_max, now)
     }
 }
 
@@ -83,19 +83,22 @@ mod tests {
 
     #[test]
     fn a_debt_lasts_as_long_as_its_bytes() {
-        let throttle = Throttle::new(1000);
-        let wait = throttle.withdraw(5000, WAIT_MAX).as_secs_f64();
-        assert!((4.5..=5.0).contains(&wait), "{wait}");
-        let wait = throttle.withdraw(1000, WAIT_MAX).as_secs_f64();
-        assert!((5.0..=6.0).contains(&wait), "{wait}");
+        let (throttle, now) = (Throttle::new(1000), Instant::now());
+        // What a rest has saved up is spent first.
+        throttle.withdraw(0, WAIT_MAX, now);
+        let saved = throttle.withdraw(100, WAIT_MAX, now);
+        assert!(saved <= Duration::from_millis(100), "{saved:?}");
+        for (bytes, seconds) in [(5000, 5.0), (1000, 6.0)] {
+            let wait = throttle.withdraw(bytes, WAIT_MAX, now).as_secs_f64();
+            assert!((wait - saved.as_secs_f64() - seconds).abs() < 1e-6, "{wait}");
+        }
     }
 
     #[test]
     fn a_charge_never_costs_more_than_a_second() {
-        let throttle = Throttle::new(1000);
-        throttle.charge(1_000_000);
-        let wait = throttle.withdraw(0, WAIT_MAX).as_secs_f64();
-        assert!((0.5..=1.0).contains(&wait), "{wait}");
+        let (throttle, now) = (Throttle::new(1000), Instant::now());
+        assert_eq!(throttle.withdraw(1_000_000, CHARGE_MAX, now), CHARGE_MAX);
+        assert_eq!(throttle.withdraw(0, WAIT_MAX, now), CHARGE_MAX);
     }
 
     #[test]

@@ -90,7 +90,8 @@ fn several_agents_make_one_run() {
         assert_eq!((read.verification_failures, phase.error_count()), (0, 0));
         assert_eq!(report.configuration.threads, phase.agents.iter().map(|agent| agent.threads).sum::<u32>());
         for agent in &phase.agents {
-            assert!(agent.clock_offset_us.abs() < 50_000.0 && agent.round_trip_us < 1e6, "{agent:?}");
+            // One machine has one clock: what is measured is an error, which is within the round trip.
+            assert!(agent.clock_offset_us.abs() <= agent.round_trip_us, "{agent:?}");
             assert!(agent.clock_drift_us.is_some() && agent.lost.is_none() && agent.busy_share.is_some(), "{agent:?}");
         }
     });
