@@ -185,11 +185,8 @@ fn answer(call: &mut StoreCall<'_>, next: Option<Place>, keys: &[Slice]) -> Outc
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::ScanCursors;
-    use super::super::testspace::TestShards;
     use super::*;
-    use crate::{Kind, Record, Shards, WriteSpace};
-    use resp::{Proto, Reply};
+    use crate::command::test_walk::{Event, Walk};
     use std::collections::BTreeSet;
 
     #[test]
@@ -213,35 +210,6 @@ mod tests {
         }
     }
 
-    fn run(shards: &mut TestShards, cursors: &ScanCursors, args: &[&str]) -> (String, Vec<String>) {
-        let mut reply = Reply::new(Proto::Resp2);
-        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-        cluster_scan(&mut StoreCall { args: &args, shards, cursors, reply: &mut reply }).unwrap();
-        let text = String::from_utf8(reply.buf).unwrap();
-        let mut lines = text.lines().skip(2);
-        let cursor = lines.next().unwrap().to_owned();
-        (cursor, lines.skip(1).filter(|line| !line.starts_with('$')).map(str::to_owned).collect())
-    }
-
-    fn put(shards: &mut TestShards, key: &str) {
-        shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::STRING, None, &[])).unwrap();
-    }
-
-    fn largest(shards: &TestShards) -> usize {
-        let slots = |i: &usize| shards.slots(*i).1 - shards.slots(*i).0;
-        (0..shards.count()).max_by_key(slots).unwrap()
-    }
-
-    /// What happens between two calls.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Event {
-        Nothing,
-        Split,
-        Merge,
-        Restart,
-        LastKeyDeleted,
-    }
-
     #[test]
     fn a_walk_meets_every_key_that_stays() {
         use Event::{LastKeyDeleted, Merge, Nothing, Restart, Split};
@@ -254,33 +222,7 @@ mod tests {
             (&[LastKeyDeleted], "3"),
             (&[Nothing, Restart, Split, LastKeyDeleted, Merge], "13"),
         ] {
-            let mut shards = TestShards::new(4);
-            let mut cursors = ScanCursors::default();
-            let keys: BTreeSet<String> = (0..500).map(|i| format!("key:{i}")).collect();
-            let going: Vec<String> = (0..500).map(|i| format!("key:{i}-going")).collect();
-            keys.iter().chain(&going).for_each(|key| put(&mut shards, key));
-            let (mut cursor, mut seen, mut steps) = ("0".to_owned(), BTreeSet::new(), 0);
-            loop {
-                let (next, found) = run(&mut shards, &cursors, &["CLUSTERSCAN", &cursor, "COUNT", count]);
-                match events[steps % events.len()] {
-                    Split if shards.shards.len() < 60 => shards.split(largest(&shards)),
-                    Merge if shards.shards.len() > 1 => shards.merge(steps % (shards.shards.len() - 1)),
-                    Nothing | Split | Merge => {}
-                    Restart => cursors = ScanCursors::default(),
-                    LastKeyDeleted => {
-                        for key in found.iter().filter(|key| key.ends_with("going")) {
-                            shards.owner(key.as_bytes()).delete(key.as_bytes()).unwrap();
-                        }
-                    }
-                }
-                seen.extend(found);
-                (cursor, steps) = (next, steps + 1);
-                assert!(steps < 5000, "a walk ends: {events:?}");
-                if cursor == "0" {
-                    break;
-                }
-            }
-            assert!(keys.is_subset(&seen), "{events:?}, COUNT {count}: {:?} missed", keys.difference(&seen).next());
+            Walk::new("CLUSTERSCAN", cluster_scan, 4).meets_every_key(events, count);
         }
     }
 
@@ -305,19 +247,15 @@ mod tests {
 
     #[test]
     fn one_slot_is_walked_alone() {
-        let mut shards = TestShards::new(2);
-        let cursors = ScanCursors::default();
-        (0..300).for_each(|i| put(&mut shards, &format!("{{06S}}{i}")));
-        (0..300).for_each(|i| put(&mut shards, &format!("other{i}")));
-        let (mut cursor, mut seen) = ("0".to_owned(), Vec::new());
-        loop {
-            let (next, found) = run(&mut shards, &cursors, &["CLUSTERSCAN", &cursor, "COUNT", "50", "SLOT", "0"]);
-            seen.extend(found);
-            cursor = next;
-            if cursor == "0" {
-                break;
-            }
-        }
+        let mut walk = Walk::new("CLUSTERSCAN", cluster_scan, 2);
+        (0..300).for_each(|i| walk.put(&format!("{{06S}}{i}")));
+        (0..300).for_each(|i| walk.put(&format!("other{i}")));
+        let mut found_more_than_once = 0;
+        let mut steps = BTreeSet::new();
+        let seen = walk.all(&["COUNT", "50", "SLOT", "0"], |_, found| {
+            found_more_than_once += found.iter().filter(|key| !steps.insert((*key).clone())).count();
+        });
         assert!(seen.len() == 300 && seen.iter().all(|key| key.starts_with("{06S}")), "{}", seen.len());
+        assert_eq!(found_more_than_once, 0);
     }
 }

@@ -30,6 +30,8 @@ mod slot;
 mod steps;
 mod string;
 #[cfg(test)]
+mod test_walk;
+#[cfg(test)]
 pub(crate) mod testspace;
 #[cfg(test)]
 mod transcript;

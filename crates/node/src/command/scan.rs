@@ -371,43 +371,12 @@ fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::ScanCursors;
-    use super::super::testspace::TestShards;
     use super::*;
-    use crate::{Kind, WriteSpace};
-    use resp::{Proto, Reply};
-    use std::collections::BTreeSet;
+    use crate::command::test_walk::{Event, Walk};
 
     #[test]
     fn transcript() {
         super::super::transcript::check("scan");
-    }
-
-    fn run(shards: &mut TestShards, cursors: &ScanCursors, args: &[&str]) -> (String, Vec<String>) {
-        let mut reply = Reply::new(Proto::Resp2);
-        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-        scan(&mut StoreCall { args: &args, shards, cursors, reply: &mut reply }).unwrap();
-        let text = String::from_utf8(reply.buf).unwrap();
-        let mut lines = text.lines().skip(2);
-        let cursor = lines.next().unwrap().to_owned();
-        (cursor, lines.skip(1).filter(|line| !line.starts_with('$')).map(str::to_owned).collect())
-    }
-
-    fn put(shards: &mut TestShards, key: &str) {
-        shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::STRING, None, &[])).unwrap();
-    }
-
-    fn largest(shards: &TestShards) -> usize {
-        let slots = |i: &usize| shards.slots(*i).1 - shards.slots(*i).0;
-        (0..shards.count()).max_by_key(slots).unwrap()
-    }
-
-    /// What happens between two steps of a scan.
-    #[derive(Clone, Copy, PartialEq)]
-    enum Event {
-        Nothing,
-        Split,
-        Restart,
-        LastKeyDeleted,
     }
 
     #[test]
@@ -421,57 +390,38 @@ mod tests {
             (&[LastKeyDeleted], "3"),
             (&[Nothing, Restart, Split, LastKeyDeleted], "13"),
         ] {
-            let mut shards = TestShards::new(3);
-            let mut cursors = ScanCursors::default();
-            let keys: BTreeSet<String> = (0..500).map(|i| format!("key:{i}")).collect();
-            let going: Vec<String> = (0..500).map(|i| format!("key:{i}-going")).collect();
-            keys.iter().chain(&going).for_each(|key| put(&mut shards, key));
-            let (mut cursor, mut seen, mut steps) = ("0".to_owned(), BTreeSet::new(), 0);
-            loop {
-                let (next, found) = run(&mut shards, &cursors, &["SCAN", &cursor, "COUNT", count]);
-                match events[steps % events.len()] {
-                    Nothing => {}
-                    Split if shards.shards.len() < 60 => shards.split(largest(&shards)),
-                    Split => {}
-                    Restart => cursors = ScanCursors::default(),
-                    LastKeyDeleted => {
-                        for key in found.iter().filter(|key| key.ends_with("going")) {
-                            shards.owner(key.as_bytes()).delete(key.as_bytes()).unwrap();
-                        }
-                    }
-                }
-                seen.extend(found);
-                (cursor, steps) = (next, steps + 1);
-                assert!(steps < 3000, "a scan ends");
-                if cursor == "0" {
-                    break;
-                }
-            }
-            assert!(keys.is_subset(&seen), "COUNT {count}: {:?} missed", keys.difference(&seen).next());
+            Walk::new("SCAN", scan, 3).meets_every_key(events, count);
         }
     }
 
     #[test]
     fn a_forgotten_cursor_whose_key_is_gone_begins_its_shard_again() {
-        let mut shards = TestShards::new(1);
-        let cursors = ScanCursors::default();
-        (0..20).for_each(|i| put(&mut shards, &format!("key{i:02}")));
-        let (cursor, _) = run(&mut shards, &cursors, &["SCAN", "0"]);
-        assert_eq!(run(&mut shards, &cursors, &["SCAN", &cursor]).1[0], "key10");
-        assert_eq!(run(&mut shards, &ScanCursors::default(), &["SCAN", &cursor]).1[0], "key10");
-        shards.owner(b"key09").delete(b"key09").unwrap();
-        assert_eq!(run(&mut shards, &cursors, &["SCAN", &cursor]).1[0], "key10");
-        assert_eq!(run(&mut shards, &ScanCursors::default(), &["SCAN", &cursor]).1[0], "key00");
+        let mut walk = Walk::new("SCAN", scan, 1);
+        (0..20).for_each(|i| walk.put(&format!("key{i:02}")));
+        let (cursor, _) = walk.step("0", &[]);
+        // Whether key09 is gone, whether the node has forgotten the cursor, and the first key of the next step.
+        for (is_gone, is_forgotten, first) in
+            [(false, false, "key10"), (true, false, "key10"), (false, true, "key10"), (true, true, "key00")]
+        {
+            if is_gone {
+                walk.delete("key09");
+            } else {
+                walk.put("key09");
+            }
+            if is_forgotten {
+                walk.cursors = ScanCursors::default();
+            }
+            assert_eq!(walk.step(&cursor, &[]).1[0], first, "gone: {is_gone}, forgotten: {is_forgotten}");
+        }
     }
 
     #[test]
     fn a_pattern_reads_only_where_its_keys_are() {
-        let mut shards = TestShards::new(1);
-        (0..5000).for_each(|i| put(&mut shards, &format!("{}{i}", if i % 500 == 0 { "rare:" } else { "much:" })));
-        let cursors = ScanCursors::default();
-        let (cursor, found) = run(&mut shards, &cursors, &["SCAN", "0", "MATCH", "rare:*", "COUNT", "100"]);
+        let mut walk = Walk::new("SCAN", scan, 1);
+        (0..5000).for_each(|i| walk.put(&format!("{}{i}", if i % 500 == 0 { "rare:" } else { "much:" })));
+        let (cursor, found) = walk.step("0", &["MATCH", "rare:*", "COUNT", "100"]);
         assert_eq!((&cursor[..], found.len()), ("0", 10));
-        let (cursor, found) = run(&mut shards, &cursors, &["SCAN", "0", "MATCH", "*:4500", "COUNT", "100"]);
+        let (cursor, found) = walk.step("0", &["MATCH", "*:4500", "COUNT", "100"]);
         assert!(cursor != "0" && found.is_empty(), "COUNT bounds the work");
         for (prefix, end) in [(&b""[..], &b""[..]), (b"a", b"b"), (b"a\xff\xff", b"b"), (b"\xff", b"")] {
             assert_eq!(end_of_prefix(prefix), end);
