@@ -33,7 +33,7 @@ pub(super) enum Event {
 
 impl Walk {
     /// Walks by `command`, which `run` makes, over a store of so many shards.
-    pub(super) fn new(command: &'static str, run: fn(&mut StoreCall<'_>) -> Outcome, shards: usize) -> Self {
+    pub(super) fn new(command: &'static str, run: fn(&mut StoreCall<'_>) -> Outcome, shards: u16) -> Self {
         Self { shards: TestShards::new(shards), cursors: ScanCursors::default(), command, run }
     }
 
