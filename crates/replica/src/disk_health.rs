@@ -50,7 +50,7 @@ impl DiskHealth {
     /// Why it is not healthy.
     #[must_use]
     pub fn reason(&self) -> String {
-        self.reason.lock().map(|text| text.clone()).unwrap_or_default()
+        self.reason.lock().clone()
     }
 
     /// How many fsyncs of log files have succeeded.

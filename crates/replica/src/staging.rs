@@ -105,7 +105,7 @@ impl Staging {
     /// What was taken until now, to be written by the ring; the caller calls `end_aside` when that is over. None if
     /// another thread writes, or an fsync is wanted for what is in the file already.
     pub(crate) fn begin_aside(&self) -> Option<StagedWrite> {
-        let _writing = self.writing.try_lock().ok()?;
+        let _writing = self.writing.try_lock()?;
         let mut state = self.state();
         let is_durable = self.unsynced.load(Ordering::SeqCst) == self.synced.load(Ordering::SeqCst);
         if state.under_way.is_some() || !is_durable { None } else { state.begin(&self.memory) }

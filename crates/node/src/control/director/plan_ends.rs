@@ -278,17 +278,19 @@ mod tests {
             (PlanKind::ReplaceNode { node: NodeId(4), with: NodeId(1) }, as_is, "forget 4".into()),
             (PlanKind::Repair(NodeId(4)), as_is, AS_BEGUN.into()),
             (PlanKind::Repair(NodeId(1)), as_is, format!("done: node {} has come back", NodeId(1))),
-            (PlanKind::Repair(NodeId(1)), |store| drop(store.silent.insert(1, 5)), "open".into()),
+            (PlanKind::Repair(NodeId(1)), |store| store.silent.extend([(1, 5)]), "open".into()),
             (PlanKind::AddNode(NodeId(4)), as_is, AS_BEGUN.into()),
-            (PlanKind::AddNode(NodeId(4)), |store| drop(store.silent.insert(4, 5)), "open".into()),
+            (PlanKind::AddNode(NodeId(4)), |store| store.silent.extend([(4, 5)]), "open".into()),
             (
                 PlanKind::AddNode(NodeId(4)),
-                |store| drop(store.silent.insert(4, 50)),
+                |store| store.silent.extend([(4, 50)]),
                 format!("failed: node {} was lost", NodeId(4)),
             ),
             (
                 PlanKind::AddNode(NodeId(4)),
-                |store| drop(store.map.leaving.insert(NodeId(4))),
+                |store| {
+                    store.map.leaving.insert(NodeId(4));
+                },
                 format!("failed: node {} is to hold nothing", NodeId(4)),
             ),
             (move_to(2), as_is, AS_BEGUN.into()),
@@ -296,7 +298,9 @@ mod tests {
             (move_to(4), |store| store.steps_done = 1, AS_BEGUN.into()),
             (
                 move_to(4),
-                |store| drop(store.lost.insert(NodeId(4))),
+                |store| {
+                    store.lost.insert(NodeId(4));
+                },
                 "failed: the node that was to take it was lost".into(),
             ),
             (PlanKind::DrainLeaders(NodeId(1)), as_is, "open".into()),
