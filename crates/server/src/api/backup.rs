@@ -209,7 +209,7 @@ fn begin_backup_call(store: &NodeShared, shard: ShardId, args: &[&[u8]]) {
     let Call { word, numbers } = Call::read(args);
     match (word, numbers) {
         ("HOLD", [Some(backup), Some(ms), Some(at_ms)]) if store.backups.begin(BackupKey { backup, shard }) => {
-            let lasts = Duration::from_millis(ms).min(HOLD);
+            let lasts = Duration::from_millis(ms).min(BARRIER_TIME);
             store
                 .mailboxes
                 .tell_owner(shard, WorkerMessage::BeginBarrier(WriteBarrier { backup, shard, at_ms, lasts }));
@@ -226,7 +226,7 @@ fn end_backup_call(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> V
     match (word, numbers) {
         ("HOLD", [Some(backup), Some(ms), Some(_)]) => {
             let key = BackupKey { backup, shard };
-            match store.backups.wait(key, Duration::from_millis(ms).min(HOLD)) {
+            match store.backups.wait(key, Duration::from_millis(ms).min(BARRIER_TIME)) {
                 Ok(BackupPoint { index, keys, term }) => {
                     reply.array(4);
                     [store.node().0, index, keys, term].iter().for_each(|n| reply.int(*n as i64));
