@@ -120,7 +120,7 @@ fn drawn_plan_change(map: &Map, shard: ShardId, some_node: NodeId, prng: &mut Pr
             let recovers = |plan: &&Plan| matches!(plan.kind, PlanKind::UnsafeRecover(_));
             let open = map.open_plans().find(recovers);
             let shard = open.map_or(shard, |plan| match &plan.kind {
-                PlanKind::UnsafeRecover(shards) => shards[0],
+                PlanKind::UnsafeRecover(shards) => shards.first().copied().unwrap_or(shard),
                 _ => shard,
             });
             let replica = map.shards.get(&shard).and_then(|info| info.replicas.last());

@@ -266,6 +266,7 @@ mod tests {
 
     const SHARD: ShardId = ShardId(1);
     const NOW_MS: u64 = 1_700_000_000_000;
+    const WRONGTYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
     /// A shard that leads itself, and what applies its entries.
     struct Fixture {
@@ -344,10 +345,10 @@ mod tests {
     #[test]
     fn each_item_is_answered_to_the_client_that_waits_for_it() {
         let lines = ["SET a 1", "APPEND a 23", "HSET a f v", "SET b 4 XX", "GETDEL a"];
-        let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
         // The requests that wait, and what they are answered; a follower's entries have none.
-        let cases: [(&[u64], &[(u64, &str)]); 3] = [
-            (&[1, 2, 3, 4, 5], &[(1, "+OK\r\n"), (2, ":3\r\n"), (3, wrong_type), (4, "$-1\r\n"), (5, "$3\r\n123\r\n")]),
+        type Case = (&'static [u64], &'static [(u64, &'static str)]);
+        let cases: [Case; 3] = [
+            (&[1, 2, 3, 4, 5], &[(1, "+OK\r\n"), (2, ":3\r\n"), (3, WRONGTYPE), (4, "$-1\r\n"), (5, "$3\r\n123\r\n")]),
             (&[0, 2, 0, 0, 5], &[(2, ":3\r\n"), (5, "$3\r\n123\r\n")]),
             (&[], &[]),
         ];

@@ -130,7 +130,8 @@ mod tests {
         };
         let heard = |index: u64, wall_ms: u64| by(1, term, index, wall_ms);
         // Per case, steps and what the lag is known to be after each.
-        let cases: [(&str, Vec<(Step, Option<u64>)>); 5] = [
+        type Case = (&'static str, Vec<(Step, Option<u64>)>);
+        let cases: [Case; 5] = [
             (
                 "it is known once all is applied, and at once from then on",
                 vec![

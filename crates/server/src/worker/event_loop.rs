@@ -288,12 +288,7 @@ impl Worker {
                 }
             }
             WorkerMessage::Flushed(shard) => self.cut_log(shard),
-            WorkerMessage::Seal(shard) => {
-                if let Some(owned) = self.multi_raft.shard(shard) {
-                    owned.seal();
-                    self.store.background.wake();
-                }
-            }
+            WorkerMessage::Seal(shard) => self.seal(shard),
             WorkerMessage::AskLease(shard) => self.multi_raft.ask_lease(shard, now),
             WorkerMessage::Peer(from, message) => self.multi_raft.receive(from, message, now, &mut self.shell),
             WorkerMessage::Post(to, message) => self.shell.peers.post(to, message),
@@ -341,6 +336,14 @@ impl Worker {
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
             WorkerMessage::Stop => self.stopping = true,
+        }
+    }
+
+    /// Sets a shard's memory apart, and has it written to files.
+    fn seal(&self, shard: ShardId) {
+        if let Some(owned) = self.multi_raft.shard(shard) {
+            owned.seal();
+            self.store.background.wake();
         }
     }
 

@@ -261,15 +261,26 @@ mod tests {
         }
     }
 
+    const AS_BEGUN: &str = "done: a test";
+
+    fn as_is(_: &mut Store) {}
+
+    /// A kind of plan, what the store is like, and what becomes of the plan.
+    type Case = (PlanKind, fn(&mut Store), String);
+
+    fn check(cases: Vec<Case>) {
+        for (kind, setup, wanted) in cases {
+            let mut store = Store::new();
+            setup(&mut store);
+            let case = format!("{kind:?}, silent {:?}, damaged {:?}", store.silent, store.damaged);
+            assert_eq!(store.end(kind), wanted, "{case}");
+        }
+    }
+
     #[test]
-    fn what_becomes_of_a_plan_that_has_nothing_to_do() {
-        const AS_BEGUN: &str = "done: a test";
-        let as_is = |_: &mut Store| {};
+    fn what_becomes_of_a_plan_for_a_node_that_has_nothing_to_do() {
         let move_to = |to: u64| PlanKind::MoveShard { shard: SHARD, from: NodeId(1), to: NodeId(to) };
-        let rebuild = || PlanKind::Rebuild { node: NodeId(1), shard: None };
-        let split = || PlanKind::SplitShard { shard: SHARD, at: Some(Slot(9)) };
-        type Setup = fn(&mut Store);
-        let cases: Vec<(PlanKind, Setup, String)> = vec![
+        check(vec![
             (PlanKind::DrainNode(NodeId(4)), as_is, AS_BEGUN.into()),
             (PlanKind::DrainNode(NodeId(1)), as_is, "open".into()),
             (PlanKind::RemoveNode(NodeId(4)), as_is, "forget 4".into()),
@@ -315,6 +326,14 @@ mod tests {
                 format!("done: node {} was not restarted, and may lead again", NodeId(1)),
             ),
             (PlanKind::DrainLeaders(NodeId(9)), as_is, format!("failed: the store has no node {} any more", NodeId(9))),
+        ]);
+    }
+
+    #[test]
+    fn what_becomes_of_another_plan_that_has_nothing_to_do() {
+        let rebuild = || PlanKind::Rebuild { node: NodeId(1), shard: None };
+        let split = || PlanKind::SplitShard { shard: SHARD, at: Some(Slot(9)) };
+        check(vec![
             (PlanKind::BalanceLeaders, as_is, AS_BEGUN.into()),
             (PlanKind::BalanceLeaders, |store| store.leader = Some(1), "open".into()),
             (rebuild(), as_is, AS_BEGUN.into()),
@@ -344,13 +363,7 @@ mod tests {
                 |store| (store.leader, store.damaged) = (Some(1), vec![2, 3]),
                 "open".into(),
             ),
-        ];
-        for (kind, setup, wanted) in cases {
-            let mut store = Store::new();
-            setup(&mut store);
-            let case = format!("{kind:?}, silent {:?}, damaged {:?}", store.silent, store.damaged);
-            assert_eq!(store.end(kind), wanted, "{case}");
-        }
+        ]);
     }
 
     #[test]
