@@ -26,8 +26,8 @@ pub(crate) struct TestSpace {
     pub reads: u64,
     random: Prng,
     records: BTreeMap<Vec<u8>, Record>,
-    /// By the prefix of their rows.
-    elements: BTreeMap<(Vec<u8>, Vec<u8>), Slice>,
+    /// The rows of large collections, by their tree keys.
+    elements: BTreeMap<Vec<u8>, Slice>,
     /// How many large collections there have been.
     collections: u64,
     /// Rows that are being made, and by when they must be whole.
@@ -71,8 +71,17 @@ impl TestSpace {
 
     /// Elements of the large collection at `key`.
     pub(crate) fn element_count(&self, key: &[u8]) -> usize {
-        let rows = self.records.get(key).and_then(|record| record.view().rows(key));
-        rows.map_or(0, |rows| self.elements.keys().filter(|(prefix, _)| *prefix == rows.prefix).count())
+        let rows = self.records.get(key).and_then(|record| record.view().fields(key));
+        rows.map_or(0, |rows| self.rows_of(&rows.prefix).count())
+    }
+
+    /// Rows of all large collections.
+    pub(crate) fn row_count(&self) -> usize {
+        self.elements.len()
+    }
+
+    fn rows_of<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = (&'a Vec<u8>, &'a Slice)> {
+        self.elements.range(prefix.to_vec()..).take_while(move |(tree_key, _)| tree_key.starts_with(prefix))
     }
 
     /// Splits off the keys whose slot is at least `first`, as a shard does.
@@ -83,8 +92,8 @@ impl TestSpace {
         let records = std::mem::take(&mut self.records);
         (other.records, self.records) = records.into_iter().partition(|(key, _)| moved(key));
         let elements = std::mem::take(&mut self.elements);
-        let slot = |prefix: &[u8]| u16::from_be_bytes([prefix[1], prefix[2]]);
-        (other.elements, self.elements) = elements.into_iter().partition(|((prefix, _), _)| slot(prefix) >= first);
+        let slot = |tree_key: &[u8]| u16::from_be_bytes([tree_key[1], tree_key[2]]);
+        (other.elements, self.elements) = elements.into_iter().partition(|(tree_key, _)| slot(tree_key) >= first);
         // As in the store, where ids are indexes of entries: no two shards give out the same.
         other.collections = self.collections + (1 << 32);
         other
@@ -96,24 +105,21 @@ impl TestSpace {
         self.elements.extend(other.elements);
     }
 
-    /// Every element belongs to the record of one large collection, whose count says how many there are; the rows of a list
-    /// are not its elements.
+    /// Every row belongs to the record of one large collection, whose count says how many elements there are; the rows of a
+    /// list are not its elements.
     pub(crate) fn validate(&self) {
-        let mut counts: BTreeMap<&[u8], u64> = BTreeMap::new();
-        for (prefix, _) in self.elements.keys() {
-            *counts.entry(prefix).or_default() += 1;
-        }
+        let mut rows_left = self.elements.len();
         for (key, record) in &self.records {
             if let Some(rows) = record.view().rows(key) {
-                let found = counts.remove(&rows.prefix[..]).unwrap_or(0);
                 let is_list = record.view().kind.ty == crate::Type::List;
-                assert!(is_list || found == rows.count, "count of {}", key.escape_ascii());
+                assert!(is_list || self.element_count(key) as u64 == rows.count, "count of {}", key.escape_ascii());
+                rows_left -= self.rows_of(&rows.prefix).count();
             }
         }
         for (prefix, _) in &self.staged {
-            counts.remove(&prefix[..]);
+            rows_left -= self.rows_of(prefix).count();
         }
-        assert!(counts.is_empty(), "elements without a record: {counts:?}");
+        assert_eq!(rows_left, 0, "rows without a record");
     }
 
     fn span(&mut self, start: &[u8], end: &[u8], reverse: bool) -> TestRecords<'_> {
@@ -130,7 +136,7 @@ impl TestSpace {
     }
 
     fn drop_elements(&mut self, rows: &Rows) {
-        self.elements.retain(|(prefix, _), _| *prefix != rows.prefix);
+        self.elements.retain(|tree_key, _| !tree_key.starts_with(&rows.prefix));
     }
 }
 
@@ -154,15 +160,16 @@ impl ReadSpace for TestSpace {
 
     fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
         self.reads += 1;
-        Ok(self.elements.get(&(rows.prefix.clone(), element.to_vec())).cloned())
+        Ok(self.elements.get(&keys::element(&rows.prefix, element)).cloned())
     }
 
     fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
         self.reads += 1;
-        let from = (rows.prefix.clone(), after.unwrap_or_default().to_vec());
-        let found = self.elements.range(from..).take_while(|((prefix, _), _)| *prefix == rows.prefix);
-        let fresh = found.filter(|((_, element), _)| after.is_none_or(|after| &element[..] > after));
-        Ok(fresh.take(limit).map(|((_, element), value)| (Slice::from(&element[..]), value.clone())).collect())
+        let from = keys::element(&rows.prefix, after.unwrap_or_default());
+        let found = self.elements.range(from..).take_while(|(tree_key, _)| tree_key.starts_with(&rows.prefix));
+        let named = found.map(|(tree_key, value)| (&tree_key[rows.prefix.len()..], value));
+        let fresh = named.filter(|(element, _)| after.is_none_or(|after| *element > after));
+        Ok(fresh.take(limit).map(|(element, value)| (Slice::from(element), value.clone())).collect())
     }
 }
 
@@ -201,13 +208,13 @@ impl WriteSpace for TestSpace {
 
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
         self.writes += 1;
-        self.elements.insert((rows.prefix.clone(), element.to_vec()), Slice::from(value));
+        self.elements.insert(keys::element(&rows.prefix, element), Slice::from(value));
         Ok(())
     }
 
     fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault> {
         self.writes += 1;
-        self.elements.remove(&(rows.prefix.clone(), element.to_vec()));
+        self.elements.remove(&keys::element(&rows.prefix, element));
         Ok(())
     }
 
