@@ -11,6 +11,7 @@ use crate::command::hash;
 use crate::format::entry::{Args, Item};
 use crate::format::keys;
 use crate::format::record::{Kind, Record, Rows};
+use crate::format::score;
 use resp::table;
 use storage::Span;
 use vocab::Slot;
@@ -23,14 +24,14 @@ pub const COUNTERS: &[u8] = keys::META_COUNTERS;
 pub enum TreeKey<'a> {
     /// The record of a key.
     Record(&'a [u8]),
-    /// One field of a large hash.
+    /// A row of a large collection.
     Row {
-        /// The slot of the hash's key.
+        /// The slot of the collection's key.
         slot: Slot,
-        /// The hash's id.
+        /// The collection's id.
         id: u64,
-        /// The field.
-        field: &'a [u8],
+        /// What follows: by the collection's type.
+        rest: &'a [u8],
     },
     /// One field of a large hash that an earlier release has made.
     Element {
@@ -108,7 +109,7 @@ impl<'a> TreeKey<'a> {
         }
         let keys::CollectionKey { home, is_garbage, rest } = keys::parse_collection(tree_key)?;
         match (home, is_garbage) {
-            (keys::Home::Id(slot, id), false) => Some(Self::Row { slot, id, field: hash::field_of(rest)? }),
+            (keys::Home::Id(slot, id), false) => Some(Self::Row { slot, id, rest }),
             (keys::Home::Key(key, generation), false) => {
                 Some(Self::Element { key, generation, field: hash::field_of(rest)? })
             }
@@ -122,7 +123,8 @@ impl<'a> TreeKey<'a> {
     #[must_use]
     pub fn field(&self) -> Option<&'a [u8]> {
         match self {
-            Self::Row { field, .. } | Self::Element { field, .. } => Some(field),
+            Self::Row { rest, .. } => hash::field_of(rest),
+            Self::Element { field, .. } => Some(field),
             _ => None,
         }
     }
@@ -155,6 +157,18 @@ pub fn record_span(prefix: &[u8]) -> Span {
     Span { start, end }
 }
 
+/// The field of a large hash's row, or the member of a set's or a sorted set's, among those that `RecordView::fields` names.
+#[must_use]
+pub fn field_of<'k>(fields: &Rows, tree_key: &'k [u8]) -> Option<&'k [u8]> {
+    hash::field_of(tree_key.strip_prefix(&fields.prefix[..])?)
+}
+
+/// A score as it is stored.
+#[must_use]
+pub fn score_of(value: &[u8]) -> Option<f64> {
+    score::decode(value)
+}
+
 /// The elements of a large collection.
 #[must_use]
 pub fn element_span(rows: &Rows) -> Span {
@@ -167,7 +181,11 @@ pub type Field<'a> = (&'a [u8], &'a [u8]);
 /// The fields and values of a hash that is one record, or the members of a set and nothing; the error says what is malformed. None for other kinds.
 pub fn hash_fields(record: &Record) -> Result<Vec<Field<'_>>, String> {
     let view = record.view();
-    if matches!(view.kind, Kind::HASH | Kind::SET) { hash::fields_of(view.payload) } else { Ok(Vec::new()) }
+    if matches!(view.kind, Kind::HASH | Kind::SET | Kind::SORTED_SET) {
+        hash::fields_of(view.payload)
+    } else {
+        Ok(Vec::new())
+    }
 }
 
 /// Slots and how many keys each has, from the meta record `COUNTERS`; those that have none are left out.
@@ -211,7 +229,7 @@ mod tests {
             (keys::record(b""), TreeKey::Record(b"")),
             (keys::expiry(9, b"k"), TreeKey::Expiry { at_ms: 9, key: b"k" }),
             (keys::element(&keyed, name), TreeKey::Element { key: b"h", generation: 7, field: b"field" }),
-            (keys::element(&rows, name), TreeKey::Row { slot: Slot(5), id: 8, field: b"field" }),
+            (keys::element(&rows, name), TreeKey::Row { slot: Slot(5), id: 8, rest: name }),
             (keys::requests(b"c"), TreeKey::Requests { client: b"c" }),
             (keys::forgetting(9, b"c"), TreeKey::Forgetting { at_ms: 9, client: b"c" }),
             (keys::MAP.to_vec(), TreeKey::Map),

@@ -2,7 +2,7 @@
 
 use super::show::{Bytes, Shown, count, time};
 use super::source::tell;
-use node::inspect::{TreeKey, element_span, hash_fields, list_elements};
+use node::inspect::{element_span, field_of, hash_fields, list_elements, score_of};
 use node::{Kind, Record, Type};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -50,6 +50,8 @@ impl StoredRecord {
                 (Type::Set, true) => "large set",
                 (Type::List, false) => "list",
                 (Type::List, true) => "large list",
+                (Type::SortedSet, false) => "sorted set",
+                (Type::SortedSet, true) => "large sorted set",
             },
             version: view.version,
             expires_ms: view.expire_at_ms,
@@ -59,8 +61,12 @@ impl StoredRecord {
             rows: None,
             fields: Vec::new(),
         };
-        let field = |name: &[u8], value: &[u8]| Field { field: Bytes::of(name, shown), value: Bytes::of(value, shown) };
-        if matches!(view.kind, Kind::HASH | Kind::SET) {
+        let value = |value: &[u8]| match score_of(value) {
+            Some(score) if view.kind.ty == Type::SortedSet => Bytes::of(score.to_string().as_bytes(), shown),
+            _ => Bytes::of(value, shown),
+        };
+        let field = |name: &[u8], bytes: &[u8]| Field { field: Bytes::of(name, shown), value: value(bytes) };
+        if matches!(view.kind, Kind::HASH | Kind::SET | Kind::SORTED_SET) {
             let fields = hash_fields(&record).map_err(|why| wrong(&why))?;
             stored.field_count = Some(fields.len() as u64);
             stored.fields = fields.iter().take(most).map(|(name, value)| field(name, value)).collect();
@@ -71,12 +77,12 @@ impl StoredRecord {
             stored.rows = view.rows(key).map(|rows| rows.prefix.escape_ascii().to_string());
             let indexed = elements.iter().enumerate();
             stored.fields = indexed.map(|(index, element)| field(index.to_string().as_bytes(), element)).collect();
-        } else if let Some(rows) = view.rows(key) {
+        } else if let Some(rows) = view.fields(key) {
             stored.field_count = Some(rows.count);
             stored.rows = Some(rows.prefix.escape_ascii().to_string());
             for row in tree.iter(element_span(&rows), false).take(most) {
                 let (tree_key, value) = row.map_err(tell)?;
-                let Some(name) = TreeKey::parse(&tree_key).and_then(|tree_key| tree_key.field()) else {
+                let Some(name) = field_of(&rows, &tree_key) else {
                     return Err(wrong("an element without a field"));
                 };
                 stored.fields.push(field(name, &value));

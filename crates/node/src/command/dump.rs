@@ -1,9 +1,9 @@
 //! DUMP and RESTORE: a key's value as one string that another store can take in.
 //!
 //! ```text
-//! byte 0   kind: 1 string, 2 hash, 4 set, 5 list
+//! byte 0   kind: 1 string, 2 hash, 4 set, 5 list, 6 sorted set
 //! then     string: the bytes; hash: for every field and value, u32 little-endian length and bytes of either; set, list:
-//!          the same for every member or element
+//!          the same for every member or element; sorted set: as a hash, members and scores, each a double, little-endian
 //! 2 bytes  version of this format, little-endian, now 1
 //! 8 bytes  XXH3-64 of all before, little-endian
 //! ```
@@ -15,6 +15,8 @@ use super::hash::{self, Stored};
 use super::list::{self, List, Side, Walk};
 use super::steps::{Progress, ReplySteps, Rest};
 use super::string::put_string;
+use super::zset::{self, Scored};
+use crate::format::score::decode;
 use crate::{Kind, ReadSpace, Record, Rows, Type};
 use resp::Reply;
 use std::ops::RangeInclusive;
@@ -26,6 +28,7 @@ const STRING: u8 = 1;
 const HASH: u8 = 2;
 const SET: u8 = 4;
 const LIST: u8 = 5;
+const SORTED_SET: u8 = 6;
 const VERSION: u16 = 1;
 const CHECKSUM_BYTES: usize = 8;
 /// Behind the value.
@@ -46,7 +49,7 @@ fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
         call.reply.null();
         return Ok(None);
     };
-    let Some(rows) = record.view().rows(key) else {
+    let Some(rows) = record.view().fields(key) else {
         call.reply.bulk(&encode(call.space, key, record)?);
         return Ok(None);
     };
@@ -155,7 +158,13 @@ impl ReplySteps for ListLeft {
 
 /// The first byte of a dumped collection.
 fn kind_of(ty: Type) -> u8 {
-    if ty == Type::Set { SET } else { HASH }
+    match ty {
+        Type::String => STRING,
+        Type::Hash => HASH,
+        Type::Set => SET,
+        Type::List => LIST,
+        Type::SortedSet => SORTED_SET,
+    }
 }
 
 /// What is dumped of an element: a set's have no values.
@@ -198,7 +207,7 @@ fn encode(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u
 /// A dumped value, read.
 enum Value<'a> {
     String(&'a [u8]),
-    /// Fields and values; of a set, members and nothing.
+    /// Fields and values; of a set, members and nothing; of a sorted set, members and scores.
     Collection(Type, Vec<(&'a [u8], &'a [u8])>),
     List(Vec<&'a [u8]>),
 }
@@ -212,13 +221,13 @@ impl<'a> Value<'a> {
         }
         match body {
             [STRING, string @ ..] => Ok(Self::String(string)),
-            [HASH, rest @ ..] => {
+            [kind @ (HASH | SORTED_SET), rest @ ..] => {
                 let mut rest = rest;
                 let mut fields = Vec::new();
                 while !rest.is_empty() {
                     fields.push((part(&mut rest)?, part(&mut rest)?));
                 }
-                Ok(Self::Collection(Type::Hash, fields))
+                Ok(Self::Collection(if *kind == HASH { Type::Hash } else { Type::SortedSet }, fields))
             }
             [SET, rest @ ..] => {
                 let mut rest = rest;
@@ -304,7 +313,14 @@ fn restore(call: &mut WriteCall<'_>) -> Outcome {
                 }
             }
             Value::Collection(ty, fields) => {
-                if !hash::restore(call.space, ty, key, expire_at_ms, &fields)? {
+                let restored = if ty == Type::SortedSet {
+                    let scored = |(member, score)| Some(Scored { member, score: decode(score)? });
+                    let members: Option<Vec<Scored<'_>>> = fields.into_iter().map(scored).collect();
+                    zset::restore(call.space, key, expire_at_ms, members.ok_or(BAD_DATA)?)?
+                } else {
+                    hash::restore(call.space, ty, key, expire_at_ms, &fields)?
+                };
+                if !restored {
                     return Err(BAD_DATA.into());
                 }
             }

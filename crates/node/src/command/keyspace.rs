@@ -4,6 +4,7 @@ use super::args::{NO_SUCH_KEY, NOT_INTEGER, SYNTAX, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::hash::{self, Stored};
 use super::list::{self, List};
+use super::zset::{self, SortedSet};
 use crate::{Evaluation, Layout, Record, Type, WriteSpace};
 
 /// How many databases Redis has by default; all but the first are closed to a cluster.
@@ -51,6 +52,7 @@ fn place(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> 
         let (ty, expire_at_ms) = (view.kind.ty, view.expire_at_ms);
         return match ty {
             Type::List => list::copy(space, &List::of(from, record)?, to, expire_at_ms),
+            Type::SortedSet => zset::copy(space, &SortedSet::of(from, record)?, to, expire_at_ms),
             Type::String | Type::Hash | Type::Set => hash::copy(space, &Stored::of(from, record)?, to, expire_at_ms),
         };
     }

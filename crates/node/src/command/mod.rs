@@ -6,6 +6,7 @@ mod args;
 mod bits;
 mod call;
 mod cluster_scan;
+mod counted;
 mod counters;
 mod cursors;
 mod dump;
@@ -35,6 +36,7 @@ mod test_walk;
 pub(crate) mod testspace;
 #[cfg(test)]
 mod transcript;
+mod zset;
 
 pub use crate::format::internal_commands::STAGE;
 pub(crate) use call::run_to_end;
@@ -45,7 +47,7 @@ pub use call::{
 pub use cursors::ScanCursors;
 pub use hash::fuzz_packed;
 pub(crate) use internal::entry_handler;
-pub use internal::{CollectionCopy, SliceSource, StagedAt, backup_page, peer_handler};
+pub use internal::{CollectionCopy, SliceSource, SortedSetCopy, StagedAt, backup_page, peer_handler};
 pub use keyspace::copy_options;
 pub use registry::handler;
 pub(crate) use registry::{growth, known_answer, rewrites};

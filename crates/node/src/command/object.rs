@@ -60,7 +60,7 @@ fn encoding(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<&'s
     match record.view().kind.ty {
         // Redis 7.0 has one form of lists.
         Type::List => Ok("quicklist"),
-        Type::String | Type::Hash | Type::Set => Stored::of(key, record)?.encoding(space),
+        Type::String | Type::Hash | Type::Set | Type::SortedSet => Stored::of(key, record)?.encoding(space),
     }
 }
 
@@ -82,9 +82,11 @@ fn memory_usage(call: &mut ReadCall<'_>) -> Outcome {
     let mut bytes = (key.len() + record.bytes().len()) as u64;
     if record.view().kind == Kind::large(Type::List) {
         bytes += List::of(key, record)?.about_bytes(call.space, samples as u64)?;
-    } else if let Some(rows) = record.view().rows(key) {
+    } else if let Some(rows) = record.view().fields(key) {
         let sample = call.space.elements(&rows, None, samples)?;
-        let sampled: usize = sample.iter().map(|(name, value)| key.len() + name.len() + value.len()).sum();
+        // A sorted set has its members twice: by name, and in order.
+        let times = if record.view().kind.ty == Type::SortedSet { 2 } else { 1 };
+        let sampled: usize = sample.iter().map(|(name, value)| key.len() + times * (name.len() + value.len())).sum();
         bytes += sampled as u64 * rows.count / (sample.len() as u64).max(1);
     }
     call.reply.int(bytes as i64);

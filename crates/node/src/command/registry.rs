@@ -4,7 +4,7 @@
 use super::call::{Handler, HandlerRow};
 use super::{
     bits, cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, list, object, random_key, ranges, scan, set,
-    slot, string,
+    slot, string, zset,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -19,6 +19,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     hash::ROWS,
     set::ROWS,
     list::ROWS,
+    zset::ROWS,
     keyspace::ROWS,
     expiry::ROWS,
     object::ROWS,
@@ -80,8 +81,16 @@ mod tests {
 
     #[test]
     fn every_data_command_has_a_handler() {
-        let groups =
-            [Group::String, Group::Hash, Group::Set, Group::List, Group::Bitmap, Group::Generic, Group::Basalt];
+        let groups = [
+            Group::String,
+            Group::Hash,
+            Group::Set,
+            Group::List,
+            Group::SortedSet,
+            Group::Bitmap,
+            Group::Generic,
+            Group::Basalt,
+        ];
         let missing: Vec<_> = table::all()
             .iter()
             .filter(|spec| groups.contains(&spec.group) && !spec.is_container())

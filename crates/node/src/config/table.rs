@@ -134,6 +134,15 @@ pub const SETTINGS: &[Setting] = &[
         "512",
         "Most members of a set of integers that OBJECT ENCODING calls an intset.",
     ),
+    new(
+        "zset-max-listpack-entries",
+        count(0, i64::MAX),
+        "128",
+        "Most members of a sorted set that OBJECT ENCODING calls a listpack.",
+    )
+    .alias("zset-max-ziplist-entries"),
+    new("zset-max-listpack-value", bytes(0, i64::MAX), "64", "Longest member of it, in bytes.")
+        .alias("zset-max-ziplist-value"),
     // What follows from how the node was started.
     new("port", count(0, 65535), "7000", "The port of `listen`.").fixed(),
     new("bind", Text, "127.0.0.1", "The address of `listen`.").fixed(),
@@ -146,8 +155,6 @@ pub const SETTINGS: &[Setting] = &[
     new("maxmemory-samples", count(1, INT_MAX), "5", NO_EFFECT).accepted(),
     new("maxmemory-eviction-tenacity", count(0, 100), "10", NO_EFFECT).accepted(),
     new("maxmemory-clients", bytes(0, i64::MAX), "0", NO_EFFECT).accepted(),
-    new("zset-max-listpack-entries", count(0, i64::MAX), "128", NO_EFFECT).alias("zset-max-ziplist-entries").accepted(),
-    new("zset-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).alias("zset-max-ziplist-value").accepted(),
     new("set-max-listpack-entries", count(0, i64::MAX), "128", NO_EFFECT).accepted(),
     new("set-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).accepted(),
     new("list-max-listpack-size", count(-INT_MAX - 1, INT_MAX), "-2", NO_EFFECT)

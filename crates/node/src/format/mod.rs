@@ -5,6 +5,7 @@ pub(crate) mod entry;
 pub(crate) mod internal_commands;
 pub(crate) mod keys;
 pub(crate) mod record;
+pub(crate) mod score;
 pub(crate) mod slots;
 pub(crate) mod snapshot_point;
 

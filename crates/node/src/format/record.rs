@@ -43,6 +43,8 @@ pub enum Type {
     Set = 4,
     /// Elements in an order.
     List = 5,
+    /// Members and scores, in the order of the scores (see `command::zset`).
+    SortedSet = 6,
 }
 
 /// How a value is kept.
@@ -103,6 +105,15 @@ impl Rows {
     pub fn with_count(&self, count: u64) -> Self {
         Self { prefix: self.prefix.clone(), count }
     }
+
+    /// Those of the rows whose tree keys go on with `part`.
+    #[must_use]
+    pub fn part(&self, part: u8) -> Self {
+        let mut prefix = Vec::with_capacity(self.prefix.len() + 1);
+        prefix.extend_from_slice(&self.prefix);
+        prefix.push(part);
+        Self { prefix, count: self.count }
+    }
 }
 
 impl Kind {
@@ -112,6 +123,8 @@ impl Kind {
     pub const HASH: Self = Self { ty: Type::Hash, layout: Layout::Packed };
     /// A small set.
     pub const SET: Self = Self { ty: Type::Set, layout: Layout::Packed };
+    /// A small sorted set.
+    pub const SORTED_SET: Self = Self { ty: Type::SortedSet, layout: Layout::Packed };
 
     /// A small list.
     pub const LIST: Self = Self { ty: Type::List, layout: Layout::Packed };
@@ -143,6 +156,8 @@ impl Kind {
             (4, true) => Some(Self::large(Type::Set)),
             (5, false) => Some(Self::LIST),
             (5, true) => Some(Self::large(Type::List)),
+            (6, false) => Some(Self::SORTED_SET),
+            (6, true) => Some(Self::large(Type::SortedSet)),
             (KEYED_HASH, false) => Some(Self { ty: Type::Hash, layout: Layout::KeyedRows }),
             _ => None,
         }
@@ -164,12 +179,24 @@ impl Kind {
             Type::Hash => "hash",
             Type::Set => "set",
             Type::List => "list",
+            Type::SortedSet => "zset",
         }
     }
 }
 
+/// The part of a large sorted set's rows that has its members.
+pub(crate) const MEMBERS: u8 = b'm';
+
 impl RecordView<'_> {
-    /// Where the elements of a large collection at `key` are; `None` for any other kind.
+    /// Where the fields of a large hash at `key` are, or the members of a set or sorted set, a row each by its position;
+    /// `None` for any other kind.
+    #[must_use]
+    pub fn fields(&self, key: &[u8]) -> Option<Rows> {
+        let rows = self.rows(key)?;
+        Some(if self.kind.ty == Type::SortedSet { rows.part(MEMBERS) } else { rows })
+    }
+
+    /// Where all rows of a large collection at `key` are, and how many elements it has; `None` for any other kind.
     #[must_use]
     pub fn rows(&self, key: &[u8]) -> Option<Rows> {
         let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
@@ -362,12 +389,14 @@ mod tests {
         fuzz::rounds(1, |prng| {
             let expiry = (prng.below(2) == 1).then(|| prng.next_u64());
             let bytes = vec![7; prng.below(40) as usize];
-            let record = match prng.below(8) {
+            let record = match prng.below(10) {
                 6 => Record::new(Kind::LIST, expiry, &[&bytes]),
                 7 => {
                     let head: [&[u8]; 3] = [&[7; 8], &keys::rows(Slot(9), 8), &bytes];
                     Record::stamped_new(1, Kind::large(Type::List), expiry, &head)
                 }
+                8 => Record::new(Kind::SORTED_SET, expiry, &[&bytes]),
+                9 => Record::large(Type::SortedSet, 1, expiry, &Rows { prefix: keys::rows(Slot(9), 8), count: 7 }),
                 0 => Record::new(Kind::STRING, expiry, &[&bytes]),
                 1 => Record::new(Kind::HASH, expiry, &[&bytes]),
                 2 => Record::new(Kind::SET, expiry, &[&bytes]),

@@ -107,6 +107,20 @@ fn write_key_spec(keys: &KeySpec, reply: &mut Reply) {
             write_search("begin_search", "index", &[("index", i64::from(count))], reply);
             write_search("find_keys", "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)], reply);
         }
+        KeyPlace::AfterWord { word, from } => {
+            reply.bulk(b"begin_search");
+            reply.map(2);
+            reply.bulk(b"type");
+            reply.bulk(b"keyword");
+            reply.bulk(b"spec");
+            reply.map(2);
+            reply.bulk(b"keyword");
+            reply.bulk(word.as_bytes());
+            reply.bulk(b"startfrom");
+            reply.int(i64::from(from));
+            let limits = [("lastkey", 0), ("keystep", 1), ("limit", 0)];
+            write_search("find_keys", "range", &limits, reply);
+        }
         KeyPlace::Operations => {
             write_search("begin_search", "unknown", &[], reply);
             write_search("find_keys", "unknown", &[], reply);

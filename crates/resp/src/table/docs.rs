@@ -30,6 +30,8 @@ fn heading(group: Group) -> (&'static str, &'static str) {
         Group::Hash => ("Hashes", "Redis"),
         Group::Set => ("Sets", "Redis"),
         Group::List => ("Lists", "Redis"),
+        Group::SortedSet => ("Sorted sets", "Redis"),
+        Group::Geo => ("Places on the earth", "Redis"),
         Group::Bitmap => ("Bitmaps", "Redis"),
         Group::Generic => ("Keys", "Redis"),
         Group::Transactions => ("Transactions", "Redis"),

@@ -1,14 +1,15 @@
 //! All rows in one array, and the way from a name to its row.
 
-use super::rows::{basalt, bitmap, cluster, connection, generic, hash, list, server, set, string};
+use super::rows::{basalt, bitmap, cluster, connection, generic, hash, list, server, set, sorted_set, string};
 use super::spec::{CommandId, CommandSpec};
 
-const CHAPTERS: [&[CommandSpec]; 10] = [
+const CHAPTERS: [&[CommandSpec]; 11] = [
     basalt::ROWS,
     string::ROWS,
     hash::ROWS,
     set::ROWS,
     list::ROWS,
+    sorted_set::ROWS,
     bitmap::ROWS,
     generic::ROWS,
     connection::ROWS,

@@ -137,6 +137,12 @@ pub(super) fn counted(args: &[&[u8]], at: u16) -> Result<KeyPositions, Malformed
     Ok(KeyPositions(Places::Range { next: first, end, step: 1 }))
 }
 
+/// The argument behind the last `word` among those from `from` on, if there is one.
+pub(super) fn after_word(args: &[&[u8]], word: &str, from: u16) -> Option<usize> {
+    let is_word = |at: &usize| args[*at].eq_ignore_ascii_case(word.as_bytes());
+    (usize::from(from)..args.len().saturating_sub(1)).rev().find(is_word).map(|at| at + 1)
+}
+
 fn count(text: &[u8]) -> Option<usize> {
     crate::parse_integer(text).and_then(|n| usize::try_from(n).ok())
 }

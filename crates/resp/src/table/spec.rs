@@ -1,7 +1,7 @@
 //! What the table knows of one command, and how a row is written.
 
 use super::behaviour::SecretArgs;
-use super::keys::{KeyPositions, MalformedKeys, counted, exec_ops};
+use super::keys::{KeyPositions, MalformedKeys, after_word, counted, exec_ops};
 
 /// A dense number for arrays indexed by command. Not stable from one release to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,6 +97,10 @@ pub mod acl {
     pub const BITMAP: u32 = 1 << 13;
     /// Works on lists.
     pub const LIST: u32 = 1 << 14;
+    /// Works on sorted sets.
+    pub const SORTED_SET: u32 = 1 << 15;
+    /// Works on sorted sets as places on the earth.
+    pub const GEO: u32 = 1 << 16;
 
     /// All of them, with the names that COMMAND INFO gives them, in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -104,10 +108,12 @@ pub mod acl {
         (READ, "read"),
         (WRITE, "write"),
         (SET, "set"),
+        (SORTED_SET, "sortedset"),
         (LIST, "list"),
         (HASH, "hash"),
         (STRING, "string"),
         (BITMAP, "bitmap"),
+        (GEO, "geo"),
         (ADMIN, "admin"),
         (FAST, "fast"),
         (SLOW, "slow"),
@@ -176,6 +182,13 @@ pub enum KeyPlace {
         /// The argument.
         count: u16,
     },
+    /// Behind an option: the last of its kind counts.
+    AfterWord {
+        /// The option, in upper case.
+        word: &'static str,
+        /// The first argument that may be it.
+        from: u16,
+    },
     /// Within the operations of KV.EXEC.
     Operations,
 }
@@ -213,6 +226,10 @@ pub enum Group {
     Set,
     /// Lists.
     List,
+    /// Sorted sets.
+    SortedSet,
+    /// Places on the earth.
+    Geo,
     /// Bitmaps.
     Bitmap,
     /// Keys of any type.
@@ -233,12 +250,14 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the documentation.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Basalt,
         Self::String,
         Self::Hash,
         Self::Set,
         Self::List,
+        Self::SortedSet,
+        Self::Geo,
         Self::Bitmap,
         Self::Generic,
         Self::Transactions,
@@ -256,6 +275,8 @@ impl Group {
             Self::Hash => "hash",
             Self::Set => "set",
             Self::List => "list",
+            Self::SortedSet => "sorted-set",
+            Self::Geo => "geo",
             Self::Bitmap => "bitmap",
             Self::Generic => "generic",
             Self::Transactions => "transactions",
@@ -387,7 +408,7 @@ impl CommandSpec {
     /// Where the keys of a request are, whose arity has been checked. `args[0]` is the command's name.
     #[inline]
     pub fn keys(&self, args: &[&[u8]]) -> Result<KeyPositions, MalformedKeys> {
-        if self.first_key > 0 {
+        if self.first_key > 0 && self.flags & flag::MOVABLE_KEYS == 0 {
             return Ok(KeyPositions::range(args.len(), self.first_key, self.last_key, self.key_step));
         }
         if self.key_specs.is_empty() {
@@ -396,8 +417,7 @@ impl CommandSpec {
         if let [KeySpec { place: KeyPlace::Counted { count }, .. }] = self.key_specs {
             return counted(args, *count);
         }
-        let keys: Result<Vec<usize>, _> = exec_ops(args).map(|op| op.map(|op| op.at + 1)).collect();
-        Ok(KeyPositions::list(keys?))
+        Ok(KeyPositions::list(self.keys_and_flags(args)?.into_iter().map(|(at, _)| at).collect()))
     }
 
     /// Likewise, with what is done to each key: bits of `key_flag`.
@@ -410,6 +430,9 @@ impl CommandSpec {
                     keys.extend(KeyPositions::range(args.len(), first, last, step).map(|at| (at, spec.flags)));
                 }
                 KeyPlace::Counted { count } => keys.extend(counted(args, count)?.map(|at| (at, spec.flags))),
+                KeyPlace::AfterWord { word, from } => {
+                    keys.extend(after_word(args, word, from).map(|at| (at, spec.flags)))
+                }
                 KeyPlace::Operations => {
                     for op in exec_ops(args) {
                         keys.push((op?.at + 1, spec.flags));
@@ -466,7 +489,9 @@ impl CommandSpec {
         let mut i = 0;
         while i < specs.len() {
             match specs[i].place {
-                KeyPlace::Counted { .. } | KeyPlace::Operations => self.flags |= flag::MOVABLE_KEYS,
+                KeyPlace::Counted { .. } | KeyPlace::AfterWord { .. } | KeyPlace::Operations => {
+                    self.flags |= flag::MOVABLE_KEYS
+                }
                 KeyPlace::Range { first, last, step } => {
                     if i == 0 {
                         self.first_key = first;

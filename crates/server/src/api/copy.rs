@@ -7,7 +7,7 @@ use super::handlers::PoolHandler;
 use super::writer::ShardWriter;
 use crate::os::{now_ms, steady_us};
 use crate::shared::NodeShared;
-use node::command::{Error, SetCopy, copy_options};
+use node::command::{Error, SetCopy, SortedSetCopy, copy_options};
 use node::read::{Attempt, Finish, ReadRequest, Refusal};
 use node::session::Consistency;
 use node::{
@@ -25,6 +25,7 @@ pub(super) fn handler(name: &str) -> Option<PoolHandler> {
     match name {
         "COPY" => Some(copy as PoolHandler),
         "SINTERSTORE" | "SUNIONSTORE" | "SDIFFSTORE" => Some(store_set as PoolHandler),
+        "ZINTERSTORE" | "ZUNIONSTORE" | "ZDIFFSTORE" | "ZRANGESTORE" => Some(store_sorted_set as PoolHandler),
         _ => None,
     }
 }
@@ -35,6 +36,10 @@ fn copy(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
 
 fn store_set(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     answer(reply, Copying::begin(store, args, 1).and_then(|copying| copying.store_set(store, args)));
+}
+
+fn store_sorted_set(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    answer(reply, Copying::begin(store, args, 1).and_then(|copying| copying.store_sorted_set(store, args)));
 }
 
 /// The encoded reply, or the text of an error.
@@ -84,6 +89,12 @@ impl Copying {
     fn store_set(self, store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
         let handle = self.attempt.handle().clone();
         let source = SetCopy::begin(&handle, args, now_ms()).map_err(text_of)?;
+        self.make(store, source)
+    }
+
+    fn store_sorted_set(self, store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
+        let view = self.attempt.handle().clone();
+        let source = SortedSetCopy::begin(&view, args, now_ms()).map_err(text_of)?;
         self.make(store, source)
     }
 

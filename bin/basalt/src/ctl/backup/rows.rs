@@ -23,6 +23,7 @@ const STRING: u8 = 1;
 const HASH: u8 = 2;
 const SET: u8 = 4;
 const LIST: u8 = 5;
+const SORTED_SET: u8 = 6;
 
 /// A key with what it holds; of a large collection, some of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub(crate) enum RowValue {
         start: u64,
         elements: Vec<Vec<u8>>,
     },
+    /// Members and scores, each score a double, little-endian.
+    SortedSet(Vec<(Vec<u8>, Vec<u8>)>),
 }
 
 /// A file of a backup.
@@ -125,8 +128,8 @@ impl Packer {
                 self.bytes.push(STRING);
                 put_bytes(&mut self.bytes, value);
             }
-            RowValue::Hash(fields) => {
-                self.bytes.push(HASH);
+            RowValue::Hash(fields) | RowValue::SortedSet(fields) => {
+                self.bytes.push(if matches!(row.value, RowValue::Hash(_)) { HASH } else { SORTED_SET });
                 put_varint(&mut self.bytes, fields.len() as u64);
                 for (field, value) in fields {
                     put_bytes(&mut self.bytes, field);
@@ -193,13 +196,13 @@ fn unpack(bytes: &[u8]) -> Result<Vec<BackupRow>, &'static str> {
         let expire_at_ms = reader.varint()?;
         let value = match reader.u8()? {
             STRING => RowValue::String(reader.bytes()?.to_vec()),
-            HASH => {
+            kind @ (HASH | SORTED_SET) => {
                 let count = reader.count(2)?;
                 let mut fields = Vec::new();
                 for _ in 0..count {
                     fields.push((reader.bytes()?.to_vec(), reader.bytes()?.to_vec()));
                 }
-                RowValue::Hash(fields)
+                if kind == HASH { RowValue::Hash(fields) } else { RowValue::SortedSet(fields) }
             }
             SET => {
                 let count = reader.count(1)?;

@@ -252,16 +252,20 @@ fn read_row(row: Value) -> Option<BackupRow> {
             RowValue::List { start: u64::try_from(start).ok()?, elements }
         }
         (Value::Bulk(bytes), None) => RowValue::String(bytes),
-        (Value::Array(parts), None) => {
-            let mut fields = Vec::with_capacity(parts.len() / 2);
-            let mut parts = parts.into_iter();
-            while let Some(field) = parts.next() {
-                let (Value::Bulk(field), Some(Value::Bulk(value))) = (field, parts.next()) else { return None };
-                fields.push((field, value));
-            }
-            RowValue::Hash(fields)
-        }
+        (Value::Bulk(word), Some(Value::Array(parts))) if word == b"ZSET" => RowValue::SortedSet(pairs_of(parts)?),
+        (Value::Array(parts), None) => RowValue::Hash(pairs_of(parts)?),
         _ => return None,
     };
     Some(BackupRow { key, expire_at_ms: expire_at_ms as u64, value })
+}
+
+/// Strings in turn, as pairs.
+fn pairs_of(parts: Vec<Value>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut pairs = Vec::with_capacity(parts.len() / 2);
+    let mut parts = parts.into_iter();
+    while let Some(first) = parts.next() {
+        let (Value::Bulk(first), Some(Value::Bulk(second))) = (first, parts.next()) else { return None };
+        pairs.push((first, second));
+    }
+    Some(pairs)
 }

@@ -22,7 +22,7 @@ pub(crate) use packed::fields_of;
 pub use packed::fuzz_packed;
 pub(super) use random::{distinct, one_of, srandmember};
 pub(super) use read::smembers;
-pub(super) use scan::scan_of;
+pub(super) use scan::{scan_of, value_of};
 pub(super) use stored::{Form, Stored, corrupt};
 pub(super) use write::{put, remove};
 

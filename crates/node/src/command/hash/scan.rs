@@ -9,8 +9,9 @@ use super::packed::Entry;
 use super::stored::{Form, Stored};
 use crate::command::args;
 use crate::command::call::{Error, Outcome, ReadCall};
+use crate::format::score;
 use crate::{ReadSpace, Rows, Type};
-use resp::glob_matches;
+use resp::{Reply, glob_matches};
 use storage::Slice;
 
 /// How many elements are read at a time.
@@ -22,7 +23,7 @@ pub(super) fn hscan(call: &mut ReadCall<'_>) -> Outcome {
     scan_of(Type::Hash, call)
 }
 
-/// HSCAN and SSCAN.
+/// HSCAN, SSCAN and ZSCAN.
 pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome {
     let cursor = parse_cursor(call.args[2]).ok_or("ERR invalid cursor")?;
     let hash = Stored::load_of(ty, call.space, call.args[1])?;
@@ -56,15 +57,23 @@ pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome 
 }
 
 fn answer(ty: Type, call: &mut ReadCall<'_>, cursor: u64, entries: &[Entry<'_>]) {
-    let has_values = ty == Type::Hash;
+    let has_values = ty != Type::Set;
     call.reply.array(2);
     call.reply.bulk_int(cursor as i64);
     call.reply.array(if has_values { 2 * entries.len() } else { entries.len() });
     for (field, value) in entries {
         call.reply.bulk(field);
         if has_values {
-            call.reply.bulk(value);
+            value_of(ty, value, call.reply);
         }
+    }
+}
+
+/// Writes what a field has: of a sorted set, the score.
+pub(in crate::command) fn value_of(ty: Type, value: &[u8], reply: &mut Reply) {
+    match score::decode(value) {
+        Some(score) if ty == Type::SortedSet => reply.bulk(resp::format_double(score).as_bytes()),
+        _ => reply.bulk(value),
     }
 }
 

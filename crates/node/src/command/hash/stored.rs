@@ -17,7 +17,8 @@ const CHUNK_BYTES_SOFT: usize = 1 << 20;
 /// Ends the walk over a hash that is longer than wanted.
 const TOO_LONG: &str = "ERR the hash is too long";
 
-/// The hash at a key, or the set, whose members are fields with empty values.
+/// The hash at a key; or the set, whose members are fields with empty values; or the sorted set, whose members are fields
+/// with their scores.
 pub(crate) struct Stored<'k> {
     pub(super) ty: Type,
     pub(in crate::command) key: &'k [u8],
@@ -65,15 +66,15 @@ impl<'k> Stored<'k> {
         Ok(stored)
     }
 
-    /// The hash or set whose record was read at `key`.
+    /// The hash, set or sorted set whose record was read at `key`.
     pub(crate) fn of(key: &'k [u8], record: Record) -> Result<Self, Error> {
         let view = record.view();
         let expire_at_ms = view.expire_at_ms;
         let ty = view.kind.ty;
-        if !matches!(ty, Type::Hash | Type::Set) {
+        if !matches!(ty, Type::Hash | Type::Set | Type::SortedSet) {
             return Err(args::WRONGTYPE.into());
         }
-        let form = match (view.kind.is_large(), view.rows(key)) {
+        let form = match (view.kind.is_large(), view.fields(key)) {
             (false, _) => Form::Inline(record),
             (true, Some(rows)) => Form::Large(rows),
             (true, None) => return Err(corrupt(key, "record of a large hash of a wrong length")),
@@ -84,6 +85,11 @@ impl<'k> Stored<'k> {
     /// Whether it is a set: no field has a value.
     pub(crate) fn is_set(&self) -> bool {
         self.ty == Type::Set
+    }
+
+    /// What it is.
+    pub(in crate::command) fn ty(&self) -> Type {
+        self.ty
     }
 
     /// How many fields there are.
@@ -100,15 +106,20 @@ impl<'k> Stored<'k> {
         if self.ty == Type::Set {
             return self.encoding_of_set(space, small.integers);
         }
-        if self.count()? > small.fields {
-            return Ok("hashtable");
+        let is_sorted = self.ty == Type::SortedSet;
+        let (fields_max, bytes_max, large) = match is_sorted {
+            true => (small.sorted_members, small.sorted_bytes, "skiplist"),
+            false => (small.fields, small.bytes, "hashtable"),
+        };
+        if self.count()? > fields_max {
+            return Ok(large);
         }
         let mut longest = 0;
         self.each(space, |_, field, value| {
-            longest = longest.max(field.len()).max(value.len());
+            longest = longest.max(field.len()).max(if is_sorted { 0 } else { value.len() });
             Ok(())
         })?;
-        Ok(if longest as u64 <= small.bytes { "listpack" } else { "hashtable" })
+        Ok(if longest as u64 <= bytes_max { "listpack" } else { large })
     }
 
     fn encoding_of_set(&self, space: &mut dyn ReadSpace, integers_max: u64) -> Result<&'static str, Error> {

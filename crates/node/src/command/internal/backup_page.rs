@@ -2,8 +2,9 @@
 //!
 //! The reply is `[cursor, rows]`: the cursor to go on from, null after the last page; and for each row
 //! `[key, expiry in ms since the epoch or 0, value]`, the value a string, or fields and values; of a set, `SET` and its
-//! members stand for the value; of a list, `LIST`, the index of the first of these elements, and the elements. A large
-//! collection is as many rows as it takes, one after the other.
+//! members stand for the value; of a list, `LIST`, the index of the first of these elements, and the elements; of a sorted
+//! set, `ZSET` and its members with their scores, doubles in little-endian. A large collection is as many rows as it takes,
+//! one after the other.
 
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Stored, field_of};
@@ -81,9 +82,14 @@ impl Page {
         fields: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
     ) {
         let is_set = ty == Type::Set;
-        self.row(key, expire_at_ms, if is_set { 4 } else { 3 });
-        if is_set {
-            self.body.bulk(b"SET");
+        let word: Option<&[u8]> = match ty {
+            Type::Set => Some(b"SET"),
+            Type::SortedSet => Some(b"ZSET"),
+            Type::Hash | Type::String | Type::List => None,
+        };
+        self.row(key, expire_at_ms, if word.is_some() { 4 } else { 3 });
+        if let Some(word) = word {
+            self.body.bulk(word);
         }
         self.body.array(if is_set { fields.len() } else { 2 * fields.len() });
         for (field, value) in fields {
@@ -179,7 +185,7 @@ fn row(space: &mut SnapshotSpace<'_>, key: &[u8], record: Record, page: &mut Pag
             page.bytes += view.payload.len();
             page.body.bulk(view.payload);
         }
-        (Type::Hash | Type::Set, Layout::Packed) => {
+        (Type::Hash | Type::Set | Type::SortedSet, Layout::Packed) => {
             let ty = view.kind.ty;
             let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
             Stored::of(key, record)?.each(space, |_, field, value| {
@@ -193,7 +199,9 @@ fn row(space: &mut SnapshotSpace<'_>, key: &[u8], record: Record, page: &mut Pag
                 fields.iter().map(|(field, value)| (field.as_slice(), value.as_slice())),
             );
         }
-        (Type::Hash | Type::Set, Layout::Rows | Layout::KeyedRows) => return large(space, key, &record, None, page),
+        (Type::Hash | Type::Set | Type::SortedSet, Layout::Rows | Layout::KeyedRows) => {
+            return large(space, key, &record, None, page);
+        }
         (Type::List, _) => return list(space, key, record, 0, page),
     }
     Ok(None)
@@ -257,7 +265,7 @@ fn large(
     page: &mut Page,
 ) -> Result<Option<Cursor>, Error> {
     let view = record.view();
-    let Some(rows) = view.rows(key) else { return Ok(None) };
+    let Some(rows) = view.fields(key) else { return Ok(None) };
     let mut after = after.map(Slice::from);
     loop {
         if page.is_full() {

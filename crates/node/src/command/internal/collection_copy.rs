@@ -25,7 +25,6 @@ pub struct CollectionCopy<'a> {
     /// What the record of a list has behind its rows' prefix.
     state: Vec<u8>,
     after: Option<Slice>,
-    read: u64,
     /// Whether it may take the place of what is there.
     replaces: bool,
 }
@@ -39,9 +38,9 @@ impl<'a> CollectionCopy<'a> {
         let (ty, rows) = (record.view().kind.ty, record.view().rows(key));
         let state = match ty {
             Type::List => record.view().payload.get(ROWS_HEAD_BYTES..).unwrap_or_default().to_vec(),
-            Type::String | Type::Hash | Type::Set => Vec::new(),
+            Type::String | Type::Hash | Type::Set | Type::SortedSet => Vec::new(),
         };
-        Ok(rows.map(|rows| Self { space, ty, rows, expire_at_ms, state, after: None, read: 0, replaces }))
+        Ok(rows.map(|rows| Self { space, ty, rows, expire_at_ms, state, after: None, replaces }))
     }
 
     /// The first command to the shard of `to`. Its answer is the place that the others take.
@@ -57,7 +56,6 @@ impl SliceSource for CollectionCopy<'_> {
             self.space.slice(&self.rows, self.after.as_deref(), COPY_SLICE_ELEMENTS_MAX, COPY_SLICE_BYTES_SOFT)?;
         let Some((last, _)) = slice.last() else { return Ok(None) };
         self.after = Some(last.clone());
-        self.read += slice.len() as u64;
         let until = place.until_ms.to_string();
         let mut args: Vec<&[u8]> = vec![STAGE, b"ROWS", to, &place.prefix, until.as_bytes()];
         args.extend(slice.iter().flat_map(|(name, value)| [&name[..], &value[..]]));
@@ -66,9 +64,7 @@ impl SliceSource for CollectionCopy<'_> {
 
     fn last(&self, to: &[u8], place: &StagedAt) -> EncodedCommand {
         let number = |n: u64| n.to_string().into_bytes();
-        // A row of a list has many elements, or none.
-        let count = if self.ty == Type::List { self.rows.count } else { self.read };
-        let (until, count) = (number(place.until_ms), number(count));
+        let (until, count) = (number(place.until_ms), number(self.rows.count));
         let expiry = number(self.expire_at_ms.unwrap_or_default());
         let how: &[u8] = if self.replaces { b"ANY" } else { b"ABSENT" };
         let end: [&[u8]; 10] = [
@@ -86,7 +82,7 @@ impl SliceSource for CollectionCopy<'_> {
         // Members of an earlier release know hashes alone, and not that word.
         EncodedCommand::new(match self.ty {
             Type::Hash | Type::String => &end[..8],
-            Type::Set => &end[..9],
+            Type::Set | Type::SortedSet => &end[..9],
             Type::List => &end,
         })
     }

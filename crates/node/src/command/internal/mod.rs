@@ -3,9 +3,11 @@
 mod backup_page;
 mod collection_copy;
 mod shard_page;
+mod sorted_set_copy;
 mod staging;
 
 pub use backup_page::backup_page;
 pub use collection_copy::{CollectionCopy, SliceSource, StagedAt};
 pub use shard_page::peer_handler;
+pub use sorted_set_copy::SortedSetCopy;
 pub(crate) use staging::entry_handler;

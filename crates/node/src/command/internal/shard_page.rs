@@ -137,7 +137,9 @@ fn packed(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Recor
     let (ty, version, expire_at_ms) = (view.kind.ty, view.version, view.expire_at_ms);
     let payload = match ty {
         Type::List => List::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)?,
-        Type::String | Type::Hash | Type::Set => Stored::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)?,
+        Type::String | Type::Hash | Type::Set | Type::SortedSet => {
+            Stored::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)?
+        }
     };
     let Some(payload) = payload else {
         return Ok(Record::keyed_hash(version, expire_at_ms, 0, 0));

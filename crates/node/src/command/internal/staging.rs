@@ -5,6 +5,7 @@
 //! |-|-|
 //! | `KV.STAGE BEGIN key` | `[prefix, until]`: where its rows go, and by when it must be whole, in ms since the epoch |
 //! | `KV.STAGE ROWS key prefix until name value [name value …]` | OK |
+//! | `KV.STAGE MEMBERS key prefix until score member [score member …]` | OK; of a sorted set, each score as it is stored |
 //! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY\|STORE [type [state]]` | 1; 0 if the key is there and should not be: then all is dropped. With STORE the count; nothing takes the place of what is there as well |
 //! | `KV.STAGE DROP key prefix until` | OK |
 //!
@@ -12,8 +13,10 @@
 
 use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall, WriteHandler};
+use crate::command::zset::{self, Scored};
 use crate::format::internal_commands::STAGE;
 use crate::format::keys;
+use crate::format::score::decode;
 use crate::{Kind, Record, Rows, Type};
 use vocab::limits::STAGED_MS;
 
@@ -41,6 +44,7 @@ fn stage(call: &mut WriteCall<'_>) -> Outcome {
             call.reply.ok();
             Ok(())
         }
+        [word, _, prefix, until, ref pairs @ ..] if is_word(word, "MEMBERS") => members(call, prefix, until, pairs),
         [word, key, prefix, until, count, expiry, how, ref what @ ..] if is_word(word, "END") => {
             let rows = staged(call, prefix, until)?.with_count(number(count)?);
             let record = record_of(&rows, expiry_of(number(expiry)?), what)?;
@@ -55,6 +59,21 @@ fn stage(call: &mut WriteCall<'_>) -> Outcome {
         }
         _ => Err(SYNTAX.into()),
     }
+}
+
+/// Puts members into a sorted set that is being made.
+fn members(call: &mut WriteCall<'_>, prefix: &[u8], until: &[u8], pairs: &[&[u8]]) -> Outcome {
+    let rows = staged(call, prefix, until)?;
+    let (pairs, odd) = pairs.as_chunks::<2>();
+    if !odd.is_empty() || pairs.iter().any(|[score, _]| decode(score).is_none()) {
+        return Err(SYNTAX.into());
+    }
+    for [score, member] in pairs {
+        let score = decode(score).ok_or(SYNTAX)?;
+        zset::stage(call.space, &rows, Scored { member, score })?;
+    }
+    call.reply.ok();
+    Ok(())
 }
 
 fn begin(call: &mut WriteCall<'_>, key: &[u8]) -> Outcome {
@@ -72,6 +91,7 @@ fn record_of(rows: &Rows, expire_at_ms: Option<u64>, what: &[&[u8]]) -> Result<R
     match what {
         [] => Ok(Record::large(Type::Hash, 0, expire_at_ms, rows)),
         [word] if is_word(word, "SET") => Ok(Record::large(Type::Set, 0, expire_at_ms, rows)),
+        [word] if is_word(word, "ZSET") => Ok(Record::large(Type::SortedSet, 0, expire_at_ms, rows)),
         [word, state] if is_word(word, "LIST") => {
             let head: [&[u8]; 3] = [&rows.count.to_le_bytes(), &rows.prefix, state];
             Ok(Record::stamped_new(0, Kind::large(Type::List), expire_at_ms, &head))

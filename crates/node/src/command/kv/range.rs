@@ -11,7 +11,7 @@
 
 use crate::command::args::{NOT_INTEGER, SYNTAX, is_word};
 use crate::command::call::{Error, HandlerRow, Outcome, StoreCall, store};
-use crate::command::hash::Stored;
+use crate::command::hash::{Stored, value_of};
 use crate::command::list::{List, Side};
 use crate::command::scan::successor;
 use crate::{Fault, Kind, ReadSpace, Record, RecordRange, Records, Shards, Type};
@@ -218,7 +218,7 @@ fn write_row(shards: &mut dyn Shards, row: Row, columns: Columns, reply: &mut Re
     } else {
         let hash = Stored::of(&row.key, row.record)?;
         let mark = reply.buf.len();
-        let is_set = hash.is_set();
+        let (ty, is_set) = (hash.ty(), hash.is_set());
         reply.array(if is_set { 1 } else { 2 } * hash.count()? as usize);
         let done = hash.each(shards.space(row.shard), |_, field, value| {
             if reply.buf.len() - mark > RANGE_BYTES_SOFT {
@@ -226,7 +226,7 @@ fn write_row(shards: &mut dyn Shards, row: Row, columns: Columns, reply: &mut Re
             }
             reply.bulk(field);
             if !is_set {
-                reply.bulk(value);
+                value_of(ty, value, reply);
             }
             Ok(())
         });

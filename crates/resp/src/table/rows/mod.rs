@@ -9,4 +9,5 @@ pub(super) mod hash;
 pub(super) mod list;
 pub(super) mod server;
 pub(super) mod set;
+pub(super) mod sorted_set;
 pub(super) mod string;

@@ -1,0 +1,126 @@
+//! ZPOPMIN, ZPOPMAX and ZMPOP.
+
+use super::build::Kept;
+use super::stored::SortedSet;
+use super::write::remove_range;
+use crate::WriteSpace;
+use crate::command::args::{SYNTAX, is_word};
+use crate::command::call::{Error, Outcome, WriteCall};
+use resp::{Proto, Reply};
+use vocab::limits;
+
+const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
+const TOO_MANY: &str = "ERR too many members at a time (65536 at most)";
+
+const _: () = assert!(limits::POPPED_MEMBERS_MAX == 65_536, "TOO_MANY says how many");
+
+/// From which end members are popped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::command) enum End {
+    /// Those of the lowest scores.
+    Min,
+    /// Those of the highest scores.
+    Max,
+}
+
+pub(super) fn zpopmin(call: &mut WriteCall<'_>) -> Outcome {
+    zpop(call, End::Min)
+}
+
+pub(super) fn zpopmax(call: &mut WriteCall<'_>) -> Outcome {
+    zpop(call, End::Max)
+}
+
+fn zpop(call: &mut WriteCall<'_>, end: End) -> Outcome {
+    let count = match call.args[2..] {
+        [] => None,
+        [count] => Some(natural(count, NOT_POSITIVE)?),
+        _ => return Err(SYNTAX.into()),
+    };
+    let set = SortedSet::load(call.space, call.args[1])?.filter(|_| count != Some(0));
+    let popped = match set {
+        Some(set) => pop(call.space, &set, end, count.unwrap_or(1))?,
+        None => Vec::new(),
+    };
+    let nested = call.reply.proto == Proto::Resp3 && count.is_some();
+    call.reply.array(if nested { popped.len() } else { 2 * popped.len() });
+    answer(call.reply, &popped, nested);
+    Ok(())
+}
+
+pub(super) fn zmpop(call: &mut WriteCall<'_>) -> Outcome {
+    let asked = Asked::parse(&call.args[1..])?;
+    for key in asked.keys {
+        if let Some(set) = SortedSet::load(call.space, key)? {
+            let popped = pop(call.space, &set, asked.end, asked.count)?;
+            call.reply.array(2);
+            call.reply.bulk(key);
+            call.reply.array(popped.len());
+            answer(call.reply, &popped, true);
+            return Ok(());
+        }
+    }
+    call.reply.null_array();
+    Ok(())
+}
+
+/// What ZMPOP asks for.
+struct Asked<'r, 'a> {
+    keys: &'r [&'a [u8]],
+    end: End,
+    count: u64,
+}
+
+impl<'r, 'a> Asked<'r, 'a> {
+    /// `numkeys key [key ...] MIN|MAX [COUNT count]`
+    fn parse(args: &'r [&'a [u8]]) -> Result<Self, Error> {
+        let numkeys = at_least_one(args[0], "ERR numkeys should be greater than 0")?;
+        let numkeys = usize::try_from(numkeys).unwrap_or(usize::MAX);
+        let (keys, words) = args[1..].split_at_checked(numkeys).ok_or(SYNTAX)?;
+        let (end, options) = words.split_first().ok_or(SYNTAX)?;
+        let end = match () {
+            () if is_word(end, "MIN") => End::Min,
+            () if is_word(end, "MAX") => End::Max,
+            () => return Err(SYNTAX.into()),
+        };
+        let count = match options {
+            [] => 1,
+            [word, count] if is_word(word, "COUNT") => at_least_one(count, "ERR count should be greater than 0")?,
+            _ => return Err(SYNTAX.into()),
+        };
+        Ok(Self { keys, end, count })
+    }
+}
+
+fn natural(text: &[u8], otherwise: &'static str) -> Result<u64, Error> {
+    let n = resp::parse_integer(text).and_then(|n| u64::try_from(n).ok());
+    n.ok_or(Error::from(otherwise))
+}
+
+fn at_least_one(text: &[u8], otherwise: &'static str) -> Result<u64, Error> {
+    natural(text, otherwise).and_then(|n| if n > 0 { Ok(n) } else { Err(otherwise.into()) })
+}
+
+/// Removes up to `count` members from one end and answers them, the outermost first.
+fn pop(space: &mut dyn WriteSpace, set: &SortedSet<'_>, end: End, count: u64) -> Result<Vec<Kept>, Error> {
+    let total = set.count()?;
+    let count = count.min(total);
+    if count > limits::POPPED_MEMBERS_MAX {
+        return Err(TOO_MANY.into());
+    }
+    let mut popped = Vec::with_capacity(count as usize);
+    let first = if end == End::Min { 0 } else { total - 1 };
+    set.visit(space, first, count, end == End::Max, &mut |scored| popped.push(Kept::from(scored)))?;
+    remove_range(space, set, if end == End::Min { 0 } else { total - count }, count)?;
+    Ok(popped)
+}
+
+fn answer(reply: &mut Reply, popped: &[Kept], nested: bool) {
+    for Kept { member, score } in popped {
+        if nested {
+            reply.array(2);
+        }
+        reply.bulk(member);
+        reply.double(*score);
+    }
+}
