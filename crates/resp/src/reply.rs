@@ -1,6 +1,6 @@
 //! Writes replies: one buffer, RESP2 or RESP3. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
-use crate::number::{Digits, decimal, format_double};
+use crate::number::{Digits, decimal, format_double, format_long_double};
 
 /// The protocol version that a connection has negotiated with HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,6 +184,16 @@ impl Reply {
     /// A double, printed as C's `%.17g`; in RESP2 a bulk string.
     pub fn double(&mut self, d: f64) {
         let text = format_double(d);
+        if self.proto == Proto::Resp2 {
+            self.text(text.as_bytes());
+        } else {
+            self.line(b',', text.as_bytes());
+        }
+    }
+
+    /// A double, printed without an exponent and without needless zeros; in RESP2 a bulk string.
+    pub fn plain_double(&mut self, d: f64) {
+        let text = format_long_double(d);
         if self.proto == Proto::Resp2 {
             self.text(text.as_bytes());
         } else {

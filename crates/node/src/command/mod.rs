@@ -13,6 +13,7 @@ mod dump;
 mod error;
 mod expiry;
 mod gathered;
+mod geo;
 pub(crate) mod hash;
 mod idempotency;
 mod internal;

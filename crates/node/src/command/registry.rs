@@ -3,8 +3,8 @@
 
 use super::call::{Handler, HandlerRow};
 use super::{
-    bits, cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, list, object, random_key, ranges, scan, set,
-    slot, string, zset,
+    bits, cluster_scan, counters, dump, expiry, geo, hash, keyspace, kv, lcs, list, object, random_key, ranges, scan,
+    set, slot, string, zset,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -20,6 +20,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     set::ROWS,
     list::ROWS,
     zset::ROWS,
+    geo::ROWS,
     keyspace::ROWS,
     expiry::ROWS,
     object::ROWS,
@@ -87,6 +88,7 @@ mod tests {
             Group::Set,
             Group::List,
             Group::SortedSet,
+            Group::Geo,
             Group::Bitmap,
             Group::Generic,
             Group::Basalt,

@@ -1,15 +1,16 @@
 //! All rows in one array, and the way from a name to its row.
 
-use super::rows::{basalt, bitmap, cluster, connection, generic, hash, list, server, set, sorted_set, string};
+use super::rows::{basalt, bitmap, cluster, connection, generic, geo, hash, list, server, set, sorted_set, string};
 use super::spec::{CommandId, CommandSpec};
 
-const CHAPTERS: [&[CommandSpec]; 11] = [
+const CHAPTERS: [&[CommandSpec]; 12] = [
     basalt::ROWS,
     string::ROWS,
     hash::ROWS,
     set::ROWS,
     list::ROWS,
     sorted_set::ROWS,
+    geo::ROWS,
     bitmap::ROWS,
     generic::ROWS,
     connection::ROWS,
@@ -73,7 +74,7 @@ const fn is_subcommand(name: &str, container: &str) -> bool {
     true
 }
 
-/// Longest name of a command.
+/// Longest name of a command that is in the index: longer ones are few, and looked for one by one.
 const NAME_BYTES_MAX: usize = 16;
 /// A power of two, a few times the number of commands, so that most names are found at the first look.
 const BUCKETS: usize = 512;
@@ -87,9 +88,8 @@ const fn index() -> [(u128, u16); BUCKETS] {
     let mut buckets = [(0, EMPTY); BUCKETS];
     let mut at = 0;
     while at < COUNT {
-        if rows[at].container.is_none() {
-            let name = rows[at].name.as_bytes();
-            assert!(name.len() <= NAME_BYTES_MAX, "a name is too long for the index");
+        let name = rows[at].name.as_bytes();
+        if rows[at].container.is_none() && name.len() <= NAME_BYTES_MAX {
             let mut bytes = [0; NAME_BYTES_MAX];
             let mut i = 0;
             while i < name.len() {
@@ -147,7 +147,7 @@ const fn uppercase(word: u64) -> u64 {
 #[must_use]
 pub fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
     if name.len() > NAME_BYTES_MAX {
-        return None;
+        return long_name(name);
     }
     let packed = pack(name);
     let mut bucket = bucket_of(packed);
@@ -163,6 +163,11 @@ pub fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
         }
         bucket = (bucket + 1) % BUCKETS;
     }
+}
+
+#[cold]
+fn long_name(name: &[u8]) -> Option<&'static CommandSpec> {
+    top_level().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
 /// The command or subcommand whose full name is `name`, such as `client|id`.

@@ -572,6 +572,11 @@ pub(super) const fn keys_counted(count: u16, flags: u32) -> KeySpec {
     KeySpec { place: KeyPlace::Counted { count }, flags, note: "" }
 }
 
+/// The argument behind the option `word`, which is `from` or a later argument.
+pub(super) const fn key_after(word: &'static str, from: u16, flags: u32) -> KeySpec {
+    KeySpec { place: KeyPlace::AfterWord { word, from }, flags, note: "" }
+}
+
 /// Every `step`th argument from `first` to the end.
 pub(super) const fn keys_to_end(first: u16, step: u16, flags: u32) -> KeySpec {
     KeySpec { place: KeyPlace::Range { first, last: -1, step }, flags, note: "" }

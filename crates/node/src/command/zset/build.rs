@@ -90,7 +90,12 @@ impl From<Scored<'_>> for Kept {
 }
 
 /// Makes the sorted set `key` of those members, which are not in order.
-pub(super) fn put_kept(space: &mut dyn WriteSpace, key: &[u8], expire_at_ms: Option<u64>, kept: &[Kept]) -> Outcome {
+pub(in crate::command) fn put_kept(
+    space: &mut dyn WriteSpace,
+    key: &[u8],
+    expire_at_ms: Option<u64>,
+    kept: &[Kept],
+) -> Outcome {
     let mut members: Vec<Scored<'_>> = kept.iter().map(Kept::scored).collect();
     members.sort_unstable_by(Scored::order);
     put_whole(space, key, expire_at_ms, &members)

@@ -29,11 +29,12 @@ mod stored;
 mod tests;
 mod write;
 
-pub(super) use build::{Kept, copy, restore, stage};
+pub(super) use build::{Kept, copy, put_kept, restore, stage};
 pub(super) use combination::{Answer, Combination, Operation};
-pub(super) use range::{Grammar, Walk};
-pub(super) use scored::Scored;
+pub(super) use range::{Bounds, Grammar, Walk};
+pub(super) use scored::{Scored, parse as parse_score};
 pub(super) use stored::SortedSet;
+pub(super) use write::{Conditions, add};
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};
 use super::hash;

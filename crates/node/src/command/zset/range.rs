@@ -103,7 +103,7 @@ pub(in crate::command) struct Range<'a> {
 
 /// Members between two bounds.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Bounds<'a> {
+pub(in crate::command) enum Bounds<'a> {
     /// By the first rank and the last.
     Ranks(i64, i64),
     /// By scores.
@@ -114,7 +114,7 @@ pub(super) enum Bounds<'a> {
 
 /// The end of a range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct ScoreBound {
+pub(in crate::command) struct ScoreBound {
     score: f64,
     /// Whether the score itself is outside.
     open: bool,
@@ -142,7 +142,7 @@ impl ScoreBound {
 
 /// The end of a range of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LexBound<'a> {
+pub(in crate::command) enum LexBound<'a> {
     /// Before all.
     Lowest,
     /// At that member, or beside it.
@@ -213,8 +213,13 @@ impl<'a> Bounds<'a> {
         Ok(Self::Ranks(int(first)?, int(last)?))
     }
 
+    /// Of scores that are known: the first is inside, the last is not.
+    pub(in crate::command) fn from_score_to(first: f64, end: f64) -> Self {
+        Self::Scores(ScoreBound { score: first, open: false }, ScoreBound { score: end, open: true })
+    }
+
     /// The rank of the first member within, and how many there are.
-    pub(super) fn span(&self, space: &mut dyn ReadSpace, set: &SortedSet<'_>) -> Result<Span, Error> {
+    pub(in crate::command) fn span(&self, space: &mut dyn ReadSpace, set: &SortedSet<'_>) -> Result<Span, Error> {
         let (first, end) = match self {
             Self::Ranks(first, last) => {
                 let count = set.count()? as i64;
@@ -232,9 +237,9 @@ impl<'a> Bounds<'a> {
 
 /// Members by their ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) first: u64,
-    pub(super) count: u64,
+pub(in crate::command) struct Span {
+    pub(in crate::command) first: u64,
+    pub(in crate::command) count: u64,
 }
 
 /// The first rank within bounds of members, and the first one behind. Where not all scores are the same the answer is of no
@@ -310,6 +315,11 @@ pub(in crate::command) struct Walk {
 }
 
 impl Walk {
+    /// Through all of them, in rising order.
+    pub(in crate::command) fn over(span: Span) -> Self {
+        Self { next: span.first, left: span.count, falls: false }
+    }
+
     /// Shows the next ones, some hundred at most.
     pub(in crate::command) fn step(
         &mut self,

@@ -19,15 +19,15 @@ const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 #[derive(Clone, Copy, Default)]
 pub(in crate::command) struct Conditions {
     /// Members that are there stay as they are.
-    absent: bool,
+    pub(in crate::command) absent: bool,
     /// No member is added.
-    present: bool,
+    pub(in crate::command) present: bool,
     /// A score only rises.
     greater: bool,
     /// A score only falls.
     less: bool,
     /// Members that change count, too.
-    changed: bool,
+    pub(in crate::command) changed: bool,
     /// The score is added to the one that is there.
     adds: bool,
 }
@@ -72,7 +72,7 @@ impl Conditions {
         if self.absent && self.present {
             return Err("ERR XX and NX options at the same time are not compatible".into());
         }
-        if (self.greater && self.absent) || (self.less && self.absent) || (self.greater && self.less) {
+        if [self.absent, self.greater, self.less].into_iter().filter(|given| *given).count() > 1 {
             return Err("ERR GT, LT, and/or NX options at the same time are not compatible".into());
         }
         if self.adds && members > 1 {

@@ -5,6 +5,7 @@ pub(super) mod bitmap;
 pub(super) mod cluster;
 pub(super) mod connection;
 pub(super) mod generic;
+pub(super) mod geo;
 pub(super) mod hash;
 pub(super) mod list;
 pub(super) mod server;
