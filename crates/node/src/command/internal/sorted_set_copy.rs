@@ -7,7 +7,7 @@ use crate::command::zset::{Answer, Combination, Grammar, Kept, Operation, Sorted
 use crate::format::internal_commands::STAGE;
 use crate::format::score::encode;
 use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
-use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX, COPY_WHOLE_ELEMENTS_MAX};
+use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX, COPY_WHOLE_ELEMENTS_MAX, GATHERED_BYTES_MAX};
 
 /// The result of a command over large sorted sets. Reads may wait for the disk.
 pub struct SortedSetCopy<'a> {
@@ -28,8 +28,13 @@ impl<'a> SortedSetCopy<'a> {
         let mut space = SnapshotSpace::new(view, now_ms, 0);
         if let Some(operation) = Operation::of_store(args[0]) {
             let combination = Combination::begin(operation, Answer::Stored, &mut space, args[0], &args[2..])?;
-            let is_large = combination.work()? > COPY_WHOLE_ELEMENTS_MAX;
-            return Ok(is_large.then_some(Self { space, members: Members::Combination(combination), count: 0 }));
+            if combination.work()? > COPY_WHOLE_ELEMENTS_MAX {
+                return Ok(Some(Self { space, members: Members::Combination(combination), count: 0 }));
+            }
+            return Self { space, members: Members::Combination(combination), count: 0 }.if_long(|space| {
+                let again = Combination::begin(operation, Answer::Stored, space, args[0], &args[2..])?;
+                Ok(Members::Combination(again))
+            });
         }
         if !is_word(args[0], "ZRANGESTORE") {
             return Ok(None);
@@ -37,8 +42,33 @@ impl<'a> SortedSetCopy<'a> {
         let range = Grammar::STORE.parse(&args[3..])?.range()?;
         let Some(set) = SortedSet::load(&mut space, args[2])? else { return Ok(None) };
         let walk = range.walk(&mut space, &set)?;
-        let is_large = walk.left > COPY_WHOLE_ELEMENTS_MAX;
-        Ok(is_large.then_some(Self { space, members: Members::Range(set, walk), count: 0 }))
+        if walk.left > COPY_WHOLE_ELEMENTS_MAX {
+            return Ok(Some(Self { space, members: Members::Range(set, walk), count: 0 }));
+        }
+        let again = SortedSet::load(&mut space, args[2])?;
+        Self { space, members: Members::Range(set, walk), count: 0 }.if_long(|_| {
+            let set = again.ok_or("ERR the sorted set is gone from its snapshot")?;
+            Ok(Members::Range(set, walk))
+        })
+    }
+
+    /// The same from the beginning, made by `again`, if its members, which are not many, have too many bytes for one entry.
+    fn if_long(
+        mut self,
+        again: impl FnOnce(&mut SnapshotSpace<'a>) -> Result<Members<'a>, Error>,
+    ) -> Result<Option<Self>, Error> {
+        let mut bytes = 0;
+        loop {
+            let slice = self.slice()?;
+            bytes += slice.iter().map(|kept| kept.member.len()).sum::<usize>();
+            if slice.is_empty() {
+                return Ok(None);
+            }
+            if bytes > GATHERED_BYTES_MAX {
+                let members = again(&mut self.space)?;
+                return Ok(Some(Self { members, ..self }));
+            }
+        }
     }
 
     /// Up to `COPY_SLICE_ELEMENTS_MAX` more members.

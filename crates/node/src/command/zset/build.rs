@@ -15,7 +15,7 @@ const TOO_LARGE_TO_COPY: &str =
     "ERR the collection is too large to be copied within a transaction (4096 elements, 8 MiB)";
 
 const _: () = assert!(limits::FIELD_BYTES_MAX == 32_000, "MEMBER_TOO_LONG says how long");
-const _: () = assert!(limits::COPY_WHOLE_ELEMENTS_MAX == 4096 && limits::COPY_WHOLE_BYTES_MAX == 8 << 20);
+const _: () = assert!(limits::COPY_WHOLE_ELEMENTS_MAX == 4096 && limits::GATHERED_BYTES_MAX == 8 << 20);
 
 /// Makes the sorted set `key` of members that are in order, each once and none too long; what was at `key` is replaced.
 /// Without members the key is removed.
@@ -119,7 +119,7 @@ pub(in crate::command) fn copy(
         bytes += scored.member.len();
         kept.push(Kept::from(scored));
     })?;
-    if bytes > limits::COPY_WHOLE_BYTES_MAX {
+    if bytes > limits::GATHERED_BYTES_MAX {
         return Err(TOO_LARGE_TO_COPY.into());
     }
     put_kept(space, key, expire_at_ms, &kept)

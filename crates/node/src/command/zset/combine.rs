@@ -11,7 +11,8 @@ use crate::command::call::{Outcome, ReadCall, WriteCall};
 use vocab::limits;
 
 const _: () = assert!(limits::STORE_WHOLE_ELEMENTS_MAX == 16_384, "TOO_LARGE says how many");
-const TOO_LARGE: &str = "ERR the sets are too large to be combined within a transaction (16384 members)";
+const _: () = assert!(limits::GATHERED_BYTES_MAX == 8 << 20, "TOO_LARGE says how many");
+const TOO_LARGE: &str = "ERR the sets are too large to be combined within a transaction (16384 members, 8 MiB)";
 
 pub(super) fn zunion(call: &mut ReadCall<'_>) -> Outcome {
     combine(call, Operation::Union)
@@ -73,8 +74,12 @@ fn store(call: &mut WriteCall<'_>, operation: Operation) -> Outcome {
     if combination.work()? > limits::STORE_WHOLE_ELEMENTS_MAX {
         return Err(TOO_LARGE.into());
     }
-    let mut kept = Vec::new();
+    let (mut kept, mut bytes) = (Vec::new(), 0);
     while let Some(next) = combination.next(call.space)? {
+        bytes += next.member.len();
+        if bytes > limits::GATHERED_BYTES_MAX {
+            return Err(TOO_LARGE.into());
+        }
         kept.push(next);
     }
     put(call, &kept)
@@ -83,14 +88,20 @@ fn store(call: &mut WriteCall<'_>, operation: Operation) -> Outcome {
 pub(super) fn zrangestore(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
     let range = Grammar::STORE.parse(&call.args[3..])?.range()?;
-    let mut kept = Vec::new();
+    let (mut kept, mut bytes) = (Vec::new(), 0);
     if let Some(set) = SortedSet::load(call.space, call.args[2])? {
         let mut walk = range.walk(call.space, &set)?;
         if walk.left > limits::STORE_WHOLE_ELEMENTS_MAX {
             return Err(TOO_LARGE.into());
         }
         while walk.left > 0 {
-            walk.step(call.space, &set, &mut |scored| kept.push(Kept::from(scored)))?;
+            walk.step(call.space, &set, &mut |scored| {
+                bytes += scored.member.len();
+                kept.push(Kept::from(scored));
+            })?;
+            if bytes > limits::GATHERED_BYTES_MAX {
+                return Err(TOO_LARGE.into());
+            }
         }
     }
     put(call, &kept)
