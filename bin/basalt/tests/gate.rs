@@ -123,6 +123,52 @@ fn exec(random: &mut Random, dumped: &[u8]) -> Vec<Vec<u8>> {
     arguments
 }
 
+/// A command of few bytes, or of small arguments, that makes a node read and write much: strings that grow, sets that are united,
+/// hundreds of members.
+fn heavy(random: &mut Random) -> Vec<Vec<u8>> {
+    let offsets = ["0", "7", "1048576", "8388608", "16777216", "67108863", "67108864", "536870911", "536870912"];
+    // The longest are rare: each is written by three nodes of one machine.
+    let most = if random.below(10) == 0 { offsets.len() } else { 5 };
+    let offset = any(random, &offsets[..most]);
+    let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+    let many = *random.pick(&[1, 2, 50, 200, 3_000]);
+    let with = |first: Vec<Vec<u8>>, more: &mut dyn FnMut(u64) -> Vec<u8>| {
+        first.into_iter().chain((0..many).map(more)).collect::<Vec<_>>()
+    };
+    let (one, other) = (key(random), key(random));
+    let named = |name: &str, rest: &[&str]| [vec![name.as_bytes().to_vec(), one.clone()], words(rest)].concat();
+    match random.below(14) {
+        0 => named("SETBIT", &[offset, any(random, &["0", "1"])]),
+        1 => named("SETRANGE", &[offset, "value"]),
+        2 => named("APPEND", &["value"]),
+        3 => named(
+            "BITFIELD",
+            &["INCRBY", "i64", offset, "3", "GET", "u7", "5", "OVERFLOW", "FAIL", "SET", "u8", "#3", "77"],
+        ),
+        4 => {
+            let operation = any(random, &["AND", "OR", "XOR", "NOT", "ONE", "DIFF", "ANDOR"]);
+            with([words(&["BITOP", operation]), vec![one]].concat(), &mut |_| other.clone())
+        }
+        5 => with(named(any(random, &["SADD", "SREM", "SMISMEMBER"]), &[]), &mut |n| n.to_string().into_bytes()),
+        6 => with(named(any(random, &["HDEL", "HMGET"]), &[]), &mut |n| n.to_string().into_bytes()),
+        7 => with(named("HSET", &["f", "v"]), &mut |n| (n / 2).to_string().into_bytes()),
+        8 => {
+            let name = any(random, &["SUNIONSTORE", "SINTERSTORE", "SDIFFSTORE"]);
+            let keys: Vec<Vec<u8>> = (0..1 + random.below(4)).map(|_| key(random)).collect();
+            named(name, &[]).into_iter().chain(keys).collect()
+        }
+        9 => named("SPOP", &[any(random, &["0", "1", "100", "70000"])]),
+        10 => [words(&[any(random, &["COPY", "RENAME", "RENAMENX"])]), vec![one, other]].concat(),
+        11 => with(words(&["DEL"]), &mut |n| format!("{{t}}gone{n}").into_bytes()),
+        12 => with(words(&["MSET"]), &mut |n| format!("{{t}}gone{}", n / 2).into_bytes()),
+        _ => named(any(random, &["PEXPIRE", "EXPIRE"]), &[any(random, &["1", "500", "100000"])]),
+    }
+}
+
+fn any<'a>(random: &mut Random, words: &[&'a str]) -> &'a str {
+    words[random.below(words.len() as u64) as usize]
+}
+
 /// One client that does its worst to all nodes in turn.
 struct Hostile<'a> {
     nodes: &'a Nodes,
@@ -158,6 +204,7 @@ impl Hostile<'_> {
     fn step(&mut self) {
         let one = |this: &mut Self| match this.random.below(8) {
             0 => exec(&mut this.random, &this.dumped),
+            1 => heavy(&mut this.random),
             _ => command(&mut this.random, this.names, &this.dumped),
         };
         let word = |word: &str| vec![word.as_bytes().to_vec()];

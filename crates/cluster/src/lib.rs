@@ -28,7 +28,7 @@ pub use change::Change;
 pub use error::MapError;
 pub use history::{History, MadeChange, MapUpdate, NotFollowed};
 pub use map::Map;
-pub use map_files::{MapFiles, MapWrite};
+pub use map_files::{MapFiles, MapWrite, read_changes};
 pub use node_info::NodeInfo;
 pub use placement::initial_map;
 pub use plan::{Plan, PlanKind, PlanState, Split, Step};

@@ -58,6 +58,15 @@ impl MapFiles {
     }
 }
 
+/// The changes of a file with changes, and where it is damaged, if it is: whole changes follow there.
+#[must_use]
+pub fn read_changes(bytes: &[u8]) -> (Vec<MadeChange>, Option<usize>) {
+    let changes = decode(bytes);
+    let end: usize = changes.iter().map(|change| HEAD_BYTES + change.bytes.len()).sum();
+    let follows = (end + 1..bytes.len()).any(|at| record(&bytes[at..]).is_some());
+    (changes, follows.then_some(end))
+}
+
 fn encode(changes: &[MadeChange]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(changes.iter().map(|change| HEAD_BYTES + change.bytes.len()).sum());
     for change in changes {
@@ -73,15 +82,20 @@ fn encode(changes: &[MadeChange]) -> Vec<u8> {
 
 fn decode(mut bytes: &[u8]) -> Vec<MadeChange> {
     let mut changes = Vec::new();
-    while let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() {
-        let [c0, c1, c2, c3, l0, l1, l2, l3, epoch @ ..] = *head;
-        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        let Some(record) = bytes[4..].get(..HEAD_BYTES - 4 + length) else { break };
-        if crc32fast::hash(record).to_le_bytes() != [c0, c1, c2, c3] {
-            break;
-        }
-        changes.push(MadeChange { epoch: Epoch(u64::from_le_bytes(epoch)), bytes: rest[..length].into() });
-        bytes = &rest[length..];
+    while let Some((change, rest)) = record(bytes) {
+        changes.push(change);
+        bytes = rest;
     }
     changes
+}
+
+/// The change that the bytes begin with, and what follows it.
+fn record(bytes: &[u8]) -> Option<(MadeChange, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+    let [c0, c1, c2, c3, l0, l1, l2, l3, epoch @ ..] = *head;
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    let summed = bytes[4..].get(..HEAD_BYTES - 4 + length)?;
+    let is_whole = crc32fast::hash(summed).to_le_bytes() == [c0, c1, c2, c3];
+    let change = || MadeChange { epoch: Epoch(u64::from_le_bytes(epoch)), bytes: rest[..length].into() };
+    is_whole.then(|| (change(), &rest[length..]))
 }

@@ -21,4 +21,4 @@ mod worker;
 pub use api::Caller;
 pub use api::http::openapi_document;
 pub use node::Server;
-pub use shared::{DataDir, Identity, read_map};
+pub use shared::{DataDir, Identity, read_map, read_map_changes};

@@ -173,6 +173,12 @@ pub trait Snapshot: Send {
     /// The value of `key` then.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
 
+    /// As `get`, but a value of more than `bytes_max` bytes, as it is stored, is told to be long; where that can be told before
+    /// it is read, it is not read.
+    fn get_short(&self, key: &[u8], bytes_max: usize) -> Result<Short> {
+        Ok(Short::of(self.get(key)?, bytes_max))
+    }
+
     /// As `get`, but it does not wait: see `Engine::look`.
     fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
         let _ = (key, held);
@@ -217,6 +223,22 @@ pub trait Snapshot: Send {
             hasher.update(&value);
         }
         Ok(hasher.digest())
+    }
+}
+
+/// A value, unless it is long.
+pub enum Short {
+    /// The value, if there is one.
+    Found(Option<Slice>),
+    /// It is longer than wanted.
+    Long,
+}
+
+impl Short {
+    /// What was found, if it has at most `bytes_max` bytes.
+    #[must_use]
+    pub fn of(found: Option<Slice>, bytes_max: usize) -> Self {
+        if found.as_ref().is_some_and(|value| value.len() > bytes_max) { Self::Long } else { Self::Found(found) }
     }
 }
 

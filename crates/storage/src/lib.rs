@@ -48,7 +48,7 @@ pub use block_read::{BlockRead, HeldBlock, Look};
 pub use cache::{CacheStats, FillMode, PutMode, RowCache, Stamp};
 pub use cpu_prefetch::{Lines, Step};
 pub use durable_write::DurableWriter;
-pub use engine::{Cursor, Engine, Snapshot, tail_of};
+pub use engine::{Cursor, Engine, Short, Snapshot, tail_of};
 pub use error::{Error, Result};
 pub use extent::Extent;
 pub use files::open_direct_to_write;

@@ -163,6 +163,9 @@ impl ShardSummary {
         let log = GroupSummary::of(source, shard).map_err(&mut keep).ok();
         let tree = source.tree(shard).and_then(|tree| TreeSummary::of(source, &tree)).map_err(&mut keep).ok();
         let mut to_replay = None;
+        if shard == ShardId::META {
+            problems.extend(server::read_map_changes(source.root()).1);
+        }
         if let (Some(log), Some(tree)) = (&log, &tree) {
             to_replay = Some(log.last.saturating_sub(tree.flushed));
             if tree.flushed > log.last {

@@ -1,7 +1,7 @@
 //! A map is followed by its changes, and kept by them, to the same map.
 
 use super::{drawn, drawn_change};
-use crate::{History, MadeChange, Map, MapFiles, MapUpdate, MapWrite, NotFollowed, Routes, apply};
+use crate::{History, MadeChange, Map, MapFiles, MapUpdate, MapWrite, NotFollowed, Routes, apply, read_changes};
 use std::sync::Arc;
 use vocab::{Epoch, Prng};
 
@@ -72,6 +72,14 @@ fn changes_lead_to_the_same_map_on_every_node_and_disk() {
         let cut = disk.changes.len() - 1 - prng.below(8) as usize;
         let read = MapFiles::read(&disk.whole, &disk.changes[..cut]).unwrap();
         assert!(read.epoch < map.epoch);
+        let (all, damaged_at) = read_changes(&disk.changes);
+        assert_eq!((all.last().map(|change| change.epoch), damaged_at), (Some(map.epoch), None));
+        let (some, damaged_at) = read_changes(&disk.changes[..cut]);
+        assert_eq!((some.len() + 1, damaged_at), (all.len(), None), "what a crash leaves is no damage");
+        // Damage before whole changes is told.
+        let mut damaged = disk.changes.clone();
+        damaged[20] ^= 1;
+        assert_eq!(read_changes(&damaged), (Vec::new(), (all.len() > 1).then_some(0)));
         // Changes that the whole map has already are passed over.
         let whole = map.encode();
         assert_eq!(MapFiles::read(&whole, &disk.changes).as_ref(), Ok(&map));

@@ -124,6 +124,16 @@ impl Control {
         control
     }
 
+    /// The same control, which knows the changes that have led to its map, as its files have them.
+    #[must_use]
+    pub fn remembering(mut self, changes: Vec<MadeChange>) -> Self {
+        let newest = self.map.as_ref().map(|map| map.epoch);
+        if changes.last().map(|change| change.epoch) == newest {
+            changes.into_iter().for_each(|change| self.history.push(change));
+        }
+        self
+    }
+
     /// The newest map.
     #[must_use]
     pub fn map(&self) -> Option<&Arc<Map>> {

@@ -10,7 +10,7 @@
 
 use crate::format::keys::{self, Home};
 use std::sync::Arc;
-use storage::{Cursor, Keep, Result, Slice, Snapshot, Span};
+use storage::{Cursor, Keep, Result, Short, Slice, Snapshot, Span};
 use vocab::{Slot, slot_of};
 
 const FORMAT: u8 = 1;
@@ -195,6 +195,10 @@ impl Snapshot for OwnedRows {
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         if self.slots.keeps(key) { self.rows.get(key) } else { Ok(None) }
+    }
+
+    fn get_short(&self, key: &[u8], bytes_max: usize) -> Result<Short> {
+        if self.slots.keeps(key) { self.rows.get_short(key, bytes_max) } else { Ok(Short::Found(None)) }
     }
 
     fn sample(&self, span: &Span, below: &mut dyn FnMut(u64) -> u64) -> Result<Option<Slice>> {

@@ -6,7 +6,7 @@ use crate::shard_handle::{ABSENT, ShardHandle};
 use crate::stats::Lookups;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use std::ops::Deref;
-use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Slice, Snapshot, Span};
+use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Short, Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
 
 /// The space that the event loop tries first: it answers one row from the row cache, or `Fault::WouldBlock`.
@@ -58,7 +58,8 @@ impl ReadSpace for CachedSpace<'_> {
             return Ok(None);
         }
         let record = self.handle.decode(bytes)?;
-        if record.view().version > self.applied {
+        // To copy a long one would keep the event loop.
+        if record.view().version > self.applied || record.bytes().len() > FEW_ROWS_BYTES {
             return Err(Fault::WouldBlock);
         }
         self.shown += 1;
@@ -252,6 +253,11 @@ impl<'a> SnapshotSpace<'a> {
         if self.rows_left == 0 || self.bytes_left == 0 { Err(Fault::WouldBlock) } else { Ok(()) }
     }
 
+    /// Refuses to show a row of so many bytes to an event loop, if they are many: copying them would keep it.
+    fn may_show(&self, bytes: usize) -> Result<(), Fault> {
+        if self.rows_left != usize::MAX && bytes > FEW_ROWS_BYTES { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
     /// Counts rows that were read.
     fn took(&mut self, rows: usize, bytes: usize) {
         if self.rows_left != usize::MAX {
@@ -268,6 +274,7 @@ impl<'a> SnapshotSpace<'a> {
             Ok(bytes) if bytes.is_empty() => None,
             Ok(bytes) => {
                 let record = self.handle.decode(bytes)?;
+                self.may_show(record.bytes().len())?;
                 if record.view().version <= self.snapshot.index() {
                     self.took(1, record.bytes().len());
                     return Ok(self.live(record));
@@ -280,7 +287,14 @@ impl<'a> SnapshotSpace<'a> {
         // the stamp.
         let newest = self.handle.is_newest(self.snapshot.index());
         keys::record_into(&mut self.tree_key, key);
-        let found = value_of(&*self.snapshot, self.held.as_deref_mut(), &self.tree_key)?;
+        let found = match self.held.as_deref_mut() {
+            None if self.rows_left != usize::MAX => match self.snapshot.get_short(&self.tree_key, FEW_ROWS_BYTES)? {
+                Short::Found(found) => found,
+                Short::Long => return Err(Fault::WouldBlock),
+            },
+            held => value_of(&*self.snapshot, held, &self.tree_key)?,
+        };
+        self.may_show(found.as_ref().map_or(0, |bytes| bytes.len()))?;
         if newest && let Some(stamp) = stamp {
             self.handle.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp, self.fill);
         }

@@ -11,9 +11,13 @@ use node::read::ReplyStream;
 use node::session::{Session, Transaction};
 use resp::table::CommandSpec;
 use resp::{ParseState, Reply};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 use vocab::{Millis, limits};
+
+/// Most unsent bytes that are moved to the beginning of the output: more would keep the event loop.
+const MOVED_BYTES_MAX: usize = 4 << 20;
 
 /// A write that is not submitted yet.
 pub(super) struct PendingWrite {
@@ -185,7 +189,7 @@ impl Connection {
     }
 
     /// Puts the answer of a request under way in its place, and tells what the request was. `None` if it is not known.
-    pub(super) fn answer(&mut self, sequence: u64, reply: &[u8]) -> Option<Begun> {
+    pub(super) fn answer(&mut self, sequence: u64, reply: Cow<'_, [u8]>) -> Option<Begun> {
         self.queue.answer(sequence, reply, &mut self.output.buf)
     }
 
@@ -257,7 +261,7 @@ impl Connection {
             } else {
                 self.output.buf.clear();
             }
-        } else if self.sent > limits::OUTPUT_BUFFER_BYTES_SOFT {
+        } else if self.sent > limits::OUTPUT_BUFFER_BYTES_SOFT && self.unsent() <= MOVED_BYTES_MAX.min(self.sent) {
             self.output.buf.drain(..self.sent);
             self.sent = 0;
         }

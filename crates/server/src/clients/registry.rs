@@ -19,6 +19,7 @@ use node::stats::Lookups;
 use resp::Reply;
 use resp::table::behaviour;
 use slab::Slab;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -277,8 +278,17 @@ impl Clients {
 
     /// Gives an answer to one of this worker's connections.
     pub(crate) fn deliver(&mut self, ticket: &Ticket, reply: &[u8]) {
+        self.deliver_either(ticket, Cow::Borrowed(reply));
+    }
+
+    /// The same for an answer that this worker owns: a long one is not copied.
+    pub(crate) fn deliver_owned(&mut self, ticket: &Ticket, reply: Vec<u8>) {
+        self.deliver_either(ticket, Cow::Owned(reply));
+    }
+
+    fn deliver_either(&mut self, ticket: &Ticket, reply: Cow<'_, [u8]>) {
         if ticket.connection == GATHERED {
-            if let Some(gathered) = self.gathers.collect(ticket, reply) {
+            if let Some(gathered) = self.gathers.collect(ticket, &reply) {
                 self.deliver_gathered(gathered);
             }
             return;
@@ -291,11 +301,11 @@ impl Clients {
         match connection.transaction.take() {
             Some(running) if running.sequence == ticket.sequence => {
                 note_written(&self.store, connection, ticket);
-                if after_exec::begin(&self.store, &connection.session, &running, *ticket, reply) {
+                if after_exec::begin(&self.store, &connection.session, &running, *ticket, &reply) {
                     connection.transaction = Some(running);
                     return;
                 }
-                answer_transaction(&self.store, connection, running, ticket, (reply, &[]));
+                answer_transaction(&self.store, connection, running, ticket, (&reply, &[]));
             }
             other => {
                 connection.transaction = other;
@@ -366,24 +376,35 @@ fn answer_transaction(
         store.stop_asked.store(true, Ordering::Release);
         connection.session.close();
     }
-    connection.answer(ticket.sequence, &whole.buf);
+    connection.answer(ticket.sequence, Cow::Owned(whole.buf));
     note_written(store, connection, ticket);
 }
 
 /// Answers a command, and counts it.
-fn answer_command(store: &NodeShared, worker: usize, connection: &mut Connection, ticket: &Ticket, reply: &[u8]) {
+fn answer_command(
+    store: &NodeShared,
+    worker: usize,
+    connection: &mut Connection,
+    ticket: &Ticket,
+    reply: Cow<'_, [u8]>,
+) {
+    // What is asked of the reply once it has gone.
+    let is_null = matches!(&*reply, b"$-1\r\n" | b"_\r\n");
+    let first = reply.first().copied();
+    let error = (first == Some(b'-')).then(|| reply.to_vec());
     let Some(begun) = connection.answer(ticket.sequence, reply) else { return };
     if begun.spec.is_write() {
         if begun.spec.does(behaviour::LOOKS_UP) {
             let mut lookups = Lookups::default();
-            lookups.note(!matches!(reply, b"$-1\r\n" | b"_\r\n"));
+            lookups.note(!is_null);
             store.stats.worker(worker).looked_up(lookups);
         }
         note_written(store, connection, ticket);
     }
     let ns = begun.at.elapsed().as_nanos() as u64;
     // A long reply is no error, whatever its last part begins with.
-    let counted = if begun.in_parts { b"*" } else { reply };
+    let whole = error.as_deref().unwrap_or(first.as_slice());
+    let counted = if begun.in_parts { b"*" } else { whole };
     store.stats.worker(worker).finished(begun.spec.id, ns, counted);
     let args = [begun.spec.name.as_bytes(), begun.brief()];
     session::note_if_slow(connection.session.entry(), begun.spec, &args, ns, store);

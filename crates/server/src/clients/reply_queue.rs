@@ -6,6 +6,7 @@
 use node::KeyHashes;
 use node::key_hash;
 use resp::table::CommandSpec;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use vocab::limits;
@@ -297,7 +298,7 @@ impl ReplyQueue {
 
     /// Puts the answer of a request, or what was left of it, in its place, and appends to `output` what is next. Answers what the request was;
     /// `None` if it is not under way.
-    pub(super) fn answer(&mut self, sequence: u64, reply: &[u8], output: &mut Vec<u8>) -> Option<Begun> {
+    pub(super) fn answer(&mut self, sequence: u64, reply: Cow<'_, [u8]>, output: &mut Vec<u8>) -> Option<Begun> {
         let at = self.index_of(sequence)?;
         let pending = self.pending.get_mut(at)?;
         if pending.is_over {
@@ -305,19 +306,19 @@ impl ReplyQueue {
         }
         self.slow_reads.end(sequence);
         let (mask, effect, begun) = (pending.mask, pending.effect, pending.begun);
-        let reply = if pending.silent { &[] } else { reply };
+        let reply = if pending.silent { Cow::Borrowed(&[][..]) } else { reply };
         self.likely_reply = reply.len().max(self.likely_reply - self.likely_reply / 8).max(1);
         pending.mask = 0;
         self.promised -= std::mem::take(&mut pending.promised);
         if at == 0 {
             self.pending.pop_front();
             self.first += 1;
-            output.extend_from_slice(reply);
+            put(output, reply);
             self.release(output);
         } else {
-            pending.reply.extend_from_slice(reply);
-            pending.is_over = true;
             self.owed += reply.len();
+            put(&mut pending.reply, reply);
+            pending.is_over = true;
         }
         if effect != Effect::Write {
             self.reads.change(mask, false);
@@ -331,13 +332,24 @@ impl ReplyQueue {
     fn release(&mut self, output: &mut Vec<u8>) {
         while let Some(pending) = self.pending.front_mut() {
             self.owed -= pending.reply.len();
-            output.extend_from_slice(&std::mem::take(&mut pending.reply));
+            put(output, Cow::Owned(std::mem::take(&mut pending.reply)));
             if !pending.is_over {
                 return;
             }
             self.pending.pop_front();
             self.first += 1;
         }
+    }
+}
+
+/// From so many bytes on a reply is moved rather than copied, where that can be.
+const MOVED_BYTES_MIN: usize = 64 * 1024;
+
+/// Appends a reply. A long one takes the place of an empty buffer: copying it would keep the event loop.
+fn put(buffer: &mut Vec<u8>, reply: Cow<'_, [u8]>) {
+    match reply {
+        Cow::Owned(reply) if buffer.is_empty() && reply.len() >= MOVED_BYTES_MIN => *buffer = reply,
+        reply => buffer.extend_from_slice(&reply),
     }
 }
 
@@ -390,14 +402,14 @@ mod tests {
         let second = queue.begin(0b10, Effect::Write, begun(), false);
         let third = queue.begin(0b10, Effect::Write, begun(), true);
         queue.queue(b"fourth".to_vec());
-        assert!(queue.answer(second, b"second ", &mut output).is_some());
-        assert!(queue.answer(second, b"twice", &mut output).is_none(), "it is answered");
-        assert!(queue.answer(third, b"thrown away", &mut output).is_some());
+        assert!(queue.answer(second, Cow::Borrowed(b"second "), &mut output).is_some());
+        assert!(queue.answer(second, Cow::Borrowed(b"twice"), &mut output).is_none(), "it is answered");
+        assert!(queue.answer(third, Cow::Borrowed(b"thrown away"), &mut output).is_some());
         assert_eq!((output.len(), queue.owed()), (0, b"second fourth".len()));
-        assert!(queue.answer(first, b"first ", &mut output).is_some());
+        assert!(queue.answer(first, Cow::Borrowed(b"first "), &mut output).is_some());
         assert_eq!(output, b"first second fourth");
         assert!(queue.is_empty() && queue.owed() == 0);
-        assert!(queue.answer(first, b"again", &mut output).is_none(), "it is gone");
+        assert!(queue.answer(first, Cow::Borrowed(b"again"), &mut output).is_none(), "it is gone");
         assert_eq!(queue.begin(0, Effect::Read, begun(), false), 4);
     }
 
@@ -415,12 +427,12 @@ mod tests {
         assert!(queue.is_next(first) && !queue.is_next(second));
         assert_eq!((output.len(), queue.owed(), queue.promised), (0, b"sefourth".len(), 0));
         queue.part(first, b"fi", &mut output);
-        assert!(queue.answer(first, b"rst ", &mut output).is_some_and(|begun| begun.in_parts));
+        assert!(queue.answer(first, Cow::Borrowed(b"rst "), &mut output).is_some_and(|begun| begun.in_parts));
         assert_eq!((&output[..], queue.is_next(second)), (&b"first se"[..], true));
         queue.part(second, b"co", &mut output);
-        assert!(queue.answer(second, b"nd ", &mut output).is_some());
+        assert!(queue.answer(second, Cow::Borrowed(b"nd "), &mut output).is_some());
         queue.part(second, b"late", &mut output);
-        assert!(queue.answer(silent, b"thrown away", &mut output).is_some());
+        assert!(queue.answer(silent, Cow::Borrowed(b"thrown away"), &mut output).is_some());
         assert_eq!((&output[..], queue.owed(), queue.is_empty()), (&b"first second fourth"[..], 0, true));
     }
 
@@ -444,7 +456,7 @@ mod tests {
             assert_eq!(queue.must_wait(0b01, next), same, "{under_way:?}, then {next:?}");
             assert_eq!(queue.must_wait(0b10, next), other, "{under_way:?}, then {next:?}");
             assert_eq!(queue.must_wait(ALL_KEYS, next), same, "{under_way:?}, then {next:?}");
-            queue.answer(sequence, b"", &mut Vec::new());
+            queue.answer(sequence, Cow::Borrowed(b""), &mut Vec::new());
             assert!(!queue.must_wait(ALL_KEYS, next), "it is answered");
         }
     }
@@ -458,7 +470,7 @@ mod tests {
         assert!(queue.is_full(0), "what it promises counts");
         queue.promise(sequence, 1);
         assert!(!queue.is_full(0));
-        queue.answer(sequence, b"", &mut Vec::new());
+        queue.answer(sequence, Cow::Borrowed(b""), &mut Vec::new());
         assert_eq!(queue.promised, 0);
         (0..limits::REQUESTS_IN_FLIGHT_MAX).for_each(|_| _ = queue.begin(0, Effect::Read, begun(), false));
         assert!(queue.is_full(0));

@@ -13,6 +13,7 @@ use node::session::Consistency;
 use node::{Fault, Held, ReadSpace, ShardHandle, SnapshotSpace, WatchedVersion};
 use resp::Reply;
 use resp::table::CommandSpec;
+use std::borrow::Cow;
 use std::sync::Arc;
 use vocab::Slot;
 
@@ -137,6 +138,6 @@ pub(crate) fn watched(clients: &mut Clients, watched: WatchedKeys) {
         Err(text) => reply.error(&text),
     }
     // It was counted when it was admitted.
-    connection.answer(ticket.sequence, &reply.buf);
+    connection.answer(ticket.sequence, Cow::Owned(reply.buf));
     clients.unstall(client.id);
 }

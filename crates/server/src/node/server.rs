@@ -8,7 +8,7 @@ use crate::links::{Identity, Links, LinksOptions, Packing};
 use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{share_out, spawn_critical};
 use crate::replicas::{open_shards, start_transfers};
-use crate::shared::{LINKS_WORKER, NodeShared};
+use crate::shared::{LINKS_WORKER, NodeShared, read_map_changes};
 use crate::worker::{Worker, WorkerSetup};
 use cluster::MapUpdate;
 use mio::net::TcpListener;
@@ -269,7 +269,11 @@ fn start_control(store: &NodeShared, map: Option<Arc<cluster::Map>>) -> Control 
     if store.config.text("init").as_deref() == Some("yes") && map.is_none() {
         store.init_asked.store(true, Ordering::Release);
     }
-    Control::new(store.node_info(), shape, map, store.clock.clone(), seed())
+    let (changes, damage) = read_map_changes(store.dir.root());
+    if let Some(damage) = damage {
+        log::error!("{damage}; other nodes tell the newest one");
+    }
+    Control::new(store.node_info(), shape, map, store.clock.clone(), seed()).remembering(changes)
 }
 
 /// Different in every process: names the node when its directory is made.

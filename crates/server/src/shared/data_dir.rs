@@ -10,7 +10,7 @@
 //! shards/N/   the tree of shard N; 0 is the metadata group's
 //! ```
 
-use cluster::{Map, MapFiles, MapUpdate, MapWrite};
+use cluster::{MadeChange, Map, MapFiles, MapUpdate, MapWrite};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
@@ -301,6 +301,21 @@ fn read_set_aside(root: &Path) -> Result<BTreeSet<(ShardId, ReplicaId)>, String>
     };
     let pairs: Option<_> = text.lines().map(pair).collect();
     pairs.ok_or_else(|| format!("corrupt data in {}: not a shard and a replica a line", path.display()))
+}
+
+/// The newest changes of the map that a directory holds, and what is damaged of them.
+pub fn read_map_changes(root: &Path) -> (Vec<MadeChange>, Option<String>) {
+    let path = root.join(MAP_CHANGES_FILE);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return (Vec::new(), None),
+        Err(e) => return (Vec::new(), Some(format!("{}: {e}", path.display()))),
+    };
+    let (changes, damaged_at) = cluster::read_changes(&bytes);
+    let damage = damaged_at.map(|at| {
+        format!("{}: damaged at byte {at}, and whole changes follow: the map here is older than it was", path.display())
+    });
+    (changes, damage)
 }
 
 /// The map that a directory holds; `None` if its node belongs to no store yet.

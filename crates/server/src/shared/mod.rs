@@ -27,7 +27,7 @@ pub(crate) use background_state::BACKGROUND_PAUSE;
 pub(crate) use background_state::BackgroundState;
 pub(crate) use backup_snapshots::{BackupKey, BackupPoint, BackupSnapshot, BackupSnapshots};
 pub(crate) use callers::{AnswerBox, Answers};
-pub use data_dir::{DataDir, Identity, read_map};
+pub use data_dir::{DataDir, Identity, read_map, read_map_changes};
 pub(crate) use digests::Digest;
 pub(crate) use free_space::FreeSpace;
 pub(crate) use holdings::SET_ASIDE;

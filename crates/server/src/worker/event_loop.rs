@@ -271,7 +271,7 @@ impl Worker {
                 self.shell.clients.connect(stream, self.poll.registry(), now.wall_ms);
             }
             WorkerMessage::Write(submission) => self.submit(submission),
-            WorkerMessage::Answer { ticket, reply } => self.shell.clients.deliver(&ticket, &reply),
+            WorkerMessage::Answer { ticket, reply } => self.shell.clients.deliver_owned(&ticket, reply),
             WorkerMessage::Part(part) => self.shell.clients.deliver_part(*part),
             WorkerMessage::StoreAnswers(answers) => self.shell.clients.deliver_store_answers(&answers),
             WorkerMessage::Watched(keys) => watched(&mut self.shell.clients, *keys),

@@ -38,6 +38,11 @@ impl Handle {
         Ok(Self { offset, file, stored_bytes })
     }
 
+    /// How many bytes the stored form of the value takes.
+    pub(super) fn stored_bytes(&self) -> usize {
+        self.stored_bytes as usize
+    }
+
     /// How many bytes the record of the value of `key` takes.
     pub(super) fn record_bytes(&self, key: &[u8]) -> usize {
         HEAD_BYTES + key.len() + self.stored_bytes as usize

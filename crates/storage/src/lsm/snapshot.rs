@@ -7,7 +7,7 @@ use super::try_get::TryGet;
 use super::view::View;
 use crate::batch::TREE_KEY_BYTES_MAX;
 use crate::dropped::{DroppedPrefixes, prefix_end};
-use crate::{Cursor, HeldBlock, Look, Result, Slice, Snapshot, Span};
+use crate::{Cursor, HeldBlock, Look, Result, Short, Slice, Snapshot, Span};
 use lsm_tree::InternalValue;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -39,6 +39,13 @@ impl Snapshot for LsmSnapshot {
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         if key.len() > TREE_KEY_BYTES_MAX { Ok(None) } else { self.view.get(key, self.index) }
+    }
+
+    fn get_short(&self, key: &[u8], bytes_max: usize) -> Result<Short> {
+        if key.len() > TREE_KEY_BYTES_MAX {
+            return Ok(Short::Found(None));
+        }
+        self.view.get_short(key, self.index, bytes_max)
     }
 
     fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {

@@ -18,7 +18,7 @@ use crate::direct::Closing;
 use crate::dropped::{DroppedPrefixes, prefix_end};
 use crate::envelope::{unpack, unpack_head};
 use crate::files::verify_file;
-use crate::{EngineStats, Error, Result, Slice, VALUE_HEAD_BYTES};
+use crate::{EngineStats, Error, Result, Short, Slice, VALUE_HEAD_BYTES};
 use byteview::ByteView;
 use lsm_tree::{AbstractTree, BlobFile, InternalValue, Table, Tree, ValueType};
 use std::collections::HashMap;
@@ -155,8 +155,25 @@ impl View {
     /// The value of `key` as of `index`: one that is held and was the applied index after this view was loaded, or
     /// `NEWEST`.
     pub(super) fn get(&self, key: &[u8], index: u64) -> Result<Option<Slice>> {
+        match self.entry(key, index)? {
+            Some(entry) => self.value_of(&entry),
+            None => Ok(None),
+        }
+    }
+
+    /// See `Snapshot::get_short`.
+    pub(super) fn get_short(&self, key: &[u8], index: u64, bytes_max: usize) -> Result<Short> {
+        let Some(entry) = self.entry(key, index)? else { return Ok(Short::Found(None)) };
+        if entry.key.value_type == ValueType::Indirection && self.place_of(&entry)?.0.stored_bytes() > bytes_max {
+            return Ok(Short::Long);
+        }
+        Ok(Short::of(self.value_of(&entry)?, bytes_max))
+    }
+
+    /// The newest entry of `key` as of `index`, a removal perhaps.
+    fn entry(&self, key: &[u8], index: u64) -> Result<Option<InternalValue>> {
         if let Some(entry) = self.unflushed(key, index) {
-            return self.value_of(&entry);
+            return Ok(Some(entry));
         }
         if self.dropped.covers(key) {
             return Ok(None);
@@ -165,7 +182,7 @@ impl View {
         for (_, table, _) in self.tables_for(key, 0) {
             match table.get(key, seqno, hash) {
                 Ok(None) => {}
-                Ok(Some(entry)) => return self.value_of(&entry),
+                Ok(Some(entry)) => return Ok(Some(entry)),
                 Err(error) => return Err(translate(&table.path, error)),
             }
         }
