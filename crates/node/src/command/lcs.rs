@@ -23,6 +23,7 @@ fn lcs(call: &mut ReadCall<'_>) -> Outcome {
     }
     let options = parse(&call.args[3..])?;
     let [a, b] = [&records[0], &records[1]].map(|record| record.as_ref().map_or(&[][..], |r| r.view().payload));
+    call.space.afford(a.len().saturating_mul(b.len()))?;
     let table = Table::new(a, b)?;
     if options.ranges {
         write_ranges(&table, &options, call.reply);

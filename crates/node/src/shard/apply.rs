@@ -12,6 +12,7 @@ use super::proposals::{OwnEntry, Proposals};
 use super::split::Splitting;
 use super::ticket::Ticket;
 use crate::format::entry::{self, Item};
+use crate::guarantees::Acks;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::Place;
 use replica::{Entry, EntryType, LogWrite, Replica};
@@ -222,6 +223,13 @@ impl Applier {
     }
 
     fn answer_all(&mut self, index: u64, tickets: &[Ticket], replies: &[usize], parts: &mut Parts<'_>) {
+        if let ([ticket], &[end]) = (tickets, replies)
+            && end >= limits::OUTPUT_BUFFER_BYTES_SOFT
+            && ticket.acks != Acks::All
+            && *ticket != Ticket::NONE
+        {
+            return parts.effects.answer_long(ticket, std::mem::take(&mut self.scratch.buf));
+        }
         let mut from = 0;
         for (ticket, &to) in tickets.iter().zip(replies) {
             if *ticket != Ticket::NONE {

@@ -59,6 +59,11 @@ impl Ticket {
 pub trait Answers {
     /// The encoded answer to the request of `ticket`.
     fn answer(&mut self, ticket: &Ticket, reply: &[u8]);
+
+    /// The same for an answer that is long: it need not be copied.
+    fn answer_long(&mut self, ticket: &Ticket, reply: Vec<u8>) {
+        self.answer(ticket, &reply);
+    }
 }
 
 /// Answers an error.

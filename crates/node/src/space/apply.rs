@@ -168,6 +168,10 @@ impl ReadSpace for EntrySpace<'_> {
         Ok(found.into_iter().map(|(tree_key, value)| (Slice::from(&tree_key[prefix..]), value)).collect())
     }
 
+    fn afford(&mut self, steps: usize) -> Result<(), Fault> {
+        self.work.add(0, steps)
+    }
+
     fn small_collections(&self) -> SmallCollections {
         self.writes.handle().small_collections()
     }

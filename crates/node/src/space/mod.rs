@@ -65,6 +65,12 @@ pub trait ReadSpace {
         self.elements(rows, after, limit.min(ELEMENTS_AT_ONCE))
     }
 
+    /// Asked before work that is more than reading: about so many steps, each of a few processor cycles. An event loop leaves
+    /// much work to a thread, and an entry has a bound.
+    fn afford(&mut self, _steps: usize) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// What OBJECT ENCODING calls small: told, not stored, so it may differ between replicas.
     fn small_collections(&self) -> SmallCollections {
         SmallCollections::default()

@@ -407,6 +407,10 @@ impl ReadSpace for SnapshotSpace<'_> {
         Ok(found)
     }
 
+    fn afford(&mut self, steps: usize) -> Result<(), Fault> {
+        self.may_show(steps)
+    }
+
     fn small_collections(&self) -> SmallCollections {
         self.handle.small_collections()
     }

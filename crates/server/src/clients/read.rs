@@ -18,6 +18,8 @@ const FIRST_PART_BYTES: usize = STREAM_STEP_BYTES_SOFT / 8;
 /// With more arguments such a reply is made by the pool alone: an event loop would begin it again for each block that it
 /// lacks.
 const ARGUMENTS_MAX: usize = 64;
+/// With more arguments any read is made by the pool: to look at each of them would keep an event loop.
+const ARGUMENTS_HERE_MAX: usize = 1024;
 
 pub(super) fn read(
     turn: &mut Turn<'_>,
@@ -33,13 +35,15 @@ pub(super) fn read(
     if connection.must_wait(mask, Effect::Read) || connection.reads_slowly(spec, args) {
         return turn.stall(id);
     }
-    let since_us = connection.waits_since_us;
-    let arrived_us = if since_us > 0 { since_us } else { turn.requests.arrived_us };
+    let arrived_us = Some(connection.waits_since_us).filter(|us| *us > 0).unwrap_or(turn.requests.arrived_us);
     let consistency = connection.session.consistency_for(spec, args);
     let asked = ReadRequest::new(slot, consistency, arrived_us);
     let known = turn.requests.store.known();
     let attempt =
         match asked.begin(known.local(turn.requests.store.node(), shard), turn.now, || turn.requests.store.moment()) {
+            Begin::Run(attempt) if args.len() > ARGUMENTS_HERE_MAX => {
+                return defer(turn, request, mask, attempt.into(), handler);
+            }
             Begin::Run(attempt) => attempt,
             Begin::WaitForLease(shard) => return turn.wait_for_lease(id, shard),
             Begin::NotHere(why) => return turn.not_here(id, slot, consistency, &why),
@@ -117,7 +121,8 @@ fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt
         seed: turn.requests.next_seed(),
         held: Vec::new(),
     };
-    if in_steps && request.args.len() > ARGUMENTS_MAX {
+    let most = if in_steps { ARGUMENTS_MAX } else { ARGUMENTS_HERE_MAX };
+    if request.args.len() > most {
         read_in_pool(&turn.requests.store.pool, &mut vec![DeferredRead::Get(read)]);
     } else {
         turn.requests.wanted.reads.push(DeferredRead::Get(read));

@@ -80,6 +80,18 @@ impl Answers for Shell {
             mailbox.send(WorkerMessage::Answer { ticket: *ticket, reply: reply.to_vec() });
         }
     }
+
+    fn answer_long(&mut self, ticket: &Ticket, reply: Vec<u8>) {
+        if ticket.worker as usize == self.worker {
+            self.clients.deliver_owned(ticket, reply);
+        } else if ticket.worker != EMBEDDED
+            && let Some(mailbox) = self.store.mailboxes.of_worker(ticket.worker as usize)
+        {
+            mailbox.send(WorkerMessage::Answer { ticket: *ticket, reply });
+        } else {
+            self.answer(ticket, &reply);
+        }
+    }
 }
 
 impl Effects for Shell {
