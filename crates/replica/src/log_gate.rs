@@ -71,8 +71,7 @@ impl LogGate {
         if self.vote_outstanding != 0 {
             held.append(&mut now);
         } else if !held.is_empty() {
-            let heard = |message: &Message| message.get_msg_type() == MessageType::MsgHeartbeatResponse;
-            let (free, rest): (Vec<_>, Vec<_>) = held.into_iter().partition(heard);
+            let (free, rest): (Vec<_>, Vec<_>) = held.into_iter().partition(is_heartbeat);
             now.extend(free);
             held = rest;
         }
@@ -80,6 +79,17 @@ impl LogGate {
             self.held.push_back((self.outstanding, held));
         }
         now
+    }
+
+    /// Takes heartbeats and their answers out of `messages`, if the log holds the term and vote of the replica that has made them.
+    pub(crate) fn take_heartbeats(&self, voted: (u64, u64), messages: &mut Vec<Message>) -> Vec<Message> {
+        let is_held_back = self.vote_outstanding != 0 || !self.has_voted(voted);
+        if is_held_back || !messages.iter().any(is_heartbeat) {
+            return Vec::new();
+        }
+        let (taken, rest) = std::mem::take(messages).into_iter().partition(is_heartbeat);
+        *messages = rest;
+        taken
     }
 
     /// Everything up to that number is on the disk. Answers the messages that waited for that.
@@ -103,6 +113,11 @@ impl LogGate {
         assert!(self.vote_outstanding <= self.outstanding, "a vote waits for a write that is not outstanding");
         assert!(self.held.is_empty() || self.outstanding > 0 || awaits_rows, "held back for nothing");
     }
+}
+
+/// Whether a message says no more than that its sender lives and is in that term.
+fn is_heartbeat(message: &Message) -> bool {
+    matches!(message.get_msg_type(), MessageType::MsgHeartbeat | MessageType::MsgHeartbeatResponse)
 }
 
 #[cfg(test)]
@@ -143,5 +158,24 @@ mod tests {
         assert_eq!(kinds(&gate.persisted(2)), [MsgRequestVoteResponse, MsgAppend]);
         assert!(gate.is_clear());
         gate.validate(4, false);
+    }
+
+    #[test]
+    fn heartbeats_overtake_what_waits_for_the_log_but_no_vote() {
+        use MessageType::{MsgAppendResponse, MsgHeartbeat, MsgHeartbeatResponse, MsgRequestVoteResponse};
+        let all = [MsgAppendResponse, MsgHeartbeatResponse, MsgRequestVoteResponse, MsgHeartbeat];
+        let mut gate = LogGate::new((3, 1));
+        let mut messages = all.map(message).to_vec();
+        assert!(gate.take_heartbeats((4, 0), &mut messages).is_empty(), "the log does not know the term");
+        gate.begun(1);
+        assert_eq!(kinds(&gate.take_heartbeats((3, 1), &mut messages)), [MsgHeartbeatResponse, MsgHeartbeat]);
+        assert_eq!(kinds(&messages), [MsgAppendResponse, MsgRequestVoteResponse]);
+        let mut write = LogWrite::default();
+        gate.write_hard_state(ShardId(1), HardState { term: 4, vote: 2, ..HardState::default() }, 9, 2, &mut write);
+        gate.begun(2);
+        let mut messages = all.map(message).to_vec();
+        assert!(gate.take_heartbeats((4, 2), &mut messages).is_empty(), "the vote is not on the disk");
+        gate.persisted(2);
+        assert_eq!(gate.take_heartbeats((4, 2), &mut messages).len(), 2);
     }
 }

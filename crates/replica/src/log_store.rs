@@ -1,6 +1,6 @@
 //! What replicas need of a log, so that tests and the simulator can put another one in its place.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::log_write::LogWrite;
 use raft::eraftpb::{ConfState, Entry, HardState};
 use vocab::{ReplicaId, ShardId};
@@ -39,4 +39,23 @@ pub struct GroupState {
     pub truncated: (u64, u64),
     /// First and last entry held; the first is the greater one when there is none.
     pub bounds: (u64, u64),
+}
+
+impl GroupState {
+    /// Whether it meets a tree that holds everything up to entry `applied`: no entry is missing between the two.
+    pub(crate) fn meets(&self, shard: ShardId, applied: u64) -> Result<()> {
+        let last = self.bounds.1.max(self.truncated.0);
+        if applied > last {
+            return Err(Error::Corrupt(format!(
+                "the tree of shard {shard} holds entry {applied}, the log ends at {last}: log files are missing"
+            )));
+        }
+        if applied < self.truncated.0 || applied + 1 < self.bounds.0 {
+            return Err(Error::Corrupt(format!(
+                "the tree of shard {shard} ends at entry {applied}, the log begins at {}: what is between is lost",
+                self.bounds.0
+            )));
+        }
+        Ok(())
+    }
 }

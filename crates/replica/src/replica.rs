@@ -89,7 +89,7 @@ impl Replica {
         if let Some(point) = installed {
             restart_after(&*log, shard, &mut state, applied, point)?;
         }
-        check_bounds(shard, &state, applied)?;
+        state.meets(shard, applied)?;
         let was_member = state.hard_state.term > 0;
         // What the tree holds was committed, even if the log never heard of it.
         state.hard_state.commit = state.hard_state.commit.max(applied).max(state.truncated.0);
@@ -354,6 +354,15 @@ impl Replica {
             self.applied_at(index, term);
         }
         self.gate.persisted(number)
+    }
+
+    /// Takes the heartbeats, and the answers to heartbeats, that may go out though neither the log takes a write now nor
+    /// `ready` tells anything. They say nothing of what is not in the log.
+    pub fn take_heartbeats(&mut self) -> Vec<Message> {
+        let voted = (self.raw.raft.term, self.raw.raft.vote);
+        let mut taken = self.gate.take_heartbeats(voted, &mut self.raw.raft.msgs);
+        self.tell_no_more(taken.iter_mut());
+        taken
     }
 
     /// Entries up to `last` have been applied to the tree.
@@ -866,23 +875,6 @@ fn config(me: ReplicaId, applied: u64) -> Config {
         max_committed_size_per_ready: COMMITTED_BYTES_MAX,
         ..Config::default()
     }
-}
-
-/// Whether log and tree meet.
-fn check_bounds(shard: ShardId, state: &GroupState, applied: u64) -> Result<()> {
-    let last = state.bounds.1.max(state.truncated.0);
-    if applied > last {
-        return Err(Error::Corrupt(format!(
-            "the tree of shard {shard} holds entry {applied}, the log ends at {last}: log files are missing"
-        )));
-    }
-    if applied < state.truncated.0 || applied + 1 < state.bounds.0 {
-        return Err(Error::Corrupt(format!(
-            "the tree of shard {shard} ends at entry {applied}, the log begins at {}: what is between is lost",
-            state.bounds.0
-        )));
-    }
-    Ok(())
 }
 
 fn context_of(state: &raft::ReadState) -> u64 {

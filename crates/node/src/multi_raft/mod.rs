@@ -459,21 +459,27 @@ impl MultiRaft {
     }
 
     /// While no log write may begin: lets out what needs none. Otherwise heartbeats and their answers, of all shards, would wait
-    /// for as long as a large write takes, and leaders would lose their followers.
+    /// for as long as a large write takes, and leaders would lose their followers. A replica that has entries for the log
+    /// lets out its heartbeats alone.
     pub fn pump_messages(&mut self, effects: &mut dyn Effects) {
         let mut busy = self.replicas.take_busy();
         for &shard in &busy {
             let Some(hosted) = self.replicas.get_mut(shard) else { continue };
             let replica = hosted.shard.replica();
-            if hosted.shard.broken().is_none() && replica.has_ready() && !replica.needs_log() {
-                match hosted.shard.collect(&mut self.later, effects) {
-                    Ok(0) => {}
-                    Ok(number) => self.later_logging.push((shard, number)),
-                    Err(e) => hosted.shard.breaks(format!("shard {shard}: {e}")),
-                }
-                if hosted.shard.has_collected() {
-                    self.collected.push(shard);
-                }
+            if hosted.shard.broken().is_some() {
+                continue;
+            }
+            if replica.needs_log() || !replica.has_ready() {
+                hosted.shard.post_heartbeats(effects);
+                continue;
+            }
+            match hosted.shard.collect(&mut self.later, effects) {
+                Ok(0) => {}
+                Ok(number) => self.later_logging.push((shard, number)),
+                Err(e) => hosted.shard.breaks(format!("shard {shard}: {e}")),
+            }
+            if hosted.shard.has_collected() {
+                self.collected.push(shard);
             }
         }
         // They may have more to do once a log write may begin.

@@ -155,24 +155,14 @@ impl PeerMessage {
         }
     }
 
-    /// Whether it must not overtake what replicas of that shard were sent before it.
-    #[must_use]
-    pub fn keeps_order_in(&self, shard: ShardId) -> bool {
-        match self {
-            Self::Raft { shard: of, .. } => *of == shard,
-            Self::Hibernate { shards } => shards.iter().any(|(of, _, _)| *of == shard),
-            _ => false,
-        }
-    }
-
     /// Whether it is to overtake bulk: small messages on which leases, elections and the control of the store depend, and which
-    /// mean the same whatever bulk was sent before them.
+    /// mean the same whatever bulk was sent before them. Hibernation is among them: its leader sends no more heartbeats, so a
+    /// follower that is told late stands for election. Bulk that is sent again behind it wakes the follower, whose answer wakes
+    /// the leader.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         match self {
-            // A group hibernates only with what was sent before.
-            Self::Hibernate { .. }
-            | Self::Map(_)
+            Self::Map(_)
             | Self::MapChanges { .. }
             | Self::Bootstrap { .. }
             | Self::Call { .. }

@@ -253,11 +253,19 @@ impl Shard {
             }
             self.tell_leader(effects);
         }
+        // What a snapshot that waits for its turn keeps `ready` from telling.
+        self.post_heartbeats(effects);
         self.proposals.settle(&self.replica, effects);
         if self.handle.followers_wanted() {
             self.tell_followers();
         }
         Ok(number)
+    }
+
+    /// Sends the heartbeats, and the answers to heartbeats, that are due, though nothing else of the replica may go out.
+    pub(crate) fn post_heartbeats(&mut self, effects: &mut dyn Effects) {
+        let heartbeats = self.replica.take_heartbeats();
+        self.post(heartbeats, effects);
     }
 
     /// Whether committed entries are not applied yet.
@@ -683,6 +691,11 @@ impl Shard {
 
     /// All rows of a snapshot are here: the replica may accept them in its next turn.
     pub fn step_snapshot(&mut self, arrived: ArrivedSnapshot) {
+        if self.replica.has_snapshot() || self.replica.is_installing() {
+            // The replica has accepted an earlier one, whose rows wait for the log: it would not accept this one, and these rows
+            // must not take their place. The leader sends what is lacking afterwards.
+            return;
+        }
         if !self.can_write() {
             // An accepted snapshot must be installed. The leader finds that this one was not accepted, and sends it again.
             log::warn!("shard {}: a snapshot cannot be taken now: {}", self.handle.id(), self.health.reason());

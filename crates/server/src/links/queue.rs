@@ -1,6 +1,6 @@
 //! Bytes of one link on their way in and out.
 //!
-//! What goes out has three lanes: urgent messages (heartbeats, votes, beats and their answers, orders), bulk (entries,
+//! What goes out has three lanes: urgent messages (heartbeats, votes, hibernation, beats and their answers, orders), bulk (entries,
 //! calls, maps), and large messages, which go in pieces, one a frame. Within a lane, messages keep their order. An urgent
 //! message overtakes everything that is not in a frame yet. Bulk and pieces take turns, frame by frame, so that a large
 //! entry of one shard does not hold up the others. What a shard sends behind a large message of its own stays behind it.
@@ -113,7 +113,8 @@ impl OutQueue {
 
     fn push_bulk(&mut self, message: &PeerMessage) -> bool {
         if self.takes_pieces {
-            let is_behind = |large: &Large| large.shard.is_some_and(|shard| message.keeps_order_in(shard));
+            let shard = message.raft_shard();
+            let is_behind = |large: &Large| shard.is_some() && large.shard == shard;
             if message.is_large() || self.large.iter().any(is_behind) {
                 return self.push_large(message.raft_shard(), message.encode_shared());
             }
