@@ -97,7 +97,6 @@ struct Tally {
     crashes: u64,
     snapshots: u64,
     elections: u64,
-    stalls: u64,
     changes: u64,
     splits: u64,
 }
@@ -119,7 +118,6 @@ impl Tally {
             crashes: zero,
             snapshots: zero,
             elections: zero,
-            stalls: zero,
             changes: zero,
             splits: zero,
         }
@@ -135,7 +133,6 @@ impl Tally {
         self.crashes += report.counts.crashes;
         self.snapshots += report.counts.snapshots;
         self.elections += report.counts.elections;
-        self.stalls += report.counts.stalls;
         self.changes += report.counts.changes;
         self.splits += report.counts.splits;
     }
@@ -169,7 +166,7 @@ impl Tally {
         let hours = self.virtual_us as f64 / 3.6e9;
         format!(
             "{} seeds, {} failed, {:.2} h simulated in {wall:.0} s: {:.1} seeds/s, {:.0} h/h, {:.0} k events/s; {} requests, \
-             {} elections, {} stalls under bulk, {} crashes, {} snapshots, {} changes of the map, {} splits; digest {:016x}",
+             {} elections, {} crashes, {} snapshots, {} changes of the map, {} splits; digest {:016x}",
             self.runs,
             self.failed.len(),
             hours,
@@ -178,7 +175,6 @@ impl Tally {
             self.steps as f64 / wall / 1000.0,
             self.requests,
             self.elections,
-            self.stalls,
             self.crashes,
             self.snapshots,
             self.changes,

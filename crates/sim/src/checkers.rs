@@ -2,6 +2,7 @@
 //! here is what several of them need together.
 
 use crate::check::acknowledged;
+use crate::check::collections::CollectionHistory;
 use crate::check::linear;
 use crate::check::maps::Maps;
 use crate::check::raft::Group;
@@ -10,6 +11,7 @@ use crate::check::removals::Removals;
 use crate::check::splits::Splits;
 use crate::check::weak::{Weak, WeakRead};
 use crate::clock::SPREAD_MS;
+use crate::collections::{CollectionRequest, Told as CollectionTold};
 use crate::history::{Action, Answer, History, KEYS, Operation, Outcome as Told};
 use crate::places::Place;
 use crate::request::{Form, Request, key_name};
@@ -68,6 +70,7 @@ pub struct Checkers {
     stamped: BTreeSet<(ShardId, u64, u64)>,
     groups: BTreeMap<ShardId, Group>,
     history: History,
+    collections: CollectionHistory,
     reads: Reads,
     weak: Weak,
     /// Operations that have cleared a shard, and which.
@@ -92,6 +95,7 @@ impl Checkers {
             stamped: BTreeSet::new(),
             groups: BTreeMap::new(),
             history: History::default(),
+            collections: CollectionHistory::default(),
             reads: Reads::default(),
             weak: Weak::default(),
             cleared: BTreeMap::new(),
@@ -291,6 +295,16 @@ impl Checkers {
         self.weak.check(read, logged, slack)
     }
 
+    /// A client of collections asks.
+    pub fn asked_collection(&mut self, request: &CollectionRequest, wall_ms: u64) {
+        self.collections.asked(request, wall_ms - SPREAD_MS);
+    }
+
+    /// A client of collections is answered, or gives up.
+    pub fn told_collection(&mut self, tag: u64, told: CollectionTold, wall_ms: u64) {
+        self.collections.told(tag, told, wall_ms + SPREAD_MS);
+    }
+
     /// These shards have lost their majority for good.
     pub fn lose(&mut self, shards: Vec<ShardId>) {
         self.lost = shards;
@@ -321,7 +335,16 @@ impl Checkers {
 
     /// Checks the histories of all groups of keys.
     pub fn check_histories(&self) -> Outcome {
-        (0..self.key_groups).try_for_each(|group| self.check_history(group))
+        (0..self.key_groups).try_for_each(|group| self.check_history(group))?;
+        (0..self.key_groups).try_for_each(|group| self.check_collections(group))
+    }
+
+    /// Checks what clients of collections were told of a group of keys.
+    fn check_collections(&self, number: usize) -> Outcome {
+        let shard = self.shard_of_group(number);
+        let Some(group) = self.groups.get(&shard) else { return Ok(()) };
+        let checked = self.collections.check(number, group.collections());
+        checked.map_err(|e| format!("collections of group {number} in shard {shard}: {e}"))
     }
 
     /// Checks the history of a group of keys so far.

@@ -180,19 +180,15 @@ impl Clients {
     }
 
     /// Where nothing fails, each client is answered within a bound, whatever hostile clients send.
-    fn check_progress(&mut self, store: &mut Store, number: usize, done: bool) -> Outcome {
+    fn check_progress(&mut self, store: &Store, number: usize, done: bool) -> Outcome {
         let now = store.env.now();
         let client = &mut self.clients[number];
         let wanting = client.wants_since.take_if(|_| done || !store.is_calm());
         match wanting.or(client.wants_since) {
-            Some(since) if store.is_calm() && now > since + wait_max(store) => {
-                // One wait is one stall.
-                client.wants_since = client.wants_since.map(|_| now);
-                store.stall(format!(
-                    "nothing fails but that hostile clients send bulk, and client {number} was not answered for {} ms",
-                    (now - since) / MILLISECOND
-                ))
-            }
+            Some(since) if store.is_calm() && now > since + wait_max(store) => Err(format!(
+                "nothing fails but that hostile clients send bulk, and client {number} was not answered for {} ms",
+                (now - since) / MILLISECOND
+            )),
             _ => Ok(()),
         }
     }

@@ -30,8 +30,6 @@ pub struct Counts {
     pub answered: u64,
     /// Elections that were won.
     pub elections: u64,
-    /// Elections, and waits of clients that are too long, for which hostile clients alone can be the reason.
-    pub stalls: u64,
     /// Shards that were split off.
     pub splits: u64,
     /// Shards that went on without their majority.

@@ -2,6 +2,7 @@
 
 use crate::bulk::{BulkAnswer, BulkRequest};
 use crate::client_read::RunningRead;
+use crate::collections::{CollectionRequest, Told};
 use crate::effects::Prefetch;
 use crate::fork::Fork;
 use crate::history::Answer;
@@ -32,6 +33,12 @@ pub enum Event {
     BulkReply(usize, u64, BulkAnswer, Option<NodeId>),
     /// A hostile client has waited long enough.
     BulkImpatient(usize, u64),
+    /// A client of collections sends its next request.
+    CollectionThink(usize),
+    /// A client of collections is answered; by the tag of the request.
+    CollectionReply(usize, u64, Told, Option<NodeId>),
+    /// A client of collections has waited long enough.
+    CollectionImpatient(usize, u64),
     /// Something goes wrong.
     Fault,
     /// A node that is down is started.
@@ -72,6 +79,8 @@ pub enum NodeEvent {
     Request(usize, Request, Option<u64>),
     /// A hostile client asks.
     Bulk(Box<BulkRequest>),
+    /// A client of collections asks.
+    Collection(Box<CollectionRequest>),
     /// The handler of a read is to run.
     RunRead(Box<RunningRead>),
     /// The handler of a read has run, with that answer.
@@ -158,8 +167,11 @@ impl fmt::Display for NodeEvent {
             Self::Bulk(request) => {
                 write!(f, "hostile client {} request {}: {:?}", request.client, request.number, request.kind)
             }
-            Self::RunRead(running) => write!(f, "read runs for operation {}", running.read.operation),
-            Self::ReadMade(running, _) => write!(f, "read made for operation {}", running.read.operation),
+            Self::Collection(request) => {
+                write!(f, "client {} of collections tag {}: {}", request.client, request.tag, request.text())
+            }
+            Self::RunRead(running) => write!(f, "read runs for {}", running.read),
+            Self::ReadMade(running, _) => write!(f, "read made for {}", running.read),
             Self::Prefetch(prefetch) => write!(f, "rows for shard {} are read", prefetch.shard()),
             Self::ApplyAside(task) => write!(f, "an entry of shard {} is evaluated aside", task.shard()),
             Self::LogRead(read) => write!(f, "entries of shard {} are read from the log", read.shard()),
@@ -184,6 +196,11 @@ impl fmt::Display for Event {
                 write!(f, "hostile client {client} request {request} is answered {answer:?}")
             }
             Self::BulkImpatient(client, request) => write!(f, "hostile client {client} gives request {request} up"),
+            Self::CollectionThink(client) => write!(f, "client {client} of collections thinks"),
+            Self::CollectionReply(client, tag, told, _) => {
+                write!(f, "client {client} of collections tag {tag} is answered {told:?}")
+            }
+            Self::CollectionImpatient(client, tag) => write!(f, "client {client} of collections gives tag {tag} up"),
             Self::Fault => f.write_str("fault"),
             Self::Start(place) => write!(f, "node {} starts", place + 1),
             Self::Resume(place) => write!(f, "node {} goes on", place + 1),

@@ -2,10 +2,12 @@
 
 use crate::bulk::BulkRequest;
 use crate::clock::Clock;
+use crate::collections::CollectionRequest;
 use crate::disk::Disk;
+use crate::effects::Outbox;
 use crate::event::NodeEvent;
 use crate::log_pipe::LogPipe;
-use crate::request::{Form, Request};
+use crate::request::Request;
 use crate::schedule::Micros;
 use crate::waiting_reads::WaitingReads;
 use cluster::{Map, MapUpdate, NodeInfo, Routes, Split};
@@ -78,6 +80,10 @@ pub struct Process {
     pub writes: BTreeMap<(usize, ShardId), Request>,
     /// What hostile clients have under way, by the connection and number of its ticket.
     pub bulk: BTreeMap<(u32, u64), BulkRequest>,
+    /// What clients of collections have under way, likewise.
+    pub collections: BTreeMap<(u32, u64), CollectionRequest>,
+    /// Answers to those that waited for replicas which are closed: they go out with the next tick.
+    pub dismissed: Outbox,
     /// Shards that are being split off.
     pub forks: BTreeSet<ShardId>,
     /// Replicas that could not be opened, and why.
@@ -151,6 +157,8 @@ impl Host {
             reads: WaitingReads::default(),
             writes: BTreeMap::new(),
             bulk: BTreeMap::new(),
+            collections: BTreeMap::new(),
+            dismissed: Outbox::default(),
             forks: BTreeSet::new(),
             refused: BTreeMap::new(),
             unopened: false,
@@ -204,7 +212,8 @@ impl Host {
             return;
         }
         for &(shard, _) in &plan.close {
-            if process.core.release(shard).is_some() {
+            if let Some(mut released) = process.core.release(shard) {
+                released.dismiss(&mut process.dismissed);
                 process.cache.clear_shard(shard.0);
             }
             remove(&mut self.disk, Removal { shard, group: true }, &map, me, process);
@@ -376,11 +385,9 @@ pub fn begin(
 }
 
 /// Runs a read on a view, as an event loop would: from the cache, else from a snapshot.
-pub fn read(view: &ShardHandle, request: &Request, now: Moment) -> Vec<u8> {
-    assert_eq!(request.form, Form::Get, "only KV.GET is a read");
-    let args = request.command();
+pub fn read(view: &ShardHandle, args: &[Vec<u8>], now: Moment) -> Vec<u8> {
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-    let Some(Handler::Read(handler)) = table::lookup(args[0]).and_then(handler) else { panic!("KV.GET reads") };
+    let Some(Handler::Read(handler)) = table::lookup(args[0]).and_then(handler) else { panic!("{args:?} is no read") };
     let mut reply = Reply::new(Proto::Resp2);
     let mut space = CachedSpace::new(view, now.wall_ms);
     match handler.run(&args, &mut space, &mut reply) {

@@ -14,6 +14,7 @@ mod client;
 mod client_read;
 mod clients;
 mod clock;
+mod collections;
 mod control;
 mod disk;
 mod effects;

@@ -62,6 +62,8 @@ pub struct Plan {
     pub drift_per_mille: u64,
     /// What hostile clients send, if there are any.
     pub bulk: Option<BulkShape>,
+    /// Clients of collections.
+    pub collection_clients: usize,
     /// What clients ask beside the usual.
     pub work: WorkShape,
     /// Which kinds of faults there are.
@@ -165,9 +167,21 @@ impl Plan {
             deferred_apply: prng.clone().next_u64().is_multiple_of(2),
             drift_per_mille: DRIFT_PER_MILLE_MAX,
             bulk: None,
+            collection_clients: 0,
             faults,
         }
         .with_more(&mut prng.clone())
+        .with_collections(&mut Prng::new(prng.clone().next_u64()))
+    }
+
+    /// Draws whether there are clients of collections. Not where nothing but bulk is to keep others waiting, nor where
+    /// writes are lost because a shard goes on without its majority.
+    fn with_collections(mut self, prng: &mut Prng) -> Self {
+        let is_calm = self.bulk.is_some_and(|bulk| bulk.is_calm);
+        if prng.happens(600) && !is_calm && !self.faults.disaster {
+            self.collection_clients = prng.between(1, 4) as usize;
+        }
+        self
     }
 
     /// Draws what a generator of its own decides.
@@ -293,6 +307,7 @@ impl Plan {
 
     /// Hostile clients, and nothing else that fails.
     fn be_bulky(&mut self) {
+        self.collection_clients = 0;
         let bytes = 100_000;
         self.bulk = Some(BulkShape { clients: 3, bytes, bytes_per_ms: bytes as u64 / BULK_MS, is_calm: true });
         self.first = self.nodes;

@@ -5,17 +5,19 @@ use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::check::weak::WeakRead;
 use crate::checkers::Outcome;
-use crate::client_read::{ClientRead, RunningRead, Source};
+use crate::client_read::{ClientRead, Reader, RunningRead, Source};
+use crate::collections::Told;
 use crate::event::NodeEvent;
-use crate::history::{Answer, Outcome as Told};
+use crate::history::{Answer, Outcome as Made};
 use crate::host;
 use crate::places::{Place, node_id};
+use crate::request::Request;
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
 use node::ShardHandle;
 use node::read::{Again, Attempt, Begin, Finish, NotHere, ReadRequest};
 use node::session::Consistency;
-use vocab::{Moment, ShardId};
+use vocab::{Moment, NodeId, ShardId};
 
 /// Whether a planted bug reads although the protocol says no.
 fn reads_anyway(bug: Option<Bug>, asked: &ReadRequest, handle: &ShardHandle, begun: &Begin<impl Sized>) -> bool {
@@ -68,11 +70,11 @@ pub fn begin_read(store: &mut Store, place: Place, read: ClientRead) -> Outcome 
             Ok(())
         }
         Begin::NotHere(NotHere::Redirect(node)) => {
-            store.refuse(read.operation, Some(node));
+            refuse(store, &read, Some(node));
             Ok(())
         }
         Begin::NotHere(NotHere::Refuse(_)) => {
-            store.refuse(read.operation, None);
+            refuse(store, &read, None);
             Ok(())
         }
     }
@@ -100,7 +102,7 @@ pub fn run_read(store: &mut Store, place: Place, running: RunningRead) {
         Some(Bug::LocalExpiry) => store.raw_moment(place),
         _ => now,
     };
-    let reply = host::read(running.handle(), &running.read.request, clock);
+    let reply = host::read(running.handle(), &running.read.args(), clock);
     let delay = if store.env.happens(900) { 0 } else { store.env.below(20 * MILLISECOND) };
     store.env.later(delay, place, NodeEvent::ReadMade(Box::new(running), reply));
 }
@@ -126,18 +128,34 @@ pub fn read_made(store: &mut Store, place: Place, running: RunningRead, reply: &
 }
 
 fn answer_read(store: &mut Store, place: Place, running: &RunningRead, reply: &[u8]) -> Outcome {
-    let answer = running.read.request.answer(reply)?;
-    if running.is_weak() {
-        check_weak(store, place, running, &answer)?;
+    match &running.read.reader {
+        Reader::Client(operation, request) => {
+            let answer = request.answer(reply)?;
+            if running.is_weak() {
+                check_weak(store, place, running, request, &answer)?;
+            }
+            store.answer(*operation, answer, None);
+        }
+        Reader::Collection(request) => {
+            let told = request.answer(reply)?;
+            store.answer_collection(request, told, None);
+        }
     }
-    store.answer(running.read.operation, answer, None);
     Ok(())
 }
 
-fn check_weak(store: &mut Store, place: Place, running: &RunningRead, answer: &Answer) -> Outcome {
-    let (request, shard) = (&running.read.request, running.handle().id());
+/// A read is not answered here.
+fn refuse(store: &mut Store, read: &ClientRead, leader: Option<NodeId>) {
+    match &read.reader {
+        Reader::Client(operation, _) => store.refuse(*operation, leader),
+        Reader::Collection(request) => store.answer_collection(request, Told::Refused, leader),
+    }
+}
+
+fn check_weak(store: &mut Store, place: Place, running: &RunningRead, request: &Request, answer: &Answer) -> Outcome {
+    let shard = running.handle().id();
     if let (Answer::Done(outcomes), [(key, _)]) = (answer, &request.actions[..])
-        && let [Told::Read(seen)] = outcomes[..]
+        && let [Made::Read(seen)] = outcomes[..]
     {
         let made = WeakRead {
             replica: (place, store.env.life(place), shard),

@@ -46,6 +46,7 @@ pub fn deliver(store: &mut Store, place: Place, event: NodeEvent) -> Outcome {
             serving::request(store, place, operation, request, since_us.unwrap_or(now.mono_us), &mut out)?;
         }
         NodeEvent::Bulk(request) => serving::bulk(store, place, *request, &mut out)?,
+        NodeEvent::Collection(request) => serving::collection(store, place, *request, &mut out)?,
         NodeEvent::RunRead(running) => reading::run_read(store, place, *running),
         NodeEvent::ReadMade(running, reply) => reading::read_made(store, place, *running, &reply)?,
         NodeEvent::Prefetch(prefetch) => prefetch::prefetch(store, place, *prefetch),
@@ -93,6 +94,7 @@ fn tick(store: &mut Store, place: Place) -> Outcome {
     }
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     out.readable.extend(process.reads.shards());
+    out.answers.append(&mut process.dismissed.answers);
     store.env.later(interval, place, NodeEvent::Tick);
     carry_out(store, place, out)?;
     control::open_unopened(store, place);
@@ -327,7 +329,6 @@ fn send_rows(store: &mut Store, from: Place, task: node::SnapshotTask) {
 fn check(store: &mut Store, place: Place) -> Outcome {
     let host = &store.nodes[place];
     let Some(process) = &host.process else { return Ok(()) };
-    let mut stalls = Vec::new();
     for shard in process.core.shards() {
         // What was received and not yet looked at may contradict what follows from it.
         if !shard.replica().has_ready() {
@@ -342,11 +343,8 @@ fn check(store: &mut Store, place: Place) -> Outcome {
         // A part that was split off has its first elections.
         let is_part = store.checks.splits().origin(id).is_some();
         if elections > 0 && store.is_calm() && !is_part && !store.env.was_handed_over(id) {
-            stalls.push(id);
+            return Err(format!("shard {id} has an election, and nothing but bulk is there to cause it"));
         }
-    }
-    for id in stalls {
-        store.stall(format!("shard {id} has an election, and nothing but bulk is there to cause it"))?;
     }
     Ok(())
 }

@@ -6,9 +6,10 @@ use crate::bulk::{BulkAnswer, BulkRequest};
 use crate::chance::Chance;
 use crate::checkers::Outcome;
 use crate::client_read::ClientRead;
+use crate::collections::{CollectionRequest, Told};
 use crate::effects::Outbox;
 use crate::event::NodeEvent;
-use crate::history::{Action, Answer, Operation, Outcome as Told};
+use crate::history::{Action, Answer, Operation, Outcome as Made};
 use crate::places::{Place, node_id};
 use crate::reading;
 use crate::request::{Form, Request};
@@ -18,10 +19,12 @@ use node::read::{Hold, NotHere, is_slot_moving, leader_access};
 use node::session::Acks;
 use node::{Ticket, key_hash};
 use resp::Proto;
-use vocab::{ShardId, slot_of};
+use vocab::{NodeId, ShardId, Slot, slot_of};
 
 /// Tickets of hostile clients bear this as their connection, and more.
 const HOSTILE: u32 = 1;
+/// Tickets of clients of collections bear this as their connection, and more.
+const COLLECTIONS: u32 = 1000;
 
 /// A client's request comes to a node.
 pub fn request(
@@ -72,18 +75,8 @@ pub fn request(
         _ if store.env.happens(100) => Acks::All,
         _ => Acks::Majority,
     };
-    let sync = store.env.plan().sync;
-    let ticket = Ticket {
-        worker: 0,
-        connection: 0,
-        generation: shard.0,
-        sequence: operation as u64,
-        proto: Proto::Resp2,
-        slot,
-        sync,
-        acks,
-        reply_bytes: 0,
-    };
+    let ticket = Ticket { acks, ..ticket(store, shard, slot, operation as u64) };
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     let early = store.env.has(Bug::EarlyAck).then(|| process.core.shard(shard)).flatten();
     let early = early.filter(|shard| shard.replica().serves()).map(|shard| shard.replica().status().last + 1);
     let put = matches!(request.actions[..], [(_, Action::Put(_))]);
@@ -93,7 +86,7 @@ pub fn request(
         && put
         && process.writes.remove(&(operation, shard)).is_some()
     {
-        store.answer(operation, Answer::Done(vec![Told::Written(version)]), None);
+        store.answer(operation, Answer::Done(vec![Made::Written(version)]), None);
     }
     Ok(())
 }
@@ -104,35 +97,83 @@ pub fn bulk(store: &mut Store, place: Place, request: BulkRequest, out: &mut Out
         store.answer_bulk(&request, BulkAnswer::Forbidden, None);
         return Ok(());
     }
-    let now = store.moment(place);
-    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
-    let slot = request.slot();
-    let shard = process.shard_of(slot);
-    let handle = shard.and_then(|shard| process.core.shard(shard)).map(|here| here.handle().clone());
-    let local = process.local(node_id(place), shard, handle.as_ref());
-    let access = leader_access(local, slot, Hold::for_slot_move(now.mono_us), now.mono_us).map(drop);
-    let (Ok(()), Some(shard)) = (&access, shard) else {
-        let leader = match access {
-            Err(NotHere::Redirect(node)) => Some(node),
-            _ => None,
-        };
-        store.answer_bulk(&request, BulkAnswer::Refused, leader);
-        return Ok(());
+    let shard = match shard_of_write(store, place, request.slot()) {
+        Ok(shard) => shard,
+        Err(leader) => {
+            store.answer_bulk(&request, BulkAnswer::Refused, leader);
+            return Ok(());
+        }
     };
     let ticket = Ticket {
-        worker: 0,
         connection: HOSTILE + request.client as u32,
+        reply_bytes: request.reply_bytes(),
+        ..ticket(store, shard, request.slot(), request.number)
+    };
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let (write, keys) = (request.write(), request.key_hashes());
+    process.bulk.insert((ticket.connection, ticket.sequence), request);
+    process.core.submit(shard, &write, &keys, ticket, out);
+    Ok(())
+}
+
+/// A request for collections comes to a node.
+pub fn collection(store: &mut Store, place: Place, request: CollectionRequest, out: &mut Outbox) -> Outcome {
+    if !request.writes {
+        let arrived_us = store.moment(place).mono_us;
+        return reading::begin_read(store, place, ClientRead::of_collection(request, arrived_us));
+    }
+    let shard = match shard_of_write(store, place, request.slot()) {
+        Ok(shard) => shard,
+        Err(leader) => {
+            store.answer_collection(&request, Told::Refused, leader);
+            return Ok(());
+        }
+    };
+    let connection = COLLECTIONS + request.client as u32;
+    let ticket = Ticket { connection, ..ticket(store, shard, request.slot(), request.tag) };
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let (write, keys) = (request.write(), request.key_hashes());
+    process.collections.insert((ticket.connection, ticket.sequence), request);
+    process.core.submit(shard, &write, &keys, ticket, out);
+    Ok(())
+}
+
+/// The shard that takes a write to a slot at a node, or who should be asked instead.
+fn shard_of_write(store: &Store, place: Place, slot: Slot) -> Result<ShardId, Option<NodeId>> {
+    let now = store.moment(place);
+    let process = store.nodes[place].process.as_ref().ok_or(None)?;
+    let shard = process.shard_of(slot).ok_or(None)?;
+    let handle = process.core.shard(shard).map(|here| here.handle().clone());
+    let local = process.local(node_id(place), Some(shard), handle.as_ref());
+    match leader_access(local, slot, Hold::for_slot_move(now.mono_us), now.mono_us) {
+        Ok(_) => Ok(shard),
+        Err(NotHere::Redirect(node)) => Err(Some(node)),
+        Err(_) => Err(None),
+    }
+}
+
+/// A ticket for a write to a shard, without a connection.
+fn ticket(store: &Store, shard: ShardId, slot: Slot, sequence: u64) -> Ticket {
+    Ticket {
+        worker: 0,
+        connection: 0,
         generation: shard.0,
-        sequence: request.number,
+        sequence,
         proto: Proto::Resp2,
         slot,
         sync: store.env.plan().sync,
         acks: Acks::Majority,
-        reply_bytes: request.reply_bytes(),
-    };
-    let (write, keys) = (request.write(), request.key_hashes());
-    process.bulk.insert((ticket.connection, ticket.sequence), request);
-    process.core.submit(shard, &write, &keys, ticket, out);
+        reply_bytes: 0,
+    }
+}
+
+/// A shard has answered a client of collections.
+fn collection_answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let Some(request) = process.collections.remove(&(ticket.connection, ticket.sequence)) else { return Ok(()) };
+    let leader = process.leaders.of(ShardId(ticket.generation));
+    let told = reply.map_or(Ok(Told::Refused), |reply| request.answer(&reply))?;
+    store.answer_collection(&request, told, leader);
     Ok(())
 }
 
@@ -154,6 +195,9 @@ fn hold(store: &mut Store, place: Place, operation: usize, request: Request, sin
 
 /// A shard has answered a write.
 pub fn answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+    if ticket.connection >= COLLECTIONS {
+        return collection_answered(store, place, ticket, reply);
+    }
     if ticket.connection >= HOSTILE {
         return bulk_answered(store, place, ticket, reply);
     }

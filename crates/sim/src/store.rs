@@ -4,6 +4,7 @@ use crate::bug::Bug;
 use crate::bulk::{BulkAnswer, BulkRequest};
 use crate::chance::Chance;
 use crate::checkers::{Checkers, Outcome};
+use crate::collections::{CollectionRequest, Told};
 use crate::environment::Environment;
 use crate::event::{Event, NodeEvent};
 use crate::history::Answer;
@@ -112,6 +113,15 @@ impl Store {
         self.env.after(delay, Event::BulkReply(request.client, request.number, answer, leader));
     }
 
+    /// An answer goes to a client of collections.
+    pub fn answer_collection(&mut self, request: &CollectionRequest, told: Told, leader: Option<NodeId>) {
+        if !self.env.is_healing() && self.env.plan().faults.network && self.env.happens(10) {
+            return;
+        }
+        let delay = self.env.between(50, 1000);
+        self.env.after(delay, Event::CollectionReply(request.client, request.tag, told, leader));
+    }
+
     /// Whether nothing may keep ordinary clients waiting or cause an election: nothing fails in this run, hostile clients or
     /// not, and the store has been made.
     #[must_use]
@@ -120,19 +130,12 @@ impl Store {
             && self.checks.made_at().is_some_and(|at| self.env.now() > at + SETTLED_AFTER)
     }
 
-    /// Hostile clients alone have kept others waiting or caused an election. It is counted, and ends the run where a bug is put
-    /// in that does it, or where the environment variable `BASALT_SIM_STALLS` is set.
-    pub fn stall(&mut self, what: String) -> Outcome {
-        self.env.counts.stalls += 1;
-        let ends = self.env.has(Bug::BulkFirst) || self.env.has(Bug::MuteLog);
-        if ends || std::env::var_os("BASALT_SIM_STALLS").is_some() { Err(what) } else { Ok(()) }
-    }
-
     /// What comes to a node that is down.
     pub fn arrive_at_dead_node(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Request(operation, ..) => self.refuse(operation, None),
             NodeEvent::Bulk(request) => self.answer_bulk(&request, BulkAnswer::Refused, None),
+            NodeEvent::Collection(request) => self.answer_collection(&request, Told::Refused, None),
             NodeEvent::Rows(task) => {
                 if let Some(from) = self.nodes.leader_place(task.shard) {
                     self.env.later(MILLISECOND, from, NodeEvent::RowsSent(task.shard, task.replica, false));

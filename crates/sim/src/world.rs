@@ -7,6 +7,7 @@ use crate::chance::Chance;
 use crate::check::replicas;
 use crate::checkers::{Checkers, Outcome};
 use crate::clients::Clients;
+use crate::collections::CollectionClients;
 use crate::environment::Environment;
 use crate::event::{Event, NodeEvent};
 use crate::faults::{self, FaultSchedule};
@@ -34,11 +35,15 @@ use vocab::{Prng, ShardId};
 /// What tells the seed of hostile clients from that of the run.
 const HOSTILE: u64 = 0x686f_7374_696c_6500;
 
+/// What tells the seed of clients of collections from that of the run.
+const COLLECTIONS: u64 = 0x636f_6c6c_6563_7473;
+
 /// A store, its clients, its operator, and what goes wrong.
 pub struct World {
     store: Store,
     clients: Clients,
     hostile: Hostile,
+    collections: CollectionClients,
     operator: Operator,
     faults: FaultSchedule,
 }
@@ -79,10 +84,15 @@ impl World {
         if let Some(bulk) = plan.bulk {
             env.network().narrow(bulk.bytes_per_ms);
         }
+        let (own, expires) = (Prng::new(seed ^ COLLECTIONS), plan.work.expires);
+        let mut collections = CollectionClients::new(plan.collection_clients, plan.groups, expires, plan.think_ms, own);
+        let mut store = Store::new(env, Checkers::new(plan.groups), nodes);
+        collections.begin(&mut store);
         Self {
-            store: Store::new(env, Checkers::new(plan.groups), nodes),
+            store,
             clients: Clients::new(plan.clients, workload),
             hostile,
+            collections,
             operator: Operator::default(),
             faults: FaultSchedule::new(&plan.faults),
         }
@@ -116,6 +126,11 @@ impl World {
                 self.hostile.reply(store, client, request, &answer, leader)?;
             }
             Event::BulkImpatient(client, request) => self.hostile.impatient(store, client, request)?,
+            Event::CollectionThink(client) => self.collections.think(store, client),
+            Event::CollectionReply(client, tag, told, leader) => {
+                self.collections.reply(store, client, tag, &told, leader);
+            }
+            Event::CollectionImpatient(client, tag) => self.collections.impatient(store, client, tag),
             Event::Fault => self.faults.strike(store, &mut self.operator)?,
             Event::Start(place) => start(store, &self.operator, place)?,
             Event::Resume(place) => resume(store, place)?,
@@ -135,12 +150,13 @@ impl World {
     /// Clients ask nothing new any more; every key is read once more.
     pub fn close(&mut self) {
         self.clients.close(&mut self.store);
+        self.collections.close(&mut self.store);
     }
 
     /// Whether every client has got what it wanted.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.clients.is_quiet() && self.hostile.is_quiet()
+        self.clients.is_quiet() && self.hostile.is_quiet() && self.collections.is_quiet()
     }
 
     /// Which shard has not come to rest, and what its replicas say.

@@ -1,6 +1,7 @@
 //! What must always hold, a file an invariant. Each is tested on what it must catch.
 
 pub mod acknowledged;
+pub mod collections;
 pub mod linear;
 pub mod maps;
 pub mod raft;

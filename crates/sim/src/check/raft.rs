@@ -10,6 +10,7 @@
 //! <https://raft.github.io/raft.pdf>, figure 3
 
 use crate::check::acknowledged::Values;
+use crate::check::collections::CollectionLog;
 use crate::request;
 use replica::{Entry, LogStore, Op, ReplicaStatus};
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub struct Group {
     values: Values,
     /// By index: the leader's clock in the entry, in ms.
     clocks: BTreeMap<u64, u64>,
+    collections: CollectionLog,
     seen: BTreeMap<ReplicaId, Seen>,
 }
 
@@ -64,6 +66,12 @@ impl Group {
         &self.clocks
     }
 
+    /// What its committed entries did to collections.
+    #[must_use]
+    pub fn collections(&self) -> &CollectionLog {
+        &self.collections
+    }
+
     /// The group of a shard that is split off this one's at entry `index` of `term`: its log begins there, and what was
     /// committed before is its own too.
     #[must_use]
@@ -73,6 +81,7 @@ impl Group {
             committed: BTreeMap::from([(index, term)]),
             values: before(&self.values).into_iter().filter(|(_, at)| *at < index).collect(),
             clocks: before(&self.clocks).into_iter().filter(|(at, _)| *at < index).collect(),
+            collections: self.collections.before(index),
             ..Self::default()
         }
     }
@@ -89,6 +98,7 @@ impl Group {
         self.committed.retain(|index, _| *index <= cut);
         self.values.retain(|_, index| *index <= cut);
         self.clocks.retain(|index, _| *index <= cut);
+        self.collections = self.collections.before(cut + 1);
         self.entries.retain(|(index, term), _| *index <= cut || *term <= heard);
         self.leaders.retain(|term, _| *term <= heard);
         self.votes.retain(|(_, term), _| *term <= heard);
@@ -241,6 +251,7 @@ impl Group {
                             request::values_of(&entry.data).map_err(|e| format!("entry {index}: {e}"))?;
                         self.clocks.insert(index, clock_ms);
                         self.note(values, index)?;
+                        self.collections.note(index, &entry.data).map_err(|e| format!("entry {index}: {e}"))?;
                     }
                 }
             }

@@ -1,0 +1,431 @@
+//! Collections are as a plain model has them: the log tells in which order their writes were made, and every reply is what the
+//! model replies there.
+//!
+//! - A write that was answered is in one committed entry, one that was refused in none.
+//! - One that was answered before another was asked is before it in the log.
+//! - The reply of a write is the model's, at its place in the log, by the clock of its entry.
+//! - The reply of a read is the model's at some place: not before what was answered before the read was asked, not before
+//!   what an earlier read saw, and not after what was asked after the read was answered.
+
+use crate::collections::{self, CollectionRequest, Keyspace, STATES_MAX, Told, Words, tag_of};
+use resp::Value;
+use std::collections::BTreeMap;
+
+/// What a committed entry did to collections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Logged {
+    /// The request of that tag.
+    Request(u64),
+    /// All keys were removed.
+    Clear,
+}
+
+/// What the committed entries of a log did to collections, by index and by the place in the entry; with the clock of the
+/// entry, in ms.
+#[derive(Clone, Debug, Default)]
+pub struct CollectionLog(BTreeMap<(u64, usize), (u64, Logged)>);
+
+impl CollectionLog {
+    /// An entry is committed.
+    pub fn note(&mut self, index: u64, data: &[u8]) -> Result<(), &'static str> {
+        let (clock_ms, items) = node::decode_entry(data)?;
+        for (at, item) in items.enumerate() {
+            let item = item?;
+            let logged = match item {
+                node::Item::Clear => Some(Logged::Clear),
+                item => tag_of(&item).map(Logged::Request),
+            };
+            if let Some(logged) = logged {
+                self.0.insert((index, at), (clock_ms, logged));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is before an entry.
+    #[must_use]
+    pub fn before(&self, index: u64) -> Self {
+        Self(self.0.range(..(index, 0)).map(|(at, what)| (*at, *what)).collect())
+    }
+}
+
+/// One request and what was told of it.
+struct Operation {
+    request: CollectionRequest,
+    /// Moments: numbers that only rise.
+    begun: u64,
+    /// `u64::MAX` if no answer came.
+    ended: u64,
+    told: Told,
+    /// What the time may be at a node that deals with it, in ms: the earliest when it was asked, and the latest when the
+    /// answer came.
+    between_ms: (u64, u64),
+}
+
+/// What clients of collections asked and were told.
+#[derive(Default)]
+pub struct CollectionHistory {
+    operations: BTreeMap<u64, Operation>,
+    moment: u64,
+}
+
+impl CollectionHistory {
+    /// A client asks.
+    pub fn asked(&mut self, request: &CollectionRequest, now_ms: u64) {
+        self.moment += 1;
+        let (begun, ended, told) = (self.moment, u64::MAX, Told::Unknown);
+        let operation = Operation { request: request.clone(), begun, ended, told, between_ms: (now_ms, u64::MAX) };
+        self.operations.insert(request.tag, operation);
+    }
+
+    /// A client is answered, or gives up.
+    pub fn told(&mut self, tag: u64, told: Told, now_ms: u64) {
+        self.moment += 1;
+        let Some(operation) = self.operations.get_mut(&tag) else { return };
+        if told != Told::Unknown {
+            (operation.ended, operation.between_ms.1) = (self.moment, now_ms);
+        }
+        operation.told = told;
+    }
+
+    /// Checks one group of keys against the log of its shard.
+    pub fn check(&self, group: usize, log: &CollectionLog) -> Result<(), String> {
+        let of_group = || self.operations.values().filter(|operation| operation.request.group == group);
+        if of_group().next().is_none() {
+            return Ok(());
+        }
+        let Some(replay) = Replay::run(&self.operations, group, log)? else { return Ok(()) };
+        for operation in of_group().filter(|operation| operation.request.writes) {
+            let place = replay.places.get(&operation.request.tag);
+            match (&operation.told, place) {
+                (Told::Done(_), None) => {
+                    return Err(format!("it was answered, and is in no committed entry: {operation}"));
+                }
+                (Told::Refused, Some(_)) => return Err(format!("it was refused, and is in the log: {operation}")),
+                _ => {}
+            }
+        }
+        replay.check_order(&self.operations)?;
+        replay.check_reads(of_group())
+    }
+}
+
+/// The model over the log of a group.
+struct Replay {
+    /// By tag: which of the writes in `states` it is.
+    places: BTreeMap<u64, usize>,
+    /// Before the first write, and after each: the states that may be.
+    states: Vec<Vec<Keyspace>>,
+}
+
+impl Replay {
+    /// Runs what the log holds of a group; none if there are too many states that may be to tell anything.
+    fn run(operations: &BTreeMap<u64, Operation>, group: usize, log: &CollectionLog) -> Result<Option<Self>, String> {
+        let mut replay = Self { places: BTreeMap::new(), states: vec![vec![Keyspace::default()]] };
+        for (&(index, _), &(clock_ms, logged)) in &log.0 {
+            let before = replay.states.last().cloned().unwrap_or_default();
+            let after = match logged {
+                Logged::Clear => vec![Keyspace::default()],
+                Logged::Request(tag) => {
+                    let Some(operation) = operations.get(&tag).filter(|of| of.request.group == group) else { continue };
+                    let place = replay.states.len();
+                    if let Some(first) = replay.places.insert(tag, place) {
+                        return Err(format!("it is write {first} in the log and write {place}: {operation}"));
+                    }
+                    let after = operation.after(&before, clock_ms);
+                    if after.is_empty() {
+                        return Err(format!(
+                            "its answer is not that of entry {index}, where the keys are {}: {operation}",
+                            brief(&before)
+                        ));
+                    }
+                    after
+                }
+            };
+            if after.len() > STATES_MAX {
+                return Ok(None);
+            }
+            replay.states.push(after);
+        }
+        Ok(Some(replay))
+    }
+
+    /// What was answered before another was asked comes before it.
+    fn check_order(&self, operations: &BTreeMap<u64, Operation>) -> Result<(), String> {
+        let mut in_order: Vec<(usize, &Operation)> =
+            self.places.iter().map(|(tag, place)| (*place, &operations[tag])).collect();
+        in_order.sort_by_key(|(place, _)| *place);
+        let mut latest: Option<&Operation> = None;
+        for (_, operation) in in_order {
+            if let Some(latest) = latest.filter(|latest| operation.ended < latest.begun) {
+                return Err(format!(
+                    "it was answered before another was asked, and comes after it: {operation}, {latest}"
+                ));
+            }
+            if latest.is_none_or(|latest| latest.begun < operation.begun) {
+                latest = Some(operation);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the first place at which each read fits.
+    fn check_reads<'a>(&self, operations: impl Iterator<Item = &'a Operation>) -> Result<(), String> {
+        let mut operations: Vec<&Operation> = operations.collect();
+        operations.sort_by_key(|operation| operation.begun);
+        // When an operation ended, and where it has its place.
+        let mut ended: Vec<(u64, usize)> = Vec::new();
+        let place_of = |operation: &Operation| self.places.get(&operation.request.tag).copied();
+        for (at, operation) in operations.iter().enumerate() {
+            let place = match (&operation.told, operation.request.writes) {
+                (_, true) => place_of(operation),
+                (Told::Done(reply), false) => {
+                    let before = ended.iter().filter(|(ended, _)| *ended < operation.begun);
+                    let first = before.map(|(_, place)| *place).max().unwrap_or(0);
+                    let later = operations[at..].iter().filter(|later| later.begun > operation.ended);
+                    let last =
+                        later.filter_map(|later| place_of(later)).min().map_or(self.states.len() - 1, |at| at - 1);
+                    let found = (first..=last).find(|place| operation.reads(reply, &self.states[*place]));
+                    if found.is_none() {
+                        let seen = self.states.get(first).map_or(String::new(), |states| brief(states));
+                        return Err(format!(
+                            "after {first} writes, and up to {last}, its answer fits nowhere; first the keys are {seen}: {operation}"
+                        ));
+                    }
+                    found
+                }
+                _ => None,
+            };
+            ended.extend(place.map(|place| (operation.ended, place)));
+        }
+        Ok(())
+    }
+}
+
+impl Operation {
+    /// What was replied to each of its commands, as far as that is known; none if nothing was done.
+    fn replies(&self) -> Option<Vec<Option<&Value>>> {
+        let count = self.request.commands.len();
+        match (&self.told, self.request.is_transaction) {
+            (Told::Done(Value::Array(replies)), true) if replies.len() == count => {
+                Some(replies.iter().map(Some).collect())
+            }
+            // Nothing writes the key that it watches.
+            (Told::Done(_), true) => None,
+            (Told::Done(reply), false) => Some(vec![Some(reply)]),
+            _ => Some(vec![None; count]),
+        }
+    }
+
+    /// The states that may follow those before it, by a clock; none if its answer contradicts them.
+    fn after(&self, before: &[Keyspace], clock_ms: u64) -> Vec<Keyspace> {
+        let Some(replies) = self.replies() else { return Vec::new() };
+        let mut states = before.to_vec();
+        for (words, told) in self.request.commands.iter().zip(replies) {
+            states = states.iter().flat_map(|state| collections::after(state, words, clock_ms, told)).collect();
+            states.sort();
+            states.dedup();
+            if states.len() > STATES_MAX {
+                break;
+            }
+        }
+        states
+    }
+
+    /// Whether it may have read one of these states and been answered `reply`.
+    fn reads(&self, reply: &Value, states: &[Keyspace]) -> bool {
+        let Some(words): Option<&Words> = self.request.commands.first() else { return false };
+        let (low, high) = self.between_ms;
+        states.iter().any(|state| {
+            // Its node's clock is somewhere in between, and matters only where something expires.
+            let moments = state.expiries().filter(|at| (low..=high).contains(at));
+            moments.chain([low]).any(|clock_ms| !collections::after(state, words, clock_ms, Some(reply)).is_empty())
+        })
+    }
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { request, begun, ended, told, .. } = self;
+        let ended = if *ended == u64::MAX { "…".to_owned() } else { ended.to_string() };
+        write!(f, "client {} of collections, group {}, tag {}, ", request.client, request.group, request.tag)?;
+        write!(f, "{begun}..{ended} {} → {}", request.text(), shortened(format!("{told:?}")))
+    }
+}
+
+fn brief(states: &[Keyspace]) -> String {
+    let more = if states.len() > 1 { format!(" or {} others", states.len() - 1) } else { String::new() };
+    states.first().map_or(String::new(), |state| shortened(state.to_string())) + &more
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > 600 {
+        let end = (0..=600).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn words(text: &str) -> Words {
+        text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    fn request(tag: u64, text: &str, writes: bool) -> CollectionRequest {
+        CollectionRequest {
+            client: 0,
+            tag,
+            group: 0,
+            commands: text.split("; ").map(words).collect(),
+            is_transaction: text.contains("; "),
+            writes,
+        }
+    }
+
+    fn bulk(text: &str) -> Value {
+        Value::Bulk(text.as_bytes().to_vec())
+    }
+
+    /// What happens in a history, in order: a request is asked, or answered.
+    enum Happens {
+        Asked(u64, &'static str),
+        Told(u64, Told),
+    }
+
+    fn check(happens: Vec<Happens>, logged: &[u64]) -> Result<(), String> {
+        let mut history = CollectionHistory::default();
+        for what in happens {
+            match what {
+                Happens::Asked(tag, text) => {
+                    let writes = !text.starts_with("SMEMBERS") && !text.starts_with("SCARD");
+                    history.asked(&request(tag, text, writes), 0);
+                }
+                Happens::Told(tag, told) => history.told(tag, told, 10),
+            }
+        }
+        let mut log = CollectionLog::default();
+        for (at, tag) in logged.iter().enumerate() {
+            log.0.insert((at as u64 + 1, 0), (5, if *tag == 0 { Logged::Clear } else { Logged::Request(*tag) }));
+        }
+        history.check(0, &log)
+    }
+
+    #[test]
+    fn replies_are_held_against_the_model_at_their_place_in_the_log() {
+        use Happens::{Asked, Told as T};
+        let done = |value: Value| Told::Done(value);
+        let int = |number| done(Value::Int(number));
+        let members = |text: &str| done(Value::Array(text.split_terminator(' ').map(bulk).collect()));
+        let add = || vec![Asked(1, "SADD a 1"), T(1, int(1))];
+        let with = |more: Vec<Happens>| add().into_iter().chain(more).collect::<Vec<_>>();
+        let read = |told: Told| vec![Asked(9, "SMEMBERS a"), T(9, told)];
+        let both = |one: Vec<Happens>, other: Vec<Happens>| one.into_iter().chain(other).collect::<Vec<_>>();
+        let cases: Vec<(&str, Vec<Happens>, Vec<u64>, Option<&str>)> = vec![
+            ("a write", add(), vec![1], None),
+            ("it is lost", add(), vec![], Some("in no committed entry")),
+            ("it is made twice", add(), vec![1, 1], Some("write 1 in the log and write 2")),
+            ("a refusal", vec![Asked(1, "SADD a 1"), T(1, Told::Refused)], vec![1], Some("it was refused")),
+            ("a wrong reply", vec![Asked(1, "SADD a 1"), T(1, int(0))], vec![1], Some("the keys are")),
+            ("a read", with(read(members("1"))), vec![1], None),
+            ("an old read", with(read(members(""))), vec![1], Some("fits nowhere")),
+            ("a clear that no client asked for here", with(read(members(""))), vec![1, 0], None),
+            (
+                "a write under way may be seen or not",
+                with(both(vec![Asked(2, "SADD a 2")], both(read(members("1 2")), vec![T(2, int(1))]))),
+                vec![1, 2],
+                None,
+            ),
+            (
+                "once it was seen it is there",
+                with(both(
+                    vec![Asked(2, "SADD a 2")],
+                    both(read(members("1 2")), vec![Asked(10, "SMEMBERS a"), T(10, members("1"))]),
+                )),
+                vec![1, 2],
+                Some("fits nowhere"),
+            ),
+            (
+                "a write of later is not seen",
+                with(both(read(members("1 2")), vec![Asked(2, "SADD a 2"), T(2, int(1))])),
+                vec![1, 2],
+                Some("fits nowhere"),
+            ),
+            (
+                "the order of the log is that of the clients",
+                with(vec![Asked(2, "SADD a 1"), T(2, int(1))]),
+                vec![2, 1],
+                Some(""),
+            ),
+            (
+                "one that was given up may be made late",
+                both(
+                    vec![Asked(2, "SADD a 2"), T(2, Told::Unknown)],
+                    with(both(read(members("1")), vec![Asked(10, "SMEMBERS a"), T(10, members("1 2"))])),
+                ),
+                vec![1, 2],
+                None,
+            ),
+            (
+                "a transaction",
+                vec![Asked(1, "SADD a 1; SPOP a"), T(1, done(Value::Array(vec![Value::Int(1), bulk("1")])))],
+                vec![1],
+                None,
+            ),
+            (
+                "a transaction that was not made",
+                vec![Asked(1, "SADD a 1; SPOP a"), T(1, done(Value::Null))],
+                vec![1],
+                Some("the keys are"),
+            ),
+            (
+                "an unknown draw is told by what is left",
+                with(both(
+                    vec![Asked(2, "SADD a 2 3"), T(2, int(2)), Asked(3, "SPOP a"), T(3, Told::Unknown)],
+                    read(members("1 3")),
+                )),
+                vec![1, 2, 3],
+                None,
+            ),
+            (
+                "it leaves two",
+                with(both(
+                    vec![Asked(2, "SADD a 2 3"), T(2, int(2)), Asked(3, "SPOP a"), T(3, Told::Unknown)],
+                    read(members("1")),
+                )),
+                vec![1, 2, 3],
+                Some("fits nowhere"),
+            ),
+            (
+                "what expires in between may be seen or not",
+                both(vec![Asked(1, "PEXPIRE a 1"), T(1, int(0))], read(members(""))),
+                vec![1],
+                None,
+            ),
+        ];
+        for (name, happens, logged, expected) in cases {
+            let found = check(happens, &logged);
+            match expected {
+                None => assert_eq!(found, Ok(()), "{name}"),
+                Some(text) => assert!(found.as_ref().is_err_and(|found| found.contains(text)), "{name}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_that_is_split_off_begins_with_what_came_before() {
+        let mut log = CollectionLog::default();
+        for index in 1..=3 {
+            log.0.insert((index, 0), (5, Logged::Request(index)));
+        }
+        assert_eq!(log.before(3).0.len(), 2);
+        let mut entry = node::EntryBuilder::new();
+        entry.command(&[b"SADD", b"{g0}c1", b"~4"]);
+        log.note(4, &entry.seal(9)).unwrap();
+        assert_eq!(log.0.last_key_value(), Some((&(4, 0), &(9, Logged::Request(4)))));
+    }
+}

@@ -1,0 +1,266 @@
+//! What clients of collections ask: few keys and few members, so that they meet, and now and then a large collection.
+
+use super::request::{CollectionRequest, Words, collection_key, tag_key, tag_word};
+use crate::chance::Chance;
+use node::command::handler;
+use resp::table;
+use vocab::Prng;
+
+/// Keys of a group.
+pub const KEYS: usize = 4;
+/// Members that most commands choose from.
+const MEMBERS: u64 = 8;
+/// Members of a large collection: so many are no longer kept in one row.
+const LARGE: u64 = 300;
+/// How many commands of a thousand add a large part of such a collection.
+const LARGE_PER_MILLE: u64 = 40;
+
+/// Draws requests.
+pub struct Draw {
+    prng: Prng,
+    groups: usize,
+    /// Keys may expire.
+    expires: bool,
+    /// What commands are of; those on keys of any type last.
+    types: Vec<Kind>,
+    tags: u64,
+}
+
+/// What a command is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Keys of any type.
+    Any,
+    Set,
+    List,
+}
+
+/// The types that the store has, with a command that only they have.
+const TYPES: &[(Kind, &[u8])] = &[(Kind::Set, b"SADD"), (Kind::List, b"RPUSH")];
+
+/// A command, and whether it may change something and can bear a tag as its last argument.
+struct Drawn {
+    words: Words,
+    writes: bool,
+    tag: Tag,
+}
+
+/// What the last argument of a command may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tag {
+    /// One more member or element: the command wants one.
+    Member,
+    /// One more key, which is absent.
+    Key,
+    /// Nothing more.
+    None,
+}
+
+impl Draw {
+    /// Over so many groups of keys.
+    #[must_use]
+    pub fn new(groups: usize, expires: bool, prng: Prng) -> Self {
+        let has = |name: &[u8]| table::lookup(name).and_then(handler).is_some();
+        let of_type = TYPES.iter().filter(|(_, name)| has(name)).map(|(kind, _)| *kind);
+        Self { prng, groups, expires, types: of_type.chain([Kind::Any]).collect(), tags: 0 }
+    }
+
+    /// The next request of a client.
+    pub fn request(&mut self, client: usize) -> CollectionRequest {
+        let group = self.prng.below(self.groups as u64) as usize;
+        self.tags += 1;
+        let tag = self.tags;
+        let count = if self.prng.happens(150) { self.prng.between(2, 4) } else { 1 };
+        let mut drawn: Vec<Drawn> = (0..count).map(|_| self.command(group)).collect();
+        let is_read = drawn.iter().all(|one| !one.writes) && count == 1;
+        let is_transaction = count > 1 || (!is_read && drawn[0].tag == Tag::None);
+        for one in &mut drawn {
+            match one.tag {
+                Tag::Member => one.words.push(tag_word(tag)),
+                Tag::Key => one.words.push(tag_key(group, tag)),
+                Tag::None => {}
+            }
+        }
+        let commands = drawn.into_iter().map(|one| one.words).collect();
+        CollectionRequest { client, tag, group, commands, is_transaction, writes: !is_read }
+    }
+
+    /// A read of a key as a whole, by which a run ends: of the types that it may have, one after the other.
+    pub fn last_read(&mut self, client: usize, group: usize, key: usize, turn: usize) -> CollectionRequest {
+        self.tags += 1;
+        let key = collection_key(group, key);
+        let words = match self.types[turn % self.types.len()] {
+            Kind::Any => vec![word("TYPE"), key],
+            Kind::Set => vec![word("SMEMBERS"), key],
+            Kind::List => vec![word("LRANGE"), key, word("0"), word("-1")],
+        };
+        CollectionRequest { client, tag: self.tags, group, commands: vec![words], is_transaction: false, writes: false }
+    }
+
+    /// How many reads tell all of a key.
+    #[must_use]
+    pub fn turns(&self) -> usize {
+        self.types.len()
+    }
+
+    fn command(&mut self, group: usize) -> Drawn {
+        // Commands on any type come half as often as those on one.
+        let turn = self.prng.below(2 * self.types.len() as u64 - 1) as usize / 2;
+        match self.types[turn] {
+            Kind::Any => self.any_command(group),
+            Kind::Set => self.set_command(group),
+            Kind::List => self.list_command(group),
+        }
+    }
+
+    /// A command on keys of any type.
+    fn any_command(&mut self, group: usize) -> Drawn {
+        let (key, other) = self.two_keys(group, Kind::Any);
+        match self.prng.below(100) {
+            0..20 => writes(vec![word("DEL"), key], Tag::Key),
+            20..37 => writes(vec![word("RENAME"), key, other], Tag::None),
+            37..54 => {
+                let replaces = self.prng.happens(700).then(|| word("REPLACE"));
+                writes([word("COPY"), key, other].into_iter().chain(replaces).collect(), Tag::None)
+            }
+            54..70 if self.expires => {
+                writes(vec![word("PEXPIRE"), key, word(*self.prng.pick(&["1", "30", "300", "3000"]))], Tag::None)
+            }
+            54..75 => writes(vec![word("PERSIST"), key], Tag::None),
+            75..85 => reads(vec![word("EXISTS"), key, other]),
+            85..93 => reads(vec![word("TYPE"), key]),
+            _ => reads(vec![word("PEXPIRETIME"), key]),
+        }
+    }
+
+    fn list_command(&mut self, group: usize) -> Drawn {
+        let (key, other) = self.two_keys(group, Kind::List);
+        let index = word(*self.prng.pick(&["0", "1", "2", "-1", "-2"]));
+        if self.prng.happens(LARGE_PER_MILLE) {
+            let elements = (0..LARGE).map(member).collect();
+            return writes([vec![word(*self.prng.pick(&["LPUSH", "RPUSH"])), key], elements].concat(), Tag::Member);
+        }
+        let end = |draw: &mut Self| word(*draw.prng.pick(&["LEFT", "RIGHT"]));
+        match self.prng.below(100) {
+            0..20 => {
+                let name = word(*self.prng.pick(&["LPUSH", "RPUSH", "LPUSHX", "RPUSHX"]));
+                writes([vec![name, key], self.members()].concat(), Tag::Member)
+            }
+            20..34 => writes(vec![word(*self.prng.pick(&["LPOP", "RPOP"])), key], Tag::None),
+            34..38 => {
+                let name = word(*self.prng.pick(&["LPOP", "RPOP"]));
+                writes(vec![name, key, word(*self.prng.pick(&["2", "1000"]))], Tag::None)
+            }
+            38..46 => writes(vec![word("LMOVE"), key, other, end(self), end(self)], Tag::None),
+            46..48 => writes(vec![word("RPOPLPUSH"), key, other], Tag::None),
+            48..54 => writes(vec![word("LSET"), key, index], Tag::Member),
+            54..60 => {
+                let side = word(*self.prng.pick(&["BEFORE", "AFTER"]));
+                writes(vec![word("LINSERT"), key, side, self.member()], Tag::Member)
+            }
+            60..65 => {
+                let count = word(*self.prng.pick(&["0", "1", "-1"]));
+                writes(vec![word("LREM"), key, count, self.member()], Tag::None)
+            }
+            65..68 => writes(vec![word("LTRIM"), key, index, word("-1")], Tag::None),
+            68..74 => reads(vec![word("LLEN"), key]),
+            74..80 => reads(vec![word("LINDEX"), key, index]),
+            80..85 => reads(vec![word("LRANGE"), key, index, word("2")]),
+            _ => reads(vec![word("LRANGE"), key, word("0"), word("-1")]),
+        }
+    }
+
+    fn set_command(&mut self, group: usize) -> Drawn {
+        let (key, other) = self.two_keys(group, Kind::Set);
+        if self.prng.happens(LARGE_PER_MILLE) {
+            let members = (0..LARGE).filter(|_| self.prng.happens(800)).map(member).collect::<Vec<_>>();
+            return writes([vec![word("SADD"), key], members].concat(), Tag::Member);
+        }
+        match self.prng.below(100) {
+            0..24 => writes([vec![word("SADD"), key], self.members()].concat(), Tag::Member),
+            24..36 => writes([vec![word("SREM"), key], self.members()].concat(), Tag::Member),
+            36..44 => writes(vec![word("SPOP"), key], Tag::None),
+            44..47 => writes(vec![word("SPOP"), key, word(*self.prng.pick(&["2", "1000"]))], Tag::None),
+            47..55 => writes(vec![word("SMOVE"), key, other, self.member()], Tag::None),
+            55..62 => {
+                let name = word(*self.prng.pick(&["SUNIONSTORE", "SDIFFSTORE"]));
+                let (one, two) = self.two_keys(group, Kind::Set);
+                writes(vec![name, key, one, two], Tag::Key)
+            }
+            62..64 => writes(vec![word("SINTERSTORE"), key.clone(), key, other], Tag::None),
+            64..80 => reads(vec![word("SMEMBERS"), key]),
+            80..84 => reads(vec![word("SCARD"), key]),
+            84..88 => reads(vec![word("SISMEMBER"), key, self.member()]),
+            88..90 => reads([vec![word("SMISMEMBER"), key], self.members()].concat()),
+            90..92 => reads(vec![word("SRANDMEMBER"), key]),
+            92..93 => reads(vec![word("SRANDMEMBER"), key, word("3")]),
+            93..99 => reads(vec![word(*self.prng.pick(&["SUNION", "SINTER", "SDIFF"])), key, other]),
+            _ => reads(vec![word("SINTERCARD"), word("2"), key, other]),
+        }
+    }
+
+    /// Two keys of a group that differ; mostly such as commands on that type have written.
+    fn two_keys(&mut self, group: usize, kind: Kind) -> (Vec<u8>, Vec<u8>) {
+        let all = KEYS as u64;
+        let (first, count) = match kind {
+            Kind::Set if self.prng.happens(850) => (0, all / 2),
+            Kind::List if self.prng.happens(850) => (all / 2, all / 2),
+            _ => (0, all),
+        };
+        let at = self.prng.below(count);
+        let other = (at + 1 + self.prng.below(count - 1)) % count;
+        let key = |at: u64| collection_key(group, (first + at) as usize);
+        (key(at), key(other))
+    }
+
+    fn member(&mut self) -> Vec<u8> {
+        member(self.prng.below(MEMBERS))
+    }
+
+    fn members(&mut self) -> Words {
+        let count = self.prng.between(1, 4);
+        (0..count).map(|_| self.member()).collect()
+    }
+}
+
+fn word(text: &str) -> Vec<u8> {
+    text.as_bytes().to_vec()
+}
+
+fn reads(words: Words) -> Drawn {
+    Drawn { words, writes: false, tag: Tag::None }
+}
+
+fn writes(words: Words, tag: Tag) -> Drawn {
+    Drawn { words, writes: true, tag }
+}
+
+fn member(number: u64) -> Vec<u8> {
+    format!("m{number}").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collections::any_type::UNKNOWN;
+    use crate::collections::{Keyspace, after};
+
+    #[test]
+    fn the_model_knows_every_command_that_is_drawn_and_the_log_every_write() {
+        let mut draw = Draw::new(2, true, Prng::new(7));
+        let mut state = Keyspace::default();
+        let unknown = resp::Value::Error(UNKNOWN.to_owned());
+        for _ in 0..3000 {
+            let request = draw.request(0);
+            assert!(request.writes || !request.is_transaction, "{request:?}");
+            let has_tag = request.commands[0].last().is_some_and(|word| word.ends_with(&tag_word(request.tag)));
+            assert!(request.is_transaction || has_tag == request.writes, "{request:?}");
+            for words in &request.commands {
+                assert!(after(&state, words, 0, Some(&unknown)).is_empty(), "{words:?}");
+                if let Some(next) = after(&state, words, 0, None).pop() {
+                    state = next;
+                }
+            }
+        }
+    }
+}
