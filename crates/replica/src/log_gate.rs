@@ -66,12 +66,12 @@ impl LogGate {
     }
 
     /// Which messages may go out while something is outstanding; the others wait. Of `now`, a leader's, wait only those for a
-    /// term or vote, and of `held` go those that say no more than that a leader was heard.
+    /// term or vote, and of `held` go those that say nothing of what the log must hold.
     pub(crate) fn sendable(&mut self, mut now: Vec<Message>, mut held: Vec<Message>) -> Vec<Message> {
         if self.vote_outstanding != 0 {
             held.append(&mut now);
         } else if !held.is_empty() {
-            let (free, rest): (Vec<_>, Vec<_>) = held.into_iter().partition(is_heartbeat);
+            let (free, rest): (Vec<_>, Vec<_>) = held.into_iter().partition(is_unlogged);
             now.extend(free);
             held = rest;
         }
@@ -81,13 +81,14 @@ impl LogGate {
         now
     }
 
-    /// Takes heartbeats and their answers out of `messages`, if the log holds the term and vote of the replica that has made them.
-    pub(crate) fn take_heartbeats(&self, voted: (u64, u64), messages: &mut Vec<Message>) -> Vec<Message> {
+    /// Takes out of `messages` those that say nothing of what the log must hold, if it holds the term and vote of the replica
+    /// that has made them.
+    pub(crate) fn take_unlogged(&self, voted: (u64, u64), messages: &mut Vec<Message>) -> Vec<Message> {
         let is_held_back = self.vote_outstanding != 0 || !self.has_voted(voted);
-        if is_held_back || !messages.iter().any(is_heartbeat) {
+        if is_held_back || !messages.iter().any(is_unlogged) {
             return Vec::new();
         }
-        let (taken, rest) = std::mem::take(messages).into_iter().partition(is_heartbeat);
+        let (taken, rest) = std::mem::take(messages).into_iter().partition(is_unlogged);
         *messages = rest;
         taken
     }
@@ -115,9 +116,14 @@ impl LogGate {
     }
 }
 
-/// Whether a message says no more than that its sender lives and is in that term.
-fn is_heartbeat(message: &Message) -> bool {
-    matches!(message.get_msg_type(), MessageType::MsgHeartbeat | MessageType::MsgHeartbeatResponse)
+/// Whether a message says nothing of what the log of its sender must hold but its term: heartbeats, their answers, and what
+/// asks and tells whether a vote would be given, which binds no one.
+fn is_unlogged(message: &Message) -> bool {
+    use MessageType::{MsgHeartbeat, MsgHeartbeatResponse, MsgRequestPreVote, MsgRequestPreVoteResponse};
+    matches!(
+        message.get_msg_type(),
+        MsgHeartbeat | MsgHeartbeatResponse | MsgRequestPreVote | MsgRequestPreVoteResponse
+    )
 }
 
 #[cfg(test)]
@@ -161,21 +167,24 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_overtake_what_waits_for_the_log_but_no_vote() {
-        use MessageType::{MsgAppendResponse, MsgHeartbeat, MsgHeartbeatResponse, MsgRequestVoteResponse};
-        let all = [MsgAppendResponse, MsgHeartbeatResponse, MsgRequestVoteResponse, MsgHeartbeat];
+    fn what_says_nothing_of_the_log_overtakes_what_waits_for_it_but_no_vote() {
+        use MessageType::{
+            MsgAppendResponse, MsgHeartbeat, MsgHeartbeatResponse, MsgRequestPreVoteResponse, MsgRequestVoteResponse,
+        };
+        let unlogged = [MsgHeartbeatResponse, MsgHeartbeat, MsgRequestPreVoteResponse];
+        let all = [&[MsgAppendResponse, MsgRequestVoteResponse][..], &unlogged].concat();
         let mut gate = LogGate::new((3, 1));
-        let mut messages = all.map(message).to_vec();
-        assert!(gate.take_heartbeats((4, 0), &mut messages).is_empty(), "the log does not know the term");
+        let mut messages: Vec<Message> = all.iter().copied().map(message).collect();
+        assert!(gate.take_unlogged((4, 0), &mut messages).is_empty(), "the log does not know the term");
         gate.begun(1);
-        assert_eq!(kinds(&gate.take_heartbeats((3, 1), &mut messages)), [MsgHeartbeatResponse, MsgHeartbeat]);
+        assert_eq!(kinds(&gate.take_unlogged((3, 1), &mut messages)), unlogged);
         assert_eq!(kinds(&messages), [MsgAppendResponse, MsgRequestVoteResponse]);
         let mut write = LogWrite::default();
         gate.write_hard_state(ShardId(1), HardState { term: 4, vote: 2, ..HardState::default() }, 9, 2, &mut write);
         gate.begun(2);
-        let mut messages = all.map(message).to_vec();
-        assert!(gate.take_heartbeats((4, 2), &mut messages).is_empty(), "the vote is not on the disk");
+        let mut messages: Vec<Message> = all.iter().copied().map(message).collect();
+        assert!(gate.take_unlogged((4, 2), &mut messages).is_empty(), "the vote is not on the disk");
         gate.persisted(2);
-        assert_eq!(gate.take_heartbeats((4, 2), &mut messages).len(), 2);
+        assert_eq!(kinds(&gate.take_unlogged((4, 2), &mut messages)), unlogged);
     }
 }

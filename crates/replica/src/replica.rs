@@ -356,11 +356,11 @@ impl Replica {
         self.gate.persisted(number)
     }
 
-    /// Takes the heartbeats, and the answers to heartbeats, that may go out though neither the log takes a write now nor
-    /// `ready` tells anything. They say nothing of what is not in the log.
-    pub fn take_heartbeats(&mut self) -> Vec<Message> {
+    /// Takes the messages that may go out though neither the log takes a write now nor `ready` tells anything: heartbeats and
+    /// their answers, and what asks and tells whether a vote would be given.
+    pub fn take_unlogged(&mut self) -> Vec<Message> {
         let voted = (self.raw.raft.term, self.raw.raft.vote);
-        let mut taken = self.gate.take_heartbeats(voted, &mut self.raw.raft.msgs);
+        let mut taken = self.gate.take_unlogged(voted, &mut self.raw.raft.msgs);
         self.tell_no_more(taken.iter_mut());
         taken
     }

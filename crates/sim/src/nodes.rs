@@ -147,17 +147,27 @@ impl Nodes {
         })
     }
 
-    /// How far each log of a node goes, if the leader of each of its shards is another node that holds as much: such a node is
-    /// refilled whatever it loses, as long as that leader lives.
+    /// How far each log of a node goes, if the leader of each of its shards is another node that holds as much, and has a majority
+    /// without this one: such a node is refilled whatever it loses, as long as those live.
     #[must_use]
-    pub fn refill_of(&self, place: Place) -> Option<Refill> {
+    pub fn refill_of(&self, place: Place, checks: &Checkers) -> Option<Refill> {
         let log = &self.0[place].disk.log;
         let mut ends = Vec::new();
         for shard in log.groups() {
             let state = log.state(shard).ok()??;
             let last = state.bounds.1;
             let leader = self.leader_place(shard).filter(|leader| *leader != place)?;
-            let held_by = self.shard(leader, shard)?.replica().me();
+            let replica = self.shard(leader, shard)?.replica();
+            let (held_by, members) = (replica.me(), replica.members());
+            let runs = |id: &&ReplicaId| {
+                let other = checks.node_of(shard, **id).map(place_of).filter(|other| *other != place);
+                other.is_some_and(|other| self.0[other].process.is_some())
+            };
+            if !members.voters_outgoing.is_empty()
+                || members.voters.iter().filter(runs).count() <= members.voters.len() / 2
+            {
+                return None;
+            }
             let term = log.fetch(shard, last, last + 1, u64::MAX).ok().and_then(|entries| Some(entries.first()?.term));
             if !self.holds(Some(node_id(leader)), shard, held_by, last, term) {
                 return None;

@@ -53,7 +53,7 @@ impl Store {
             return true;
         }
         if self.env.plan().has_lonely_power_cuts() {
-            self.refill = self.nodes.refill_of(place);
+            self.refill = self.nodes.refill_of(place, &self.checks);
             return self.refill.is_some();
         }
         false

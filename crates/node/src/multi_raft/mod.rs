@@ -460,7 +460,7 @@ impl MultiRaft {
 
     /// While no log write may begin: lets out what needs none. Otherwise heartbeats and their answers, of all shards, would wait
     /// for as long as a large write takes, and leaders would lose their followers. A replica that has entries for the log
-    /// lets out its heartbeats alone.
+    /// lets out what says nothing of those, heartbeats above all.
     pub fn pump_messages(&mut self, effects: &mut dyn Effects) {
         let mut busy = self.replicas.take_busy();
         for &shard in &busy {
@@ -470,7 +470,7 @@ impl MultiRaft {
                 continue;
             }
             if replica.needs_log() || !replica.has_ready() {
-                hosted.shard.post_heartbeats(effects);
+                hosted.shard.post_unlogged(effects);
                 continue;
             }
             match hosted.shard.collect(&mut self.later, effects) {

@@ -253,8 +253,8 @@ impl Shard {
             }
             self.tell_leader(effects);
         }
-        // What a snapshot that waits for its turn keeps `ready` from telling.
-        self.post_heartbeats(effects);
+        // A snapshot that waits for its turn keeps `ready` from telling these.
+        self.post_unlogged(effects);
         self.proposals.settle(&self.replica, effects);
         if self.handle.followers_wanted() {
             self.tell_followers();
@@ -262,10 +262,10 @@ impl Shard {
         Ok(number)
     }
 
-    /// Sends the heartbeats, and the answers to heartbeats, that are due, though nothing else of the replica may go out.
-    pub(crate) fn post_heartbeats(&mut self, effects: &mut dyn Effects) {
-        let heartbeats = self.replica.take_heartbeats();
-        self.post(heartbeats, effects);
+    /// Sends what says nothing of the log, heartbeats above all, though nothing else of the replica may go out.
+    pub(crate) fn post_unlogged(&mut self, effects: &mut dyn Effects) {
+        let messages = self.replica.take_unlogged();
+        self.post(messages, effects);
     }
 
     /// Whether committed entries are not applied yet.

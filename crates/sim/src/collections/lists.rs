@@ -195,7 +195,7 @@ mod tests {
                 after(&left_by[0], &words("LRANGE a 0 -1"), 0, Some(&all(left))).len(),
                 1,
                 "{command}: {}",
-                after[0]
+                left_by[0]
             );
             assert!(after(&begun, &words(command), 0, Some(&int(77))).is_empty(), "{command}");
         }
