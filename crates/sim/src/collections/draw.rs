@@ -7,7 +7,7 @@ use resp::table;
 use vocab::Prng;
 
 /// Keys of a group.
-pub const KEYS: usize = 4;
+pub const KEYS: usize = 6;
 /// Members that most commands choose from.
 const MEMBERS: u64 = 8;
 /// Members of a large collection: so many are no longer kept in one row.
@@ -33,10 +33,11 @@ enum Kind {
     Any,
     Set,
     List,
+    SortedSet,
 }
 
 /// The types that the store has, with a command that only they have.
-const TYPES: &[(Kind, &[u8])] = &[(Kind::Set, b"SADD"), (Kind::List, b"RPUSH")];
+const TYPES: &[(Kind, &[u8])] = &[(Kind::Set, b"SADD"), (Kind::List, b"RPUSH"), (Kind::SortedSet, b"ZADD")];
 
 /// A command, and whether it may change something and can bear a tag as its last argument.
 struct Drawn {
@@ -50,6 +51,8 @@ struct Drawn {
 enum Tag {
     /// One more member or element: the command wants one.
     Member,
+    /// The same, behind a score.
+    Scored,
     /// One more key, which is absent.
     Key,
     /// Nothing more.
@@ -77,6 +80,7 @@ impl Draw {
         for one in &mut drawn {
             match one.tag {
                 Tag::Member => one.words.push(tag_word(tag)),
+                Tag::Scored => one.words.extend([word("1"), tag_word(tag)]),
                 Tag::Key => one.words.push(tag_key(group, tag)),
                 Tag::None => {}
             }
@@ -93,6 +97,7 @@ impl Draw {
             Kind::Any => vec![word("TYPE"), key],
             Kind::Set => vec![word("SMEMBERS"), key],
             Kind::List => vec![word("LRANGE"), key, word("0"), word("-1")],
+            Kind::SortedSet => vec![word("ZRANGE"), key, word("0"), word("-1"), word("WITHSCORES")],
         };
         CollectionRequest { client, tag: self.tags, group, commands: vec![words], is_transaction: false, writes: false }
     }
@@ -110,6 +115,7 @@ impl Draw {
             Kind::Any => self.any_command(group),
             Kind::Set => self.set_command(group),
             Kind::List => self.list_command(group),
+            Kind::SortedSet => self.sorted_set_command(group),
         }
     }
 
@@ -124,7 +130,7 @@ impl Draw {
                 writes([word("COPY"), key, other].into_iter().chain(replaces).collect(), Tag::None)
             }
             54..70 if self.expires => {
-                writes(vec![word("PEXPIRE"), key, word(*self.prng.pick(&["1", "30", "300", "3000"]))], Tag::None)
+                writes(vec![word("PEXPIRE"), key, self.one_of(&["1", "30", "300", "3000"])], Tag::None)
             }
             54..75 => writes(vec![word("PERSIST"), key], Tag::None),
             75..85 => reads(vec![word("EXISTS"), key, other]),
@@ -135,31 +141,31 @@ impl Draw {
 
     fn list_command(&mut self, group: usize) -> Drawn {
         let (key, other) = self.two_keys(group, Kind::List);
-        let index = word(*self.prng.pick(&["0", "1", "2", "-1", "-2"]));
+        let index = self.one_of(&["0", "1", "2", "-1", "-2"]);
         if self.prng.happens(LARGE_PER_MILLE) {
             let elements = (0..LARGE).map(member).collect();
-            return writes([vec![word(*self.prng.pick(&["LPUSH", "RPUSH"])), key], elements].concat(), Tag::Member);
+            return writes([vec![self.one_of(&["LPUSH", "RPUSH"]), key], elements].concat(), Tag::Member);
         }
-        let end = |draw: &mut Self| word(*draw.prng.pick(&["LEFT", "RIGHT"]));
+        let end = |draw: &mut Self| draw.one_of(&["LEFT", "RIGHT"]);
         match self.prng.below(100) {
             0..20 => {
-                let name = word(*self.prng.pick(&["LPUSH", "RPUSH", "LPUSHX", "RPUSHX"]));
+                let name = self.one_of(&["LPUSH", "RPUSH", "LPUSHX", "RPUSHX"]);
                 writes([vec![name, key], self.members()].concat(), Tag::Member)
             }
-            20..34 => writes(vec![word(*self.prng.pick(&["LPOP", "RPOP"])), key], Tag::None),
+            20..34 => writes(vec![self.one_of(&["LPOP", "RPOP"]), key], Tag::None),
             34..38 => {
-                let name = word(*self.prng.pick(&["LPOP", "RPOP"]));
-                writes(vec![name, key, word(*self.prng.pick(&["2", "1000"]))], Tag::None)
+                let name = self.one_of(&["LPOP", "RPOP"]);
+                writes(vec![name, key, self.one_of(&["2", "1000"])], Tag::None)
             }
             38..46 => writes(vec![word("LMOVE"), key, other, end(self), end(self)], Tag::None),
             46..48 => writes(vec![word("RPOPLPUSH"), key, other], Tag::None),
             48..54 => writes(vec![word("LSET"), key, index], Tag::Member),
             54..60 => {
-                let side = word(*self.prng.pick(&["BEFORE", "AFTER"]));
+                let side = self.one_of(&["BEFORE", "AFTER"]);
                 writes(vec![word("LINSERT"), key, side, self.member()], Tag::Member)
             }
             60..65 => {
-                let count = word(*self.prng.pick(&["0", "1", "-1"]));
+                let count = self.one_of(&["0", "1", "-1"]);
                 writes(vec![word("LREM"), key, count, self.member()], Tag::None)
             }
             65..68 => writes(vec![word("LTRIM"), key, index, word("-1")], Tag::None),
@@ -168,6 +174,43 @@ impl Draw {
             80..85 => reads(vec![word("LRANGE"), key, index, word("2")]),
             _ => reads(vec![word("LRANGE"), key, word("0"), word("-1")]),
         }
+    }
+
+    fn sorted_set_command(&mut self, group: usize) -> Drawn {
+        let (key, other) = self.two_keys(group, Kind::SortedSet);
+        let (low, high) = (self.score(), self.one_of(&["2", "5", "9"]));
+        if self.prng.happens(LARGE_PER_MILLE) {
+            let members = (0..LARGE).flat_map(|n| [self.score(), member(n)]).collect();
+            return writes([vec![word("ZADD"), key], members].concat(), Tag::Scored);
+        }
+        match self.prng.below(100) {
+            0..20 => {
+                let flag = *self.prng.pick(&[None, None, None, Some("NX"), Some("XX"), Some("CH")]);
+                let pairs = self.members().into_iter().flat_map(|member| [self.score(), member]).collect();
+                writes([vec![word("ZADD"), key], flag.map(word).into_iter().collect(), pairs].concat(), Tag::Scored)
+            }
+            20..28 => writes(vec![word("ZINCRBY"), key, self.score(), self.member()], Tag::None),
+            28..38 => writes([vec![word("ZREM"), key], self.members()].concat(), Tag::Member),
+            38..46 => writes(vec![self.one_of(&["ZPOPMIN", "ZPOPMAX"]), key], Tag::None),
+            46..48 => writes(vec![word("ZPOPMIN"), key, self.one_of(&["2", "1000"])], Tag::None),
+            48..51 => writes(vec![word("ZREMRANGEBYRANK"), key, word("0"), word("1")], Tag::None),
+            51..54 => writes(vec![word("ZREMRANGEBYSCORE"), key, low, high], Tag::None),
+            54..60 => {
+                let name = self.one_of(&["ZUNIONSTORE", "ZINTERSTORE"]);
+                writes(vec![name, key.clone(), word("2"), key, other], Tag::None)
+            }
+            60..64 => reads(vec![word("ZCARD"), key]),
+            64..69 => reads(vec![word("ZSCORE"), key, self.member()]),
+            69..76 => reads(vec![self.one_of(&["ZRANK", "ZREVRANK"]), key, self.member()]),
+            76..80 => reads(vec![word("ZCOUNT"), key, low, high]),
+            80..85 => reads(vec![word("ZRANGEBYSCORE"), key, low, high, word("WITHSCORES")]),
+            85..88 => reads(vec![word("ZRANGE"), key, word("1"), word("-2"), word("WITHSCORES")]),
+            _ => reads(vec![word("ZRANGE"), key, word("0"), word("-1"), word("WITHSCORES")]),
+        }
+    }
+
+    fn score(&mut self) -> Vec<u8> {
+        self.one_of(&["0", "1", "2", "3", "7"])
     }
 
     fn set_command(&mut self, group: usize) -> Drawn {
@@ -180,10 +223,10 @@ impl Draw {
             0..24 => writes([vec![word("SADD"), key], self.members()].concat(), Tag::Member),
             24..36 => writes([vec![word("SREM"), key], self.members()].concat(), Tag::Member),
             36..44 => writes(vec![word("SPOP"), key], Tag::None),
-            44..47 => writes(vec![word("SPOP"), key, word(*self.prng.pick(&["2", "1000"]))], Tag::None),
+            44..47 => writes(vec![word("SPOP"), key, self.one_of(&["2", "1000"])], Tag::None),
             47..55 => writes(vec![word("SMOVE"), key, other, self.member()], Tag::None),
             55..62 => {
-                let name = word(*self.prng.pick(&["SUNIONSTORE", "SDIFFSTORE"]));
+                let name = self.one_of(&["SUNIONSTORE", "SDIFFSTORE"]);
                 let (one, two) = self.two_keys(group, Kind::Set);
                 writes(vec![name, key, one, two], Tag::Key)
             }
@@ -194,7 +237,7 @@ impl Draw {
             88..90 => reads([vec![word("SMISMEMBER"), key], self.members()].concat()),
             90..92 => reads(vec![word("SRANDMEMBER"), key]),
             92..93 => reads(vec![word("SRANDMEMBER"), key, word("3")]),
-            93..99 => reads(vec![word(*self.prng.pick(&["SUNION", "SINTER", "SDIFF"])), key, other]),
+            93..99 => reads(vec![self.one_of(&["SUNION", "SINTER", "SDIFF"]), key, other]),
             _ => reads(vec![word("SINTERCARD"), word("2"), key, other]),
         }
     }
@@ -203,14 +246,21 @@ impl Draw {
     fn two_keys(&mut self, group: usize, kind: Kind) -> (Vec<u8>, Vec<u8>) {
         let all = KEYS as u64;
         let (first, count) = match kind {
-            Kind::Set if self.prng.happens(850) => (0, all / 2),
-            Kind::List if self.prng.happens(850) => (all / 2, all / 2),
+            Kind::Set if self.prng.happens(850) => (0, 2),
+            Kind::List if self.prng.happens(850) => (2, 2),
+            Kind::SortedSet if self.prng.happens(850) => (4, 2),
             _ => (0, all),
         };
         let at = self.prng.below(count);
         let other = (at + 1 + self.prng.below(count - 1)) % count;
         let key = |at: u64| collection_key(group, (first + at) as usize);
         (key(at), key(other))
+    }
+
+    /// One of some words.
+    fn one_of(&mut self, words: &[&str]) -> Vec<u8> {
+        let one: &&str = self.prng.pick(words);
+        word(one)
     }
 
     fn member(&mut self) -> Vec<u8> {

@@ -12,6 +12,8 @@ pub const NO_SUCH_KEY: &str = "ERR no such key";
 
 /// What a set is to the model.
 pub type Set = BTreeSet<Vec<u8>>;
+/// What a sorted set is to the model: scores by member.
+pub type SortedSet = BTreeMap<Vec<u8>, i64>;
 /// What a list is to the model.
 pub type List = Vec<Vec<u8>>;
 
@@ -22,6 +24,8 @@ pub enum Content {
     Set(Set),
     /// Elements, in order.
     List(List),
+    /// Members with scores.
+    SortedSet(SortedSet),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,6 +122,9 @@ impl fmt::Display for Keyspace {
             let elements: Vec<String> = match &held.content {
                 Content::Set(set) => set.iter().map(text).collect(),
                 Content::List(list) => list.iter().map(text).collect(),
+                Content::SortedSet(set) => {
+                    set.iter().map(|(member, score)| format!("{score} {}", text(member))).collect()
+                }
             };
             format!("{} {}{expiry} ({})", held.content.name(), text(key), elements.join(" "))
         };
@@ -131,6 +138,7 @@ impl Content {
         match self {
             Self::Set(_) => "set",
             Self::List(_) => "list",
+            Self::SortedSet(_) => "zset",
         }
     }
 
@@ -138,6 +146,7 @@ impl Content {
         match self {
             Self::Set(set) => set.is_empty(),
             Self::List(list) => list.is_empty(),
+            Self::SortedSet(set) => set.is_empty(),
         }
     }
 }

@@ -41,7 +41,7 @@ pub fn run(space: &mut Keyspace, name: &str, args: &[&[u8]]) -> Option<Replied> 
 fn list(space: &Keyspace, key: &[u8]) -> Result<List, &'static str> {
     space.content(key, |content| match content {
         Content::List(list) => Some(list.clone()),
-        Content::Set(_) => None,
+        _ => None,
     })
 }
 

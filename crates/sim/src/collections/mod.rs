@@ -8,6 +8,7 @@ mod lists;
 mod model;
 mod request;
 mod sets;
+mod sorted_sets;
 
 pub use clients::CollectionClients;
 pub use keyspace::Keyspace;

@@ -72,7 +72,7 @@ pub fn drawn(space: &Keyspace, args: &[&[u8]], takes: bool, told: Option<&Value>
 fn set(space: &Keyspace, key: &[u8]) -> Result<Set, &'static str> {
     space.content(key, |content| match content {
         Content::Set(set) => Some(set.clone()),
-        Content::List(_) => None,
+        _ => None,
     })
 }
 
