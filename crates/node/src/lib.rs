@@ -12,6 +12,7 @@ mod guarantees;
 pub mod inspect;
 pub mod multi_raft;
 pub mod peer_protocol;
+pub mod pubsub;
 pub mod read;
 mod reply_size;
 pub mod request;

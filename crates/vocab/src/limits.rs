@@ -34,6 +34,27 @@ pub const NESTING_MAX: usize = 32;
 pub const CLIENTS_MAX: usize = 10_000;
 /// Longest name of a client, or of its library or that one's version, in bytes.
 pub const CLIENT_TEXT_BYTES_MAX: usize = 1024;
+/// Longest name of a channel, in bytes.
+pub const CHANNEL_BYTES_MAX: usize = KEY_BYTES_MAX;
+/// Longest pattern of PSUBSCRIBE, in bytes: each message is compared with each pattern.
+pub const PATTERN_BYTES_MAX: usize = 4096;
+/// Most bytes that the subscriptions of one connection take: their names, and 96 bytes each.
+pub const CLIENT_SUBSCRIPTION_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most bytes that the subscriptions of all connections of a node take: each name once, and 96 bytes a subscription.
+pub const NODE_SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes of published messages, times the clients that get them, that the mailboxes of a node's workers hold before
+/// publishers wait.
+pub const PUSH_BACKLOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes that a connection's requests may push to the subscribers of its worker before other connections have their turn.
+pub const PUSH_LOOK_BYTES_SOFT: usize = 4 * 1024 * 1024;
+/// Bytes of names after which a message that tells another node what clients listen to ends.
+pub const INTEREST_MESSAGE_BYTES_SOFT: usize = 256 * 1024;
+/// Most such messages that another node has not confirmed.
+pub const INTEREST_MESSAGES_MAX: usize = 4;
+/// Longest time that a SUBSCRIBE waits until the other nodes know of it, in µs.
+pub const SUBSCRIBE_WAIT_US_MAX: u64 = 1_000_000;
+/// Longest time that a PUBLISH waits until the other nodes have told how many clients got its message, in µs.
+pub const RECEIVERS_WAIT_US_MAX: u64 = 1_000_000;
 /// Answers a connection may leave unread before it is no longer read from, in bytes.
 pub const OUTPUT_BUFFER_BYTES_SOFT: usize = 1024 * 1024;
 /// Bytes after which one step of a reply that is made as its client takes it ends, in bytes. A step holds at least one value.

@@ -11,11 +11,11 @@ use std::fmt::Write as _;
 /// What kind of client it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientClass {
-    /// All of today's.
+    /// All others.
     Normal,
     /// Replicas that speak Redis's protocol: there are none.
     Replica,
-    /// Clients that have subscribed to channels: there are none.
+    /// Clients that have subscribed to channels.
     Pubsub,
 }
 

@@ -4,7 +4,8 @@
 //! needs no length for these.
 
 use super::encoded::Encoded;
-use super::message::{Order, PeerMessage};
+use super::interest::{Interest, Wish};
+use super::message::{Order, PeerMessage, Series};
 use super::raft;
 use replica::Bytes;
 use vocab::{NodeId, Reader, SLOT_COUNT, ShardId, put_bytes, put_varint};
@@ -29,6 +30,14 @@ const BOOTSTRAP: u8 = 14;
 const BOOTSTRAP_DONE: u8 = 15;
 const REPORT: u8 = 16;
 const MAP_CHANGES: u8 = 17;
+const INTEREST: u8 = 18;
+const INTEREST_KNOWN: u8 = 19;
+const PUBLISH: u8 = 20;
+const PUBLISHED: u8 = 21;
+
+/// Of a change of interest: bits of its head.
+const WANTED: u8 = 1;
+const PATTERN: u8 = 2;
 
 const TRANSFER: u8 = 1;
 const ADD: u8 = 2;
@@ -76,6 +85,20 @@ impl PeerMessage {
             Self::Bootstrap { map } => put_tail(bytes, BOOTSTRAP, &[], map),
             Self::BootstrapDone { store } => put(bytes, BOOTSTRAP_DONE, &[*store]),
             Self::Report(report) => put_tail(bytes, REPORT, &[], report),
+            Self::Interest(Interest { number, begins, wishes }) => {
+                put(bytes, INTEREST, &[*number, u64::from(*begins), wishes.len() as u64]);
+                for Wish { name, is_pattern, wanted } in wishes {
+                    bytes.push(u8::from(*wanted) * WANTED + u8::from(*is_pattern) * PATTERN);
+                    put_bytes(bytes, name);
+                }
+            }
+            Self::InterestKnown { number } => put(bytes, INTEREST_KNOWN, &[*number]),
+            Self::Publish { id, channel, message } => {
+                put(bytes, PUBLISH, &[*id]);
+                put_bytes(bytes, channel);
+                bytes.extend_from_slice(message);
+            }
+            Self::Published { id, receivers } => put(bytes, PUBLISHED, &[*id, *receivers]),
         }
     }
 
@@ -109,6 +132,12 @@ impl PeerMessage {
             BOOTSTRAP => Self::Bootstrap { map: from.rest().to_vec() },
             BOOTSTRAP_DONE => Self::BootstrapDone { store: from.varint()? },
             REPORT => Self::Report(from.rest().to_vec()),
+            INTEREST => {
+                Self::Interest(Interest { number: from.varint()?, begins: flag(from)?, wishes: list(from, 2, wish)? })
+            }
+            INTEREST_KNOWN => Self::InterestKnown { number: from.varint()? },
+            PUBLISH => Self::Publish { id: from.varint()?, channel: from.bytes()?.into(), message: from.rest().into() },
+            PUBLISHED => Self::Published { id: from.varint()?, receivers: from.varint()? },
             _ => return Err("an unknown peer message"),
         };
         reader.end()?;
@@ -146,11 +175,12 @@ impl PeerMessage {
         }
     }
 
-    /// The shard of a message of Raft.
+    /// The series in which later messages must not overtake it.
     #[must_use]
-    pub fn raft_shard(&self) -> Option<ShardId> {
+    pub fn series(&self) -> Option<Series> {
         match self {
-            Self::Raft { shard, .. } => Some(*shard),
+            Self::Raft { shard, .. } => Some(Series::Replicas(*shard)),
+            Self::Publish { .. } | Self::Interest(_) => Some(Series::Subscribers),
             _ => None,
         }
     }
@@ -166,7 +196,10 @@ impl PeerMessage {
             | Self::MapChanges { .. }
             | Self::Bootstrap { .. }
             | Self::Call { .. }
-            | Self::Answer { .. } => false,
+            | Self::Answer { .. }
+            // Messages keep the order of their publisher, and stay behind what was told of interest.
+            | Self::Interest(_)
+            | Self::Publish { .. } => false,
             Self::Raft { message, .. } => raft::is_urgent(message),
             _ => true,
         }
@@ -232,6 +265,14 @@ fn flag(from: &mut Reader) -> Result<bool, &'static str> {
     }
 }
 
+fn wish(from: &mut Reader) -> Result<Wish, &'static str> {
+    let head = from.u8()?;
+    if head & !(WANTED | PATTERN) != 0 {
+        return Err("unknown flags of interest in a peer message");
+    }
+    Ok(Wish { name: from.bytes()?.into(), is_pattern: head & PATTERN != 0, wanted: head & WANTED != 0 })
+}
+
 fn list<'a, T>(
     from: &mut Reader<'a>,
     bytes_min: usize,
@@ -295,6 +336,19 @@ mod tests {
             PeerMessage::Join { node: vec![0] },
             PeerMessage::Bootstrap { map: vec![4; 9] },
             PeerMessage::BootstrapDone { store: u64::MAX },
+            PeerMessage::Interest(Interest { number: 300, begins: true, wishes: vec![] }),
+            PeerMessage::Interest(Interest {
+                number: 1,
+                begins: false,
+                wishes: vec![
+                    Wish { name: [7; 200][..].into(), is_pattern: false, wanted: true },
+                    Wish { name: [][..].into(), is_pattern: true, wanted: false },
+                ],
+            }),
+            PeerMessage::InterestKnown { number: u64::MAX },
+            PeerMessage::Publish { id: 0, channel: b"news"[..].into(), message: [][..].into() },
+            PeerMessage::Publish { id: 300, channel: [][..].into(), message: [9; 300][..].into() },
+            PeerMessage::Published { id: 300, receivers: 2 },
         ]
     }
 
@@ -315,6 +369,7 @@ mod tests {
     fn small_messages_are_few_bytes() {
         let length = |message: &PeerMessage| encoded(message).len();
         assert_eq!(length(&PeerMessage::MapAsked { epoch: 7 }), 2);
+        assert_eq!(length(&PeerMessage::Published { id: 7, receivers: 1 }), 3);
         assert_eq!(length(&PeerMessage::Hibernate { shards: vec![(ShardId(5), 1, 2); 100] }), 302);
     }
 
@@ -323,7 +378,8 @@ mod tests {
         let table: &[(&[u8], &str)] = &[
             (&[], "cut short"),
             (&[0], "an unknown peer message"),
-            (&[18], "an unknown peer message"),
+            (&[22], "an unknown peer message"),
+            (&[INTEREST, 1, 0, 1, 4, 0], "unknown flags of interest in a peer message"),
             (&[MAP_CHANGES, 1, 1, 1, 3, 0], "cut short"),
             (&[HIBERNATE, 2, 1, 1, 1], "a count is larger than what follows"),
             (&[WAKE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1], "a count is larger than what follows"),

@@ -1,5 +1,6 @@
 //! The messages between two nodes. One link carries those of all shards. docs/FORMATS.md has their bytes.
 
+use super::interest::Interest;
 use replica::Message;
 use std::sync::Arc;
 use vocab::{NodeId, ShardId};
@@ -108,6 +109,38 @@ pub enum PeerMessage {
     },
     /// What the sender tells the director of itself: a `NodeReport`, encoded.
     Report(Vec<u8>),
+    /// What the sender's clients have subscribed to.
+    Interest(Interest),
+    /// The sender knows the receiver's interest, up to that message.
+    InterestKnown {
+        /// The number of the message.
+        number: u64,
+    },
+    /// A message for clients that have subscribed to its channel.
+    Publish {
+        /// Chosen by the sender, for the answer; 0: none is wanted.
+        id: u64,
+        /// The channel.
+        channel: Arc<[u8]>,
+        /// What was published.
+        message: Arc<[u8]>,
+    },
+    /// So many clients of the sender got a message.
+    Published {
+        /// The message's.
+        id: u64,
+        /// How many.
+        receivers: u64,
+    },
+}
+
+/// Messages that keep their order, whether they go in pieces or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Series {
+    /// What replicas of a shard are sent.
+    Replicas(ShardId),
+    /// What is published, and what subscribers want.
+    Subscribers,
 }
 
 /// What a shard's leader is told to do.

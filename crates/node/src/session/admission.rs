@@ -6,6 +6,7 @@ use super::state::ReplyMode;
 use super::{Effect, Host, Session, Transaction, WaitFor, clients};
 use crate::RequestKeys;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
+use crate::pubsub::SubscriptionKind;
 use crate::request::CROSSSLOT;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
@@ -40,6 +41,13 @@ pub enum Admission {
     Transaction(Transaction),
     /// WAIT or WAITAOF: answer once enough replicas hold what this connection has written, or its time is over.
     WaitFor(WaitFor),
+    /// Bring a message to those who have subscribed to its channel; the reply is their number.
+    Publish {
+        /// The command.
+        spec: &'static CommandSpec,
+        /// What kind of channel it is.
+        kind: SubscriptionKind,
+    },
     /// Nothing happened: admit the request again at that time, in ms since the epoch, or after `Host::wake_all`.
     Hold {
         /// When.
@@ -81,6 +89,11 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         session.reject(Some(spec.id), NOAUTH, host, reply);
         return Admission::Answered(Effect::None);
     }
+    if session.is_for_subscribers() && !spec.does(behaviour::FOR_SUBSCRIBERS) {
+        let text = not_for_subscribers(spec);
+        session.reject(Some(spec.id), &text, host, reply);
+        return Admission::Answered(Effect::None);
+    }
     let role = commands::role(spec.id);
     if let Some(until_ms) = paused_until(session, spec, role, host) {
         return Admission::Hold { until_ms };
@@ -106,7 +119,16 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
             Ok(wait) => Admission::WaitFor(wait),
             Err(text) => fail(&mut ask, text),
         },
+        Role::Publish(kind) => Admission::Publish { spec, kind },
     }
+}
+
+#[cold]
+fn not_for_subscribers(spec: &CommandSpec) -> String {
+    format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        spec.shown_name()
+    )
 }
 
 /// Ends the connection of a client that speaks HTTP, before anything in its request's body is run.
@@ -150,7 +172,7 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     let Ask { session, host, spec, args, reply } = ask;
     let by = match role {
         Role::Data if matches!(handler(spec), Some(Handler::Store(_))) => By::Shell,
-        Role::Wait => By::Shell,
+        Role::Wait | Role::Publish(_) => By::Shell,
         Role::Data => By::Shard,
         _ => By::Session,
     };

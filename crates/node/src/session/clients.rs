@@ -28,6 +28,7 @@ pub(super) mod state {
     pub(in crate::session) const NO_EVICT: u32 = 1 << 3;
     pub(in crate::session) const NO_TOUCH: u32 = 1 << 4;
     pub(in crate::session) const RESP3: u32 = 1 << 5;
+    pub(in crate::session) const PUBSUB: u32 = 1 << 10;
 }
 
 /// One connection. Only its own thread writes the figures; any may read them.
@@ -50,6 +51,8 @@ pub struct ClientEntry {
     last_command: AtomicU16,
     queued: AtomicI64,
     commands: AtomicU64,
+    /// How many names it has subscribed to, by kind.
+    subscriptions: [AtomicU32; 3],
     query_bytes: AtomicU64,
     output_bytes: AtomicU64,
     queued_bytes: AtomicU64,
@@ -114,6 +117,17 @@ impl ClientEntry {
         self.commands.store(self.commands.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
+    pub(super) fn set_subscriptions(&self, counts: [usize; 3]) {
+        let both = self.subscriptions.iter().zip(counts);
+        both.for_each(|(own, count)| own.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed));
+    }
+
+    /// Whether it has subscribed to anything.
+    #[must_use]
+    pub fn is_subscriber(&self) -> bool {
+        self.has(state::PUBSUB)
+    }
+
     pub(super) fn set_queued(&self, commands: Option<usize>) {
         self.queued.store(commands.map_or(-1, |n| n as i64), Ordering::Relaxed);
     }
@@ -138,6 +152,7 @@ impl ClientEntry {
 
     fn flags(&self) -> String {
         let letters = [
+            (state::PUBSUB, 'P'),
             (state::MULTI, 'x'),
             (state::CLOSING, 'c'),
             (state::READONLY, 'r'),
@@ -157,9 +172,10 @@ impl ClientEntry {
             NO_COMMAND => "NULL".to_owned(),
             id => table::all().get(usize::from(id)).map_or_else(|| "NULL".to_owned(), |spec| spec.shown_name()),
         };
+        let [sub, psub, ssub] = [0, 1, 2].map(|kind: usize| self.subscriptions[kind].load(Ordering::Relaxed));
         let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
         format!(
-            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi={} \
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db=0 sub={sub} psub={psub} ssub={ssub} multi={} \
              qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll=0 \
              omem={output_bytes} tot-mem={total_bytes} events=r cmd={command} \
              user=default redir=-1 resp={} lib-name={} lib-ver={} tot-cmds={}",
@@ -217,6 +233,7 @@ impl Clients {
             last_command: AtomicU16::new(NO_COMMAND),
             queued: AtomicI64::new(-1),
             commands: AtomicU64::new(0),
+            subscriptions: [const { AtomicU32::new(0) }; 3],
             query_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
             queued_bytes: AtomicU64::new(0),

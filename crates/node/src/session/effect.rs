@@ -14,6 +14,11 @@ pub enum Effect {
         /// The command that asked for it.
         command: CommandId,
     },
+    /// Holds this connection's reply back until the other nodes know what this node's clients have subscribed to.
+    ReplyOnceKnown {
+        /// The command that asked for it.
+        command: CommandId,
+    },
     /// Ends the process; nothing is answered.
     Shutdown {
         /// Without waiting for what is under way.
@@ -24,6 +29,11 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// Whether the reply is for later.
+    pub(super) fn is_later(self) -> bool {
+        matches!(self, Self::ReplyAfter { .. } | Self::ReplyOnceKnown { .. })
+    }
+
     /// Both, as far as there are two.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -31,6 +41,8 @@ impl Effect {
             (Self::ReplyAfter { us: a, command }, Self::ReplyAfter { us: b, .. }) => {
                 Self::ReplyAfter { us: a.saturating_add(b), command }
             }
+            (known @ Self::ReplyOnceKnown { .. }, Self::ReplyAfter { .. } | Self::ReplyOnceKnown { .. })
+            | (Self::ReplyAfter { .. }, known @ Self::ReplyOnceKnown { .. }) => known,
             (shutdown @ Self::Shutdown { .. }, _) | (_, shutdown @ Self::Shutdown { .. }) => shutdown,
         }
     }

@@ -3,10 +3,11 @@
 use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
 use crate::config::Config;
+use crate::pubsub::Broker;
 use crate::stats::Stats;
 use replica::{DiskState, ReplicaStatus};
 use storage::EngineStats;
-use vocab::{NodeId, ShardId};
+use vocab::{NodeId, ShardId, Slot};
 
 /// The version of Redis whose behaviour clients can count on.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -42,6 +43,15 @@ pub trait Host: Sync {
 
     /// The nodes and shards of the store.
     fn cluster_facts(&self) -> ClusterFacts;
+
+    /// The subscriptions of the node's clients, and what it knows of those of other nodes.
+    fn broker(&self) -> &Broker;
+
+    /// Has the other nodes told what this node's clients have subscribed to.
+    fn announce(&self);
+
+    /// Why clients cannot subscribe to channels of this slot here: the text of the reply. None if this node leads it.
+    fn refuses_slot(&self, slot: Slot) -> Option<String>;
 
     /// Has this node make the store as soon as it can: how far that is, or why it will not.
     fn ask_init(&self) -> Result<String, String>;

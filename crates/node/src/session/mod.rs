@@ -15,6 +15,7 @@
 //!         error) and runs the queued session commands in their places.
 //!     Admission::WaitFor(wait) => answer with `wait.answer` once `wait.is_met`, or its time is over; hold the connection's
 //!         later requests until then. Admit WAIT and WAITAOF only when all requests before are answered.
+//!     Admission::Publish { spec, kind } => bring the message to the subscribers; the reply is their number.
 //!     Admission::Hold { until_ms } => CLIENT PAUSE: nothing is written; admit the same request again at that time,
 //!         or earlier when `Host::wake_all` was called.
 //! }
@@ -56,7 +57,7 @@ pub use crate::guarantees::{Acks, Consistency, Durability, consistency_of};
 pub use admission::{Admission, Resolved, admit};
 pub use clients::{About, Buffers, ClientEntry, Clients};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
-pub use commands::info;
+pub use commands::{info, published_kind};
 pub use door::{is_protected, turned_away};
 pub use effect::Effect;
 pub use host::{Host, NodeFacts, REDIS_VERSION, ShardFacts, TransferFacts};

@@ -7,6 +7,7 @@ use super::wait::{WaitFor, Written};
 use super::watches::Watches;
 use crate::WatchedVersion;
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
+use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use resp::table::{CommandId, CommandSpec};
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -45,12 +46,17 @@ pub struct Session {
     pub(super) watches: Watches,
     /// How far it has written: for WAIT.
     pub(super) written: Written,
+    /// What it has subscribed to; none if that is nothing.
+    subscriptions: Option<Box<ClientSubscriptions>>,
+    /// How its worker finds it.
+    subscriber: Subscriber,
 }
 
 impl Session {
     /// The session of a connection that has been entered with `Clients::connect`.
     #[must_use]
     pub fn new(entry: Arc<ClientEntry>, host: &dyn Host) -> Self {
+        let subscriber = Subscriber { worker: entry.worker as u32, ..Subscriber::default() };
         Self {
             entry,
             proto: Proto::Resp2,
@@ -65,7 +71,67 @@ impl Session {
             multi: None,
             watches: Watches::default(),
             written: Written::default(),
+            subscriptions: None,
+            subscriber,
         }
+    }
+
+    /// Its worker finds it at this place, in this generation.
+    pub fn placed(&mut self, connection: u32, generation: u32) {
+        self.subscriber = Subscriber { connection, generation, ..self.subscriber };
+    }
+
+    /// How its worker finds it.
+    #[must_use]
+    pub fn subscriber(&self) -> Subscriber {
+        self.subscriber
+    }
+
+    /// Whether it has subscribed to anything.
+    #[must_use]
+    pub fn is_subscriber(&self) -> bool {
+        self.subscriptions.is_some()
+    }
+
+    /// Whether only commands about subscriptions are allowed: RESP2 cannot tell a message from a reply.
+    pub(super) fn is_for_subscribers(&self) -> bool {
+        self.subscriptions.is_some() && self.proto == Proto::Resp2
+    }
+
+    /// Whether it has subscribed to a name.
+    #[must_use]
+    pub fn listens(&self, kind: SubscriptionKind, name: &[u8]) -> bool {
+        self.subscriptions.as_ref().is_some_and(|own| own.has(kind, name))
+    }
+
+    /// Its subscription to a channel of a slot was ended. Answers how many such it has left; none if it had ended before.
+    pub fn evicted(&mut self, channel: &[u8]) -> Option<usize> {
+        let kind = SubscriptionKind::ShardChannel;
+        let mut own = self.take_subscriptions();
+        let left = own.remove(kind, channel).then(|| own.told_count(kind));
+        self.set_subscriptions(own);
+        left
+    }
+
+    /// All its subscriptions end.
+    pub fn leave(&mut self, host: &dyn Host) {
+        if let Some(own) = self.subscriptions.take() {
+            self.set_subscriptions(Box::default());
+            if host.broker().leave(self.subscriber, &own) {
+                host.announce();
+            }
+        }
+    }
+
+    /// What it has subscribed to, to be given back changed.
+    pub(super) fn take_subscriptions(&mut self) -> Box<ClientSubscriptions> {
+        self.subscriptions.take().unwrap_or_default()
+    }
+
+    pub(super) fn set_subscriptions(&mut self, own: Box<ClientSubscriptions>) {
+        self.entry.set(state::PUBSUB, !own.is_empty());
+        self.entry.set_subscriptions(SubscriptionKind::ALL.map(|kind| own.count(kind)));
+        self.subscriptions = Some(own).filter(|own| !own.is_empty());
     }
 
     /// What others see of it.
@@ -144,11 +210,12 @@ impl Session {
     /// session.
     pub fn buffers(&mut self, query_bytes: usize, output_bytes: usize, taken_bytes: usize) {
         let queued_bytes = self.multi.as_ref().map_or(0, Queue::bytes);
+        let subscribed_bytes = self.subscriptions.as_ref().map_or(0, |own| own.bytes());
         self.entry.set_buffers(Buffers {
             query_bytes: query_bytes as u64,
             output_bytes: output_bytes as u64,
             queued_bytes: queued_bytes as u64,
-            total_bytes: (taken_bytes + queued_bytes + self.watches.entry_bytes()) as u64,
+            total_bytes: (taken_bytes + queued_bytes + self.watches.entry_bytes() + subscribed_bytes) as u64,
         });
     }
 
@@ -156,7 +223,7 @@ impl Session {
     #[must_use]
     pub fn timed_out(&self, host: &dyn Host, now_ms: u64) -> bool {
         let timeout_ms = host.config().idle_timeout_ms();
-        timeout_ms > 0 && now_ms.saturating_sub(self.entry.last_active_ms()) > timeout_ms
+        timeout_ms > 0 && !self.is_subscriber() && now_ms.saturating_sub(self.entry.last_active_ms()) > timeout_ms
     }
 
     /// The connection watches keys, handed out by `Admission::Watch`, that have these versions.
@@ -229,6 +296,7 @@ impl Session {
     /// Checks what must always hold; for tests and simulation.
     pub fn validate(&self) {
         assert_eq!(self.multi.is_some(), self.entry.has(state::MULTI), "CLIENT LIST shows whether there is a MULTI");
+        assert_eq!(self.subscriptions.is_some(), self.entry.has(state::PUBSUB), "CLIENT LIST shows subscribers");
         assert_eq!(self.proto, self.entry.proto(), "CLIENT LIST shows the protocol");
     }
 }

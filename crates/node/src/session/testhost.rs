@@ -21,6 +21,7 @@ use super::*;
 use crate::WatchedVersion;
 use crate::command::Error;
 use crate::config::Config;
+use crate::pubsub::Broker;
 use crate::stats::Stats;
 use parking_lot::Mutex;
 use replica::{DiskState, ReplicaStatus};
@@ -31,7 +32,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::EngineStats;
-use vocab::{NodeId, ShardId};
+use vocab::{NodeId, ShardId, Slot};
 
 /// A shell with two shards.
 pub(crate) struct TestHost {
@@ -42,6 +43,8 @@ pub(crate) struct TestHost {
     stats: Stats,
     woken: Mutex<Vec<u64>>,
     cluster: Mutex<ClusterFacts>,
+    broker: Broker,
+    announcements: AtomicU64,
 }
 
 impl TestHost {
@@ -54,13 +57,17 @@ impl TestHost {
             stats: Stats::new(2),
             woken: Mutex::default(),
             cluster: Mutex::new(store_of(1)),
+            broker: Broker::default(),
+            announcements: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn connect(&self, port: u16) -> Session {
         let now_ms = self.now_us() / 1000;
         let entry = self.clients.connect(format!("127.0.0.1:{port}"), "127.0.0.1:7000".into(), 0, now_ms);
-        Session::new(entry, self)
+        let mut session = Session::new(entry, self);
+        session.placed(u32::from(port), 1);
+        session
     }
 }
 
@@ -154,6 +161,24 @@ impl Host for TestHost {
 
     fn cluster_facts(&self) -> ClusterFacts {
         self.cluster.lock().clone()
+    }
+
+    fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    fn announce(&self) {
+        self.announcements.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn refuses_slot(&self, slot: Slot) -> Option<String> {
+        let facts = self.cluster_facts();
+        let shard = facts
+            .shards
+            .iter()
+            .find(|shard| shard.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot.0)))?;
+        let leader = facts.nodes.iter().find(|node| node.id == shard.leader)?;
+        (!leader.myself).then(|| format!("MOVED {slot} {}:{}", leader.host, leader.port))
     }
 
     fn ask_init(&self) -> Result<String, String> {
@@ -310,7 +335,14 @@ impl Player {
         let _ = match admit(session, table::resolve(&args), &args, host, &mut reply) {
             Admission::Answered(Effect::None) => Ok(()),
             Admission::Answered(Effect::ReplyAfter { us, .. }) => writeln!(said, "reply after {us} us"),
+            Admission::Answered(Effect::ReplyOnceKnown { .. }) => writeln!(said, "reply once known"),
             Admission::Answered(effect) => writeln!(said, "{effect:?}"),
+            Admission::Publish { kind, .. } => {
+                let publication = host.broker.publish(kind, args[1], args[2]);
+                reply.int(publication.receivers() as i64);
+                assert!(publication.nodes.is_empty(), "there are no other nodes");
+                Ok(())
+            }
             Admission::Execute(spec) => writeln!(said, "execute {}{}", spec.name, promise(session, spec, &args)),
             Admission::ExecuteAt { slot, .. } => writeln!(said, "execute at {slot}"),
             Admission::WaitFor(wait) => writeln!(said, "{}", describe_wait(&wait)),
@@ -392,7 +424,9 @@ fn describe(transaction: &Transaction) -> String {
 
 #[test]
 fn transcripts() {
-    for name in ["transactions", "connection", "clients", "settings", "cluster", "figures", "promises", "wait"] {
+    for name in
+        ["transactions", "connection", "clients", "settings", "cluster", "figures", "promises", "wait", "pubsub"]
+    {
         check(name);
     }
 }

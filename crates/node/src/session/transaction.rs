@@ -126,7 +126,7 @@ impl Transaction {
                 let ask = &mut Ask { session, host, spec: queued.spec, args: &args, reply };
                 let asked = commands::run(ask);
                 // Here nothing is answered later than the rest.
-                if matches!(asked, Effect::ReplyAfter { .. }) {
+                if asked.is_later() {
                     stats.finished(queued.spec.id, 0, b"+");
                 }
                 effect = effect.and(asked);

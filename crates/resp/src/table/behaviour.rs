@@ -14,6 +14,12 @@ pub const REPORTS_VERSION: u32 = 1 << 4;
 pub const TAKES_DURABILITY: u32 = 1 << 5;
 /// Ends, if the client wishes, in how old its answer may be.
 pub const TAKES_CONSISTENCY: u32 = 1 << 6;
+/// Runs when nothing before it on its connection is under way.
+pub const ALONE: u32 = 1 << 16;
+/// Runs when no write before it on its connection is under way: who gets its message sees these writes.
+pub const AFTER_WRITES: u32 = 1 << 17;
+/// Allowed to a client of RESP2 that has subscribed to something.
+pub const FOR_SUBSCRIBERS: u32 = 1 << 18;
 
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,7 @@ fn heading(group: Group) -> (&'static str, &'static str) {
         Group::Generic => ("Keys", "Redis"),
         Group::Transactions => ("Transactions", "Redis"),
         Group::Connection => ("Connection", "Redis"),
+        Group::PubSub => ("Messages", "Redis"),
         Group::Server => ("Server", "Redis"),
         Group::Cluster => ("Cluster", "Redis"),
         Group::Scripting => ("Scripts", "Redis"),

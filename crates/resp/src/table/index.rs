@@ -1,9 +1,11 @@
 //! All rows in one array, and the way from a name to its row.
 
-use super::rows::{basalt, bitmap, cluster, connection, generic, geo, hash, list, server, set, sorted_set, string};
+use super::rows::{
+    basalt, bitmap, cluster, connection, generic, geo, hash, list, pubsub, server, set, sorted_set, string,
+};
 use super::spec::{CommandId, CommandSpec};
 
-const CHAPTERS: [&[CommandSpec]; 12] = [
+const CHAPTERS: [&[CommandSpec]; 13] = [
     basalt::ROWS,
     string::ROWS,
     hash::ROWS,
@@ -14,6 +16,7 @@ const CHAPTERS: [&[CommandSpec]; 12] = [
     bitmap::ROWS,
     generic::ROWS,
     connection::ROWS,
+    pubsub::ROWS,
     server::ROWS,
     cluster::ROWS,
 ];

@@ -45,6 +45,10 @@ pub mod flag {
     pub const MOVABLE_KEYS: u32 = 1 << 12;
     /// Answered while a script runs for too long.
     pub const ALLOW_BUSY: u32 = 1 << 13;
+    /// Concerns messages to subscribers.
+    pub const PUBSUB: u32 = 1 << 20;
+    /// May reach other nodes, though it changes no data.
+    pub const MAY_REPLICATE: u32 = 1 << 21;
 
     /// All of them, with the names that COMMAND INFO gives them, in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -52,6 +56,7 @@ pub mod flag {
         (READONLY, "readonly"),
         (DENYOOM, "denyoom"),
         (ADMIN, "admin"),
+        (PUBSUB, "pubsub"),
         (NOSCRIPT, "noscript"),
         (LOADING, "loading"),
         (STALE, "stale"),
@@ -61,6 +66,7 @@ pub mod flag {
         (NO_AUTH, "no_auth"),
         (NO_MULTI, "no_multi"),
         (MOVABLE_KEYS, "movablekeys"),
+        (MAY_REPLICATE, "may_replicate"),
         (ALLOW_BUSY, "allow_busy"),
     ];
 }
@@ -101,6 +107,8 @@ pub mod acl {
     pub const SORTED_SET: u32 = 1 << 15;
     /// Works on sorted sets as places on the earth.
     pub const GEO: u32 = 1 << 16;
+    /// Concerns messages to subscribers.
+    pub const PUBSUB: u32 = 1 << 20;
 
     /// All of them, with the names that COMMAND INFO gives them, in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -114,6 +122,7 @@ pub mod acl {
         (STRING, "string"),
         (BITMAP, "bitmap"),
         (GEO, "geo"),
+        (PUBSUB, "pubsub"),
         (ADMIN, "admin"),
         (FAST, "fast"),
         (SLOW, "slow"),
@@ -238,6 +247,8 @@ pub enum Group {
     Transactions,
     /// The connection itself.
     Connection,
+    /// Publish and subscribe.
+    PubSub,
     /// The server.
     Server,
     /// The cluster.
@@ -250,7 +261,7 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the documentation.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Basalt,
         Self::String,
         Self::Hash,
@@ -262,6 +273,7 @@ impl Group {
         Self::Generic,
         Self::Transactions,
         Self::Connection,
+        Self::PubSub,
         Self::Server,
         Self::Cluster,
         Self::Scripting,
@@ -281,6 +293,7 @@ impl Group {
             Self::Generic => "generic",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
+            Self::PubSub => "pubsub",
             Self::Server => "server",
             Self::Cluster => "cluster",
             Self::Scripting => "scripting",

@@ -1,10 +1,12 @@
 //! The shell as sessions see it: clock, settings, clients, counters, and the facts behind INFO and CLUSTER.
 
-use crate::mailbox::WorkerMessage;
+use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::replicas::transfer_facts;
 use crate::shared::NodeShared;
 use cluster::{NodeInfo, ReplicaInfo};
 use node::Config;
+use node::pubsub::Broker;
+use node::read::Refusal;
 use node::session::{
     self, ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Host, NodeFacts,
     Session, ShardFacts,
@@ -13,7 +15,7 @@ use node::stats::Stats;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
-use vocab::NodeId;
+use vocab::{NodeId, Slot};
 
 impl Host for NodeShared {
     fn now_us(&self) -> u64 {
@@ -133,6 +135,27 @@ impl Host for NodeShared {
             links: map.nodes.keys().filter_map(link).collect(),
             ..ClusterFacts::default()
         }
+    }
+
+    fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    fn announce(&self) {
+        if !self.announces.swap(true, Ordering::AcqRel) {
+            self.mailboxes.tell_links_worker(WorkerMessage::Subscribers(SubscriberNews::Announce));
+        }
+    }
+
+    fn refuses_slot(&self, slot: Slot) -> Option<String> {
+        let known = self.known();
+        let Some(shard) = known.shard_of(slot) else { return Some(Refusal::NoStore.to_string()) };
+        let leader = self.leader_of(shard);
+        if leader == Some(self.node()) {
+            return None;
+        }
+        let moved = leader.and_then(|leader| known.moved(slot, leader));
+        Some(moved.unwrap_or_else(|| Refusal::NoLeader.to_string()))
     }
 
     fn ask_init(&self) -> Result<String, String> {

@@ -1,16 +1,19 @@
-//! What a transaction asks of the whole store, after its shard has answered: SCAN, KEYS, DBSIZE and the like, and WAIT.
+//! What a transaction asks of the whole store, after its shard has answered: SCAN, KEYS, DBSIZE and the like, WAIT and
+//! PUBLISH.
 //!
 //! A transaction is one shard's. What is asked of the whole store is read when the shard has answered: it sees all that the
 //! transaction has written, and may see what others have written since.
 
 use super::connection::RunningTransaction;
+use super::message_send::publish_and_wait;
 use super::replica_count::replicas_that_hold;
 use crate::api::{Asked, Routed, route, run_on_store};
 use crate::mailbox::{StoreAnswers, WorkerMessage};
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::command::handler;
-use node::session::{Consistency, Session, WaitFor};
+use node::pubsub::SubscriptionKind;
+use node::session::{Consistency, Session, WaitFor, published_kind};
 use node::{EncodedCommand, Ticket};
 use resp::Reply;
 use resp::table::CommandSpec;
@@ -23,6 +26,8 @@ const TOO_LONG: &str = "ERR the answer would take more bytes than a transaction 
 enum Question {
     /// It waits for nothing within a transaction, as in Redis: it tells how many replicas there are by now.
     Wait(Result<WaitFor, &'static str>),
+    /// A message to the subscribers of a channel.
+    Publish(SubscriptionKind, EncodedCommand),
     /// Over the whole store.
     Store(&'static CommandSpec, EncodedCommand, Consistency),
 }
@@ -40,7 +45,10 @@ pub(super) fn begin(
         let args = command.args();
         match handler(spec) {
             Some(_) => Question::Store(spec, command.clone(), session.consistency_for(spec, &args)),
-            None => Question::Wait(session.wait_for(spec, &args)),
+            None => match published_kind(spec) {
+                Some(kind) => Question::Publish(kind, command.clone()),
+                None => Question::Wait(session.wait_for(spec, &args)),
+            },
         }
     };
     let questions: Vec<Question> = running.transaction.for_shell().map(question).collect();
@@ -61,6 +69,7 @@ fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket) -> Vec<u8
     match question {
         Question::Wait(Ok(wait)) => wait.answer(false, replicas_that_hold(store, &wait), &mut reply),
         Question::Wait(Err(text)) => reply.error(text),
+        Question::Publish(kind, command) => return publish_and_wait(store, kind, &command.args(), ticket),
         Question::Store(spec, command, consistency) => {
             let args = command.args();
             let asked = Asked { args: &args, seed: ticket.sequence, arrived_us: steady_us(), consistency };

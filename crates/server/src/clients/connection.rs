@@ -10,7 +10,7 @@ use node::config::OutputLimit;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
 use resp::table::CommandSpec;
-use resp::{ParseState, Reply};
+use resp::{ParseState, Proto, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub(super) struct Connection {
     queue: ReplyQueue,
     /// Replies that are made as the client takes them.
     long_replies: LongReplies,
+    /// The sequence number of the request under way that confirms subscriptions: messages come after it.
+    confirming: Option<u64>,
     output_watch: OutputWatch,
     /// Bytes that the socket has taken.
     taken: u64,
@@ -97,6 +99,7 @@ impl Connection {
             sent: 0,
             queue: ReplyQueue::default(),
             long_replies: LongReplies::default(),
+            confirming: None,
             output_watch: OutputWatch::default(),
             taken: 0,
             pending_writes: VecDeque::new(),
@@ -190,7 +193,30 @@ impl Connection {
 
     /// Puts the answer of a request under way in its place, and tells what the request was. `None` if it is not known.
     pub(super) fn answer(&mut self, sequence: u64, reply: Cow<'_, [u8]>) -> Option<Begun> {
+        self.confirming.take_if(|confirming| *confirming == sequence);
         self.queue.answer(sequence, reply, &mut self.output.buf)
+    }
+
+    /// A request under way confirms subscriptions.
+    pub(super) fn confirms(&mut self, sequence: u64) {
+        self.confirming = Some(sequence);
+    }
+
+    /// Puts a message for a subscriber between whole replies: before those of requests under way, unless one of these has
+    /// begun to leave or confirms subscriptions. In RESP2 a message looks like a reply, so it comes behind them.
+    pub(super) fn push(&mut self, write: impl FnOnce(Proto, &mut Vec<u8>)) {
+        let proto = self.session.proto();
+        let is_like_reply = proto == Proto::Resp2 && !self.queue.is_empty();
+        if is_like_reply || self.confirming.is_some() || self.queue.is_within_reply() {
+            self.queue.append(|output| write(proto, output));
+        } else {
+            write(proto, &mut self.output.buf);
+        }
+    }
+
+    /// Whether the client is owed more than so many bytes; 0: there is no limit.
+    pub(super) fn owes_more(&self, hard_bytes: u64) -> bool {
+        hard_bytes > 0 && (self.unsent() + self.queue.owed()) as u64 > hard_bytes
     }
 
     /// Puts a part of the answer of a request under way in its place; `stream` makes the next one.

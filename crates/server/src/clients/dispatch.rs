@@ -4,6 +4,7 @@
 //! Input that must wait stays in its connection, from its first unused byte on.
 
 use super::connection::Connection;
+use super::publish;
 use super::read;
 use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
@@ -72,6 +73,7 @@ impl Dispatcher {
     /// Reads what a client has sent and runs the requests in it.
     pub(crate) fn receive(&mut self, clients: &mut Clients, id: usize, now: Moment) {
         let Self { requests, buffer, scratch, delayed, served_others } = self;
+        requests.pushed_bytes = 0;
         Dispatch { turn: Turn { requests, clients, now }, scratch, delayed, served_others }.receive(id, buffer);
     }
 
@@ -256,8 +258,8 @@ impl Dispatch<'_> {
         let store = &self.turn.requests.store;
         // EXEC and WATCH change the session when they are admitted: only when nothing before them is under way.
         let row = table::resolve(args);
-        let is_barrier = row.as_ref().is_ok_and(|spec| spec.does(behaviour::BARRIER));
-        if is_barrier && (!connection.is_quiet() || store.is_full()) {
+        let behaviour = row.as_ref().map_or(0, |spec| spec.behaviour);
+        if behaviour & ORDERED != 0 && is_early(connection, store, behaviour) {
             return self.turn.stall(id);
         }
         let mut reply = std::mem::take(self.scratch);
@@ -278,6 +280,9 @@ impl Dispatch<'_> {
             }
             Admission::Watch { spec, keys } => watch::watch(&mut self.turn, id, spec, keys, &mut reply),
             Admission::Transaction(transaction) => write::transaction(&mut self.turn, id, transaction),
+            Admission::Publish { spec, kind } => {
+                publish::publish(&mut self.turn, Request { id, spec, args }, kind, &mut reply)
+            }
             Admission::WaitFor(wait) => wait::wait_for(&mut self.turn, id, wait),
             Admission::Hold { until_ms } => {
                 connection.paused_until_ms = until_ms;
@@ -312,6 +317,12 @@ impl Dispatch<'_> {
                 }
                 if let Some(connection) = self.turn.clients.get_mut(id) {
                     connection.paused_until_ms = self.turn.now.wall_ms + us / 1000;
+                }
+            }
+            session::Effect::ReplyOnceKnown { command } => {
+                let spec = table::row(command);
+                if let Some(ticket) = self.turn.register(Request { id, spec, args: &[] }, ALL_KEYS, Effect::Unsettled) {
+                    self.turn.confirm(ticket, reply.buf.clone());
                 }
             }
             session::Effect::Shutdown { .. } => {
@@ -371,6 +382,17 @@ impl Dispatch<'_> {
             }
         }
     }
+}
+
+/// What of a command's behaviour makes it wait for requests before it on its connection.
+const ORDERED: u32 = behaviour::BARRIER | behaviour::ALONE | behaviour::AFTER_WRITES;
+
+/// Whether a request waits for requests before it on its connection, or for room.
+fn is_early(connection: &Connection, store: &NodeShared, behaviour: u32) -> bool {
+    let does = |bits: u32| behaviour & bits != 0;
+    (does(behaviour::BARRIER | behaviour::ALONE) && !connection.is_quiet())
+        || (does(behaviour::BARRIER) && store.is_full())
+        || (does(behaviour::AFTER_WRITES) && connection.must_wait(ALL_KEYS, Effect::Read))
 }
 
 #[cfg(test)]
@@ -528,6 +550,18 @@ mod tests {
                 ("SET a 1\r\nSET a 2\r\n", "| 2 writes | under way"),
                 ("WRITTEN +OK", "+OK | 1 writes | under way"),
                 ("WRITTEN +OK", "+OK"),
+            ],
+        );
+        // A message follows the writes before it, and nothing waits for it.
+        run(
+            &node,
+            &[
+                ("SET a 1\r\nPUBLISH news x\r\n", "| 1 writes | under way | stalled | input left"),
+                ("WRITTEN +OK", "+OK :0 | others served"),
+                ("PUBLISH news x\r\nSET a 1\r\n", ":0 | 1 writes | under way | others served"),
+                ("SUBSCRIBE news\r\n", "| under way | stalled | input left"),
+                ("WRITTEN +OK", "+OK *3 $9 subscribe $4 news :1 | others served"),
+                ("PING\r\n", "*2 $4 pong $0  | others served"),
             ],
         );
         // EXEC changes the session: it waits for what is under way.

@@ -9,11 +9,13 @@ use crate::api::{close_session, open_session};
 use crate::disk_reads::make_next_part;
 use crate::mailbox::{ReplyPart, StoreAnswers};
 use crate::net::Stream;
+use crate::os::steady_us;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::Ticket;
-use node::config::ClientClass;
+use node::config::{ClientClass, OutputLimit};
+use node::pubsub::{Answered, Delivery, Evicted, SubscriptionKind};
 use node::session::{self, Effect};
 use node::stats::Lookups;
 use resp::Reply;
@@ -48,6 +50,8 @@ pub(crate) struct Clients {
     /// Connections whose next request waits.
     stalled: Vec<ClientId>,
     gathers: Gathers,
+    /// What subscribers may leave unread, as of the last tick.
+    subscribers_limit: OutputLimit,
     /// Requests to all shards that are to be made again, because shards were split meanwhile.
     divided: Vec<Ticket>,
 }
@@ -56,6 +60,7 @@ impl Clients {
     pub(crate) fn new(worker: usize, store: Arc<NodeShared>) -> Self {
         Self {
             worker,
+            subscribers_limit: store.config.output_limit(ClientClass::Pubsub),
             store,
             connections: Slab::new(),
             generation: 0,
@@ -88,7 +93,7 @@ impl Clients {
             let _ = stream.set_keepalive(Duration::from_secs(seconds));
         }
         let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
-        let session = match open_session(&self.store, peer, local, self.worker, now_ms) {
+        let mut session = match open_session(&self.store, peer, local, self.worker, now_ms) {
             Ok(session) => session,
             Err(text) => {
                 // The client is told why, and may not hear it before the close.
@@ -98,6 +103,7 @@ impl Clients {
         };
         self.generation = self.generation.wrapping_add(1);
         let entry = self.connections.vacant_entry();
+        session.placed(entry.key() as u32, self.generation);
         let token = Token(entry.key() + FIRST_CONNECTION);
         match stream.register(registry, token, Interest::READABLE | Interest::WRITABLE) {
             Ok(()) => _ = entry.insert(Connection::new(stream, self.generation, session)),
@@ -116,6 +122,7 @@ impl Clients {
             self.store.write_left(pending.submission.write.bytes());
         }
         let _ = connection.stream().deregister(registry);
+        connection.session.leave(&*self.store);
         close_session(&self.store, &connection.session);
         connection
     }
@@ -204,9 +211,11 @@ impl Clients {
     /// Finds the connections that are idle for too long, or to be closed.
     pub(crate) fn tick(&mut self, now_ms: u64) {
         self.unstall_all();
-        let limit = self.store.config.output_limit(ClientClass::Normal);
+        let normal_limit = self.store.config.output_limit(ClientClass::Normal);
+        self.subscribers_limit = self.store.config.output_limit(ClientClass::Pubsub);
         for (id, connection) in &mut self.connections {
             connection.note_buffers();
+            let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
             if let Some(why) = connection.is_slow(limit, now_ms) {
                 note_slow(&self.store, self.worker, connection, why);
             }
@@ -249,6 +258,43 @@ impl Clients {
             && !connection.session.silent()
         {
             connection.put(reply);
+        }
+    }
+
+    /// Brings a message to those of this worker's connections that have subscribed to its channel. One that is too slow
+    /// is closed.
+    pub(crate) fn push(&mut self, delivery: &Delivery) {
+        for subscriber in delivery.audience.of_worker(self.worker as u32) {
+            let client = ClientId { id: subscriber.connection as usize, generation: subscriber.generation };
+            let Some(connection) = self.connections.get_mut(client.id) else { continue };
+            let listens =
+                connection.generation == client.generation && connection.session.listens(delivery.kind, &delivery.name);
+            if !listens || connection.is_broken() {
+                continue;
+            }
+            connection.push(|proto, output| delivery.push.write(proto, output));
+            if connection.owes_more(self.subscribers_limit.hard_bytes) {
+                note_slow(&self.store, self.worker, connection, Slow::Hard);
+            }
+            self.touch(client.id);
+        }
+    }
+
+    /// The subscriptions of some of this worker's connections to a channel of a slot have ended: they are told.
+    pub(crate) fn evict(&mut self, evicted: &Evicted) {
+        for subscriber in evicted.audience.of_worker(self.worker as u32) {
+            let client = ClientId { id: subscriber.connection as usize, generation: subscriber.generation };
+            let Some(connection) = self.find(client) else { continue };
+            let Some(left) = connection.session.evicted(&evicted.name) else { continue };
+            connection.push(|proto, output| {
+                let mut reply = Reply::with_buffer(std::mem::take(output), proto);
+                reply.push(3);
+                reply.bulk(SubscriptionKind::ShardChannel.unsubscribed());
+                reply.bulk(&evicted.name);
+                reply.int(left as i64);
+                *output = reply.buf;
+            });
+            self.touch(client.id);
         }
     }
 
@@ -371,6 +417,15 @@ fn answer_transaction(
     let mut whole = Reply::new(ticket.proto);
     let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
     let effect = running.transaction.answer(&mut connection.session, store, answers, ns, &mut whole);
+    if matches!(effect, Effect::ReplyOnceKnown { .. }) {
+        note_written(store, connection, ticket);
+        connection.confirms(ticket.sequence);
+        let answered = Answered { ticket: *ticket, reply: whole.buf };
+        if let Some(answered) = store.broker.wait(answered, steady_us()) {
+            connection.answer(ticket.sequence, Cow::Owned(answered.reply));
+        }
+        return;
+    }
     // A sleep inside a transaction is not slept: its replies are one.
     if matches!(effect, Effect::Shutdown { .. }) {
         store.stop_asked.store(true, Ordering::Release);

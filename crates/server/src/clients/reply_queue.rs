@@ -265,6 +265,24 @@ impl ReplyQueue {
         });
     }
 
+    /// Whether a part of the answer that leaves next has left, and not all of it.
+    pub(super) fn is_within_reply(&self) -> bool {
+        let begun = self.pending.front().filter(|pending| !pending.is_over).and_then(|pending| pending.begun);
+        begun.is_some_and(|begun| begun.in_parts)
+    }
+
+    /// Writes a message behind all requests under way, of which there are some.
+    pub(super) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.pending.back().is_none_or(|last| last.begun.is_some()) {
+            self.queue(Vec::new());
+        }
+        if let Some(last) = self.pending.back_mut() {
+            let before = last.reply.len();
+            write(&mut last.reply);
+            self.owed += last.reply.len() - before;
+        }
+    }
+
     /// How long a request has been under way.
     pub(super) fn age(&self, sequence: u64) -> Option<Duration> {
         Some(self.pending.get(self.index_of(sequence)?)?.begun?.at.elapsed())
@@ -434,6 +452,26 @@ mod tests {
         queue.part(second, b"late", &mut output);
         assert!(queue.answer(silent, Cow::Borrowed(b"thrown away"), &mut output).is_some());
         assert_eq!((&output[..], queue.owed(), queue.is_empty()), (&b"first second fourth"[..], 0, true));
+    }
+
+    #[test]
+    fn messages_come_between_whole_answers() {
+        let mut queue = ReplyQueue::default();
+        let mut output = Vec::new();
+        let first = queue.begin(0b01, Effect::Read, begun(), false);
+        assert!(!queue.is_within_reply(), "nothing of it has left");
+        queue.part(first, b"fi", &mut output);
+        assert!(queue.is_within_reply());
+        queue.append(|output| output.extend_from_slice(b"push "));
+        queue.append(|output| output.extend_from_slice(b"push "));
+        let second = queue.begin(0b10, Effect::Read, begun(), false);
+        queue.append(|output| output.extend_from_slice(b"last"));
+        assert_eq!((queue.pending.len(), queue.owed()), (4, b"push push last".len()));
+        assert!(queue.answer(first, Cow::Borrowed(b"rst "), &mut output).is_some());
+        assert!(!queue.is_within_reply());
+        assert_eq!(&output[..], b"first push push ");
+        assert!(queue.answer(second, Cow::Borrowed(b"second "), &mut output).is_some());
+        assert_eq!((&output[..], queue.owed()), (&b"first push push second last"[..], 0));
     }
 
     #[test]

@@ -8,7 +8,9 @@ use super::registry::Clients;
 use super::reply_queue::{Begun, Effect, Mask};
 use crate::disk_reads::DeferredRead;
 use crate::mailbox::{Mailbox, Submission, WaitingClient};
+use crate::os::steady_us;
 use crate::shared::{NodeShared, refusal_text};
+use node::pubsub::Answered;
 use node::read::{Again, Begin, NotHere, ReadRequest};
 use node::session::{self, Consistency, Durability};
 use node::{LoadSampler, Ticket};
@@ -70,6 +72,8 @@ pub(super) struct Requests {
     pub(super) sampler: LoadSampler,
     /// When the requests that run now arrived, in µs of the steady clock.
     pub(super) arrived_us: u64,
+    /// Bytes that the requests of the connection which is looked at have pushed to this worker's subscribers.
+    pub(super) pushed_bytes: usize,
     pub(super) wanted: Wanted,
 }
 
@@ -90,6 +94,7 @@ impl Requests {
             seed: worker as u64,
             sampler: LoadSampler::new(worker as u64),
             arrived_us: 0,
+            pushed_bytes: 0,
             wanted: Wanted::default(),
         }
     }
@@ -181,6 +186,16 @@ impl Turn<'_> {
         reply.error(text);
         self.clients.put_unless_silent(id, &reply.buf);
         Step::Next
+    }
+
+    /// Confirms subscriptions when the other nodes know of them.
+    pub(super) fn confirm(&mut self, ticket: Ticket, reply: Vec<u8>) {
+        if let Some(connection) = self.clients.get_mut(ticket.connection as usize) {
+            connection.confirms(ticket.sequence);
+        }
+        if let Some(answered) = self.requests.store.broker.wait(Answered { ticket, reply }, steady_us()) {
+            self.clients.deliver(&ticket, &answered.reply);
+        }
     }
 
     /// Registers a request as under way, if nothing under way forbids it; the ticket for its answer.

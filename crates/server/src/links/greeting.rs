@@ -8,8 +8,9 @@ use vocab::{NodeId, StoreId};
 const MAGIC: &[u8; 8] = b"BASALTPP";
 /// The versions of the protocol that this code speaks: its own, and those before where nothing else has changed. Version 2
 /// has plans: reports, orders and maps that version 1 cannot read. Version 3 sends long messages in pieces and reads entries
-/// of format 2. Version 4 has changes of the map, in messages and in entries.
-pub(super) const VERSIONS: (u16, u16) = (2, 4);
+/// of format 2. Version 4 has changes of the map, in messages and in entries. Version 5 tells what clients have
+/// subscribed to, and brings them messages.
+pub(super) const VERSIONS: (u16, u16) = (2, 5);
 /// The first version that puts pieces of a message together.
 pub(super) const PIECES_SINCE: u16 = 3;
 const HEAD_BYTES: usize = 3;

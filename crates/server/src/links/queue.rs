@@ -3,7 +3,7 @@
 //! What goes out has three lanes: urgent messages (heartbeats, votes, hibernation, beats and their answers, orders), bulk (entries,
 //! calls, maps), and large messages, which go in pieces, one a frame. Within a lane, messages keep their order. An urgent
 //! message overtakes everything that is not in a frame yet. Bulk and pieces take turns, frame by frame, so that a large
-//! entry of one shard does not hold up the others. What a shard sends behind a large message of its own stays behind it.
+//! entry of one shard does not hold up the others. What a shard sends behind a large message of its own stays behind it; so do messages for subscribers.
 //! A frame of bulk is at most about `PEER_FRAME_BYTES_SOFT` long.
 //!
 //! Invariants: `bulk_bytes <= PEER_QUEUE_BYTES_MAX` and `large_bytes <= PEER_QUEUE_BYTES_MAX`, unless the lane holds a
@@ -11,9 +11,8 @@
 //! takes at most twice what has really arrived.
 
 use super::frame::{self, HEAD_BYTES, Packer, Worth};
-use node::peer_protocol::{Encoded, PeerMessage};
+use node::peer_protocol::{Encoded, PeerMessage, Series};
 use std::collections::VecDeque;
-use vocab::ShardId;
 use vocab::limits::{
     PEER_CONTROL_BYTES_MAX, PEER_FRAME_BYTES_MAX, PEER_FRAME_BYTES_SOFT, PEER_PIECE_BYTES, PEER_QUEUE_BYTES_MAX,
     READ_BUFFER_BYTES,
@@ -58,9 +57,9 @@ pub(super) struct OutQueue {
 
 /// A message that goes in pieces.
 struct Large {
-    /// The shard whose later messages stay behind it.
-    shard: Option<ShardId>,
-    /// It goes once `bulk_sent` is as high: what its shard sent before it is out by then.
+    /// The series whose later messages stay behind it.
+    series: Option<Series>,
+    /// It goes once `bulk_sent` is as high: what its series has before it is out by then.
     behind: u64,
     message: Encoded,
     /// How many of its bytes are sent.
@@ -113,10 +112,10 @@ impl OutQueue {
 
     fn push_bulk(&mut self, message: &PeerMessage) -> bool {
         if self.takes_pieces {
-            let shard = message.raft_shard();
-            let is_behind = |large: &Large| shard.is_some() && large.shard == shard;
+            let series = message.series();
+            let is_behind = |large: &Large| series.is_some() && large.series == series;
             if message.is_large() || self.large.iter().any(is_behind) {
-                return self.push_large(message.raft_shard(), message.encode_shared());
+                return self.push_large(message.series(), message.encode_shared());
             }
         }
         if self.bulk_bytes >= PEER_QUEUE_BYTES_MAX {
@@ -135,7 +134,7 @@ impl OutQueue {
             let encoded = Encoded::from(frame.split_off(at + LENGTH_BYTES));
             frame.truncate(before);
             self.drop_empty();
-            return self.push_large(message.raft_shard(), encoded);
+            return self.push_large(message.series(), encoded);
         }
         // A message that is alone may be as large as a frame.
         let is_alone = self.bulk_bytes == 0;
@@ -149,14 +148,14 @@ impl OutQueue {
         true
     }
 
-    fn push_large(&mut self, shard: Option<ShardId>, message: Encoded) -> bool {
+    fn push_large(&mut self, series: Option<Series>, message: Encoded) -> bool {
         let bytes = message.len();
         if bytes > MESSAGE_BYTES_MAX || (self.large_bytes > 0 && self.large_bytes + bytes > PEER_QUEUE_BYTES_MAX) {
             return false;
         }
         self.large_bytes += bytes;
         let behind = self.bulk_sent + self.bulk.len() as u64;
-        self.large.push_back(Large { shard, behind, message, at: 0 });
+        self.large.push_back(Large { series, behind, message, at: 0 });
         true
     }
 

@@ -122,6 +122,21 @@ fn an_urgent_message_overtakes_a_large_one_after_the_piece_that_is_going_out() {
 }
 
 #[test]
+fn messages_for_subscribers_keep_their_order_whatever_their_length() {
+    let mut packer = Packer::new(Packing::Never).unwrap();
+    let mut queue = OutQueue::default();
+    queue.take_pieces();
+    let publish =
+        |id: u64, bytes: usize| PeerMessage::Publish { id, channel: [7][..].into(), message: vec![0; bytes].into() };
+    let sent = [publish(1, 10), publish(2, 2 * PEER_PIECE_BYTES), publish(3, 10), publish(4, PEER_PIECE_BYTES + 1)];
+    assert!(sent.iter().all(|message| queue.push(message)));
+    assert!(queue.push(&call(vec![7; 10])));
+    let all = put_together(&read(&drain(&mut queue, &mut packer), &mut packer));
+    let published: Vec<_> = all.iter().filter(|message| matches!(message, PeerMessage::Publish { .. })).collect();
+    assert_eq!(published, sent.iter().collect::<Vec<_>>());
+}
+
+#[test]
 fn a_large_message_of_one_shard_holds_up_no_other_shard_and_none_overtakes_its_own() {
     let mut packer = Packer::new(Packing::Never).unwrap();
     let mut queue = OutQueue::default();

@@ -4,6 +4,7 @@ use super::queue::Queue;
 use crate::net::Stream;
 use node::control::director::StoreStatus;
 use node::peer_protocol::{NodeReport, PeerMessage};
+use node::pubsub::{Delivery, Evicted};
 use node::read::ReplyStream;
 use node::session::WaitFor;
 use node::{AppliedAside, ArrivedSnapshot, KeyHashes, Shard, Ticket, WatchedVersion, Write};
@@ -101,6 +102,16 @@ pub(crate) struct ShardSnapshot {
     pub(crate) arrived: ArrivedSnapshot,
 }
 
+/// What a worker is told of subscribers.
+pub(crate) enum SubscriberNews {
+    /// A message for subscribers of this worker, among others.
+    Push(Box<Delivery>),
+    /// Subscriptions to a channel of a slot have ended, because another node leads the slot.
+    Evicted(Box<Evicted>),
+    /// Other nodes are to be told what this node's clients have subscribed to: for the worker that has the links.
+    Announce,
+}
+
 /// What a worker is told.
 pub(crate) enum WorkerMessage {
     /// A new connection to serve.
@@ -163,6 +174,8 @@ pub(crate) enum WorkerMessage {
     LinkDown(NodeId),
     /// Some shard has another leader: requests that wait for one are looked at again.
     Led,
+    /// About subscribers.
+    Subscribers(SubscriberNews),
     /// A snapshot has arrived as a whole.
     SnapshotArrived(Box<ShardSnapshot>),
     /// A snapshot was sent, or could not be.

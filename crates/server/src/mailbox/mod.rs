@@ -7,6 +7,6 @@ mod shuttle_tests;
 
 use crate::sync;
 pub(crate) use message::{
-    EMBEDDED, Forked, Mailbox, Opened, ReplyPart, ShardSnapshot, StoreAnswers, Submission, WaitingClient, WatchedKeys,
-    WorkerMessage, WriteBarrier,
+    EMBEDDED, Forked, Mailbox, Opened, ReplyPart, ShardSnapshot, StoreAnswers, Submission, SubscriberNews,
+    WaitingClient, WatchedKeys, WorkerMessage, WriteBarrier,
 };

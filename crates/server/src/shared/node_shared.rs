@@ -19,10 +19,12 @@ use super::routing_table::{RoutingSnapshot, RoutingTable, ShardRoute};
 use super::verification::Verification;
 use super::worker_mailboxes::WorkerMailboxes;
 use crate::log_sync::LogThreads;
+use crate::mailbox::EMBEDDED;
 use crate::os::{Shares, SpareProcessors, now_ms, raw_moment, waited_for_disk};
 use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
+use node::pubsub::{Answered, Broker};
 use node::session::Clients;
 use node::stats::Stats;
 use node::{Config, ShardHandle, StoreClock};
@@ -63,6 +65,10 @@ pub(crate) struct NodeShared {
     pub(crate) mailboxes: WorkerMailboxes,
     pub(crate) cursors: node::command::ScanCursors,
     pub(crate) clients: Clients,
+    /// Who has subscribed to what.
+    pub(crate) broker: Broker,
+    /// The links' worker has been asked to tell other nodes what clients have subscribed to.
+    pub(crate) announces: AtomicBool,
     pub(crate) stats: Arc<Stats>,
     pub(crate) background: BackgroundState,
     pub(crate) embedded: Callers,
@@ -149,6 +155,8 @@ impl NodeShared {
             mailboxes: WorkerMailboxes::default(),
             cursors: node::command::ScanCursors::default(),
             clients: Clients::default(),
+            broker: Broker::default(),
+            announces: AtomicBool::new(false),
             stats,
             background: BackgroundState::default(),
             embedded: Callers::default(),
@@ -232,6 +240,15 @@ impl NodeShared {
     /// This node's replicas of data shards, by shard.
     pub(crate) fn data_handles(&self) -> Vec<Arc<ShardHandle>> {
         self.known().data_handles().cloned().collect()
+    }
+
+    /// Gives a client, or a caller in this process, a reply that it waits for.
+    pub(crate) fn answer(&self, answered: &Answered) {
+        if answered.ticket.worker == EMBEDDED {
+            self.embedded.deliver(&answered.ticket, &answered.reply);
+        } else {
+            self.mailboxes.answer(answered.ticket, answered.reply.clone());
+        }
     }
 
     /// Whether the store is being stopped.

@@ -1,7 +1,8 @@
 //! The mailboxes of a node's workers, and which worker owns which shard.
 
-use crate::mailbox::{Mailbox, WorkerMessage};
+use crate::mailbox::{Mailbox, SubscriberNews, WorkerMessage};
 use node::Ticket;
+use node::pubsub::{Broker, Delivery};
 use std::sync::{Arc, OnceLock};
 use vocab::ShardId;
 
@@ -53,12 +54,30 @@ impl WorkerMailboxes {
         self.tell(ticket.worker as usize, WorkerMessage::Answer { ticket, reply });
     }
 
+    /// Brings a message to the workers whose clients get it, but for the one that has brought it to its own.
+    pub(crate) fn deliver(&self, broker: &Broker, delivery: &Delivery, but: Option<u32>) {
+        for worker in delivery.audience.workers().filter(|worker| Some(*worker) != but) {
+            broker.sets_out(weight(delivery, worker));
+            self.tell(worker as usize, WorkerMessage::Subscribers(SubscriberNews::Push(Box::new(delivery.clone()))));
+        }
+    }
+
+    /// A worker has brought it to its clients. True if publishers may go on that could not before.
+    pub(crate) fn delivered(&self, broker: &Broker, delivery: &Delivery, worker: u32) -> bool {
+        broker.arrived(weight(delivery, worker))
+    }
+
     /// Sends a message to a worker, if there is such a worker.
     pub(crate) fn tell(&self, worker: usize, message: WorkerMessage) {
         if let Some(mailbox) = self.of_worker(worker) {
             mailbox.send(message);
         }
     }
+}
+
+/// What a message costs a worker, in bytes.
+fn weight(delivery: &Delivery, worker: u32) -> u64 {
+    (delivery.push.bytes() * delivery.audience.of_worker(worker).len()) as u64
 }
 
 #[cfg(test)]

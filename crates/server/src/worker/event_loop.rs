@@ -13,7 +13,7 @@ use super::write_barriers::WriteBarriers;
 use crate::clients::{Clients, Dispatcher, FIRST_CONNECTION, ReplySender, Waits, watched};
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
-use crate::mailbox::{Forked, Mailbox, ShardSnapshot, Submission, WorkerMessage};
+use crate::mailbox::{Forked, Mailbox, ShardSnapshot, Submission, SubscriberNews, WorkerMessage};
 use crate::net::Stream;
 use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
@@ -317,6 +317,7 @@ impl Worker {
                 self.pass_on();
             }
             WorkerMessage::LinkDown(node) => self.multi_raft.link_down(node),
+            WorkerMessage::Subscribers(news) => self.hear_of_subscribers(news),
             WorkerMessage::Led => self.shell.clients.unstall_all(),
             WorkerMessage::SnapshotArrived(snapshot) => {
                 let ShardSnapshot { shard, arrived } = *snapshot;
@@ -344,6 +345,20 @@ impl Worker {
         if let Some(owned) = self.multi_raft.shard(shard) {
             owned.seal();
             self.store.background.wake();
+        }
+    }
+
+    fn hear_of_subscribers(&mut self, news: SubscriberNews) {
+        match news {
+            SubscriberNews::Push(delivery) => {
+                self.shell.clients.push(&delivery);
+                // Publishers that waited for that go on.
+                if self.store.mailboxes.delivered(&self.store.broker, &delivery, self.index as u32) {
+                    self.store.mailboxes.tell_all(|| WorkerMessage::Led);
+                }
+            }
+            SubscriberNews::Evicted(evicted) => self.shell.clients.evict(&evicted),
+            SubscriberNews::Announce => self.shell.peers.announce(),
         }
     }
 
@@ -598,6 +613,9 @@ impl Worker {
                 PeerEvent::Heard(node) => self.multi_raft.heard(node, self.now),
                 PeerEvent::LinkDown(node) => self.multi_raft.link_down(node),
             }
+        }
+        for delivery in self.shell.peers.take_deliveries() {
+            self.shell.clients.push(&delivery);
         }
     }
 

@@ -6,6 +6,7 @@ mod event_loop;
 mod fenced_writes;
 mod log_pipeline;
 mod peers;
+mod subscribers;
 mod write_barriers;
 
 pub(crate) use event_loop::{Worker, WorkerSetup};

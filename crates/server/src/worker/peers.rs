@@ -2,6 +2,7 @@
 //!
 //! The first worker has links and control. The others send their messages through it, and get theirs from it.
 
+use super::subscribers::{Note, Subscribers, evict_from_slots};
 use crate::links::{LinkEvent, Links, ONE_STORE};
 use crate::mailbox::WorkerMessage;
 use crate::os::raw_moment;
@@ -14,6 +15,7 @@ use mio::event::Event;
 use node::control::director::StoreStatus;
 use node::control::{Action, Control};
 use node::peer_protocol::{NodeReport, PeerMessage};
+use node::pubsub::Delivery;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -47,13 +49,16 @@ pub(super) struct Peers {
     /// Messages that go out next.
     posts: Vec<Post>,
     events: Vec<PeerEvent>,
+    subscribers: Subscribers,
     /// Shards that have another leader.
     led: Vec<ShardId>,
 }
 
 impl Peers {
     pub(super) fn new(index: usize, store: Arc<NodeShared>, links: Option<Links>, control: Option<Control>) -> Self {
-        Self { index, store, links, control, posts: Vec::new(), events: Vec::new(), led: Vec::new() }
+        let subscribers = Subscribers::new(store.clone());
+        let (posts, events, led) = (Vec::new(), Vec::new(), Vec::new());
+        Self { index, store, links, control, posts, events, subscribers, led }
     }
 
     /// Whether an event is of a link.
@@ -74,6 +79,18 @@ impl Peers {
     /// What the replicas of this worker are to be told.
     pub(super) fn take_events(&mut self) -> Vec<PeerEvent> {
         std::mem::take(&mut self.events)
+    }
+
+    /// Messages of other nodes for subscribers of this worker.
+    pub(super) fn take_deliveries(&mut self) -> Vec<Delivery> {
+        self.subscribers.take_deliveries()
+    }
+
+    /// Tells other nodes what this node's clients have subscribed to, as far as they do not know it.
+    pub(super) fn announce(&mut self) {
+        for Note { to, message } in self.subscribers.announcements() {
+            self.post(to, message);
+        }
     }
 
     /// The event loop has noticed something of a link.
@@ -99,6 +116,8 @@ impl Peers {
         let mut heard = Vec::new();
         if let Some(links) = &mut self.links {
             links.tick(Instant::now(), &mut |event| heard.push(event));
+            self.subscribers.tick();
+            self.announce();
         }
         self.hear(heard, now);
         let mut actions = Vec::new();
@@ -131,10 +150,13 @@ impl Peers {
                     self.act(actions, now);
                     let shards = self.store.led();
                     self.post(node, PeerMessage::Leading { full: true, shards });
+                    self.subscribers.up(node, version);
+                    self.announce();
                 }
                 LinkEvent::Down(node) => {
                     log::warn!("node {node} cannot be talked to");
                     self.store.lost(node);
+                    self.subscribers.down(node);
                     self.events.push(PeerEvent::LinkDown(node));
                     self.tell_other_workers(|| WorkerMessage::LinkDown(node));
                 }
@@ -183,6 +205,10 @@ impl Peers {
             }
             PeerMessage::Call { id, shard, command } => serve_call(&self.store, from, id, shard, command),
             PeerMessage::Answer { id, reply } => self.store.calls.answered(id, reply),
+            PeerMessage::Interest(_)
+            | PeerMessage::InterestKnown { .. }
+            | PeerMessage::Publish { .. }
+            | PeerMessage::Published { .. } => self.hear_of_subscribers(from, message),
             other => {
                 if let PeerMessage::Beat { .. } = &other {
                     self.events.push(PeerEvent::Message(from, other.clone()));
@@ -197,6 +223,16 @@ impl Peers {
                 }
                 self.act(actions, now);
             }
+        }
+    }
+
+    fn hear_of_subscribers(&mut self, from: NodeId, message: PeerMessage) {
+        let is_confirmation = matches!(message, PeerMessage::InterestKnown { .. });
+        if let Some(answer) = self.subscribers.hear(from, message) {
+            self.post(from, answer);
+        }
+        if is_confirmation {
+            self.announce();
         }
     }
 
@@ -266,6 +302,7 @@ impl Peers {
         led.sort_unstable();
         led.dedup();
         self.tell_other_workers(|| WorkerMessage::Led);
+        evict_from_slots(&self.store);
         let known = self.store.known();
         let mine = |shard: &ShardId| {
             let leader = &known.place(shard.0 as usize)?.leader;
@@ -351,6 +388,7 @@ impl Peers {
         self.hear(heard, now);
         self.store.routing.set_map(map.clone());
         self.store.apply_settings(map);
+        evict_from_slots(&self.store);
         self.store.mailboxes.tell_all(|| WorkerMessage::Map(map.clone()));
         self.store.holdings.wake();
         true

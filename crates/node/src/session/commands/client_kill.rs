@@ -1,7 +1,7 @@
 //! CLIENT KILL, in its old form (an address) and its new one (filters).
 
 use super::ask::{Ask, Outcome, Refusal, SYNTAX, is_word, shown};
-use super::client_list::is_normal;
+use super::client_list::{ClientType, client_type};
 use crate::session::{ClientEntry, Effect};
 use resp::parse_integer;
 
@@ -11,7 +11,7 @@ struct Filter<'a> {
     id: Option<u64>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
-    normal: Option<bool>,
+    kind: Option<ClientType>,
     skip_me: bool,
 }
 
@@ -20,7 +20,7 @@ impl Filter<'_> {
         self.id.is_none_or(|id| client.id == id)
             && self.addr.is_none_or(|addr| client.addr.as_bytes() == addr)
             && self.laddr.is_none_or(|laddr| client.laddr.as_bytes() == laddr)
-            && self.normal.unwrap_or(true)
+            && self.kind.is_none_or(|kind| kind.fits(client))
             && !(self.skip_me && client.id == me)
     }
 }
@@ -48,7 +48,7 @@ fn parse<'a>(options: &[&'a [u8]]) -> Result<Filter<'a>, Refusal> {
             let id = parse_integer(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
             filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
         } else if is_word(option, "TYPE") {
-            filter.normal = Some(is_normal(value)?);
+            filter.kind = Some(client_type(value)?);
         } else if is_word(option, "ADDR") {
             filter.addr = Some(value);
         } else if is_word(option, "LADDR") {

@@ -5,11 +5,33 @@ use crate::session::{ClientEntry, Effect};
 use resp::parse_integer;
 use std::sync::Arc;
 
-/// Whether clients of a type can be connected: there are normal ones only.
-pub(super) fn is_normal(kind: &[u8]) -> Result<bool, Refusal> {
+/// The type of a client, as CLIENT LIST and CLIENT KILL name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientType {
+    Normal,
+    /// It has subscribed to something.
+    PubSub,
+    /// There are none.
+    Other,
+}
+
+impl ClientType {
+    /// Whether a client is of this type.
+    pub(super) fn fits(self, client: &ClientEntry) -> bool {
+        match self {
+            Self::Normal => !client.is_subscriber(),
+            Self::PubSub => client.is_subscriber(),
+            Self::Other => false,
+        }
+    }
+}
+
+/// The type of that name.
+pub(super) fn client_type(kind: &[u8]) -> Result<ClientType, Refusal> {
     match kind {
-        _ if is_word(kind, "NORMAL") => Ok(true),
-        _ if ["MASTER", "REPLICA", "SLAVE", "PUBSUB"].iter().any(|word| is_word(kind, word)) => Ok(false),
+        _ if is_word(kind, "NORMAL") => Ok(ClientType::Normal),
+        _ if is_word(kind, "PUBSUB") => Ok(ClientType::PubSub),
+        _ if ["MASTER", "REPLICA", "SLAVE"].iter().any(|word| is_word(kind, word)) => Ok(ClientType::Other),
         _ => Err(format!("ERR Unknown client type '{}'", shown(kind)).into()),
     }
 }
@@ -23,11 +45,8 @@ pub(super) fn list(ask: &mut Ask<'_>) -> Outcome {
     let chosen: Vec<Arc<ClientEntry>> = match &ask.args[2..] {
         [] => clients.all(),
         [option, kind] if is_word(option, "TYPE") => {
-            if is_normal(kind)? {
-                clients.all()
-            } else {
-                Vec::new()
-            }
+            let kind = client_type(kind)?;
+            clients.all().into_iter().filter(|client| kind.fits(client)).collect()
         }
         [option, ids @ ..] if is_word(option, "ID") && !ids.is_empty() => {
             let ids: Option<Vec<u64>> =

@@ -38,6 +38,11 @@ fn ok(ask: &mut Ask<'_>) -> Outcome {
 
 fn ping(ask: &mut Ask<'_>) -> Outcome {
     match ask.args {
+        [_] | [_, _] if ask.session.is_for_subscribers() => {
+            ask.reply.array(2);
+            ask.reply.bulk(b"pong");
+            ask.reply.bulk(ask.args.get(1).copied().unwrap_or_default());
+        }
         [_] => ask.reply.simple("PONG"),
         [_, message] => ask.reply.bulk(message),
         _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
@@ -59,6 +64,7 @@ fn reset(ask: &mut Ask<'_>) -> Outcome {
     let session = &mut *ask.session;
     session.leave_multi();
     session.unwatch();
+    session.leave(ask.host);
     session.set_proto(Proto::Resp2);
     session.forget_choices();
     session.authenticated = !ask.host.config().password_required();

@@ -14,6 +14,7 @@ mod info;
 mod latency;
 mod memory;
 mod promises;
+mod pubsub;
 mod slowlog;
 
 pub(super) use ask::Ask;
@@ -21,6 +22,7 @@ pub use info::info;
 
 use super::{Effect, slow};
 use crate::command::{self, Handler, ReadHandler};
+use crate::pubsub::SubscriptionKind;
 use ask::{Outcome, Row, SessionHandler};
 use resp::table::{self, CommandId, CommandSpec};
 use std::sync::LazyLock;
@@ -40,6 +42,8 @@ pub(super) enum Role {
     Watch,
     /// Answered by the shell, when replicas have got far enough.
     Wait,
+    /// The shell brings a message to those who have subscribed to its channel, which is of this kind.
+    Publish(SubscriptionKind),
 }
 
 /// The commands that the session answers. To add one, put its row into its family and into the command table.
@@ -54,6 +58,7 @@ const FAMILIES: &[&[Row]] = &[
     latency::ROWS,
     memory::ROWS,
     promises::ROWS,
+    pubsub::ROWS,
     slowlog::ROWS,
 ];
 
@@ -65,6 +70,8 @@ const CONTROLS: &[(&str, Role)] = &[
     ("WATCH", Role::Watch),
     ("WAIT", Role::Wait),
     ("WAITAOF", Role::Wait),
+    ("PUBLISH", Role::Publish(SubscriptionKind::Channel)),
+    ("SPUBLISH", Role::Publish(SubscriptionKind::ShardChannel)),
 ];
 
 /// By the number of the command.
@@ -82,6 +89,15 @@ static ROLES: LazyLock<Vec<Role>> = LazyLock::new(|| {
 #[inline]
 pub(super) fn role(command: CommandId) -> Role {
     ROLES[command.index()]
+}
+
+/// The kind of channel to which a command publishes, if it does.
+#[must_use]
+pub fn published_kind(spec: &CommandSpec) -> Option<SubscriptionKind> {
+    match role(spec.id) {
+        Role::Publish(kind) => Some(kind),
+        _ => None,
+    }
 }
 
 /// The role of a command that has no row here.
@@ -114,7 +130,7 @@ pub(super) fn run(ask: &mut Ask<'_>) -> Effect {
         Effect::None
     });
     // One that is answered later is counted then.
-    if matches!(effect, Effect::ReplyAfter { .. }) {
+    if effect.is_later() {
         return effect;
     }
     let elapsed_ns = ask.host.now_us().saturating_sub(from_us) * 1000;

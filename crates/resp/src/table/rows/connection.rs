@@ -1,6 +1,6 @@
 //! The connection, and transactions on it.
 
-use crate::table::behaviour::{BARRIER, IGNORES_MULTI, SecretArgs};
+use crate::table::behaviour::{BARRIER, FOR_SUBSCRIBERS, IGNORES_MULTI, SecretArgs};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_MULTI, NOSCRIPT, SKIP_SLOWLOG, STALE};
 use crate::table::spec::key_flag::RO;
@@ -87,12 +87,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .does_also(IGNORES_MULTI),
     connection("PING", -1, "1.0.0", "Returns PONG, or its argument.")
         .flags(FAST)
+        .does_also(FOR_SUBSCRIBERS)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .args("[message]"),
-    connection("QUIT", -1, "1.0.0", "Closes the connection.").flags(GREETING).does_also(IGNORES_MULTI),
+    connection("QUIT", -1, "1.0.0", "Closes the connection.")
+        .flags(GREETING)
+        .does_also(IGNORES_MULTI | FOR_SUBSCRIBERS),
     connection("RESET", 1, "6.2.0", "Puts the connection into the state of a new one.")
         .flags(GREETING)
-        .does_also(IGNORES_MULTI),
+        .does_also(IGNORES_MULTI | FOR_SUBSCRIBERS),
     connection("SELECT", 2, "1.0.0", "Chooses the database; there is only number 0.")
         .flags(LOADING | STALE | FAST)
         .args("index:integer"),

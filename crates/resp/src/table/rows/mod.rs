@@ -8,6 +8,7 @@ pub(super) mod generic;
 pub(super) mod geo;
 pub(super) mod hash;
 pub(super) mod list;
+pub(super) mod pubsub;
 pub(super) mod server;
 pub(super) mod set;
 pub(super) mod sorted_set;

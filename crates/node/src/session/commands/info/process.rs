@@ -1,6 +1,7 @@
 //! The sections about the process and its clients.
 
 use super::section::{Facts, Lines, human};
+use crate::pubsub::SubscriptionKind;
 use crate::session::{Buffers, REDIS_VERSION};
 
 fn uptime_s(facts: &Facts<'_>) -> u64 {
@@ -35,6 +36,7 @@ pub(super) fn clients(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("client_recent_max_output_buffer", buffers.iter().map(|of| of.output_bytes).max().unwrap_or(0));
     lines.add("blocked_clients", 0);
     lines.add("tracking_clients", 0);
+    lines.add("pubsub_clients", clients.all().iter().filter(|client| client.is_subscriber()).count());
 }
 
 pub(super) fn memory(facts: &Facts<'_>, lines: &mut Lines) {
@@ -83,8 +85,10 @@ pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("evicted_keys", 0);
     lines.add("keyspace_hits", totals.keyspace_hits);
     lines.add("keyspace_misses", totals.keyspace_misses);
-    lines.add("pubsub_channels", 0);
-    lines.add("pubsub_patterns", 0);
+    let broker = facts.host.broker();
+    lines.add("pubsub_channels", broker.count_of(SubscriptionKind::Channel));
+    lines.add("pubsub_patterns", broker.count_of(SubscriptionKind::Pattern));
+    lines.add("pubsubshard_channels", broker.count_of(SubscriptionKind::ShardChannel));
     lines.add("latest_fork_usec", 0);
     lines.add("total_forks", 0);
     lines.add("total_error_replies", stats.errors().values().sum::<u64>());

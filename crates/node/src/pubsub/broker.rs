@@ -1,0 +1,432 @@
+//! The one owner of all that a node knows of subscribers: what every thread of the node asks.
+//!
+//! It decides and never sends: what is to be sent is its answer.
+
+use super::announcements::{Announcement, Announcements, Answered};
+use super::client::{ClientSubscriptions, Refused};
+use super::delivery::{Delivery, Evicted, Subscriber};
+use super::kind::{Name, SubscriptionKind};
+use super::receivers::{Counted, ReceiverCounts};
+use super::remote::RemoteInterest;
+use super::subscriptions::Subscriptions;
+use crate::peer_protocol::{Interest, Wish};
+use crate::shard::Ticket;
+use parking_lot::{Mutex, RwLock};
+use resp::Reply;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vocab::limits::{PUSH_BACKLOG_BYTES_MAX, RECEIVERS_WAIT_US_MAX, SUBSCRIBE_WAIT_US_MAX};
+use vocab::{NodeId, Slot};
+
+/// What becomes of a message that a client has published.
+#[derive(Debug, Default)]
+pub struct Publication {
+    /// The clients of this node that get it.
+    pub deliveries: Vec<Delivery>,
+    /// The other nodes that get it.
+    pub nodes: Vec<NodeId>,
+}
+
+impl Publication {
+    /// How many clients of this node get it; one that listens twice counts twice.
+    #[must_use]
+    pub fn receivers(&self) -> usize {
+        self.deliveries.iter().map(|delivery| delivery.audience.len()).sum()
+    }
+}
+
+/// How subscriptions have been changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Other nodes are to be told.
+    pub announces: bool,
+    /// Some node does not know all of the interest: a confirmation waits for it.
+    pub waits: bool,
+}
+
+#[derive(Default)]
+struct State {
+    subscriptions: Subscriptions,
+    remote: RemoteInterest,
+    announcements: Announcements,
+}
+
+/// What a node knows of its subscribers and of those of the others.
+#[derive(Default)]
+pub struct Broker {
+    state: RwLock<State>,
+    counts: Mutex<ReceiverCounts>,
+    /// Bytes that the mailboxes of workers hold for subscribers.
+    backlog_bytes: AtomicU64,
+}
+
+impl Broker {
+    /// A client subscribes to names: to all, or to none. `confirm` is told each name, and how many subscriptions the client
+    /// has then.
+    pub fn subscribe(
+        &self,
+        subscriber: Subscriber,
+        own: &mut ClientSubscriptions,
+        kind: SubscriptionKind,
+        names: &[&[u8]],
+        mut confirm: impl FnMut(&[u8], usize),
+    ) -> Result<Settled, Refused> {
+        let mut state = self.state.write();
+        own.check(kind, names)?;
+        state.subscriptions.check(names)?;
+        for name in names {
+            if !own.has(kind, name) {
+                let added = state.subscriptions.add(kind, name, subscriber);
+                if added.is_first {
+                    state.wish(kind, &added.name, true);
+                }
+                own.add(kind, added.name);
+            }
+            confirm(name, own.told_count(kind));
+        }
+        Ok(state.settled(kind))
+    }
+
+    /// A client's subscriptions to names end. `confirm` as in `subscribe`.
+    pub fn unsubscribe(
+        &self,
+        subscriber: Subscriber,
+        own: &mut ClientSubscriptions,
+        kind: SubscriptionKind,
+        names: &[&[u8]],
+        mut confirm: impl FnMut(&[u8], usize),
+    ) -> Settled {
+        let mut state = self.state.write();
+        for name in names {
+            if own.remove(kind, name) {
+                state.remove(kind, name, subscriber);
+            }
+            confirm(name, own.told_count(kind));
+        }
+        Settled { announces: state.settled(kind).announces, waits: false }
+    }
+
+    /// A client is gone, or begins anew. Answers whether other nodes are to be told.
+    pub fn leave(&self, subscriber: Subscriber, own: &ClientSubscriptions) -> bool {
+        let mut state = self.state.write();
+        for kind in SubscriptionKind::ALL {
+            own.names(kind).iter().for_each(|name| state.remove(kind, name, subscriber));
+        }
+        state.announcements.is_under_way()
+    }
+
+    /// What becomes of a message that a client has published to a channel of the store.
+    #[must_use]
+    pub fn publish(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> Publication {
+        let state = self.state.read();
+        match kind {
+            SubscriptionKind::ShardChannel => {
+                Publication { deliveries: state.subscriptions.shard_deliveries(channel, message), nodes: Vec::new() }
+            }
+            _ => Publication {
+                deliveries: state.subscriptions.deliveries(channel, message),
+                nodes: state.remote.nodes(channel),
+            },
+        }
+    }
+
+    /// The clients of this node that get a message which was published at another one.
+    #[must_use]
+    pub fn heard(&self, channel: &[u8], message: &[u8]) -> Publication {
+        let deliveries = self.state.read().subscriptions.deliveries(channel, message);
+        Publication { deliveries, nodes: Vec::new() }
+    }
+
+    /// Counts the receivers of a message that goes to other nodes. Answers its number, and the reply if it is due now.
+    pub fn count(&self, ticket: Ticket, publication: &Publication, now_us: u64) -> (u64, Option<Answered>) {
+        let (here, until_us) = (publication.receivers() as u64, now_us + RECEIVERS_WAIT_US_MAX);
+        let (message, counted) = self.counts.lock().begin(ticket, here, &publication.nodes, until_us);
+        (message, counted.map(answered))
+    }
+
+    /// A node tells how many of its clients got a message.
+    pub fn counted(&self, from: NodeId, message: u64, receivers: u64) -> Option<Answered> {
+        self.counts.lock().told(from, message, receivers).map(answered)
+    }
+
+    /// There is a link to a node that knows of messages.
+    pub fn link_up(&self, node: NodeId) {
+        let mut state = self.state.write();
+        let names = state.interest();
+        state.announcements.up(node, &names);
+    }
+
+    /// The link to a node has broken. Answers the replies that need not wait any longer.
+    #[must_use]
+    pub fn link_down(&self, node: NodeId) -> Vec<Answered> {
+        let mut answers: Vec<Answered> = self.counts.lock().lost(node).into_iter().map(answered).collect();
+        let mut state = self.state.write();
+        state.remote.forget(node);
+        answers.extend(state.announcements.down(node));
+        answers
+    }
+
+    /// A node tells its interest. Answers the number that it is to be confirmed, if it has a meaning.
+    pub fn hear_interest(&self, from: NodeId, interest: &Interest) -> Option<u64> {
+        self.state.write().remote.hear(from, interest)
+    }
+
+    /// A node has confirmed what it was told of this node's interest. Answers the replies that waited for that.
+    #[must_use]
+    pub fn confirmed(&self, from: NodeId, number: u64, now_us: u64) -> Vec<Answered> {
+        self.state.write().announcements.confirmed(from, number, now_us)
+    }
+
+    /// What other nodes are to be told of this node's interest now.
+    #[must_use]
+    pub fn take_announcements(&self, now_us: u64) -> Vec<Announcement> {
+        let mut state = self.state.write();
+        let names =
+            state.subscriptions.count(SubscriptionKind::Channel) + state.subscriptions.count(SubscriptionKind::Pattern);
+        if state.announcements.has_long_backlog(names) {
+            let whole = state.interest();
+            state.announcements.shorten(&whole);
+        }
+        state.announcements.take(now_us)
+    }
+
+    /// A reply is due when all nodes know the interest as it is now. Gives it back if they do.
+    pub fn wait(&self, answered: Answered, now_us: u64) -> Option<Answered> {
+        let mut state = self.state.write();
+        if !state.announcements.is_under_way() {
+            return Some(answered);
+        }
+        state.announcements.wait(answered, now_us + SUBSCRIBE_WAIT_US_MAX);
+        None
+    }
+
+    /// Time passes. Answers the replies that have waited for long enough.
+    #[must_use]
+    pub fn tick(&self, now_us: u64) -> Vec<Answered> {
+        let mut answers: Vec<Answered> = self.counts.lock().tick(now_us).into_iter().map(answered).collect();
+        let mut state = self.state.write();
+        let State { announcements, subscriptions, .. } = &mut *state;
+        answers.extend(announcements.tick(now_us, || interest_of(subscriptions)));
+        answers
+    }
+
+    /// Ends the subscriptions to channels of slots that are led elsewhere.
+    pub fn evict(&self, is_led_elsewhere: impl Fn(Slot) -> bool) -> Vec<Evicted> {
+        if self.count_of(SubscriptionKind::ShardChannel) == 0 {
+            return Vec::new();
+        }
+        self.state.write().subscriptions.evict(is_led_elsewhere)
+    }
+
+    /// How many names of a kind this node's clients have subscribed to.
+    #[must_use]
+    pub fn count_of(&self, kind: SubscriptionKind) -> usize {
+        self.state.read().subscriptions.count(kind)
+    }
+
+    /// How many of this node's clients have subscribed to a name.
+    #[must_use]
+    pub fn subscribers(&self, kind: SubscriptionKind, name: &[u8]) -> usize {
+        self.state.read().subscriptions.subscribers(kind, name)
+    }
+
+    /// The names of a kind that this node's clients have subscribed to, in their order.
+    #[must_use]
+    pub fn names(&self, kind: SubscriptionKind) -> Vec<Name> {
+        self.state.read().subscriptions.names(kind)
+    }
+
+    /// Bytes for subscribers set out for the mailbox of a worker.
+    pub fn sets_out(&self, bytes: u64) {
+        self.backlog_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A worker has taken bytes for its subscribers out of its mailbox. True if publishers may go on that could not before.
+    pub fn arrived(&self, bytes: u64) -> bool {
+        let before = self.backlog_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        before > PUSH_BACKLOG_BYTES_MAX && before - bytes <= PUSH_BACKLOG_BYTES_MAX
+    }
+
+    /// Whether the mailboxes of workers hold as many bytes for subscribers as they may: publishers wait.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.backlog_bytes.load(Ordering::Relaxed) > PUSH_BACKLOG_BYTES_MAX
+    }
+
+    /// Whether they hold so many that a message of another node, which cannot wait, is dropped.
+    #[must_use]
+    pub fn is_overfull(&self) -> bool {
+        self.backlog_bytes.load(Ordering::Relaxed) > 4 * PUSH_BACKLOG_BYTES_MAX
+    }
+}
+
+impl State {
+    fn wish(&mut self, kind: SubscriptionKind, name: &Name, wanted: bool) {
+        if kind != SubscriptionKind::ShardChannel {
+            let is_pattern = kind == SubscriptionKind::Pattern;
+            self.announcements.change(&Wish { name: name.clone(), is_pattern, wanted });
+        }
+    }
+
+    fn remove(&mut self, kind: SubscriptionKind, name: &[u8], subscriber: Subscriber) {
+        if self.subscriptions.remove(kind, name, subscriber) {
+            self.wish(kind, &name.into(), false);
+        }
+    }
+
+    fn settled(&self, kind: SubscriptionKind) -> Settled {
+        let is_under_way = kind != SubscriptionKind::ShardChannel && self.announcements.is_under_way();
+        Settled { announces: is_under_way, waits: is_under_way }
+    }
+
+    fn interest(&self) -> Vec<Wish> {
+        interest_of(&self.subscriptions)
+    }
+}
+
+/// All that the clients of this node listen to.
+fn interest_of(subscriptions: &Subscriptions) -> Vec<Wish> {
+    let of = |kind| {
+        let is_pattern = kind == SubscriptionKind::Pattern;
+        subscriptions.names(kind).into_iter().map(move |name| Wish { name, is_pattern, wanted: true })
+    };
+    of(SubscriptionKind::Channel).chain(of(SubscriptionKind::Pattern)).collect()
+}
+
+/// The reply of a PUBLISH whose receivers are counted.
+fn answered(Counted { ticket, receivers }: Counted) -> Answered {
+    let mut reply = Reply::new(ticket.proto);
+    reply.int(receivers as i64);
+    Answered { ticket, reply: reply.buf }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use SubscriptionKind::{Channel, Pattern, ShardChannel};
+
+    /// A node of a store without sockets.
+    struct Node {
+        id: NodeId,
+        broker: Broker,
+        own: ClientSubscriptions,
+    }
+
+    const CLIENT: Subscriber = Subscriber { worker: 0, connection: 1, generation: 1 };
+
+    impl Node {
+        fn new(id: u64) -> Self {
+            Self { id: NodeId(id), broker: Broker::default(), own: ClientSubscriptions::default() }
+        }
+
+        fn subscribe(&mut self, kind: SubscriptionKind, name: &str) -> Settled {
+            let settled = self.broker.subscribe(CLIENT, &mut self.own, kind, &[name.as_bytes()], |_, _| ());
+            settled.expect("there is room")
+        }
+
+        fn unsubscribe(&mut self, kind: SubscriptionKind, name: &str) -> Settled {
+            self.broker.unsubscribe(CLIENT, &mut self.own, kind, &[name.as_bytes()], |_, _| ())
+        }
+
+        /// Tells others what is to be told, and brings the confirmations back.
+        fn tell(&self, others: &[&Self]) -> Vec<Answered> {
+            let mut answers = Vec::new();
+            for Announcement { node, interest } in self.broker.take_announcements(0) {
+                let to = others.iter().find(|other| other.id == node).expect("it is there");
+                let number = to.broker.hear_interest(self.id, &interest).expect("nothing is lost");
+                answers.extend(self.broker.confirmed(node, number, 0));
+            }
+            answers
+        }
+    }
+
+    fn ticket(sequence: u64) -> Ticket {
+        Ticket { sequence, ..Ticket::NONE }
+    }
+
+    #[test]
+    fn a_message_goes_where_clients_listen_and_nowhere_else() {
+        let (mut a, mut b, c) = (Node::new(1), Node::new(2), Node::new(3));
+        let none = Settled::default();
+        assert_eq!(a.subscribe(Channel, "early"), none, "there is no other node");
+        a.broker.link_up(b.id);
+        a.broker.link_up(c.id);
+        b.broker.link_up(a.id);
+        assert_eq!(a.tell(&[&b, &c]), []);
+        b.tell(&[&a]);
+        assert_eq!(a.subscribe(Pattern, "n*"), Settled { announces: true, waits: true });
+        let waiting = Answered { ticket: ticket(1), reply: b"x".to_vec() };
+        assert_eq!(a.broker.wait(waiting.clone(), 0), None);
+        assert_eq!(a.tell(&[&b, &c]), std::slice::from_ref(&waiting), "both know it");
+        assert_eq!(a.broker.wait(waiting.clone(), 0), Some(waiting));
+        assert_eq!(a.subscribe(ShardChannel, "s"), none, "no other node is told of it");
+        b.subscribe(Channel, "news");
+        b.tell(&[&a]);
+        for (at, channel, receivers, nodes) in [
+            (&a, "early", 1, vec![]),
+            (&a, "news", 1, vec![b.id]),
+            (&b, "news", 1, vec![a.id]),
+            (&b, "now", 0, vec![a.id]),
+            (&b, "other", 0, vec![]),
+            (&c, "early", 0, vec![a.id]),
+        ] {
+            let publication = at.broker.publish(Channel, channel.as_bytes(), b"hi");
+            assert_eq!((publication.receivers(), publication.nodes), (receivers, nodes), "{channel} at {}", at.id);
+        }
+        let publication = b.broker.publish(Channel, b"news", b"hi");
+        let (message, now) = b.broker.count(ticket(9), &publication, 0);
+        assert_eq!(now, None);
+        let receivers = a.broker.heard(b"news", b"hi").receivers() as u64;
+        let answered = b.broker.counted(a.id, message, receivers).expect("it was the last");
+        assert_eq!((answered.ticket.sequence, &answered.reply[..]), (9, &b":2\r\n"[..]));
+        // What ends is told, and not waited for.
+        assert_eq!(a.unsubscribe(Pattern, "n*"), Settled { announces: true, waits: false });
+        a.tell(&[&b, &c]);
+        assert_eq!(b.broker.publish(Channel, b"now", b"hi").nodes, []);
+        assert!(a.broker.leave(CLIENT, &a.own));
+        a.tell(&[&b, &c]);
+        assert_eq!(c.broker.publish(Channel, b"early", b"hi").nodes, []);
+        assert_eq!([Channel, Pattern, ShardChannel].map(|kind| a.broker.count_of(kind)), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_node_that_is_lost_holds_nothing_up() {
+        let (mut a, b) = (Node::new(1), Node::new(2));
+        a.broker.link_up(b.id);
+        let heard = Interest {
+            number: 1,
+            begins: true,
+            wishes: vec![Wish { name: b"x"[..].into(), is_pattern: false, wanted: true }],
+        };
+        assert_eq!(a.broker.hear_interest(b.id, &heard), Some(1));
+        let publication = a.broker.publish(Channel, b"x", b"hi");
+        a.broker.count(ticket(1), &publication, 0);
+        a.subscribe(Channel, "y");
+        let confirmation = Answered { ticket: ticket(2), reply: Vec::new() };
+        a.broker.wait(confirmation.clone(), 0);
+        let sequences = |answers: Vec<Answered>| answers.iter().map(|of| of.ticket.sequence).collect::<Vec<_>>();
+        assert_eq!(sequences(a.broker.tick(1)), []);
+        assert_eq!(sequences(a.broker.link_down(b.id)), [1, 2]);
+        assert_eq!(a.broker.publish(Channel, b"x", b"hi").nodes, []);
+        a.broker.link_up(b.id);
+        a.broker.hear_interest(b.id, &heard);
+        a.broker.count(ticket(3), &publication, 0);
+        a.subscribe(Channel, "z");
+        a.broker.wait(confirmation, 0);
+        let late = RECEIVERS_WAIT_US_MAX.max(SUBSCRIBE_WAIT_US_MAX);
+        assert_eq!(sequences(a.broker.tick(late)), [3, 2]);
+    }
+
+    #[test]
+    fn publishers_wait_for_workers_that_are_behind() {
+        let broker = Broker::default();
+        broker.sets_out(PUSH_BACKLOG_BYTES_MAX);
+        assert!(!broker.is_full());
+        broker.sets_out(10);
+        assert!(broker.is_full() && !broker.is_overfull());
+        assert!(!broker.arrived(5), "there are too many still");
+        assert!(broker.arrived(5));
+        assert!(!broker.arrived(5), "no publisher waits");
+        broker.sets_out(4 * PUSH_BACKLOG_BYTES_MAX);
+        assert!(broker.is_overfull());
+    }
+}
