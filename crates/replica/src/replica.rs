@@ -742,7 +742,9 @@ impl Replica {
     }
 
     fn change_members(&mut self, entry: &Entry) -> Result<bool> {
-        if !is_member_change(entry) || entry.index <= self.members_noted {
+        // A snapshot that was accepted brings the members as of itself, though entries before it are still to be applied.
+        let is_in_snapshot = self.raw.snap().is_some_and(|snapshot| snapshot.get_metadata().index >= entry.index);
+        if !is_member_change(entry) || entry.index <= self.members_noted || is_in_snapshot {
             return Ok(false);
         }
         // A change that does not fit is passed over; all replicas find so.

@@ -83,8 +83,8 @@ pub enum NodeEvent {
     Collection(Box<CollectionRequest>),
     /// The handler of a read is to run.
     RunRead(Box<RunningRead>),
-    /// The handler of a read has run, with that answer.
-    ReadMade(Box<RunningRead>, Vec<u8>),
+    /// The handler of a read has run, with that answer or failure.
+    ReadMade(Box<RunningRead>, Result<Vec<u8>, String>),
     /// The disk has answered for rows that a shard's entries wait for.
     Prefetch(Box<Prefetch>),
     /// A large entry is to be evaluated beside the event loop.

@@ -384,20 +384,23 @@ pub fn begin(
     Shard::new(view, replica, process.log.health().clone())
 }
 
-/// Runs a read on a view, as an event loop would: from the cache, else from a snapshot.
-pub fn read(view: &ShardHandle, args: &[Vec<u8>], now: Moment) -> Vec<u8> {
+/// Runs a read on a view, as an event loop would: from the cache, else from a snapshot. The error is one of the rows.
+pub fn read(view: &ShardHandle, args: &[Vec<u8>], now: Moment) -> Result<Vec<u8>, String> {
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     let Some(Handler::Read(handler)) = table::lookup(args[0]).and_then(handler) else { panic!("{args:?} is no read") };
     let mut reply = Reply::new(Proto::Resp2);
-    let mut space = CachedSpace::new(view, now.wall_ms);
-    match handler.run(&args, &mut space, &mut reply) {
-        Ok(()) => return reply.buf,
-        Err(command::Error::Fault(Fault::WouldBlock)) => reply.buf.clear(),
-        Err(e) => panic!("a read fails: {e:?}"),
+    let mut done = handler.run(&args, &mut CachedSpace::new(view, now.wall_ms), &mut reply);
+    if matches!(done, Err(command::Error::Fault(Fault::WouldBlock))) {
+        reply.buf.clear();
+        done = handler.run(&args, &mut SnapshotSpace::new(view, now.wall_ms, 1), &mut reply);
     }
-    let mut space = SnapshotSpace::new(view, now.wall_ms, 1);
-    if let Err(e) = handler.run(&args, &mut space, &mut reply) {
-        panic!("a read fails: {e:?}");
+    match done {
+        Ok(()) => {}
+        Err(command::Error::Reply(text)) => {
+            reply.buf.clear();
+            reply.error(&text);
+        }
+        Err(command::Error::Fault(fault)) => return Err(format!("a read fails: {args:?}: {fault:?}")),
     }
-    reply.buf
+    Ok(reply.buf)
 }

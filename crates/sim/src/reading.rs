@@ -108,7 +108,7 @@ pub fn run_read(store: &mut Store, place: Place, running: RunningRead) {
 }
 
 /// The handler of a read has run: its answer goes out if it counts.
-pub fn read_made(store: &mut Store, place: Place, running: RunningRead, reply: &[u8]) -> Outcome {
+pub fn read_made(store: &mut Store, place: Place, running: RunningRead, reply: Result<Vec<u8>, String>) -> Outcome {
     let now = store.moment(place);
     let finish = match &running.source {
         Source::Attempt(attempt) => attempt.finish(|| now.mono_us),
@@ -123,7 +123,8 @@ pub fn read_made(store: &mut Store, place: Place, running: RunningRead, reply: &
             park(store, place, running.read);
             Ok(())
         }
-        Finish::Again(_) | Finish::Answer => answer_read(store, place, &running, reply),
+        // What fails and does not count may be rows of a slot that was given away, and that go.
+        Finish::Again(_) | Finish::Answer => answer_read(store, place, &running, &reply?),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn deliver(store: &mut Store, place: Place, event: NodeEvent) -> Outcome {
         NodeEvent::Bulk(request) => serving::bulk(store, place, *request, &mut out)?,
         NodeEvent::Collection(request) => serving::collection(store, place, *request, &mut out)?,
         NodeEvent::RunRead(running) => reading::run_read(store, place, *running),
-        NodeEvent::ReadMade(running, reply) => reading::read_made(store, place, *running, &reply)?,
+        NodeEvent::ReadMade(running, reply) => reading::read_made(store, place, *running, reply)?,
         NodeEvent::Prefetch(prefetch) => prefetch::prefetch(store, place, *prefetch),
         NodeEvent::ApplyAside(task) => prefetch::apply_aside(store, place, *task),
         NodeEvent::LogRead(read) => process.core.log_was_read(*read),
