@@ -30,8 +30,8 @@ pub(super) const NEWEST: u64 = u64::MAX >> 1;
 /// Rows that a scan puts in order by itself: it takes about two milliseconds.
 const UNORDERED_FEW: u32 = 2048;
 
-/// Rows that are written while readers wait: it takes about a millisecond.
-const LOCKED_ROWS_MAX: usize = 2048;
+/// Rows that are written while readers wait: it takes about two milliseconds.
+const LOCKED_ROWS_MAX: usize = 4096;
 /// How long the readers have before the next part of an entry is written.
 const READERS_TURN: Duration = Duration::from_micros(20);
 
