@@ -463,6 +463,7 @@ fn an_entry_of_much_work_is_not_evaluated_on_the_event_loop() {
         assert_eq!(found, (entries, aside), "{what}: entries, and those evaluated aside");
         let answers: Vec<String> = tickets.into_iter().map(|ticket| driver.answer(ticket)).collect();
         assert_eq!(answers.last().unwrap(), last, "{what}");
+        assert_eq!(driver.answers(), 0, "{what}: each is answered once");
     }
     driver.validate();
 }

@@ -13,7 +13,7 @@ use resp::{Proto, Reply, table};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use storage::{EngineKind, RowCache, SharedResources, Span, StorageOptions, open_engine};
+use storage::{Engine, EngineKind, RowCache, SharedResources, Span, StorageOptions, open_engine};
 use vocab::{Moment, NodeId, ReplicaId, SLOT_COUNT, ShardId, Slot};
 
 const SHARD: ShardId = ShardId(1);
@@ -97,10 +97,14 @@ pub type Dump = (Vec<(Vec<u8>, Vec<u8>)>, Vec<u64>);
 impl Driver {
     /// Opens the log in `dir` with the tree in `dir/tree`, and applies what the tree does not hold.
     pub fn open(dir: &Path, tree: &str, engine: EngineKind, cache_bytes: usize) -> Self {
-        let health = Arc::new(DiskHealth::default());
-        let log = Arc::new(Log::open(&dir.join("log"), &LogOptions::default(), health.clone()).unwrap());
         let resources = SharedResources::new(StorageOptions::default());
         let tree = open_engine(engine, &dir.join(tree), &resources).unwrap();
+        Self::with_tree(dir, tree, cache_bytes, Arc::new(DiskHealth::default()))
+    }
+
+    /// The same with a tree that is open, and what is known of the disk.
+    pub fn with_tree(dir: &Path, tree: Arc<dyn Engine>, cache_bytes: usize, health: Arc<DiskHealth>) -> Self {
+        let log = Arc::new(Log::open(&dir.join("log"), &LogOptions::default(), health.clone()).unwrap());
         let cache = Arc::new(RowCache::new(cache_bytes));
         let view = ShardHandle::open(SHARD, (0, SLOT_COUNT - 1), tree, cache).unwrap();
         Replica::bootstrap(&*log, SHARD, ReplicaId(1), &[ReplicaId(1)], &[]).unwrap();
@@ -145,29 +149,38 @@ impl Driver {
 
     /// Proposes, persists, commits and applies until nothing is left.
     pub fn run(&mut self) {
-        let now = self.now();
-        loop {
-            let is_filling = self.shard.propose(now, &mut self.inbox);
-            let mut write = LogWrite::default();
-            let number = self.shard.collect(&mut write, &mut self.inbox).unwrap();
-            let collected = self.shard.has_collected();
-            if write.is_empty() && !collected && !is_filling {
-                break;
-            }
-            self.log.write(write, false).unwrap();
-            self.shard.persisted(number, &mut self.inbox);
-            let mut later = LogWrite::default();
-            let (answered, waits) = (self.inbox.answers.len(), self.inbox.awaited);
-            self.shard.apply_collected(now, &mut later, &mut self.inbox);
-            self.log.write(later, false).unwrap();
-            if waits {
-                assert_eq!(self.inbox.answers.len(), answered, "an entry was applied that waits for its rows");
-                self.inbox.awaited = false;
-                assert!(self.shard.prefetched());
-            }
-            self.shard.validate();
-        }
+        while self.turn() {}
         assert_eq!(self.shard.broken(), None);
+    }
+
+    /// One turn of that; false if nothing was left.
+    pub fn turn(&mut self) -> bool {
+        let now = self.now();
+        let is_filling = self.shard.propose(now, &mut self.inbox);
+        let mut write = LogWrite::default();
+        let number = self.shard.collect(&mut write, &mut self.inbox).unwrap();
+        let collected = self.shard.has_collected();
+        if write.is_empty() && !collected && !is_filling {
+            return false;
+        }
+        self.log.write(write, false).unwrap();
+        self.shard.persisted(number, &mut self.inbox);
+        let mut later = LogWrite::default();
+        let (answered, waits) = (self.inbox.answers.len(), self.inbox.awaited);
+        self.shard.apply_collected(now, &mut later, &mut self.inbox);
+        self.log.write(later, false).unwrap();
+        if waits {
+            assert_eq!(self.inbox.answers.len(), answered, "an entry was applied that waits for its rows");
+            self.inbox.awaited = false;
+            assert!(self.shard.prefetched());
+        }
+        self.shard.validate();
+        true
+    }
+
+    /// How many answers have come that were not looked at.
+    pub fn answers(&self) -> usize {
+        self.inbox.answers.len()
     }
 
     pub fn answer(&mut self, ticket: u64) -> String {
