@@ -107,6 +107,13 @@ impl<H: AsRef<ShardHandle>> Attempt<H> {
         self.request
     }
 
+    /// Whether the slot is still the shard's. Once it is not, its rows go, some before others: a read that finds them so has
+    /// met no damage.
+    pub fn has_slot(&self) -> bool {
+        let handle = self.handle.as_ref();
+        handle.id() == ShardId::META || handle.has_slot(self.request.slot)
+    }
+
     /// Whether the replica leads its shard.
     pub fn leads(&self) -> bool {
         self.leads

@@ -1,6 +1,7 @@
 //! How a handler's outcome becomes the command's reply.
 
 use node::command::{Error, Outcome};
+use node::read::Attempt;
 use node::{Fault, ShardHandle};
 use resp::Reply;
 
@@ -27,4 +28,15 @@ pub(crate) fn conclude_on(handle: &ShardHandle, done: Outcome, reply: &mut Reply
         handle.damage().note(handle.id(), e);
     }
     conclude(done, reply, mark);
+}
+
+/// The same for a read that may have waited: where its slot was given away meanwhile, nothing that it met is damage.
+pub(crate) fn conclude_read<H>(attempt: &Attempt<H>, done: Outcome, reply: &mut Reply, mark: usize)
+where
+    H: AsRef<ShardHandle>,
+{
+    match &done {
+        Err(_) if !attempt.has_slot() => conclude(done, reply, mark),
+        _ => conclude_on(attempt.handle().as_ref(), done, reply, mark),
+    }
 }

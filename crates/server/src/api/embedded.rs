@@ -1,6 +1,6 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
-use super::conclude::conclude_on;
+use super::conclude::conclude_read;
 use super::route::{KeyTarget, Routed, route};
 use super::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 use super::writer::{ANSWER_WITHIN, ShardWrite, ShardWriter};
@@ -191,9 +191,9 @@ impl Caller {
                 self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
                 let mut space = SnapshotSpace::new(handle, now, self.seed);
                 let done = handler.run(args, &mut space, reply);
-                conclude_on(handle, done, reply, mark);
+                conclude_read(&attempt, done, reply, mark);
             }
-            done => conclude_on(handle, done, reply, mark),
+            done => conclude_read(&attempt, done, reply, mark),
         }
         if self.store().access().finish_read(&attempt) != Finish::Answer {
             reply.buf.truncate(mark);

@@ -15,7 +15,7 @@ mod session_host;
 mod writer;
 
 pub(crate) use admin::digest_marked;
-pub(crate) use conclude::conclude_on;
+pub(crate) use conclude::{conclude_on, conclude_read};
 pub use embedded::Caller;
 pub(crate) use peer_command::run_peer_command;
 pub(crate) use route::{KeyTarget, Routed, route};

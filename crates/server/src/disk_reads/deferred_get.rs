@@ -2,7 +2,7 @@
 
 use super::long_reply::next_part;
 use super::outcome::Outcome;
-use crate::api::conclude_on;
+use crate::api::conclude_read;
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::{Job, NodeShared};
@@ -103,7 +103,7 @@ impl DeferredGet {
         self.store.stats.looked_up(space.lookups());
         drop(space);
         let done = if reply.exceeded() { Err(REPLY_TOO_LONG.into()) } else { done };
-        conclude_on(handle, done, reply, 0);
+        conclude_read(attempt, done, reply, 0);
         // What does not wait tells nothing of the disk.
         if let Some(begun) = begun {
             self.store.note_read(begun.elapsed(), now_ms);
@@ -135,7 +135,7 @@ impl DeferredGet {
         let stream = match ReplyStream::begin(attempt.handle(), steps, &self.command.args(), moment, reply) {
             Ok(stream) => stream,
             Err(error) => {
-                conclude_on(attempt.handle(), Err(error), reply, 0);
+                conclude_read(attempt, Err(error), reply, 0);
                 ReplyStream::default()
             }
         };
