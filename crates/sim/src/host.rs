@@ -88,7 +88,7 @@ pub struct Process {
     pub forks: BTreeSet<ShardId>,
     /// Replicas that could not be opened, and why.
     pub refused: BTreeMap<(ShardId, ReplicaId), String>,
-    /// Replicas are not open for want of descriptors or memory.
+    /// Replicas are not open, or not removed, for want of room, descriptors or memory.
     pub unopened: bool,
     /// How often in a row the operator found a replica here that stands still.
     pub stuck_looks: u32,
@@ -209,6 +209,11 @@ impl Host {
         let is_written_to = |shard: ShardId| process.core.shard(shard).is_some_and(node::Shard::is_applied_aside);
         if plan.close.iter().any(|(shard, _)| is_written_to(*shard)) {
             process.behind = true;
+            return;
+        }
+        if self.disk.lack().is_some() && !(plan.close.is_empty() && plan.remove.is_empty()) {
+            // A log that has no room takes no removal either: all of it waits until there is some.
+            process.unopened = true;
             return;
         }
         for &(shard, _) in &plan.close {
