@@ -559,7 +559,7 @@ mod tests {
                 ("SET a 1\r\nPUBLISH news x\r\n", "| 1 writes | under way | stalled | input left"),
                 ("WRITTEN +OK", "+OK :0 | others served"),
                 ("PUBLISH news x\r\nSET a 1\r\n", ":0 | 1 writes | under way | others served"),
-                ("SUBSCRIBE news\r\n", "| under way | stalled | input left"),
+                ("SUBSCRIBE news\r\n", "| 1 writes | under way | stalled | input left"),
                 ("WRITTEN +OK", "+OK *3 $9 subscribe $4 news :1 | others served"),
                 ("PING\r\n", "*2 $4 pong $0  | others served"),
             ],
