@@ -1,6 +1,8 @@
 //! The node: routes, executes and counts; no socket, no clock, no thread.
 
 mod absent_watch;
+mod awaited_keys;
+pub mod blocking;
 mod clock_keeper;
 pub mod command;
 pub mod config;
@@ -28,6 +30,7 @@ mod store_clock;
 mod test_nodes;
 
 pub use absent_watch::{AbsentWatch, WatchedVersion};
+pub use awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
 pub use clock_keeper::ClockKeeper;
 pub use command::{CollectionCopy, SliceSource, StagedAt};
 pub use config::Config;

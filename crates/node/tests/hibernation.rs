@@ -180,6 +180,7 @@ impl World {
             sync: true,
             acks: Acks::Majority,
             reply_bytes: 0,
+            may_wait: false,
         };
         let Node { core, outbox, .. } = &mut self.nodes[at];
         let write = Write::Command(EncodedCommand::new(&[b"SET", b"k", b"v"]));

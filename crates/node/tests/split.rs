@@ -164,6 +164,7 @@ impl<'a> Node<'a> {
             sync: true,
             acks: Acks::Majority,
             reply_bytes: 0,
+            may_wait: false,
         };
         let write = Write::Command(EncodedCommand::new(&words));
         self.shards.get_mut(&id).unwrap().submit(&write, &[], ticket, &mut self.inbox);

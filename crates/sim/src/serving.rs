@@ -164,6 +164,7 @@ fn ticket(store: &Store, shard: ShardId, slot: Slot, sequence: u64) -> Ticket {
         sync: store.env.plan().sync,
         acks: Acks::Majority,
         reply_bytes: 0,
+        may_wait: false,
     }
 }
 

@@ -155,6 +155,8 @@ pub const INLINE_COLLECTION_BYTES_MAX: usize = 8 * 1024;
 pub const RANDOM_FIELDS_MAX: usize = 1024 * 1024;
 /// Sub-keys that one background collection step of an entry of format 1 removes.
 pub const COLLECT_STEP_MAX: usize = 1024;
+/// Most clients that wait in blocking commands and are looked at in one turn of a worker.
+pub const BLOCKED_CLIENTS_STEP_MAX: usize = 1024;
 /// Keys whose time has come that one step of background collection removes.
 pub const EXPIRE_STEP_MAX: usize = 256;
 /// By when a large collection that is made in slices must be whole, in ms after it was begun.

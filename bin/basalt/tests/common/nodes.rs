@@ -271,7 +271,7 @@ impl Client {
     }
 
     /// One try, and another one where that was sent to: the answer, be it an error, unless the connection fails.
-    fn attempt(&mut self, arguments: &[&str]) -> Option<Value> {
+    pub fn attempt(&mut self, arguments: &[&str]) -> Option<Value> {
         let slot = arguments.get(1).map_or(0, |key| slot(key));
         for _ in 0..2 {
             let port = self.places.get(&slot).copied().unwrap_or(self.ports[self.at % self.ports.len()]);

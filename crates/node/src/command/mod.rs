@@ -4,6 +4,7 @@
 
 mod args;
 mod bits;
+mod blocking;
 mod call;
 mod cluster_scan;
 mod counted;
@@ -40,6 +41,7 @@ mod transcript;
 mod zset;
 
 pub use crate::format::internal_commands::STAGE;
+pub(crate) use blocking::{holds, timeout_of_ms, timeout_of_seconds};
 pub(crate) use call::run_to_end;
 pub use call::{
     Call, Error, Handler, Outcome, ReadCall, ReadHandler, ShardCall, StepHandler, StoreCall, StoreHandler, WriteCall,

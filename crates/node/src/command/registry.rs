@@ -32,6 +32,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     kv::GET_PUT_ROWS,
     kv::EXEC_ROWS,
     kv::RANGE_ROWS,
+    super::blocking::ROWS,
 ];
 
 /// By the number of the command.

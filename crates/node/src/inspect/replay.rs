@@ -49,7 +49,7 @@ impl Replay {
         if !items.is_sole() {
             let (nobody, mut reply) = (std::iter::empty(), Reply::new(Proto::Resp2));
             let at = (entry.index, now_ms);
-            let done = evaluate_items(&self.view, at, &items, (nobody, &[]), &mut reply, Place::Aside);
+            let done = evaluate_items(&self.view, at, &items, (nobody, &[]), &mut reply, Place::Aside, false);
             return done.map(drop).map_err(|error| error.to_string());
         }
         match items.next().transpose()? {

@@ -5,7 +5,7 @@ use resp::Proto;
 use resp::table::{self, CommandId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 const NO_COMMAND: u16 = u16::MAX;
 
@@ -46,6 +46,8 @@ pub struct ClientEntry {
     pub connected_ms: u64,
     about: Mutex<About>,
     killed: AtomicBool,
+    /// While it waits in a blocking command: one more than its place among its worker's connections; else 0.
+    blocked_at: AtomicUsize,
     states: AtomicU32,
     last_active_ms: AtomicU64,
     last_command: AtomicU16,
@@ -87,6 +89,12 @@ impl ClientEntry {
     /// Asks for its end; the owner must be woken.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
+    }
+
+    /// Whether it waits in a blocking command.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked_at.load(Ordering::Acquire) > 0
     }
 
     pub(super) fn set(&self, bit: u32, on: bool) {
@@ -159,7 +167,10 @@ impl ClientEntry {
             (state::NO_EVICT, 'e'),
             (state::NO_TOUCH, 'T'),
         ];
-        let set: String = letters.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, letter)| letter).collect();
+        let mut set: String = letters.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, letter)| letter).collect();
+        if self.is_blocked() {
+            set.insert(0, 'b');
+        }
         if set.is_empty() { "N".to_owned() } else { set }
     }
 
@@ -206,6 +217,8 @@ impl ClientEntry {
 pub struct Clients {
     entries: Mutex<BTreeMap<u64, Arc<ClientEntry>>>,
     last_id: AtomicU64,
+    /// How many wait in a blocking command.
+    blocked: AtomicUsize,
     /// Commands are held back until then, in ms since the epoch.
     paused_until_ms: AtomicU64,
     /// Of the pause: only writes.
@@ -228,6 +241,7 @@ impl Clients {
             connected_ms: now_ms,
             about: Mutex::default(),
             killed: AtomicBool::new(false),
+            blocked_at: AtomicUsize::new(0),
             states: AtomicU32::new(0),
             last_active_ms: AtomicU64::new(now_ms),
             last_command: AtomicU16::new(NO_COMMAND),
@@ -245,7 +259,28 @@ impl Clients {
 
     /// Removes a connection, when the shell has closed it.
     pub fn disconnect(&self, id: u64) {
-        self.lock().remove(&id);
+        let removed = self.lock().remove(&id);
+        removed.iter().for_each(|entry| _ = self.unblock(entry));
+    }
+
+    /// A connection, which has this place among its worker's, waits in a blocking command from now on.
+    pub fn block(&self, entry: &ClientEntry, place: usize) {
+        if entry.blocked_at.swap(place + 1, Ordering::AcqRel) == 0 {
+            self.blocked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// It waits no longer, or is to: its place, if it did.
+    pub fn unblock(&self, entry: &ClientEntry) -> Option<usize> {
+        let place = entry.blocked_at.swap(0, Ordering::AcqRel).checked_sub(1)?;
+        self.blocked.fetch_sub(1, Ordering::Relaxed);
+        Some(place)
+    }
+
+    /// How many wait in a blocking command.
+    #[must_use]
+    pub fn blocked(&self) -> usize {
+        self.blocked.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientEntry>>> {

@@ -29,6 +29,10 @@ pub trait Host: Sync {
     /// Has the worker that owns this connection close it.
     fn wake(&self, client: &ClientEntry);
 
+    /// Has the worker that owns this connection end the wait of its blocking command: with an error, or as if its time were
+    /// over. `place` is the connection's among its worker's.
+    fn unblock(&self, client: &ClientEntry, place: usize, with_error: bool);
+
     /// Has all workers try again the requests that they hold back: CLIENT UNPAUSE.
     fn wake_all(&self);
 

@@ -92,6 +92,10 @@ impl Host for TestHost {
         self.woken.lock().push(client.id);
     }
 
+    fn unblock(&self, client: &ClientEntry, _place: usize, _with_error: bool) {
+        self.woken.lock().push(client.id);
+    }
+
     fn wake_all(&self) {
         self.woken.lock().push(0);
     }

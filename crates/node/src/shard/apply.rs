@@ -129,8 +129,9 @@ impl Applier {
             return self.apply_alone(index, now_ms, &item?, &own.tickets, parts);
         }
         let awaited = own.tickets.iter().map(Ticket::awaited_proto);
-        let (replies, place) = (&mut self.scratch, Place::EventLoop);
-        let evaluated = evaluate::items(parts.handle, (index, now_ms), &items, (awaited, &own.rows), replies, place)?;
+        let (replies, place, may_wait) = (&mut self.scratch, Place::EventLoop, own.may_wait());
+        let clients = (awaited, &own.rows[..]);
+        let evaluated = evaluate::items(parts.handle, (index, now_ms), &items, clients, replies, place, may_wait)?;
         self.count_in(data, now_ms);
         self.take_evaluated(index, evaluated, &own.tickets, parts);
         Ok(())
@@ -162,6 +163,10 @@ impl Applier {
     fn take_evaluated(&mut self, index: u64, evaluated: Evaluated, tickets: &[Ticket], parts: &mut Parts<'_>) {
         evaluated.collected.into_iter().for_each(|step| self.collector.applied(step));
         self.answer_all(index, tickets, &evaluated.ends, parts);
+        // After the answers: a client of this entry may wait for what it has written.
+        if !evaluated.ready.is_empty() {
+            parts.effects.keys_ready(evaluated.ready);
+        }
     }
 
     /// Applies an item that has an entry to itself and is no command over data: it writes the tree by itself, or nothing.
@@ -332,7 +337,7 @@ mod tests {
             let evaluated = aside.then(|| {
                 let protos = own.tickets.iter().map(Ticket::awaited_proto).collect();
                 let log = member.log.clone();
-                ApplyTask::new(member.handle.clone(), log, entry.clone(), (protos, own.rows.clone())).run()
+                ApplyTask::new(member.handle.clone(), log, entry.clone(), (protos, own.rows.clone()), false).run()
             });
             let mut parts = Parts {
                 handle: &member.handle,

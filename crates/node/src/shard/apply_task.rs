@@ -22,6 +22,8 @@ pub struct ApplyTask {
     protos: Vec<Option<Proto>>,
     /// The rows of its commands, as far as this replica has proposed them.
     rows: CommandRows,
+    /// A client of the entry may begin to wait for keys that it writes.
+    may_wait: bool,
 }
 
 /// What came of it.
@@ -44,8 +46,9 @@ impl ApplyTask {
         log: Arc<dyn LogStore>,
         entry: Entry,
         (protos, rows): (Vec<Option<Proto>>, CommandRows),
+        may_wait: bool,
     ) -> Self {
-        Self { handle, log, entry, protos, rows }
+        Self { handle, log, entry, protos, rows, may_wait }
     }
 
     /// Whose entry it is.
@@ -57,7 +60,7 @@ impl ApplyTask {
     /// Evaluates the entry, and makes it visible in the tree.
     #[must_use]
     pub fn run(self) -> AppliedAside {
-        let Self { handle, log, entry, protos, rows } = self;
+        let Self { handle, log, entry, protos, rows, may_wait } = self;
         let mut reply = Reply::default();
         let evaluate = AssertUnwindSafe(|| {
             let (now_ms, items) = entry::decode(&entry.data)?;
@@ -69,7 +72,7 @@ impl ApplyTask {
                 return Ok(Evaluated { now_ms, ends: vec![reply.buf.len()], ..Evaluated::default() });
             }
             let clients = (protos.iter().copied(), &rows[..]);
-            evaluate::items(&handle, (entry.index, now_ms), &items, clients, &mut reply, Place::Aside)
+            evaluate::items(&handle, (entry.index, now_ms), &items, clients, &mut reply, Place::Aside, may_wait)
         });
         let outcome = catch_unwind(evaluate).unwrap_or(Err(ApplyError::Panicked));
         AppliedAside { shard: handle.id(), index: entry.index, reply, outcome }

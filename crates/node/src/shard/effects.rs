@@ -3,6 +3,7 @@
 use super::apply_task::ApplyTask;
 use super::prefetch::PrefetchItem;
 use super::ticket::{Answers, Ticket};
+use crate::awaited_keys::ReadyKey;
 use crate::format::Fact;
 use crate::format::slots::Slots;
 use crate::peer_protocol::PeerMessage;
@@ -25,6 +26,11 @@ pub trait Effects: Answers {
 
     /// Reads that wait for the shard's leader to be confirmed can be looked at again.
     fn readable(&mut self, shard: ShardId);
+
+    /// An entry has written these keys, for which clients may wait. Its own answers are out.
+    fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
+        let _ = keys;
+    }
 
     /// Whether reads from the disk are slow now. Then rows that committed entries will find are prefetched before the
     /// entries are applied.

@@ -8,9 +8,10 @@
 //! of it has been written, and a thread evaluates it from the beginning.
 
 use super::apply_error::ApplyError;
+use crate::awaited_keys::ReadyKey;
 use crate::command::{
     Call, Error, Handler, Outcome, Progress, ReadCall, ReadHandler, ReplySteps, Rest, StepHandler, WriteHandler,
-    entry_handler, handler, run_to_end,
+    entry_handler, handler, holds, run_to_end,
 };
 use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::shard_handle::ShardHandle;
@@ -74,11 +75,14 @@ pub(crate) struct Evaluated {
     pub(super) ends: Vec<usize>,
     /// What steps of background collection have left.
     pub(super) collected: Vec<Collected>,
+    /// Keys that were written, and for which clients may wait.
+    pub(super) ready: Vec<ReadyKey>,
 }
 
 /// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree. `awaited` tells of
 /// each item for which a client may wait how to encode the answer, if one does; `rows` has the rows of the commands, as far
-/// as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread is to do it.
+/// as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread is to do it. `may_wait`: a
+/// client of the entry may begin to wait for keys that it writes.
 pub(crate) fn items(
     handle: &ShardHandle,
     (index, now_ms): (u64, u64),
@@ -86,6 +90,7 @@ pub(crate) fn items(
     (awaited, rows): (impl Iterator<Item = Option<Proto>> + Clone, &[Option<CommandId>]),
     reply: &mut Reply,
     place: Place,
+    may_wait: bool,
 ) -> Result<Evaluated, ApplyError> {
     let arguments_max = if place == Place::EventLoop { APPLY_INLINE_ARGUMENTS_MAX } else { usize::MAX };
     let mut takes_back = false;
@@ -97,7 +102,8 @@ pub(crate) fn items(
             // Taking back costs the others so much that it is done only where an item has to be.
             Err(ApplyError::Fault(Fault::WouldBlock)) if space.refuses_item() && !takes_back => takes_back = true,
             Err(error) => return Err(error),
-            Ok(done) => {
+            Ok(mut done) => {
+                done.ready = ready_keys(&space, may_wait);
                 space.commit();
                 return Ok(done);
             }
@@ -154,6 +160,16 @@ fn each_item(
         done.ends.push(reply.buf.len());
     }
     Ok(done)
+}
+
+/// The keys that were written and for which clients wait, or `may_wait` soon.
+fn ready_keys(space: &EntrySpace<'_>, may_wait: bool) -> Vec<ReadyKey> {
+    let written = space.awaited_keys(may_wait).into_iter();
+    let ready = written.map(|(key, record)| {
+        let holds = record.and_then(|record| holds(key, &record));
+        ReadyKey { key: key.to_vec(), holds }
+    });
+    ready.filter(|ready| ready.holds.is_some()).collect()
 }
 
 /// The first `count` rows, which are taken off; none if there are not so many.
@@ -525,7 +541,7 @@ mod tests {
         let (now_ms, found) = decode(&data).unwrap();
         let mut reply = Reply::default();
         let clients = (lines.iter().map(|_| Some(Proto::Resp2)), &[][..]);
-        items(handle, (index, now_ms), &found, clients, &mut reply, place)?;
+        items(handle, (index, now_ms), &found, clients, &mut reply, place, false)?;
         Ok(String::from_utf8(reply.buf).unwrap())
     }
 

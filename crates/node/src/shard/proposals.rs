@@ -95,6 +95,13 @@ pub(super) struct OwnEntry {
     pub(super) rows: CommandRows,
 }
 
+impl OwnEntry {
+    /// Whether one of its clients may wait for keys that it writes.
+    pub(super) fn may_wait(&self) -> bool {
+        self.tickets.iter().any(|ticket| ticket.may_wait)
+    }
+}
+
 /// Answers that wait for every replica.
 struct UnsentAnswer {
     index: u64,
@@ -341,7 +348,8 @@ impl Proposals {
 
     /// The answer to a write that entry `index` has made.
     pub(super) fn answer(&mut self, index: u64, ticket: &Ticket, reply: &[u8], effects: &mut dyn Effects) {
-        if ticket.acks == Acks::All {
+        // One that waits on has written nothing, and is told apart before the next entry is applied.
+        if ticket.acks == Acks::All && !ticket.waits_after(reply) {
             self.unsent.push_back(UnsentAnswer {
                 index,
                 since_us: self.now_us,

@@ -11,7 +11,7 @@ use vocab::Slot;
 /// The rows of commands in the command table: of an entry's, in their order; `None` for one that no client can send.
 pub(crate) type CommandRows = SmallVec<[Option<CommandId>; 16]>;
 
-/// Who waits for an answer, and what for: opaque to the shard, but for the last three.
+/// Who waits for an answer, and what for: opaque to the shard, but for the last four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The thread that the connection belongs to.
@@ -33,6 +33,8 @@ pub struct Ticket {
     /// About how many bytes of what the shard stores the answer holds, or the write stores anew: entries end before these are
     /// too many.
     pub reply_bytes: usize,
+    /// The command blocks: its client waits if it finds nothing.
+    pub may_wait: bool,
 }
 
 impl Ticket {
@@ -47,7 +49,14 @@ impl Ticket {
         sync: false,
         acks: Acks::Majority,
         reply_bytes: 0,
+        may_wait: false,
     };
+
+    /// Whether the client waits on after this answer: its command blocks, and has found nothing.
+    #[must_use]
+    pub fn waits_after(&self, reply: &[u8]) -> bool {
+        self.may_wait && matches!(reply, b"*-1\r\n" | b"$-1\r\n" | b"_\r\n")
+    }
 
     /// How to encode the answer, if a client waits for it.
     pub(crate) fn awaited_proto(&self) -> Option<Proto> {

@@ -9,6 +9,7 @@ pub(crate) mod load;
 mod tests;
 
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
+use crate::awaited_keys::AwaitedKeys;
 use crate::config::{Config, SmallCollections};
 use crate::counters::{Counters, Stored};
 use crate::fault::Fault;
@@ -72,6 +73,8 @@ pub struct ShardHandle {
     damage: Damage,
     /// Keys that are watched while they are absent.
     absent: Arc<AbsentKeys>,
+    /// Keys for which clients wait.
+    awaited: Arc<AwaitedKeys>,
     /// The node's settings, for what is only told and never stored.
     config: OnceLock<Arc<Config>>,
     /// Entries that the operator has the replica go on without.
@@ -109,6 +112,7 @@ impl ShardHandle {
             broken: Mutex::default(),
             damage: Damage::default(),
             absent: Arc::default(),
+            awaited: Arc::default(),
             config: OnceLock::new(),
             skipped: OnceLock::new(),
         };
@@ -396,6 +400,12 @@ impl ShardHandle {
     #[must_use]
     pub fn watch_absent(&self, key: &[u8]) -> AbsentWatch {
         self.absent.watch(key)
+    }
+
+    /// The keys for which clients wait: those that wait keep it.
+    #[must_use]
+    pub fn awaited(&self) -> &Arc<AwaitedKeys> {
+        &self.awaited
     }
 
     pub(crate) fn absent(&self) -> &AbsentKeys {

@@ -97,6 +97,12 @@ impl<'a> EntrySpace<'a> {
         self.writes.dropped()
     }
 
+    /// The keys that the commands have written so far and for which clients wait, with their records; with `all`, all keys
+    /// that they have written.
+    pub(crate) fn awaited_keys(&self, all: bool) -> Vec<(&[u8], Option<Record>)> {
+        self.writes.awaited_keys(all)
+    }
+
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
     pub fn commit(self) {
         self.writes.commit(self.index);

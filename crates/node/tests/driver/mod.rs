@@ -134,6 +134,7 @@ impl Driver {
             sync: false,
             acks: Acks::Majority,
             reply_bytes: 0,
+            may_wait: false,
         };
         assert!(self.shard.submit(write, &hashes, ticket, &mut self.inbox));
         self.sequence

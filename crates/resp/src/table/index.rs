@@ -5,7 +5,7 @@ use super::rows::{
 };
 use super::spec::{CommandId, CommandSpec};
 
-const CHAPTERS: [&[CommandSpec]; 13] = [
+const CHAPTERS: &[&[CommandSpec]] = &[
     basalt::ROWS,
     string::ROWS,
     hash::ROWS,
@@ -19,6 +19,7 @@ const CHAPTERS: [&[CommandSpec]; 13] = [
     pubsub::ROWS,
     server::ROWS,
     cluster::ROWS,
+    super::rows::blocking::ROWS,
 ];
 
 const COUNT: usize = {

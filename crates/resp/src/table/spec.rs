@@ -49,6 +49,8 @@ pub mod flag {
     pub const PUBSUB: u32 = 1 << 20;
     /// May reach other nodes, though it changes no data.
     pub const MAY_REPLICATE: u32 = 1 << 21;
+    /// May have its client wait.
+    pub const BLOCKING: u32 = 1 << 14;
 
     /// All of them, with the names that COMMAND INFO gives them, in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -58,6 +60,7 @@ pub mod flag {
         (ADMIN, "admin"),
         (PUBSUB, "pubsub"),
         (NOSCRIPT, "noscript"),
+        (BLOCKING, "blocking"),
         (LOADING, "loading"),
         (STALE, "stale"),
         (SKIP_MONITOR, "skip_monitor"),
@@ -89,6 +92,8 @@ pub mod acl {
     pub const FAST: u32 = 1 << 6;
     /// Everything that is not fast.
     pub const SLOW: u32 = 1 << 7;
+    /// May have its client wait.
+    pub const BLOCKING: u32 = 1 << 31;
     /// To be granted with care.
     pub const DANGEROUS: u32 = 1 << 8;
     /// Concerns the connection.
@@ -126,6 +131,7 @@ pub mod acl {
         (ADMIN, "admin"),
         (FAST, "fast"),
         (SLOW, "slow"),
+        (BLOCKING, "blocking"),
         (DANGEROUS, "dangerous"),
         (CONNECTION, "connection"),
         (TRANSACTION, "transaction"),
@@ -470,6 +476,9 @@ impl CommandSpec {
         if flags & flag::ADMIN != 0 {
             self.acl |= acl::ADMIN | acl::DANGEROUS;
         }
+        if flags & flag::BLOCKING != 0 {
+            self.acl |= acl::BLOCKING;
+        }
         if flags & flag::FAST != 0 {
             self.acl = self.acl & !acl::SLOW | acl::FAST;
         }
@@ -593,4 +602,9 @@ pub(super) const fn key_after(word: &'static str, from: u16, flags: u32) -> KeyS
 /// Every `step`th argument from `first` to the end.
 pub(super) const fn keys_to_end(first: u16, step: u16, flags: u32) -> KeySpec {
     KeySpec { place: KeyPlace::Range { first, last: -1, step }, flags, note: "" }
+}
+
+/// From `first` to the last argument but one.
+pub(super) const fn keys_before_last(first: u16, flags: u32) -> KeySpec {
+    KeySpec { place: KeyPlace::Range { first, last: -2, step: 1 }, flags, note: "" }
 }

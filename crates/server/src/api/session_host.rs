@@ -1,10 +1,11 @@
 //! The shell as sessions see it: clock, settings, clients, counters, and the facts behind INFO and CLUSTER.
 
-use crate::mailbox::{SubscriberNews, WorkerMessage};
+use crate::mailbox::{BlockingMessage, SubscriberNews, WorkerMessage};
 use crate::replicas::transfer_facts;
 use crate::shared::NodeShared;
 use cluster::{NodeInfo, ReplicaInfo};
 use node::Config;
+use node::blocking::End;
 use node::pubsub::Broker;
 use node::read::Refusal;
 use node::session::{
@@ -38,6 +39,12 @@ impl Host for NodeShared {
         if let Some(mailbox) = self.mailboxes.of_worker(client.worker) {
             mailbox.send(WorkerMessage::Look);
         }
+    }
+
+    fn unblock(&self, client: &ClientEntry, place: usize, with_error: bool) {
+        let end = if with_error { End::Error } else { End::Timeout };
+        let message = BlockingMessage::Unblock { place, client: client.id, end };
+        self.mailboxes.tell(client.worker, WorkerMessage::Blocking(message));
     }
 
     fn wake_all(&self) {

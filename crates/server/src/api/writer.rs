@@ -68,6 +68,7 @@ impl ShardWriter {
             sync,
             acks,
             reply_bytes: 0,
+            may_wait: false,
         };
         let mailbox = self
             .store

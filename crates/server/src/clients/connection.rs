@@ -60,6 +60,8 @@ pub(super) struct Connection {
     /// Writes that wait for the rows that they will find, and writes behind them.
     pub(super) pending_writes: VecDeque<PendingWrite>,
     pub(super) transaction: Option<RunningTransaction>,
+    /// The blocking command under way: what follows it is not looked at.
+    pub(super) blocking: Option<Ticket>,
     /// A WATCH is under way: what follows it is not looked at.
     pub(super) looks_up_watched: bool,
     /// The client has closed its side: there is an end to be read.
@@ -104,6 +106,7 @@ impl Connection {
             taken: 0,
             pending_writes: VecDeque::new(),
             transaction: None,
+            blocking: None,
             looks_up_watched: false,
             hung_up: false,
             readable: false,
@@ -142,6 +145,11 @@ impl Connection {
     /// A request under way is a read that waits for the disk.
     pub(super) fn begin_slow_read(&mut self, sequence: u64, spec: &CommandSpec, args: &[&[u8]]) {
         self.queue.begin_slow_read(sequence, spec, args);
+    }
+
+    /// Whether nothing that follows is looked at before what is under way has been answered.
+    pub(super) fn waits(&self) -> bool {
+        self.looks_up_watched || self.blocking.is_some()
     }
 
     /// Whether nothing is under way.
@@ -338,6 +346,15 @@ impl Connection {
     /// sent: a connection that is stalled for another reason would spin otherwise.
     pub(super) fn goes_on(&self) -> bool {
         self.stalled && !self.is_full() && self.unsent() == 0
+    }
+
+    /// The blocking command under way, if its client is gone or to be closed: it is taken out, and not answered.
+    pub(super) fn take_abandoned(&mut self) -> Option<Ticket> {
+        let is_over = self.deaf || self.hung_up || self.broken || self.session.closing();
+        let ticket = self.blocking.take_if(|_| is_over)?;
+        self.deaf = true;
+        self.answer(ticket.sequence, Cow::Borrowed(b""));
+        Some(ticket)
     }
 
     /// Whether everything is done and the connection is to be closed.

@@ -19,6 +19,7 @@ use crate::mailbox::Mailbox;
 use crate::net::Received;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
+use node::blocking::BlockingCommand;
 use node::session::{self, Admission, Consistency};
 use node::{EncodedCommand, Ticket};
 use resp::table::{self, behaviour};
@@ -117,6 +118,10 @@ impl Dispatch<'_> {
     fn receive(&mut self, id: usize, buffer: &mut [u8]) {
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
         connection.stalled = false;
+        if connection.hung_up && connection.blocking.is_some() {
+            // As in Redis, a client that has closed its side waits no longer.
+            return self.turn.clients.touch(id);
+        }
         if connection.paused_until_ms > self.turn.now.wall_ms || connection.is_full() {
             return self.turn.clients.stall(id);
         }
@@ -252,7 +257,7 @@ impl Dispatch<'_> {
 
     fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
         let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
-        if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.looks_up_watched {
+        if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.waits() {
             return self.turn.stall(id);
         }
         let store = &self.turn.requests.store;
@@ -337,6 +342,11 @@ impl Dispatch<'_> {
     fn execute(&mut self, request: Request<'_>, reply: &mut Reply) -> Step {
         let Request { id, spec, args } = request;
         match route(&self.turn.requests.store, spec, args) {
+            Ok(Routed::Read(KeyTarget { shard, slot, keys }, _) | Routed::Write(KeyTarget { shard, slot, keys }))
+                if BlockingCommand::is_one(spec, args) =>
+            {
+                write::write(&mut self.turn, request, Target { shard, slot, mask: ALL_KEYS }, keys)
+            }
             Ok(Routed::Read(KeyTarget { shard, slot, keys }, handler)) => {
                 let target = Target { shard, slot, mask: mask_of_all(&keys) };
                 read::read(&mut self.turn, request, target, handler, reply)

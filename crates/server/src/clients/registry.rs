@@ -7,13 +7,14 @@ use super::output_watch::Slow;
 use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
 use crate::disk_reads::make_next_part;
-use crate::mailbox::{ReplyPart, StoreAnswers};
+use crate::mailbox::{BlockingMessage, ReplyPart, StoreAnswers, WorkerMessage};
 use crate::net::Stream;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::Ticket;
+use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Answered, Delivery, Evicted, SubscriptionKind};
 use node::session::{self, Effect};
@@ -121,6 +122,9 @@ impl Clients {
         for pending in connection.pending_writes.drain(..) {
             self.store.write_left(pending.submission.write.bytes());
         }
+        if let Some(ticket) = connection.blocking.take() {
+            end_wait(&self.store, ticket, End::Gone);
+        }
         let _ = connection.stream().deregister(registry);
         connection.session.leave(&*self.store);
         close_session(&self.store, &connection.session);
@@ -205,6 +209,33 @@ impl Clients {
         for (id, connection) in &mut self.connections {
             connection.paused_until_ms = 0;
             self.ready.push(id);
+        }
+    }
+
+    /// A connection waits in its blocking command.
+    pub(crate) fn waits(&mut self, ticket: &Ticket) {
+        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let store = self.store.clone();
+        let Some(connection) = self.find(client) else { return };
+        if connection.blocking.is_some_and(|blocking| blocking.sequence == ticket.sequence) {
+            store.clients.block(connection.session.entry(), client.id);
+        }
+    }
+
+    /// CLIENT UNBLOCK: the wait of a connection is to end.
+    pub(crate) fn unblock(&mut self, place: usize, client: u64, end: End) {
+        let connection = self.connections.get(place).filter(|connection| connection.session.entry().id == client);
+        if let Some(ticket) = connection.and_then(|connection| connection.blocking) {
+            end_wait(&self.store, ticket, end);
+        }
+    }
+
+    /// Ends the wait of a connection whose client is gone.
+    pub(super) fn end_abandoned(&mut self, id: usize) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if let Some(ticket) = connection.take_abandoned() {
+            self.store.clients.unblock(connection.session.entry());
+            end_wait(&self.store, ticket, End::Gone);
         }
     }
 
@@ -344,6 +375,9 @@ impl Clients {
         if connection.generation != ticket.generation {
             return;
         }
+        if connection.blocking.take_if(|blocking| blocking.sequence == ticket.sequence).is_some() {
+            self.store.clients.unblock(connection.session.entry());
+        }
         match connection.transaction.take() {
             Some(running) if running.sequence == ticket.sequence => {
                 note_written(&self.store, connection, ticket);
@@ -391,6 +425,11 @@ impl Clients {
         }
         self.deliver(&ticket, error.as_deref().unwrap_or(b"+OK\r\n"));
     }
+}
+
+/// Has the wait of a blocking command ended, whichever worker owns its shard by now.
+fn end_wait(store: &NodeShared, ticket: Ticket, end: End) {
+    store.mailboxes.tell_all(|| WorkerMessage::Blocking(BlockingMessage::EndWait(ticket, end)));
 }
 
 /// A client is closed because it does not take its replies.
@@ -456,7 +495,8 @@ fn answer_command(
         }
         note_written(store, connection, ticket);
     }
-    let ns = begun.at.elapsed().as_nanos() as u64;
+    // The time of a blocking command is its client's: it may have waited.
+    let ns = if ticket.may_wait { 0 } else { begun.at.elapsed().as_nanos() as u64 };
     // A long reply is no error, whatever its last part begins with.
     let whole = error.as_deref().unwrap_or(first.as_slice());
     let counted = if begun.in_parts { b"*" } else { whole };

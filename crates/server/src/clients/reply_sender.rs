@@ -70,6 +70,7 @@ impl ReplySender {
             self.thread = Some(thread);
         }
         while let Some(id) = clients.dirty.pop() {
+            clients.end_abandoned(id);
             let Some(connection) = clients.get_mut(id) else { continue };
             connection.dirty = false;
             let is_sent = |round: u64| self.thread.as_ref().is_none_or(|thread| thread.has_sent(round));

@@ -238,6 +238,7 @@ impl Turn<'_> {
             sync,
             acks,
             reply_bytes: 0,
+            may_wait: false,
         })
     }
 }

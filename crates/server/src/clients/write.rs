@@ -10,6 +10,7 @@ use crate::disk_reads::{DeferredRead, Prefetch};
 use crate::mailbox::Submission;
 use crate::peers::call_leader;
 use crate::shared::NodeShared;
+use node::blocking::BlockingCommand;
 use node::command::ReadHandler;
 use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
@@ -43,9 +44,13 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
         true => ExpectedReply::of(handle, spec, args).bytes(),
         false => expected_rewrite(handle, spec, args),
     };
-    let ticket = Ticket { slot, reply_bytes, ..ticket };
+    let may_wait = BlockingCommand::is_one(spec, args);
+    let ticket = Ticket { slot, reply_bytes, may_wait, ..ticket };
     turn.requests.store.write_queued(command.bytes());
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
+    if may_wait {
+        connection.blocking = Some(ticket);
+    }
     if answers_values {
         connection.promise(ticket.sequence, if ready { reply_bytes } else { LIKELY_REPLY_BYTES });
     }

@@ -2,6 +2,7 @@
 
 use super::queue::Queue;
 use crate::net::Stream;
+use node::blocking::End;
 use node::control::director::StoreStatus;
 use node::peer_protocol::{NodeReport, PeerMessage};
 use node::pubsub::{Delivery, Evicted};
@@ -112,6 +113,23 @@ pub(crate) enum SubscriberNews {
     Announce,
 }
 
+/// What workers tell one another of clients in blocking commands.
+pub(crate) enum BlockingMessage {
+    /// The client of this ticket waits.
+    Waits(Ticket),
+    /// The wait of the client of this ticket is to end.
+    EndWait(Ticket, End),
+    /// CLIENT UNBLOCK.
+    Unblock {
+        /// The connection's place among its worker's.
+        place: usize,
+        /// The client's number.
+        client: u64,
+        /// How its wait is to end.
+        end: End,
+    },
+}
+
 /// What a worker is told.
 pub(crate) enum WorkerMessage {
     /// A new connection to serve.
@@ -187,6 +205,8 @@ pub(crate) enum WorkerMessage {
         /// Whether the replica has taken it as a whole.
         whole: bool,
     },
+    /// About a client in a blocking command.
+    Blocking(BlockingMessage),
     /// A client waits for followers.
     Wait(Box<WaitingClient>),
     /// A shard proposes no write until its backup's snapshot is taken.

@@ -7,6 +7,6 @@ mod shuttle_tests;
 
 use crate::sync;
 pub(crate) use message::{
-    EMBEDDED, Forked, Mailbox, Opened, ReplyPart, ShardSnapshot, StoreAnswers, Submission, SubscriberNews,
-    WaitingClient, WatchedKeys, WorkerMessage, WriteBarrier,
+    BlockingMessage, EMBEDDED, Forked, Mailbox, Opened, ReplyPart, ShardSnapshot, StoreAnswers, Submission,
+    SubscriberNews, WaitingClient, WatchedKeys, WorkerMessage, WriteBarrier,
 };

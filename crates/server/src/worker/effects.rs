@@ -2,17 +2,21 @@
 //! entries.
 
 use super::apply_thread::apply_beside;
+use super::blocked::Blocked;
 use super::peers::Peers;
 use crate::api::digest_marked;
 use crate::clients::Clients;
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
-use crate::mailbox::{EMBEDDED, WorkerMessage};
+use crate::mailbox::{BlockingMessage, EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
 use cluster::{Change, MapUpdate};
+use node::blocking::Answered;
 use node::control::report_members;
 use node::peer_protocol::PeerMessage;
-use node::{Answers, ApplyTask, Effects, PrefetchItem, ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry};
+use node::{
+    Answers, ApplyTask, Effects, PrefetchItem, ReadyKey, ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry,
+};
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
 use std::sync::Arc;
@@ -53,12 +57,52 @@ pub(super) struct Shell {
     pub(super) disk_reads: DiskReads,
     pub(super) applying: Applying,
     pub(super) follow_up: FollowUp,
+    pub(super) blocked: Blocked,
 }
 
 impl Shell {
     /// Does what applying entries has asked for.
     pub(super) fn after_apply(&mut self, now: Moment) {
         self.follow_up.run(&self.store, &mut self.peers, now);
+    }
+
+    /// A client of a blocking command has an answer: whether it waits on instead, or gets another.
+    fn waits_on(&mut self, ticket: &Ticket, reply: &[u8]) -> bool {
+        match self.blocked.answered(ticket, reply, self.store.moment().mono_us) {
+            Answered::Deliver => return false,
+            Answered::DeliverInstead(reply) => self.deliver(ticket, &reply),
+            Answered::Waits(true) => self.begins_to_wait(ticket),
+            Answered::Waits(false) => {}
+        }
+        true
+    }
+
+    /// Another worker tells of a client in a blocking command.
+    pub(super) fn read_blocking(&mut self, message: BlockingMessage) {
+        match message {
+            BlockingMessage::Waits(ticket) => self.clients.waits(&ticket),
+            BlockingMessage::EndWait(ticket, end) => self.blocked.end(&ticket, end),
+            BlockingMessage::Unblock { place, client, end } => self.clients.unblock(place, client, end),
+        }
+    }
+
+    /// A client waits from now on: its worker is to know.
+    pub(super) fn begins_to_wait(&mut self, ticket: &Ticket) {
+        if ticket.worker as usize == self.worker {
+            self.clients.waits(ticket);
+        } else {
+            let message = WorkerMessage::Blocking(BlockingMessage::Waits(*ticket));
+            self.store.mailboxes.tell(ticket.worker as usize, message);
+        }
+    }
+
+    /// Gives an answer to the client that waits for it.
+    pub(super) fn deliver(&mut self, ticket: &Ticket, reply: &[u8]) {
+        if ticket.worker as usize == self.worker {
+            self.clients.deliver(ticket, reply);
+        } else if let Some(mailbox) = self.store.mailboxes.of_worker(ticket.worker as usize) {
+            mailbox.send(WorkerMessage::Answer { ticket: *ticket, reply: reply.to_vec() });
+        }
     }
 
     /// Sends messages to other nodes. Where leaders have changed, requests that wait for them go on.
@@ -71,18 +115,17 @@ impl Shell {
 
 impl Answers for Shell {
     fn answer(&mut self, ticket: &Ticket, reply: &[u8]) {
-        if *ticket == Ticket::NONE {
+        if *ticket == Ticket::NONE || (ticket.may_wait && self.waits_on(ticket, reply)) {
         } else if ticket.worker == EMBEDDED {
             self.store.embedded.deliver(ticket, reply);
-        } else if ticket.worker as usize == self.worker {
-            self.clients.deliver(ticket, reply);
-        } else if let Some(mailbox) = self.store.mailboxes.of_worker(ticket.worker as usize) {
-            mailbox.send(WorkerMessage::Answer { ticket: *ticket, reply: reply.to_vec() });
+        } else {
+            self.deliver(ticket, reply);
         }
     }
 
     fn answer_long(&mut self, ticket: &Ticket, reply: Vec<u8>) {
-        if ticket.worker as usize == self.worker {
+        if ticket.may_wait && self.waits_on(ticket, &reply) {
+        } else if ticket.worker as usize == self.worker {
             self.clients.deliver_owned(ticket, reply);
         } else if ticket.worker != EMBEDDED
             && let Some(mailbox) = self.store.mailboxes.of_worker(ticket.worker as usize)
@@ -100,6 +143,9 @@ impl Effects for Shell {
     }
 
     fn not_leader(&mut self, shard: ShardId, ticket: &Ticket) {
+        if ticket.may_wait && self.blocked.withdraw(ticket, self.store.moment().mono_us) {
+            return;
+        }
         let mut reply = Reply::new(ticket.proto);
         match self.store.known().redirection(self.store.node(), shard, ticket.slot) {
             Some(text) => reply.error(&text),
@@ -117,6 +163,10 @@ impl Effects for Shell {
 
     fn readable(&mut self, _shard: ShardId) {
         self.clients.unstall_all();
+    }
+
+    fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
+        self.blocked.keys_ready(keys);
     }
 
     fn disk_is_slow(&mut self) -> bool {

@@ -5,6 +5,7 @@
 //! log thread makes the fsync while the loop goes on, and what arrives meanwhile is the next entry. If every client waits
 //! for the log, the loop makes the fsync itself (`log_pipeline`).
 
+use super::blocked::Blocked;
 use super::effects::{FollowUp, Shell};
 use super::fenced_writes::FencedWrites;
 use super::log_pipeline::{LogPipeline, Logged};
@@ -13,12 +14,13 @@ use super::write_barriers::WriteBarriers;
 use crate::clients::{Clients, Dispatcher, FIRST_CONNECTION, ReplySender, Waits, watched};
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
-use crate::mailbox::{Forked, Mailbox, ShardSnapshot, Submission, SubscriberNews, WorkerMessage};
+use crate::mailbox::{Forked, Mailbox, Submission, SubscriberNews, WorkerMessage};
 use crate::net::Stream;
 use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
+use node::blocking::Begin;
 use node::control::Control;
 use node::multi_raft::{Logging, MultiRaft};
 use node::read::is_slot_moving;
@@ -122,6 +124,7 @@ impl Worker {
                 disk_reads: DiskReads::new(index, store.clone(), mailbox.clone()),
                 applying: Applying::default(),
                 follow_up: FollowUp::default(),
+                blocked: Blocked::default(),
             },
             dispatcher: Dispatcher::new(index, store.clone(), mailbox.clone()),
             replies: ReplySender::new(index, mailbox.clone()),
@@ -205,7 +208,12 @@ impl Worker {
         if let Some(deadline) = self.shell.peers.deadline() {
             next = next.min(deadline);
         }
-        let is_behind = self.shell.peers.is_unfinished() || self.shell.disk_reads.is_behind();
+        if let Some(until_us) = self.shell.blocked.deadline_us() {
+            let left_us = until_us.saturating_sub(self.store.moment().mono_us);
+            next = next.min(Instant::now() + Duration::from_micros(left_us));
+        }
+        let is_behind =
+            self.shell.blocked.has_work() || self.shell.peers.is_unfinished() || self.shell.disk_reads.is_behind();
         if is_behind || self.shell.clients.has_ready() || self.shell.clients.has_dirty() {
             return Duration::ZERO;
         }
@@ -217,6 +225,7 @@ impl Worker {
         self.log.begin_turn();
         self.dispatcher.take_served_others();
         self.dispatcher.clear_again(&mut self.shell.clients, self.now);
+        self.end_waits();
         self.release_fenced_writes();
         self.take_wanted();
         for _ in 0..LOOKS_MAX {
@@ -320,12 +329,12 @@ impl Worker {
             WorkerMessage::Subscribers(news) => self.hear_of_subscribers(news),
             WorkerMessage::Led => self.shell.clients.unstall_all(),
             WorkerMessage::SnapshotArrived(snapshot) => {
-                let ShardSnapshot { shard, arrived } = *snapshot;
-                self.multi_raft.snapshot_arrived(shard, arrived);
+                self.multi_raft.snapshot_arrived(snapshot.shard, snapshot.arrived);
             }
             WorkerMessage::SnapshotSent { shard, replica, whole } => {
                 self.multi_raft.snapshot_sent(shard, replica, whole)
             }
+            WorkerMessage::Blocking(message) => self.shell.read_blocking(message),
             WorkerMessage::Wait(waiting) => self.waits.begin(*waiting),
             WorkerMessage::BeginBarrier(barrier) => {
                 self.barriers.begin(barrier, &mut self.multi_raft, &self.store.backups, now)
@@ -399,10 +408,56 @@ impl Worker {
         let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
         if write.is_of_slot() && self.multi_raft.shard(*shard).is_some_and(is_moving) {
             self.fenced.push(submission, self.now.mono_us);
+        } else if ticket.may_wait && self.waits_at_once(&submission) {
+            self.store.write_left(submission.write.bytes());
         } else if self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell) {
             self.queued_bytes += write.bytes();
         } else {
             self.store.write_left(write.bytes());
+        }
+    }
+
+    /// Whether the client of a blocking command waits at once, behind others.
+    fn waits_at_once(&mut self, submission: &Submission) -> bool {
+        let Some(shard) = self.multi_raft.shard(submission.shard) else { return false };
+        let waits = self.shell.blocked.begin(shard.handle(), submission, self.now.mono_us) == Begin::Wait;
+        if waits {
+            self.shell.begins_to_wait(&submission.ticket);
+        }
+        waits
+    }
+
+    /// Proposes what clients that wait can have now.
+    fn serve_blocked(&mut self) {
+        for submission in self.shell.blocked.take_attempts() {
+            let Submission { shard, write, keys, ticket } = &submission;
+            let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
+            if self.multi_raft.shard(*shard).is_none_or(is_moving) {
+                self.shell.blocked.withdraw(ticket, self.now.mono_us);
+                continue;
+            }
+            self.store.write_queued(write.bytes());
+            if self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell) {
+                self.queued_bytes += write.bytes();
+            } else {
+                self.store.write_left(write.bytes());
+            }
+        }
+    }
+
+    /// Ends waits whose time is over, and has those routed anew whose shard is led elsewhere or is another one.
+    fn end_waits(&mut self) {
+        if self.shell.blocked.is_idle() {
+            return;
+        }
+        self.shell.blocked.expire(self.now.mono_us);
+        self.shell.blocked.withdraw_lost(&self.store, self.now.mono_us);
+        for submission in self.shell.blocked.take_lost() {
+            self.store.write_queued(submission.write.bytes());
+            self.fenced.push(submission, self.now.mono_us);
+        }
+        for ended in self.shell.blocked.take_ended() {
+            self.shell.deliver(&ended.ticket, &ended.reply);
         }
     }
 
@@ -413,7 +468,7 @@ impl Worker {
         self.fenced.release(&self.store, self.now.mono_us, writes, &mut refused);
         for refusal in refused {
             let mut reply = Reply::new(refusal.ticket.proto);
-            reply.error(&refusal.text);
+            reply.error(Blocked::refusal(&refusal.ticket, &refusal.text));
             self.shell.answer(&refusal.ticket, &reply.buf);
         }
     }
@@ -589,6 +644,9 @@ impl Worker {
         self.multi_raft.forked(parent, outcome);
         // The parent gives the slots away before the child answers for them.
         self.multi_raft.apply(self.now, &mut self.shell);
+        if let Some(parent) = self.multi_raft.shard(parent) {
+            self.shell.blocked.withdraw_moved(parent.handle(), self.now.mono_us);
+        }
         self.after_apply();
         if let Some(child) = child {
             self.store.mailboxes.tell_owner(id, WorkerMessage::AdoptChild { opened: Box::new(child), leads });
@@ -602,6 +660,7 @@ impl Worker {
     /// Does what applying entries has asked for.
     fn after_apply(&mut self) {
         self.shell.after_apply(self.now);
+        self.serve_blocked();
         self.pass_on();
     }
 

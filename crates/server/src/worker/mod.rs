@@ -1,6 +1,7 @@
 //! A worker: an event loop with some connections and some shards.
 
 mod apply_thread;
+mod blocked;
 mod effects;
 mod event_loop;
 mod fenced_writes;

@@ -163,15 +163,21 @@ fn caching(_: &mut Ask<'_>) -> Outcome {
         .into())
 }
 
-/// No command blocks, so no client can be unblocked.
+/// Ends the wait of another connection's blocking command.
 fn unblock(ask: &mut Ask<'_>) -> Outcome {
-    if let Some(reason) = ask.args.get(3)
-        && !is_word(reason, "TIMEOUT")
-        && !is_word(reason, "ERROR")
-    {
-        return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
+    let with_error = match ask.args.get(3) {
+        None => false,
+        Some(reason) if is_word(reason, "TIMEOUT") => false,
+        Some(reason) if is_word(reason, "ERROR") => true,
+        Some(_) => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+    };
+    let id = parse_integer(ask.args[2]).ok_or(NOT_INTEGER)?;
+    let clients = ask.host.clients();
+    let client = u64::try_from(id).ok().and_then(|id| clients.get(id));
+    let blocked = client.and_then(|client| clients.unblock(&client).map(|place| (client, place)));
+    if let Some((client, place)) = &blocked {
+        ask.host.unblock(client, *place, with_error);
     }
-    parse_integer(ask.args[2]).ok_or(NOT_INTEGER)?;
-    ask.reply.int(0);
+    ask.reply.int(i64::from(blocked.is_some()));
     Ok(Effect::None)
 }

@@ -3,6 +3,7 @@
 
 use super::edits::Edits;
 use crate::format::keys;
+use crate::request::key_hash;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Patch;
 use crate::{Evaluation, Fault, Record, Rows};
@@ -37,6 +38,8 @@ pub(super) struct EntryWrites<'a> {
     expired: u64,
     /// Keys that were not there when they were written.
     made: Vec<Vec<u8>>,
+    /// Keys that were put and for which clients wait, in the order of the writes.
+    awaited: Vec<Vec<u8>>,
     tree_key: Vec<u8>,
     /// What takes back the writes since `begin_attempt`.
     undo: Option<Undo>,
@@ -72,6 +75,7 @@ impl<'a> EntryWrites<'a> {
             expiring: BTreeMap::new(),
             expired: 0,
             made: Vec::new(),
+            awaited: Vec::new(),
             tree_key: Vec::new(),
             undo: None,
         }
@@ -140,6 +144,24 @@ impl<'a> EntryWrites<'a> {
     #[cfg(test)]
     pub(super) fn rows(&self) -> &BTreeMap<Slice, Option<Slice>> {
         &self.overlay
+    }
+
+    /// The keys that were put and for which clients wait, in the order of the writes, with their records; with `all`, all keys
+    /// that were put.
+    pub(super) fn awaited_keys(&self, all: bool) -> Vec<(&[u8], Option<Record>)> {
+        let mut found: Vec<(&[u8], Option<Record>)> = Vec::with_capacity(self.awaited.len());
+        let record = |row: &Option<Slice>| row.clone().and_then(|row| Record::decode(row).ok());
+        for key in &self.awaited {
+            if let Some(row) = self.overlay.get(&Slice::from(keys::record(key))) {
+                found.push((key, record(row)));
+            }
+        }
+        if all {
+            for (tree_key, row) in &self.overlay {
+                found.extend(keys::key_of_record(tree_key).map(|key| (key, record(row))));
+            }
+        }
+        found
     }
 
     /// Writes all to the row cache and the tree as entry `index`, and makes it visible.
@@ -279,6 +301,10 @@ impl<'a> EntryWrites<'a> {
         let there = old.as_ref().is_some_and(|old| old.view().expire_at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
         if !there && self.handle.absent().any() {
             self.made.push(key.to_vec());
+        }
+        let awaited = self.handle.awaited();
+        if awaited.any() && awaited.has(key_hash(key)) {
+            self.awaited.push(key.to_vec());
         }
         if old.is_none() {
             self.count(slot_of(key), 1);

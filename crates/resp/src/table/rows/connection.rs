@@ -65,7 +65,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(ALWAYS)
         .args("<ON | OFF> [REDIRECT client-id:integer] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
     connection("CLIENT|TRACKINGINFO", 2, "6.2.0", "Tells that client-side caching is not tracked.").flags(ALWAYS),
-    connection("CLIENT|UNBLOCK", -3, "5.0.0", "Wakes a client that waits in a blocking command; here none ever does.")
+    connection("CLIENT|UNBLOCK", -3, "5.0.0", "Ends the wait of a client in a blocking command.")
         .flags(ADMIN | ALWAYS)
         .args("client-id:integer [TIMEOUT | ERROR]"),
     connection("CLIENT|UNPAUSE", 2, "6.2.0", "Ends a pause that CLIENT PAUSE began.").flags(ADMIN | ALWAYS),

@@ -2,6 +2,7 @@
 
 pub(super) mod basalt;
 pub(super) mod bitmap;
+pub(super) mod blocking;
 pub(super) mod cluster;
 pub(super) mod connection;
 pub(super) mod generic;

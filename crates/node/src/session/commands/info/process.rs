@@ -34,7 +34,7 @@ pub(super) fn clients(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("maxclients", facts.host.config().clients_max());
     lines.add("client_recent_max_input_buffer", buffers.iter().map(|of| of.query_bytes).max().unwrap_or(0));
     lines.add("client_recent_max_output_buffer", buffers.iter().map(|of| of.output_bytes).max().unwrap_or(0));
-    lines.add("blocked_clients", 0);
+    lines.add("blocked_clients", clients.blocked());
     lines.add("tracking_clients", 0);
     lines.add("pubsub_clients", clients.all().iter().filter(|client| client.is_subscriber()).count());
 }

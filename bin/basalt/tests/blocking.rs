@@ -1,0 +1,272 @@
+//! Commands that wait for elements: order of service, ends of waits, and what becomes of them when leaders move or die.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Client, Connection, Dir, Nodes, Server, Setup, Value, announce, eventually};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Longest wait for what only has to happen.
+const SOON: Duration = Duration::from_secs(40);
+const KIB: u64 = 1024;
+
+fn send(connection: &mut Connection, words: &str) {
+    let arguments: Vec<&str> = words.split_whitespace().collect();
+    connection.send(&Connection::encode(&arguments)).unwrap();
+}
+
+fn wait_for_blocked(client: &mut Connection, count: usize) {
+    eventually("clients wait", SOON, || {
+        let info = client.call("INFO clients").text();
+        info.contains(&format!("blocked_clients:{count}\r\n")).then_some(())
+    });
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    value.items().iter().map(Value::text).collect()
+}
+
+#[test]
+fn clients_are_served_in_the_order_in_which_they_came() {
+    let dir = Dir::new("blocking-order");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--durability", "nosync"));
+    let mut client = server.connect();
+    let mut waiting: Vec<Connection> = Vec::new();
+    for n in 0..20 {
+        let mut connection = server.connect();
+        // What is sent behind it waits too.
+        send(&mut connection, "BLPOP {q}a {q}b 0");
+        send(&mut connection, &format!("SET {{q}}{n} after"));
+        waiting.push(connection);
+        wait_for_blocked(&mut client, n + 1);
+    }
+    let list = client.call("CLIENT LIST").text();
+    assert_eq!(list.lines().filter(|line| line.contains(" flags=b ") && line.contains(" cmd=blpop ")).count(), 20);
+    assert_eq!(client.call("EXISTS {q}0 {q}1 {q}19"), Value::Int(0));
+    client.call("RPUSH {q}a 0 1 2 3 4");
+    client.call("MULTI");
+    client.call("RPUSH {q}b 5 6 7");
+    client.call("RPUSH {q}x 8 9");
+    client.call("RENAME {q}x {q}y");
+    client.call("EXEC");
+    client.call("COPY {q}y {q}b");
+    for n in 10..20 {
+        client.call(&format!("RPUSH {{q}}a {n}"));
+    }
+    for (n, connection) in waiting.iter_mut().enumerate() {
+        let key = if (5..10).contains(&n) { "{q}b" } else { "{q}a" };
+        assert_eq!(strings(&connection.read().unwrap()), [key.to_owned(), n.to_string()]);
+        assert_eq!(connection.read().unwrap(), Value::ok());
+    }
+    assert_eq!(client.call("EXISTS {q}a {q}b"), Value::Int(0));
+    wait_for_blocked(&mut client, 0);
+    assert!(server.stop());
+}
+
+#[test]
+fn waits_end_when_they_are_to() {
+    let dir = Dir::new("blocking-ends");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--durability", "nosync"));
+    let (mut client, mut waits) = (server.connect(), server.connect());
+    assert_eq!(waits.call("BLPOP a 0.01"), Value::NilArray);
+    assert_eq!(waits.call("BLMOVE a{1} b{1} LEFT RIGHT 0.01"), Value::NilArray);
+    for (command, error) in [
+        ("BLPOP a -1", "ERR timeout is negative"),
+        ("BLPOP a x", "ERR timeout is not a float or out of range"),
+        ("BRPOP a 0x7FFFFFFFFFFFFFFF", "ERR timeout is out of range"),
+    ] {
+        assert_eq!(waits.call(command), Value::Error(error.to_owned()), "{command}");
+    }
+    let id = waits.call("CLIENT ID").int();
+    assert_eq!(client.call(&format!("CLIENT UNBLOCK {id}")), Value::Int(0), "it does not wait");
+    for (how, expected) in [
+        ("", Value::NilArray),
+        (" TIMEOUT", Value::NilArray),
+        (" ERROR", Value::Error("UNBLOCKED client unblocked via CLIENT UNBLOCK".to_owned())),
+    ] {
+        send(&mut waits, "BLPOP a 0");
+        wait_for_blocked(&mut client, 1);
+        assert_eq!(client.call(&format!("CLIENT UNBLOCK {id}{how}")), Value::Int(1));
+        assert_eq!(waits.read().unwrap(), expected);
+        wait_for_blocked(&mut client, 0);
+    }
+    // Within a transaction it does not wait.
+    for words in ["MULTI", "BLPOP a 0", "BRPOPLPUSH a{1} b{1} 0", "LPUSH a 1", "BLPOP a 0"] {
+        waits.call(words);
+    }
+    assert_eq!(format!("{:?}", waits.call("DISCARD")), "+OK");
+    for words in ["MULTI", "BLPOP a 0", "LPUSH a 1", "BLPOP a 0"] {
+        waits.call(words);
+    }
+    assert_eq!(format!("{:?}", waits.call("EXEC")), "[*-1 :1 [\"a\" \"1\"]]");
+    // One that is gone takes nothing.
+    let mut gone = server.connect();
+    send(&mut gone, "BLPOP a 0");
+    wait_for_blocked(&mut client, 1);
+    drop(gone);
+    wait_for_blocked(&mut client, 0);
+    client.call("RPUSH a kept");
+    assert_eq!(client.call("LRANGE a 0 -1"), Value::Array(vec![Value::bulk("kept")]));
+    // Nor one that is killed, whatever it has sent behind it.
+    let mut killed = server.connect();
+    let id = killed.call("CLIENT ID").int();
+    send(&mut killed, "BLPOP other 0");
+    send(&mut killed, "PING");
+    wait_for_blocked(&mut client, 1);
+    assert_eq!(client.call(&format!("CLIENT KILL ID {id}")), Value::Int(1));
+    assert!(killed.read().is_err());
+    wait_for_blocked(&mut client, 0);
+    client.call("RPUSH other kept");
+    assert_eq!(client.call("LLEN other"), Value::Int(1));
+    // One that waits for a list does not get what is none.
+    send(&mut waits, "BLPOP kind 0");
+    wait_for_blocked(&mut client, 1);
+    client.call("SET kind string");
+    client.call("DEL kind");
+    client.call("RPUSH kind list");
+    assert_eq!(strings(&waits.read().unwrap()), ["kind", "list"]);
+    assert!(server.stop());
+}
+
+#[test]
+fn thousands_wait_with_little_memory() {
+    const CLIENTS: usize = 8_000;
+    let dir = Dir::new("blocking-many");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--durability", "nosync"));
+    let mut client = server.connect();
+    let mut connections: Vec<Connection> = (0..CLIENTS).map(|_| server.connect()).collect();
+    connections.iter_mut().for_each(|connection| assert_eq!(connection.call("PING").text(), "PONG"));
+    let (before, threads_before) = (server.resident_bytes(), threads(&server));
+    for (n, connection) in connections.iter_mut().enumerate() {
+        send(connection, &format!("BLPOP queue{} 0", n % 100));
+    }
+    wait_for_blocked(&mut client, CLIENTS);
+    let grown = server.resident_bytes().saturating_sub(before) / CLIENTS as u64;
+    announce(&format!("blocking: {grown} bytes a client that waits"));
+    assert!(grown < KIB, "{grown} bytes a client that waits");
+    assert_eq!(threads(&server), threads_before);
+    for n in 0..100 {
+        let mut push = vec!["RPUSH".to_owned(), format!("queue{n}")];
+        push.extend((0..CLIENTS / 100).map(|element| element.to_string()));
+        client.try_call(&push).unwrap();
+    }
+    for (n, connection) in connections.iter_mut().enumerate() {
+        let expected = [format!("queue{}", n % 100), (n / 100).to_string()];
+        assert_eq!(strings(&connection.read().unwrap()), expected);
+    }
+    assert!(server.stop());
+}
+
+/// How many threads a server has.
+fn threads(server: &Server) -> usize {
+    std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().count()
+}
+
+/// What consumers have got, and how often.
+type Got = BTreeMap<String, u64>;
+
+/// Takes elements until it is told to stop. Answers how many requests had no answer: each may have taken one.
+fn consume(client: &mut Client, queue: &str, stop: &AtomicBool, count: &AtomicU64) -> (Got, u64) {
+    let (mut got, mut unknown) = (Got::new(), 0);
+    while !stop.load(Ordering::Acquire) {
+        match client.attempt(&["BLPOP", queue, "0.3"]) {
+            Some(Value::Array(items)) => {
+                *got.entry(items[1].text()).or_default() += 1;
+                count.fetch_add(1, Ordering::AcqRel);
+            }
+            Some(Value::NilArray) => {}
+            Some(Value::Error(text)) if text.starts_with("UNBLOCKED") || text.starts_with("CLUSTERDOWN") => {}
+            _ => unknown += 1,
+        }
+    }
+    (got, unknown)
+}
+
+/// Pushes numbers until it is told to stop. Answers those that were acknowledged, and those that may be there.
+fn produce(client: &mut Client, queue: &str, stop: &AtomicBool, name: u64) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut pushed, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+    let mut number = 0;
+    while !stop.load(Ordering::Acquire) {
+        number += 1;
+        let element = format!("{name}-{number}");
+        match client.attempt(&["RPUSH", queue, &element]) {
+            Some(Value::Int(_)) => _ = pushed.insert(element),
+            _ => _ = unknown.insert(element),
+        }
+    }
+    (pushed, unknown)
+}
+
+#[test]
+fn no_element_is_lost_or_given_twice_when_the_leader_is_killed() {
+    const CONSUMERS: u64 = 4;
+    let dir = Dir::new("blocking-failover");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let victim = 1;
+    let queue = &nodes.key_led_by(victim, "queue");
+    let (stop, stop_all) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    let count = &AtomicU64::new(0);
+    let (got, lost, pushed, maybe) = thread::scope(|scope| {
+        let consumers: Vec<_> = (0..CONSUMERS)
+            .map(|_| nodes.client())
+            .map(|mut client| scope.spawn(move || consume(&mut client, queue, stop_all, count)))
+            .collect();
+        let producers: Vec<_> = (0..2)
+            .map(|name| (name, nodes.client()))
+            .map(|(name, mut client)| scope.spawn(move || produce(&mut client, queue, stop, name)))
+            .collect();
+        let progress = |what: &str| {
+            let wanted = count.load(Ordering::Acquire) + 300;
+            eventually(what, SOON, || (count.load(Ordering::Acquire) >= wanted).then_some(()));
+        };
+        progress("elements are taken");
+        nodes.kill(victim);
+        progress("elements are taken without the node");
+        nodes.spawn(victim);
+        nodes.wait_whole();
+        progress("elements are taken with it");
+        stop.store(true, Ordering::Release);
+        let produced: Vec<_> = producers.into_iter().map(|producer| producer.join().unwrap()).collect();
+        let mut client = nodes.client();
+        eventually("the queue is empty", SOON, || (client.call(SOON, &["LLEN", queue]) == Value::Int(0)).then_some(()));
+        stop_all.store(true, Ordering::Release);
+        let (mut got, mut lost) = (Got::new(), 0);
+        for consumer in consumers {
+            let (taken, unknown) = consumer.join().unwrap();
+            taken.into_iter().for_each(|(element, times)| *got.entry(element).or_default() += times);
+            lost += unknown;
+        }
+        let pushed: BTreeSet<String> = produced.iter().flat_map(|(pushed, _)| pushed.iter().cloned()).collect();
+        let maybe: BTreeSet<String> = produced.iter().flat_map(|(_, unknown)| unknown.iter().cloned()).collect();
+        (got, lost, pushed, maybe)
+    });
+    announce(&format!("blocking: {} elements taken, {lost} requests without an answer", got.len()));
+    assert!(got.values().all(|times| *times == 1), "an element was given twice");
+    assert!(got.keys().all(|element| pushed.contains(element) || maybe.contains(element)));
+    let missing = pushed.iter().filter(|element| !got.contains_key(*element)).count() as u64;
+    assert!(missing <= lost, "{missing} elements are missing, and {lost} requests had no answer");
+}
+
+#[test]
+fn clients_that_wait_follow_the_leader() {
+    let dir = Dir::new("blocking-moves");
+    let nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let from = 1;
+    let queue = nodes.key_led_by(from, "queue");
+    let mut waits = nodes.connect(from);
+    waits.patience(SOON);
+    send(&mut waits, &format!("BLPOP {queue} 0"));
+    wait_for_blocked(&mut nodes.connect(from), 1);
+    nodes.ctl(&["drain-leaders", &nodes.address(from)]);
+    let reply = waits.read().unwrap().text();
+    assert!(reply.starts_with("MOVED ") || reply.starts_with("UNBLOCKED "), "{reply}");
+    wait_for_blocked(&mut nodes.connect(from), 0);
+    let mut client = nodes.client();
+    client.call(SOON, &["RPUSH", &queue, "kept"]);
+    assert_eq!(client.call(SOON, &["LLEN", &queue]), Value::Int(1));
+}

@@ -1,0 +1,77 @@
+//! The keys of a shard for which clients wait, and what an entry has left of them.
+//!
+//! Entries of a shard without such keys pay one load of a counter.
+
+use crate::request::KeyHash;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a blocking command waits for: a key that holds this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// A list.
+    List,
+    /// A sorted set.
+    SortedSet,
+    /// A stream.
+    Stream,
+}
+
+/// A key that an entry has written, and for which clients may wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyKey {
+    /// The key.
+    pub key: Vec<u8>,
+    /// What it holds after the entry; `None`: nothing that a client waits for.
+    pub holds: Option<Holds>,
+}
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holds {
+    /// Elements of which type.
+    pub what: Awaited,
+    /// How many.
+    pub elements: u64,
+}
+
+/// The keys of one shard for which clients wait.
+#[derive(Debug, Default)]
+pub struct AwaitedKeys {
+    /// How many there are, so that entries need not take the lock when there are none.
+    count: AtomicUsize,
+    /// How many clients wait for each.
+    clients: Mutex<HashMap<KeyHash, usize>>,
+}
+
+impl AwaitedKeys {
+    /// One more client waits for a key.
+    pub(crate) fn begin(&self, key: KeyHash) {
+        let mut clients = self.clients.lock();
+        *clients.entry(key).or_default() += 1;
+        self.count.store(clients.len(), Ordering::SeqCst);
+    }
+
+    /// One client fewer waits for a key.
+    pub(crate) fn end(&self, key: KeyHash) {
+        let mut clients = self.clients.lock();
+        if let Some(left) = clients.get_mut(&key) {
+            *left -= 1;
+            if *left == 0 {
+                clients.remove(&key);
+            }
+        }
+        self.count.store(clients.len(), Ordering::SeqCst);
+    }
+
+    /// Whether a client waits for any key.
+    pub(crate) fn any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether a client waits for a key of this hash.
+    pub(crate) fn has(&self, key: KeyHash) -> bool {
+        self.clients.lock().contains_key(&key)
+    }
+}

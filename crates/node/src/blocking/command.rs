@@ -1,0 +1,166 @@
+//! What a blocking command waits for, and for how long.
+
+use crate::awaited_keys::Awaited;
+use crate::command::{timeout_of_ms, timeout_of_seconds};
+use crate::{EncodedCommand, KeyHash, key_hash};
+use resp::table::{CommandSpec, Group, KeyPlace, flag};
+
+/// A command that waits until a key holds something.
+#[derive(Clone, Debug)]
+pub struct BlockingCommand {
+    spec: &'static CommandSpec,
+    command: EncodedCommand,
+    awaited: Awaited,
+}
+
+/// Where a command has its timeout, and in which unit.
+struct TimeoutAt {
+    argument: usize,
+    is_ms: bool,
+}
+
+impl BlockingCommand {
+    /// Whether a request waits if it finds nothing.
+    #[must_use]
+    pub fn is_one(spec: &CommandSpec, args: &[&[u8]]) -> bool {
+        spec.has(flag::BLOCKING) && timeout_at(spec, args).is_some()
+    }
+
+    /// The command, if it can wait; `None` also of one whose arguments make no sense, which its handler refuses.
+    #[must_use]
+    pub fn of(command: &EncodedCommand) -> Option<Self> {
+        let spec = command.spec().filter(|spec| spec.has(flag::BLOCKING))?;
+        let awaited = awaited_by(spec)?;
+        let this = Self { spec, command: command.clone(), awaited };
+        this.timeout()?;
+        Some(this)
+    }
+
+    /// What it waits for.
+    #[must_use]
+    pub fn awaited(&self) -> Awaited {
+        self.awaited
+    }
+
+    /// The command as it was given.
+    #[must_use]
+    pub fn whole(&self) -> &EncodedCommand {
+        &self.command
+    }
+
+    /// For how many ms it waits, `Some(None)`: without a limit; `None` if the arguments make no sense.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Option<u64>> {
+        let args = self.command.args();
+        let at = timeout_at(self.spec, &args)?;
+        let text = args.get(at.argument)?;
+        if at.is_ms { timeout_of_ms(text).ok() } else { timeout_of_seconds(text).ok() }
+    }
+
+    /// The hashes of the keys for which it waits, in the order of the request.
+    #[must_use]
+    pub fn keys(&self) -> Vec<KeyHash> {
+        let args = self.command.args();
+        places(self.spec, &args).into_iter().map(|at| key_hash(args[at])).collect()
+    }
+
+    /// Whether it waits for a key.
+    #[must_use]
+    pub fn waits_for(&self, key: &[u8]) -> bool {
+        let args = self.command.args();
+        places(self.spec, &args).into_iter().any(|at| args[at] == key)
+    }
+
+    /// Whether an error that an attempt has been answered is no outcome: another client has put another type at the key
+    /// meanwhile. Where a second key takes part, or a group, the client is told.
+    #[must_use]
+    pub fn stays_after(&self, reply: &[u8]) -> bool {
+        self.awaited != Awaited::Stream && self.spec.key_specs.len() == 1 && reply.starts_with(b"-WRONGTYPE")
+    }
+
+    /// The command as if `key` were the only one that it waits for.
+    #[must_use]
+    pub fn only(&self, key: &[u8]) -> EncodedCommand {
+        let args = self.command.args();
+        let places = places(self.spec, &args);
+        let Some(kept) = places.iter().position(|&at| args[at] == key) else { return self.command.clone() };
+        if places.len() == 1 {
+            return self.command.clone();
+        }
+        let count = self.spec.key_specs.first().and_then(|keys| match keys.place {
+            KeyPlace::Counted { count } => Some(usize::from(count)),
+            _ => None,
+        });
+        // Of streams, each key has its id behind the keys.
+        let ids = if self.awaited == Awaited::Stream { places.len() } else { 0 };
+        let is_of_other = |at: usize| {
+            let of = |place: usize| places.iter().position(|&other| other == place);
+            let id_of = (ids > 0).then(|| at.checked_sub(ids).and_then(of)).flatten();
+            of(at).or(id_of).is_some_and(|key| key != kept)
+        };
+        let arg = |(at, arg): (usize, &&'_ [u8])| -> Option<Vec<u8>> {
+            if is_of_other(at) {
+                None
+            } else if Some(at) == count {
+                Some(b"1".to_vec())
+            } else {
+                Some(arg.to_vec())
+            }
+        };
+        let kept: Vec<Vec<u8>> = args.iter().enumerate().filter_map(arg).collect();
+        let kept: Vec<&[u8]> = kept.iter().map(Vec::as_slice).collect();
+        EncodedCommand::of(self.spec, &kept)
+    }
+
+    /// The command with another timeout, in ms; `None`: without a limit.
+    #[must_use]
+    pub fn with_timeout(&self, ms: Option<u64>) -> EncodedCommand {
+        let mut args = self.command.args();
+        let Some(at) = timeout_at(self.spec, &args) else { return self.command.clone() };
+        let ms = ms.map_or(0, |ms| ms.max(1));
+        let text = if at.is_ms { ms.to_string() } else { format!("{}.{:03}", ms / 1000, ms % 1000) };
+        args[at.argument] = text.as_bytes();
+        EncodedCommand::of(self.spec, &args)
+    }
+}
+
+/// What a command of this chapter waits for.
+fn awaited_by(spec: &CommandSpec) -> Option<Awaited> {
+    match spec.group {
+        Group::List => Some(Awaited::List),
+        Group::SortedSet => Some(Awaited::SortedSet),
+        _ => None,
+    }
+}
+
+/// Where the keys are for which a command waits: its first ones. Others are only written.
+fn places(spec: &CommandSpec, args: &[&[u8]]) -> Vec<usize> {
+    let Some(first) = spec.key_specs.first() else { return Vec::new() };
+    let keys = spec.keys_and_flags(args).unwrap_or_default();
+    keys.into_iter().filter(|(_, flags)| *flags == first.flags).map(|(at, _)| at).collect()
+}
+
+fn timeout_at(spec: &CommandSpec, args: &[&[u8]]) -> Option<TimeoutAt> {
+    match (awaited_by(spec)?, spec.key_specs.first()?.place) {
+        (Awaited::Stream, _) => Some(TimeoutAt { argument: block_option(args)?, is_ms: true }),
+        (_, KeyPlace::Counted { .. }) => Some(TimeoutAt { argument: 1, is_ms: false }),
+        _ => Some(TimeoutAt { argument: args.len().checked_sub(1)?, is_ms: false }),
+    }
+}
+
+/// Where the timeout of a command over streams is: behind the option BLOCK.
+fn block_option(args: &[&[u8]]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(option) = args.get(at) {
+        let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+        if is("STREAMS") {
+            return None;
+        }
+        if is("BLOCK") {
+            return Some(at + 1);
+        }
+        // Group and consumer may be called as an option is.
+        at += if is("GROUP") { 3 } else { 1 };
+    }
+    None
+}

@@ -1,0 +1,673 @@
+//! Who waits for which key, who is served next, and what is proposed for whom.
+//!
+//! Invariants:
+//! - A client has at most one attempt under way, so it is never served twice.
+//! - Of those that wait for a key, one that came later is tried no earlier.
+//! - While a key holds something for which a client waits that has no attempt under way, the key is among `ready`.
+
+use super::command::BlockingCommand;
+use crate::awaited_keys::{Awaited, AwaitedKeys, ReadyKey};
+use crate::{EncodedCommand, KeyHash, Ticket, key_hash};
+use resp::Reply;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+use vocab::ShardId;
+
+/// Tells the client that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct WaiterId {
+    worker: u32,
+    connection: u32,
+    generation: u32,
+}
+
+impl WaiterId {
+    fn of(ticket: &Ticket) -> Self {
+        Self { worker: ticket.worker, connection: ticket.connection, generation: ticket.generation }
+    }
+}
+
+/// A waiter's place: the lower one came first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Place(u64);
+
+/// What is under way for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Serving {
+    /// Its command as it came.
+    First,
+    /// Its command for one key.
+    Of(KeyHash),
+    /// Its command for all its keys.
+    All,
+}
+
+/// Why a wait ends without an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Its time is over, or CLIENT UNBLOCK says so.
+    Timeout,
+    /// CLIENT UNBLOCK with an error.
+    Error,
+    /// Its connection is closed.
+    Gone,
+}
+
+impl End {
+    fn reply(self, ticket: &Ticket) -> Vec<u8> {
+        let mut reply = Reply::new(ticket.proto);
+        match self {
+            Self::Timeout | Self::Gone => reply.null_array(),
+            Self::Error => reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+        }
+        reply.buf
+    }
+}
+
+/// A client that waits.
+struct Waiter {
+    shard: ShardId,
+    awaited_keys: Arc<AwaitedKeys>,
+    ticket: Ticket,
+    command: BlockingCommand,
+    /// None before it has been tried.
+    place: Option<Place>,
+    serving: Option<Serving>,
+    /// When it waits no longer, in µs of the steady clock.
+    until_us: Option<u64>,
+    /// It is to end as soon as its attempt is over.
+    end: Option<End>,
+    /// One of its keys became ready while an attempt was under way.
+    missed: bool,
+}
+
+/// A key that may hold something for those who wait.
+struct Ready {
+    key: Vec<u8>,
+    what: Awaited,
+    /// How many more may be served.
+    left: u64,
+    /// The last one that was looked at.
+    after: Place,
+}
+
+/// What a client that wants to wait does first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// Its command is proposed.
+    Propose,
+    /// It waits behind others for each of its keys.
+    Wait,
+}
+
+/// What becomes of the answer to an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// The client gets it.
+    Deliver,
+    /// The client gets this instead: it waits no longer.
+    DeliverInstead(Vec<u8>),
+    /// The client waits on. True if it begins only now.
+    Waits(bool),
+}
+
+/// A command that is to be proposed for a client that waits.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// Whose keys they are.
+    pub shard: ShardId,
+    /// The client's.
+    pub ticket: Ticket,
+    /// What to propose.
+    pub command: EncodedCommand,
+}
+
+/// A client that has been taken out.
+#[derive(Clone, Debug)]
+pub enum Withdrawn {
+    /// Its command is to be routed anew.
+    Again(Attempt),
+    /// Its wait was to end.
+    Ended(Ended),
+}
+
+/// A client that waits no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its ticket.
+    pub ticket: Ticket,
+    /// Its answer.
+    pub reply: Vec<u8>,
+}
+
+/// The clients that wait for keys of one worker's shards.
+#[derive(Default)]
+pub struct Waiters {
+    waiters: BTreeMap<WaiterId, Waiter>,
+    /// Who waits for each key, the first first.
+    queues: BTreeMap<(KeyHash, Place), WaiterId>,
+    deadlines: BTreeSet<(u64, WaiterId)>,
+    ready: BTreeMap<KeyHash, Ready>,
+    /// The keys of `ready`, in the order in which they became so.
+    ready_order: VecDeque<KeyHash>,
+    /// Who is to be tried with all its keys.
+    retries: VecDeque<WaiterId>,
+    last_place: Place,
+    /// How many wait for keys of each shard.
+    shards: BTreeMap<ShardId, usize>,
+}
+
+impl Waiters {
+    /// Whether no client waits, or is about to.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// How many clients wait, or are about to.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// The shards for whose keys clients wait.
+    pub fn shards(&self) -> impl Iterator<Item = ShardId> + '_ {
+        self.shards.keys().copied()
+    }
+
+    /// Whether there is an attempt to make.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready_order.is_empty() || !self.retries.is_empty()
+    }
+
+    /// When the next wait ends, in µs of the steady clock.
+    #[must_use]
+    pub fn deadline_us(&self) -> Option<u64> {
+        self.deadlines.first().map(|(until_us, _)| *until_us)
+    }
+
+    /// A client's command has come to its shard.
+    pub fn begin(
+        &mut self,
+        (shard, awaited_keys): (ShardId, &Arc<AwaitedKeys>),
+        ticket: Ticket,
+        command: &EncodedCommand,
+        now_us: u64,
+    ) -> Begin {
+        // What makes no sense, its handler refuses.
+        let Some(command) = BlockingCommand::of(command) else { return Begin::Propose };
+        let until_us = command.timeout().flatten().map(|ms| now_us.saturating_add(ms.saturating_mul(1000)));
+        let waits = self.stands_behind_others(&command);
+        let id = WaiterId::of(&ticket);
+        let serving = (!waits).then_some(Serving::First);
+        let awaited_keys = awaited_keys.clone();
+        let waiter =
+            Waiter { shard, awaited_keys, ticket, command, place: None, serving, until_us, end: None, missed: false };
+        // A connection has one blocking request under way.
+        self.remove(id);
+        self.waiters.insert(id, waiter);
+        *self.shards.entry(shard).or_default() += 1;
+        if !waits {
+            return Begin::Propose;
+        }
+        self.queue_up(id);
+        Begin::Wait
+    }
+
+    /// Whether others wait for each of the command's keys. A stream serves all, so no client stands behind others there.
+    fn stands_behind_others(&self, command: &BlockingCommand) -> bool {
+        /// So many of a key's waiters are looked at: others may wait for another type.
+        const LOOKS_MAX: usize = 8;
+        let args = command.whole().args();
+        let is_awaited = |key: &[u8]| {
+            let waiters = self.queue(key_hash(key), Place::default()).take(LOOKS_MAX);
+            let mut commands = waiters.filter_map(|(_, id)| self.waiters.get(&id)).map(|waiter| &waiter.command);
+            commands.any(|other| other.awaited() == command.awaited() && other.waits_for(key))
+        };
+        let mut keys = args.iter().filter(|arg| command.waits_for(arg)).peekable();
+        command.awaited() != Awaited::Stream && keys.peek().is_some() && keys.all(|key| is_awaited(key))
+    }
+
+    /// Those that wait for a key behind a place.
+    fn queue(&self, key: KeyHash, after: Place) -> impl Iterator<Item = (Place, WaiterId)> + '_ {
+        let range = (Bound::Excluded((key, after)), Bound::Included((key, Place(u64::MAX))));
+        self.queues.range(range).map(|((_, place), id)| (*place, *id))
+    }
+
+    /// A client stands at the end of the queues of its keys.
+    fn queue_up(&mut self, id: WaiterId) {
+        let Some(waiter) = self.waiters.get_mut(&id) else { return };
+        self.last_place.0 += 1;
+        waiter.place = Some(self.last_place);
+        if let Some(until_us) = waiter.until_us {
+            self.deadlines.insert((until_us, id));
+        }
+        for key in waiter.command.keys() {
+            if self.queues.insert((key, self.last_place), id).is_none() {
+                waiter.awaited_keys.begin(key);
+            }
+        }
+    }
+
+    fn remove(&mut self, id: WaiterId) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&id)?;
+        if let Some(left) = self.shards.get_mut(&waiter.shard) {
+            *left -= 1;
+            if *left == 0 {
+                self.shards.remove(&waiter.shard);
+            }
+        }
+        if let Some(until_us) = waiter.until_us {
+            self.deadlines.remove(&(until_us, id));
+        }
+        if let Some(place) = waiter.place {
+            for key in waiter.command.keys() {
+                if self.queues.remove(&(key, place)).is_some() {
+                    waiter.awaited_keys.end(key);
+                }
+            }
+        }
+        Some(waiter)
+    }
+
+    fn known(&mut self, ticket: &Ticket) -> Option<&mut Waiter> {
+        self.waiters.get_mut(&WaiterId::of(ticket)).filter(|waiter| waiter.ticket.sequence == ticket.sequence)
+    }
+
+    /// An attempt of a client has been answered.
+    pub fn answered(&mut self, ticket: &Ticket, reply: &[u8], now_us: u64) -> Answered {
+        let id = WaiterId::of(ticket);
+        let Some(waiter) = self.known(ticket) else { return Answered::Deliver };
+        let serving = waiter.serving.take();
+        let is_first = serving == Some(Serving::First);
+        if !ticket.waits_after(reply) && (is_first || !waiter.command.stays_after(reply)) {
+            let served = self.remove(id);
+            if let Some(served) = served
+                && reply.first() == Some(&b'-')
+            {
+                self.pass_on(&served, serving);
+            }
+            return Answered::Deliver;
+        }
+        let is_late = waiter.until_us.is_some_and(|until_us| until_us <= now_us);
+        if let Some(end) = waiter.end.or(is_late.then_some(End::Timeout)) {
+            let reply = end.reply(ticket);
+            self.remove(id);
+            return Answered::DeliverInstead(reply);
+        }
+        if std::mem::take(&mut waiter.missed) {
+            waiter.serving = Some(Serving::All);
+            self.retries.push_back(id);
+        }
+        if is_first {
+            self.queue_up(id);
+        }
+        Answered::Waits(is_first)
+    }
+
+    /// What was there for a client is still there, since its attempt failed: it is the next one's.
+    fn pass_on(&mut self, served: &Waiter, serving: Option<Serving>) {
+        let Some(Serving::Of(hash)) = serving else { return };
+        let args = served.command.whole().args();
+        let Some(key) = args.iter().find(|arg| key_hash(arg) == hash) else { return };
+        let after = served.place.unwrap_or_default();
+        self.make_ready(Ready { key: key.to_vec(), what: served.command.awaited(), left: 1, after });
+    }
+
+    /// An entry has written a key.
+    pub fn ready(&mut self, ready: ReadyKey) {
+        let ReadyKey { key, holds } = ready;
+        let Some(holds) = holds else { return };
+        let left = if holds.what == Awaited::Stream { u64::MAX } else { holds.elements };
+        self.make_ready(Ready { key, what: holds.what, left, after: Place::default() });
+    }
+
+    fn make_ready(&mut self, ready: Ready) {
+        let hash = key_hash(&ready.key);
+        if self.queue(hash, ready.after).next().is_some() && self.ready.insert(hash, ready).is_none() {
+            self.ready_order.push_back(hash);
+        }
+    }
+
+    /// What is to be proposed now; looks at up to `looks` clients.
+    pub fn take_attempts(&mut self, looks: usize) -> Vec<Attempt> {
+        let mut attempts = Vec::new();
+        for _ in 0..looks {
+            if let Some(id) = self.retries.pop_front() {
+                let waiter = self.waiters.get(&id).filter(|waiter| waiter.serving == Some(Serving::All));
+                attempts.extend(waiter.map(|waiter| waiter.attempt(waiter.command.whole().clone())));
+                continue;
+            }
+            let Some(&hash) = self.ready_order.front() else { break };
+            let after = self.ready.get(&hash).map(|ready| ready.after).unwrap_or_default();
+            let next = self.queue(hash, after).next();
+            let is_over = match (self.ready.get_mut(&hash), next) {
+                (Some(ready), Some((place, id))) if ready.left > 0 => {
+                    ready.after = place;
+                    attempts.extend(self.waiters.get_mut(&id).and_then(|waiter| waiter.try_for(hash, ready)));
+                    ready.left == 0
+                }
+                _ => true,
+            };
+            if is_over {
+                self.ready.remove(&hash);
+                self.ready_order.pop_front();
+            }
+        }
+        attempts
+    }
+
+    /// Ends the waits whose time is over: up to `max`.
+    pub fn expire(&mut self, now_us: u64, max: usize) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        while ended.len() < max
+            && let Some((until_us, id)) = self.deadlines.pop_first()
+        {
+            if until_us > now_us {
+                self.deadlines.insert((until_us, id));
+                break;
+            }
+            ended.extend(self.end_of(id, End::Timeout));
+        }
+        ended
+    }
+
+    /// Ends a client's wait. `None` if it has an attempt under way, after which it ends, or is not known.
+    pub fn end(&mut self, ticket: &Ticket, end: End) -> Option<Ended> {
+        self.known(ticket)?;
+        self.end_of(WaiterId::of(ticket), end)
+    }
+
+    fn end_of(&mut self, id: WaiterId, end: End) -> Option<Ended> {
+        let waiter = self.waiters.get_mut(&id)?;
+        if waiter.serving.is_some() && !self.retries.contains(&id) {
+            waiter.end = Some(end);
+            return None;
+        }
+        let Waiter { ticket, .. } = self.remove(id)?;
+        Some(Ended { ticket, reply: end.reply(&ticket) })
+    }
+
+    /// Takes a client out whose attempt could not be proposed, or whose slot is another shard's: its command, with the time
+    /// that is left. `None` if it is not known.
+    pub fn withdraw(&mut self, ticket: &Ticket, now_us: u64) -> Option<Withdrawn> {
+        self.known(ticket)?;
+        let waiter = self.remove(WaiterId::of(ticket))?;
+        if let Some(end) = waiter.end {
+            return Some(Withdrawn::Ended(Ended { ticket: *ticket, reply: end.reply(ticket) }));
+        }
+        let left_ms = waiter.until_us.map(|until_us| until_us.saturating_sub(now_us).div_ceil(1000));
+        Some(Withdrawn::Again(waiter.attempt(waiter.command.with_timeout(left_ms))))
+    }
+
+    /// Takes clients out that have no attempt under way and wait for keys of these shards and slots: up to `max`, the first
+    /// first.
+    pub fn withdraw_all(
+        &mut self,
+        now_us: u64,
+        max: usize,
+        is_lost: impl Fn(ShardId, &Ticket) -> bool,
+    ) -> Vec<Withdrawn> {
+        let idle = self.waiters.values().filter(|waiter| waiter.serving.is_none());
+        let lost = idle.filter(|waiter| is_lost(waiter.shard, &waiter.ticket)).take(max);
+        let mut lost: Vec<(Option<Place>, Ticket)> = lost.map(|waiter| (waiter.place, waiter.ticket)).collect();
+        lost.sort_by_key(|(place, _)| *place);
+        lost.iter().filter_map(|(_, ticket)| self.withdraw(ticket, now_us)).collect()
+    }
+}
+
+impl Waiter {
+    fn attempt(&self, command: EncodedCommand) -> Attempt {
+        Attempt { shard: self.shard, ticket: self.ticket, command }
+    }
+
+    /// The attempt for a key that is ready, if there is one to make for this client.
+    fn try_for(&mut self, hash: KeyHash, ready: &mut Ready) -> Option<Attempt> {
+        if self.command.awaited() != ready.what || !self.command.waits_for(&ready.key) {
+            return None;
+        }
+        match self.serving {
+            None => {
+                self.serving = Some(Serving::Of(hash));
+                ready.left -= 1;
+                return Some(self.attempt(self.command.only(&ready.key)));
+            }
+            // It takes one of those that were counted.
+            Some(Serving::Of(under_way)) if under_way == hash && ready.what != Awaited::Stream => ready.left -= 1,
+            Some(_) => self.missed = true,
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Holds;
+
+    const SHARD: ShardId = ShardId(3);
+
+    /// Waiters, and the clients' tickets by their numbers.
+    #[derive(Default)]
+    struct Test {
+        waiters: Waiters,
+        awaited_keys: Arc<AwaitedKeys>,
+        now_us: u64,
+    }
+
+    fn ticket(client: u32) -> Ticket {
+        Ticket { worker: 0, connection: client, may_wait: true, ..Ticket::NONE }
+    }
+
+    fn shown(command: &EncodedCommand) -> String {
+        let args = command.args();
+        args.iter().map(|arg| String::from_utf8_lossy(arg)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn text(reply: &[u8]) -> String {
+        String::from_utf8_lossy(reply).trim_end().replace("\r\n", " ")
+    }
+
+    impl Test {
+        /// `CLIENT command …`: it comes; `CLIENT < reply`: its attempt is answered; `CLIENT ! how`: its wait is to end;
+        /// `CLIENT out`: it is taken out; `key type n`: an entry has left n elements there; `at ms`.
+        fn step(&mut self, step: &str) -> String {
+            let (first, rest) = step.split_once(' ').unwrap();
+            let Ok(client) = first.parse::<u32>() else {
+                if first == "at" {
+                    self.now_us = rest.parse::<u64>().unwrap() * 1000;
+                    let ended = self.waiters.expire(self.now_us, 10);
+                    return ended
+                        .iter()
+                        .map(|ended| format!("{} {} ", ended.ticket.connection, text(&ended.reply)))
+                        .collect();
+                }
+                let (what, elements) = rest.split_once(' ').unwrap();
+                let what = match what {
+                    "list" => Some(Awaited::List),
+                    "zset" => Some(Awaited::SortedSet),
+                    _ => None,
+                };
+                let holds = what.map(|what| Holds { what, elements: elements.parse().unwrap() });
+                self.waiters.ready(ReadyKey { key: first.as_bytes().to_vec(), holds });
+                return String::new();
+            };
+            let ticket = ticket(client);
+            if let Some(reply) = rest.strip_prefix("< ") {
+                let reply = format!("{reply}\r\n");
+                return match self.waiters.answered(&ticket, reply.as_bytes(), self.now_us) {
+                    Answered::Deliver => "deliver".to_owned(),
+                    Answered::DeliverInstead(reply) => format!("instead {}", text(&reply)),
+                    Answered::Waits(first) => (if first { "waits" } else { "waits on" }).to_owned(),
+                };
+            }
+            if let Some(how) = rest.strip_prefix("! ") {
+                let end = match how {
+                    "timeout" => End::Timeout,
+                    "error" => End::Error,
+                    _ => End::Gone,
+                };
+                let ended = self.waiters.end(&ticket, end);
+                return ended.map_or_else(|| "later".to_owned(), |ended| text(&ended.reply));
+            }
+            if rest == "out" {
+                return match self.waiters.withdraw(&ticket, self.now_us) {
+                    Some(Withdrawn::Again(attempt)) => shown(&attempt.command),
+                    Some(Withdrawn::Ended(ended)) => text(&ended.reply),
+                    None => "unknown".to_owned(),
+                };
+            }
+            let args: Vec<&[u8]> = rest.split(' ').map(str::as_bytes).collect();
+            let command = EncodedCommand::new(&args);
+            assert!(command.spec().is_some(), "{rest}");
+            match self.waiters.begin((SHARD, &self.awaited_keys), ticket, &command, self.now_us) {
+                Begin::Propose => "propose".to_owned(),
+                Begin::Wait => "wait".to_owned(),
+            }
+        }
+    }
+
+    /// Each step, what comes of it, and what is proposed then.
+    fn run(steps: &[(&str, &str)]) {
+        let mut test = Test::default();
+        for (n, (step, expected)) in steps.iter().enumerate() {
+            let mut found = test.step(step).trim_end().to_owned();
+            for attempt in test.waiters.take_attempts(10) {
+                found += &format!(" | {} {}", attempt.ticket.connection, shown(&attempt.command));
+            }
+            assert_eq!(found.trim_start(), *expected, "step {n}, {step:?}, of {steps:?}");
+        }
+        assert_eq!(test.awaited_keys.any(), !test.waiters.queues.is_empty());
+        assert_eq!(test.waiters.is_empty(), test.waiters.shards().count() == 0);
+    }
+
+    #[test]
+    fn the_first_to_wait_is_served_first() {
+        run(&[
+            ("1 BLPOP a 0", "propose"),
+            ("1 < *-1", "waits"),
+            ("2 BLPOP a 0", "wait"),
+            ("3 BRPOP a 0", "wait"),
+            ("a list 2", "| 1 BLPOP a 0 | 2 BLPOP a 0"),
+            ("4 BLPOP a 0", "wait"),
+            ("1 < *2", "deliver"),
+            ("2 < *2", "deliver"),
+            ("a list 9", "| 3 BRPOP a 0 | 4 BLPOP a 0"),
+            ("3 < *2", "deliver"),
+            ("4 < *-1", "waits on"),
+            ("a list 1", "| 4 BLPOP a 0"),
+            ("4 < *2", "deliver"),
+        ]);
+    }
+
+    #[test]
+    fn elements_that_attempts_under_way_will_take_are_not_given_again() {
+        run(&[
+            ("1 BLPOP a 0", "propose"),
+            ("1 < *-1", "waits"),
+            ("2 BLPOP a 0", "wait"),
+            ("a list 1", "| 1 BLPOP a 0"),
+            ("a list 1", ""),
+            ("a list 2", "| 2 BLPOP a 0"),
+            ("1 < *2", "deliver"),
+            ("2 < *2", "deliver"),
+        ]);
+    }
+
+    #[test]
+    fn one_that_waits_for_several_keys_is_served_once() {
+        run(&[
+            ("1 BLPOP a b 0", "propose"),
+            ("1 < *-1", "waits"),
+            ("b list 1", "| 1 BLPOP b 0"),
+            ("a list 1", ""),
+            ("1 < *2", "deliver"),
+            // Another has taken what was at b: what came to a meanwhile is looked at.
+            ("1 BLPOP a b 0", "propose"),
+            ("1 < *-1", "waits"),
+            ("b list 1", "| 1 BLPOP b 0"),
+            ("a list 1", ""),
+            ("1 < *-1", "waits on | 1 BLPOP a b 0"),
+            ("1 < *2", "deliver"),
+            // One of the keys has others, the other one has none: it may be there.
+            ("2 BLPOP a 0", "propose"),
+            ("2 < *-1", "waits"),
+            ("1 BLPOP a b 0", "propose"),
+            ("2 ! gone", "*-1"),
+            ("1 < *2", "deliver"),
+        ]);
+    }
+
+    #[test]
+    fn who_waits_for_another_type_is_left_alone() {
+        run(&[
+            ("2 BLPOP a 0", "propose"),
+            ("2 < *-1", "waits"),
+            ("a string 0", ""),
+            ("a zset 5", ""),
+            ("a list 5", "| 2 BLPOP a 0"),
+            // It was overwritten before the attempt.
+            ("2 < -WRONGTYPE Operation", "waits on"),
+            ("2 ! gone", "*-1"),
+        ]);
+    }
+
+    #[test]
+    fn what_a_failed_attempt_leaves_is_the_next_ones() {
+        run(&[
+            ("1 BLMOVE a s LEFT LEFT 0", "propose"),
+            ("1 < $-1", "waits"),
+            ("2 BLPOP a 0", "wait"),
+            ("3 BLPOP a 0", "wait"),
+            ("a list 1", "| 1 BLMOVE a s LEFT LEFT 0"),
+            ("1 < -WRONGTYPE Operation", "deliver | 2 BLPOP a 0"),
+            ("2 < *2", "deliver"),
+            ("3 ! error", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+        ]);
+    }
+
+    #[test]
+    fn waits_end_at_their_time_or_when_they_are_told() {
+        run(&[
+            ("1 BLPOP a 1", "propose"),
+            ("1 < *-1", "waits"),
+            ("2 BLPOP a 2", "wait"),
+            ("3 BLPOP a 2", "wait"),
+            ("at 999", ""),
+            ("at 1000", "1 *-1"),
+            ("a list 1", "| 2 BLPOP a 2"),
+            // It ends after its attempt.
+            ("at 2000", "3 *-1"),
+            ("2 < *-1", "instead *-1"),
+            ("4 BLPOP a 0", "propose"),
+            ("4 ! error", "later"),
+            ("4 < *-1", "instead -UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            ("5 BLPOP a 0", "propose"),
+            ("5 ! gone", "later"),
+            ("5 < *2", "deliver"),
+            ("6 BLPOP a -1", "propose"),
+            ("6 < -ERR timeout is negative", "deliver"),
+        ]);
+    }
+
+    #[test]
+    fn one_that_is_routed_anew_keeps_its_time() {
+        run(&[
+            ("1 BLMPOP 2.5 2 a b LEFT COUNT 3", "propose"),
+            ("1 < *-1", "waits"),
+            ("at 1000", ""),
+            ("b list 1", "| 1 BLMPOP 2.5 1 b LEFT COUNT 3"),
+            ("1 out", "BLMPOP 1.500 2 a b LEFT COUNT 3"),
+            ("1 out", "unknown"),
+            ("1 BLPOP a 0", "propose"),
+            ("1 < *-1", "waits"),
+            ("1 out", "BLPOP a 0.000"),
+            ("1 BLPOP a 0", "propose"),
+            ("1 ! gone", "later"),
+            ("1 out", "*-1"),
+        ]);
+    }
+}

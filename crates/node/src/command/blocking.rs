@@ -1,0 +1,180 @@
+//! Blocking commands, as entries have them: what such a command does at once, or nil if it has to wait.
+//!
+//! Who waits is the shell's to know (`crate::blocking`): an entry never waits. Each of these commands does what a command
+//! that does not block does, so it is written in terms of that one.
+
+use super::call::{Handler, HandlerRow, Outcome, WriteCall, write};
+use super::list::List;
+use super::number::extended::Extended;
+use super::registry::handler;
+use super::zset::SortedSet;
+use super::{Call, Error};
+use crate::awaited_keys::{Awaited, Holds};
+use crate::{Record, Type};
+use resp::{Reply, table};
+
+pub(super) const ROWS: &[HandlerRow] = &[
+    write("BLPOP", |call| pop_first(call, b"LPOP")),
+    write("BRPOP", |call| pop_first(call, b"RPOP")),
+    write("BLMOVE", blmove),
+    write("BRPOPLPUSH", brpoplpush),
+    write("BLMPOP", |call| pop_many(call, b"LMPOP")),
+    write("BZPOPMIN", |call| pop_first_scored(call, b"ZPOPMIN")),
+    write("BZPOPMAX", |call| pop_first_scored(call, b"ZPOPMAX")),
+    write("BZMPOP", |call| pop_many(call, b"ZMPOP")),
+];
+
+const SYNTAX: &str = "ERR syntax error";
+const NEGATIVE: &str = "ERR timeout is negative";
+
+/// For how many ms a command waits whose timeout is in seconds; `None`: without a limit. The error is its reply.
+pub(crate) fn timeout_of_seconds(text: &[u8]) -> Result<Option<u64>, &'static str> {
+    let ms = match Extended::parse(text).ok_or("ERR timeout is not a float or out of range")? {
+        Extended::Infinite => f64::INFINITY,
+        Extended::Finite { negative, mantissa, exponent } => {
+            let ms = (mantissa as f64 * 2f64.powi(exponent) * 1000.0).ceil();
+            if negative { -ms } else { ms }
+        }
+    };
+    if ms < 0.0 {
+        return Err(NEGATIVE);
+    }
+    if ms >= i64::MAX as f64 {
+        return Err("ERR timeout is out of range");
+    }
+    Ok((ms > 0.0).then_some(ms as u64))
+}
+
+/// The same of a timeout in ms.
+pub(crate) fn timeout_of_ms(text: &[u8]) -> Result<Option<u64>, &'static str> {
+    let ms = resp::parse_integer(text).ok_or("ERR timeout is not an integer or out of range")?;
+    let ms = u64::try_from(ms).map_err(|_| NEGATIVE)?;
+    Ok((ms > 0).then_some(ms))
+}
+
+/// What a key holds for which clients may wait.
+pub(crate) fn holds(key: &[u8], record: &Record) -> Option<Holds> {
+    match record.view().kind.ty {
+        Type::List => {
+            let elements = List::of(key, record.clone()).and_then(|list| list.count()).ok()?;
+            Some(Holds { what: Awaited::List, elements })
+        }
+        Type::SortedSet => {
+            let elements = SortedSet::of(key, record.clone()).and_then(|set| set.count()).ok()?;
+            Some(Holds { what: Awaited::SortedSet, elements })
+        }
+        Type::String | Type::Hash | Type::Set => None,
+    }
+}
+
+/// Runs another command in the place of this one.
+fn run(call: &mut WriteCall<'_>, args: &[&[u8]]) -> Outcome {
+    let run = table::find(args).and_then(handler);
+    match run {
+        Some(Handler::Write(run)) => run(&mut Call { args, space: &mut *call.space, reply: &mut *call.reply }),
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+/// The first of the keys that is there. What is there has an element, or is of another type.
+fn first_there<'a>(call: &mut WriteCall<'_>, keys: &[&'a [u8]]) -> Result<Option<&'a [u8]>, Error> {
+    for key in keys {
+        if call.space.get(key)?.is_some() {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+/// `BLPOP key [key ...] timeout`
+fn pop_first(call: &mut WriteCall<'_>, name: &[u8]) -> Outcome {
+    let [_, keys @ .., timeout] = call.args else { return Err(SYNTAX.into()) };
+    timeout_of_seconds(timeout)?;
+    let Some(key) = first_there(call, keys)? else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    call.reply.array(2);
+    call.reply.bulk(key);
+    run(call, &[name, key])
+}
+
+/// `BZPOPMIN key [key ...] timeout`
+fn pop_first_scored(call: &mut WriteCall<'_>, name: &[u8]) -> Outcome {
+    let [_, keys @ .., timeout] = call.args else { return Err(SYNTAX.into()) };
+    timeout_of_seconds(timeout)?;
+    let Some(key) = first_there(call, keys)? else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    let mut popped = Reply::new(call.reply.proto);
+    run(&mut Call { args: call.args, space: &mut *call.space, reply: &mut popped }, &[name, key])?;
+    call.reply.array(3);
+    call.reply.bulk(key);
+    call.reply.spend(popped.spent());
+    // Member and score stand in an array of their own there.
+    call.reply.raw(popped.buf.strip_prefix(b"*2\r\n").unwrap_or(&popped.buf));
+    Ok(())
+}
+
+/// `BLMPOP timeout numkeys key [key ...] …`
+fn pop_many(call: &mut WriteCall<'_>, name: &[u8]) -> Outcome {
+    let [_, timeout, rest @ ..] = call.args else { return Err(SYNTAX.into()) };
+    timeout_of_seconds(timeout)?;
+    let args: Vec<&[u8]> = std::iter::once(name).chain(rest.iter().copied()).collect();
+    run(call, &args)
+}
+
+/// `BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout`
+fn blmove(call: &mut WriteCall<'_>) -> Outcome {
+    let [_, rest @ .., timeout] = call.args else { return Err(SYNTAX.into()) };
+    timeout_of_seconds(timeout)?;
+    let args: Vec<&[u8]> = std::iter::once(&b"LMOVE"[..]).chain(rest.iter().copied()).collect();
+    run(call, &args)
+}
+
+/// `BRPOPLPUSH source destination timeout`
+fn brpoplpush(call: &mut WriteCall<'_>) -> Outcome {
+    let [_, source, destination, timeout] = call.args else { return Err(SYNTAX.into()) };
+    timeout_of_seconds(timeout)?;
+    run(call, &[b"LMOVE", source, destination, b"RIGHT", b"LEFT"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_redis_reads_them() {
+        const NOT_FLOAT: &str = "ERR timeout is not a float or out of range";
+        for (text, expected) in [
+            ("0", Ok(None)),
+            ("-0", Ok(None)),
+            ("1", Ok(Some(1000))),
+            ("0.001", Ok(Some(1))),
+            ("0.0001", Ok(Some(1))),
+            ("1.5", Ok(Some(1500))),
+            ("1e2", Ok(Some(100_000))),
+            ("-1", Err(NEGATIVE)),
+            ("-0.001", Err(NEGATIVE)),
+            ("0x7FFFFFFFFFFFFFFF", Err("ERR timeout is out of range")),
+            ("inf", Err("ERR timeout is out of range")),
+            ("nan", Err(NOT_FLOAT)),
+            ("", Err(NOT_FLOAT)),
+            (" 1", Err(NOT_FLOAT)),
+            ("abc", Err(NOT_FLOAT)),
+        ] {
+            assert_eq!(timeout_of_seconds(text.as_bytes()), expected, "{text}");
+        }
+        const NOT_INTEGER: &str = "ERR timeout is not an integer or out of range";
+        for (text, expected) in [
+            ("0", Ok(None)),
+            ("7", Ok(Some(7))),
+            ("-7", Err(NEGATIVE)),
+            ("1.5", Err(NOT_INTEGER)),
+            ("x", Err(NOT_INTEGER)),
+        ] {
+            assert_eq!(timeout_of_ms(text.as_bytes()), expected, "{text}");
+        }
+    }
+}
