@@ -33,6 +33,11 @@ pub trait Engine: Send + Sync {
     /// The value of `key` as of the applied index. May wait for the disk.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
 
+    /// As `get`, but it tells a long value, and does not read it: see `Snapshot::get_short`.
+    fn get_short(&self, key: &[u8], bytes_max: usize) -> Result<Short> {
+        Ok(Short::of(self.get(key)?, bytes_max))
+    }
+
     /// As `get`, but it does not wait: what is neither in memory nor in `held` it tells.
     fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
         let _ = (key, held);

@@ -52,6 +52,7 @@ impl<'a> EntrySpace<'a> {
     /// The same space, for an evaluation at `place`.
     pub(crate) fn at(mut self, place: Place) -> Self {
         self.work = Work::new(self.writes.evaluation(), place);
+        self.writes.set_place(place);
         self
     }
 

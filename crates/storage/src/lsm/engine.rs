@@ -24,7 +24,7 @@ use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::{
-    Engine, EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Lines, Look, Result, SharedResources, Slice,
+    Engine, EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Lines, Look, Result, SharedResources, Short, Slice,
     Snapshot, Step, WriteBatch,
 };
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -396,6 +396,13 @@ impl Engine for LsmEngine {
         }
         // What the memtable has is published, and nothing else in a view is newer.
         self.current().get(key, NEWEST)
+    }
+
+    fn get_short(&self, key: &[u8], bytes_max: usize) -> Result<Short> {
+        if key.len() > TREE_KEY_BYTES_MAX {
+            return Ok(Short::Found(None));
+        }
+        self.current().get_short(key, NEWEST, bytes_max)
     }
 
     fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {

@@ -2,6 +2,7 @@
 //! an earlier one.
 
 use super::edits::Edits;
+use super::work::Place;
 use crate::format::keys;
 use crate::request::key_hash;
 use crate::shard_handle::{ShardHandle, live};
@@ -9,8 +10,8 @@ use crate::space::Patch;
 use crate::{Evaluation, Fault, Record, Rows};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use storage::{PutMode, Slice, Span, WriteBatch};
-use vocab::limits::EDIT_IN_PLACE_BYTES_MIN;
+use storage::{PutMode, Short, Slice, Span, WriteBatch};
+use vocab::limits::{APPLY_INLINE_BYTES_MAX, EDIT_IN_PLACE_BYTES_MIN};
 use vocab::{Slot, slot_of};
 
 type Overlay = BTreeMap<Slice, Option<Slice>>;
@@ -18,6 +19,8 @@ type Overlay = BTreeMap<Slice, Option<Slice>>;
 /// The writes of one entry, with what they change of the shard's counters.
 pub(super) struct EntryWrites<'a> {
     handle: &'a ShardHandle,
+    /// Where the entry is evaluated.
+    place: Place,
     /// The time of the entry.
     now_ms: u64,
     evaluation: Evaluation,
@@ -64,6 +67,7 @@ impl<'a> EntryWrites<'a> {
     pub(super) fn new(handle: &'a ShardHandle, now_ms: u64, evaluation: Evaluation) -> Self {
         Self {
             handle,
+            place: Place::Aside,
             now_ms,
             evaluation,
             overlay: Overlay::new(),
@@ -205,7 +209,7 @@ impl<'a> EntryWrites<'a> {
                 let shard = self.handle.id().0;
                 match self.handle.cache().get(shard, key) {
                     Ok(row) => (!row.is_empty()).then_some(row),
-                    Err(_) => self.handle.engine().get(&self.tree_key)?,
+                    Err(_) => self.stored(&self.tree_key)?,
                 }
             }
         };
@@ -225,8 +229,24 @@ impl<'a> EntryWrites<'a> {
     pub(super) fn row(&self, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
         match self.overlay.get(tree_key) {
             Some(written) => Ok(written.clone()),
-            None => Ok(self.handle.engine().get(tree_key)?),
+            None => self.stored(tree_key),
         }
+    }
+
+    /// What the tree has. An event loop does not read a long value: `Fault::WouldBlock`.
+    fn stored(&self, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
+        if self.place == Place::Aside {
+            return Ok(self.handle.engine().get(tree_key)?);
+        }
+        match self.handle.engine().get_short(tree_key, APPLY_INLINE_BYTES_MAX)? {
+            Short::Found(found) => Ok(found),
+            Short::Long => Err(Fault::WouldBlock),
+        }
+    }
+
+    /// Where the entry is evaluated.
+    pub(super) fn set_place(&mut self, place: Place) {
+        self.place = place;
     }
 
     /// Writes a row that is no record, or removes it.
