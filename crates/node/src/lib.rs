@@ -28,6 +28,8 @@ mod storage_failure;
 mod store_clock;
 #[cfg(test)]
 mod test_nodes;
+#[cfg(test)]
+mod test_shard;
 
 pub use absent_watch::{AbsentWatch, WatchedVersion};
 pub use awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};

@@ -1,11 +1,11 @@
 //! A space and a `Shards` in memory, as plain as can be: what the real ones must agree with, and what the tests of the
 //! handlers run on.
 
-use super::{Call, Handler, Outcome, ScanCursors, StoreCall, handler};
+use super::{Call, Error, Handler, Outcome, ScanCursors, StoreCall, handler};
 use crate::format::keys;
 use crate::{Fault, Heads, Need, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace, Shards, WriteSpace};
-use resp::Reply;
 use resp::table::CommandSpec;
+use resp::{Proto, Reply, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Slice;
 use vocab::{Prng, Slot, slot_of};
@@ -277,6 +277,18 @@ impl ShardSpace for TestSpace {
 /// Runs a command over data of one shard, whatever it does; its arity is not checked.
 pub(crate) fn run(space: &mut TestSpace, args: &[&[u8]], reply: &mut Reply) -> Outcome {
     run_of(space, resp::table::lookup(args[0]).expect("a command"), args, reply)
+}
+
+/// Runs a command as one that writes a version of its own, and answers its reply, errors too.
+pub(crate) fn answer(space: &mut TestSpace, args: &[&[u8]]) -> Value {
+    let mut reply = Reply::new(Proto::Resp2);
+    space.version += 1;
+    match run(space, args, &mut reply) {
+        Ok(()) => {}
+        Err(Error::Reply(text)) => reply.error(&text),
+        Err(Error::Fault(fault)) => panic!("{fault:?}"),
+    }
+    resp::decode(&reply.buf).expect("a reply").expect("a whole one").0
 }
 
 /// The same, of a command whose row is known.

@@ -464,9 +464,9 @@ fn all<S: ReadSpace + ?Sized>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::test_shard::empty_shard;
     use crate::{EntryBuilder, ShardHandle};
     use std::sync::Arc;
-    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
     use vocab::ShardId;
     use vocab::limits::VALUE_BYTES_MAX;
 
@@ -478,10 +478,7 @@ mod tests {
 
     impl Entries {
         fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let resources = SharedResources::new(StorageOptions::default());
-            let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-            let handle = ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+            let (handle, folder) = empty_shard(ShardId(1));
             Self { handle, index: 0, _folder: folder }
         }
 

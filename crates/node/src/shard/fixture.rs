@@ -6,9 +6,10 @@ use super::prefetch::PrefetchItem;
 use super::ticket::{Answers, Ticket};
 use crate::peer_protocol::PeerMessage;
 use crate::shard_handle::ShardHandle;
+use crate::test_shard::empty_shard;
 use replica::{Entry, LogStore, LogWrite, Members, MemoryLog, Message, Replica, SnapshotPoint};
 use std::sync::Arc;
-use storage::{EngineKind, RowCache, SharedResources, Snapshot, StorageOptions, open_engine};
+use storage::Snapshot;
 use vocab::{NodeId, ReplicaId, ShardId};
 
 /// What a shell was asked for.
@@ -90,10 +91,7 @@ pub(super) struct Member {
 impl Member {
     /// Replica `me` of a group of so many voters, with nothing in its log and its tree.
     pub(super) fn new(shard: ShardId, me: u64, voters: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let resources = SharedResources::new(StorageOptions::default());
-        let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-        let handle = ShardHandle::open(shard, (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+        let (handle, folder) = empty_shard(shard);
         let log = Arc::new(MemoryLog::default());
         let voters: Vec<ReplicaId> = (1..=voters).map(ReplicaId).collect();
         Replica::bootstrap(&*log, shard, ReplicaId(me), &voters, &[]).unwrap();

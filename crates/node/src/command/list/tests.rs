@@ -2,28 +2,16 @@
 #![allow(clippy::unwrap_used)]
 
 use super::large::Large;
-use crate::command::call::Error;
-use crate::command::testspace::{self, TestSpace};
+use crate::command::testspace::{TestSpace, answer as run};
 use crate::command::transcript;
 use crate::{ReadSpace, Type};
-use resp::{Proto, Reply, Value};
+use resp::Value;
 use std::collections::VecDeque;
 use vocab::{Prng, limits};
 
 #[test]
 fn transcript() {
     transcript::check("list");
-}
-
-fn run(space: &mut TestSpace, args: &[&[u8]]) -> Value {
-    let mut reply = Reply::new(Proto::Resp2);
-    space.version += 1;
-    match testspace::run(space, args, &mut reply) {
-        Ok(()) => {}
-        Err(Error::Reply(text)) => reply.error(&text),
-        Err(Error::Fault(fault)) => panic!("{fault:?}"),
-    }
-    resp::decode(&reply.buf).unwrap().unwrap().0
 }
 
 fn int(value: &Value) -> i64 {

@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::command::call::Error;
 use crate::command::testspace::{self, TestSpace};
 use crate::command::transcript;
-use resp::{Proto, Reply, Value};
+use resp::Value;
 use std::collections::BTreeSet;
 use vocab::Prng;
 
@@ -15,15 +14,9 @@ fn transcript() {
 }
 
 fn run(space: &mut TestSpace, args: &[&[u8]]) -> Value {
-    let mut reply = Reply::new(Proto::Resp2);
-    space.version += 1;
-    match testspace::run(space, args, &mut reply) {
-        Ok(()) => {}
-        Err(Error::Reply(text)) => reply.error(&text),
-        Err(Error::Fault(fault)) => panic!("{fault:?}"),
-    }
+    let value = testspace::answer(space, args);
     space.validate();
-    resp::decode(&reply.buf).unwrap().unwrap().0
+    value
 }
 
 fn members(value: &Value) -> Members {

@@ -2,27 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::ReadSpace;
-use crate::command::call::Error;
-use crate::command::testspace::{self, TestSpace};
+use crate::command::testspace::{TestSpace, answer as run};
 use crate::command::transcript;
-use resp::{Proto, Reply, Value, format_double};
+use resp::{Value, format_double};
 use std::collections::BTreeMap;
 use vocab::Prng;
 
 #[test]
 fn transcript() {
     transcript::check("zset");
-}
-
-fn run(space: &mut TestSpace, args: &[&[u8]]) -> Value {
-    let mut reply = Reply::new(Proto::Resp2);
-    space.version += 1;
-    match testspace::run(space, args, &mut reply) {
-        Ok(()) => {}
-        Err(Error::Reply(text)) => reply.error(&text),
-        Err(Error::Fault(fault)) => panic!("{fault:?}"),
-    }
-    resp::decode(&reply.buf).unwrap().unwrap().0
 }
 
 fn run_words(space: &mut TestSpace, words: &str) -> Value {

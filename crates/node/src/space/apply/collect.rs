@@ -141,17 +141,10 @@ fn collect_garbage(writes: &mut EntryWrites<'_>) -> Result<(), Fault> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::test_shard::empty_shard;
     use crate::{EntrySpace, Evaluation, Kind, Record, ShardHandle, WriteSpace};
     use std::sync::Arc;
-    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
     use vocab::ShardId;
-
-    fn shard() -> (Arc<ShardHandle>, tempfile::TempDir) {
-        let folder = tempfile::tempdir().unwrap();
-        let resources = SharedResources::new(StorageOptions::default());
-        let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-        (ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap(), folder)
-    }
 
     fn entry<T>(handle: &Arc<ShardHandle>, now_ms: u64, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
         let index = handle.engine().applied_index() + 1;
@@ -168,7 +161,7 @@ mod tests {
 
     #[test]
     fn keys_are_collected_a_step_an_entry_from_where_the_last_one_ended() {
-        let (handle, _folder) = shard();
+        let (handle, _folder) = empty_shard(ShardId(1));
         let keys = 3 * EXPIRE_STEP_MAX + 10;
         entry(&handle, 1_000, |space| {
             for n in 0..keys {
@@ -216,7 +209,7 @@ mod tests {
             let costs: Vec<(usize, usize)> = [200, 2_000]
                 .into_iter()
                 .map(|fields| {
-                    let (handle, _folder) = shard();
+                    let (handle, _folder) = empty_shard(ShardId(1));
                     let expiry = (what == "expiry").then_some(2_000);
                     entry(&handle, 1_000, |space| write(space, expiry, fields));
                     entry(&handle, 3_000, |space| {
@@ -231,7 +224,7 @@ mod tests {
 
     #[test]
     fn dropped_collections_go_at_once_and_those_of_format_1_several_a_step() {
-        let (handle, _folder) = shard();
+        let (handle, _folder) = empty_shard(ShardId(1));
         let large = |space: &mut EntrySpace<'_>, key: &[u8]| {
             let rows = space.new_rows(key).unwrap();
             for n in 0..300 {

@@ -84,21 +84,13 @@ impl Edits {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use crate::space::Patch;
-    use crate::{EntrySpace, Evaluation, Kind, ReadSpace, Record, ShardHandle, WriteSpace};
+    use crate::test_shard::empty_shard;
+    use crate::{EntrySpace, Evaluation, Kind, ReadSpace, Record, WriteSpace};
     use std::collections::BTreeMap;
-    use std::sync::Arc;
-    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
     use vocab::limits::EDIT_IN_PLACE_BYTES_MIN;
     use vocab::{Prng, ShardId};
 
     type Model = BTreeMap<String, (Vec<u8>, Option<u64>)>;
-
-    fn shard() -> (Arc<ShardHandle>, tempfile::TempDir) {
-        let folder = tempfile::tempdir().unwrap();
-        let resources = SharedResources::new(StorageOptions::default());
-        let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-        (ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap(), folder)
-    }
 
     fn check(space: &mut EntrySpace<'_>, model: &Model, key: &str) {
         let found = space.get(key.as_bytes()).unwrap();
@@ -136,10 +128,10 @@ mod tests {
 
     #[test]
     fn strings_that_are_edited_in_place_are_as_if_each_edit_wrote_them() {
-        let (view, _folder) = shard();
+        let (handle, _folder) = empty_shard(ShardId(1));
         let (mut prng, mut model) = (Prng::new(7), Model::new());
         for index in 1..200 {
-            let mut space = EntrySpace::new(&view, index, 1_000, Evaluation::Second);
+            let mut space = EntrySpace::new(&handle, index, 1_000, Evaluation::Second);
             for _ in 0..prng.below(4) {
                 let (attempts, keeps) = (prng.below(2) == 0, prng.below(2) == 0);
                 let before = model.clone();
@@ -153,9 +145,9 @@ mod tests {
                 }
             }
             space.commit();
-            let mut space = EntrySpace::new(&view, index + 1, 1_000, Evaluation::Second);
+            let mut space = EntrySpace::new(&handle, index + 1, 1_000, Evaluation::Second);
             ["a", "b", "c"].iter().for_each(|key| check(&mut space, &model, key));
-            assert_eq!((view.key_count(), view.expiring()), {
+            assert_eq!((handle.key_count(), handle.expiring()), {
                 (model.len() as u64, model.values().filter(|(_, expiry)| expiry.is_some()).count() as u64)
             });
         }

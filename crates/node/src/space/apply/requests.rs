@@ -83,10 +83,10 @@ pub(super) fn forget(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use crate::command::{Call, Handler, handler};
+    use crate::test_shard::empty_shard;
     use crate::{EntrySpace, ShardHandle, WriteSpace};
     use resp::Reply;
     use std::sync::Arc;
-    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
     use vocab::ShardId;
     use vocab::limits::REQUESTS_KEPT_MS;
 
@@ -100,10 +100,7 @@ mod tests {
 
     impl Entries {
         fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let resources = SharedResources::new(StorageOptions::default());
-            let engine = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-            let handle = ShardHandle::open(ShardId(1), (0, 16383), engine, Arc::new(RowCache::new(0))).unwrap();
+            let (handle, folder) = empty_shard(ShardId(1));
             Self { handle, index: 0, now_ms: 1_700_000_000_000, _folder: folder }
         }
 
