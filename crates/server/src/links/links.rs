@@ -5,12 +5,12 @@
 
 use super::complaints::Complaint;
 use super::connections::{CONNECTIONS_MAX, Connections};
+use super::dialer::{Call, Dialer, Ended};
 use super::frame::{self, Packer, Packing, messages};
 use super::greeting::{PIECES_SINCE, Purpose};
 use super::handshake::{Handshake, Peer, Step, refuse, welcome};
 use super::identity::{SharedIdentity, random};
 use super::link::{End, Link, ReadOnce, State};
-use super::neighbours::{Call, Ended, Neighbours};
 use super::queue::OutQueue;
 use super::refusal::RefusalKind;
 use crate::net::Stream;
@@ -111,7 +111,7 @@ pub struct Links {
     identity: SharedIdentity,
     listener: Option<TcpListener>,
     pub(super) connections: Connections,
-    pub(super) neighbours: Neighbours,
+    pub(super) dialer: Dialer,
     packer: Packer,
     /// Keys of connections with something to send.
     dirty: Vec<usize>,
@@ -139,7 +139,7 @@ impl Links {
             identity: options.identity,
             listener: listener.transpose()?,
             connections: Connections::new(registry, Token(top.0 - 1), me),
-            neighbours: Neighbours::new(me),
+            dialer: Dialer::new(me),
             packer: Packer::new(options.packing)?,
             dirty: Vec::new(),
             unsent: Vec::new(),
@@ -172,17 +172,17 @@ impl Links {
 
     /// Calls `address`, now and whenever the link is lost.
     pub fn dial(&mut self, address: &str, now: Instant) {
-        self.neighbours.dial(address, now);
+        self.dialer.dial(address, now);
     }
 
     /// Keeps a link to a node, at `address`.
     pub fn know(&mut self, node: NodeId, address: &str, now: Instant) {
-        self.neighbours.know(node, address, now);
+        self.dialer.know(node, address, now);
     }
 
     /// Ends the link to a node, which is not called any more.
     pub fn forget(&mut self, node: NodeId, now: Instant, hear: &mut Hear) {
-        self.neighbours.forget(node);
+        self.dialer.forget(node);
         if let Some(key) = self.connections.link_to(node) {
             self.end(key, End::Forgotten, now, hear);
         }
@@ -333,7 +333,7 @@ impl Links {
     /// When `resume` has a call to make.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.neighbours.next_due(|node| self.connections.link_to(node).is_some())
+        self.dialer.next_due(|node| self.connections.link_to(node).is_some())
     }
 
     /// The nodes that can be talked to.
@@ -391,9 +391,9 @@ impl Links {
 
     /// Makes the calls that are due.
     fn call_due(&mut self, now: Instant) {
-        for call in self.neighbours.due(now, |node| self.connections.link_to(node).is_some()) {
+        for call in self.dialer.due(now, |node| self.connections.link_to(node).is_some()) {
             if let Err(why) = self.call(&call, now) {
-                self.neighbours.failed(&call, &why, now);
+                self.dialer.failed(&call, &why, now);
             }
         }
     }
@@ -509,11 +509,7 @@ impl Links {
         link.received_messages += count;
         if let Some(why) = unknown {
             let about = link.address.ip().to_string();
-            self.neighbours.complain(
-                &about,
-                Complaint::Garbage,
-                &format!("a message of node {node} is dropped: {why}"),
-            );
+            self.dialer.complain(&about, Complaint::Garbage, &format!("a message of node {node} is dropped: {why}"));
         }
         Ok(())
     }
@@ -538,7 +534,7 @@ impl Links {
             welcome(link.out.plain());
             link.flush(&mut self.packer, now).map_err(End::Failed)?;
         }
-        self.neighbours.answered(link.contact, link.address.ip(), peer.node);
+        self.dialer.answered(link.contact, link.address.ip(), peer.node);
         if peer.version >= PIECES_SINCE {
             link.out.take_pieces();
         }
@@ -577,7 +573,7 @@ impl Links {
         };
         let was_up = link.peer().is_some();
         let ended = Ended { contact: link.contact, address: link.address, met, was_up, end: &end };
-        let about = self.neighbours.ended(&ended, now);
+        let about = self.dialer.ended(&ended, now);
         if let End::Refuse(refusal) | End::Refused(refusal) = &end
             && refusal.kind == RefusalKind::Store
         {

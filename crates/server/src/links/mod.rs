@@ -4,6 +4,7 @@ mod call;
 mod complaints;
 mod connections;
 mod contacts;
+mod dialer;
 mod frame;
 mod greeting;
 mod handshake;
@@ -11,7 +12,6 @@ mod identity;
 mod link;
 #[expect(clippy::module_inception, reason = "the noun is the module's")]
 mod links;
-mod neighbours;
 mod queue;
 mod refusal;
 mod resolver;

@@ -216,10 +216,10 @@ fn who_must_not_talk_does_not_and_it_is_said_once() {
         world.dial(a, b);
         world.until("it has failed several times", |world| {
             let links = world.nodes[a].as_ref().unwrap();
-            links.neighbours.failures().unwrap() >= 3
+            links.dialer.failures().unwrap() >= 3
         });
         for node in [a, b] {
-            let complaints: Vec<_> = world.links(node).neighbours.complaints().collect();
+            let complaints: Vec<_> = world.links(node).dialer.complaints().collect();
             assert_eq!(complaints, [complaints::Complaint::Refusal(kind)]);
             // Of another store the operator is told.
             let told = |event: &LinkEvent| kind == RefusalKind::Store && matches!(event, LinkEvent::Stranger { .. });
@@ -233,7 +233,7 @@ fn a_node_does_not_talk_to_itself() {
     let mut world = World::new();
     let a = world.start(identity(1));
     world.dial(a, a);
-    world.until("it knows", |world| world.nodes[a].as_ref().unwrap().neighbours.failures().is_none());
+    world.until("it knows", |world| world.nodes[a].as_ref().unwrap().dialer.failures().is_none());
     world.until("both ends are gone", |world| world.nodes[a].as_ref().unwrap().connections.len() == 0);
     assert!(world.heard[a].is_empty());
 }
@@ -245,7 +245,7 @@ fn a_second_process_of_a_node_waits_until_the_first_is_gone() {
     world.dial(first, a);
     world.until("the first is in", |world| world.is_up(a, 2));
     world.dial(second, a);
-    world.until("the second fails", |world| world.nodes[second].as_ref().unwrap().neighbours.failures().unwrap() > 1);
+    world.until("the second fails", |world| world.nodes[second].as_ref().unwrap().dialer.failures().unwrap() > 1);
     assert!(world.is_up(first, 1) && !world.is_up(second, 1));
     world.nodes[first] = None;
     world.until("the second is in", |world| world.is_up(second, 1) && world.is_up(a, 2));
@@ -264,7 +264,7 @@ fn a_node_that_comes_back_is_found_again() {
     world.nodes[b] = None;
     world.until("it is missed", |world| !world.is_up(a, 2));
     assert!(!world.links(a).send(NodeId(2), &asked(1)));
-    world.until("it is called", |world| world.nodes[a].as_ref().unwrap().neighbours.failures().unwrap() > 2);
+    world.until("it is called", |world| world.nodes[a].as_ref().unwrap().dialer.failures().unwrap() > 2);
     let b = world.start_at(identity(2), address.parse().unwrap());
     world.until("they meet again", |world| world.is_up(a, 2) && world.is_up(b, 1));
     let now = world.now();

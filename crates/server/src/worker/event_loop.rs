@@ -180,7 +180,7 @@ impl Worker {
             self.note_ring();
             self.mailbox.take(&mut mail);
             for message in mail.drain(..) {
-                self.read_mail(message);
+                self.take_message(message);
             }
             if unfinished || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.shell.peers.resume(self.now);
@@ -273,7 +273,7 @@ impl Worker {
         }
     }
 
-    fn read_mail(&mut self, message: WorkerMessage) {
+    fn take_message(&mut self, message: WorkerMessage) {
         let now = self.now;
         match message {
             WorkerMessage::Connection(stream) => {
@@ -477,7 +477,7 @@ impl Worker {
     fn read_from_disk(&mut self) {
         let mut finished = std::mem::take(&mut self.finished);
         self.shell.disk_reads.go(&mut finished);
-        finished.drain(..).for_each(|message| self.read_mail(message));
+        finished.drain(..).for_each(|message| self.take_message(message));
         self.finished = finished;
     }
 

@@ -32,14 +32,14 @@ pub(super) struct Ended<'a> {
     pub(super) end: &'a End,
 }
 
-/// The nodes that this one calls.
-pub(super) struct Neighbours {
+/// Calls the nodes that this one knows, when a call is due.
+pub(super) struct Dialer {
     contacts: Contacts,
     resolver: Resolver,
     complaints: Complaints,
 }
 
-impl Neighbours {
+impl Dialer {
     pub(super) fn new(me: NodeId) -> Self {
         Self {
             contacts: Contacts::new(me, u64::from_le_bytes(random())),
@@ -184,12 +184,12 @@ mod tests {
 
     const THERE: &str = "127.0.0.1:7";
 
-    fn called(now: Instant) -> Neighbours {
-        let mut neighbours = Neighbours::new(NodeId(5));
-        neighbours.dial(THERE, now);
-        let calls = neighbours.due(now, |_| false);
+    fn called(now: Instant) -> Dialer {
+        let mut dialer = Dialer::new(NodeId(5));
+        dialer.dial(THERE, now);
+        let calls = dialer.due(now, |_| false);
         assert_eq!(calls.iter().map(|call| call.address.clone()).collect::<Vec<_>>(), [Ok(THERE.parse().unwrap())]);
-        neighbours
+        dialer
     }
 
     /// What the end of a call does: whether the contact is kept, its failures, and what was complained about.
@@ -210,13 +210,13 @@ mod tests {
         ];
         for (end, was_up, failures, complaints) in cases {
             let (now, end) = (Instant::now(), end());
-            let mut neighbours = called(now);
+            let mut dialer = called(now);
             let address = THERE.parse().unwrap();
             let ended = Ended { contact: Some(0), address, met: Some(NodeId(9)), was_up, end: &end };
-            assert_eq!(neighbours.ended(&ended, now), THERE);
-            assert_eq!(neighbours.failures(), failures, "{end:?}");
-            assert_eq!(neighbours.complaints().collect::<Vec<_>>(), complaints, "{end:?}");
-            let again = neighbours.next_due(|_| false);
+            assert_eq!(dialer.ended(&ended, now), THERE);
+            assert_eq!(dialer.failures(), failures, "{end:?}");
+            assert_eq!(dialer.complaints().collect::<Vec<_>>(), complaints, "{end:?}");
+            let again = dialer.next_due(|_| false);
             assert_eq!(again.is_some_and(|again| again > now), failures.is_some(), "{end:?}");
         }
     }
@@ -224,19 +224,19 @@ mod tests {
     #[test]
     fn a_name_with_several_addresses_is_called_at_each_in_turn() {
         let mut now = Instant::now();
-        let mut neighbours = Neighbours::new(NodeId(5));
-        neighbours.dial("not-yet-known:1", now);
+        let mut dialer = Dialer::new(NodeId(5));
+        dialer.dial("not-yet-known:1", now);
         let addresses: Vec<SocketAddr> = vec!["10.0.0.1:1".parse().unwrap(), "10.0.0.2:1".parse().unwrap()];
         let mut tried = Vec::new();
         for _ in 0..3 {
-            neighbours.contacts.due(now, |_| false);
-            let call = neighbours.call(0, Ok(addresses.clone())).expect("the contact is there");
-            neighbours.failed(&call, "no", now);
+            dialer.contacts.due(now, |_| false);
+            let call = dialer.call(0, Ok(addresses.clone())).expect("the contact is there");
+            dialer.failed(&call, "no", now);
             tried.push(call.address.unwrap());
             now += Duration::from_secs(2);
         }
         assert_eq!(tried, [addresses[0], addresses[1], addresses[0]]);
-        let none = neighbours.call(0, Ok(Vec::new())).expect("the contact is there");
+        let none = dialer.call(0, Ok(Vec::new())).expect("the contact is there");
         assert_eq!(none.address, Err("the name has no address".to_owned()));
     }
 }
