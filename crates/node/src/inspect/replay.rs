@@ -47,9 +47,9 @@ impl Replay {
     fn apply_items(&self, entry: &Entry) -> Result<(), String> {
         let (now_ms, mut items) = decode(&entry.data)?;
         if !items.is_sole() {
-            let (nobody, mut reply) = (std::iter::empty(), Reply::new(Proto::Resp2));
+            let (no_clients, mut reply) = (std::iter::empty(), Reply::new(Proto::Resp2));
             let at = (entry.index, now_ms);
-            let done = evaluate_items(&self.view, at, &items, (nobody, &[]), &mut reply, Place::Aside, false);
+            let done = evaluate_items(&self.view, at, &items, (no_clients, &[]), &mut reply, Place::Aside, false);
             return done.map(drop).map_err(|error| error.to_string());
         }
         match items.next().transpose()? {
