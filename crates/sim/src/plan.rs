@@ -277,6 +277,10 @@ impl Plan {
     /// The same plan, with the faults without which a planted bug does not show.
     #[must_use]
     pub fn exposing(mut self, bug: Bug) -> Self {
+        if let Some(bulk) = &mut self.bulk {
+            // More than bulk may be the reason of a stall now; what is about bulk says so below.
+            bulk.is_calm = false;
+        }
         match bug {
             Bug::LeaseOnce => {
                 self.faults.pauses = true;
