@@ -26,6 +26,8 @@ const UNITS: &[Unit] = &[
     Unit { name: "unit/multi", peer: 31, floor: 22 },
     Unit { name: "unit/protocol", peer: 19, floor: 15 },
     Unit { name: "unit/type/set", peer: 94, floor: 91 },
+    Unit { name: "unit/type/zset", peer: 269, floor: 225 },
+    Unit { name: "unit/geo", peer: 59, floor: 59 },
     Unit { name: "unit/bitops", peer: 45, floor: 43 },
     Unit { name: "unit/bitfield", peer: 16, floor: 16 },
     Unit { name: "unit/pubsub", peer: 29, floor: 16 },

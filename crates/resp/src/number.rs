@@ -89,6 +89,10 @@ pub fn format_double(d: f64) -> String {
     if d.is_infinite() {
         return if d > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
+    // Whole numbers are most of them, and cheap.
+    if d.abs() < 1e15 && d.trunc() == d && (d != 0.0 || d.is_sign_positive()) {
+        return (d as i64).to_string();
+    }
     let scientific = format!("{d:.16e}");
     let (mantissa, exponent) = scientific.split_once('e').expect("the format has an exponent");
     let exponent: i32 = exponent.parse().expect("the exponent is a small integer");
@@ -153,6 +157,9 @@ mod tests {
             (0.0, "0"),
             (-0.0, "-0"),
             (1.0, "1"),
+            (-12.0, "-12"),
+            (999_999_999_999_999.0, "999999999999999"),
+            (-1e15, "-1000000000000000"),
             (0.1, "0.10000000000000001"),
             (std::f64::consts::PI, "3.1415926535897931"),
             (1e16, "10000000000000000"),

@@ -173,6 +173,8 @@ pub const UNITED_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub const SORTED_ELEMENTS_MAX: u64 = 1024 * 1024;
 /// Most bytes of them.
 pub const SORTED_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Most members of a sorted set that are removed one by one in an entry, where more are left.
+pub const REMOVED_MEMBERS_MAX: u64 = 262_144;
 /// Most members that SPOP removes at a time.
 pub const POPPED_MEMBERS_MAX: u64 = 65_536;
 /// Bytes of the elements of a large list that lie together, in a row or in the list's record; one longer element lies alone.

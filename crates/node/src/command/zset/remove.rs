@@ -4,10 +4,6 @@ use super::range::Bounds;
 use super::stored::SortedSet;
 use super::write::remove_range;
 use crate::command::call::{Outcome, WriteCall};
-use vocab::limits;
-
-const _: () = assert!(limits::POPPED_MEMBERS_MAX == 65_536, "TOO_MANY says how many");
-const TOO_MANY: &str = "ERR too many members at a time (65536 at most)";
 
 pub(super) fn zremrangebyrank(call: &mut WriteCall<'_>) -> Outcome {
     let bounds = Bounds::ranks(call.args[2], call.args[3])?;
@@ -28,10 +24,6 @@ fn remove(call: &mut WriteCall<'_>, bounds: &Bounds<'_>) -> Outcome {
     let mut removed = 0;
     if let Some(set) = SortedSet::load(call.space, call.args[1])? {
         let span = bounds.span(call.space, &set)?;
-        // All of them go with the record.
-        if span.count > limits::POPPED_MEMBERS_MAX && span.count < set.count()? {
-            return Err(TOO_MANY.into());
-        }
         remove_range(call.space, &set, span.first, span.count)?;
         removed = span.count;
     }

@@ -273,6 +273,23 @@ fn a_command_costs_the_same_in_a_large_sorted_set() {
 }
 
 #[test]
+fn a_large_sorted_set_is_trimmed_by_what_is_left() {
+    for (words, left) in [("ZREMRANGEBYRANK z 100 -1", 0..100), ("ZREMRANGEBYRANK z 50 19899", 0..150)] {
+        let mut space = space_with(20_000);
+        (space.reads, space.writes) = (0, 0);
+        assert_eq!(int(&run_words(&mut space, words)), 20_000 - left.len() as i64);
+        assert!(space.reads + space.writes < 1_000, "{}", space.reads + space.writes);
+        space.validate();
+        let members = strings(&run_words(&mut space, "ZRANGE z 0 -1"));
+        assert_eq!((members.len(), &members[0][..], &members[49][..]), (left.len(), "m0", "m49"));
+    }
+    let mut space = space_with(20_000);
+    assert_eq!(int(&run_words(&mut space, "ZREMRANGEBYSCORE z 5 1004")), 1_000);
+    space.validate();
+    assert_eq!(strings(&run_words(&mut space, "ZRANGE z 4 5")), ["m4", "m1005"]);
+}
+
+#[test]
 fn each_member_is_drawn_equally_often() {
     let mut space = space_with(300);
     let mut counts = [0u32; 300];

@@ -2,7 +2,7 @@
 //!
 //! Everything is read and checked before the first write, so that an error leaves nothing behind.
 
-use super::build::{MEMBER_TOO_LONG, put_count, put_score, put_whole};
+use super::build::{Kept, MEMBER_TOO_LONG, put_count, put_kept, put_score, put_whole};
 use super::scored::{Scored, parse};
 use super::stored::{Form, Large, SortedSet};
 use crate::command::args::{SYNTAX, check_release, is_word};
@@ -13,6 +13,8 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use vocab::limits;
 
+const TOO_MANY: &str = "ERR too many members to be removed at a time (262144 at most, or all but 16384)";
+const _: () = assert!(limits::REMOVED_MEMBERS_MAX == 262_144 && limits::STORE_WHOLE_ELEMENTS_MAX == 16_384);
 const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
 /// Which members ZADD writes, and what it answers.
@@ -321,7 +323,8 @@ fn remove_large(
     Ok(removed)
 }
 
-/// Removes `count` members from number `from` on and, with the last of them, the key.
+/// Removes `count` members from number `from` on and, with the last of them, the key. Where fewer are left than are removed,
+/// those are written anew: the others go with their rows.
 pub(super) fn remove_range(space: &mut dyn WriteSpace, set: &SortedSet<'_>, from: u64, count: u64) -> Outcome {
     let total = set.count()?;
     if count == 0 {
@@ -338,12 +341,40 @@ pub(super) fn remove_range(space: &mut dyn WriteSpace, set: &SortedSet<'_>, from
             put_whole(space, set.key, set.expire_at_ms, &all)
         }
         Form::Large(large) => {
+            let left = total - count;
+            if count > left
+                && let Some(kept) = keep_rest(space, large, from, count)?
+            {
+                return put_kept(space, set.key, set.expire_at_ms, &kept);
+            }
+            if count > limits::REMOVED_MEMBERS_MAX {
+                return Err(TOO_MANY.into());
+            }
             let mut names = Vec::with_capacity(count as usize);
             large.leaves.remove_range(space, from, count, &mut |scored| names.push(name_of(scored.member)))?;
             for name in names {
                 space.element_delete(&large.scores, &name)?;
             }
-            put_count(space, set.key, set.expire_at_ms, &large.rows.with_count(total - count))
+            put_count(space, set.key, set.expire_at_ms, &large.rows.with_count(left))
         }
     }
+}
+
+/// All members but the `count` from number `from` on; `None` if they are too many to be written anew.
+fn keep_rest(space: &mut dyn WriteSpace, large: &Large, from: u64, count: u64) -> Result<Option<Vec<Kept>>, Error> {
+    let total = large.rows.count;
+    if total - count > limits::STORE_WHOLE_ELEMENTS_MAX {
+        return Ok(None);
+    }
+    let (mut kept, mut bytes) = (Vec::new(), 0);
+    for (first, count) in [(0, from), (from + count, total - from - count)] {
+        large.leaves.visit(space, first, count, false, &mut |scored| {
+            bytes += scored.member.len();
+            // Too many bytes are not gathered: they are counted.
+            if bytes <= limits::GATHERED_BYTES_MAX {
+                kept.push(Kept::from(scored));
+            }
+        })?;
+    }
+    Ok((bytes <= limits::GATHERED_BYTES_MAX).then_some(kept))
 }
