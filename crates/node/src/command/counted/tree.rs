@@ -41,6 +41,12 @@ impl Cursor {
         self.path.last().map_or(&[], |step| step.node.key(step.at))
     }
 
+    /// The key of the entry behind it, where that needs no read.
+    pub(in crate::command) fn next_key(&self) -> Option<&[u8]> {
+        let step = self.path.last()?;
+        (step.at + 1 < step.node.len()).then(|| step.node.key(step.at + 1))
+    }
+
     /// How many elements come before it.
     pub(in crate::command) fn before(&self) -> u64 {
         self.before

@@ -152,28 +152,32 @@ impl Leaves {
     pub(super) fn remove(&self, space: &mut dyn WriteSpace, scored: Scored<'_>) -> Outcome {
         let cursor = self.index.find(space, &scored.order_key())?.ok_or_else(|| self.lacks(&scored))?;
         let leaf = self.read(space, &cursor)?;
-        let mut members = self.members(&leaf)?;
-        let at = members.iter().position(|other| other.order(&scored) == Ordering::Equal);
-        members.remove(at.ok_or_else(|| self.lacks(&scored))?);
-        self.put_fewer(space, &cursor, &members)
+        self.put_fewer(space, &cursor, &self.without(&leaf, &scored)?)
     }
 
     /// Moves a member to another score.
     pub(super) fn change(&self, space: &mut dyn WriteSpace, member: &[u8], from: f64, to: f64) -> Outcome {
         let (before, after) = (Scored { member, score: from }, Scored { member, score: to });
         let cursor = self.index.find(space, &before.order_key())?.ok_or_else(|| self.lacks(&before))?;
-        let target = self.index.find(space, &after.order_key())?;
-        if target.is_none_or(|target| target.key() != cursor.key()) {
-            self.remove(space, before)?;
-            return self.insert(space, after);
-        }
         let leaf = self.read(space, &cursor)?;
-        let mut members = self.members(&leaf)?;
-        let at = members.iter().position(|other| other.order(&before) == Ordering::Equal);
-        members.remove(at.ok_or_else(|| self.lacks(&before))?);
-        let at = members.partition_point(|other| other.order(&after) == Ordering::Less);
-        members.insert(at, after);
-        self.put(space, cursor.key(), &members)
+        let mut members = self.without(&leaf, &before)?;
+        let key = after.order_key();
+        // Within its leaf no count changes.
+        if cursor.key() <= &key[..] && cursor.next_key().is_some_and(|next| &key[..] < next) {
+            let at = members.partition_point(|other| other.order(&after) == Ordering::Less);
+            members.insert(at, after);
+            return self.put(space, cursor.key(), &members);
+        }
+        self.put_fewer(space, &cursor, &members)?;
+        self.insert(space, after)
+    }
+
+    /// The members of a leaf without one of them.
+    fn without<'r>(&self, leaf: &'r Leaf, scored: &Scored<'_>) -> Result<Vec<Scored<'r>>, Error> {
+        let mut members = self.members(leaf)?;
+        let at = members.iter().position(|other| other.order(scored) == Ordering::Equal);
+        members.remove(at.ok_or_else(|| self.lacks(scored))?);
+        Ok(members)
     }
 
     /// Removes `count` members from number `from` on, each shown.
