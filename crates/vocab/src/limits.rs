@@ -151,6 +151,20 @@ pub const SHARDS_MAX: u32 = 16_384;
 pub const INLINE_FIELDS_MAX: usize = 128;
 /// A hash whose record is longer than this, in bytes, spreads over sub-keys.
 pub const INLINE_COLLECTION_BYTES_MAX: usize = 8 * 1024;
+/// A stream with more entries than this spreads over rows.
+pub const STREAM_INLINE_ENTRIES_MAX: usize = 16;
+/// A stream whose entries have more bytes than this spreads over rows.
+pub const STREAM_INLINE_BYTES_MAX: usize = 1024;
+/// More rows of a stream than this are removed by what their names begin with, not one by one.
+pub const STREAM_ROWS_ONE_BY_ONE_MAX: u64 = 512;
+/// Entries that trimming with ~ removes at a time where no setting says how many.
+pub const STREAM_TRIM_LIMIT: u64 = 10_000;
+/// Most entries that it removes at a time, if it is not told.
+pub const STREAM_TRIM_LIMIT_MAX: u64 = 1_000_000;
+/// Most pending entries that one XPENDING shows.
+pub const STREAM_PENDING_SHOWN_MAX: u64 = 65_536;
+/// Most entries that one XREADGROUP delivers of a stream.
+pub const STREAM_DELIVERED_MAX: u64 = 16_384;
 /// Most fields that one HRANDFIELD draws with repetition.
 pub const RANDOM_FIELDS_MAX: usize = 1024 * 1024;
 /// Sub-keys that one background collection step of an entry of format 1 removes.

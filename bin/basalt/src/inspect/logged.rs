@@ -47,6 +47,8 @@ pub enum LoggedItem {
     },
     /// Trees write what they have in memory to files.
     Seal,
+    /// How the commands behind it keep values.
+    Packing,
     Mark {
         comparison: u64,
     },
@@ -148,6 +150,7 @@ impl LoggedItem {
             Item::Mark(comparison) => Self::Mark { comparison: *comparison },
             Item::Split(split) => Self::Split { child: split.child.0, slots: split.slots.clone() },
             Item::Seal => Self::Seal,
+            Item::Packing(_) => Self::Packing,
         }
     }
 
@@ -173,6 +176,7 @@ impl LoggedItem {
                 writeln!(out, "      (slots {} are shard {child}'s from here on)", slots.join(", "))
             }
             Self::Seal => writeln!(out, "      (trees are flushed here)"),
+            Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),
             Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),
             Self::Members => writeln!(out, "      (a change of members)"),

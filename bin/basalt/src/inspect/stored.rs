@@ -52,6 +52,8 @@ impl StoredRecord {
                 (Type::List, true) => "large list",
                 (Type::SortedSet, false) => "sorted set",
                 (Type::SortedSet, true) => "large sorted set",
+                (Type::Stream, false) => "stream",
+                (Type::Stream, true) => "large stream",
             },
             version: view.version,
             expires_ms: view.expire_at_ms,
@@ -80,6 +82,8 @@ impl StoredRecord {
         } else if let Some(rows) = view.fields(key) {
             stored.field_count = Some(rows.count);
             stored.rows = Some(rows.prefix.escape_ascii().to_string());
+            // The rows of other types have no fields.
+            let most = if matches!(view.kind.ty, Type::Hash | Type::Set) { most } else { 0 };
             for row in tree.iter(element_span(&rows), false).take(most) {
                 let (tree_key, value) = row.map_err(tell)?;
                 let Some(name) = field_of(&rows, &tree_key) else {

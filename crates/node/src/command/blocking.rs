@@ -63,7 +63,8 @@ pub(crate) fn holds(key: &[u8], record: &Record) -> Option<Holds> {
             let elements = SortedSet::of(key, record.clone()).and_then(|set| set.count()).ok()?;
             Some(Holds { what: Awaited::SortedSet, elements })
         }
-        Type::String | Type::Hash | Type::Set => None,
+        // No command waits for a stream yet.
+        Type::String | Type::Hash | Type::Set | Type::Stream => None,
     }
 }
 

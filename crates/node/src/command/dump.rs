@@ -1,9 +1,10 @@
 //! DUMP and RESTORE: a key's value as one string that another store can take in.
 //!
 //! ```text
-//! byte 0   kind: 1 string, 2 hash, 4 set, 5 list, 6 sorted set
+//! byte 0   kind: 1 string, 2 hash, 4 set, 5 list, 6 sorted set, 7 stream
 //! then     string: the bytes; hash: for every field and value, u32 little-endian length and bytes of either; set, list:
-//!          the same for every member or element; sorted set: as a hash, members and scores, each a double, little-endian
+//!          the same for every member or element; sorted set: as a hash, members and scores, each a double, little-endian;
+//!          stream: for every item (`command::stream`), u32 number of words and the same for each
 //! 2 bytes  version of this format, little-endian, now 1
 //! 8 bytes  XXH3-64 of all before, little-endian
 //! ```
@@ -14,6 +15,7 @@ use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, reads_in_step
 use super::hash::{self, Stored};
 use super::list::{self, List, Side, Walk};
 use super::steps::{Progress, ReplySteps, Rest};
+use super::stream::{self, Export};
 use super::string::put_string;
 use super::zset::{self, Scored};
 use crate::format::score::decode;
@@ -29,6 +31,7 @@ const HASH: u8 = 2;
 const SET: u8 = 4;
 const LIST: u8 = 5;
 const SORTED_SET: u8 = 6;
+const STREAM: u8 = 7;
 const VERSION: u16 = 1;
 const CHECKSUM_BYTES: usize = 8;
 /// Behind the value.
@@ -49,7 +52,8 @@ fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
         call.reply.null();
         return Ok(None);
     };
-    let Some(rows) = record.view().fields(key) else {
+    let rows = record.view().fields(key).filter(|_| record.view().kind.ty != Type::Stream);
+    let Some(rows) = rows else {
         call.reply.bulk(&encode(call.space, key, record)?);
         return Ok(None);
     };
@@ -164,6 +168,7 @@ fn kind_of(ty: Type) -> u8 {
         Type::Set => SET,
         Type::List => LIST,
         Type::SortedSet => SORTED_SET,
+        Type::Stream => STREAM,
     }
 }
 
@@ -186,6 +191,15 @@ fn encode(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u
             bytes.extend_from_slice(element);
             if bytes.len() > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(()) }
         })?;
+    } else if view.kind.ty == Type::Stream {
+        bytes.push(STREAM);
+        let mut export = Export::new(key, record, None);
+        while let Some(items) = export.next(space)? {
+            items.iter().for_each(|item| push_item(&mut bytes, item));
+            if bytes.len() > BULK_BYTES_MAX {
+                return Err(TOO_LARGE.into());
+            }
+        }
     } else {
         let ty = view.kind.ty;
         bytes.push(kind_of(ty));
@@ -204,12 +218,23 @@ fn encode(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u
     if bytes.len() > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(bytes) }
 }
 
+fn push_item(bytes: &mut Vec<u8>, item: &[Vec<u8>]) {
+    let length = |bytes: &mut Vec<u8>, length: usize| bytes.extend_from_slice(&(length as u32).to_le_bytes());
+    length(bytes, item.len());
+    for word in item {
+        length(bytes, word.len());
+        bytes.extend_from_slice(word);
+    }
+}
+
 /// A dumped value, read.
 enum Value<'a> {
     String(&'a [u8]),
     /// Fields and values; of a set, members and nothing; of a sorted set, members and scores.
     Collection(Type, Vec<(&'a [u8], &'a [u8])>),
     List(Vec<&'a [u8]>),
+    /// Items of a stream.
+    Stream(Vec<Vec<&'a [u8]>>),
 }
 
 impl<'a> Value<'a> {
@@ -244,6 +269,18 @@ impl<'a> Value<'a> {
                     elements.push(part(&mut rest)?);
                 }
                 Ok(Self::List(elements))
+            }
+            [STREAM, rest @ ..] => {
+                let mut rest = rest;
+                let mut items = Vec::new();
+                while !rest.is_empty() {
+                    let (count, after) = rest.split_first_chunk::<LENGTH_BYTES>().ok_or(BAD_DATA)?;
+                    rest = after;
+                    // Each word has a length: more words than that are not there.
+                    let count = (u32::from_le_bytes(*count) as usize).min(rest.len() / LENGTH_BYTES + 1);
+                    items.push((0..count).map(|_| part(&mut rest)).collect::<Result<_, _>>()?);
+                }
+                Ok(Self::Stream(items))
             }
             _ => Err(BAD_DATA.into()),
         }
@@ -321,6 +358,11 @@ fn restore(call: &mut WriteCall<'_>) -> Outcome {
                     hash::restore(call.space, ty, key, expire_at_ms, &fields)?
                 };
                 if !restored {
+                    return Err(BAD_DATA.into());
+                }
+            }
+            Value::Stream(items) => {
+                if !stream::restore(call.space, key, expire_at_ms, &items)? {
                     return Err(BAD_DATA.into());
                 }
             }

@@ -5,7 +5,9 @@ use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::hash::{self, Stored};
 use super::list::{self, List};
 use super::zset::{self, SortedSet};
-use crate::{Evaluation, Layout, Record, Type, WriteSpace};
+use crate::{Evaluation, Layout, Record, Rows, Type, WriteSpace};
+use storage::Slice;
+use vocab::limits::{COPY_WHOLE_ELEMENTS_MAX, GATHERED_BYTES_MAX};
 
 /// How many databases Redis has by default; all but the first are closed to a cluster.
 const DATABASES: i64 = 16;
@@ -48,16 +50,50 @@ fn type_of(call: &mut ReadCall<'_>) -> Outcome {
 /// Copies `record` of `from` to `to`, with its elements and its expiry.
 fn place(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     let view = record.view();
+    let (ty, expire_at_ms) = (view.kind.ty, view.expire_at_ms);
     if view.kind.is_large() {
-        let (ty, expire_at_ms) = (view.kind.ty, view.expire_at_ms);
-        return match ty {
-            Type::List => list::copy(space, &List::of(from, record)?, to, expire_at_ms),
-            Type::SortedSet => zset::copy(space, &SortedSet::of(from, record)?, to, expire_at_ms),
-            Type::String | Type::Hash | Type::Set => hash::copy(space, &Stored::of(from, record)?, to, expire_at_ms),
-        };
+        match ty {
+            Type::List => return list::copy(space, &List::of(from, record)?, to, expire_at_ms),
+            Type::SortedSet => return zset::copy(space, &SortedSet::of(from, record)?, to, expire_at_ms),
+            Type::String | Type::Hash | Type::Set => {
+                return hash::copy(space, &Stored::of(from, record)?, to, expire_at_ms);
+            }
+            Type::Stream => {}
+        }
+    }
+    if let Some(rows) = view.rows(from) {
+        let copied = copy_rows(space, &rows, to)?;
+        let tail = view.tail();
+        let record = Record::large_with_tail(view.kind.ty, space.version(), view.expire_at_ms, &copied, tail);
+        return Ok(space.put(to, record)?);
     }
     let record = Record::stamped_new(space.version(), view.kind, view.expire_at_ms, &[view.payload]);
     Ok(space.put(to, record)?)
+}
+
+/// Copies the rows of a large collection as they are, whatever its type. Those that are too many for one entry are an error,
+/// and nothing is written.
+fn copy_rows(space: &mut dyn WriteSpace, rows: &Rows, to: &[u8]) -> Result<Rows, Error> {
+    let most = COPY_WHOLE_ELEMENTS_MAX as usize + 1;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    loop {
+        let after: Option<Slice> = found.last().map(|(name, _): &(Slice, Slice)| name.clone());
+        let more = space.elements_within(rows, after.as_deref(), most - found.len(), GATHERED_BYTES_MAX)?;
+        bytes += more.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let ended = more.is_empty();
+        found.extend(more);
+        if found.len() == most || bytes > GATHERED_BYTES_MAX {
+            return Err(hash::TOO_LARGE_TO_COPY.into());
+        }
+        if ended {
+            break;
+        }
+    }
+    let copied = space.new_rows(to)?.with_count(rows.count);
+    for (name, value) in found {
+        space.element_put(&copied, &name, &value)?;
+    }
+    Ok(copied)
 }
 
 /// Moves `record` from `from` to `to`. The rows of a large collection stay where they are.

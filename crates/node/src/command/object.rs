@@ -60,6 +60,7 @@ fn encoding(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<&'s
     match record.view().kind.ty {
         // Redis 7.0 has one form of lists.
         Type::List => Ok("quicklist"),
+        Type::Stream => Ok("stream"),
         Type::String | Type::Hash | Type::Set | Type::SortedSet => Stored::of(key, record)?.encoding(space),
     }
 }

@@ -3,8 +3,8 @@
 
 use super::call::{Handler, HandlerRow};
 use super::{
-    bits, cluster_scan, counters, dump, expiry, geo, hash, keyspace, kv, lcs, list, object, random_key, ranges, scan,
-    set, slot, string, zset,
+    bits, cluster_scan, condition, counters, dump, expiry, geo, hash, hyperloglog, keyspace, kv, lcs, list, object,
+    random_key, ranges, scan, set, slot, stream, string, zset,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -12,15 +12,18 @@ use std::sync::LazyLock;
 /// The commands over data. To add one, put its row here, by way of its family, and into the command table.
 const FAMILIES: &[&[HandlerRow]] = &[
     string::ROWS,
+    condition::ROWS,
     counters::ROWS,
     ranges::ROWS,
     bits::ROWS,
+    hyperloglog::ROWS,
     lcs::ROWS,
     hash::ROWS,
     set::ROWS,
     list::ROWS,
     zset::ROWS,
     geo::ROWS,
+    stream::ROWS,
     keyspace::ROWS,
     expiry::ROWS,
     object::ROWS,
@@ -76,7 +79,8 @@ mod tests {
     use resp::table::Group;
 
     /// Commands of these groups that the session answers.
-    const SESSION: &[&str] = &["KV.CONSISTENCY", "KV.DURABILITY", "OBJECT|HELP", "WAIT", "WAITAOF"];
+    const SESSION: &[&str] =
+        &["KV.CONSISTENCY", "KV.DURABILITY", "OBJECT|HELP", "WAIT", "WAITAOF", "XGROUP|HELP", "XINFO|HELP"];
 
     /// Commands that the session or the shell answers, with all that they contain.
     const CONTAINERS: &[&str] = &["KV.ADMIN|", "KV.BACKUP|"];
@@ -91,6 +95,8 @@ mod tests {
             Group::SortedSet,
             Group::Geo,
             Group::Bitmap,
+            Group::HyperLogLog,
+            Group::Stream,
             Group::Generic,
             Group::Basalt,
         ];

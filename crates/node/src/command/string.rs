@@ -1,7 +1,8 @@
 //! GET and SET in all their forms.
 
-use super::args::{NOT_INTEGER, SYNTAX, WRONGTYPE, is_word, string_of};
+use super::args::{NOT_INTEGER, SYNTAX, WRONGTYPE, check_release, is_word, string_of};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, reads_in_steps, write};
+use super::condition::Condition;
 use super::steps::{Progress, ReplySteps, Rest, Step};
 use crate::{Fault, Kind, Patch, ReadSpace, Record, WriteSpace};
 use resp::Reply;
@@ -145,6 +146,7 @@ struct Options<'a> {
     keep_ttl: bool,
     persist: bool,
     expiry: Option<(Unit, &'a [u8])>,
+    condition: Option<Condition<'a>>,
 }
 
 impl<'a> Options<'a> {
@@ -160,9 +162,14 @@ impl<'a> Options<'a> {
                     return Err(SYNTAX.into());
                 }
                 options.expiry = Some((unit, amount));
-            } else if of_set && is_word(word, "NX") && !options.if_present {
+            } else if of_set && let Some(condition) = Condition::parse(word, words.as_slice().first())? {
+                words.next();
+                if options.condition.replace(condition).is_some() || options.if_absent || options.if_present {
+                    return Err(SYNTAX.into());
+                }
+            } else if of_set && is_word(word, "NX") && !options.if_present && options.condition.is_none() {
                 options.if_absent = true;
-            } else if of_set && is_word(word, "XX") && !options.if_absent {
+            } else if of_set && is_word(word, "XX") && !options.if_absent && options.condition.is_none() {
                 options.if_present = true;
             } else if of_set && is_word(word, "GET") {
                 options.get = true;
@@ -191,7 +198,10 @@ fn set(call: &mut WriteCall<'_>) -> Outcome {
     }
     let options = Options::parse(&call.args[3..], true)?;
     let mut expire_at_ms = options.expire_at_ms(call.space.now_ms(), "set")?;
-    if options.get || options.if_absent || options.if_present || options.keep_ttl {
+    if options.condition.is_some() {
+        check_release(call.space)?;
+    }
+    if options.get || options.if_absent || options.if_present || options.keep_ttl || options.condition.is_some() {
         let old = call.space.get(key)?;
         if options.get {
             match &old {
@@ -199,7 +209,11 @@ fn set(call: &mut WriteCall<'_>) -> Outcome {
                 None => call.reply.null(),
             }
         }
-        if options.if_absent && old.is_some() || options.if_present && old.is_none() {
+        let holds = match options.condition {
+            Some(condition) => condition.holds(old.as_ref().map(string_of).transpose()?),
+            None => true,
+        };
+        if options.if_absent && old.is_some() || options.if_present && old.is_none() || !holds {
             if !options.get {
                 call.reply.null();
             }

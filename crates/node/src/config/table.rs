@@ -143,6 +143,14 @@ pub const SETTINGS: &[Setting] = &[
     .alias("zset-max-ziplist-entries"),
     new("zset-max-listpack-value", bytes(0, i64::MAX), "64", "Longest member of it, in bytes.")
         .alias("zset-max-ziplist-value"),
+    new("hll-sparse-max-bytes", bytes(0, i64::MAX), "3000", "Longest HyperLogLog that is kept sparse, in bytes."),
+    new(
+        "stream-node-max-entries",
+        count(0, i64::MAX),
+        "100",
+        "Most entries that trimming a stream with ~ takes as one.",
+    ),
+    new("stream-node-max-bytes", bytes(0, i64::MAX), "4096", "Most bytes of entries that it takes as one."),
     // What follows from how the node was started.
     new("port", count(0, 65535), "7000", "The port of `listen`.").fixed(),
     new("bind", Text, "127.0.0.1", "The address of `listen`.").fixed(),
@@ -161,9 +169,6 @@ pub const SETTINGS: &[Setting] = &[
         .alias("list-max-ziplist-size")
         .accepted(),
     new("list-compress-depth", count(0, INT_MAX), "0", NO_EFFECT).accepted(),
-    new("stream-node-max-bytes", bytes(0, i64::MAX), "4096", NO_EFFECT).accepted(),
-    new("stream-node-max-entries", count(0, i64::MAX), "100", NO_EFFECT).accepted(),
-    new("hll-sparse-max-bytes", bytes(0, i64::MAX), "3000", NO_EFFECT).accepted(),
     new("sanitize-dump-payload", Word(&["no", "yes", "clients"]), "no", NO_EFFECT).accepted(),
     new("save", SavePoints, "", NO_EFFECT).accepted(),
     new("appendfsync", Word(&["everysec", "always", "no"]), "always", NO_EFFECT).accepted(),

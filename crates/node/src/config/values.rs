@@ -3,6 +3,7 @@
 use super::output_limit::{ClientClass, OutputLimit, OutputLimits};
 use super::parse::Value;
 use super::table::{SETTINGS, index_of};
+use crate::format::packing::Packing;
 use parking_lot::{Mutex, RwLock};
 use resp::glob_matches;
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ const SLOTS_FOLLOWERS: usize = index_of(SETTINGS, "cluster-slots-followers");
 const ACKS: usize = index_of(SETTINGS, "acks");
 const CONSISTENCY: usize = index_of(SETTINGS, "consistency");
 const PROTECTED_MODE: usize = index_of(SETTINGS, "protected-mode");
+const SKETCH_BYTES: usize = index_of(SETTINGS, "hll-sparse-max-bytes");
+const STREAM_RUN_ENTRIES: usize = index_of(SETTINGS, "stream-node-max-entries");
+const STREAM_RUN_BYTES: usize = index_of(SETTINGS, "stream-node-max-bytes");
 const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
 
 /// What CONFIG GET shows instead of a secret. CONFIG SET refuses it as a secret, for it is no secret itself: a client that
@@ -384,6 +388,16 @@ impl Config {
     #[must_use]
     pub fn latency_tracking(&self) -> bool {
         self.number_at(LATENCY_TRACKING) != 0
+    }
+
+    /// How values are kept.
+    pub(crate) fn packing(&self) -> Packing {
+        let number = |at: usize| self.number_at(at).unsigned_abs();
+        Packing {
+            sketch_bytes: number(SKETCH_BYTES),
+            run_entries: number(STREAM_RUN_ENTRIES),
+            run_bytes: number(STREAM_RUN_BYTES),
+        }
     }
 }
 

@@ -13,9 +13,11 @@
 //!   8 seal         (trees write what they have in memory to files); alone in its entry
 //!   9 collect      bytes, bytes: one step of background collection from those tree keys on; only in format 2
 //!  10 kept change bytes: as 5; replicas keep the change, rather than the map that it makes; alone in its entry
+//!  11 packing     varint, varint, varint: the settings of `Packing`, of all commands of the entry; only in format 2
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
+use super::packing::Packing;
 use replica::Bytes;
 use resp::table::{self, CommandSpec};
 use std::collections::VecDeque;
@@ -36,6 +38,7 @@ const MARK: u8 = 7;
 const SEAL: u8 = 8;
 const COLLECT: u8 = 9;
 const KEPT_CHANGE: u8 = 10;
+const PACKING: u8 = 11;
 
 /// The arguments of one command.
 pub type Args<'a> = Vec<&'a [u8]>;
@@ -68,6 +71,8 @@ pub enum Item<'a> {
     Seal,
     /// One step of background collection.
     Collect(CollectFrom),
+    /// How the commands behind it keep values.
+    Packing(Packing),
 }
 
 /// The rules by which the commands of an entry are evaluated: its format tells, so that replicas of two releases come to
@@ -237,6 +242,15 @@ impl EntryBuilder {
         self.is_second = true;
         self.bytes.push(COLLECT);
         [&from.expiry, &from.garbage].into_iter().for_each(|key| put_bytes(&mut self.bytes, key));
+    }
+
+    /// Says, before the items, how the commands of the entry keep values.
+    pub fn packing(&mut self, packing: Packing) {
+        self.is_second = true;
+        let mut item = vec![PACKING];
+        let settings = [packing.sketch_bytes, packing.run_entries, packing.run_bytes];
+        settings.into_iter().for_each(|setting| put_varint(&mut item, setting));
+        self.bytes.splice(HEAD_BYTES..HEAD_BYTES, item);
     }
 
     /// Adds the removal of every key.
@@ -483,6 +497,7 @@ impl<'a> Iterator for Items<'a> {
             SPLIT => split(&mut self.reader).map(Item::Split),
             SEAL => Ok(Item::Seal),
             COLLECT if self.evaluation == Evaluation::Second => collect(&mut self.reader).map(Item::Collect),
+            PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
             MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
         };
@@ -517,6 +532,10 @@ fn args<'a>(reader: &mut Reader<'a>, left: &mut usize) -> Result<Args<'a>, &'sta
 
 fn collect(reader: &mut Reader<'_>) -> Result<CollectFrom, &'static str> {
     Ok(CollectFrom { expiry: reader.bytes()?.to_vec(), garbage: reader.bytes()?.to_vec() })
+}
+
+fn packing(reader: &mut Reader<'_>) -> Result<Packing, &'static str> {
+    Ok(Packing { sketch_bytes: reader.varint()?, run_entries: reader.varint()?, run_bytes: reader.varint()? })
 }
 
 fn split(reader: &mut Reader<'_>) -> Result<Split, &'static str> {

@@ -4,6 +4,7 @@ pub(crate) mod client_requests;
 pub(crate) mod entry;
 pub(crate) mod internal_commands;
 pub(crate) mod keys;
+pub(crate) mod packing;
 pub(crate) mod record;
 pub(crate) mod score;
 pub(crate) mod slots;

@@ -5,7 +5,8 @@
 //! byte 1      flags: bit 0 = has an expiry, bit 1 = its elements are rows of their own
 //! bytes 2..10 version, little-endian
 //! 8 bytes     expiry in ms since the epoch, little-endian, only with flag bit 0
-//! rest        payload, by kind; with flag bit 1 a `Rows`, and of a list what `command::list` has behind it
+//! rest        payload, by kind; with flag bit 1 a `Rows`; behind that what is known of a list (`command::list`) or of a
+//!             stream (`command::stream`) as a whole
 //! ```
 
 use super::keys;
@@ -45,6 +46,8 @@ pub enum Type {
     List = 5,
     /// Members and scores, in the order of the scores (see `command::zset`).
     SortedSet = 6,
+    /// Entries, and groups that read them.
+    Stream = 7,
 }
 
 /// How a value is kept.
@@ -90,6 +93,19 @@ pub struct Rows {
     pub prefix: Vec<u8>,
     /// How many elements there are.
     pub count: u64,
+}
+
+impl Type {
+    /// The type of that name, as TYPE tells it.
+    pub(crate) fn of_name(name: &[u8]) -> Option<Self> {
+        let all = [Self::String, Self::Hash, Self::Set, Self::List, Self::SortedSet, Self::Stream];
+        all.into_iter().find(|ty| Kind::packed(*ty).type_name().as_bytes() == name)
+    }
+
+    /// Whether the record of a large one says more of it, behind the prefix of its rows.
+    fn has_tail(self) -> bool {
+        matches!(self, Self::List | Self::Stream)
+    }
 }
 
 impl Rows {
@@ -158,6 +174,8 @@ impl Kind {
             (5, true) => Some(Self::large(Type::List)),
             (6, false) => Some(Self::SORTED_SET),
             (6, true) => Some(Self::large(Type::SortedSet)),
+            (7, false) => Some(Self::packed(Type::Stream)),
+            (7, true) => Some(Self::large(Type::Stream)),
             (KEYED_HASH, false) => Some(Self { ty: Type::Hash, layout: Layout::KeyedRows }),
             _ => None,
         }
@@ -180,6 +198,7 @@ impl Kind {
             Type::Set => "set",
             Type::List => "list",
             Type::SortedSet => "zset",
+            Type::Stream => "stream",
         }
     }
 }
@@ -188,6 +207,14 @@ impl Kind {
 pub(crate) const MEMBERS: u8 = b'm';
 
 impl RecordView<'_> {
+    /// What the record of a large collection says of it, behind the prefix of its rows.
+    #[must_use]
+    pub fn tail(&self) -> &[u8] {
+        let has_tail = self.kind.layout == Layout::Rows && self.kind.ty.has_tail();
+        let tail = has_tail.then(|| self.payload.get(COUNT_BYTES + keys::ROWS_BYTES..)).flatten();
+        tail.unwrap_or_default()
+    }
+
     /// Where the fields of a large hash at `key` are, or the members of a set or sorted set, a row each by its position;
     /// `None` for any other kind.
     #[must_use]
@@ -214,11 +241,10 @@ impl RecordView<'_> {
     }
 }
 
-/// With what the tree keys of a large collection's rows begin, as its payload has it.
+/// With what the tree keys of a large collection's rows begin.
 fn prefix_of(ty: Type, payload: &[u8]) -> &[u8] {
-    let prefix = payload.get(COUNT_BYTES..).unwrap_or_default();
-    // Behind that of a list there is more.
-    if ty == Type::List { prefix.get(..keys::ROWS_BYTES).unwrap_or_default() } else { prefix }
+    let rest = payload.get(COUNT_BYTES..).unwrap_or_default();
+    if ty.has_tail() { &rest[..rest.len().min(keys::ROWS_BYTES)] } else { rest }
 }
 
 /// The parts of a payload one after the other, so that a record is built with one copy.
@@ -268,6 +294,14 @@ impl Record {
     #[must_use]
     pub fn large(ty: Type, version: u64, expire_at_ms: Option<u64>, rows: &Rows) -> Self {
         Self::stamped_new(version, Kind::large(ty), expire_at_ms, &[&rows.count.to_le_bytes(), &rows.prefix])
+    }
+
+    /// The record of a large collection of which it says more.
+    #[must_use]
+    pub fn large_with_tail(ty: Type, version: u64, expire_at_ms: Option<u64>, rows: &Rows, tail: &[u8]) -> Self {
+        debug_assert!(tail.is_empty() || ty.has_tail(), "a record of another type ends with its prefix");
+        let payload: [&[u8]; 3] = [&rows.count.to_le_bytes(), &rows.prefix, tail];
+        Self::stamped_new(version, Kind::large(ty), expire_at_ms, &payload)
     }
 
     /// The record of a large hash whose rows are below its key, as earlier releases wrote it.
@@ -389,14 +423,14 @@ mod tests {
         fuzz::rounds(1, |prng| {
             let expiry = (prng.below(2) == 1).then(|| prng.next_u64());
             let bytes = vec![7; prng.below(40) as usize];
-            let record = match prng.below(10) {
+            let rows = Rows { prefix: keys::rows(Slot(9), 8), count: 7 };
+            let record = match prng.below(12) {
                 6 => Record::new(Kind::LIST, expiry, &[&bytes]),
-                7 => {
-                    let head: [&[u8]; 3] = [&[7; 8], &keys::rows(Slot(9), 8), &bytes];
-                    Record::stamped_new(1, Kind::large(Type::List), expiry, &head)
-                }
+                7 => Record::large_with_tail(Type::List, 1, expiry, &rows, &bytes),
                 8 => Record::new(Kind::SORTED_SET, expiry, &[&bytes]),
-                9 => Record::large(Type::SortedSet, 1, expiry, &Rows { prefix: keys::rows(Slot(9), 8), count: 7 }),
+                9 => Record::large(Type::SortedSet, 1, expiry, &rows),
+                10 => Record::large_with_tail(Type::Stream, 1, expiry, &rows, &bytes),
+                11 => Record::new(Kind::packed(Type::Stream), expiry, &[&bytes]),
                 0 => Record::new(Kind::STRING, expiry, &[&bytes]),
                 1 => Record::new(Kind::HASH, expiry, &[&bytes]),
                 2 => Record::new(Kind::SET, expiry, &[&bytes]),

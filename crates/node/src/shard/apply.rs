@@ -220,7 +220,7 @@ impl Applier {
                 self.scratch.ok();
                 self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
             }
-            Item::Command(_) | Item::Transaction { .. } | Item::Housekeeping | Item::Collect(_) => {
+            Item::Command(_) | Item::Transaction { .. } | Item::Housekeeping | Item::Collect(_) | Item::Packing(_) => {
                 return Err("a command is not alone in its entry".into());
             }
         }

@@ -132,6 +132,10 @@ fn each_item(
                 space.housekeep()?;
                 continue;
             }
+            Item::Packing(packing) => {
+                space.set_packing(*packing);
+                continue;
+            }
             Item::Collect(from) => {
                 done.collected.push(space.collect(from)?);
                 continue;

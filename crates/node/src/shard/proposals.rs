@@ -3,11 +3,13 @@
 
 use super::{Answers, CommandRows, Effects, KeyHash, Ticket, Write, refuse};
 use crate::ShardHandle;
-use crate::format::entry::{CollectFrom, EntryBuilder, EntryTerms, Split};
+use crate::format::entry::{CollectFrom, EncodedCommand, EntryBuilder, EntryTerms, Split};
+use crate::format::packing::Packing;
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
 use crate::request::ITEM_BYTES_MAX;
 use replica::Replica;
+use resp::table::behaviour;
 use std::collections::{HashSet, VecDeque};
 use vocab::{Moment, ShardId, limits};
 
@@ -44,6 +46,8 @@ struct Pending {
     /// It brings the first map.
     begins: bool,
     sync: bool,
+    /// What its commands write depends on the settings of `Packing`.
+    packs: bool,
 }
 
 impl Pending {
@@ -62,6 +66,7 @@ impl Pending {
             splits: false,
             begins: false,
             sync: false,
+            packs: false,
         }
     }
 
@@ -154,6 +159,11 @@ pub(super) struct Proposals {
     barrier: WriteBarrier,
 }
 
+/// Whether what a command writes depends on the settings of `Packing`.
+fn packs(command: &EncodedCommand) -> bool {
+    command.spec().is_some_and(|spec| spec.does(behaviour::PACKS))
+}
+
 impl Proposals {
     pub(super) fn push(&mut self, write: &Write, keys: &[KeyHash], ticket: Ticket) {
         let alone = write.is_alone();
@@ -178,6 +188,7 @@ impl Proposals {
                 } else {
                     last.entry.encoded_command(command);
                 }
+                last.packs |= packs(command);
                 last.rows.push(command.spec().map(|spec| spec.id));
             }
             Write::Transaction { watches, commands } => {
@@ -186,6 +197,7 @@ impl Proposals {
                 } else {
                     last.entry.transaction(watches, commands);
                 }
+                last.packs |= commands.iter().any(packs);
                 last.rows.extend(commands.iter().map(|command| command.spec().map(|spec| spec.id)));
             }
             Write::Clear => last.entry.clear(),
@@ -292,6 +304,12 @@ impl Proposals {
             if replica.is_leader() && !pending.entry.fill(limits::ENTRY_FILL_BYTES) {
                 self.queue.push_front(pending);
                 return true;
+            }
+            if pending.packs {
+                let packing = handle.packing();
+                if packing != Packing::default() {
+                    pending.entry.packing(packing);
+                }
             }
             let bytes = pending.entry.bytes() as u64;
             let proposed = if replica.is_leader() {

@@ -14,6 +14,7 @@ use crate::config::{Config, SmallCollections};
 use crate::counters::{Counters, Stored};
 use crate::fault::Fault;
 use crate::format::Fact;
+use crate::format::packing::Packing;
 use crate::format::record::{Kind, Record};
 use crate::format::slots::{OwnedRows, Slots};
 use crate::format::{keys, snapshot_point};
@@ -394,6 +395,11 @@ impl ShardHandle {
     /// What OBJECT ENCODING calls small.
     pub(crate) fn small_collections(&self) -> SmallCollections {
         self.config.get().map_or_else(SmallCollections::default, |config| SmallCollections::of_settings(config))
+    }
+
+    /// How values are kept, by this node's settings.
+    pub(crate) fn packing(&self) -> Packing {
+        self.config.get().map_or_else(Packing::default, |config| config.packing())
     }
 
     /// Begins to watch a key that may be absent: to be called before it is looked at, and kept if it is.

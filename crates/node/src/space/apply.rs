@@ -12,11 +12,12 @@ pub(crate) use work::Place;
 use crate::config::SmallCollections;
 use crate::format::entry::CollectFrom;
 use crate::format::keys;
+use crate::format::packing::Packing;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Edit;
 use crate::space::read::element_span;
 use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteSpace};
-use storage::Slice;
+use storage::{Slice, Span};
 use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
 use vocab::{Prng, slot_of};
 use work::Work;
@@ -34,6 +35,7 @@ pub struct EntrySpace<'a> {
     takes_back: bool,
     /// Large collections that the entry has made.
     new_collections: u64,
+    packing: Packing,
 }
 
 /// Collections that one entry can make: bits of an id below the entry's index.
@@ -46,7 +48,7 @@ impl<'a> EntrySpace<'a> {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(handle.id().0));
         let writes = EntryWrites::new(handle, now_ms, evaluation);
         let work = Work::new(evaluation, Place::Aside);
-        Self { index, prng, writes, work, takes_back: false, new_collections: 0 }
+        Self { index, prng, writes, work, takes_back: false, new_collections: 0, packing: Packing::default() }
     }
 
     /// The same space, for an evaluation at `place`.
@@ -74,6 +76,11 @@ impl<'a> EntrySpace<'a> {
     /// Whether the item under way has read and written more than any item may: it is refused.
     pub(crate) fn refuses_item(&self) -> bool {
         self.work.is_refused()
+    }
+
+    /// How the commands behind keep values.
+    pub(crate) fn set_packing(&mut self, packing: Packing) {
+        self.packing = packing;
     }
 
     /// What is written from here on can be taken back. Attempts do not nest.
@@ -179,6 +186,13 @@ impl ReadSpace for EntrySpace<'_> {
         self.work.add(0, steps)
     }
 
+    fn element_before(&mut self, rows: &Rows, before: &[u8]) -> Result<Option<(Slice, Slice)>, Fault> {
+        let span = Span { start: rows.prefix.clone(), end: keys::element(&rows.prefix, before) };
+        let found = self.writes.last(&span)?;
+        self.work.add(1, found.as_ref().map_or(0, |(tree_key, value)| tree_key.len() + value.len()))?;
+        Ok(found.map(|(tree_key, value)| (Slice::from(&tree_key[rows.prefix.len()..]), value)))
+    }
+
     fn small_collections(&self) -> SmallCollections {
         self.writes.handle().small_collections()
     }
@@ -187,6 +201,10 @@ impl ReadSpace for EntrySpace<'_> {
 impl WriteSpace for EntrySpace<'_> {
     fn evaluation(&self) -> Evaluation {
         self.writes.evaluation()
+    }
+
+    fn packing(&self) -> Packing {
+        self.packing
     }
 
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {

@@ -16,6 +16,7 @@ pub(crate) mod remote;
 
 use crate::config::SmallCollections;
 use crate::format::entry::Evaluation;
+use crate::format::packing::Packing;
 use crate::{Fault, Kind, Record, RecordView, Rows};
 use storage::Slice;
 
@@ -71,6 +72,11 @@ pub trait ReadSpace {
         Ok(())
     }
 
+    /// The last element whose name is below `before`.
+    fn element_before(&mut self, _rows: &Rows, _before: &[u8]) -> Result<Option<(Slice, Slice)>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
     /// What OBJECT ENCODING calls small: told, not stored, so it may differ between replicas.
     fn small_collections(&self) -> SmallCollections {
         SmallCollections::default()
@@ -113,6 +119,11 @@ pub trait WriteSpace: ReadSpace {
     /// By which rules the entry is evaluated.
     fn evaluation(&self) -> Evaluation {
         Evaluation::Second
+    }
+
+    /// How values are kept, where that is a setting: of the entry, so that it is the same on every replica.
+    fn packing(&self) -> Packing {
+        Packing::default()
     }
 
     /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a large

@@ -411,6 +411,14 @@ impl ReadSpace for SnapshotSpace<'_> {
         self.may_show(steps)
     }
 
+    fn element_before(&mut self, rows: &Rows, before: &[u8]) -> Result<Option<(Slice, Slice)>, Fault> {
+        self.may_read_rows()?;
+        let span = Span { start: rows.prefix.clone(), end: keys::element(&rows.prefix, before) };
+        let Some((tree_key, value)) = self.snapshot.iter(span, true).next().transpose()? else { return Ok(None) };
+        self.took(1, tree_key.len() + value.len());
+        Ok(Some((storage::tail_of(tree_key, rows.prefix.len()), value)))
+    }
+
     fn small_collections(&self) -> SmallCollections {
         self.handle.small_collections()
     }

@@ -20,6 +20,8 @@ pub const ALONE: u32 = 1 << 16;
 pub const AFTER_WRITES: u32 = 1 << 17;
 /// Allowed to a client of RESP2 that has subscribed to something.
 pub const FOR_SUBSCRIBERS: u32 = 1 << 18;
+/// What it writes depends on settings that its entry carries.
+pub const PACKS: u32 = 1 << 7;
 
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

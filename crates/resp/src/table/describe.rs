@@ -108,18 +108,21 @@ fn write_key_spec(keys: &KeySpec, reply: &mut Reply) {
             write_search("find_keys", "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)], reply);
         }
         KeyPlace::AfterWord { word, from } => {
-            reply.bulk(b"begin_search");
-            reply.map(2);
-            reply.bulk(b"type");
-            reply.bulk(b"keyword");
-            reply.bulk(b"spec");
-            reply.map(2);
+            begin_search(reply, "begin_search", "keyword", 2);
             reply.bulk(b"keyword");
             reply.bulk(word.as_bytes());
             reply.bulk(b"startfrom");
             reply.int(i64::from(from));
             let limits = [("lastkey", 0), ("keystep", 1), ("limit", 0)];
             write_search("find_keys", "range", &limits, reply);
+        }
+        KeyPlace::Halved { word, from } => {
+            begin_search(reply, "begin_search", "keyword", 2);
+            reply.bulk(b"keyword");
+            reply.bulk(word.as_bytes());
+            reply.bulk(b"startfrom");
+            reply.int(i64::from(from));
+            write_search("find_keys", "range", &[("lastkey", -1), ("keystep", 1), ("limit", 2)], reply);
         }
         KeyPlace::Operations => {
             write_search("begin_search", "unknown", &[], reply);
@@ -128,13 +131,17 @@ fn write_key_spec(keys: &KeySpec, reply: &mut Reply) {
     }
 }
 
-fn write_search(name: &str, kind: &str, numbers: &[(&str, i64)], reply: &mut Reply) {
+fn begin_search(reply: &mut Reply, name: &str, kind: &str, facts: usize) {
     reply.bulk(name.as_bytes());
     reply.map(2);
     reply.bulk(b"type");
     reply.bulk(kind.as_bytes());
     reply.bulk(b"spec");
-    reply.map(numbers.len());
+    reply.map(facts);
+}
+
+fn write_search(name: &str, kind: &str, numbers: &[(&str, i64)], reply: &mut Reply) {
+    begin_search(reply, name, kind, numbers.len());
     for (name, number) in numbers {
         reply.bulk(name.as_bytes());
         reply.int(*number);

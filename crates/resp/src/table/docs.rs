@@ -33,6 +33,8 @@ fn heading(group: Group) -> (&'static str, &'static str) {
         Group::SortedSet => ("Sorted sets", "Redis"),
         Group::Geo => ("Places on the earth", "Redis"),
         Group::Bitmap => ("Bitmaps", "Redis"),
+        Group::HyperLogLog => ("HyperLogLogs", "Redis"),
+        Group::Stream => ("Streams", "Redis"),
         Group::Generic => ("Keys", "Redis"),
         Group::Transactions => ("Transactions", "Redis"),
         Group::Connection => ("Connection", "Redis"),

@@ -1,7 +1,8 @@
 //! All rows in one array, and the way from a name to its row.
 
 use super::rows::{
-    basalt, bitmap, cluster, connection, generic, geo, hash, list, pubsub, server, set, sorted_set, string,
+    basalt, bitmap, cluster, connection, generic, geo, hash, hyperloglog, list, pubsub, server, set, sorted_set,
+    stream, string,
 };
 use super::spec::{CommandId, CommandSpec};
 
@@ -14,6 +15,8 @@ const CHAPTERS: &[&[CommandSpec]] = &[
     sorted_set::ROWS,
     geo::ROWS,
     bitmap::ROWS,
+    hyperloglog::ROWS,
+    stream::ROWS,
     generic::ROWS,
     connection::ROWS,
     pubsub::ROWS,

@@ -143,6 +143,16 @@ pub(super) fn after_word(args: &[&[u8]], word: &str, from: u16) -> Option<usize>
     (usize::from(from)..args.len().saturating_sub(1)).rev().find(is_word).map(|at| at + 1)
 }
 
+/// The first half of what follows on a word, which is looked for from the argument `from` on. Where that is wrong there are no
+/// keys, and the handler refuses it.
+pub(super) fn halved(args: &[&[u8]], word: &str, from: u16) -> KeyPositions {
+    let at = args.iter().skip(usize::from(from)).position(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let Some(next) = at.map(|at| usize::from(from) + at + 1) else { return KeyPositions::none() };
+    let keys = args.len() - next;
+    let end = if keys.is_multiple_of(2) { next + keys / 2 } else { next };
+    KeyPositions(Places::Range { next, end, step: 1 })
+}
+
 fn count(text: &[u8]) -> Option<usize> {
     crate::parse_integer(text).and_then(|n| usize::try_from(n).ok())
 }

@@ -1,7 +1,7 @@
 //! What the table knows of one command, and how a row is written.
 
 use super::behaviour::SecretArgs;
-use super::keys::{KeyPositions, MalformedKeys, after_word, counted, exec_ops};
+use super::keys::{KeyPositions, MalformedKeys, after_word, counted, exec_ops, halved};
 
 /// A dense number for arrays indexed by command. Not stable from one release to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,6 +114,10 @@ pub mod acl {
     pub const GEO: u32 = 1 << 16;
     /// Concerns messages to subscribers.
     pub const PUBSUB: u32 = 1 << 20;
+    /// Works on HyperLogLogs.
+    pub const HYPERLOGLOG: u32 = 1 << 17;
+    /// Works on streams.
+    pub const STREAM: u32 = 1 << 18;
 
     /// All of them, with the names that COMMAND INFO gives them, in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -127,6 +131,8 @@ pub mod acl {
         (STRING, "string"),
         (BITMAP, "bitmap"),
         (GEO, "geo"),
+        (HYPERLOGLOG, "hyperloglog"),
+        (STREAM, "stream"),
         (PUBSUB, "pubsub"),
         (ADMIN, "admin"),
         (FAST, "fast"),
@@ -204,6 +210,13 @@ pub enum KeyPlace {
         /// The first argument that may be it.
         from: u16,
     },
+    /// Behind a word: keys, and for each of them an argument behind all of them.
+    Halved {
+        /// The word, in upper case.
+        word: &'static str,
+        /// The first argument that may be that word.
+        from: u16,
+    },
     /// Within the operations of KV.EXEC.
     Operations,
 }
@@ -247,6 +260,10 @@ pub enum Group {
     Geo,
     /// Bitmaps.
     Bitmap,
+    /// HyperLogLogs.
+    HyperLogLog,
+    /// Streams.
+    Stream,
     /// Keys of any type.
     Generic,
     /// MULTI, EXEC and the like.
@@ -267,7 +284,7 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the documentation.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Basalt,
         Self::String,
         Self::Hash,
@@ -276,6 +293,8 @@ impl Group {
         Self::SortedSet,
         Self::Geo,
         Self::Bitmap,
+        Self::HyperLogLog,
+        Self::Stream,
         Self::Generic,
         Self::Transactions,
         Self::Connection,
@@ -296,6 +315,8 @@ impl Group {
             Self::SortedSet => "sorted-set",
             Self::Geo => "geo",
             Self::Bitmap => "bitmap",
+            Self::HyperLogLog => "hyperloglog",
+            Self::Stream => "stream",
             Self::Generic => "generic",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
@@ -436,6 +457,9 @@ impl CommandSpec {
         if let [KeySpec { place: KeyPlace::Counted { count }, .. }] = self.key_specs {
             return counted(args, *count);
         }
+        if let [KeySpec { place: KeyPlace::Halved { word, from }, .. }] = self.key_specs {
+            return Ok(halved(args, word, *from));
+        }
         Ok(KeyPositions::list(self.keys_and_flags(args)?.into_iter().map(|(at, _)| at).collect()))
     }
 
@@ -449,6 +473,9 @@ impl CommandSpec {
                     keys.extend(KeyPositions::range(args.len(), first, last, step).map(|at| (at, spec.flags)));
                 }
                 KeyPlace::Counted { count } => keys.extend(counted(args, count)?.map(|at| (at, spec.flags))),
+                KeyPlace::Halved { word, from } => {
+                    keys.extend(halved(args, word, from).map(|at| (at, spec.flags)));
+                }
                 KeyPlace::AfterWord { word, from } => {
                     keys.extend(after_word(args, word, from).map(|at| (at, spec.flags)))
                 }
@@ -511,9 +538,10 @@ impl CommandSpec {
         let mut i = 0;
         while i < specs.len() {
             match specs[i].place {
-                KeyPlace::Counted { .. } | KeyPlace::AfterWord { .. } | KeyPlace::Operations => {
-                    self.flags |= flag::MOVABLE_KEYS
-                }
+                KeyPlace::Counted { .. }
+                | KeyPlace::Halved { .. }
+                | KeyPlace::AfterWord { .. }
+                | KeyPlace::Operations => self.flags |= flag::MOVABLE_KEYS,
                 KeyPlace::Range { first, last, step } => {
                     if i == 0 {
                         self.first_key = first;

@@ -10,6 +10,7 @@ mod place;
 mod remove;
 mod restore;
 mod rows;
+mod streams;
 mod take;
 
 use super::ask::Failure;

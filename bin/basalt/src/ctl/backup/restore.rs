@@ -4,6 +4,7 @@ use super::lists::ListWriter;
 use super::manifest::Manifest;
 use super::place::Place;
 use super::rows::{BackupRow, FileFacts, RowValue, read_file};
+use super::streams::StreamWriter;
 use client::{Access, Answer, Ask, Frame, Pool, PoolOptions, ReadFrom, StoreUrl};
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
@@ -40,7 +41,9 @@ pub(crate) fn restore(
                 let Some(file) = files.get(at) else { return Ok::<_, String>(()) };
                 let rows = read_file(place, file)?;
                 let count = rows.len();
-                let goes_on = |row: &BackupRow| matches!(row.value, RowValue::List { start: 1.., .. });
+                let goes_on = |row: &BackupRow| {
+                    matches!(row.value, RowValue::List { start: 1.., .. } | RowValue::Stream { is_first: false, .. })
+                };
                 if rows.first().is_some_and(goes_on) {
                     written.await_before(at)?;
                 }
@@ -82,7 +85,9 @@ impl FilesWritten {
     fn await_before(&self, at: usize) -> Result<(), String> {
         while !self.files[..at].iter().all(|file| file.load(Ordering::Acquire)) {
             if self.broken_off.load(Ordering::Acquire) {
-                return Err("a list was not restored: a file with its first elements could not be".to_owned());
+                return Err(
+                    "a list or a stream was not restored: a file with its first elements could not be".to_owned()
+                );
             }
             std::thread::sleep(PAUSE);
         }
@@ -101,6 +106,7 @@ struct Write {
 struct Writer {
     pool: Pool,
     lists: ListWriter,
+    streams: StreamWriter,
 }
 
 impl Writer {
@@ -108,7 +114,7 @@ impl Writer {
         let options =
             PoolOptions { connections: 1, timeout: TIMEOUT, read_from: ReadFrom::Leader, greetings: Vec::new() };
         let pool = Pool::open(node, options).map_err(|e| e.to_string())?;
-        Ok(Self { pool, lists: ListWriter::open(node)? })
+        Ok(Self { pool, lists: ListWriter::open(node)?, streams: StreamWriter::open(node)? })
     }
 
     fn write(&mut self, rows: Vec<BackupRow>, now_ms: u64) -> Result<u64, String> {
@@ -122,6 +128,9 @@ impl Writer {
         for row in &rows {
             if let RowValue::List { start, elements } = &row.value {
                 self.lists.append(&row.key, *start, elements)?;
+            }
+            if let RowValue::Stream { is_first, items } = &row.value {
+                self.streams.append(&row.key, *is_first, items)?;
             }
         }
         self.make(rows.into_iter().flat_map(writes_of).collect())?;
@@ -218,8 +227,8 @@ fn writes_of(row: BackupRow) -> Vec<Write> {
                 |members: &[Vec<u8>]| request([vec![b"SADD".to_vec(), row.key.clone()], members.to_vec()].concat());
             members.chunks(FIELDS_MAX).map(chunk).collect()
         }
-        // In an order of their own: `ListWriter`.
-        RowValue::List { .. } => Vec::new(),
+        // In an order of their own: `ListWriter`, `StreamWriter`.
+        RowValue::List { .. } | RowValue::Stream { .. } => Vec::new(),
         RowValue::SortedSet(members) => {
             let chunk = |members: &[(Vec<u8>, Vec<u8>)]| {
                 let mut args = vec![b"ZADD".to_vec(), row.key.clone()];

@@ -4,6 +4,7 @@
 //! backup has the same bounds, the same name, and need not be written again. docs/FORMATS.md has the layout.
 
 use super::place::Place;
+use super::streams::Item;
 use std::io::Read;
 use vocab::{Reader, put_bytes, put_varint};
 use xxhash_rust::xxh3::xxh3_64;
@@ -24,6 +25,7 @@ const HASH: u8 = 2;
 const SET: u8 = 4;
 const LIST: u8 = 5;
 const SORTED_SET: u8 = 6;
+const STREAM: u8 = 7;
 
 /// A key with what it holds; of a large collection, some of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,12 @@ pub(crate) enum RowValue {
     },
     /// Members and scores, each score a double, little-endian.
     SortedSet(Vec<(Vec<u8>, Vec<u8>)>),
+    /// Items of a stream, in order.
+    Stream {
+        /// Whether they are its first.
+        is_first: bool,
+        items: Vec<Item>,
+    },
 }
 
 /// A file of a backup.
@@ -147,6 +155,15 @@ impl Packer {
                 put_varint(&mut self.bytes, elements.len() as u64);
                 elements.iter().for_each(|element| put_bytes(&mut self.bytes, element));
             }
+            RowValue::Stream { is_first, items } => {
+                self.bytes.push(STREAM);
+                self.bytes.push(u8::from(*is_first));
+                put_varint(&mut self.bytes, items.len() as u64);
+                for item in items {
+                    put_varint(&mut self.bytes, item.len() as u64);
+                    item.iter().for_each(|word| put_bytes(&mut self.bytes, word));
+                }
+            }
         }
         let ends = self.bytes.len() >= BYTES_MIN && xxh3_64(&row.key).is_multiple_of(ENDS);
         if ends || self.bytes.len() >= BYTES_MAX { self.finish() } else { None }
@@ -221,6 +238,16 @@ fn unpack(bytes: &[u8]) -> Result<Vec<BackupRow>, &'static str> {
                 }
                 RowValue::List { start, elements }
             }
+            STREAM => {
+                let is_first = reader.u8()? == 1;
+                let count = reader.count(1)?;
+                let mut items = Vec::new();
+                for _ in 0..count {
+                    let words = reader.count(1)?;
+                    items.push((0..words).map(|_| Ok(reader.bytes()?.to_vec())).collect::<Result<_, &'static str>>()?);
+                }
+                RowValue::Stream { is_first, items }
+            }
             _ => return Err("a row of an unknown kind"),
         };
         rows.push(BackupRow { key, expire_at_ms, value });
@@ -255,6 +282,9 @@ mod tests {
         let elements = vec![b"b".to_vec(), b"a".to_vec(), b"b".to_vec()];
         let value = RowValue::List { start: 7, elements };
         rows.push(BackupRow { key: b"list".to_vec(), expire_at_ms: 0, value });
+        let items = vec![vec![b"E".to_vec(), b"1-0".to_vec(), Vec::new(), b"v".to_vec()], Vec::new()];
+        let value = RowValue::Stream { is_first: true, items };
+        rows.push(BackupRow { key: b"stream".to_vec(), expire_at_ms: 0, value });
         let files = pack(&rows);
         assert!(files.len() > 1, "one file");
         let found: Vec<BackupRow> = files.iter().flat_map(|file| unpack(&file.bytes).unwrap()).collect();

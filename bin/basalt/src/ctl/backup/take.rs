@@ -251,6 +251,13 @@ fn read_row(row: Value) -> Option<BackupRow> {
             let elements = elements.into_iter().map(element).collect::<Option<_>>()?;
             RowValue::List { start: u64::try_from(start).ok()?, elements }
         }
+        (Value::Bulk(word), Some(Value::Int(is_first))) if word == b"STREAM" => {
+            let Some(Value::Array(items)) = fields.next() else { return None };
+            let word = |word| if let Value::Bulk(word) = word { Some(word) } else { None };
+            let item = |item| if let Value::Array(words) = item { words.into_iter().map(word).collect() } else { None };
+            let items = items.into_iter().map(item).collect::<Option<_>>()?;
+            RowValue::Stream { is_first: is_first == 1, items }
+        }
         (Value::Bulk(bytes), None) => RowValue::String(bytes),
         (Value::Bulk(word), Some(Value::Array(parts))) if word == b"ZSET" => RowValue::SortedSet(pairs_of(parts)?),
         (Value::Array(parts), None) => RowValue::Hash(pairs_of(parts)?),

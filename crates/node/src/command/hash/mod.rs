@@ -33,6 +33,7 @@ pub(super) const ROWS: &[HandlerRow] = &[
     writes("HSETNX", write::hsetnx),
     writes("HMSET", write::hmset),
     writes("HDEL", write::hdel),
+    writes("HGETDEL", write::hgetdel),
     reads("HGET", read::hget),
     reads_in_steps("HMGET", read::hmget),
     reads_in_steps("HGETALL", read::hgetall),

@@ -34,12 +34,14 @@ pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome 
         call.reply.array(0);
         return Ok(());
     };
-    let options = Options::parse(&call.args[3..])?;
+    let options = Options::parse(&call.args[3..], ty == Type::Hash)?;
+    // What stands beside a field; nothing beside a member of a set.
+    let values = (ty != Type::Set && !options.no_values).then_some(ty);
     match &hash.form {
         Form::Inline(record) => {
             let mut entries = hash.entries(record)?;
             entries.retain(|(field, _)| options.admits(field));
-            answer(ty, call, 0, &entries);
+            answer(values, call, 0, &entries);
         }
         Form::Large(rows) => {
             let (next, elements) = walk(call.space, &hash, rows, cursor, options.count)?;
@@ -50,20 +52,19 @@ pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome 
                     entries.push((field, &value[..]));
                 }
             }
-            answer(ty, call, next, &entries);
+            answer(values, call, next, &entries);
         }
     }
     Ok(())
 }
 
-fn answer(ty: Type, call: &mut ReadCall<'_>, cursor: u64, entries: &[Entry<'_>]) {
-    let has_values = ty != Type::Set;
+fn answer(values: Option<Type>, call: &mut ReadCall<'_>, cursor: u64, entries: &[Entry<'_>]) {
     call.reply.array(2);
     call.reply.bulk_int(cursor as i64);
-    call.reply.array(if has_values { 2 * entries.len() } else { entries.len() });
+    call.reply.array(if values.is_some() { 2 * entries.len() } else { entries.len() });
     for (field, value) in entries {
         call.reply.bulk(field);
-        if has_values {
+        if let Some(ty) = values {
             value_of(ty, value, call.reply);
         }
     }
@@ -119,21 +120,28 @@ fn walk(
 struct Options<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
+    /// Fields alone are answered.
+    no_values: bool,
 }
 
 impl<'a> Options<'a> {
-    fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
-        let mut options = Self { count: 10, pattern: None };
-        for option in words.chunks(2) {
-            match option {
-                [word, count] if args::is_word(word, "COUNT") => {
-                    let count = args::int(count)?;
-                    options.count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(args::SYNTAX)?;
-                }
+    fn parse(words: &[&'a [u8]], is_hash: bool) -> Result<Self, Error> {
+        let mut options = Self { count: 10, pattern: None, no_values: false };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if is_hash && args::is_word(word, "NOVALUES") {
+                options.no_values = true;
+                continue;
+            }
+            let argument = *words.next().ok_or(args::SYNTAX)?;
+            if args::is_word(word, "COUNT") {
+                let count = args::int(argument)?;
+                options.count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(args::SYNTAX)?;
+            } else if args::is_word(word, "MATCH") {
                 // A lone star admits the empty field, too; in no other pattern does a star stand for nothing at all.
-                [word, b"*"] if args::is_word(word, "MATCH") => options.pattern = None,
-                [word, pattern] if args::is_word(word, "MATCH") => options.pattern = Some(pattern),
-                _ => return Err(args::SYNTAX.into()),
+                options.pattern = (argument != b"*").then_some(argument);
+            } else {
+                return Err(args::SYNTAX.into());
             }
         }
         Ok(options)

@@ -6,9 +6,10 @@ use super::build::{Builder, FIELD_TOO_LONG, MEMBER_TOO_LONG, fits_inline, large}
 use super::element;
 use super::packed::{Entry, Varint};
 use super::stored::{Form, Stored};
+use crate::command::args::{check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::{Kind, Record, Rows, Type, WriteSpace};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use vocab::limits;
 
 /// Requests for more fields than this are put in order first.
@@ -46,6 +47,39 @@ pub(super) fn hdel(call: &mut WriteCall<'_>) -> Outcome {
     };
     call.reply.int(removed as i64);
     Ok(())
+}
+
+/// HGETDEL: answers fields and removes them.
+pub(super) fn hgetdel(call: &mut WriteCall<'_>) -> Outcome {
+    let hash = Stored::load(call.space, call.args[1])?;
+    let fields = counted_fields(&call.args[2..])?;
+    check_release(call.space)?;
+    call.reply.array(fields.len());
+    let Some(hash) = hash else {
+        fields.iter().for_each(|_| call.reply.null());
+        return Ok(());
+    };
+    let mut answered = HashSet::with_capacity(fields.len());
+    for field in fields {
+        // It is gone by the time that it is asked for again.
+        let value = if answered.insert(field) { hash.get(call.space, field)? } else { None };
+        call.reply.bulk_or_null(value.as_deref());
+    }
+    remove(call.space, &hash, fields)?;
+    Ok(())
+}
+
+/// The fields of `FIELDS count field …`.
+fn counted_fields<'a>(words: &'a [&'a [u8]]) -> Result<&'a [&'a [u8]], Error> {
+    if !is_word(words[0], "FIELDS") {
+        return Err("ERR mandatory argument FIELDS is missing or not at the right position".into());
+    }
+    let count = resp::parse_integer(words[1]).filter(|count| *count > 0);
+    let count = count.ok_or("ERR Number of fields must be a positive integer")?;
+    if count.unsigned_abs() != words.len() as u64 - 2 {
+        return Err("ERR The `numfields` parameter must match the number of arguments".into());
+    }
+    Ok(&words[2..])
 }
 
 fn set_all(call: &mut WriteCall<'_>, odd: &'static str) -> Result<usize, Error> {

@@ -3,12 +3,13 @@
 //! The reply is `[cursor, rows]`: the cursor to go on from, null after the last page; and for each row
 //! `[key, expiry in ms since the epoch or 0, value]`, the value a string, or fields and values; of a set, `SET` and its
 //! members stand for the value; of a list, `LIST`, the index of the first of these elements, and the elements; of a sorted
-//! set, `ZSET` and its members with their scores, doubles in little-endian. A large collection is as many rows as it takes,
-//! one after the other.
+//! set, `ZSET` and its members with their scores, doubles in little-endian; of a stream, `STREAM`, 1 if they are its first,
+//! and items, each a list of words (`command::stream`). A large collection is as many rows as it takes, one after the other.
 
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Stored, field_of};
 use crate::command::list::{List, Side};
+use crate::command::stream::{Export, Item};
 use crate::space::read::SnapshotSpace;
 use crate::{Layout, ReadSpace, Record, ShardHandle, Type};
 use resp::Reply;
@@ -74,6 +75,20 @@ impl Page {
         self.body.int(expire_at_ms.unwrap_or_default() as i64);
     }
 
+    fn stream(&mut self, key: &[u8], expire_at_ms: Option<u64>, is_first: bool, items: &[Item]) {
+        self.row(key, expire_at_ms, 5);
+        self.body.bulk(b"STREAM");
+        self.body.int(i64::from(is_first));
+        self.body.array(items.len());
+        for item in items {
+            self.body.array(item.len());
+            for word in item {
+                self.bytes += word.len();
+                self.body.bulk(word);
+            }
+        }
+    }
+
     fn collection<'a>(
         &mut self,
         ty: Type,
@@ -85,7 +100,7 @@ impl Page {
         let word: Option<&[u8]> = match ty {
             Type::Set => Some(b"SET"),
             Type::SortedSet => Some(b"ZSET"),
-            Type::Hash | Type::String | Type::List => None,
+            Type::Hash | Type::String | Type::List | Type::Stream => None,
         };
         self.row(key, expire_at_ms, if word.is_some() { 4 } else { 3 });
         if let Some(word) = word {
@@ -203,6 +218,7 @@ fn row(space: &mut SnapshotSpace<'_>, key: &[u8], record: Record, page: &mut Pag
             return large(space, key, &record, None, page);
         }
         (Type::List, _) => return list(space, key, record, 0, page),
+        (Type::Stream, _) => return stream(space, key, record, None, page),
     }
     Ok(None)
 }
@@ -215,8 +231,12 @@ fn rest_of(
     element: &[u8],
     page: &mut Page,
 ) -> Result<Option<Cursor>, Error> {
-    if record.view().kind.ty != Type::List {
-        return large(space, key, &record, Some(element), page);
+    match record.view().kind.ty {
+        Type::List => {}
+        Type::Stream => return stream(space, key, record, Some(element), page),
+        Type::String | Type::Hash | Type::Set | Type::SortedSet => {
+            return large(space, key, &record, Some(element), page);
+        }
     }
     let index = element.try_into().map(u64::from_be_bytes).map_err(|_| BAD_CURSOR)?;
     list(space, key, record, index, page)
@@ -253,6 +273,29 @@ fn list(
             page.body.bulk(element);
         }
         next += elements.len() as u64;
+    }
+    Ok(None)
+}
+
+/// The items of a stream, behind a row of it.
+fn stream(
+    space: &mut SnapshotSpace<'_>,
+    key: &[u8],
+    record: Record,
+    after: Option<&[u8]>,
+    page: &mut Page,
+) -> Result<Option<Cursor>, Error> {
+    let expire_at_ms = record.view().expire_at_ms;
+    let mut export = Export::new(key, record, after);
+    let mut is_first = after.is_none();
+    while let Some(items) = export.next(space)? {
+        page.stream(key, expire_at_ms, is_first, &items);
+        is_first = false;
+        if page.is_full()
+            && let Some(row) = export.row()
+        {
+            return Ok(Some(Cursor::Within(key.to_vec(), row.to_vec())));
+        }
     }
     Ok(None)
 }

@@ -2,7 +2,7 @@
 
 use crate::command::error::Error;
 use crate::format::internal_commands::STAGE;
-use crate::format::record::{Kind, ROWS_HEAD_BYTES, Rows, Type};
+use crate::format::record::{Kind, Rows, Type};
 use crate::{EncodedCommand, ReadSpace, ShardHandle, SnapshotSpace};
 use storage::Slice;
 use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX};
@@ -21,9 +21,9 @@ pub struct CollectionCopy<'a> {
     space: SnapshotSpace<'a>,
     ty: Type,
     rows: Rows,
+    /// What the record says behind them.
+    tail: Vec<u8>,
     expire_at_ms: Option<u64>,
-    /// What the record of a list has behind its rows' prefix.
-    state: Vec<u8>,
     after: Option<Slice>,
     /// Whether it may take the place of what is there.
     replaces: bool,
@@ -36,11 +36,8 @@ impl<'a> CollectionCopy<'a> {
         let Some(record) = space.get(key)? else { return Ok(None) };
         let expire_at_ms = record.view().expire_at_ms;
         let (ty, rows) = (record.view().kind.ty, record.view().rows(key));
-        let state = match ty {
-            Type::List => record.view().payload.get(ROWS_HEAD_BYTES..).unwrap_or_default().to_vec(),
-            Type::String | Type::Hash | Type::Set | Type::SortedSet => Vec::new(),
-        };
-        Ok(rows.map(|rows| Self { space, ty, rows, expire_at_ms, state, after: None, replaces }))
+        let tail = record.view().tail().to_vec();
+        Ok(rows.map(|rows| Self { space, ty, rows, tail, expire_at_ms, after: None, replaces }))
     }
 
     /// The first command to the shard of `to`. Its answer is the place that the others take.
@@ -64,7 +61,9 @@ impl SliceSource for CollectionCopy<'_> {
 
     fn last(&self, to: &[u8], place: &StagedAt) -> EncodedCommand {
         let number = |n: u64| n.to_string().into_bytes();
-        let (until, count) = (number(place.until_ms), number(self.rows.count));
+        // An empty stream has a record.
+        let count = if self.ty == Type::Stream { self.rows.count.max(1) } else { self.rows.count };
+        let (until, count) = (number(place.until_ms), number(count));
         let expiry = number(self.expire_at_ms.unwrap_or_default());
         let how: &[u8] = if self.replaces { b"ANY" } else { b"ABSENT" };
         let end: [&[u8]; 10] = [
@@ -77,13 +76,13 @@ impl SliceSource for CollectionCopy<'_> {
             &expiry,
             how,
             Kind::large(self.ty).type_name().as_bytes(),
-            &self.state,
+            &self.tail,
         ];
-        // Members of an earlier release know hashes alone, and not that word.
+        // Members of an earlier release know hashes alone, and not those words.
         EncodedCommand::new(match self.ty {
-            Type::Hash | Type::String => &end[..8],
-            Type::Set | Type::SortedSet => &end[..9],
-            Type::List => &end,
+            Type::Hash => &end[..8],
+            _ if self.tail.is_empty() => &end[..9],
+            _ => &end,
         })
     }
 }

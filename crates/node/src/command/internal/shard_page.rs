@@ -9,7 +9,7 @@
 //!
 //! `start` is inclusive, `end` exclusive, and unbounded if empty. Records come as they are stored, those whose time has
 //! not come, with two exceptions: with KEYS without their payload, and a large hash as if it were inline, so
-//! that it is of one moment with its record; where it is larger than a page of KV.RANGE, as a large one without rows. `more` is 1 if the page ended for its size, or after n rows.
+//! that it is of one moment with its record; where it is larger than a page of KV.RANGE, as a large one without rows; and a large stream, without payload. `more` is 1 if the page ended for its size, or after n rows.
 
 use crate::command::args::{NOT_INTEGER, SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadHandler, ShardCall};
@@ -136,6 +136,7 @@ fn packed(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Recor
     let view = record.view();
     let (ty, version, expire_at_ms) = (view.kind.ty, view.version, view.expire_at_ms);
     let payload = match ty {
+        Type::Stream => return Ok(without_payload(&record)),
         Type::List => List::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)?,
         Type::String | Type::Hash | Type::Set | Type::SortedSet => {
             Stored::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)?

@@ -6,7 +6,7 @@
 //! | `KV.STAGE BEGIN key` | `[prefix, until]`: where its rows go, and by when it must be whole, in ms since the epoch |
 //! | `KV.STAGE ROWS key prefix until name value [name value …]` | OK |
 //! | `KV.STAGE MEMBERS key prefix until score member [score member …]` | OK; of a sorted set, each score as it is stored |
-//! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY\|STORE [type [state]]` | 1; 0 if the key is there and should not be: then all is dropped. With STORE the count; nothing takes the place of what is there as well |
+//! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY\|STORE [type [tail]]` | 1; 0 if the key is there and should not be: then all is dropped. With STORE the count; nothing takes the place of what is there as well |
 //! | `KV.STAGE DROP key prefix until` | OK |
 //!
 //! What is not whole in time is dropped by background collection, so that a sender may die at any moment.
@@ -17,7 +17,7 @@ use crate::command::zset::{self, Scored};
 use crate::format::internal_commands::STAGE;
 use crate::format::keys;
 use crate::format::score::decode;
-use crate::{Kind, Record, Rows, Type};
+use crate::{Record, Rows, Type};
 use vocab::limits::STAGED_MS;
 
 const TOO_LATE: &str = "TRYAGAIN the collection was not whole in time: nothing was written";
@@ -45,9 +45,11 @@ fn stage(call: &mut WriteCall<'_>) -> Outcome {
             Ok(())
         }
         [word, _, prefix, until, ref pairs @ ..] if is_word(word, "MEMBERS") => members(call, prefix, until, pairs),
-        [word, key, prefix, until, count, expiry, how, ref what @ ..] if is_word(word, "END") => {
+        [word, key, prefix, until, count, expiry, how, ref of @ ..] if is_word(word, "END") && of.len() < 3 => {
             let rows = staged(call, prefix, until)?.with_count(number(count)?);
-            let record = record_of(&rows, expiry_of(number(expiry)?), what)?;
+            let ty = of.first().map_or(Some(Type::Hash), |name| Type::of_name(name)).ok_or(SYNTAX)?;
+            let tail = of.get(1).copied().unwrap_or_default();
+            let record = Record::large_with_tail(ty, 0, expiry_of(number(expiry)?), &rows, tail);
             end(call, key, record, number(until)?, how)
         }
         [word, _, prefix, until] if is_word(word, "DROP") => {
@@ -84,20 +86,6 @@ fn begin(call: &mut WriteCall<'_>, key: &[u8]) -> Outcome {
     call.reply.bulk(&rows.prefix);
     call.reply.int(until_ms as i64);
     Ok(())
-}
-
-/// The record of rows that are whole: a hash's, unless `what` names another type, and what its record has beside.
-fn record_of(rows: &Rows, expire_at_ms: Option<u64>, what: &[&[u8]]) -> Result<Record, Error> {
-    match what {
-        [] => Ok(Record::large(Type::Hash, 0, expire_at_ms, rows)),
-        [word] if is_word(word, "SET") => Ok(Record::large(Type::Set, 0, expire_at_ms, rows)),
-        [word] if is_word(word, "ZSET") => Ok(Record::large(Type::SortedSet, 0, expire_at_ms, rows)),
-        [word, state] if is_word(word, "LIST") => {
-            let head: [&[u8]; 3] = [&rows.count.to_le_bytes(), &rows.prefix, state];
-            Ok(Record::stamped_new(0, Kind::large(Type::List), expire_at_ms, &head))
-        }
-        _ => Err(SYNTAX.into()),
-    }
 }
 
 fn expiry_of(ms: u64) -> Option<u64> {
@@ -141,7 +129,7 @@ mod tests {
     use super::*;
     use crate::command::call::Call;
     use crate::command::testspace::TestSpace;
-    use crate::{CollectionCopy, ReadSpace, StagedAt, WriteSpace};
+    use crate::{CollectionCopy, Kind, ReadSpace, StagedAt, WriteSpace};
     use resp::Reply;
 
     fn run(space: &mut TestSpace, args: &[&[u8]]) -> Result<Vec<u8>, String> {

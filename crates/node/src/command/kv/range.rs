@@ -5,7 +5,7 @@
 //! A bound is `[key` (inclusive), `(key` (exclusive), `-` (before all keys) or `+` (after all keys); start is the
 //! lower one, with REVERSE too. Rows come in rising order of their keys, as bytes; with REVERSE in falling order.
 //! A row is `[key, value, version]`; with VALUES `[key, value]`; with KEYS the key alone. The value of a hash is a
-//! flat array of its fields and values, or null if that is more than a page: HSCAN reads such a hash. The token is null after the last row of the range; else it is the bound to
+//! flat array of its fields and values, or null if that is more than a page: HSCAN reads such a hash; that of a stream is null. The token is null after the last row of the range; else it is the bound to
 //! give as start (with REVERSE: as end) for the next page. A page ends after LIMIT rows (100 if not given), or
 //! earlier once its rows are large. Each shard is read at a moment of its own.
 
@@ -215,6 +215,9 @@ fn write_row(shards: &mut dyn Shards, row: Row, columns: Columns, reply: &mut Re
         reply.bulk(row.record.view().payload);
     } else if row.record.view().kind.ty == Type::List {
         write_list(shards.space(row.shard), &List::of(&row.key, row.record)?, reply)?;
+    } else if !matches!(row.record.view().kind.ty, Type::Hash | Type::Set) {
+        // The row says that the key is there; commands of its type read it.
+        reply.null_array();
     } else {
         let hash = Stored::of(&row.key, row.record)?;
         let mark = reply.buf.len();

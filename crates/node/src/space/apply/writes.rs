@@ -434,6 +434,27 @@ impl<'a> EntryWrites<'a> {
         Ok(found)
     }
 
+    /// The last row of `span`, likewise.
+    pub(super) fn last(&self, span: &Span) -> Result<Option<(Slice, Slice)>, Fault> {
+        let snapshot = self.handle.snapshot();
+        let mut tree = snapshot.iter(span.clone(), true);
+        let mut written = self.written(span).rev().peekable();
+        let mut at = tree.next().transpose()?;
+        loop {
+            let written = match &at {
+                None => written.next(),
+                Some((key, _)) => written.next_if(|(other, _)| *other >= key),
+            };
+            let Some((key, value)) = written else { return Ok(at) };
+            if let Some(value) = value {
+                return Ok(Some((key.clone(), value.clone())));
+            }
+            if at.as_ref().is_some_and(|(other, _)| other == key) {
+                at = tree.next().transpose()?;
+            }
+        }
+    }
+
     /// Up to `limit` keys of the rows of `span`, likewise. Reads no values.
     pub(super) fn merged_keys(&self, span: &Span, limit: usize) -> Result<Vec<Slice>, Fault> {
         if !span.end.is_empty() && span.start >= span.end {
@@ -464,7 +485,7 @@ impl<'a> EntryWrites<'a> {
     }
 
     /// What the entry wrote within a span, removals included, in order.
-    fn written(&self, span: &Span) -> impl Iterator<Item = (&Slice, &Option<Slice>)> {
+    fn written(&self, span: &Span) -> impl DoubleEndedIterator<Item = (&Slice, &Option<Slice>)> {
         let end = if span.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(&span.end[..]) };
         self.overlay.range::<[u8], _>((Bound::Included(&span.start[..]), end))
     }

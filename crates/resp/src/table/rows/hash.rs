@@ -24,6 +24,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(READONLY | FAST)
         .touches(&[key(1, RO | ACCESS)])
         .args("key field"),
+    hash("HGETDEL", -5, "8.0.0", "Returns fields of a hash and deletes them, and the key with the last of them.")
+        .answers(Answers::Values)
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | ACCESS | DELETE)])
+        .cost("O(N), N being the number of fields")
+        .args("key FIELDS numfields:integer field [field ...]"),
     hash("HGETALL", 2, "2.0.0", "Returns all fields and values of a hash.")
         .answers(Answers::Values)
         .flags(READONLY)
@@ -80,7 +86,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(1) a call, O(N) for the whole walk, N being the size of the hash")
         .tips(&["nondeterministic_output"])
-        .args("key cursor:integer [MATCH pattern:pattern] [COUNT count:integer]"),
+        .args("key cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [NOVALUES]"),
     hash("HSET", -4, "2.0.0", "Sets fields of a hash; creates the key if it does not exist.")
         .flags(WRITE | DENYOOM | FAST)
         .touches(&[key(1, RW | UPDATE)])

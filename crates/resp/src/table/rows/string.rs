@@ -26,6 +26,20 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(WRITE | DENYOOM | FAST)
         .touches(&[key(1, COUNTS)])
         .args("key decrement:integer"),
+    string("DELEX", -2, "8.4.0", "Deletes a key; if it is told, only where the key's value, or its digest, is or is not a given one.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | DELETE)])
+        .cost("O(1), O(N) with a digest, N being the length of the value")
+        .args("key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]"),
+    string("DELIFEQ", 3, "9.0.0", "Deletes a key if it has a value (Valkey's word for DELEX with IFEQ).")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | DELETE)])
+        .args("key value"),
+    string("DIGEST", 2, "8.4.0", "Returns the XXH3-64 of a string, in hexadecimal digits.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .cost("O(N), N being the length of the value")
+        .args("key"),
     string("GET", 2, "1.0.0", "Returns the string value of a key.")
         .answers(Answers::Values)
         .flags(READONLY | FAST)
@@ -112,7 +126,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
             ..key(1, RW | ACCESS | UPDATE | VARIABLE)
         }])
         .args(
-            "key value [NX | XX] [GET] [EX seconds:integer | PX milliseconds:integer \
+            "key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET] [EX seconds:integer | PX milliseconds:integer \
              | EXAT unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | KEEPTTL]",
         ),
     string("SETEX", 4, "2.0.0", "Sets a key to a value that expires after some seconds.")
