@@ -67,6 +67,15 @@ impl Packing {
     }
 }
 
+/// How long the value of a stored form is, as its beginning says.
+pub(crate) fn unpacked_bytes(stored: &[u8]) -> usize {
+    match stored {
+        [MARK, PLAIN, value @ ..] => value.len(),
+        [MARK, _, a, b, c, d, ..] => u32::from_le_bytes([*a, *b, *c, *d]) as usize,
+        plain => plain.len(),
+    }
+}
+
 /// The value of a stored form; the error says what is wrong with it.
 pub(crate) fn unpack(stored: Slice) -> Result<Slice, &'static str> {
     if stored.first() != Some(&MARK) {

@@ -5,7 +5,7 @@ use super::table::{Blocks, Ends};
 use super::view::View;
 use crate::block_read::{BlockRead, HeldBlock, Look, Sought, Wanted};
 use crate::direct::{FileKey, Place};
-use crate::envelope::unpack;
+use crate::envelope::{unpack, unpacked_bytes};
 use lsm_tree::table::block::BlockType;
 use lsm_tree::table::filter::block::FilterBlock;
 use lsm_tree::table::{Block, BlockHandle, IndexBlock};
@@ -17,6 +17,9 @@ use xxhash_rust::xxh3::xxh3_64;
 const BLOCK_BYTES_MAX: u32 = 1024 * 1024;
 /// Nor a larger value: a reader has hundreds under way, and memory has a bound.
 const VALUE_BYTES_MAX: usize = 64 * 1024;
+
+/// A value that is longer once it is unpacked is left to `get`: unpacking it would keep an event loop.
+const UNPACKED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Why a look-up goes no further.
 enum Stop {
@@ -94,11 +97,17 @@ impl TryGet<'_> {
     fn look_at(&self, entry: &InternalValue, held: &[HeldBlock]) -> Look {
         // What makes no sense is left to `get`, which says where it is.
         if entry.key.value_type != ValueType::Indirection {
+            if unpacked_bytes(&entry.value) > UNPACKED_BYTES_MAX {
+                return Look::Unknown;
+            }
             return self.0.value_of(entry).map_or(Look::Unknown, Look::Found);
         }
         let Ok((handle, values)) = self.0.place_of(entry) else { return Look::Unknown };
         let (key, file) = (&entry.key.user_key, FileKey::Values((self.0.generation.index().id(), handle.file)));
         if let Some(stored) = held.iter().find_map(|held| held.value_at(file, handle.offset)) {
+            if unpacked_bytes(stored) > UNPACKED_BYTES_MAX {
+                return Look::Unknown;
+            }
             return unpack(stored.clone()).map_or(Look::Unknown, |value| Look::Found(Some(value)));
         }
         if handle.record_bytes(key) > VALUE_BYTES_MAX {

@@ -16,7 +16,7 @@ use super::merge::{Direction, Entries, Merge};
 use super::table::{Access, Blocks};
 use crate::direct::Closing;
 use crate::dropped::{DroppedPrefixes, prefix_end};
-use crate::envelope::{unpack, unpack_head};
+use crate::envelope::{unpack, unpack_head, unpacked_bytes};
 use crate::files::verify_file;
 use crate::{EngineStats, Error, Result, Short, Slice, VALUE_HEAD_BYTES};
 use byteview::ByteView;
@@ -167,7 +167,13 @@ impl View {
         if entry.key.value_type == ValueType::Indirection && self.place_of(&entry)?.0.stored_bytes() > bytes_max {
             return Ok(Short::Long);
         }
-        Ok(Short::of(self.value_of(&entry)?, bytes_max))
+        let Some(stored) = self.stored_of(&entry)? else { return Ok(Short::Found(None)) };
+        // It may be short only because it is compressed.
+        if unpacked_bytes(&stored) > bytes_max {
+            return Ok(Short::Long);
+        }
+        let value = unpack(stored).map_err(|detail| self.misread(&entry.key.user_key, detail))?;
+        Ok(Short::Found(Some(value)))
     }
 
     /// The newest entry of `key` as of `index`, a removal perhaps.
@@ -206,12 +212,17 @@ impl View {
 
     /// The value that an entry stands for.
     pub(super) fn value_of(&self, entry: &InternalValue) -> Result<Option<Slice>> {
-        let stored = match entry.key.value_type {
-            ValueType::Value => entry.value.clone(),
-            ValueType::Tombstone | ValueType::WeakTombstone => return Ok(None),
-            ValueType::Indirection => self.fetch(entry)?,
-        };
+        let Some(stored) = self.stored_of(entry)? else { return Ok(None) };
         unpack(stored).map(Some).map_err(|detail| self.misread(&entry.key.user_key, detail))
+    }
+
+    /// The stored form of the value that an entry stands for.
+    fn stored_of(&self, entry: &InternalValue) -> Result<Option<Slice>> {
+        Ok(match entry.key.value_type {
+            ValueType::Value => Some(entry.value.clone()),
+            ValueType::Tombstone | ValueType::WeakTombstone => None,
+            ValueType::Indirection => Some(self.fetch(entry)?),
+        })
     }
 
     /// Reads a value that is kept out of the levels.
