@@ -70,7 +70,7 @@ impl Bench {
         let (space, reply) = (&mut self.store, &mut self.reply);
         let done = match handler {
             Handler::Read(handler) => handler.run(args, space, reply),
-            Handler::Write(run) => run(&mut Call { args, space, reply }),
+            Handler::Write(run) | Handler::WriteIf(_, run, _) => run(&mut Call { args, space, reply }),
             Handler::Store(_) => panic!("no hash command is over the whole store"),
         };
         done.expect("it is well formed");

@@ -205,6 +205,8 @@ pub const TRIMMED_BRANCHES_STEP_MAX: usize = 32;
 pub const REWRITTEN_ELEMENTS_MAX: u64 = 1024;
 /// Most elements that LPOP, RPOP and LMPOP remove at a time.
 pub const POPPED_ELEMENTS_MAX: u64 = 65_536;
+/// Most elements of a list that LREM removes in one entry, where it was searched before; of more, the list is written anew.
+pub const EDITED_ELEMENTS_MAX: usize = 1024;
 /// Most elements that LINSERT and LREM look at in an entry.
 pub const SEARCHED_ELEMENTS_MAX: u64 = 65_536;
 /// Elements of a large collection that one slice of a copy writes. A few slices may meet in one entry, which is applied at once.

@@ -134,6 +134,8 @@ pub enum Handler {
     Read(ReadHandler),
     /// On one shard, in an entry.
     Write(WriteHandler),
+    /// On one shard: in an entry if that word is among the arguments, and otherwise as a read.
+    WriteIf(&'static str, WriteHandler, StepHandler),
     /// On the whole store.
     Store(StoreHandler),
 }
@@ -171,6 +173,16 @@ pub(crate) const fn shard(name: &'static str, run: fn(&mut ShardCall<'_>) -> Out
 /// A command that may write.
 pub(super) const fn write(name: &'static str, run: WriteHandler) -> HandlerRow {
     row(name, Handler::Write(run))
+}
+
+/// A command that writes if that word is among its arguments, and whose reply may be long otherwise.
+pub(super) const fn write_if(
+    name: &'static str,
+    word: &'static str,
+    run: WriteHandler,
+    begin: StepHandler,
+) -> HandlerRow {
+    row(name, Handler::WriteIf(word, run, begin))
 }
 
 /// A command over the whole store.

@@ -4,7 +4,7 @@
 use super::call::{Handler, HandlerRow};
 use super::{
     bits, cluster_scan, condition, counters, dump, expiry, geo, hash, hyperloglog, keyspace, kv, lcs, list, object,
-    random_key, ranges, scan, set, slot, stream, string, zset,
+    random_key, ranges, scan, set, slot, sort, stream, string, zset,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -24,6 +24,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     zset::ROWS,
     geo::ROWS,
     stream::ROWS,
+    sort::ROWS,
     keyspace::ROWS,
     expiry::ROWS,
     object::ROWS,
@@ -114,7 +115,8 @@ mod tests {
     fn a_handler_writes_if_and_only_if_the_table_says_so() {
         for spec in table::all() {
             let Some(handler) = handler(spec) else { continue };
-            assert_eq!(matches!(handler, Handler::Write(_)), spec.is_write(), "{}", spec.name);
+            let writes = matches!(handler, Handler::Write(_) | Handler::WriteIf(..));
+            assert_eq!(writes, spec.is_write(), "{}", spec.name);
             let is_plain = |row: &HandlerRow| row.known_answer.is_none() && row.rewrites.is_none();
             assert!(row(spec).is_some_and(is_plain) || spec.is_write(), "{}", spec.name);
         }

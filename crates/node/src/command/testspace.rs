@@ -304,7 +304,7 @@ pub(crate) fn answer(space: &mut TestSpace, args: &[&[u8]]) -> Value {
 pub(crate) fn run_of(space: &mut TestSpace, spec: &CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Outcome {
     match handler(spec).expect("a command over data") {
         Handler::Read(handler) => handler.run(args, space, reply),
-        Handler::Write(run) => run(&mut Call { args, space, reply }),
+        Handler::Write(run) | Handler::WriteIf(_, run, _) => run(&mut Call { args, space, reply }),
         Handler::Store(_) => panic!("{} is over the whole store", spec.name),
     }
 }

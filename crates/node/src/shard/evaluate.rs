@@ -216,7 +216,7 @@ fn find(args: &[&[u8]], row: Option<CommandId>) -> Result<Found, Error> {
     let runs = match handler(spec) {
         Some(Handler::Read(ReadHandler::Keys(run))) => Runs::Read(run),
         Some(Handler::Read(ReadHandler::Steps(begin))) => Runs::Steps(begin),
-        Some(Handler::Write(run)) => Runs::Write(run),
+        Some(Handler::Write(run) | Handler::WriteIf(_, run, _)) => Runs::Write(run),
         Some(Handler::Read(ReadHandler::Shard(_)) | Handler::Store(_)) | None => return Err(NOT_OF_ENTRY.into()),
     };
     request::check_keys(spec, args).map_err(Error::Reply)?;

@@ -15,7 +15,7 @@ use crate::counters::{Counters, Stored};
 use crate::fault::Fault;
 use crate::format::Fact;
 use crate::format::packing::Packing;
-use crate::format::record::{Kind, Record};
+use crate::format::record::{Kind, Record, Type};
 use crate::format::slots::{OwnedRows, Slots};
 use crate::format::{keys, snapshot_point};
 use crate::peer_protocol::{DivisionReport, LeaderReport, ReplicaReport};
@@ -31,6 +31,7 @@ use replica::{ReplicaStatus, SnapshotPoint};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
+use vocab::limits::SEARCHED_ELEMENTS_MAX;
 use vocab::{Millis, ReplicaId, ShardId, Slot, slot_of};
 
 /// The cached row of a key that is known to be absent; no record is as short. Only readers put it into the cache, and only
@@ -326,6 +327,18 @@ impl ShardHandle {
     pub(crate) fn cached_kind(&self, key: &[u8]) -> Option<Option<Kind>> {
         let kind = |row: &Slice| Record::decode(row.clone()).ok().map(|record| record.view().kind);
         self.cache.get(self.id.0, key).ok().map(|row| kind(&row))
+    }
+
+    /// Whether there is a list at `key` that an entry may not search, or there may be one: the row cache does not tell.
+    #[must_use]
+    pub fn may_hold_long_list(&self, key: &[u8]) -> bool {
+        let is_long = |row: Slice| {
+            let record = Record::decode(row).ok();
+            let rows = record.as_ref().and_then(|record| record.view().rows(key));
+            let is_list = record.as_ref().is_some_and(|record| record.view().kind.ty == Type::List);
+            is_list && rows.is_some_and(|rows| rows.count > SEARCHED_ELEMENTS_MAX)
+        };
+        self.cache.get(self.id.0, key).map_or(true, is_long)
     }
 
     /// Whether background collection has something to do at `now_ms`.

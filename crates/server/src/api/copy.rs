@@ -43,7 +43,7 @@ fn store_sorted_set(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) 
 }
 
 /// The encoded reply, or the text of an error.
-fn answer(reply: &mut Reply, made: Result<Vec<u8>, String>) {
+pub(super) fn answer(reply: &mut Reply, made: Result<Vec<u8>, String>) {
     match made {
         Ok(answer) => reply.raw(&answer),
         Err(text) => reply.error(&text),
@@ -51,16 +51,16 @@ fn answer(reply: &mut Reply, made: Result<Vec<u8>, String>) {
 }
 
 /// A command whose keys are of one shard, which this node leads, and may be read as of one moment.
-struct Copying {
+pub(super) struct Copying {
     /// The command as it came.
     plain: EncodedCommand,
-    attempt: Attempt,
+    pub(super) attempt: Attempt,
     shard: Target,
 }
 
 impl Copying {
     /// `to`: the argument that is the key that is written.
-    fn begin(store: &Arc<NodeShared>, args: &[&[u8]], to: usize) -> Result<Self, String> {
+    pub(super) fn begin(store: &Arc<NodeShared>, args: &[&[u8]], to: usize) -> Result<Self, String> {
         let spec = table::resolve(args)?;
         request::check(spec, args)?;
         let slot = slot_of(args[to]);
@@ -98,14 +98,31 @@ impl Copying {
         self.make(store, source)
     }
 
+    /// By the command as it came.
+    pub(super) fn write_plain(mut self) -> Result<Vec<u8>, String> {
+        self.shard.write(self.plain)
+    }
+
+    /// By that command, on the condition that what was read counts.
+    pub(super) fn write(mut self, store: &Arc<NodeShared>, command: EncodedCommand) -> Result<Vec<u8>, String> {
+        self.check_read(store)?;
+        self.shard.write(command)
+    }
+
+    /// An error if what was read does not count.
+    pub(super) fn check_read(&self, store: &Arc<NodeShared>) -> Result<(), String> {
+        match store.access().finish_read(&self.attempt) {
+            Finish::Answer => Ok(()),
+            Finish::Again(_) => Err(Refusal::NoLeader.to_string()),
+        }
+    }
+
     /// In slices, if there is a source of them; by one write otherwise.
-    fn make(mut self, store: &Arc<NodeShared>, source: Option<impl SliceSource>) -> Result<Vec<u8>, String> {
+    pub(super) fn make(mut self, store: &Arc<NodeShared>, source: Option<impl SliceSource>) -> Result<Vec<u8>, String> {
         let Some(source) = source else {
             return self.shard.write(self.plain);
         };
-        if store.access().finish_read(&self.attempt) != Finish::Answer {
-            return Err(Refusal::NoLeader.to_string());
-        }
+        self.check_read(store)?;
         let answer = self.shard.write(CollectionCopy::first(&self.shard.key))?;
         match StagedAt::of_answer(&answer) {
             Some(place) => copy_slices(source, &mut self.shard, self.attempt.handle(), &place),
@@ -175,7 +192,7 @@ fn late() -> String {
     "TIMEOUT the copy was not confirmed in time: it may be made later, or never".to_owned()
 }
 
-fn text_of(error: Error) -> String {
+pub(super) fn text_of(error: Error) -> String {
     match error {
         Error::Reply(text) => text.into_owned(),
         Error::Fault(Fault::Storage(e)) => format!("ERR {e}"),

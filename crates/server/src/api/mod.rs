@@ -8,6 +8,7 @@ mod copy;
 mod embedded;
 mod handlers;
 pub(crate) mod http;
+mod long_list;
 mod peer_command;
 mod route;
 mod scatter_gather;

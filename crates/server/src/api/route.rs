@@ -1,7 +1,7 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
-use super::handlers::{CallHandler, PoolHandler};
-use super::{admin, backup, copy};
+use super::handlers::{CallHandler, PoolHandler, Takes, has_word};
+use super::{admin, backup, copy, long_list};
 use crate::shared::NodeShared;
 use node::command::{Handler, ReadHandler, StoreHandler, handler};
 use node::{KeyHashes, RequestKeys};
@@ -48,12 +48,17 @@ pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> R
         check_flush(args)?;
         return Ok(Routed::Clear);
     }
-    if let Some(handler) = server_handlers(spec.id).pool {
+    let of_server = server_handlers(spec.id);
+    if let Some(handler) = of_server.pool
+        && of_server.takes.takes(store, args)
+    {
         return Ok(Routed::Pool { handler });
     }
     match handler(spec).ok_or_else(|| format!("ERR {} is not a command over data", spec.name))? {
         Handler::Read(handler) => Ok(Routed::Read(target(store, spec, args)?, handler)),
         Handler::Write(_) => Ok(Routed::Write(target(store, spec, args)?)),
+        Handler::WriteIf(word, ..) if has_word(args, word) => Ok(Routed::Write(target(store, spec, args)?)),
+        Handler::WriteIf(_, _, begin) => Ok(Routed::Read(target(store, spec, args)?, ReadHandler::Steps(begin))),
         Handler::Store(handler) => Ok(Routed::Store { handler, slot: handler.slot(args) }),
     }
 }
@@ -70,6 +75,8 @@ fn target(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> Result<KeyT
 pub(super) struct ServerHandlers {
     /// For a client, in the pool.
     pub(super) pool: Option<PoolHandler>,
+    /// Which requests.
+    takes: Takes,
     /// For another node, of a container's subcommands all.
     pub(super) call: Option<CallHandler>,
 }
@@ -77,9 +84,10 @@ pub(super) struct ServerHandlers {
 /// The server's handlers of a command.
 pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
     static TABLE: OnceLock<Vec<ServerHandlers>> = OnceLock::new();
-    let of_pool = [backup::handler, admin::handler, copy::handler];
+    let of_pool = [backup::handler, admin::handler, copy::handler, long_list::handler];
     let of = |spec: &CommandSpec| ServerHandlers {
         pool: of_pool.iter().find_map(|family| family(spec.name)),
+        takes: long_list::takes(spec.name),
         call: backup::call_handler(spec.name).or_else(|| admin::call_handler(spec.name)),
     };
     let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());

@@ -7,12 +7,16 @@
 //! | `KV.STAGE ROWS key prefix until name value [name value …]` | OK |
 //! | `KV.STAGE MEMBERS key prefix until score member [score member …]` | OK; of a sorted set, each score as it is stored |
 //! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY\|STORE [type [tail]]` | 1; 0 if the key is there and should not be: then all is dropped. With STORE the count; nothing takes the place of what is there as well |
+//! | `KV.STAGE END key prefix until count expiry VERSION list tail version answer` | the answer, if the key has that version; TRYAGAIN otherwise |
 //! | `KV.STAGE DROP key prefix until` | OK |
+//! | `KV.STAGE EDIT key version REMOVE index [index …]` | how many; TRYAGAIN if the list at the key has another version |
+//! | `KV.STAGE EDIT key version INSERT index element` | how many elements there are; the same |
 //!
 //! What is not whole in time is dropped by background collection, so that a sender may die at any moment.
 
 use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall, WriteHandler};
+use crate::command::list;
 use crate::command::zset::{self, Scored};
 use crate::format::internal_commands::STAGE;
 use crate::format::keys;
@@ -20,6 +24,7 @@ use crate::format::score::decode;
 use crate::{Record, Rows, Type};
 use vocab::limits::STAGED_MS;
 
+const CHANGED: &str = "TRYAGAIN the list has changed meanwhile: nothing was written";
 const TOO_LATE: &str = "TRYAGAIN the collection was not whole in time: nothing was written";
 
 /// The handler of a command of entries that no client sends.
@@ -45,13 +50,14 @@ fn stage(call: &mut WriteCall<'_>) -> Outcome {
             Ok(())
         }
         [word, _, prefix, until, ref pairs @ ..] if is_word(word, "MEMBERS") => members(call, prefix, until, pairs),
-        [word, key, prefix, until, count, expiry, how, ref of @ ..] if is_word(word, "END") && of.len() < 3 => {
+        [word, key, prefix, until, count, expiry, how, ref of @ ..] if is_word(word, "END") && of.len() < 5 => {
             let rows = staged(call, prefix, until)?.with_count(number(count)?);
             let ty = of.first().map_or(Some(Type::Hash), |name| Type::of_name(name)).ok_or(SYNTAX)?;
             let tail = of.get(1).copied().unwrap_or_default();
             let record = Record::large_with_tail(ty, 0, expiry_of(number(expiry)?), &rows, tail);
-            end(call, key, record, number(until)?, how)
+            end(call, key, record, number(until)?, &Condition::parse(how, of)?)
         }
+        [word, key, version, ref words @ ..] if is_word(word, "EDIT") => list::edit(call, key, number(version)?, words),
         [word, _, prefix, until] if is_word(word, "DROP") => {
             let rows = staged(call, prefix, until)?;
             call.space.unstage(&rows, number(until)?)?;
@@ -92,21 +98,56 @@ fn expiry_of(ms: u64) -> Option<u64> {
     (ms > 0).then_some(ms)
 }
 
+/// What must hold for rows that are whole to become visible.
+enum Condition {
+    Any,
+    Absent,
+    /// Nothing may take the place of what is there as well.
+    Store,
+    /// The key has this version; the answer is that number then.
+    Version(u64, u64),
+}
+
+impl Condition {
+    fn parse(how: &[u8], what: &[&[u8]]) -> Result<Self, Error> {
+        match what {
+            [_, _, version, answer] if is_word(how, "VERSION") => Ok(Self::Version(number(version)?, number(answer)?)),
+            _ if is_word(how, "ANY") => Ok(Self::Any),
+            _ if is_word(how, "ABSENT") => Ok(Self::Absent),
+            _ if is_word(how, "STORE") => Ok(Self::Store),
+            _ => Err(SYNTAX.into()),
+        }
+    }
+}
+
 /// Puts the record of rows that are whole, or drops them.
-fn end(call: &mut WriteCall<'_>, key: &[u8], record: Record, until_ms: u64, how: &[u8]) -> Outcome {
+fn end(call: &mut WriteCall<'_>, key: &[u8], record: Record, until_ms: u64, condition: &Condition) -> Outcome {
     let rows = &record.view().rows(key).ok_or(SYNTAX)?;
     call.space.unstage(rows, until_ms)?;
-    let stores = is_word(how, "STORE");
-    let refused = rows.count == 0 || (is_word(how, "ABSENT") && call.space.get(key)?.is_some());
-    if refused {
-        call.space.drop_rows(rows)?;
-        if stores {
-            call.space.delete(key)?;
+    let (allowed, answer) = match condition {
+        Condition::Any => (true, 1),
+        Condition::Absent => (call.space.get(key)?.is_none(), 1),
+        Condition::Store => (true, rows.count),
+        Condition::Version(version, answer) => {
+            (call.space.get(key)?.is_some_and(|there| there.view().version == *version), *answer)
         }
-    } else {
+    };
+    let is_empty = rows.count == 0;
+    let removes = is_empty && matches!(condition, Condition::Store | Condition::Version(..));
+    if !allowed || is_empty {
+        call.space.drop_rows(rows)?;
+    }
+    if !allowed && matches!(condition, Condition::Version(..)) {
+        call.reply.error(CHANGED);
+        return Ok(());
+    }
+    if allowed && removes {
+        call.space.delete(key)?;
+    } else if allowed && !is_empty {
         call.space.put(key, record.stamped(call.space.version()))?;
     }
-    call.reply.int(if stores { rows.count as i64 } else { i64::from(!refused) });
+    let done = allowed && (removes || !is_empty);
+    call.reply.int(if done { answer as i64 } else { 0 });
     Ok(())
 }
 

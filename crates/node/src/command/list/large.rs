@@ -157,7 +157,8 @@ impl<'k> Large<'k> {
         Ok(())
     }
 
-    fn record(&self, version: u64) -> Record {
+    /// The record of the list as it is.
+    pub(super) fn record(&self, version: u64) -> Record {
         let mut payload = head_of(&self.rows);
         put_varint(&mut payload, self.next_row);
         for buffer in [&self.left, &self.right] {

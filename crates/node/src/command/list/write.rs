@@ -97,7 +97,7 @@ fn fits_inline(count: usize, bytes: usize) -> bool {
 }
 
 /// Makes the list at `key` of these elements, whatever it was; without any there is none.
-pub(super) fn put_whole(
+pub(in crate::command) fn put_whole(
     space: &mut dyn WriteSpace,
     key: &[u8],
     expire_at_ms: Option<u64>,
@@ -339,23 +339,33 @@ fn change(space: &mut dyn WriteSpace, list: List<'_>, index: u64, change: &Chang
 
 /// `LINSERT key BEFORE|AFTER pivot element`
 pub(super) fn linsert(call: &mut WriteCall<'_>) -> Outcome {
-    let (key, element) = (call.args[1], call.args[4]);
-    let after = match call.args[2] {
-        word if is_word(word, "AFTER") => true,
-        word if is_word(word, "BEFORE") => false,
-        _ => return Err(SYNTAX.into()),
-    };
+    let key = call.args[1];
+    let (after, pivot, element) = insert_options(call.args)?;
     let Some(list) = List::load(call.space, key)? else {
         call.reply.int(0);
         return Ok(());
     };
-    let found = matches(call.space, &list, call.args[3], Side::Left, 1)?;
+    let found = matches(call.space, &list, pivot, Side::Left, 1)?;
     let Some(pivot) = found.first().copied() else {
         call.reply.int(-1);
         return Ok(());
     };
-    let count = list.count()?;
-    let index = if after { pivot + 1 } else { pivot };
+    insert(call, list, pivot + u64::from(after), element)
+}
+
+/// Whether it is after the pivot, the pivot, and the element that is inserted.
+pub(super) fn insert_options<'a>(args: &[&'a [u8]]) -> Result<(bool, &'a [u8], &'a [u8]), Error> {
+    let after = match args[2] {
+        word if is_word(word, "AFTER") => true,
+        word if is_word(word, "BEFORE") => false,
+        _ => return Err(SYNTAX.into()),
+    };
+    Ok((after, args[3], args[4]))
+}
+
+/// Inserts an element before the one at `index`, or behind the last one, and answers how many there are.
+fn insert(call: &mut WriteCall<'_>, list: List<'_>, index: u64, element: &[u8]) -> Outcome {
+    let (key, count) = (list.key, list.count()?);
     if index == count {
         let record = record_of(call.space, key)?;
         push(call.space, key, record, Side::Right, &[element])?;
@@ -364,6 +374,32 @@ pub(super) fn linsert(call: &mut WriteCall<'_>) -> Outcome {
     }
     call.reply.int(count as i64 + 1);
     Ok(())
+}
+
+/// Changes a list that was searched when it had that version: `KV.STAGE EDIT`. What it is given may be anything.
+pub(crate) fn edit(call: &mut WriteCall<'_>, key: &[u8], version: u64, words: &[&[u8]]) -> Outcome {
+    let record = record_of(call.space, key)?.filter(|record| record.view().version == version);
+    let list = List::of(key, record.ok_or("TRYAGAIN the list has changed meanwhile: nothing was written")?)?;
+    let count = list.count()?;
+    match words {
+        [word, index, element] if is_word(word, "INSERT") => {
+            let index = natural(index, SYNTAX)?;
+            if index > count {
+                return Err(SYNTAX.into());
+            }
+            insert(call, list, index, element)
+        }
+        [word, indexes @ ..] if is_word(word, "REMOVE") => {
+            let indexes: Vec<u64> = indexes.iter().map(|index| natural(index, SYNTAX)).collect::<Result<_, _>>()?;
+            let rises = indexes.windows(2).all(|pair| pair[0] < pair[1]);
+            if !rises || indexes.last().is_none_or(|last| *last >= count) {
+                return Err(SYNTAX.into());
+            }
+            call.reply.int(indexes.len() as i64);
+            remove(call.space, list, indexes)
+        }
+        _ => Err(SYNTAX.into()),
+    }
 }
 
 /// The indexes of the first `count` matches (0: of all) from one end on, in the order in which they are met.
@@ -391,8 +427,8 @@ fn matches(
 }
 
 pub(super) fn lrem(call: &mut WriteCall<'_>) -> Outcome {
-    let (key, element) = (call.args[1], call.args[3]);
-    let count = int(call.args[2])?;
+    let key = call.args[1];
+    let (count, element) = remove_options(call.args)?;
     let Some(list) = List::load(call.space, key)? else {
         call.reply.int(0);
         return Ok(());
@@ -402,6 +438,11 @@ pub(super) fn lrem(call: &mut WriteCall<'_>) -> Outcome {
     indexes.sort_unstable();
     call.reply.int(indexes.len() as i64);
     remove(call.space, list, indexes)
+}
+
+/// How many are removed, from which end on, and what they equal.
+pub(super) fn remove_options<'a>(args: &[&'a [u8]]) -> Result<(i64, &'a [u8]), Error> {
+    Ok((int(args[2])?, args[3]))
 }
 
 /// Removes the elements with these indexes, which rise.

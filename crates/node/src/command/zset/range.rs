@@ -315,6 +315,11 @@ pub(in crate::command) struct Walk {
 }
 
 impl Walk {
+    /// Through all of a set of so many members, in rising or in falling order.
+    pub(in crate::command) fn all(count: u64, falls: bool) -> Self {
+        Self { next: if falls { count.saturating_sub(1) } else { 0 }, left: count, falls }
+    }
+
     /// Through all of them, in rising order.
     pub(in crate::command) fn over(span: Span) -> Self {
         Self { next: span.first, left: span.count, falls: false }

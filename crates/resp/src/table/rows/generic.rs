@@ -4,13 +4,14 @@ use crate::table::behaviour::BARRIER;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE};
-use crate::table::spec::{Answers, CommandSpec, Group, command, key, keys_to_end};
+use crate::table::spec::{Answers, CommandSpec, Group, command, key, key_after, keys_to_end};
 
 const fn generic(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Generic, acl::KEYSPACE, name, arity, since, summary)
 }
 
 const SUM_OVER_SHARDS: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
+const SORTED: &str = "O(N*log N), N being the number of elements";
 const UNREPEATABLE: &[&str] = &["nondeterministic_output"];
 
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
@@ -136,6 +137,40 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
     .tips(&["nondeterministic_output", "request_policy:special"])
     .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [STORE]"),
+    command(
+        Group::Generic,
+        acl::SET | acl::SORTED_SET | acl::LIST,
+        "SORT",
+        -2,
+        "1.0.0",
+        "Returns the elements of a list, a set or a sorted set in order, or keeps them in a key.",
+    )
+    .answers(Answers::Values)
+    .flags(WRITE | DENYOOM)
+    .dangerous()
+    .touches(&[key(1, RO | ACCESS), key_after("STORE", 2, OW | UPDATE)])
+    .cost(SORTED)
+    .args(
+        "key [BY by-pattern:pattern] [LIMIT offset:integer count:integer] [GET get-pattern:pattern [GET get-pattern:pattern ...]] \
+         [ASC | DESC] [ALPHA] [STORE destination:key]",
+    ),
+    command(
+        Group::Generic,
+        acl::SET | acl::SORTED_SET | acl::LIST,
+        "SORT_RO",
+        -2,
+        "7.0.0",
+        "Returns the elements of a list, a set or a sorted set in order.",
+    )
+    .answers(Answers::Values)
+    .flags(READONLY)
+    .dangerous()
+    .touches(&[key(1, RO | ACCESS)])
+    .cost(SORTED)
+    .args(
+        "key [BY by-pattern:pattern] [LIMIT offset:integer count:integer] [GET get-pattern:pattern [GET get-pattern:pattern ...]] \
+         [ASC | DESC] [ALPHA]",
+    ),
     generic("TOUCH", -2, "3.2.1", "Counts how many of the keys exist, and counts them as used.")
         .flags(READONLY | FAST)
         .touches(&[keys_to_end(1, 1, RO)])

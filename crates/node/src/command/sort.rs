@@ -1,0 +1,478 @@
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set in order.
+//!
+//! Elements are gathered a slice at a time, each slice is sorted, and the slices are merged as the reply is taken: no step
+//! works on more than a slice. BY and GET with patterns name keys that the request does not, and are refused as Redis
+//! Cluster refuses them.
+
+use super::args::{SYNTAX, WRONGTYPE, check_release, int, is_word};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, reads_in_steps, write_if};
+use super::hash::{Form, Stored};
+use super::list::{self, List, ListCopy, Replaces, Side, Walk};
+use super::steps::{Progress, ReplySteps, Rest, Step};
+use super::zset::{SortedSet, Walk as RankWalk};
+use crate::{ReadSpace, Record, ShardHandle, SnapshotSpace, Type};
+use resp::Reply;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use storage::Slice;
+use vocab::limits::{
+    SORTED_BYTES_MAX, SORTED_ELEMENTS_MAX, STORE_WHOLE_ELEMENTS_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX,
+};
+
+const NOT_A_SCORE: &str = "ERR One or more scores can't be converted into double";
+const TOO_LARGE: &str = "ERR the collection is too large to be sorted (1048576 elements, 128 MiB)";
+const TOO_LARGE_FOR_ENTRY: &str = "ERR the collection is too large to be sorted within a transaction (16384 elements)";
+const _: () = assert!(SORTED_ELEMENTS_MAX == 1_048_576 && SORTED_BYTES_MAX == 128 << 20, "TOO_LARGE says how large");
+const _: () = assert!(STORE_WHOLE_ELEMENTS_MAX == 16_384, "TOO_LARGE_FOR_ENTRY says how large");
+
+pub(super) const ROWS: &[HandlerRow] =
+    &[write_if("SORT", "STORE", sort, |call| begin(call, true)), reads_in_steps("SORT_RO", |call| begin(call, false))];
+
+/// In which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// By the numbers that the elements are, then by their bytes.
+    Numbers,
+    /// By their bytes.
+    Bytes,
+    /// As they lie.
+    Kept,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Options<'a> {
+    order: Order,
+    descending: bool,
+    /// How many are passed over, and how many are wanted; negative: all.
+    limit: (i64, i64),
+    store: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(words: &[&'a [u8]], may_store: bool) -> Result<Self, Error> {
+        let mut options = Self { order: Order::Numbers, descending: false, limit: (0, -1), store: None };
+        let (mut alpha, mut kept) = (false, false);
+        let mut rest = words;
+        while let [word, after @ ..] = rest {
+            rest = match (word, after) {
+                _ if is_word(word, "ASC") => {
+                    options.descending = false;
+                    after
+                }
+                _ if is_word(word, "DESC") => {
+                    options.descending = true;
+                    after
+                }
+                _ if is_word(word, "ALPHA") => {
+                    alpha = true;
+                    after
+                }
+                (_, [offset, count, after @ ..]) if is_word(word, "LIMIT") => {
+                    options.limit = (int(offset)?, int(count)?);
+                    after
+                }
+                (_, [key, after @ ..]) if may_store && is_word(word, "STORE") => {
+                    options.store = Some(key);
+                    after
+                }
+                (_, [pattern, after @ ..]) if is_word(word, "BY") => {
+                    if pattern.contains(&b'*') {
+                        return Err("ERR BY option of SORT denied in Cluster mode.".into());
+                    }
+                    kept = true;
+                    after
+                }
+                (_, [_, ..]) if is_word(word, "GET") => {
+                    return Err("ERR GET option of SORT denied in Cluster mode.".into());
+                }
+                _ => return Err(SYNTAX.into()),
+            };
+        }
+        options.order = match (kept, alpha) {
+            (true, _) => Order::Kept,
+            (false, true) => Order::Bytes,
+            (false, false) => Order::Numbers,
+        };
+        Ok(options)
+    }
+
+    /// Which of `count` elements are wanted: the first one, and how many.
+    fn range(&self, count: u64) -> (u64, u64) {
+        let start = self.limit.0.max(0).unsigned_abs().min(count);
+        let left = count - start;
+        (start, if self.limit.1 < 0 { left } else { left.min(self.limit.1.unsigned_abs()) })
+    }
+}
+
+/// An element, and what it is sorted by.
+#[derive(Clone, Debug)]
+struct Item {
+    score: f64,
+    element: Vec<u8>,
+}
+
+/// The order of items; of equal ones it does not matter which is first.
+fn compare(a: &Item, b: &Item, descending: bool) -> Ordering {
+    let order = a.score.total_cmp(&b.score).then_with(|| a.element.cmp(&b.element));
+    if descending { order.reverse() } else { order }
+}
+
+/// The number that an element is, as `strtod` reads it.
+fn score_of(element: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(element).ok()?.trim_start();
+    if text.is_empty() {
+        return element.is_empty().then_some(0.0);
+    }
+    let score: f64 = text.parse().ok()?;
+    let overflows = score.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
+    // Zero has one sign here, as in a comparison of numbers.
+    (!score.is_nan() && !overflows).then_some(score + 0.0)
+}
+
+/// The elements of a collection, a slice at a time.
+enum Source {
+    List(Walk),
+    /// How many are left, and the element's name that was read last.
+    Set(u64, Option<Slice>),
+    SortedSet(RankWalk),
+    Nothing,
+}
+
+/// What remains of a sorted slice, its next item last.
+struct Run {
+    items: Vec<Item>,
+    descending: bool,
+}
+
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Run {}
+
+impl PartialOrd for Run {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Run {
+    /// The run with the next item is the greatest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.items.last(), other.items.last()) {
+            (Some(a), Some(b)) => compare(b, a, self.descending),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        }
+    }
+}
+
+/// A collection that is sorted step by step.
+struct Sorting {
+    key: Vec<u8>,
+    record: Option<Record>,
+    order: Order,
+    descending: bool,
+    source: Source,
+    count: u64,
+    bytes: usize,
+    runs: BinaryHeap<Run>,
+    /// How many items are passed over, and how many are wanted behind them.
+    range: (u64, u64),
+}
+
+impl Sorting {
+    fn begin(space: &mut dyn ReadSpace, key: &[u8], options: &Options<'_>) -> Result<Self, Error> {
+        let record = space.get(key)?;
+        let (mut source, mut count, mut order) = (Source::Nothing, 0, options.order);
+        if let Some(record) = &record {
+            (source, count) = match record.view().kind.ty {
+                Type::List => {
+                    let list = List::of(key, record.clone())?;
+                    let count = list.count()?;
+                    let (first, from) = match order == Order::Kept && options.descending {
+                        true => (count.saturating_sub(1), Side::Right),
+                        false => (0, Side::Left),
+                    };
+                    (Source::List(list.walk(first, count, from)), count)
+                }
+                Type::Set => {
+                    let count = Stored::of(key, record.clone())?.count()?;
+                    (Source::Set(count, None), count)
+                }
+                Type::SortedSet => {
+                    let count = SortedSet::of(key, record.clone())?.count()?;
+                    let falls = order == Order::Kept && options.descending;
+                    (Source::SortedSet(RankWalk::all(count, falls)), count)
+                }
+                Type::String | Type::Hash | Type::Stream => return Err(WRONGTYPE.into()),
+            };
+            // What is stored has the same order on every replica, whatever a set's is.
+            if record.view().kind.ty == Type::Set && order == Order::Kept && options.store.is_some() {
+                order = Order::Bytes;
+            }
+        }
+        if count > SORTED_ELEMENTS_MAX {
+            return Err(TOO_LARGE.into());
+        }
+        let (key, range) = (key.to_vec(), options.range(count));
+        let (bytes, runs, descending) = (0, BinaryHeap::new(), options.descending);
+        Ok(Self { key, record, order, descending, source, count, bytes, runs, range })
+    }
+
+    /// Reads a slice and sorts it; false if there was nothing to be read.
+    fn gather(&mut self, space: &mut dyn ReadSpace) -> Result<bool, Error> {
+        let Some(record) = &self.record else { return Ok(false) };
+        let mut elements: Vec<Vec<u8>> = Vec::new();
+        match &mut self.source {
+            Source::List(walk) => {
+                let list = List::of(&self.key, record.clone())?;
+                walk.step(&list, space, |_, element| {
+                    elements.push(element.to_vec());
+                    Ok(true)
+                })?;
+            }
+            Source::Set(left, after) => {
+                let set = Stored::of(&self.key, record.clone())?;
+                match &set.form {
+                    Form::Inline(record) if *left > 0 => {
+                        elements = set.entries(record)?.into_iter().map(|(member, _)| member.to_vec()).collect();
+                    }
+                    Form::Inline(_) => {}
+                    Form::Large(rows) => {
+                        let found = space.elements_within(
+                            rows,
+                            after.as_deref(),
+                            STREAM_STEP_ITEMS_MAX,
+                            STREAM_STEP_BYTES_SOFT,
+                        )?;
+                        for (name, _) in &found {
+                            elements.push(set.field_of(name)?.to_vec());
+                        }
+                        *after = found.into_iter().last().map(|(name, _)| name);
+                    }
+                }
+                *left = left.saturating_sub(elements.len() as u64);
+            }
+            Source::SortedSet(walk) => {
+                let set = SortedSet::of(&self.key, record.clone())?;
+                if walk.left > 0 {
+                    walk.step(space, &set, &mut |scored| elements.push(scored.member.to_vec()))?;
+                }
+            }
+            Source::Nothing => {}
+        }
+        if elements.is_empty() {
+            return Ok(false);
+        }
+        self.bytes += elements.iter().map(Vec::len).sum::<usize>();
+        if self.bytes > SORTED_BYTES_MAX {
+            return Err(TOO_LARGE.into());
+        }
+        let run = self.run_of(elements)?;
+        self.runs.push(run);
+        Ok(true)
+    }
+
+    fn run_of(&self, elements: Vec<Vec<u8>>) -> Result<Run, Error> {
+        // What keeps its order is sorted by the place.
+        let first: usize = self.runs.iter().map(|run| run.items.len()).sum();
+        let (order, descending) = (self.order, self.descending && self.order != Order::Kept);
+        let mut items = Vec::with_capacity(elements.len());
+        for (at, element) in elements.into_iter().enumerate() {
+            let score = match order {
+                Order::Numbers => score_of(&element).ok_or(NOT_A_SCORE)?,
+                Order::Bytes => 0.0,
+                Order::Kept => (first + at) as f64,
+            };
+            items.push(Item { score, element });
+        }
+        // Its next item is the last.
+        items.sort_unstable_by(|a, b| compare(b, a, descending));
+        Ok(Run { items, descending })
+    }
+
+    /// The next item in order.
+    fn next(&mut self) -> Next {
+        if self.range.1 == 0 {
+            return Next::None;
+        }
+        let Some(mut run) = self.runs.peek_mut() else { return Next::None };
+        let Some(item) = run.items.pop() else { return Next::None };
+        if run.items.is_empty() {
+            PeekMut::pop(run);
+        }
+        if self.range.0 > 0 {
+            self.range.0 -= 1;
+            return Next::PassedOver;
+        }
+        self.range.1 -= 1;
+        Next::Element(item.element)
+    }
+}
+
+/// An item that was taken in its turn.
+enum Next {
+    Element(Vec<u8>),
+    /// It is before those that are wanted.
+    PassedOver,
+    None,
+}
+
+/// Sorts at once: what one entry may hold.
+fn sort(call: &mut WriteCall<'_>) -> Outcome {
+    let options = Options::parse(&call.args[2..], true)?;
+    let mut sorting = Sorting::begin(call.space, call.args[1], &options)?;
+    if sorting.count > STORE_WHOLE_ELEMENTS_MAX {
+        return Err(TOO_LARGE_FOR_ENTRY.into());
+    }
+    while sorting.gather(call.space)? {}
+    let Some(to) = options.store else {
+        call.reply.array(sorting.range.1 as usize);
+        loop {
+            match sorting.next() {
+                Next::Element(element) => call.reply.bulk(&element),
+                Next::PassedOver => {}
+                Next::None => return Ok(()),
+            }
+        }
+    };
+    check_release(call.space)?;
+    let mut elements = Vec::new();
+    loop {
+        match sorting.next() {
+            Next::Element(element) => elements.push(element),
+            Next::PassedOver => {}
+            Next::None => break,
+        }
+    }
+    let all: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
+    list::put_whole(call.space, to, None, &all)?;
+    call.reply.int(all.len() as i64);
+    Ok(())
+}
+
+/// What `SORT … STORE` stores, if that is too large for an entry. Reads may wait for the disk.
+pub fn sorted_copy<'a>(view: &'a ShardHandle, args: &[&[u8]], now_ms: u64) -> Result<Option<ListCopy<'a>>, Error> {
+    let options = Options::parse(&args[2..], true)?;
+    let mut space = SnapshotSpace::new(view, now_ms, 0);
+    let mut sorting = Sorting::begin(&mut space, args[1], &options)?;
+    if options.store.is_none() || sorting.count <= STORE_WHOLE_ELEMENTS_MAX {
+        return Ok(None);
+    }
+    while sorting.gather(&mut space)? {}
+    let next = move || loop {
+        match sorting.next() {
+            Next::Element(element) => return Ok(Some(element)),
+            Next::PassedOver => {}
+            Next::None => return Ok(None),
+        }
+    };
+    Ok(Some(ListCopy::new(Box::new(next), Replaces::Anything, None)))
+}
+
+fn begin(call: &mut ReadCall<'_>, may_store: bool) -> Result<Rest, Error> {
+    let options = Options::parse(&call.args[2..], may_store)?;
+    let sorting = Sorting::begin(call.space, call.args[1], &options)?;
+    let mut left = ToAnswer { sorting, has_begun: false };
+    // What is one slice is answered at once.
+    if left.sorting.count <= STREAM_STEP_ITEMS_MAX as u64 {
+        while left.step(call.space, call.reply)? == Progress::More {}
+        return Ok(None);
+    }
+    Ok(Some(Box::new(left)))
+}
+
+/// What is still to be gathered, or answered.
+struct ToAnswer {
+    sorting: Sorting,
+    /// Whether the head of the reply is written: when all is gathered.
+    has_begun: bool,
+}
+
+impl ReplySteps for ToAnswer {
+    fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        if !self.has_begun {
+            match self.sorting.gather(space) {
+                Ok(true) => return Ok(Progress::More),
+                Ok(false) => self.has_begun = true,
+                // Nothing is answered yet, so this is the answer.
+                Err(Error::Reply(text)) => {
+                    reply.error(&text);
+                    return Ok(Progress::Done);
+                }
+                Err(error) => return Err(error),
+            }
+            reply.array(self.sorting.range.1 as usize);
+        }
+        let mut step = Step::begin(reply);
+        loop {
+            match self.sorting.next() {
+                Next::Element(element) => reply.bulk(&element),
+                Next::PassedOver => {}
+                Next::None => return Ok(Progress::Done),
+            }
+            if !step.goes_on(reply) {
+                return Ok(Progress::More);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::command::testspace::{self, TestSpace};
+    use resp::Value;
+    use vocab::Prng;
+
+    #[test]
+    fn transcript() {
+        super::super::transcript::check("sort");
+    }
+
+    fn run(space: &mut TestSpace, args: &[&[u8]]) -> Value {
+        let mut reply = Reply::default();
+        space.version += 1;
+        match testspace::run(space, args, &mut reply) {
+            Ok(()) => {}
+            Err(Error::Reply(text)) => reply.error(&text),
+            Err(Error::Fault(fault)) => panic!("{fault:?}"),
+        }
+        resp::decode(&reply.buf).unwrap().unwrap().0
+    }
+
+    fn numbers(value: &Value) -> Vec<u64> {
+        let Value::Array(elements) = value else { panic!("{value:?}") };
+        elements.iter().map(|n| String::from_utf8_lossy(n.as_bytes().unwrap()).parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn slices_are_merged_in_order() {
+        let (mut space, mut prng) = (TestSpace::new(), Prng::new(7));
+        let mut all: Vec<u64> = (0..20_000).map(|_| prng.below(5_000)).collect();
+        for (key, word) in [(b"l", &b"RPUSH"[..]), (b"s", b"SADD")] {
+            for part in all.chunks(500) {
+                let texts: Vec<String> = part.iter().map(u64::to_string).collect();
+                let mut args: Vec<&[u8]> = vec![word, key];
+                args.extend(texts.iter().map(String::as_bytes));
+                run(&mut space, &args);
+            }
+        }
+        assert_eq!(numbers(&run(&mut space, &[b"SORT_RO", b"l", b"BY", b"x"])), all, "as they lie");
+        all.sort_unstable();
+        assert_eq!(numbers(&run(&mut space, &[b"SORT_RO", b"l"])), all);
+        assert_eq!(numbers(&run(&mut space, &[b"SORT_RO", b"l", b"LIMIT", b"15000", b"10"])), all[15_000..15_010]);
+        let refused = run(&mut space, &[b"SORT", b"l", b"STORE", b"d"]);
+        assert_eq!(refused, Value::Error(TOO_LARGE_FOR_ENTRY.to_owned()));
+        all.dedup();
+        all.reverse();
+        assert_eq!(numbers(&run(&mut space, &[b"SORT_RO", b"s", b"DESC"])), all);
+        run(&mut space, &[b"RPUSH", b"l", b"none"]);
+        assert_eq!(run(&mut space, &[b"SORT_RO", b"l"]), Value::Error(NOT_A_SCORE.to_owned()));
+    }
+}

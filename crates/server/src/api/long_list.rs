@@ -1,0 +1,73 @@
+//! LREM and LINSERT of lists that are too long to be searched in an entry, and SORT with STORE: searched and sorted in a
+//! snapshot, by a thread that may take its time, then written by one entry or in slices.
+//!
+//! What was found holds if the list has not changed since. Where it has, the search begins anew, a few times.
+
+use super::copy::{Copying, answer, text_of};
+use super::handlers::{PoolHandler, Takes};
+use crate::os::now_ms;
+use crate::shared::NodeShared;
+use node::command::{LongEdit, sorted_copy};
+use resp::Reply;
+use resp::table;
+use std::sync::Arc;
+
+/// How often a list is searched that others change all the time.
+const SEARCHES_MAX: usize = 16;
+/// What the error begins with that says that it has changed.
+const CHANGED: &str = "TRYAGAIN the list has changed";
+
+pub(super) fn handler(name: &str) -> Option<PoolHandler> {
+    match name {
+        "LREM" | "LINSERT" => Some(edit as PoolHandler),
+        "SORT" => Some(sort as PoolHandler),
+        _ => None,
+    }
+}
+
+/// Which requests of the command with that name go to the pool.
+pub(super) fn takes(name: &str) -> Takes {
+    match name {
+        "LREM" | "LINSERT" => Takes::LongLists,
+        "SORT" => Takes::With("STORE"),
+        _ => Takes::All,
+    }
+}
+
+fn edit(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    let mut made = edit_once(store, args);
+    for _ in 1..SEARCHES_MAX {
+        let text = match &made {
+            Ok(answer) => answer.strip_prefix(b"-").unwrap_or_default(),
+            Err(text) => text.as_bytes(),
+        };
+        if !text.starts_with(CHANGED.as_bytes()) {
+            break;
+        }
+        made = edit_once(store, args);
+    }
+    answer(reply, made);
+}
+
+fn edit_once(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
+    let copying = Copying::begin(store, args, 1)?;
+    let view = copying.attempt.handle().clone();
+    match LongEdit::of(&view, args, now_ms()).map_err(text_of)? {
+        LongEdit::Short => copying.write_plain(),
+        LongEdit::Nothing(n) => copying.check_read(store).map(|()| format!(":{n}\r\n").into_bytes()),
+        LongEdit::Command(command) => copying.write(store, command),
+        LongEdit::Rewrite(source) => copying.make(store, Some(*source)),
+    }
+}
+
+fn sort(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    answer(reply, sort_once(store, args));
+}
+
+fn sort_once(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
+    let keys = table::resolve(args)?.keys(args).map_err(|e| e.to_string())?;
+    let copying = Copying::begin(store, args, keys.last().unwrap_or(1))?;
+    let view = copying.attempt.handle().clone();
+    let source = sorted_copy(&view, args, now_ms()).map_err(text_of)?;
+    copying.make(store, source)
+}
