@@ -7,7 +7,8 @@
 use super::args::{SYNTAX, WRONGTYPE, check_release, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, reads_in_steps, write_if};
 use super::hash::{Form, Stored};
-use super::list::{self, List, ListCopy, Replaces, Side, Walk};
+use super::list::{self, List, Side, Walk};
+use super::long_list::{ListCopy, Replaces};
 use super::steps::{Progress, ReplySteps, Rest, Step};
 use super::zset::{SortedSet, Walk as RankWalk};
 use crate::{ReadSpace, Record, ShardHandle, SnapshotSpace, Type};

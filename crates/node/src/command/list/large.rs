@@ -47,7 +47,7 @@ impl<'v> Change<'v> {
 }
 
 /// See the module's documentation.
-pub(super) struct Large<'k> {
+pub(in crate::command) struct Large<'k> {
     key: &'k [u8],
     expire_at_ms: Option<u64>,
     /// Their count is that of the elements.
@@ -113,7 +113,11 @@ impl Branches {
 
 impl<'k> Large<'k> {
     /// An empty list in a place of its own.
-    pub(super) fn new(space: &mut dyn WriteSpace, key: &'k [u8], expire_at_ms: Option<u64>) -> Result<Self, Error> {
+    pub(in crate::command) fn new(
+        space: &mut dyn WriteSpace,
+        key: &'k [u8],
+        expire_at_ms: Option<u64>,
+    ) -> Result<Self, Error> {
         let rows = space.new_rows(key)?;
         let (left, right, edges, trimmed) = Default::default();
         Ok(Self { key, expire_at_ms, rows, next_row: 1, left, right, edges, trimmed })
@@ -135,7 +139,7 @@ impl<'k> Large<'k> {
         Ok(Self { key, expire_at_ms, rows, next_row: ends.next_row, left, right, edges, trimmed })
     }
 
-    pub(super) fn count(&self) -> u64 {
+    pub(in crate::command) fn count(&self) -> u64 {
         self.rows.count
     }
 
@@ -158,7 +162,7 @@ impl<'k> Large<'k> {
     }
 
     /// The record of the list as it is.
-    pub(super) fn record(&self, version: u64) -> Record {
+    pub(in crate::command) fn record(&self, version: u64) -> Record {
         let mut payload = head_of(&self.rows);
         put_varint(&mut payload, self.next_row);
         for buffer in [&self.left, &self.right] {
@@ -170,7 +174,7 @@ impl<'k> Large<'k> {
         Record::stamped_new(version, Kind::large(Type::List), self.expire_at_ms, &[&payload])
     }
 
-    pub(super) fn push(&mut self, space: &mut dyn WriteSpace, side: Side, element: &[u8]) -> Outcome {
+    pub(in crate::command) fn push(&mut self, space: &mut dyn WriteSpace, side: Side, element: &[u8]) -> Outcome {
         self.rows.count += 1;
         if !self.buffer(side).has_room_for(element) {
             self.flush(space, side)?;

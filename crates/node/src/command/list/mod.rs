@@ -10,19 +10,15 @@ mod ends;
 mod large;
 mod read;
 mod run;
-mod search;
-mod staged;
 mod stored;
 mod trimmed;
 mod write;
 
+pub(super) use large::Large;
 pub(crate) use run::Side;
-pub use search::LongEdit;
-pub use staged::ListCopy;
-pub(super) use staged::Replaces;
 pub(crate) use stored::List;
 pub(super) use stored::Walk;
-pub(super) use write::{copy, edit, put_whole, restore};
+pub(super) use write::{copy, edit, insert_options, put_whole, remove_options, restore};
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};
 

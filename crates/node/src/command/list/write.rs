@@ -354,7 +354,7 @@ pub(super) fn linsert(call: &mut WriteCall<'_>) -> Outcome {
 }
 
 /// Whether it is after the pivot, the pivot, and the element that is inserted.
-pub(super) fn insert_options<'a>(args: &[&'a [u8]]) -> Result<(bool, &'a [u8], &'a [u8]), Error> {
+pub(in crate::command) fn insert_options<'a>(args: &[&'a [u8]]) -> Result<(bool, &'a [u8], &'a [u8]), Error> {
     let after = match args[2] {
         word if is_word(word, "AFTER") => true,
         word if is_word(word, "BEFORE") => false,
@@ -441,7 +441,7 @@ pub(super) fn lrem(call: &mut WriteCall<'_>) -> Outcome {
 }
 
 /// How many are removed, from which end on, and what they equal.
-pub(super) fn remove_options<'a>(args: &[&'a [u8]]) -> Result<(i64, &'a [u8]), Error> {
+pub(in crate::command) fn remove_options<'a>(args: &[&'a [u8]]) -> Result<(i64, &'a [u8]), Error> {
     Ok((int(args[2])?, args[3]))
 }
 

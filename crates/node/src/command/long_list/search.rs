@@ -1,12 +1,10 @@
 //! LREM and LINSERT of lists that are too long to be searched in an entry: searched in a snapshot, then written on the
 //! condition that the list has not changed since.
 
-use super::run::Side;
 use super::staged::{ListCopy, Replaces};
-use super::stored::{List, Walk};
-use super::write::{insert_options, remove_options};
 use crate::command::args::is_word;
 use crate::command::call::Error;
+use crate::command::list::{List, Side, Walk, insert_options, remove_options};
 use crate::format::internal_commands::STAGE;
 use crate::{EncodedCommand, ReadSpace, Record, ShardHandle, SnapshotSpace};
 use vocab::limits::{EDITED_ELEMENTS_MAX, SEARCHED_ELEMENTS_MAX};
@@ -66,7 +64,7 @@ impl<'a> LongEdit<'a> {
         let Some(pivot) = found else { return Ok(Self::Nothing(-1)) };
         let index = (pivot + u64::from(after)).to_string();
         let version = record.view().version.to_string();
-        let command = [STAGE, b"EDIT", list.key, version.as_bytes(), b"INSERT", index.as_bytes(), element];
+        let command = [STAGE, b"EDIT", args[1], version.as_bytes(), b"INSERT", index.as_bytes(), element];
         Ok(Self::Command(EncodedCommand::new(&command)))
     }
 
@@ -96,14 +94,14 @@ impl<'a> LongEdit<'a> {
             kept.sort_unstable();
             let indexes: Vec<String> = kept.iter().map(u64::to_string).collect();
             let version = version.to_string();
-            let mut command: Vec<&[u8]> = vec![STAGE, b"EDIT", list.key, version.as_bytes(), b"REMOVE"];
+            let mut command: Vec<&[u8]> = vec![STAGE, b"EDIT", args[1], version.as_bytes(), b"REMOVE"];
             command.extend(indexes.iter().map(String::as_bytes));
             return Ok(Self::Command(EncodedCommand::new(&command)));
         }
         let all = if from == Side::Left { found } else { matches_of(&mut space, list, element)? };
         let removed = Removed { from: if from == Side::Left { 0 } else { all - found }, count: found };
         let expire_at_ms = record.view().expire_at_ms;
-        let left = Left::new(space, list.key.to_vec(), record, element.to_vec(), removed)?;
+        let left = Left::new(space, args[1].to_vec(), record, element.to_vec(), removed)?;
         let copy = ListCopy::new(left.elements(), Replaces::Version(version, found), expire_at_ms);
         Ok(Self::Rewrite(Box::new(copy)))
     }

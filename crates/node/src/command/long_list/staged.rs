@@ -1,8 +1,7 @@
 //! Large lists whose rows are made outside of an entry, a slice an entry, and that become visible at once.
 
-use super::large::Large;
-use super::run::Side;
 use crate::command::call::Error;
+use crate::command::list::{Large, Side};
 use crate::command::{SliceSource, StagedAt};
 use crate::format::internal_commands::STAGE;
 use crate::format::record::ROWS_HEAD_BYTES;
