@@ -14,6 +14,7 @@ mod client;
 mod client_read;
 mod clients;
 mod clock;
+mod collection_clients;
 mod collections;
 mod control;
 mod disk;

@@ -7,7 +7,7 @@ use crate::chance::Chance;
 use crate::check::replicas;
 use crate::checkers::{Checkers, Outcome};
 use crate::clients::Clients;
-use crate::collections::CollectionClients;
+use crate::collection_clients::CollectionClients;
 use crate::environment::Environment;
 use crate::event::{Event, NodeEvent};
 use crate::faults::{self, FaultSchedule};

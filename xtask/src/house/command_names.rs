@@ -3,13 +3,15 @@
 use super::tree::{Breach, File};
 use resp::table;
 
-/// Where handlers are entered under the names of their commands.
-const HANDLERS: [&str; 5] = [
+/// Where handlers are entered under the names of their commands, those of a model included.
+const HANDLERS: [&str; 6] = [
     "crates/node/src/command/",
     "crates/node/src/session/commands/",
     "crates/server/src/admin/",
     "crates/server/src/api/",
     "crates/server/src/backup.rs",
+    // The plain model that the simulator holds replies to.
+    "crates/sim/src/collections/",
 ];
 
 /// What begins a comparison with a name, up to the name's quotation mark.

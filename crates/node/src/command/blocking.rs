@@ -3,25 +3,24 @@
 //! Who waits is the shell's to know (`crate::blocking`): an entry never waits. Each of these commands does what a command
 //! that does not block does, so it is written in terms of that one.
 
-use super::call::{Handler, HandlerRow, Outcome, WriteCall, write};
-use super::list::List;
+use super::call::{HandlerRow, Outcome, WriteCall, write};
+use super::list::{self, List};
 use super::number::extended::Extended;
-use super::registry::handler;
-use super::zset::SortedSet;
+use super::zset::{self, SortedSet};
 use super::{Call, Error};
 use crate::awaited_keys::{Awaited, Holds};
 use crate::{Record, Type};
-use resp::{Reply, table};
+use resp::Reply;
 
 pub(super) const ROWS: &[HandlerRow] = &[
-    write("BLPOP", |call| pop_first(call, b"LPOP")),
-    write("BRPOP", |call| pop_first(call, b"RPOP")),
+    write("BLPOP", |call| pop_first(call, (b"LPOP", list::lpop))),
+    write("BRPOP", |call| pop_first(call, (b"RPOP", list::rpop))),
     write("BLMOVE", blmove),
     write("BRPOPLPUSH", brpoplpush),
-    write("BLMPOP", |call| pop_many(call, b"LMPOP")),
-    write("BZPOPMIN", |call| pop_first_scored(call, b"ZPOPMIN")),
-    write("BZPOPMAX", |call| pop_first_scored(call, b"ZPOPMAX")),
-    write("BZMPOP", |call| pop_many(call, b"ZMPOP")),
+    write("BLMPOP", |call| pop_many(call, (b"LMPOP", list::lmpop))),
+    write("BZPOPMIN", |call| pop_first_scored(call, (b"ZPOPMIN", zset::zpopmin))),
+    write("BZPOPMAX", |call| pop_first_scored(call, (b"ZPOPMAX", zset::zpopmax))),
+    write("BZMPOP", |call| pop_many(call, (b"ZMPOP", zset::zmpop))),
 ];
 
 const SYNTAX: &str = "ERR syntax error";
@@ -68,13 +67,13 @@ pub(crate) fn holds(key: &[u8], record: &Record) -> Option<Holds> {
     }
 }
 
+/// A command that does not block: its name, and what runs it.
+type Plain = (&'static [u8], fn(&mut WriteCall<'_>) -> Outcome);
+
 /// Runs another command in the place of this one.
-fn run(call: &mut WriteCall<'_>, args: &[&[u8]]) -> Outcome {
-    let run = table::find(args).and_then(handler);
-    match run {
-        Some(Handler::Write(run)) => run(&mut Call { args, space: &mut *call.space, reply: &mut *call.reply }),
-        _ => Err(SYNTAX.into()),
-    }
+fn run(call: &mut WriteCall<'_>, (name, run): Plain, rest: &[&[u8]]) -> Outcome {
+    let args: Vec<&[u8]> = std::iter::once(name).chain(rest.iter().copied()).collect();
+    run(&mut Call { args: &args, space: &mut *call.space, reply: &mut *call.reply })
 }
 
 /// The first of the keys that is there. What is there has an element, or is of another type.
@@ -88,7 +87,7 @@ fn first_there<'a>(call: &mut WriteCall<'_>, keys: &[&'a [u8]]) -> Result<Option
 }
 
 /// `BLPOP key [key ...] timeout`
-fn pop_first(call: &mut WriteCall<'_>, name: &[u8]) -> Outcome {
+fn pop_first(call: &mut WriteCall<'_>, plain: Plain) -> Outcome {
     let [_, keys @ .., timeout] = call.args else { return Err(SYNTAX.into()) };
     timeout_of_seconds(timeout)?;
     let Some(key) = first_there(call, keys)? else {
@@ -97,11 +96,11 @@ fn pop_first(call: &mut WriteCall<'_>, name: &[u8]) -> Outcome {
     };
     call.reply.array(2);
     call.reply.bulk(key);
-    run(call, &[name, key])
+    run(call, plain, &[key])
 }
 
 /// `BZPOPMIN key [key ...] timeout`
-fn pop_first_scored(call: &mut WriteCall<'_>, name: &[u8]) -> Outcome {
+fn pop_first_scored(call: &mut WriteCall<'_>, plain: Plain) -> Outcome {
     let [_, keys @ .., timeout] = call.args else { return Err(SYNTAX.into()) };
     timeout_of_seconds(timeout)?;
     let Some(key) = first_there(call, keys)? else {
@@ -109,7 +108,7 @@ fn pop_first_scored(call: &mut WriteCall<'_>, name: &[u8]) -> Outcome {
         return Ok(());
     };
     let mut popped = Reply::new(call.reply.proto);
-    run(&mut Call { args: call.args, space: &mut *call.space, reply: &mut popped }, &[name, key])?;
+    run(&mut Call { args: call.args, space: &mut *call.space, reply: &mut popped }, plain, &[key])?;
     call.reply.array(3);
     call.reply.bulk(key);
     call.reply.spend(popped.spent());
@@ -119,26 +118,24 @@ fn pop_first_scored(call: &mut WriteCall<'_>, name: &[u8]) -> Outcome {
 }
 
 /// `BLMPOP timeout numkeys key [key ...] …`
-fn pop_many(call: &mut WriteCall<'_>, name: &[u8]) -> Outcome {
+fn pop_many(call: &mut WriteCall<'_>, plain: Plain) -> Outcome {
     let [_, timeout, rest @ ..] = call.args else { return Err(SYNTAX.into()) };
     timeout_of_seconds(timeout)?;
-    let args: Vec<&[u8]> = std::iter::once(name).chain(rest.iter().copied()).collect();
-    run(call, &args)
+    run(call, plain, rest)
 }
 
 /// `BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout`
 fn blmove(call: &mut WriteCall<'_>) -> Outcome {
     let [_, rest @ .., timeout] = call.args else { return Err(SYNTAX.into()) };
     timeout_of_seconds(timeout)?;
-    let args: Vec<&[u8]> = std::iter::once(&b"LMOVE"[..]).chain(rest.iter().copied()).collect();
-    run(call, &args)
+    run(call, (b"LMOVE", list::lmove), rest)
 }
 
 /// `BRPOPLPUSH source destination timeout`
 fn brpoplpush(call: &mut WriteCall<'_>) -> Outcome {
     let [_, source, destination, timeout] = call.args else { return Err(SYNTAX.into()) };
     timeout_of_seconds(timeout)?;
-    run(call, &[b"LMOVE", source, destination, b"RIGHT", b"LEFT"])
+    run(call, (b"LMOVE", list::lmove), &[source, destination, b"RIGHT", b"LEFT"])
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Clients of collections: what they ask, and a plain model of what the store must answer.
+//! What clients of collections (`collection_clients`) ask, and a plain model of what the store must answer.
 
 mod any_type;
-mod clients;
 mod draw;
 mod keyspace;
 mod lists;
@@ -10,7 +9,7 @@ mod request;
 mod sets;
 mod sorted_sets;
 
-pub use clients::CollectionClients;
+pub use draw::{Draw, KEYS};
 pub use keyspace::Keyspace;
 pub use model::after;
 pub use request::{CollectionRequest, Told, Words, tag_of};

@@ -18,7 +18,7 @@ pub(super) use large::Large;
 pub(crate) use run::Side;
 pub(crate) use stored::List;
 pub(super) use stored::Walk;
-pub(super) use write::{copy, edit, insert_options, put_whole, remove_options, restore};
+pub(super) use write::{copy, edit, insert_options, lmove, lmpop, lpop, put_whole, remove_options, restore, rpop};
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};
 
@@ -27,10 +27,10 @@ pub(super) const ROWS: &[HandlerRow] = &[
     writes("RPUSH", |call| write::push_handler(call, Side::Right, false)),
     writes("LPUSHX", |call| write::push_handler(call, Side::Left, true)),
     writes("RPUSHX", |call| write::push_handler(call, Side::Right, true)),
-    writes("LPOP", |call| write::pop_handler(call, Side::Left)),
-    writes("RPOP", |call| write::pop_handler(call, Side::Right)),
-    writes("LMPOP", write::lmpop),
-    writes("LMOVE", write::lmove),
+    writes("LPOP", lpop),
+    writes("RPOP", rpop),
+    writes("LMPOP", lmpop),
+    writes("LMOVE", lmove),
     writes("RPOPLPUSH", write::rpoplpush),
     writes("LSET", write::lset),
     writes("LINSERT", write::linsert),

@@ -199,7 +199,15 @@ pub(super) fn push_handler(call: &mut WriteCall<'_>, side: Side, only_if_there: 
     Ok(())
 }
 
-pub(super) fn pop_handler(call: &mut WriteCall<'_>, side: Side) -> Outcome {
+pub(in crate::command) fn lpop(call: &mut WriteCall<'_>) -> Outcome {
+    pop_handler(call, Side::Left)
+}
+
+pub(in crate::command) fn rpop(call: &mut WriteCall<'_>) -> Outcome {
+    pop_handler(call, Side::Right)
+}
+
+fn pop_handler(call: &mut WriteCall<'_>, side: Side) -> Outcome {
     let key = call.args[1];
     let count = match call.args[2..] {
         [] => None,
@@ -245,7 +253,7 @@ pub(super) fn side_of(word: &[u8]) -> Result<Side, Error> {
 }
 
 /// `LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]`
-pub(super) fn lmpop(call: &mut WriteCall<'_>) -> Outcome {
+pub(in crate::command) fn lmpop(call: &mut WriteCall<'_>) -> Outcome {
     let positive = |text: &[u8], error: &'static str| {
         natural(text, error).and_then(|n| if n == 0 { Err(error.into()) } else { Ok(n) })
     };
@@ -281,7 +289,7 @@ pub(super) fn lmpop(call: &mut WriteCall<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn lmove(call: &mut WriteCall<'_>) -> Outcome {
+pub(in crate::command) fn lmove(call: &mut WriteCall<'_>) -> Outcome {
     let (from, to) = (side_of(call.args[3])?, side_of(call.args[4])?);
     move_element(call, from, to)
 }

@@ -31,6 +31,7 @@ mod write;
 
 pub(super) use build::{Kept, copy, put_kept, restore, stage};
 pub(super) use combination::{Answer, Combination, Operation};
+pub(super) use pop::{zmpop, zpopmax, zpopmin};
 pub(super) use range::{Bounds, Grammar, Walk};
 pub(super) use scored::{Scored, parse as parse_score};
 pub(super) use stored::SortedSet;
@@ -47,9 +48,9 @@ pub(super) const ROWS: &[HandlerRow] = &[
     writes("ZREMRANGEBYRANK", remove::zremrangebyrank),
     writes("ZREMRANGEBYSCORE", remove::zremrangebyscore),
     writes("ZREMRANGEBYLEX", remove::zremrangebylex),
-    writes("ZPOPMIN", pop::zpopmin),
-    writes("ZPOPMAX", pop::zpopmax),
-    writes("ZMPOP", pop::zmpop),
+    writes("ZPOPMIN", zpopmin),
+    writes("ZPOPMAX", zpopmax),
+    writes("ZMPOP", zmpop),
     reads("ZCARD", read::zcard),
     reads("ZCOUNT", range::zcount),
     reads("ZLEXCOUNT", range::zlexcount),

@@ -23,11 +23,11 @@ pub(in crate::command) enum End {
     Max,
 }
 
-pub(super) fn zpopmin(call: &mut WriteCall<'_>) -> Outcome {
+pub(in crate::command) fn zpopmin(call: &mut WriteCall<'_>) -> Outcome {
     zpop(call, End::Min)
 }
 
-pub(super) fn zpopmax(call: &mut WriteCall<'_>) -> Outcome {
+pub(in crate::command) fn zpopmax(call: &mut WriteCall<'_>) -> Outcome {
     zpop(call, End::Max)
 }
 
@@ -48,7 +48,7 @@ fn zpop(call: &mut WriteCall<'_>, end: End) -> Outcome {
     Ok(())
 }
 
-pub(super) fn zmpop(call: &mut WriteCall<'_>) -> Outcome {
+pub(in crate::command) fn zmpop(call: &mut WriteCall<'_>) -> Outcome {
     let asked = Asked::parse(&call.args[1..])?;
     for key in asked.keys {
         if let Some(set) = SortedSet::load(call.space, key)? {

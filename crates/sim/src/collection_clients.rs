@@ -1,8 +1,8 @@
 //! Clients of collections: each asks one thing at a time, follows leaders, and gives up after a while. None asks twice.
 
-use super::draw::{Draw, KEYS};
-use super::request::{CollectionRequest, Told};
 use crate::chance::Chance;
+use crate::collections::{CollectionRequest, Told};
+use crate::collections::{Draw, KEYS};
 use crate::event::{Event, NodeEvent};
 use crate::places::{Place, place_of};
 use crate::schedule::{MILLISECOND, SECOND};
