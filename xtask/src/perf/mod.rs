@@ -22,6 +22,7 @@ mod redis_benchmark;
 mod report;
 mod server;
 mod store;
+mod types;
 mod wire;
 
 use bench::Bench;
@@ -47,6 +48,21 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "redis-sync",
         what: "SET sync against redis-server, always",
         run: |bench| redis::sync(bench).map(Into::into),
+    },
+    Measurement {
+        name: "types/reads",
+        what: "reads of lists, sets and sorted sets against redis-server",
+        run: |bench| types::reads(bench).map(Into::into),
+    },
+    Measurement {
+        name: "types/writes",
+        what: "writes of each type nosync against redis-server, everysec, one at a time and in pipelines",
+        run: |bench| types::writes(bench).map(Into::into),
+    },
+    Measurement {
+        name: "types/sync",
+        what: "the same writes sync against redis-server, always",
+        run: |bench| types::writes_sync(bench).map(Into::into),
     },
     Measurement {
         name: "embedded",

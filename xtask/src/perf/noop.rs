@@ -25,7 +25,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Bar>, String> {
         ("the client's own ceiling, one request at a time", 1, bench.options.scale(500_000, 20_000)),
         ("the client's own ceiling, pipeline of 16", 16, bench.options.scale(4_000_000, 100_000)),
     ] {
-        let load = Load { command: "get", depth, requests, keys: KEYS };
+        let load = Load { command: &["-t", "get"], value_bytes: VALUE_BYTES, depth, requests, keys: KEYS };
         let bar = Bar::new(what, "redis-benchmark", AT_LEAST);
         let ours = || ours(bench, &server, load);
         bars.push(bar.alternate(bench.options.runs, ours, || benchmark.run(&server, load))?);

@@ -11,16 +11,18 @@ use std::process::Command;
 const KEYS: u64 = 1_000_000;
 const KEYS_QUICK: u64 = 50_000;
 
-/// Both servers with all keys.
-struct Peers {
+/// Both servers.
+pub struct Peers {
     basalt: Server,
     redis: Server,
     benchmark: RedisBenchmark,
-    keys: u64,
+    /// How many keys there are to choose from.
+    pub keys: u64,
 }
 
 impl Peers {
-    fn start(bench: &Bench, durability: &str, append_fsync: &str) -> Result<Self, String> {
+    /// Starts both on empty folders.
+    pub fn start_empty(bench: &Bench, durability: &str, append_fsync: &str) -> Result<Self, String> {
         let (benchmark, program) = (RedisBenchmark::find()?, program::installed("redis-server", "redis-server")?);
         let keys = bench.options.scale(KEYS, KEYS_QUICK);
         let basalt = start_basalt(bench, &["--durability", durability])?;
@@ -29,8 +31,14 @@ impl Peers {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
         command.args(["--appendfsync", append_fsync, "--dir"]).arg(&folder);
         let redis = Server::start("redis-server", &mut command, port, &folder)?;
-        let peers = Self { basalt, redis, benchmark, keys };
-        for server in [&peers.basalt, &peers.redis] {
+        Ok(Self { basalt, redis, benchmark, keys })
+    }
+
+    /// Starts both, with all keys.
+    fn start(bench: &Bench, durability: &str, append_fsync: &str) -> Result<Self, String> {
+        let peers = Self::start_empty(bench, durability, append_fsync)?;
+        let keys = peers.keys;
+        for server in peers.servers() {
             eprintln!("loading {keys} keys into {}", server.name);
             let mut connection = Connection::open(server.port)?;
             connection.load(keys, VALUE_BYTES)?;
@@ -43,12 +51,18 @@ impl Peers {
         Ok(peers)
     }
 
+    /// Basalt first.
+    pub fn servers(&self) -> [&Server; 2] {
+        [&self.basalt, &self.redis]
+    }
+
     fn wait_until_quiet(&self) -> Result<(), String> {
         self.basalt.wait_until_quiet()?;
         self.redis.wait_until_quiet()
     }
 
-    fn compare(&self, runs: usize, bar: Bar, load: Load) -> Result<Bar, String> {
+    /// Measures one load in turns.
+    pub fn compare(&self, runs: usize, bar: Bar, load: Load) -> Result<Bar, String> {
         let side = |server: &Server| {
             self.wait_until_quiet()?;
             self.benchmark.run(server, load)
@@ -60,7 +74,7 @@ impl Peers {
     }
 
     /// Ends both, and removes their data.
-    fn stop(self, bench: &Bench) -> Result<(), String> {
+    pub fn stop(self, bench: &Bench) -> Result<(), String> {
         self.basalt.stop()?;
         self.redis.stop()?;
         ["basalt", "redis"].iter().try_for_each(|name| bench.empty_folder(name).map(|_| ()))
@@ -84,14 +98,14 @@ pub fn nosync(bench: &Bench) -> Result<Vec<Bar>, String> {
     let peers = Peers::start(bench, "nosync", "everysec")?;
     let load = |command, depth, full, quick| {
         let requests = bench.options.scale(full, quick);
-        Load { command, depth, requests, keys: peers.keys }
+        Load { command, value_bytes: VALUE_BYTES, depth, requests, keys: peers.keys }
     };
     let mut bars = Vec::new();
     for (what, at_least, load) in [
-        ("GET, one request at a time", 1.0, load("get", 1, 300_000, 20_000)),
-        ("GET, pipeline of 16", 1.0, load("get", 16, 2_000_000, 100_000)),
+        ("GET, one request at a time", 1.0, load(&["-t", "get"], 1, 300_000, 20_000)),
+        ("GET, pipeline of 16", 1.0, load(&["-t", "get"], 16, 2_000_000, 100_000)),
         // Last: it makes work in the background.
-        ("SET, `nosync`, one at a time", 0.9, load("set", 1, 300_000, 20_000)),
+        ("SET, `nosync`, one at a time", 0.9, load(&["-t", "set"], 1, 300_000, 20_000)),
     ] {
         bars.push(peers.compare(bench.options.runs, Bar::new(what, "redis-server, everysec", at_least), load)?);
     }
@@ -103,7 +117,7 @@ pub fn nosync(bench: &Bench) -> Result<Vec<Bar>, String> {
 pub fn sync(bench: &Bench) -> Result<Vec<Bar>, String> {
     let peers = Peers::start(bench, "sync", "always")?;
     let requests = bench.options.scale(100_000, 5_000);
-    let load = Load { command: "set", depth: 1, requests, keys: peers.keys };
+    let load = Load { command: &["-t", "set"], value_bytes: VALUE_BYTES, depth: 1, requests, keys: peers.keys };
     let bar = Bar::new("SET, `sync`, one at a time", "redis-server, always", 1.5);
     let bar = peers.compare(bench.options.runs, bar, load)?;
     peers.stop(bench)?;

@@ -9,14 +9,16 @@ use std::time::Duration;
 
 const BOUND: Duration = Duration::from_secs(300);
 const CLIENTS: &str = "50";
-/// Of a value.
+/// Of a value of GET and SET.
 pub const VALUE_BYTES: usize = 1000;
 
 /// One way to call it.
 #[derive(Clone, Copy)]
 pub struct Load {
-    /// `get` or `set`.
-    pub command: &'static str,
+    /// What it sends: `-t` and the name of a test of its own, or a command whose words may hold `__rand_int__`.
+    pub command: &'static [&'static str],
+    /// Of a value, where the command is a test of its own.
+    pub value_bytes: usize,
     /// Requests on their way on each connection.
     pub depth: u64,
     /// Requests in all.
@@ -36,12 +38,12 @@ impl RedisBenchmark {
 
     /// Requests a second, and the server's processor time for each.
     pub fn run(&self, server: &Server, load: Load) -> Result<Sample, String> {
-        let (port, size) = (server.port.to_string(), VALUE_BYTES.to_string());
+        let (port, size) = (server.port.to_string(), load.value_bytes.to_string());
         let (depth, requests, keys) = (load.depth.to_string(), load.requests.to_string(), load.keys.to_string());
         let before = server.cpu_us()?;
         let mut command = Command::new(&self.0);
         command.args(["-h", "127.0.0.1", "-p", &port, "-c", CLIENTS, "-d", &size, "-P", &depth]);
-        command.args(["-n", &requests, "-r", &keys, "-t", load.command, "--csv"]);
+        command.args(["-n", &requests, "-r", &keys, "--csv"]).args(load.command);
         let text = program::output(&mut command, BOUND)?;
         let rate = rate(&text).ok_or_else(|| format!("redis-benchmark: not understood: {}", program::tail(&text)))?;
         let cpu_us = server.cpu_us()? - before;
