@@ -29,6 +29,8 @@ const UNITS: &[Unit] = &[
     Unit { name: "unit/type/list", peer: 219, floor: 215 },
     Unit { name: "unit/type/zset", peer: 269, floor: 269 },
     Unit { name: "unit/geo", peer: 59, floor: 59 },
+    Unit { name: "unit/type/stream", peer: 63, floor: 63 },
+    Unit { name: "unit/type/stream-cgroups", peer: 48, floor: 47 },
     Unit { name: "unit/type/list-3", peer: 9, floor: 9 },
     Unit { name: "unit/sort", peer: 17, floor: 16 },
     Unit { name: "unit/bitops", peer: 45, floor: 43 },

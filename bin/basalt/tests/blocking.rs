@@ -1,4 +1,4 @@
-//! Commands that wait for elements: order of service, ends of waits, and what becomes of them when leaders move or die.
+//! Commands that wait for elements and entries: order of service, ends of waits, and what becomes of them when leaders move or die.
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
 mod common;
@@ -128,6 +128,100 @@ fn waits_end_when_they_are_to() {
     client.call("DEL kind");
     client.call("RPUSH kind list");
     assert_eq!(strings(&waits.read().unwrap()), ["kind", "list"]);
+    assert!(server.stop());
+}
+
+#[test]
+fn readers_of_a_stream_all_get_what_comes_behind_their_ids() {
+    let dir = Dir::new("blocking-streams");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--durability", "nosync"));
+    let (mut client, mut one, mut other) = (server.connect(), server.connect(), server.connect());
+    client.call("XADD s{q} 5 f old");
+    // An id that has something behind it does not wait.
+    assert_eq!(format!("{:?}", one.call("XREAD BLOCK 0 STREAMS s{q} 0")), r#"[["s{q}" [["5-0" ["f" "old"]]]]]"#);
+    send(&mut one, "XREAD BLOCK 0 STREAMS t{q} s{q} $ $");
+    send(&mut other, "XREAD COUNT 1 BLOCK 60000 STREAMS s{q} 5");
+    wait_for_blocked(&mut client, 2);
+    // What adds nothing wakes no client, nor does another type.
+    for words in ["XDEL s{q} 5", "SET t{q} string", "DEL t{q}"] {
+        client.call(words);
+    }
+    client.call("MULTI");
+    client.call("XADD s{q} 6 f new");
+    client.call("XADD s{q} 7 f newer");
+    client.call("EXEC");
+    let whole = r#"[["s{q}" [["6-0" ["f" "new"]] ["7-0" ["f" "newer"]]]]]"#;
+    assert_eq!(format!("{:?}", one.read().unwrap()), whole);
+    assert_eq!(format!("{:?}", other.read().unwrap()), r#"[["s{q}" [["6-0" ["f" "new"]]]]]"#);
+    wait_for_blocked(&mut client, 0);
+    // The end is that of the moment at which the wait begins, whatever becomes of the stream.
+    send(&mut one, "XREAD BLOCK 0 STREAMS s{q} $");
+    wait_for_blocked(&mut client, 1);
+    for words in ["DEL s{q}", "XADD s{q} 7 f before", "XADD s{q} 8 f behind"] {
+        client.call(words);
+    }
+    assert_eq!(format!("{:?}", one.read().unwrap()), r#"[["s{q}" [["8-0" ["f" "behind"]]]]]"#);
+    for (command, error) in [
+        ("XREAD BLOCK -1 STREAMS s $", "ERR timeout is negative"),
+        ("XREAD BLOCK x STREAMS s $", "ERR timeout is not an integer or out of range"),
+        (
+            "XREADGROUP GROUP g c BLOCK 0 STREAMS s >",
+            "NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option",
+        ),
+    ] {
+        assert_eq!(one.call(command), Value::Error(error.to_owned()), "{command}");
+    }
+    for words in ["MULTI", "XREAD BLOCK 0 STREAMS s{q} $", "XADD s{q} 9 f v", "XREAD BLOCK 0 STREAMS s{q} 8"] {
+        one.call(words);
+    }
+    assert_eq!(format!("{:?}", one.call("EXEC")), r#"[*-1 "9-0" [["s{q}" [["9-0" ["f" "v"]]]]]]"#);
+    assert_eq!(one.call("XREAD BLOCK 10 STREAMS s{q} $"), Value::NilArray);
+    one.call("HELLO 3");
+    assert_eq!(one.call("XREAD BLOCK 10 STREAMS s{q} $"), Value::Null);
+    send(&mut one, "XREAD BLOCK 0 STREAMS s{q} $");
+    wait_for_blocked(&mut client, 1);
+    client.call("XADD s{q} 10 f v");
+    assert_eq!(format!("{:?}", one.read().unwrap()), r#"{"s{q}" [["10-0" ["f" "v"]]]}"#);
+    assert!(server.stop());
+}
+
+#[test]
+fn consumers_that_wait_share_what_comes_and_are_told_of_the_end_of_their_group() {
+    let dir = Dir::new("blocking-groups");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--durability", "nosync"));
+    let (mut client, mut one, mut other) = (server.connect(), server.connect(), server.connect());
+    client.call("XGROUP CREATE s g $ MKSTREAM");
+    send(&mut one, "XREADGROUP GROUP g one COUNT 1 BLOCK 0 STREAMS s >");
+    wait_for_blocked(&mut client, 1);
+    send(&mut other, "XREADGROUP GROUP g other BLOCK 60000 STREAMS s >");
+    wait_for_blocked(&mut client, 2);
+    client.call("XADD s 1 f a");
+    assert_eq!(format!("{:?}", one.read().unwrap()), r#"[["s" [["1-0" ["f" "a"]]]]]"#);
+    wait_for_blocked(&mut client, 1);
+    client.call("XADD s 2 f b");
+    assert_eq!(format!("{:?}", other.read().unwrap()), r#"[["s" [["2-0" ["f" "b"]]]]]"#);
+    // What is pending is answered at once.
+    let pending = "XREADGROUP GROUP g one BLOCK 0 STREAMS s 0";
+    assert_eq!(format!("{:?}", one.call(pending)), r#"[["s" [["1-0" ["f" "a"]]]]]"#);
+    assert_eq!(one.call("XREADGROUP GROUP g one BLOCK 10 STREAMS s >"), Value::NilArray);
+    let gone = "UNBLOCKED the stream key no longer exists";
+    let no_group = "NOGROUP the consumer group this client was blocked on no longer exists";
+    for (how, error) in [
+        ("DEL s", gone),
+        ("SET s string", gone),
+        ("FLUSHALL", gone),
+        ("XGROUP DESTROY s g", no_group),
+        ("RENAME {s}t s", no_group),
+    ] {
+        for words in ["DEL s", "XGROUP CREATE s g $ MKSTREAM", "XADD {s}t * f v"] {
+            client.call(words);
+        }
+        send(&mut one, "XREADGROUP GROUP g one BLOCK 0 STREAMS s >");
+        wait_for_blocked(&mut client, 1);
+        client.call(how);
+        assert_eq!(one.read().unwrap(), Value::Error(error.to_owned()), "{how}");
+        wait_for_blocked(&mut client, 0);
+    }
     assert!(server.stop());
 }
 

@@ -1,8 +1,8 @@
 //! What a blocking command waits for, and for how long.
 
 use crate::awaited_keys::Awaited;
-use crate::command::{timeout_of_ms, timeout_of_seconds};
-use crate::{EncodedCommand, KeyHash, key_hash};
+use crate::command::{stream_end, timeout_of_ms, timeout_of_seconds};
+use crate::{EncodedCommand, Fault, KeyHash, ReadSpace, key_hash};
 use resp::table::{CommandSpec, Group, KeyPlace, flag};
 
 /// A command that waits until a key holds something.
@@ -75,7 +75,7 @@ impl BlockingCommand {
     /// meanwhile. Where a second key takes part, or a group, the client is told.
     #[must_use]
     pub fn stays_after(&self, reply: &[u8]) -> bool {
-        self.awaited != Awaited::Stream && self.spec.key_specs.len() == 1 && reply.starts_with(b"-WRONGTYPE")
+        !self.needs_keys() && self.spec.key_specs.len() == 1 && reply.starts_with(b"-WRONGTYPE")
     }
 
     /// The command as if `key` were the only one that it waits for.
@@ -112,6 +112,41 @@ impl BlockingCommand {
         EncodedCommand::of(self.spec, &kept)
     }
 
+    /// Whether it fails where no key is there: it reads for groups.
+    #[must_use]
+    pub fn needs_keys(&self) -> bool {
+        self.awaited == Awaited::Stream && self.spec.is_write()
+    }
+
+    /// Whether it fails without this key.
+    #[must_use]
+    pub fn needs(&self, key: &[u8]) -> bool {
+        self.needs_keys() && self.waits_for(key)
+    }
+
+    /// Whether it names the ends of streams as they are when it begins.
+    #[must_use]
+    pub fn is_floating(&self) -> bool {
+        let args = self.command.args();
+        self.awaited == Awaited::Stream && ids_of(self.spec, &args).any(|(_, at)| args[at] == b"$")
+    }
+
+    /// The same command with the ids that the ends of its streams have now.
+    pub fn fixed(&self, space: &mut dyn ReadSpace) -> Result<Self, Fault> {
+        let args = self.command.args();
+        let mut ends = Vec::new();
+        for (key, at) in ids_of(self.spec, &args) {
+            if args[at] == b"$" {
+                ends.push((at, stream_end(space, args[key])?));
+            }
+        }
+        let mut fixed = args.clone();
+        for (at, id) in &ends {
+            fixed[*at] = id.as_bytes();
+        }
+        Ok(Self { command: EncodedCommand::of(self.spec, &fixed), ..self.clone() })
+    }
+
     /// The command with another timeout, in ms; `None`: without a limit.
     #[must_use]
     pub fn with_timeout(&self, ms: Option<u64>) -> EncodedCommand {
@@ -124,11 +159,12 @@ impl BlockingCommand {
     }
 }
 
-/// What a command of this chapter waits for.
+/// What a blocking command waits for.
 fn awaited_by(spec: &CommandSpec) -> Option<Awaited> {
     match spec.group {
         Group::List => Some(Awaited::List),
         Group::SortedSet => Some(Awaited::SortedSet),
+        Group::Stream => Some(Awaited::Stream),
         _ => None,
     }
 }
@@ -138,6 +174,13 @@ fn places(spec: &CommandSpec, args: &[&[u8]]) -> Vec<usize> {
     let Some(first) = spec.key_specs.first() else { return Vec::new() };
     let keys = spec.keys_and_flags(args).unwrap_or_default();
     keys.into_iter().filter(|(_, flags)| *flags == first.flags).map(|(at, _)| at).collect()
+}
+
+/// Where the keys of a command over streams are, each with its id.
+fn ids_of(spec: &CommandSpec, args: &[&[u8]]) -> impl Iterator<Item = (usize, usize)> {
+    let places = places(spec, args);
+    let (keys, count) = (places.len(), args.len());
+    places.into_iter().map(move |at| (at, at + keys)).filter(move |(_, id)| *id < count)
 }
 
 fn timeout_at(spec: &CommandSpec, args: &[&[u8]]) -> Option<TimeoutAt> {

@@ -6,7 +6,7 @@
 //! - While a key holds something for which a client waits that has no attempt under way, the key is among `ready`.
 
 use super::command::BlockingCommand;
-use crate::awaited_keys::{Awaited, AwaitedKeys, ReadyKey};
+use crate::awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
 use crate::{EncodedCommand, KeyHash, Ticket, key_hash};
 use resp::Reply;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,6 +52,12 @@ pub enum End {
     Error,
     /// Its connection is closed.
     Gone,
+    /// The stream of its group is gone.
+    NoStream,
+    /// Its group is gone.
+    NoGroup,
+    /// Where its streams end could not be read.
+    Unread,
 }
 
 impl End {
@@ -59,6 +65,9 @@ impl End {
         let mut reply = Reply::new(ticket.proto);
         match self {
             Self::Timeout | Self::Gone => reply.null_array(),
+            Self::NoStream => reply.error("UNBLOCKED the stream key no longer exists"),
+            Self::NoGroup => reply.error("NOGROUP the consumer group this client was blocked on no longer exists"),
+            Self::Unread => reply.error("ERR the last id of a stream could not be read: see the node's log"),
             Self::Error => reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
         }
         reply.buf
@@ -283,11 +292,16 @@ impl Waiters {
         let serving = waiter.serving.take();
         let is_first = serving == Some(Serving::First);
         if !ticket.waits_after(reply) && (is_first || !waiter.command.stays_after(reply)) {
+            let end = waiter.end;
             let served = self.remove(id);
             if let Some(served) = served
                 && reply.first() == Some(&b'-')
             {
                 self.pass_on(&served, serving);
+            }
+            // Its group was there when it began to wait.
+            if !is_first && reply.starts_with(b"-NOGROUP ") {
+                return Answered::DeliverInstead(end.unwrap_or(End::NoGroup).reply(ticket));
             }
             return Answered::Deliver;
         }
@@ -316,10 +330,31 @@ impl Waiters {
         self.make_ready(Ready { key: key.to_vec(), what: served.command.awaited(), left: 1, after });
     }
 
-    /// An entry has written a key.
-    pub fn ready(&mut self, ready: ReadyKey) {
+    /// An entry has written a key. Ends the waits for a stream's groups if the stream is gone.
+    pub fn ready(&mut self, ready: ReadyKey) -> Vec<Ended> {
         let ReadyKey { key, holds } = ready;
-        let Some(holds) = holds else { return };
+        let mut ended = Vec::new();
+        if holds.is_none_or(|holds| holds.what != Awaited::Stream) {
+            let waiters: Vec<WaiterId> = self.queue(key_hash(&key), Place::default()).map(|(_, id)| id).collect();
+            let needs = |id: &WaiterId| self.waiters.get(id).is_some_and(|waiter| waiter.command.needs(&key));
+            let lost: Vec<WaiterId> = waiters.into_iter().filter(needs).collect();
+            ended.extend(lost.into_iter().filter_map(|id| self.end_of(id, End::NoStream)));
+        }
+        if let Some(holds) = holds {
+            self.make_ready_for(key, holds);
+        }
+        ended
+    }
+
+    /// A shard has no keys any more.
+    pub fn cleared(&mut self, shard: ShardId) -> Vec<Ended> {
+        let needs = |waiter: &Waiter| waiter.shard == shard && waiter.command.needs_keys();
+        let lost = self.waiters.iter().filter(|(_, waiter)| waiter.place.is_some() && needs(waiter));
+        let lost: Vec<WaiterId> = lost.map(|(id, _)| *id).collect();
+        lost.into_iter().filter_map(|id| self.end_of(id, End::NoStream)).collect()
+    }
+
+    fn make_ready_for(&mut self, key: Vec<u8>, holds: Holds) {
         let left = if holds.what == Awaited::Stream { u64::MAX } else { holds.elements };
         self.make_ready(Ready { key, what: holds.what, left, after: Place::default() });
     }
@@ -357,6 +392,20 @@ impl Waiters {
             }
         }
         attempts
+    }
+
+    /// What a client waits for that begins to wait, if it names the ends of streams as they are now.
+    #[must_use]
+    pub fn floating(&self, ticket: &Ticket) -> Option<(ShardId, &BlockingCommand)> {
+        let waiter = self.waiters.get(&WaiterId::of(ticket))?;
+        waiter.command.is_floating().then_some((waiter.shard, &waiter.command))
+    }
+
+    /// A client waits for this instead, for the same keys.
+    pub fn fix(&mut self, ticket: &Ticket, command: BlockingCommand) {
+        if let Some(waiter) = self.known(ticket) {
+            waiter.command = command;
+        }
     }
 
     /// Ends the waits whose time is over: up to `max`.
@@ -446,7 +495,6 @@ impl Waiter {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::Holds;
 
     const SHARD: ShardId = ShardId(3);
 
@@ -489,11 +537,12 @@ mod tests {
                 let what = match what {
                     "list" => Some(Awaited::List),
                     "zset" => Some(Awaited::SortedSet),
+                    "stream" => Some(Awaited::Stream),
                     _ => None,
                 };
                 let holds = what.map(|what| Holds { what, elements: elements.parse().unwrap() });
-                self.waiters.ready(ReadyKey { key: first.as_bytes().to_vec(), holds });
-                return String::new();
+                let ended = self.waiters.ready(ReadyKey { key: first.as_bytes().to_vec(), holds });
+                return ended.iter().map(|ended| text(&ended.reply)).collect();
             };
             let ticket = ticket(client);
             if let Some(reply) = rest.strip_prefix("< ") {
@@ -650,6 +699,39 @@ mod tests {
             ("5 < *2", "deliver"),
             ("6 BLPOP a -1", "propose"),
             ("6 < -ERR timeout is negative", "deliver"),
+        ]);
+    }
+
+    #[test]
+    fn a_stream_serves_all_and_its_groups_end_with_it() {
+        run(&[
+            ("1 XREAD BLOCK 0 STREAMS a b 5 7", "propose"),
+            ("1 < *-1", "waits"),
+            ("2 XREADGROUP GROUP g BLOCK BLOCK 9 STREAMS a >", "propose"),
+            ("2 < *-1", "waits"),
+            ("a stream 1", "| 1 XREAD BLOCK 0 STREAMS a 5 | 2 XREADGROUP GROUP g BLOCK BLOCK 9 STREAMS a >"),
+            ("a stream 1", ""),
+            ("1 < *1", "deliver"),
+            ("2 < *-1", "waits on | 2 XREADGROUP GROUP g BLOCK BLOCK 9 STREAMS a >"),
+            ("2 < -NOGROUP No such", "instead -NOGROUP the consumer group this client was blocked on no longer exists"),
+            ("1 XREAD COUNT 2 BLOCK 0 STREAMS a 5", "propose"),
+            ("1 < *-1", "waits"),
+            ("a string 0", ""),
+            ("a stream 1", "| 1 XREAD COUNT 2 BLOCK 0 STREAMS a 5"),
+            // It was overwritten before the attempt.
+            ("1 < -WRONGTYPE Operation", "waits on"),
+            ("2 XREADGROUP GROUP g c BLOCK 9 STREAMS a >", "propose"),
+            ("2 < *-1", "waits"),
+            ("a none 0", "-UNBLOCKED the stream key no longer exists"),
+            ("2 XREADGROUP GROUP g c BLOCK 9 STREAMS a b > >", "propose"),
+            ("2 < *-1", "waits"),
+            ("b stream 1", "| 2 XREADGROUP GROUP g c BLOCK 9 STREAMS b >"),
+            // The stream goes while the attempt is under way.
+            ("b none 0", ""),
+            ("2 < -NOGROUP No such", "instead -UNBLOCKED the stream key no longer exists"),
+            ("3 XREADGROUP GROUP g c BLOCK 9 STREAMS a >", "propose"),
+            ("3 < -NOGROUP No such", "deliver"),
+            ("1 out", "XREAD COUNT 2 BLOCK 0 STREAMS a 5"),
         ]);
     }
 

@@ -62,8 +62,9 @@ pub(crate) fn holds(key: &[u8], record: &Record) -> Option<Holds> {
             let elements = SortedSet::of(key, record.clone()).and_then(|set| set.count()).ok()?;
             Some(Holds { what: Awaited::SortedSet, elements })
         }
-        // No command waits for a stream yet.
-        Type::String | Type::Hash | Type::Set | Type::Stream => None,
+        // It serves all that wait for it, however many entries it has.
+        Type::Stream => Some(Holds { what: Awaited::Stream, elements: u64::MAX }),
+        Type::String | Type::Hash | Type::Set => None,
     }
 }
 

@@ -64,3 +64,4 @@ pub use set::SetCopy;
 pub(crate) use slot::slot_argument;
 pub use sort::sorted_copy;
 pub use steps::{Progress, ReplySteps, Rest, ShardRest, ShardSteps};
+pub(crate) use stream::stream_end;

@@ -167,6 +167,9 @@ impl Applier {
         if !evaluated.ready.is_empty() {
             parts.effects.keys_ready(evaluated.ready);
         }
+        if evaluated.is_cleared {
+            parts.effects.cleared(parts.handle.id());
+        }
     }
 
     /// Applies an item that has an entry to itself and is no command over data: it writes the tree by itself, or nothing.
@@ -190,6 +193,7 @@ impl Applier {
                 apply_clear(handle, index, now_ms)?;
                 self.scratch.ok();
                 self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
+                parts.effects.cleared(handle.id());
             }
             Item::Change(bytes) | Item::KeptChange(bytes) => {
                 let meta = self.meta.as_mut().ok_or("a change of the map outside the metadata group")?;

@@ -69,7 +69,8 @@ impl ApplyTask {
                 apply_clear(&handle, entry.index, now_ms)?;
                 reply.proto = protos.first().copied().flatten().unwrap_or_default();
                 reply.ok();
-                return Ok(Evaluated { now_ms, ends: vec![reply.buf.len()], ..Evaluated::default() });
+                let ends = vec![reply.buf.len()];
+                return Ok(Evaluated { now_ms, ends, is_cleared: true, ..Evaluated::default() });
             }
             let clients = (protos.iter().copied(), &rows[..]);
             evaluate::items(&handle, (entry.index, now_ms), &items, clients, &mut reply, Place::Aside, may_wait)

@@ -32,6 +32,11 @@ pub trait Effects: Answers {
         let _ = keys;
     }
 
+    /// An entry has removed all keys of a shard.
+    fn cleared(&mut self, shard: ShardId) {
+        let _ = shard;
+    }
+
     /// Whether reads from the disk are slow now. Then rows that committed entries will find are prefetched before the
     /// entries are applied.
     fn disk_is_slow(&mut self) -> bool {

@@ -16,7 +16,7 @@ use crate::command::{
 use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::{Collected, EntrySpace, Place};
-use crate::{Evaluation, Fault, ReadSpace, WriteSpace, request};
+use crate::{Evaluation, Fault, ReadSpace, Record, WriteSpace, request};
 use resp::table::{self, CommandId, CommandSpec};
 use resp::{Proto, Reply};
 use vocab::limits::{
@@ -77,6 +77,8 @@ pub(crate) struct Evaluated {
     pub(super) collected: Vec<Collected>,
     /// Keys that were written, and for which clients may wait.
     pub(super) ready: Vec<ReadyKey>,
+    /// The entry has removed all keys of the shard.
+    pub(super) is_cleared: bool,
 }
 
 /// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree. `awaited` tells of
@@ -166,14 +168,17 @@ fn each_item(
     Ok(done)
 }
 
-/// The keys that were written and for which clients wait, or `may_wait` soon.
+/// The keys that were written and for which clients wait; all that were written, if a client `may_wait` soon.
 fn ready_keys(space: &EntrySpace<'_>, may_wait: bool) -> Vec<ReadyKey> {
-    let written = space.awaited_keys(may_wait).into_iter();
-    let ready = written.map(|(key, record)| {
+    let ready = |(key, record): (&[u8], Option<Record>)| {
         let holds = record.and_then(|record| holds(key, &record));
         ReadyKey { key: key.to_vec(), holds }
-    });
-    ready.filter(|ready| ready.holds.is_some()).collect()
+    };
+    let mut keys: Vec<ReadyKey> = space.awaited_keys().map(ready).collect();
+    if may_wait {
+        keys.extend(space.written_keys().map(ready));
+    }
+    keys
 }
 
 /// The first `count` rows, which are taken off; none if there are not so many.

@@ -105,10 +105,15 @@ impl<'a> EntrySpace<'a> {
         self.writes.dropped()
     }
 
-    /// The keys that the commands have written so far and for which clients wait, with their records; with `all`, all keys
-    /// that they have written.
-    pub(crate) fn awaited_keys(&self, all: bool) -> Vec<(&[u8], Option<Record>)> {
-        self.writes.awaited_keys(all)
+    /// The keys that the commands have written so far and for which clients wait, in the order of the writes, with their
+    /// records.
+    pub(crate) fn awaited_keys(&self) -> impl Iterator<Item = (&[u8], Option<Record>)> {
+        self.writes.awaited_keys()
+    }
+
+    /// All keys that the commands have written so far, with their records.
+    pub(crate) fn written_keys(&self) -> impl Iterator<Item = (&[u8], Option<Record>)> {
+        self.writes.written_keys()
     }
 
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.

@@ -3,7 +3,7 @@
 use crate::mailbox::Submission;
 use crate::shared::NodeShared;
 use node::blocking::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn};
-use node::{KeyHashes, ReadyKey, ShardHandle, Ticket, Write, key_hash};
+use node::{KeyHashes, ReadyKey, ShardHandle, SnapshotSpace, Ticket, Write, key_hash};
 use vocab::ShardId;
 use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 
@@ -43,13 +43,35 @@ impl Blocked {
     }
 
     /// An attempt has been answered.
-    pub(super) fn answered(&mut self, ticket: &Ticket, reply: &[u8], now_us: u64) -> Answered {
-        self.waiters.answered(ticket, reply, now_us)
+    pub(super) fn answered(&mut self, store: &NodeShared, ticket: &Ticket, reply: &[u8]) -> Answered {
+        let now = store.moment();
+        let answered = self.waiters.answered(ticket, reply, now.mono_us);
+        if answered == Answered::Waits(true)
+            && let Some((shard, command)) = self.waiters.floating(ticket)
+            && let Some(handle) = store.known().handle(shard.0 as usize)
+        {
+            // Its attempt has read the streams' records: they are in memory.
+            match command.fixed(&mut SnapshotSpace::new(handle, now.wall_ms, 0)) {
+                Ok(fixed) => self.waiters.fix(ticket, fixed),
+                Err(fault) => {
+                    log::error!("shard {shard}: the last id of a stream cannot be read: {fault:?}");
+                    self.end(ticket, End::Unread);
+                }
+            }
+        }
+        answered
     }
 
     /// Entries have written keys.
     pub(super) fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
-        keys.into_iter().for_each(|key| self.waiters.ready(key));
+        for key in keys {
+            self.ended.extend(self.waiters.ready(key));
+        }
+    }
+
+    /// A shard has no keys any more.
+    pub(super) fn cleared(&mut self, shard: ShardId) {
+        self.ended.extend(self.waiters.cleared(shard));
     }
 
     /// The attempts to propose now.

@@ -68,7 +68,7 @@ impl Shell {
 
     /// A client of a blocking command has an answer: whether it waits on instead, or gets another.
     fn waits_on(&mut self, ticket: &Ticket, reply: &[u8]) -> bool {
-        match self.blocked.answered(ticket, reply, self.store.moment().mono_us) {
+        match self.blocked.answered(&self.store, ticket, reply) {
             Answered::Deliver => return false,
             Answered::DeliverInstead(reply) => self.deliver(ticket, &reply),
             Answered::Waits(true) => self.begins_to_wait(ticket),
@@ -167,6 +167,10 @@ impl Effects for Shell {
 
     fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
         self.blocked.keys_ready(keys);
+    }
+
+    fn cleared(&mut self, shard: ShardId) {
+        self.blocked.cleared(shard);
     }
 
     fn disk_is_slow(&mut self) -> bool {

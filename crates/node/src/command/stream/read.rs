@@ -5,10 +5,10 @@
 use super::id::StreamId;
 use super::range::EntryRange;
 use super::stored::{Stream, corrupt};
-use crate::ReadSpace;
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::steps::{Progress, ReplySteps, Rest};
+use crate::{Fault, ReadSpace};
 use resp::{Proto, Reply};
 
 /// The words of XREAD or XREADGROUP.
@@ -78,6 +78,15 @@ impl<'a> ReadWords<'a> {
 fn check_timeout(text: &[u8]) -> Outcome {
     let ms = resp::parse_integer(text).ok_or("ERR timeout is not an integer or out of range")?;
     if ms < 0 { Err("ERR timeout is negative".into()) } else { Ok(()) }
+}
+
+/// The last id of a stream as text: what `$` stands for. Zero where no stream is.
+pub(crate) fn stream_end(space: &mut dyn ReadSpace, key: &[u8]) -> Result<String, Fault> {
+    match Stream::load(space, key) {
+        Ok(Some(stream)) => Ok(stream.meta.last_id.to_string()),
+        Ok(None) | Err(Error::Reply(_)) => Ok(StreamId::ZERO.to_string()),
+        Err(Error::Fault(fault)) => Err(fault),
+    }
 }
 
 pub(super) fn xread(call: &mut ReadCall<'_>) -> Result<Rest, Error> {

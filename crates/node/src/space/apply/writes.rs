@@ -41,7 +41,7 @@ pub(super) struct EntryWrites<'a> {
     expired: u64,
     /// Keys that were not there when they were written.
     made: Vec<Vec<u8>>,
-    /// Keys that were put and for which clients wait, in the order of the writes.
+    /// Keys that were written and for which clients wait, in the order of the writes.
     awaited: Vec<Vec<u8>>,
     tree_key: Vec<u8>,
     /// What takes back the writes since `begin_attempt`.
@@ -150,22 +150,28 @@ impl<'a> EntryWrites<'a> {
         &self.overlay
     }
 
-    /// The keys that were put and for which clients wait, in the order of the writes, with their records; with `all`, all keys
-    /// that were put.
-    pub(super) fn awaited_keys(&self, all: bool) -> Vec<(&[u8], Option<Record>)> {
-        let mut found: Vec<(&[u8], Option<Record>)> = Vec::with_capacity(self.awaited.len());
-        let record = |row: &Option<Slice>| row.clone().and_then(|row| Record::decode(row).ok());
-        for key in &self.awaited {
-            if let Some(row) = self.overlay.get(&Slice::from(keys::record(key))) {
-                found.push((key, record(row)));
-            }
+    /// The keys that were written and for which clients wait, in the order of the writes, with their records.
+    pub(super) fn awaited_keys(&self) -> impl Iterator<Item = (&[u8], Option<Record>)> {
+        self.awaited.iter().filter_map(|key| {
+            let row = self.overlay.get(&Slice::from(keys::record(key)))?;
+            Some((&key[..], row.clone().and_then(|row| Record::decode(row).ok())))
+        })
+    }
+
+    /// All keys that were written, with their records.
+    pub(super) fn written_keys(&self) -> impl Iterator<Item = (&[u8], Option<Record>)> {
+        self.overlay.iter().filter_map(|(tree_key, row)| {
+            let key = keys::key_of_record(tree_key)?;
+            Some((key, row.clone().and_then(|row| Record::decode(row).ok())))
+        })
+    }
+
+    /// Notes a key that is written, if clients wait for it.
+    fn note_awaited(&mut self, key: &[u8]) {
+        let awaited = self.handle.awaited();
+        if awaited.any() && awaited.has(key_hash(key)) {
+            self.awaited.push(key.to_vec());
         }
-        if all {
-            for (tree_key, row) in &self.overlay {
-                found.extend(keys::key_of_record(tree_key).map(|key| (key, record(row))));
-            }
-        }
-        found
     }
 
     /// Writes all to the row cache and the tree as entry `index`, and makes it visible.
@@ -322,10 +328,7 @@ impl<'a> EntryWrites<'a> {
         if !there && self.handle.absent().any() {
             self.made.push(key.to_vec());
         }
-        let awaited = self.handle.awaited();
-        if awaited.any() && awaited.has(key_hash(key)) {
-            self.awaited.push(key.to_vec());
-        }
+        self.note_awaited(key);
         if old.is_none() {
             self.count(slot_of(key), 1);
         }
@@ -365,6 +368,7 @@ impl<'a> EntryWrites<'a> {
 
     /// The same, and leaves its elements.
     pub(super) fn remove_record(&mut self, key: &[u8], record: &Record) {
+        self.note_awaited(key);
         self.count(slot_of(key), -1);
         if let Some(at_ms) = record.view().expire_at_ms {
             self.unschedule(at_ms, key);

@@ -1,7 +1,7 @@
 //! Streams.
 
 use crate::table::behaviour::PACKS;
-use crate::table::spec::flag::{DENYOOM, FAST, LOADING, READONLY, STALE, WRITE};
+use crate::table::spec::flag::{BLOCKING, DENYOOM, FAST, LOADING, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, RO, RW, UPDATE};
 use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, acl, command, key};
 
@@ -118,15 +118,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(log N + M), N being the length of the stream and M the number of entries returned")
         .args("key start end [COUNT count:integer]"),
-    stream("XREAD", -4, "5.0.0", "Returns the entries of streams behind an id of each.")
+    stream("XREAD", -4, "5.0.0", "Returns the entries of streams behind an id of each; with BLOCK, waits for one.")
         .answers(Answers::Values)
-        .flags(READONLY)
+        .flags(READONLY | BLOCKING)
         .touches(&[streams(1)])
         .cost("O(log N + M) for each stream, N being its length and M the number of entries returned")
         .args("[COUNT count:integer] [BLOCK milliseconds:integer] STREAMS key [key ...] id [id ...]"),
-    stream("XREADGROUP", -7, "5.0.0", "Delivers entries of streams to a consumer of a group, each to one.")
+    stream("XREADGROUP", -7, "5.0.0", "Delivers entries of streams to a consumer of a group, each to one; with BLOCK, waits for one.")
         .answers(Answers::Values)
-        .flags(WRITE)
+        .flags(WRITE | BLOCKING)
         .touches(&[streams(4)])
         .cost("O(M), M being the number of entries delivered; at most 16,384 of each stream")
         .args(
