@@ -154,12 +154,19 @@ fn sequence(tokens: &mut Vec<&'static str>) -> Argument {
 /// How many arguments the bracket that was just opened repeats; 0 if it does not end with `...`.
 fn repetition_length(tokens: &[&'static str]) -> usize {
     let inner = tokens.iter().rev().take_while(|&&token| token != "[" && token != "]");
-    let inner: Vec<_> = inner.collect();
-    if inner.last() == Some(&&"...") { inner.len() - 1 } else { 0 }
+    let inner: Vec<_> = inner.copied().collect();
+    let [words @ .., "..."] = &inner[..] else { return 0 };
+    // A token and what follows it are one argument.
+    let pairs = words.windows(2).filter(|pair| is_token(pair[0]) && !is_token(pair[1])).count();
+    words.len() - pairs
+}
+
+fn is_token(word: &str) -> bool {
+    !word.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
 fn word(token: &'static str) -> Argument {
-    let is_token = !token.bytes().any(|b| b.is_ascii_lowercase());
+    let is_token = is_token(token);
     let typed = token.rsplit_once(':').and_then(|(name, kind)| {
         let known = TYPES.iter().find(|(known, _)| *known == kind)?;
         Some((name, known.1))
@@ -210,6 +217,7 @@ mod tests {
             ("ip:port [ID i:integer [i:integer ...]]", "ip:port:string ID=i:integer?+"),
             ("[count:integer [WITH]]", ":block?(count:integer with:pure-token?)"),
             ("[e [e ...]]", "e:string?+"),
+            ("key [GET p [GET p ...]]", "key:key GET=p:string?+"),
         ] {
             assert_eq!(show(&parse(syntax)), shown, "{syntax}");
         }
