@@ -358,10 +358,18 @@ fn clients_that_wait_follow_the_leader() {
     let mut waits = nodes.connect(from);
     waits.patience(SOON);
     send(&mut waits, &format!("BLPOP {queue} 0"));
-    wait_for_blocked(&mut nodes.connect(from), 1);
+    let mut reads = nodes.connect(from);
+    reads.patience(SOON);
+    let read = format!("XREAD BLOCK 0 STREAMS {{{queue}}}stream $");
+    send(&mut reads, &read);
+    wait_for_blocked(&mut nodes.connect(from), 2);
+    let elsewhere = nodes.connect(from + 1).call(&read).text();
+    assert!(elsewhere.starts_with("MOVED "), "{elsewhere}");
     nodes.ctl(&["drain-leaders", &nodes.address(from)]);
-    let reply = waits.read().unwrap().text();
-    assert!(reply.starts_with("MOVED ") || reply.starts_with("UNBLOCKED "), "{reply}");
+    for connection in [&mut waits, &mut reads] {
+        let reply = connection.read().unwrap().text();
+        assert!(reply.starts_with("MOVED ") || reply.starts_with("UNBLOCKED "), "{reply}");
+    }
     wait_for_blocked(&mut nodes.connect(from), 0);
     let mut client = nodes.client();
     client.call(SOON, &["RPUSH", &queue, "kept"]);
