@@ -12,6 +12,7 @@ use node::control::Action;
 use node::control::reconcile::lacks_replicas;
 use node::peer_protocol::{NodeReport, PeerMessage};
 use replica::LogStore;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use vocab::{NodeId, ReplicaId, ShardId};
 
@@ -161,32 +162,40 @@ pub fn propose(store: &mut Store, place: Place, change: &Change) -> Outcome {
 /// A node does what its newest map says, unless a log write is under way.
 pub fn follow_map(store: &mut Store, place: Place) {
     let (now, seed) = (store.moment(place), store.env.seed());
-    let host = &mut store.nodes[place];
-    let Some(process) = &host.process else { return };
-    if !process.log.is_idle() {
+    if store.nodes[place].process.as_ref().is_none_or(|process| !process.log.is_idle()) {
         return;
     }
-    let before: Vec<ReplicaId> = process.core.shards().map(|shard| shard.replica().me()).collect();
-    host.follow_map(now, seed, store.env.plan().keep_bytes);
-    let Some(process) = &host.process else { return };
-    if process.core.shards().map(|shard| shard.replica().me()).ne(before) {
-        began(store, place);
-    }
+    let before = open_replicas(store, place);
+    store.nodes[place].follow_map(now, seed, store.env.plan().keep_bytes);
+    replicas_opened(store, place, &before);
 }
 
-/// Replicas of a node that have been opened are new to the checkers.
-pub fn began(store: &mut Store, place: Place) {
-    let host = &store.nodes[place];
-    let Some(process) = &host.process else { return };
-    for shard in process.core.shards() {
-        let id = shard.handle().id();
-        let state = host.disk.log.state(id).ok().flatten();
-        let committed = state.map_or(0, |state| state.hard_state.commit);
-        store.checks.opened(place, store.env.life(place), id, shard.replica().me(), committed);
+/// The replicas that a node has open.
+fn open_replicas(store: &Store, place: Place) -> BTreeSet<(ShardId, ReplicaId)> {
+    let shards = store.nodes[place].process.iter().flat_map(|process| process.core.shards());
+    shards.map(|shard| (shard.handle().id(), shard.replica().me())).collect()
+}
+
+/// Replicas of a node that are open, and were not `before`, are new to the checkers.
+pub fn replicas_opened(store: &mut Store, place: Place, before: &BTreeSet<(ShardId, ReplicaId)>) {
+    let open = open_replicas(store, place);
+    if open == *before {
+        return;
     }
+    for replica in open.difference(before) {
+        replica_opened(store, place, *replica);
+    }
+    let Some(process) = &store.nodes[place].process else { return };
     for ((shard, _), why) in &process.refused {
         store.env.note(format_args!("node {} shard {shard} is refused: {why}", place + 1));
     }
+}
+
+/// A replica is new to the checkers. To be called as it is opened: later it knows of entries that it need not show yet.
+pub fn replica_opened(store: &mut Store, place: Place, (shard, replica): (ShardId, ReplicaId)) {
+    let state = store.nodes[place].disk.log.state(shard).ok().flatten();
+    let committed = state.map_or(0, |state| state.hard_state.commit);
+    store.checks.opened(place, store.env.life(place), shard, replica, committed);
 }
 
 /// Replicas that could not be opened for want of descriptors or memory are opened once there are some.

@@ -120,10 +120,13 @@ fn go_on(store: &mut Store, place: Place, made: Made) {
 
 fn adopt(store: &mut Store, place: Place, child: Shard, leads: bool) {
     let now = store.moment(place);
+    let shard = child.handle().id();
+    if store.nodes[place].process.is_none() {
+        return;
+    }
+    control::replica_opened(store, place, (shard, child.replica().me()));
     let Some(process) = &mut store.nodes[place].process else { return };
-    let (shard, me) = (child.handle().id(), child.replica().me());
     process.core.adopt_child(child, leads, now);
-    store.checks.group(shard).began(me);
     fork_ends(store, place, shard);
 }
 

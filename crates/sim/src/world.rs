@@ -28,7 +28,7 @@ use cluster::{Map, NodeInfo};
 use node::control::Shape;
 use node::multi_raft::TICK_MS;
 use replica::LogStore as _;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use storage::Span;
 use vocab::{Prng, ShardId};
 
@@ -236,7 +236,7 @@ fn start(store: &mut Store, operator: &Operator, place: Place) -> Outcome {
     let shape = Shape { shards: plan.shards, replication_factor: plan.replication };
     store.nodes[place].boot(now, seed, shape, plan.keep_bytes);
     store.env.started(place);
-    control::began(store, place);
+    control::replicas_opened(store, place, &BTreeSet::new());
     let nodes = &store.nodes;
     store.env.link_up(place, |other| nodes[other].process.is_some());
     let tick = store.env.below(TICK_MS * MILLISECOND);

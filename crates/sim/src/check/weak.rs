@@ -48,9 +48,11 @@ pub struct Weak {
 }
 
 impl Weak {
-    /// A replica is open, and knew before that entries up to `committed` were.
+    /// A replica has just been opened, and knew before that entries up to `committed` were. It takes the place of one
+    /// that the node had of the shard since the same start: it has shown nothing yet.
     pub fn opened(&mut self, replica: Opened, committed: u64) {
-        self.opened.entry(replica).or_insert(committed);
+        self.opened.insert(replica, committed);
+        self.shown.retain(|(of, _), _| *of != replica);
     }
 
     /// A client was told of a version.
@@ -87,12 +89,12 @@ impl Weak {
     /// leader a replica may learn of a write, beside the lag; none if the lag cannot be checked.
     pub fn check(&mut self, read: &WeakRead, logged: Option<u64>, slack: Option<Micros>) -> Result<(), String> {
         let place = (read.group, read.key);
+        let Some(&committed) = self.opened.get(&read.replica) else {
+            return Err(format!("a replica answers that was never opened: {read:?}"));
+        };
         let floor = match (read.consistency, slack) {
             (Consistency::Version { token }, _) => self.newest(&place, |_, version| version <= token),
-            (Consistency::Any, _) => self
-                .opened
-                .get(&read.replica)
-                .map_or(0, |committed| self.newest(&place, |_, version| version <= *committed)),
+            (Consistency::Any, _) => self.newest(&place, |_, version| version <= committed),
             (Consistency::Lag { ms }, Some(slack)) => {
                 let until = read.began.saturating_sub(ms * 1000 + slack);
                 self.newest(&place, |at, _| at <= until)
@@ -132,6 +134,13 @@ mod tests {
         WeakRead { replica: (0, 1, ShardId(1)), group: 3, key: 1, seen, consistency, began: at, ended: at }
     }
 
+    /// The replica that reads is open, and knew of nothing.
+    fn opened() -> Weak {
+        let mut weak = Weak::default();
+        weak.opened((0, 1, ShardId(1)), 0);
+        weak
+    }
+
     #[test]
     fn each_promise_is_kept_or_not() {
         let (any, token, lag) = (Consistency::Any, Consistency::Version { token: 9 }, Consistency::Lag { ms: 1 });
@@ -148,29 +157,38 @@ mod tests {
             (Some((8, 9)), lag, 6_500, Some(9), true),
         ];
         for (i, (seen, consistency, at, logged, sound)) in cases.iter().enumerate() {
-            let mut weak = Weak::default();
+            let mut weak = opened();
             weak.told(3, 1, 5, 1_000);
             weak.told(3, 1, 9, 5_000);
             weak.told(3, 1, 12, 8_000);
             assert_eq!(weak.check(&read(*seen, *consistency, *at), *logged, Some(500)).is_ok(), *sound, "case {i}");
         }
-        let mut weak = Weak::default();
+        let mut weak = opened();
         assert_eq!(weak.check(&read(Some((8, 9)), any, 1), Some(9), None), Ok(()));
         assert!(weak.check(&read(Some((7, 5)), any, 2), Some(5), None).is_err(), "it goes back");
         weak.may_go(3, 1);
         weak.told(3, 1, 9, 3);
         assert_eq!(weak.check(&read(None, token, 9), None, None), Ok(()), "it may have been removed");
-        let mut weak = Weak::default();
+        let mut weak = opened();
         weak.told(3, 1, 5, 1_000);
         weak.opened((0, 1, ShardId(1)), 4);
         assert_eq!(weak.check(&read(None, any, 9), None, None), Ok(()), "it was opened before that was committed");
-        let mut weak = Weak::default();
+        let mut weak = opened();
         weak.told(3, 1, 5, 1_000);
         weak.opened((0, 1, ShardId(1)), 5);
         assert!(weak.check(&read(None, any, 9), None, None).is_err(), "it had that when it was opened");
-        let mut weak = Weak::default();
+        let mut weak = opened();
+        weak.told(3, 1, 5, 1_000);
+        weak.told(3, 1, 9, 5_000);
+        weak.opened((0, 1, ShardId(1)), 9);
+        assert_eq!(weak.check(&read(Some((8, 9)), any, 1), Some(9), None), Ok(()));
+        weak.opened((0, 1, ShardId(1)), 6);
+        assert_eq!(weak.check(&read(Some((7, 5)), any, 2), Some(5), None), Ok(()), "it is another replica by now");
+        assert!(weak.check(&read(None, any, 3), None, None).is_err(), "that knew of this when it was opened");
+        let mut weak = opened();
         let (late, early) = (WeakRead { began: 1, ended: 7, ..read(Some((7, 5)), any, 0) }, read(Some((8, 9)), any, 4));
         assert_eq!(weak.check(&early, Some(9), None), Ok(()));
         assert_eq!(weak.check(&late, Some(5), None), Ok(()), "it began before the other was answered");
+        assert!(Weak::default().check(&early, Some(9), None).is_err(), "it was never opened");
     }
 }
