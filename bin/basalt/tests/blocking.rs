@@ -244,7 +244,8 @@ fn thousands_wait_with_little_memory() {
     let grown = server.resident_bytes().saturating_sub(before) / CLIENTS as u64;
     announce(&format!("blocking: {grown} bytes a client that waits"));
     assert!(grown < KIB, "{grown} bytes a client that waits");
-    assert_eq!(threads(&server), threads_before);
+    // Threads for flushes and the like come and go.
+    assert!(threads(&server) < threads_before + 8, "no thread for each of {CLIENTS} clients");
     for n in 0..100 {
         let mut push = vec!["RPUSH".to_owned(), format!("queue{n}")];
         push.extend((0..CLIENTS / 100).map(|element| element.to_string()));
