@@ -9,6 +9,10 @@ pub(super) const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding th
 pub(super) const SYNTAX: &str = "ERR syntax error";
 /// An argument should be a 64-bit integer.
 pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+/// An argument should be a natural number.
+pub(super) const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
+/// An argument is a number beyond what the command takes.
+pub(super) const OUT_OF_RANGE: &str = "ERR value is out of range";
 /// An argument should be a float.
 pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
 /// The command needs a key that is there.
@@ -17,6 +21,16 @@ pub(super) const NO_SUCH_KEY: &str = "ERR no such key";
 /// The integer that `text` is the one decimal form of, or the error.
 pub(super) fn int(text: &[u8]) -> Result<i64, Error> {
     resp::parse_integer(text).ok_or(Error::from(NOT_INTEGER))
+}
+
+/// The natural number that `text` is the one decimal form of, or `error`.
+pub(super) fn natural(text: &[u8], error: &'static str) -> Result<u64, Error> {
+    int(text).ok().and_then(|n| u64::try_from(n).ok()).ok_or(Error::from(error))
+}
+
+/// The same of a number that is not 0.
+pub(super) fn at_least_one(text: &[u8], error: &'static str) -> Result<u64, Error> {
+    natural(text, error).and_then(|n| if n > 0 { Ok(n) } else { Err(error.into()) })
 }
 
 /// Whether `arg` is the option `word` (upper case), in any case.

@@ -3,6 +3,7 @@
 //! Who waits is the shell's to know (`crate::blocking`): an entry never waits. Each of these commands does what a command
 //! that does not block does, so it is written in terms of that one.
 
+use super::args::SYNTAX;
 use super::call::{HandlerRow, Outcome, WriteCall, write};
 use super::list::{self, List};
 use super::number::extended::Extended;
@@ -23,7 +24,6 @@ pub(super) const ROWS: &[HandlerRow] = &[
     write("BZMPOP", |call| pop_many(call, (b"ZMPOP", zset::zmpop))),
 ];
 
-const SYNTAX: &str = "ERR syntax error";
 const NEGATIVE: &str = "ERR timeout is negative";
 
 /// For how many ms a command waits whose timeout is in seconds; `None`: without a limit. The error is its reply.

@@ -24,5 +24,20 @@ impl From<&'static str> for Error {
     }
 }
 
+/// What the record of a key holds is not what was written.
+pub(super) fn corrupt(key: &[u8], detail: &str) -> Error {
+    corrupt_at(format!("the record of {}", key.escape_ascii()), detail)
+}
+
+/// The same of rows, by the prefix that they share.
+pub(super) fn corrupt_rows(prefix: &[u8], detail: &str) -> Error {
+    corrupt_at(format!("the rows {}", prefix.escape_ascii()), detail)
+}
+
+/// The same of what `place` names.
+pub(super) fn corrupt_at(place: String, detail: &str) -> Error {
+    Error::Fault(Fault::Storage(storage::Error::Corrupt { path: place.into(), detail: detail.to_owned() }))
+}
+
 /// A handler's result.
 pub type Outcome = Result<(), Error>;

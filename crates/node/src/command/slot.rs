@@ -1,5 +1,6 @@
 //! CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: questions to the shard of a slot.
 
+use super::args::NOT_INTEGER;
 use super::call::{HandlerRow, Outcome, ShardCall, shard};
 use crate::RecordRange;
 use resp::parse_integer;
@@ -7,8 +8,6 @@ use vocab::{SLOT_COUNT, Slot, slot_of};
 
 /// Keys looked at by one step of GETKEYSINSLOT.
 const STEP: usize = 512;
-
-const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 
 pub(super) const ROWS: &[HandlerRow] =
     &[shard("CLUSTER|COUNTKEYSINSLOT", count_keys), shard("CLUSTER|GETKEYSINSLOT", get_keys)];

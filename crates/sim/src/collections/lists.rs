@@ -1,5 +1,6 @@
 //! Commands on lists, on the plain model.
 
+use super::arguments::{number, place, range};
 use super::keyspace::{Content, Keyspace, List, NO_SUCH_KEY, Replied, count};
 use resp::Value;
 
@@ -15,11 +16,13 @@ pub fn run(space: &mut Keyspace, name: &str, args: &[&[u8]]) -> Option<Replied> 
         "RPOPLPUSH" => move_element(space, key, args[1], false, true),
         "LLEN" => list(space, key).map(|list| count(list.len())),
         "LRANGE" => list(space, key).map(|list| {
-            let (first, last) = range(&list, args[1], args[2]);
+            let (first, last) = range(list.len(), args[1], args[2]);
             bulks(list.get(first..last).unwrap_or_default())
         }),
         "LINDEX" => list(space, key).map(|list| {
-            at(&list, args[1]).and_then(|at| list.get(at)).map_or(Value::Null, |element| Value::Bulk(element.clone()))
+            place(list.len(), args[1])
+                .and_then(|at| list.get(at))
+                .map_or(Value::Null, |element| Value::Bulk(element.clone()))
         }),
         "LSET" => set_element(space, key, args[1], args[2]),
         "LINSERT" => insert(space, key, args[1] == b"BEFORE", args[2], args[3]),
@@ -29,7 +32,7 @@ pub fn run(space: &mut Keyspace, name: &str, args: &[&[u8]]) -> Option<Replied> 
             count(removed)
         }),
         "LTRIM" => list(space, key).map(|list| {
-            let (first, last) = range(&list, args[1], args[2]);
+            let (first, last) = range(list.len(), args[1], args[2]);
             space.keep(key, Content::List(list.get(first..last).unwrap_or_default().to_vec()));
             Value::Simple("OK".to_owned())
         }),
@@ -89,7 +92,7 @@ fn set_element(space: &mut Keyspace, key: &[u8], index: &[u8], element: &[u8]) -
     if list.is_empty() {
         return Err(NO_SUCH_KEY);
     }
-    *at(&list, index).and_then(|at| list.get_mut(at)).ok_or(OUT_OF_RANGE)? = element.to_vec();
+    *place(list.len(), index).and_then(|at| list.get_mut(at)).ok_or(OUT_OF_RANGE)? = element.to_vec();
     space.keep(key, Content::List(list));
     Ok(Value::Simple("OK".to_owned()))
 }
@@ -124,22 +127,6 @@ fn without(mut list: List, limit: i64, value: &[u8]) -> (List, usize) {
     }
     let removed = before - list.len();
     (list, removed)
-}
-
-fn number(word: &[u8]) -> i64 {
-    std::str::from_utf8(word).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-/// The place that an index means; a negative one counts from the end.
-fn at(list: &List, index: &[u8]) -> Option<usize> {
-    let index = number(index);
-    usize::try_from(if index < 0 { index + list.len() as i64 } else { index }).ok()
-}
-
-/// The places from one index up to and with another.
-fn range(list: &List, first: &[u8], last: &[u8]) -> (usize, usize) {
-    let last = at(list, last).map_or(0, |last| last + 1).min(list.len());
-    (at(list, first).unwrap_or(0).min(last), last)
 }
 
 fn bulks(list: &[Vec<u8>]) -> Value {

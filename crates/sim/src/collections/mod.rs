@@ -1,6 +1,7 @@
 //! What clients of collections (`collection_clients`) ask, and a plain model of what the store must answer.
 
 mod any_type;
+mod arguments;
 mod draw;
 mod keyspace;
 mod lists;

@@ -1,5 +1,6 @@
 //! Commands on sorted sets, on the plain model. Scores are integers.
 
+use super::arguments::{number, range};
 use super::keyspace::{Content, Keyspace, Replied, SortedSet, count};
 use resp::Value;
 
@@ -137,17 +138,6 @@ fn in_order(set: &SortedSet) -> Order {
 fn between(set: &SortedSet, low: &[u8], high: &[u8]) -> Order {
     let (low, high) = (number(low), number(high));
     in_order(set).into_iter().filter(|(score, _)| (low..=high).contains(score)).collect()
-}
-
-fn number(word: &[u8]) -> i64 {
-    std::str::from_utf8(word).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-/// The places from one index up to and with another; a negative one counts from the end.
-fn range(length: usize, first: &[u8], last: &[u8]) -> (usize, usize) {
-    let at = |index: &[u8]| number(index) + if number(index) < 0 { length as i64 } else { 0 };
-    let last = usize::try_from(at(last) + 1).unwrap_or(0).min(length);
-    (usize::try_from(at(first)).unwrap_or(0).min(last), last)
 }
 
 fn score_value(score: i64) -> Value {

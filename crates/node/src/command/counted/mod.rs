@@ -23,4 +23,4 @@ mod node;
 mod tests;
 mod tree;
 
-pub(super) use tree::{Counted, Cursor};
+pub(super) use tree::{Counted, Cursor, division};

@@ -2,7 +2,8 @@
 
 use super::node::{ENTRIES_MAX, Node, NodeEntry, NodeId, encode_counts, encode_keys, fits, total};
 use crate::command::call::{Error, Outcome};
-use crate::{Fault, ReadSpace, Rows, WriteSpace};
+use crate::command::error::corrupt_rows;
+use crate::{ReadSpace, Rows, WriteSpace};
 
 /// A node of fewer entries is merged with the one beside it, if that leaves room.
 const ENTRIES_FEW: usize = ENTRIES_MAX / 4;
@@ -134,7 +135,7 @@ impl Counted {
             };
             let (id, level) = (node.id, node.level());
             if !fits(&entries) {
-                let right = entries.split_off(division(&entries, inserted));
+                let right = entries.split_off(division(entries.len(), inserted));
                 let (left_id, right_id) = if id == NodeId::ROOT {
                     ids += 2;
                     (NodeId(ids - 2), NodeId(ids - 1))
@@ -323,16 +324,16 @@ impl Counted {
     }
 
     fn corrupt(&self, detail: &str) -> Error {
-        let path = format!("the rows {}", self.rows.prefix.escape_ascii()).into();
-        Error::Fault(Fault::Storage(storage::Error::Corrupt { path, detail: detail.to_owned() }))
+        corrupt_rows(&self.rows.prefix, detail)
     }
 }
 
-/// Where the entries of a full node are divided. In rising or falling order of insertion, the node that is left is full.
-fn division(entries: &[NodeEntry], inserted: usize) -> usize {
+/// Where what is full is divided, a node or a leaf of `length` entries of which the one at `inserted` is new. In rising or
+/// falling order of insertion, the part that is left is full.
+pub(in crate::command) fn division(length: usize, inserted: usize) -> usize {
     match inserted {
         0 => 1,
-        last if last + 1 == entries.len() => last,
-        _ => entries.len() / 2,
+        last if last + 1 == length => last,
+        _ => length / 2,
     }
 }

@@ -20,10 +20,10 @@ pub(super) use element::name_of;
 pub(super) use packed::Varint;
 pub(crate) use packed::fields_of;
 pub use packed::fuzz_packed;
-pub(super) use random::{distinct, one_of, srandmember};
+pub(super) use random::{below, distinct, one_of, srandmember};
 pub(super) use read::smembers;
 pub(super) use scan::{scan_of, value_of};
-pub(super) use stored::{Form, Stored, corrupt};
+pub(super) use stored::{Form, Stored};
 pub(super) use write::{put, remove};
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};

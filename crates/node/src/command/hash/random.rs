@@ -2,7 +2,7 @@
 
 use super::element;
 use super::stored::{Form, Stored};
-use crate::command::args;
+use crate::command::args::{self, OUT_OF_RANGE};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::{Fault, ReadSpace, Rows, Type};
 use resp::{Proto, Reply};
@@ -18,8 +18,6 @@ const STRETCH_MEAN: u64 = 16;
 const STRETCH_MAX: usize = 64;
 /// How many stretches are tried. A try succeeds in one of four cases.
 const TRIES_MAX: usize = 64;
-
-const OUT_OF_RANGE: &str = "ERR value is out of range";
 
 pub(super) fn hrandfield(call: &mut ReadCall<'_>) -> Outcome {
     let Some(count) = call.args.get(2) else { return any_one(Type::Hash, call) };
@@ -239,6 +237,6 @@ fn from_position(
 }
 
 /// A random number below `bound`.
-fn below(space: &mut dyn ReadSpace, bound: u64) -> Result<u64, Fault> {
+pub(in crate::command) fn below(space: &mut dyn ReadSpace, bound: u64) -> Result<u64, Fault> {
     Ok(((u128::from(space.random_u64()?) * u128::from(bound)) >> 64) as u64)
 }

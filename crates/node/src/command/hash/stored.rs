@@ -4,7 +4,8 @@ use super::element;
 use super::packed::{self, Entry, Malformed, Packed, Varint};
 use crate::command::args;
 use crate::command::call::Error;
-use crate::{Fault, ReadSpace, Record, Rows, Type};
+use crate::command::error::corrupt;
+use crate::{ReadSpace, Record, Rows, Type};
 use std::ops::Deref;
 use storage::Slice;
 use vocab::limits;
@@ -223,9 +224,4 @@ impl<'k> Stored<'k> {
     pub(super) fn corrupt(&self, detail: &str) -> Error {
         corrupt(self.key, detail)
     }
-}
-
-pub(in crate::command) fn corrupt(key: &[u8], detail: &str) -> Error {
-    let path = format!("the record of {}", key.escape_ascii()).into();
-    Error::Fault(Fault::Storage(storage::Error::Corrupt { path, detail: detail.to_owned() }))
 }

@@ -9,7 +9,7 @@ use super::ends::{Ends, head_of};
 use super::run::{Buffer, Run, Side, cut, fills_a_leaf};
 use super::trimmed::Trimmed;
 use crate::command::call::{Error, Outcome};
-use crate::command::hash::corrupt;
+use crate::command::error::corrupt;
 use crate::{Kind, ReadSpace, Record, Rows, Type, WriteSpace};
 use storage::Slice;
 use vocab::limits::{LIST_BRANCH_CHILDREN, LIST_EDGE_CHILDREN_MAX};

@@ -2,9 +2,9 @@
 
 use super::run::Side;
 use super::stored::{List, Walk, count_of, record_of};
-use crate::command::args::{SYNTAX, int, is_word, span_of};
+use crate::command::args::{SYNTAX, int, is_word, natural, span_of};
 use crate::command::call::{Error, Outcome, ReadCall};
-use crate::command::hash::corrupt;
+use crate::command::error::corrupt;
 use crate::command::steps::{Progress, ReplySteps, Rest};
 use crate::{ReadSpace, Record};
 use resp::Reply;
@@ -103,9 +103,6 @@ impl Wanted {
     fn parse(args: &[&[u8]]) -> Result<Self, Error> {
         let element = args[2].to_vec();
         let mut wanted = Self { element, rank: 1, from: Side::Left, count: None, compared_max: 0 };
-        let natural = |text: &[u8], error: &'static str| {
-            int(text).ok().and_then(|n| u64::try_from(n).ok()).ok_or(Error::from(error))
-        };
         for option in args[3..].chunks(2) {
             match option {
                 [word, n] if is_word(word, "RANK") => {

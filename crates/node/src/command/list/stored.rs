@@ -5,7 +5,7 @@ use super::large::{Branches, Large, Leaf};
 use super::run::{Run, Side, element_bytes};
 use crate::command::args;
 use crate::command::call::Error;
-use crate::command::hash::corrupt;
+use crate::command::error::corrupt;
 use crate::{ReadSpace, Record, Type};
 use vocab::limits::{STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
 use vocab::{put_bytes, put_varint};

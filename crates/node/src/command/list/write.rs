@@ -7,13 +7,13 @@ use super::large::{Change, Large};
 use super::read::span_of_list;
 use super::run::{Run, Side, element_bytes};
 use super::stored::{Form, List, count_of, record_of};
-use crate::command::args::{NO_SUCH_KEY, SYNTAX, check_release, int, is_word};
+use crate::command::args::{NO_SUCH_KEY, NOT_POSITIVE, SYNTAX, at_least_one, check_release, int, is_word, natural};
 use crate::command::call::{Error, Outcome, WriteCall};
-use crate::command::hash::{TOO_LARGE_TO_COPY, Varint, corrupt};
+use crate::command::error::corrupt;
+use crate::command::hash::{TOO_LARGE_TO_COPY, Varint};
 use crate::{Kind, ReadSpace, Record, WriteSpace};
 use vocab::limits;
 
-const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
 const TOO_MANY: &str = "ERR too many elements at a time (65536 at most)";
 const TOO_LONG_TO_SEARCH: &str = "ERR the element is not among the first 65536 that one write may look at";
 const _: () = assert!(limits::POPPED_ELEMENTS_MAX == 65_536, "TOO_MANY says how many");
@@ -239,10 +239,6 @@ fn pop_handler(call: &mut WriteCall<'_>, side: Side) -> Outcome {
     Ok(())
 }
 
-fn natural(text: &[u8], error: &'static str) -> Result<u64, Error> {
-    int(text).ok().and_then(|n| u64::try_from(n).ok()).ok_or(Error::from(error))
-}
-
 /// The end that a word names.
 pub(super) fn side_of(word: &[u8]) -> Result<Side, Error> {
     match () {
@@ -254,10 +250,7 @@ pub(super) fn side_of(word: &[u8]) -> Result<Side, Error> {
 
 /// `LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]`
 pub(in crate::command) fn lmpop(call: &mut WriteCall<'_>) -> Outcome {
-    let positive = |text: &[u8], error: &'static str| {
-        natural(text, error).and_then(|n| if n == 0 { Err(error.into()) } else { Ok(n) })
-    };
-    let keys = positive(call.args[1], "ERR numkeys should be greater than 0")?;
+    let keys = at_least_one(call.args[1], "ERR numkeys should be greater than 0")?;
     let keys = usize::try_from(keys).map_err(|_| SYNTAX)?;
     let (keys, options) = call.args[2..].split_at_checked(keys).ok_or(SYNTAX)?;
     let (side, count) = match options {
@@ -268,7 +261,7 @@ pub(in crate::command) fn lmpop(call: &mut WriteCall<'_>) -> Outcome {
             if !is_word(word, "COUNT") {
                 return Err(SYNTAX.into());
             }
-            let count = positive(count, "ERR count should be greater than 0")?;
+            let count = at_least_one(count, "ERR count should be greater than 0")?;
             if !more.is_empty() {
                 return Err(SYNTAX.into());
             }

@@ -2,13 +2,11 @@
 //!
 //! Everything is read and checked before the first write, so that an error leaves nothing behind.
 
-use crate::command::args::{SYNTAX, check_release};
+use crate::command::args::{NOT_POSITIVE, SYNTAX, check_release, natural};
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::command::hash::{self, Stored};
 use crate::{Type, WriteSpace};
 use vocab::limits;
-
-const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
 
 pub(super) fn sadd(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
@@ -43,7 +41,7 @@ pub(super) fn srem(call: &mut WriteCall<'_>) -> Outcome {
 pub(super) fn spop(call: &mut WriteCall<'_>) -> Outcome {
     let count = match call.args[2..] {
         [] => return pop_one(call),
-        [count] => resp::parse_integer(count).and_then(|count| u64::try_from(count).ok()).ok_or(NOT_POSITIVE)?,
+        [count] => natural(count, NOT_POSITIVE)?,
         _ => return Err(SYNTAX.into()),
     };
     let set = Stored::load_of(Type::Set, call.space, call.args[1])?;

@@ -2,10 +2,11 @@
 
 use super::id::StreamId;
 use super::meta::Ordinal;
-use super::stored::{Stream, corrupt};
+use super::stored::Stream;
 use crate::ReadSpace;
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, ReadCall};
+use crate::command::error::corrupt;
 use crate::command::steps::{Progress, ReplySteps, Rest, Step};
 use resp::Reply;
 

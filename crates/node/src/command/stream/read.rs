@@ -4,9 +4,10 @@
 
 use super::id::StreamId;
 use super::range::EntryRange;
-use super::stored::{Stream, corrupt};
+use super::stored::Stream;
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall};
+use crate::command::error::corrupt;
 use crate::command::steps::{Progress, ReplySteps, Rest};
 use crate::{Fault, ReadSpace};
 use resp::{Proto, Reply};

@@ -6,7 +6,8 @@ use super::meta::{META_BYTES, Meta, Ordinal};
 use super::names;
 use crate::command::args;
 use crate::command::call::Error;
-use crate::{Fault, Kind, ReadSpace, Record, Rows, Type, WriteSpace};
+use crate::command::error::corrupt;
+use crate::{Kind, ReadSpace, Record, Rows, Type, WriteSpace};
 use storage::Slice;
 use vocab::limits::{STREAM_INLINE_BYTES_MAX, STREAM_INLINE_ENTRIES_MAX};
 use vocab::{Malformed, Reader};
@@ -306,11 +307,6 @@ fn inline(payload: &[u8]) -> Result<(Meta, Vec<Entry>), Malformed> {
     }
     let is_whole = entries.len() as u64 == meta.length && meta.gone() == 0 && meta.groups == 0;
     if is_whole { Ok((meta, entries)) } else { Err(Malformed::CountTooLarge) }
-}
-
-pub(super) fn corrupt(key: &[u8], detail: &str) -> Error {
-    let path = format!("the record of {}", key.escape_ascii()).into();
-    Error::Fault(Fault::Storage(storage::Error::Corrupt { path, detail: detail.to_owned() }))
 }
 
 /// The bytes of fields and values, as `Meta::bytes` counts them.

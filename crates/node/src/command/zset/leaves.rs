@@ -10,8 +10,9 @@
 use super::leaf::{FILLED_MAX, Leaf, MEMBERS_FEW, MEMBERS_MAX, encode_leaf, fits, separator};
 use super::scored::{Scored, order_of, sortable};
 use crate::command::call::{Error, Outcome};
-use crate::command::counted::{Counted, Cursor};
-use crate::{Fault, ReadSpace, Rows, WriteSpace};
+use crate::command::counted::{Counted, Cursor, division};
+use crate::command::error::corrupt_rows;
+use crate::{ReadSpace, Rows, WriteSpace};
 use std::cmp::Ordering;
 
 /// The part of a sorted set's rows that has its leaves.
@@ -281,16 +282,6 @@ impl Leaves {
     }
 
     fn corrupt(&self, detail: &str) -> Error {
-        let path = format!("the rows {}", self.rows.prefix.escape_ascii()).into();
-        Error::Fault(Fault::Storage(storage::Error::Corrupt { path, detail: detail.to_owned() }))
-    }
-}
-
-/// Where a leaf of that length is divided. In rising or falling order of insertion, the leaf that is left is full.
-fn division(length: usize, inserted: usize) -> usize {
-    match inserted {
-        0 => 1,
-        last if last + 1 == length => last,
-        _ => length / 2,
+        corrupt_rows(&self.rows.prefix, detail)
     }
 }

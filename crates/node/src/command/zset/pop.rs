@@ -4,12 +4,11 @@ use super::build::Kept;
 use super::stored::SortedSet;
 use super::write::remove_range;
 use crate::WriteSpace;
-use crate::command::args::{SYNTAX, is_word};
+use crate::command::args::{NOT_POSITIVE, SYNTAX, at_least_one, is_word, natural};
 use crate::command::call::{Error, Outcome, WriteCall};
 use resp::{Proto, Reply};
 use vocab::limits;
 
-const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
 const TOO_MANY: &str = "ERR too many members at a time (65536 at most)";
 
 const _: () = assert!(limits::POPPED_MEMBERS_MAX == 65_536, "TOO_MANY says how many");
@@ -90,15 +89,6 @@ impl<'r, 'a> Asked<'r, 'a> {
         };
         Ok(Self { keys, end, count })
     }
-}
-
-fn natural(text: &[u8], otherwise: &'static str) -> Result<u64, Error> {
-    let n = resp::parse_integer(text).and_then(|n| u64::try_from(n).ok());
-    n.ok_or(Error::from(otherwise))
-}
-
-fn at_least_one(text: &[u8], otherwise: &'static str) -> Result<u64, Error> {
-    natural(text, otherwise).and_then(|n| if n > 0 { Ok(n) } else { Err(otherwise.into()) })
 }
 
 /// Removes up to `count` members from one end and answers them, the outermost first.

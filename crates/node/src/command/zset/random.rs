@@ -2,13 +2,12 @@
 
 use super::range::Shape;
 use super::stored::SortedSet;
-use crate::command::args::{SYNTAX, int, is_word};
+use crate::ReadSpace;
+use crate::command::args::{OUT_OF_RANGE, SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall};
-use crate::{Fault, ReadSpace};
+use crate::command::hash::below;
 use std::collections::HashSet;
 use vocab::limits;
-
-const OUT_OF_RANGE: &str = "ERR value is out of range";
 
 pub(super) fn zrandmember(call: &mut ReadCall<'_>) -> Outcome {
     let Some(count) = call.args.get(2) else { return any_one(call) };
@@ -83,9 +82,4 @@ fn any_one(call: &mut ReadCall<'_>) -> Outcome {
     };
     let rank = below(call.space, set.count()?)?;
     set.visit(call.space, rank, 1, false, &mut |scored| call.reply.bulk(scored.member))
-}
-
-/// A random number below `bound`.
-fn below(space: &mut dyn ReadSpace, bound: u64) -> Result<u64, Fault> {
-    Ok(((u128::from(space.random_u64()?) * u128::from(bound)) >> 64) as u64)
 }

@@ -4,10 +4,11 @@ use super::leaves::{Cut, Leaves, Visit};
 use super::scored::Scored;
 use crate::command::args;
 use crate::command::call::{Error, Outcome};
+use crate::command::error::corrupt_at;
 use crate::command::hash::{fields_of, name_of};
 use crate::format::record::MEMBERS;
 use crate::format::score::decode;
-use crate::{Fault, ReadSpace, Record, Rows, Type};
+use crate::{ReadSpace, Record, Rows, Type};
 use vocab::limits;
 
 /// The sorted set at a key.
@@ -130,6 +131,5 @@ impl<'k> SortedSet<'k> {
 }
 
 pub(super) fn corrupt(key: &[u8], detail: &str) -> Error {
-    let path = format!("the sorted set {}", key.escape_ascii()).into();
-    Error::Fault(Fault::Storage(storage::Error::Corrupt { path, detail: detail.to_owned() }))
+    corrupt_at(format!("the sorted set {}", key.escape_ascii()), detail)
 }
