@@ -246,15 +246,20 @@ fn thousands_wait_with_little_memory() {
     assert!(grown < KIB, "{grown} bytes a client that waits");
     // Threads for flushes and the like come and go.
     assert!(threads(&server) < threads_before + 8, "no thread for each of {CLIENTS} clients");
+    let elements: BTreeSet<String> = (0..CLIENTS / 100).map(|element| element.to_string()).collect();
     for n in 0..100 {
         let mut push = vec!["RPUSH".to_owned(), format!("queue{n}")];
-        push.extend((0..CLIENTS / 100).map(|element| element.to_string()));
+        push.extend(elements.iter().cloned());
         client.try_call(&push).unwrap();
     }
+    // Commands of different connections were sent without a wait in between: they may begin to wait in any order.
+    let mut given: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (n, connection) in connections.iter_mut().enumerate() {
-        let expected = [format!("queue{}", n % 100), (n / 100).to_string()];
-        assert_eq!(strings(&connection.read().unwrap()), expected);
+        let [queue, element]: [String; 2] = strings(&connection.read().unwrap()).try_into().unwrap();
+        assert_eq!(queue, format!("queue{}", n % 100));
+        assert!(given.entry(queue).or_default().insert(element), "an element was given twice");
     }
+    assert!(given.values().all(|given| *given == elements), "an element was not given");
     assert!(server.stop());
 }
 
