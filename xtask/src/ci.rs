@@ -1,10 +1,14 @@
 //! The gate: its steps in order, each with its time, a summary, and one closing line.
+//!
+//! Black-box tests leave much of the processors unused: they wait for elections, for disks and for other systems. Steps
+//! whose result does not depend on their speed run beside them, with less priority.
 
 use crate::before;
 use crate::commands_page;
 use crate::house;
-use crate::process::{self, Count};
+use crate::process::{self, Count, Output};
 use crate::suite;
+use crate::test_programs::{self, TestProgram};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,8 +18,8 @@ const FUZZ_SECONDS: &str = "5";
 
 /// What tests must find on this machine, separated by commas: a test that lacks what is listed fails.
 const REQUIRE: &str = "BASALT_REQUIRE";
-/// What the gate requires unless the environment says otherwise. Not `miri`: its toolchain is not on every machine.
-const REQUIRED: &str = "uring,odirect,mount,strace,redis,python,java,go,node,rust,etcd,before,suite";
+/// What the gate requires unless the environment says otherwise.
+const REQUIRED: &str = "uring,odirect,mount,strace,redis,python,java,go,node,rust,etcd,before,suite,miri";
 
 /// Tests that miri can run, by parts of their names: the unsafe code that works in memory, and the atomics. What calls the
 /// kernel (io_uring, O_DIRECT) it cannot run.
@@ -36,61 +40,136 @@ enum Verdict {
     Skipped(String),
 }
 
+/// When a step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Alone: it builds, or does as much as it can in a given time.
+    Alone,
+    /// It mostly waits, and has deadlines: steps of the next kind run beside it.
+    Waits,
+    /// Beside a step that waits, with less priority: its result does not depend on its speed.
+    Beside,
+}
+
+impl Turn {
+    /// What passes the output of such a step on.
+    fn output(self) -> Output {
+        if self == Self::Beside { Output::AtTheEnd } else { Output::Live }
+    }
+}
+
+/// By how much the priority of steps beside others is lower (`nice`): in each slice of a processor that both want, they
+/// get a quarter as much.
+const BESIDE_NICENESS: i32 = 6;
+
 /// One step of the gate.
 struct Step {
     name: &'static str,
     what: &'static str,
-    run: fn(&Path) -> Verdict,
+    turn: Turn,
+    run: fn(&Path, Output) -> Verdict,
 }
 
+impl Step {
+    /// Runs it and says how it ended, and when.
+    fn execute(&'static self, root: &Path) -> Ended {
+        let beside = if self.turn == Turn::Beside { ", beside" } else { "" };
+        println!("\n=== {}: {}{beside}", self.name, self.what);
+        let start = Instant::now();
+        let verdict = (self.run)(root, self.turn.output());
+        let took = start.elapsed();
+        match &verdict {
+            Verdict::Passed(_) => println!("=== {} passed in {:.1} s", self.name, took.as_secs_f64()),
+            Verdict::Skipped(why) => println!("=== {} SKIPPED: {why}", self.name),
+            Verdict::Failed(_, why) => println!("=== {} FAILED in {:.1} s\n{why}", self.name, took.as_secs_f64()),
+        }
+        Ended { step: self, took, verdict }
+    }
+}
+
+/// A step that has run.
+struct Ended {
+    step: &'static Step,
+    took: Duration,
+    verdict: Verdict,
+}
+
+/// In this order, but that steps of the turn `Beside` run at the same time as the steps of the turn `Waits` next to them.
 const STEPS: &[Step] = &[
-    Step { name: "format", what: "rustfmt has nothing to change", run: format },
-    Step { name: "house", what: "the house rules that no compiler checks", run: house_rules },
-    Step { name: "clippy", what: "no warning in any target", run: clippy },
-    Step { name: "before", what: "the binary of the commit before, for the rolling upgrade", run: before },
-    Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
+    Step { name: "format", what: "rustfmt has nothing to change", turn: Turn::Alone, run: format },
+    Step { name: "house", what: "the house rules that no compiler checks", turn: Turn::Alone, run: house_rules },
+    Step { name: "clippy", what: "no warning in any target", turn: Turn::Alone, run: clippy },
+    Step {
+        name: "before",
+        what: "the binary of the commit before, for the rolling upgrade",
+        turn: Turn::Alone,
+        run: before,
+    },
+    Step { name: "build", what: "all test programs are built", turn: Turn::Alone, run: build },
+    Step {
+        name: "blackbox",
+        what: "the basalt binary as a process, and crates with sockets",
+        turn: Turn::Waits,
+        run: blackbox,
+    },
+    Step { name: "suite", what: "Redis's own Tcl suite against basalt", turn: Turn::Waits, run: redis_suite },
+    Step { name: "unit", what: "the tests of all other crates, and of docs", turn: Turn::Beside, run: unit },
     Step {
         name: "miri",
         what: "unsafe code that works in memory, run by miri, which sees undefined behaviour",
+        turn: Turn::Beside,
         run: miri,
     },
-    Step { name: "fuzz", what: "every fuzzer for a few seconds", run: fuzz },
-    Step { name: "sim", what: "stores in virtual time, with faults, from the same seeds for two minutes", run: sim },
-    Step { name: "suite", what: "Redis's own Tcl suite against basalt", run: redis_suite },
-    Step { name: "bench", what: "micro-benchmarks and the canonical run, in small", run: bench },
-    Step { name: "docs", what: "rustdoc without warnings, and docs/COMMANDS.md as the table says", run: docs },
+    Step {
+        name: "docs",
+        what: "rustdoc without warnings, and docs/COMMANDS.md as the table says",
+        turn: Turn::Beside,
+        run: docs,
+    },
+    Step { name: "fuzz", what: "every fuzzer for a few seconds", turn: Turn::Alone, run: fuzz },
+    Step {
+        name: "sim",
+        what: "stores in virtual time, with faults, from the same seeds for two minutes",
+        turn: Turn::Alone,
+        run: sim,
+    },
+    Step { name: "bench", what: "micro-benchmarks and the canonical run, in small", turn: Turn::Alone, run: bench },
 ];
 
 /// Runs the steps that the options leave; an error if any failed.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let Some(steps) = chosen(arguments)? else { return Ok(()) };
     let begun = Instant::now();
-    let mut results: Vec<(&Step, Duration, Verdict)> = Vec::new();
-    for step in steps {
-        println!("\n=== {}: {}", step.name, step.what);
-        let start = Instant::now();
-        let verdict = (step.run)(root);
-        let took = start.elapsed();
-        match &verdict {
-            Verdict::Passed(_) => println!("=== {} passed in {:.1} s", step.name, took.as_secs_f64()),
-            Verdict::Skipped(why) => println!("=== {} SKIPPED: {why}", step.name),
-            Verdict::Failed(_, why) => println!("=== {} FAILED in {:.1} s\n{why}", step.name, took.as_secs_f64()),
-        }
-        results.push((step, took, verdict));
-    }
+    let together = |one: &&Step, other: &&Step| one.turn != Turn::Alone && other.turn != Turn::Alone;
+    let results: Vec<Ended> = steps.chunk_by(together).flat_map(|steps| execute_together(root, steps)).collect();
     summary(&results, begun.elapsed())
 }
 
-fn summary(results: &[(&Step, Duration, Verdict)], took: Duration) -> Result<(), String> {
+/// Runs steps in order; those beside others in order too, at the same time.
+fn execute_together(root: &Path, steps: &[&'static Step]) -> Vec<Ended> {
+    let (beside, first): (Vec<_>, Vec<_>) = steps.iter().partition(|step| step.turn == Turn::Beside);
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(move || {
+            // Of this thread and its children alone. Without it they are as quick as the others, no more.
+            let _ = rustix::process::nice(BESIDE_NICENESS);
+            beside.into_iter().map(|step| step.execute(root)).collect::<Vec<_>>()
+        });
+        let mut ended: Vec<Ended> = first.into_iter().map(|step| step.execute(root)).collect();
+        ended.extend(beside.join().expect("a step does not panic"));
+        ended
+    })
+}
+
+fn summary(results: &[Ended], took: Duration) -> Result<(), String> {
     // Said again here: the end of a long log is what people see of it.
-    for (step, _, verdict) in results {
+    for Ended { step, verdict, .. } in results {
         if let Verdict::Failed(_, why) = verdict {
             println!("\n=== {} FAILED\n{}", step.name, why.trim_end());
         }
     }
     let mut total = Count::default();
     println!("\n{:<10} {:>8} {:>8} {:>9}", "step", "passed", "failed", "seconds");
-    for (step, took, verdict) in results {
+    for Ended { step, took, verdict } in results {
         let count = match verdict {
             // A step without tests of its own is one check.
             Verdict::Passed(count) => Count { passed: count.passed.max(1), failed: 0 },
@@ -137,11 +216,11 @@ fn verdict(result: Result<Count, (Count, String)>) -> Verdict {
     }
 }
 
-fn format(root: &Path) -> Verdict {
+fn format(root: &Path, _: Output) -> Verdict {
     verdict(process::run(root, &mut process::cargo(&["fmt", "--all", "--check"])))
 }
 
-fn house_rules(root: &Path) -> Verdict {
+fn house_rules(root: &Path, _: Output) -> Verdict {
     match house::Workspace::read(root).map(|workspace| house::check(&workspace)) {
         Ok(outcome) if outcome.breaches.is_empty() => Verdict::Passed(Count { passed: outcome.rules, failed: 0 }),
         Ok(outcome) => {
@@ -153,24 +232,41 @@ fn house_rules(root: &Path) -> Verdict {
     }
 }
 
-fn clippy(root: &Path) -> Verdict {
+fn clippy(root: &Path, _: Output) -> Verdict {
     let mut command =
         process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
     verdict(process::run(root, &mut command))
 }
 
-fn before(root: &Path) -> Verdict {
+fn before(root: &Path, _: Output) -> Verdict {
     match before::build(root, None) {
         Ok(_) => Verdict::Passed(Count::default()),
         Err(why) => Verdict::Failed(Count::default(), why),
     }
 }
 
-fn test(root: &Path) -> Verdict {
-    let mut command = process::cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--quiet"]);
-    // Ignored tests too: there are none that the gate would not run.
-    command.env(REQUIRE, required()).args(["--", "--include-ignored"]);
-    verdict(process::run(root, &mut command))
+fn build(root: &Path, _: Output) -> Verdict {
+    match test_programs::build(root) {
+        Ok(_) => Verdict::Passed(Count::default()),
+        Err(why) => Verdict::Failed(Count::default(), why),
+    }
+}
+
+/// Runs the test programs that `wanted` chooses.
+fn run_tests(root: &Path, output: Output, wanted: fn(&TestProgram) -> bool) -> Result<Count, (Count, String)> {
+    let programs = test_programs::build(root).map_err(|why| (Count::default(), why))?;
+    test_programs::run(programs.iter().filter(|program| wanted(program)), (REQUIRE, &required()), output)
+}
+
+fn blackbox(root: &Path, output: Output) -> Verdict {
+    verdict(run_tests(root, output, TestProgram::is_timed))
+}
+
+fn unit(root: &Path, output: Output) -> Verdict {
+    let programs = run_tests(root, output, |program| !program.is_timed());
+    let mut examples = process::cargo(&["test", "--workspace", "--doc", "--locked", "--no-fail-fast", "--quiet"]);
+    let examples = process::run_there(examples.current_dir(root), output);
+    verdict(process::sum([programs, examples]))
 }
 
 fn required() -> String {
@@ -187,7 +283,7 @@ fn lacking(need: &str, why: String) -> Verdict {
     }
 }
 
-fn miri(root: &Path) -> Verdict {
+fn miri(root: &Path, output: Output) -> Verdict {
     let install = "rustup toolchain install nightly --profile minimal --component miri,rust-src";
     let version = nightly(&["miri", "--version"]).current_dir(root).output();
     if !version.is_ok_and(|output| output.status.success()) {
@@ -195,13 +291,15 @@ fn miri(root: &Path) -> Verdict {
     }
     let test =
         ["miri", "test", "--locked", "--quiet", "--package", "basalt-storage", "--package", "basalt-vocab", "--lib"];
-    // A nightly toolchain that cannot build this, or has no sources of the standard library, says nothing of this.
-    if let Err((_, why)) = process::run(root, nightly(&test).arg("--no-run")) {
+    // Such a toolchain lacks the sources of the standard library, or is of another time than this program.
+    if let Err((_, why)) = process::run_there(nightly(&test).arg("--no-run").current_dir(root), output) {
         return lacking("miri", format!("the nightly toolchain builds no tests (`{install}`): {why}"));
     }
     // Tests read the clock and draw seeds.
     let flags = format!("-Zmiri-disable-isolation {MIRI_SEEDS}");
-    match process::run(root, nightly(&test).arg("--").args(MIRI_TESTS).env("MIRIFLAGS", flags)) {
+    let mut tests = nightly(&test);
+    tests.arg("--").args(MIRI_TESTS).env("MIRIFLAGS", flags).current_dir(root);
+    match process::run_there(&mut tests, output) {
         Ok(count) if count.passed == 0 => Verdict::Failed(count, "miri ran no test".to_owned()),
         result => verdict(result),
     }
@@ -214,11 +312,11 @@ fn nightly(arguments: &[&str]) -> Command {
     command
 }
 
-fn fuzz(root: &Path) -> Verdict {
-    // By name, and not in the binary's own tests, which are not fuzzers.
-    let mut command =
-        process::cargo(&["test", "--workspace", "--exclude", "basalt", "--exclude", "xtask", "--locked", "--quiet"]);
-    command.args(["--no-fail-fast", "--lib", "--", "fuzz"]).env("BASALT_FUZZ_SECONDS", FUZZ_SECONDS);
+fn fuzz(root: &Path, _: Output) -> Verdict {
+    // By name; the binary's own tests are not fuzzers. All packages are named as for the other tests: with fewer, cargo
+    // would build libraries anew for this step.
+    let mut command = process::cargo(&["test", "--workspace", "--locked", "--quiet", "--no-fail-fast", "--lib"]);
+    command.args(["--", "fuzz"]).env("BASALT_FUZZ_SECONDS", FUZZ_SECONDS);
     match process::run(root, &mut command) {
         Ok(count) if count.passed == 0 => Verdict::Failed(count, "no test has `fuzz` in its name".to_owned()),
         result => verdict(result),
@@ -227,13 +325,13 @@ fn fuzz(root: &Path) -> Verdict {
 
 /// From the same seeds each time, so that a red gate is the doing of the change that it looks at. New seeds are hunted
 /// by hand (docs/TESTING.md); a seed that fails there is repeated with its number.
-fn sim(root: &Path) -> Verdict {
+fn sim(root: &Path, _: Output) -> Verdict {
     let run = &["run", "--package", "basalt", "--locked", "--quiet", "--", "sim", "--forever", "--seed", SIM_SEED];
     let mut command = process::cargo(run);
     verdict(process::run(root, command.args(["--seconds", SIM_SECONDS, "--steps", "10000"])))
 }
 
-fn redis_suite(root: &Path) -> Verdict {
+fn redis_suite(root: &Path, _: Output) -> Verdict {
     match suite::run(root, &[]) {
         Ok(count) => Verdict::Passed(count),
         Err(suite::Failure::Short(why)) => Verdict::Failed(Count::default(), why),
@@ -242,22 +340,21 @@ fn redis_suite(root: &Path) -> Verdict {
 }
 
 /// So that they cannot rot; their figures mean nothing here.
-fn bench(root: &Path) -> Verdict {
+fn bench(root: &Path, _: Output) -> Verdict {
     let mut micro = process::cargo(&["test", "--workspace", "--bench", "*", "--locked", "--quiet"]);
     let small =
         &["run", "--package", "basalt", "--locked", "--quiet", "--", "bench", "--records", "5000", "--seconds", "1"];
     let mut canonical = process::cargo(small);
     canonical.args(["--warm-up-seconds", "0", "--quiet", "--out", "target/bench-smoke"]);
-    let outcomes = [process::run(root, &mut micro), process::run(root, &mut canonical)];
-    let whys: Vec<String> = outcomes.into_iter().filter_map(|outcome| outcome.err().map(|(_, why)| why)).collect();
-    let failed = whys.len() as u64;
-    let count = Count { passed: 2 - failed, failed };
-    if failed == 0 { Verdict::Passed(count) } else { Verdict::Failed(count, whys.join("\n")) }
+    verdict(process::sum([&mut micro, &mut canonical].map(|command| {
+        // Each is one check, whatever it counts.
+        process::run(root, command).map(|_| Count { passed: 1, failed: 0 }).map_err(|(_, why)| (Count::default(), why))
+    })))
 }
 
-fn docs(root: &Path) -> Verdict {
+fn docs(root: &Path, output: Output) -> Verdict {
     let mut command = process::cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"]);
-    let rustdoc = process::run(root, command.env("RUSTDOCFLAGS", "-D warnings"));
+    let rustdoc = process::run_there(command.env("RUSTDOCFLAGS", "-D warnings").current_dir(root), output);
     match (rustdoc, commands_page::check(root)) {
         (Ok(_), Ok(())) => Verdict::Passed(Count { passed: 2, failed: 0 }),
         (rustdoc, page) => {

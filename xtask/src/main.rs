@@ -8,6 +8,7 @@ mod house;
 mod perf;
 mod process;
 mod suite;
+mod test_programs;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -59,34 +59,94 @@ impl Failures {
     }
 }
 
-/// Runs `command` in `root` without input and passes its output on. An error, with what the failed tests printed, if
-/// it fails.
+/// When a child's output is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Each line as it comes.
+    Live,
+    /// All of it when the child has ended, so that the lines of two children do not mix.
+    AtTheEnd,
+}
+
+/// Runs `command` in `root` without input and passes its output on as it comes. An error, with what the failed tests
+/// printed, if it fails.
 pub fn run(root: &Path, command: &mut Command) -> Result<Count, (Count, String)> {
+    command.current_dir(root);
+    run_there(command, Output::Live)
+}
+
+/// Runs `command` in the folder that it names, without input. An error, with what the failed tests printed, if it fails.
+pub fn run_there(command: &mut Command, output: Output) -> Result<Count, (Count, String)> {
     let shown = shown(command);
-    println!("$ {shown}");
+    let mut printer = Printer { output, held: Vec::new() };
+    printer.print(format!("$ {shown}\n").as_bytes());
     let mut count = Count::default();
-    let none = Count::default();
-    let mut child = command
-        .current_dir(root)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| (none, format!("{shown}: {error}")))?;
-    let output = child.stdout.take().expect("it is piped");
-    let mut reader = BufReader::new(output);
+    let failed = |count: Count, error: std::io::Error| (count, format!("{shown}: {error}"));
+    let (lines, writer) = std::io::pipe().map_err(|error| failed(count, error))?;
+    if output == Output::AtTheEnd {
+        command.stderr(writer.try_clone().map_err(|error| failed(count, error))?);
+    }
+    let child = command.stdin(Stdio::null()).stdout(writer).spawn();
+    // The command holds the pipe's writing end: while it does, the reader sees no end.
+    command.stdout(Stdio::null()).stderr(Stdio::inherit());
+    let mut child = child.map_err(|error| failed(count, error))?;
+    let mut reader = BufReader::new(lines);
     let mut line = Vec::new();
-    let mut stdout = std::io::stdout();
     let mut failures = Failures::default();
-    while reader.read_until(b'\n', &mut line).map_err(|error| (count, format!("{shown}: {error}")))? > 0 {
+    while reader.read_until(b'\n', &mut line).map_err(|error| failed(count, error))? > 0 {
         let text = String::from_utf8_lossy(&line);
         count.add_line(&text);
         failures.add_line(&text);
-        // A closed standard output must not stop the gate from answering by its exit code.
-        let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
+        printer.print(&line);
         line.clear();
     }
-    let status = child.wait().map_err(|error| (count, format!("{shown}: {error}")))?;
+    let status = child.wait().map_err(|error| failed(count, error))?;
     if status.success() { Ok(count) } else { Err((count, format!("{shown}: {status}\n{}", failures.said()))) }
+}
+
+/// Several runs as one: their counts, and what all that failed said.
+pub fn sum(results: impl IntoIterator<Item = Result<Count, (Count, String)>>) -> Result<Count, (Count, String)> {
+    let (mut total, mut whys) = (Count::default(), Vec::new());
+    for result in results {
+        let count = match result {
+            Ok(count) => count,
+            Err((count, why)) => {
+                whys.push(why);
+                // A run that fails without a test that does is a failure too.
+                Count { passed: count.passed, failed: count.failed.max(1) }
+            }
+        };
+        total.passed += count.passed;
+        total.failed += count.failed;
+    }
+    if whys.is_empty() { Ok(total) } else { Err((total, whys.join("\n"))) }
+}
+
+/// Passes a child's output on to standard output; what it holds back, when it is dropped.
+struct Printer {
+    output: Output,
+    held: Vec<u8>,
+}
+
+impl Printer {
+    fn print(&mut self, line: &[u8]) {
+        match self.output {
+            Output::Live => write_out(line),
+            Output::AtTheEnd => self.held.extend(line),
+        }
+    }
+}
+
+impl Drop for Printer {
+    fn drop(&mut self) {
+        write_out(&self.held);
+    }
+}
+
+/// A closed standard output must not stop the gate from answering by its exit code.
+fn write_out(bytes: &[u8]) {
+    let mut stdout = std::io::stdout();
+    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
 }
 
 /// A cargo command, by the cargo that runs us.
@@ -117,7 +177,8 @@ fn shown(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, Failures};
+    use super::{Count, Failures, Output, run_there, sum};
+    use std::process::Command;
 
     #[test]
     fn counts_what_cargo_test_says() {
@@ -130,6 +191,27 @@ mod tests {
             count.add_line(line);
         }
         assert_eq!(count, Count { passed: 13, failed: 2 });
+    }
+
+    #[test]
+    fn a_sum_fails_with_each_failure() {
+        let fine = || Ok(Count { passed: 2, failed: 0 });
+        assert_eq!(sum([fine(), fine()]), Ok(Count { passed: 4, failed: 0 }));
+        let failed = |failed, why: &str| Err((Count { passed: 1, failed }, why.to_owned()));
+        let all = sum([failed(3, "three"), fine(), failed(0, "no test ran")]);
+        assert_eq!(all, Err((Count { passed: 4, failed: 4 }, "three\nno test ran".to_owned())));
+    }
+
+    #[test]
+    fn both_ways_to_pass_output_on_count_and_tell_failures() {
+        for output in [Output::Live, Output::AtTheEnd] {
+            let said = "echo 'test result: ok. 2 passed; 1 failed'";
+            let run = |script: &str| run_there(Command::new("sh").args(["-c", script]), output);
+            assert_eq!(run(said), Ok(Count { passed: 2, failed: 1 }), "{output:?}");
+            let (count, why) = run(&format!("{said}; exit 3")).expect_err("its exit code says so");
+            assert_eq!(count, Count { passed: 2, failed: 1 }, "{output:?}");
+            assert!(why.contains("exit status: 3"), "{output:?}: {why}");
+        }
     }
 
     #[test]
