@@ -8,7 +8,8 @@ use super::publish;
 use super::read;
 use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
-use super::turn::{Request, Requests, Step, Target, Turn, Wanted};
+use super::request::Request;
+use super::turn::{Requests, Step, Target, Turn, Wanted};
 use super::wait;
 use super::watch;
 use super::write;
@@ -316,7 +317,8 @@ impl Dispatch<'_> {
             session::Effect::ReplyAfter { us, command } => {
                 let spec = table::row(command);
                 // Later requests of the connection wait too, as behind any request on every key.
-                if let Some(ticket) = self.turn.register(Request { id, spec, args: &[] }, ALL_KEYS, Effect::Unsettled) {
+                let (request, at) = (Request { id, spec, args: &[] }, self.turn.requests.clock);
+                if let Some(ticket) = self.turn.clients.register(request, ALL_KEYS, Effect::Unsettled, at) {
                     let at = Instant::now() + Duration::from_micros(us);
                     self.delayed.push(DelayedReply { at, ticket, reply: reply.buf.clone() });
                 }
@@ -326,7 +328,8 @@ impl Dispatch<'_> {
             }
             session::Effect::ReplyOnceKnown { command } => {
                 let spec = table::row(command);
-                if let Some(ticket) = self.turn.register(Request { id, spec, args: &[] }, ALL_KEYS, Effect::Unsettled) {
+                let (request, at) = (Request { id, spec, args: &[] }, self.turn.requests.clock);
+                if let Some(ticket) = self.turn.clients.register(request, ALL_KEYS, Effect::Unsettled, at) {
                     self.turn.confirm(ticket, reply.buf.clone());
                 }
             }

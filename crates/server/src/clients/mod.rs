@@ -13,6 +13,7 @@ mod registry;
 mod replica_count;
 mod reply_queue;
 mod reply_sender;
+mod request;
 mod send_queue;
 #[cfg(test)]
 mod send_queue_shuttle_tests;

@@ -2,7 +2,8 @@
 
 use super::message_send::send_message;
 use super::reply_queue::Effect;
-use super::turn::{Request, Step, Turn};
+use super::request::Request;
+use super::turn::{Step, Turn};
 use node::pubsub::{Refused, SubscriptionKind};
 use node::read::{Begin, ReadRequest};
 use node::session::Consistency;
@@ -45,7 +46,7 @@ pub(super) fn publish(turn: &mut Turn<'_>, request: Request<'_>, kind: Subscript
         return Step::Next;
     }
     // No other request waits for this one: where it is in the order is settled when it is sent.
-    if let Some(ticket) = turn.register(request, 0, Effect::Read) {
+    if let Some(ticket) = turn.clients.register(request, 0, Effect::Read, turn.requests.clock) {
         send_message(&turn.requests.store, ticket, &publication, channel, message);
     }
     Step::Next

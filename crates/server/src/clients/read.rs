@@ -1,7 +1,8 @@
 //! Reads of one shard: on the event loop where memory answers, by way of the disk where not; confirmed where they must be.
 
 use super::reply_queue::{Effect, Mask};
-use super::turn::{Request, Step, Target, Turn};
+use super::request::Request;
+use super::turn::{Step, Target, Turn};
 use crate::api::conclude_on;
 use crate::disk_reads::{DeferredGet, DeferredRead, read_in_pool};
 use crate::os::steady_us;

@@ -4,6 +4,8 @@ use super::after_exec;
 use super::connection::{Connection, RunningTransaction};
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::output_watch::Slow;
+use super::reply_queue::{Begun, Effect, Mask};
+use super::request::Request;
 use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
 use crate::disk_reads::make_next_part;
@@ -17,7 +19,7 @@ use node::Ticket;
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Answered, Delivery, Evicted, SubscriptionKind};
-use node::session::{self, Effect};
+use node::session::{self, Durability};
 use node::stats::Lookups;
 use resp::Reply;
 use resp::table::behaviour;
@@ -25,7 +27,8 @@ use slab::Slab;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use vocab::Slot;
 
 /// The token of the first connection's events; the others follow.
 pub(crate) const FIRST_CONNECTION: usize = 2;
@@ -189,6 +192,36 @@ impl Clients {
             connection.stalled = true;
             self.stalled.push(ClientId { id, generation: connection.generation });
         }
+    }
+
+    /// Registers a request as under way, if nothing under way forbids it: the ticket for its answer. Otherwise the connection
+    /// stalls. `at`: when the request began.
+    pub(super) fn begin(&mut self, request: Request<'_>, mask: Mask, effect: Effect, at: Instant) -> Option<Ticket> {
+        if self.get(request.id)?.must_wait(mask, effect) {
+            self.stall(request.id);
+            return None;
+        }
+        self.register(request, mask, effect, at)
+    }
+
+    /// Registers a request as under way, whatever else is: the ticket for its answer.
+    pub(super) fn register(&mut self, request: Request<'_>, mask: Mask, effect: Effect, at: Instant) -> Option<Ticket> {
+        let Request { id, spec, args } = request;
+        let connection = self.connections.get_mut(id)?;
+        let sequence = connection.begin(mask, effect, Begun::new(spec, at, args));
+        let Durability { sync, acks } = connection.session.durability_for(spec, args);
+        Some(Ticket {
+            worker: self.worker as u32,
+            connection: id as u32,
+            generation: connection.generation,
+            sequence,
+            proto: connection.session.proto(),
+            slot: Slot(0),
+            sync,
+            acks,
+            reply_bytes: 0,
+            may_wait: false,
+        })
     }
 
     /// Has the next request of every stalled connection looked at again.
@@ -456,7 +489,7 @@ fn answer_transaction(
     let mut whole = Reply::new(ticket.proto);
     let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
     let effect = running.transaction.answer(&mut connection.session, store, answers, ns, &mut whole);
-    if matches!(effect, Effect::ReplyOnceKnown { .. }) {
+    if matches!(effect, session::Effect::ReplyOnceKnown { .. }) {
         note_written(store, connection, ticket);
         connection.confirms(ticket.sequence);
         let answered = Answered { ticket: *ticket, reply: whole.buf };
@@ -466,7 +499,7 @@ fn answer_transaction(
         return;
     }
     // A sleep inside a transaction is not slept: its replies are one.
-    if matches!(effect, Effect::Shutdown { .. }) {
+    if matches!(effect, session::Effect::Shutdown { .. }) {
         store.stop_asked.store(true, Ordering::Release);
         connection.session.close();
     }

@@ -1,21 +1,20 @@
-//! One request while it runs: the connection that it came by, its place among that connection's requests, its ticket, and
-//! its wait where this node cannot serve it now.
+//! What requests share while they run: the connections, the time, and where a request waits that this node cannot serve now.
 //!
 //! What a request needs beyond the connections (a write for a shard, a read of the disk, a confirmed lease, followers) is
 //! collected in `Wanted`; the worker takes it from there.
 
 use super::registry::Clients;
-use super::reply_queue::{Begun, Effect, Mask};
+use super::reply_queue::{Effect, Mask};
+use super::request::Request;
 use crate::disk_reads::DeferredRead;
 use crate::mailbox::{Mailbox, Submission, WaitingClient};
 use crate::os::steady_us;
 use crate::shared::{NodeShared, refusal_text};
 use node::pubsub::Answered;
 use node::read::{Again, Begin, NotHere, ReadRequest};
-use node::session::{self, Consistency, Durability};
+use node::session::{self, Consistency};
 use node::{LoadSampler, Ticket};
 use resp::Reply;
-use resp::table::CommandSpec;
 use std::sync::Arc;
 use std::time::Instant;
 use vocab::{Moment, ShardId, Slot};
@@ -35,15 +34,6 @@ pub(super) struct Target {
     pub(super) shard: Option<ShardId>,
     pub(super) slot: Slot,
     pub(super) mask: Mask,
-}
-
-/// A request of a connection.
-#[derive(Clone, Copy)]
-pub(super) struct Request<'a> {
-    /// The connection.
-    pub(super) id: usize,
-    pub(super) spec: &'static CommandSpec,
-    pub(super) args: &'a [&'a [u8]],
 }
 
 /// What requests want of the worker.
@@ -198,15 +188,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Registers a request as under way, if nothing under way forbids it; the ticket for its answer.
-    pub(super) fn begin(&mut self, request: Request<'_>, mask: Mask, effect: Effect) -> Option<Ticket> {
-        if self.clients.get(request.id)?.must_wait(mask, effect) {
-            self.clients.stall(request.id);
-            return None;
-        }
-        self.register(request, mask, effect)
-    }
-
     /// Registers a read whose answer comes later. It stalls if the connection's budget of unsent replies is used up.
     pub(super) fn begin_slow_read(&mut self, request: Request<'_>, mask: Mask) -> Option<Ticket> {
         let Request { id, spec, args } = request;
@@ -215,30 +196,8 @@ impl Turn<'_> {
             self.clients.stall(id);
             return None;
         }
-        let ticket = self.begin(request, mask, Effect::Read)?;
+        let ticket = self.clients.begin(request, mask, Effect::Read, self.requests.clock)?;
         self.clients.get_mut(id)?.begin_slow_read(ticket.sequence, spec, args);
         Some(ticket)
-    }
-
-    /// Registers a request as under way, whatever else is; the ticket for its answer.
-    pub(super) fn register(&mut self, request: Request<'_>, mask: Mask, effect: Effect) -> Option<Ticket> {
-        let Request { id, spec, args } = request;
-        let worker = self.requests.worker as u32;
-        let connection = self.clients.get_mut(id)?;
-        let sequence = connection.begin(mask, effect, Begun::new(spec, self.requests.clock, args));
-        let (generation, proto) = (connection.generation, connection.session.proto());
-        let Durability { sync, acks } = connection.session.durability_for(spec, args);
-        Some(Ticket {
-            worker,
-            connection: id as u32,
-            generation,
-            sequence,
-            proto,
-            slot: Slot(0),
-            sync,
-            acks,
-            reply_bytes: 0,
-            may_wait: false,
-        })
     }
 }

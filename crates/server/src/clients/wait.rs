@@ -3,7 +3,8 @@
 use super::registry::{ClientId, Clients};
 use super::replica_count::replicas_that_hold;
 use super::reply_queue::{ALL_KEYS, Effect};
-use super::turn::{Request, Step, Turn};
+use super::request::Request;
+use super::turn::{Step, Turn};
 use crate::api::ShardWriter;
 use crate::mailbox::{WaitingClient, WorkerMessage};
 use crate::shared::NodeShared;
@@ -19,7 +20,9 @@ pub(crate) struct Waits(Vec<WaitingClient>);
 /// Answers WAIT or WAITAOF once enough replicas hold what the connection has written, or its time is over.
 pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor) -> Step {
     let request = Request { id, spec: wait.spec, args: &[] };
-    let Some(ticket) = turn.begin(request, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+    let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {
+        return Step::Stall;
+    };
     let until = wait.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let store = &turn.requests.store;
     for (shard, _) in wait.written.shards() {

@@ -2,7 +2,8 @@
 
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
-use super::turn::{Request, Step, Turn};
+use super::request::Request;
+use super::turn::{Step, Turn};
 use crate::api::conclude_on;
 use crate::mailbox::{WatchedKeys, WorkerMessage};
 use crate::os::steady_us;
@@ -86,7 +87,9 @@ fn versions(
 
 /// Has a thread of the pool look up the versions; the client's next request waits for them.
 fn look_up_aside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, keys: Vec<Vec<u8>>) -> Step {
-    let Some(ticket) = turn.begin(request, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+    let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {
+        return Step::Stall;
+    };
     if let Some(connection) = turn.clients.get_mut(request.id) {
         connection.looks_up_watched = true;
     }

@@ -3,7 +3,8 @@
 use super::connection::{PendingWrite, RunningTransaction};
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
-use super::turn::{Request, Step, Target, Turn, Wanted};
+use super::request::Request;
+use super::turn::{Step, Target, Turn, Wanted};
 use crate::api::{SLOTS, ranges_text};
 use crate::disk_reads::{DeferredGet, begin_patiently};
 use crate::disk_reads::{DeferredRead, Prefetch};
@@ -39,7 +40,9 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| handle.is_cached(args[at])));
     let command = EncodedCommand::of(spec, args);
-    let Some(ticket) = turn.begin(request, mask, Effect::Write) else { return Step::Stall };
+    let Some(ticket) = turn.clients.begin(request, mask, Effect::Write, turn.requests.clock) else {
+        return Step::Stall;
+    };
     let reply_bytes = match answers_values {
         true => ExpectedReply::of(handle, spec, args).bytes(),
         false => expected_rewrite(handle, spec, args),
@@ -72,7 +75,9 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
 
 /// FLUSHALL: every shard removes its keys, on whichever node it is led.
 pub(super) fn clear(turn: &mut Turn<'_>, request: Request<'_>) -> Step {
-    let Some(ticket) = turn.begin(request, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+    let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {
+        return Step::Stall;
+    };
     clear_shards(turn, ticket);
     Step::Next
 }
@@ -153,7 +158,9 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     let keys = KeyHashes::from_slice(transaction.keys());
     let spec = transaction.spec();
     let request = Request { id, spec, args: &[b"exec"] };
-    let Some(ticket) = turn.begin(request, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+    let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {
+        return Step::Stall;
+    };
     if transaction.slot().is_none() {
         // No shard has a part in it: what it asks of the whole store comes at once.
         if let Some(connection) = turn.clients.get_mut(id) {
