@@ -9,6 +9,7 @@ mod embedded;
 mod etcd;
 mod findings;
 mod floor;
+mod helpers;
 mod larger;
 mod machine;
 mod nodes;
@@ -132,6 +133,16 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "nodes/death",
         what: "reads and writes while one of three nodes dies",
         run: |bench| death::measure(bench).map(Into::into),
+    },
+    Measurement {
+        name: "helpers/sending",
+        what: "YCSB A and B on three nodes, `sync`, 4 to 200 clients, with and without helper threads",
+        run: |bench| helpers::sending(bench).map(Into::into),
+    },
+    Measurement {
+        name: "helpers/reading",
+        what: "the same with records that do not fit into memory",
+        run: |bench| helpers::reading(bench).map(Into::into),
     },
     Measurement { name: "nodes/etcd", what: "writes sync on three nodes against etcd", run: nodes::etcd },
 ];

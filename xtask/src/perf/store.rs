@@ -14,7 +14,7 @@ pub const NODES: usize = 3;
 const UP_BOUND: Duration = Duration::from_secs(60);
 const PHASE_BOUND: Duration = Duration::from_secs(900);
 const POLL: Duration = Duration::from_millis(100);
-/// Of each node.
+/// Of each node, unless a measurement says otherwise.
 const MEMORY: &str = "1G";
 
 /// Three nodes with the same settings; they end with it.
@@ -25,17 +25,28 @@ pub struct Store<'a> {
     peers: Vec<String>,
     durability: &'static str,
     shards: u32,
+    memory: &'static str,
 }
 
 impl<'a> Store<'a> {
     /// Starts it on empty folders, and waits until every node says that every slot is served.
     pub fn start(bench: &'a Bench, durability: &'static str, shards: u32) -> Result<Self, String> {
+        Self::start_with(bench, durability, shards, MEMORY)
+    }
+
+    /// The same with so much memory for each node.
+    pub fn start_with(
+        bench: &'a Bench,
+        durability: &'static str,
+        shards: u32,
+        memory: &'static str,
+    ) -> Result<Self, String> {
         let (ports, peer_ports) = {
             let all: [u16; 2 * NODES] = free_ports()?;
             (all[..NODES].to_vec(), all[NODES..].to_vec())
         };
         let join: Vec<String> = peer_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        let mut store = Self { bench, nodes: Vec::new(), peers: join, durability, shards };
+        let mut store = Self { bench, nodes: Vec::new(), peers: join, durability, shards, memory };
         for (number, &port) in ports.iter().enumerate() {
             let folder = bench.empty_folder(&folder_name(number))?;
             let mut command = store.command(number, port, &folder);
@@ -51,7 +62,7 @@ impl<'a> Store<'a> {
     fn command(&self, number: usize, port: u16, folder: &Path) -> Command {
         let mut command = Command::new(&self.bench.basalt);
         command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--peer-listen", &self.peers[number]]);
-        command.args(["--join", &self.peers.join(","), "--durability", self.durability, "--memory", MEMORY]);
+        command.args(["--join", &self.peers.join(","), "--durability", self.durability, "--memory", self.memory]);
         command.args(["--shards", &self.shards.to_string(), "--dir"]).arg(folder.join("data"));
         command
     }

@@ -61,6 +61,12 @@ impl Connection {
         self.line().map(|_| ())
     }
 
+    /// Changes a setting of the node.
+    pub fn set_config(&mut self, name: &str, value: &str) -> Result<(), String> {
+        self.write(&request(&["CONFIG", "SET", name, value]))?;
+        self.expect("+OK")
+    }
+
     /// Writes a key: an error if it is not taken here, also because another node has it.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         self.write(&request(&["SET", key, value]))?;

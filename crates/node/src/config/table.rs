@@ -96,6 +96,12 @@ pub const SETTINGS: &[Setting] = &[
     new("dir", Text, "./basalt-data", "The data directory.").fixed(),
     new("shards", count(1, limits::SHARDS_MAX as i64), "16", "Raft groups that a new store begins with.").fixed(),
     new("workers", count(0, 1024), "0", "Threads that serve clients; 0: one for every two processors.").fixed(),
+    new(
+        "helper-threads",
+        Bool,
+        "yes",
+        "Whether threads beside the workers send answers and read blocks while the machine has processor time to spare.",
+    ),
     new("durability", Word(&["sync", "nosync"]), "sync", "Whether a write is on disk before it is answered."),
     new("acks", Word(&["majority", "all", "none"]), "majority", "Which replicas hold a write before it is answered."),
     new("consistency", Word(&["absolute", "any"]), "absolute", "Which replicas may answer reads: leaders, or any."),

@@ -27,6 +27,7 @@ const PROTECTED_MODE: usize = index_of(SETTINGS, "protected-mode");
 const SKETCH_BYTES: usize = index_of(SETTINGS, "hll-sparse-max-bytes");
 const STREAM_RUN_ENTRIES: usize = index_of(SETTINGS, "stream-node-max-entries");
 const STREAM_RUN_BYTES: usize = index_of(SETTINGS, "stream-node-max-bytes");
+const HELPER_THREADS: usize = index_of(SETTINGS, "helper-threads");
 const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
 
 /// What CONFIG GET shows instead of a secret. CONFIG SET refuses it as a secret, for it is no secret itself: a client that
@@ -388,6 +389,12 @@ impl Config {
     #[must_use]
     pub fn latency_tracking(&self) -> bool {
         self.number_at(LATENCY_TRACKING) != 0
+    }
+
+    /// `helper-threads`
+    #[must_use]
+    pub fn helper_threads(&self) -> bool {
+        self.number_at(HELPER_THREADS) != 0
     }
 
     /// How values are kept.

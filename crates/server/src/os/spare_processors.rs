@@ -69,8 +69,8 @@ impl SpareProcessors {
         self.polled.fetch_add(u64::try_from(polled.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Measures, if the last time is long enough ago.
-    pub(crate) fn tick(&self) {
+    /// Measures, if the last time is long enough ago. `may_help`: there may be helper threads at all.
+    pub(crate) fn tick(&self, may_help: bool) {
         let mut last = self.last.lock();
         let Some(before) = *last else { return };
         if before.at.elapsed() < SAMPLE_EVERY {
@@ -78,14 +78,14 @@ impl SpareProcessors {
         }
         let Some(now) = sample() else { return };
         *last = Some(now);
-        self.note_idle(idle_processors(before, now), now.at.duration_since(before.at));
+        self.note_idle(idle_processors(before, now), now.at.duration_since(before.at), may_help);
     }
 
     /// So many processors were idle for that long.
-    fn note_idle(&self, idle: f64, over: Duration) {
+    fn note_idle(&self, idle: f64, over: Duration, may_help: bool) {
         let polled = Duration::from_nanos(self.polled.swap(0, Ordering::Relaxed));
         let unused = idle + polled.as_secs_f64() / over.as_secs_f64().max(f64::EPSILON);
-        self.for_helpers.store(FOR_HELPERS.is_spare(self.for_helpers(), idle), Ordering::Relaxed);
+        self.for_helpers.store(may_help && FOR_HELPERS.is_spare(self.for_helpers(), idle), Ordering::Relaxed);
         self.for_polling.store(FOR_POLLING.is_spare(self.for_polling(), unused), Ordering::Relaxed);
     }
 }
@@ -135,8 +135,13 @@ mod tests {
             (0.0, 0, false, false),
         ] {
             spare.note_polled(Duration::from_millis(polled));
-            spare.note_idle(idle, Duration::from_secs(1));
+            spare.note_idle(idle, Duration::from_secs(1), true);
             assert_eq!((spare.for_helpers(), spare.for_polling()), (helpers, polling), "{idle} {polled}");
+        }
+        // The setting keeps the helpers off, whatever is idle, and lets them come again.
+        for (may_help, helpers) in [(true, true), (false, false), (true, true)] {
+            spare.note_idle(1.0, Duration::from_secs(1), may_help);
+            assert_eq!((spare.for_helpers(), spare.for_polling()), (helpers, true));
         }
         let at = Instant::now();
         let before = Sample { idle: Duration::from_secs(1000), at };

@@ -691,7 +691,7 @@ impl Worker {
         self.store.stats.tick(self.now.wall_ms);
         if self.index == 0 {
             self.store.log_threads.tick();
-            self.store.spare_processors.tick();
+            self.store.spare_processors.tick(self.store.config.helper_threads());
             self.store.backups.sweep();
         }
         self.shell.clients.tick(self.now.wall_ms);
