@@ -147,7 +147,8 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
 
 /// Runs steps in order; those beside others in order too, at the same time.
 fn execute_together(root: &Path, steps: &[&'static Step]) -> Vec<Ended> {
-    let (beside, first): (Vec<_>, Vec<_>) = steps.iter().partition(|step| step.turn == Turn::Beside);
+    let (beside, first): (Vec<&'static Step>, Vec<&'static Step>) =
+        steps.iter().copied().partition(|step| step.turn == Turn::Beside);
     std::thread::scope(|scope| {
         let beside = scope.spawn(move || {
             // Of this thread and its children alone. Without it they are as quick as the others, no more.

@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn both_ways_to_pass_output_on_count_and_tell_failures() {
         for output in [Output::Live, Output::AtTheEnd] {
-            let said = "echo 'test result: ok. 2 passed; 1 failed'";
+            let said = "echo 'test result: ok. 2 passed; 1 failed; 0 ignored'";
             let run = |script: &str| run_there(Command::new("sh").args(["-c", script]), output);
             assert_eq!(run(said), Ok(Count { passed: 2, failed: 1 }), "{output:?}");
             let (count, why) = run(&format!("{said}; exit 3")).expect_err("its exit code says so");
