@@ -157,7 +157,7 @@ mod tests {
         }
         let spare = SpareProcessors::default();
         assert!(!spare.for_polling(), "nothing is measured yet");
-        spare.tick();
+        spare.tick(true);
         assert!(!spare.for_polling(), "it is too early");
     }
 }
