@@ -192,6 +192,83 @@ fn a_transaction_publishes_after_its_writes_and_counts_the_store() {
     nodes.kill_all();
 }
 
+/// Hears events of keys until each has had so many; answers the events of each key, in their order.
+fn hear_events(connection: &mut Connection, keys: &[String], each: usize) -> Vec<String> {
+    let mut heard = vec![Vec::new(); keys.len()];
+    for _ in 0..each * keys.len() {
+        let words = next(connection, 3);
+        let (event, key) =
+            words.strip_prefix("pmessage __keyevent@0__:* __keyevent@0__:").unwrap().split_once(' ').unwrap();
+        heard[keys.iter().position(|other| other == key).unwrap()].push(event.to_owned());
+    }
+    heard.into_iter().map(|events| events.join(" ")).collect()
+}
+
+#[test]
+fn each_event_of_a_key_is_heard_once_at_every_node() {
+    let dir = Dir::new("pubsub-events");
+    let mut nodes = Nodes::start(&dir, 3, &[("--workers", "2"), ("--shards", "3")]);
+    nodes.wait_spread();
+    let keys: Vec<String> = (0..3).map(|n| nodes.key_led_by(n, "key")).collect();
+    let mut clients: Vec<Connection> = (0..3).map(|n| client(&nodes, n, 2)).collect();
+    // A setting of the store: asked of one node, it holds at all.
+    assert_eq!(clients[1].call("CONFIG SET notify-keyspace-events KExg$").text(), "OK");
+    eventually("every node has the setting", PATIENCE, || {
+        let has =
+            |client: &mut Connection| words(&client.call("CONFIG GET notify-keyspace-events")).ends_with(" g$xKE");
+        clients.iter_mut().all(has).then_some(())
+    });
+    let mut subscribers: Vec<Connection> = (0..3).map(|n| client(&nodes, n, 3)).collect();
+    subscribers.iter_mut().for_each(|subscriber| subscribe(subscriber, "PSUBSCRIBE __keyevent@0__:*", 3));
+    let mut of_key = client(&nodes, 0, 3);
+    subscribe(&mut of_key, &format!("SUBSCRIBE __keyspace@0__:{}", keys[2]), 3);
+    for (client, key) in clients.iter_mut().zip(&keys) {
+        // A transaction that is discarded, and a command that fails, tell nothing.
+        for request in [
+            "SET {} 1",
+            "LPUSH {} 1",
+            "DEL {}",
+            "DEL {}",
+            "MULTI",
+            "SET {} 2",
+            "EXPIRE {} 1000",
+            "EXEC",
+            "SET {} 3 PX 1",
+        ] {
+            client.call(&request.replace("{}", key));
+        }
+    }
+    let expected = "set del set expire set expire expired";
+    for subscriber in &mut subscribers {
+        assert_eq!(hear_events(subscriber, &keys, 7), [expected; 3]);
+    }
+    for event in expected.split(' ') {
+        assert_eq!(next(&mut of_key, 3), format!("message __keyspace@0__:{} {event}", keys[2]));
+    }
+    // A leader dies: its successor tells what it applies.
+    let mut writer = nodes.client();
+    nodes.kill(1);
+    let (others, key) = (vec![keys[1].clone()], keys[1].clone());
+    writer.call(PATIENCE, &["SET", &key, "4"]);
+    writer.call(PATIENCE, &["PERSIST", &key]);
+    writer.call(PATIENCE, &["DEL", &key]);
+    for n in [0, 2] {
+        let heard = hear_events(&mut subscribers[n], &others, 2);
+        assert!(heard == ["set del"], "{heard:?} at node {n}");
+    }
+    // Back, it knows the setting, and hears.
+    nodes.spawn(1);
+    nodes.wait_whole();
+    let mut back = client(&nodes, 1, 3);
+    eventually("the node has the setting again", PATIENCE, || {
+        words(&back.call("CONFIG GET notify-keyspace-events")).ends_with(" g$xKE").then_some(())
+    });
+    subscribe(&mut back, "PSUBSCRIBE __keyevent@0__:*", 3);
+    writer.call(PATIENCE, &["SET", &key, "5"]);
+    assert_eq!(hear_events(&mut back, &others, 1), ["set"]);
+    nodes.kill_all();
+}
+
 /// A subscriber that takes nothing is closed; the others get everything meanwhile.
 #[test]
 fn a_slow_subscriber_is_closed_and_delays_none() {

@@ -32,6 +32,8 @@ pub enum SettingKind {
     Count(u64, u64),
     /// A number of bytes, which may be written as `4gb`.
     Bytes(u64, u64),
+    /// Any of these letters.
+    Letters(&'static str),
 }
 
 const fn row(name: &'static str, kind: SettingKind, default: &'static str, help: &'static str) -> StoreSetting {
@@ -43,7 +45,7 @@ const fn above(name: &'static str, kind: SettingKind, own: &'static str, help: &
     StoreSetting { name, kind, default: None, above: Some(own), help }
 }
 
-use SettingKind::{Bytes, Count, Flag, Word};
+use SettingKind::{Bytes, Count, Flag, Letters, Word};
 
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
@@ -69,6 +71,12 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         Count(0, 100_000),
         "transfer-rate",
         "Megabytes a second that replicas on the move may take of a node, in each direction; 0: no limit.",
+    ),
+    above(
+        "notify-keyspace-events",
+        Letters("KEg$lshzxetdmnA"),
+        "notify-keyspace-events",
+        "Which events of keys are published, by the letters of Redis; empty: none. CONFIG SET at any node sets it too.",
     ),
     row("moves-per-source", Count(1, 16), "1", "Replicas that may leave one node at the same time."),
     row("moves-per-node", Count(1, 16), "2", "Replicas that may arrive at one node at the same time."),
@@ -147,6 +155,10 @@ impl StoreSetting {
             },
             Count(from, to) => number(text.parse().ok(), from, to),
             Bytes(from, to) => number(memory_bytes(text.as_bytes()), from, to),
+            Letters(letters) => {
+                let fits = text.chars().all(|letter| letters.contains(letter));
+                if fits { Ok(text.to_owned()) } else { Err(format!("{}: {}", self.name, self.range())) }
+            }
         }
     }
 
@@ -158,6 +170,7 @@ impl StoreSetting {
             Flag => "yes or no".to_owned(),
             Count(from, to) => format!("a number from {from} to {to}"),
             Bytes(from, to) => format!("a number of bytes from {from} to {to}, which may be written as 100mb or 4gb"),
+            Letters(letters) => format!("any of the letters {letters}"),
         }
     }
 }
@@ -279,6 +292,9 @@ mod tests {
             ("auto-split", "NO", Ok("no")),
             ("auto-split", "off", Err("auto-split: yes or no")),
             ("move-rate-mb", "0", Ok("0")),
+            ("notify-keyspace-events", "KEA", Ok("KEA")),
+            ("notify-keyspace-events", "", Ok("")),
+            ("notify-keyspace-events", "KQ", Err("notify-keyspace-events: any of the letters")),
         ] {
             let got = store_setting(name).unwrap().parse(given);
             match kept {

@@ -12,6 +12,7 @@ mod fault;
 mod format;
 mod guarantees;
 pub mod inspect;
+mod keyspace_events;
 pub mod multi_raft;
 pub mod peer_protocol;
 pub mod pubsub;
@@ -41,6 +42,7 @@ pub use format::Fact;
 pub use format::entry::{CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, decode as decode_entry};
 pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;
+pub use keyspace_events::{Event, EventClass, EventClasses, KeyspaceEvent};
 pub use reply_size::{ExpectedReply, expected_rewrite};
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use shard::{

@@ -42,6 +42,10 @@ pub const PATTERN_BYTES_MAX: usize = 4096;
 pub const CLIENT_SUBSCRIPTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most bytes that the subscriptions of all connections of a node take: each name once, and 96 bytes a subscription.
 pub const NODE_SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most clients that are told of the next change of one key, because they have read it.
+pub const TRACKED_CLIENTS_PER_KEY: usize = 16_384;
+/// Most prefixes of keys that one client is told of.
+pub const TRACKED_PREFIXES_MAX: usize = 1024;
 /// Bytes of published messages, times the clients that get them, that the mailboxes of a node's workers hold before
 /// publishers wait.
 pub const PUSH_BACKLOG_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -76,7 +76,7 @@ fn delex(call: &mut WriteCall<'_>) -> Outcome {
             return Ok(());
         }
     }
-    let deleted = record.is_some() && call.space.delete(call.args[1])?;
+    let deleted = record.is_some() && call.space.delete_told(call.args[1])?;
     call.reply.int(i64::from(deleted));
     Ok(())
 }
@@ -85,7 +85,7 @@ fn delifeq(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
     let record = call.space.get(call.args[1])?;
     let equals = record.is_some() && bytes_of(record.as_ref())? == call.args[2];
-    let deleted = equals && call.space.delete(call.args[1])?;
+    let deleted = equals && call.space.delete_told(call.args[1])?;
     call.reply.int(i64::from(deleted));
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::args::{self, NOT_FLOAT, NOT_INTEGER, string_of};
 use super::call::{HandlerRow, Outcome, WriteCall, write};
 use super::number::extended::Extended;
 use super::string::put_string;
+use crate::keyspace_events::Event;
 
 const OVERFLOW: &str = "ERR increment or decrement would overflow";
 
@@ -37,6 +38,7 @@ fn add(call: &mut WriteCall<'_>, by: i64) -> Outcome {
     };
     let new = old.checked_add(by).ok_or(OVERFLOW)?;
     put_string(call.space, key, expire_at_ms, &[args::Decimal::of(new).bytes()])?;
+    call.space.notify(Event::INCRBY, key);
     call.reply.int(new);
     Ok(())
 }
@@ -53,6 +55,7 @@ fn incrbyfloat(call: &mut WriteCall<'_>) -> Outcome {
     let by = Extended::parse(call.args[2]).ok_or(NOT_FLOAT)?;
     let new = old.checked_add(by).ok_or("ERR increment would produce NaN or Infinity")?.to_text();
     put_string(call.space, key, expire_at_ms, &[new.as_bytes()])?;
+    call.space.notify(Event::INCRBYFLOAT, key);
     call.reply.bulk(new.as_bytes());
     Ok(())
 }

@@ -19,6 +19,7 @@ use super::stream::{self, Export};
 use super::string::put_string;
 use super::zset::{self, Scored};
 use crate::format::score::decode;
+use crate::keyspace_events::Event;
 use crate::{Kind, ReadSpace, Record, Rows, Type};
 use resp::Reply;
 use std::ops::RangeInclusive;
@@ -340,7 +341,7 @@ fn restore(call: &mut WriteCall<'_>) -> Outcome {
     let base = if options.absolute { 0 } else { now_ms };
     let expire_at_ms = (ttl > 0).then(|| base.saturating_add(ttl).min(i64::MAX.unsigned_abs()));
     if expire_at_ms.is_some_and(|at| at <= now_ms) {
-        call.space.delete(key)?;
+        call.space.delete_told(key)?;
     } else {
         match value {
             Value::String(bytes) => put_string(call.space, key, expire_at_ms, &[bytes])?,
@@ -367,6 +368,8 @@ fn restore(call: &mut WriteCall<'_>) -> Outcome {
                 }
             }
         }
+        call.space.notify(Event::NEW, key);
+        call.space.notify(Event::RESTORE, key);
     }
     call.reply.ok();
     Ok(())

@@ -5,6 +5,7 @@ use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::hash::{self, Stored};
 use super::list::{self, List};
 use super::zset::{self, SortedSet};
+use crate::keyspace_events::Event;
 use crate::{Evaluation, Layout, Record, Rows, Type, WriteSpace};
 use storage::Slice;
 use vocab::limits::{COPY_WHOLE_ELEMENTS_MAX, GATHERED_BYTES_MAX};
@@ -26,7 +27,7 @@ pub(super) const ROWS: &[HandlerRow] = &[
 fn del(call: &mut WriteCall<'_>) -> Outcome {
     let mut deleted = 0;
     for key in &call.args[1..] {
-        deleted += i64::from(call.space.delete(key)?);
+        deleted += i64::from(call.space.delete_told(key)?);
     }
     call.reply.int(deleted);
     Ok(())
@@ -120,6 +121,10 @@ fn rename(call: &mut WriteCall<'_>, only_if_absent: bool) -> Outcome {
     let refused = only_if_absent && (from == to || call.space.get(to)?.is_some());
     if !refused && from != to {
         move_to(call.space, from, record, to)?;
+        // It replaces the key rather than what is there.
+        call.space.notify(Event::NEW, to);
+        call.space.notify(Event::RENAME_FROM, from);
+        call.space.notify(Event::RENAME_TO, to);
     }
     if only_if_absent {
         call.reply.int(i64::from(!refused));
@@ -165,6 +170,8 @@ fn copy(call: &mut WriteCall<'_>) -> Outcome {
     let refused = record.is_none() || !replace && call.space.get(to)?.is_some();
     if let Some(record) = record.filter(|_| !refused) {
         place(call.space, from, record, to)?;
+        call.space.notify(Event::NEW, to);
+        call.space.notify(Event::COPY_TO, to);
     }
     call.reply.int(i64::from(!refused));
     Ok(())

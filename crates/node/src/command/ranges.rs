@@ -4,6 +4,7 @@ use super::args::{bytes_of, int, span_of};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::string::edit_string;
 use crate::Patch;
+use crate::keyspace_events::Event;
 use vocab::limits::VALUE_BYTES_MAX;
 
 pub(super) const ROWS: &[HandlerRow] = &[
@@ -32,6 +33,7 @@ fn append(call: &mut WriteCall<'_>) -> Outcome {
         check_length(head.len(), tail.len())?;
         Ok((head.len() + tail.len(), Some(Patch { offset: head.len(), bytes: tail.to_vec() })))
     })?;
+    call.space.notify(Event::APPEND, call.args[1]);
     call.reply.int(length as i64);
     Ok(())
 }
@@ -71,6 +73,9 @@ fn setrange(call: &mut WriteCall<'_>) -> Outcome {
         let patch = Patch { offset, bytes: bytes.to_vec() };
         Ok((old.len().max(patch.end()), Some(patch)))
     })?;
+    if !bytes.is_empty() {
+        call.space.notify(Event::SETRANGE, key);
+    }
     call.reply.int(length as i64);
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::list::{self, List, Side, Walk};
 use super::long_list::{ListCopy, Replaces};
 use super::steps::{Progress, ReplySteps, Rest, Step};
 use super::zset::{SortedSet, Walk as RankWalk};
+use crate::keyspace_events::Event;
 use crate::{ReadSpace, Record, ShardHandle, SnapshotSpace, Type};
 use resp::Reply;
 use std::cmp::Ordering;
@@ -351,7 +352,12 @@ fn sort(call: &mut WriteCall<'_>) -> Outcome {
         }
     }
     let all: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
-    list::put_whole(call.space, to, None, &all)?;
+    if all.is_empty() {
+        call.space.delete_told(to)?;
+    } else {
+        list::put_whole(call.space, to, None, &all)?;
+        call.space.notify(Event::SORTSTORE, to);
+    }
     call.reply.int(all.len() as i64);
     Ok(())
 }

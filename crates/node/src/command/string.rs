@@ -4,6 +4,7 @@ use super::args::{NOT_INTEGER, SYNTAX, WRONGTYPE, check_release, is_word, string
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, reads_in_steps, write};
 use super::condition::Condition;
 use super::steps::{Progress, ReplySteps, Rest, Step};
+use crate::keyspace_events::Event;
 use crate::{Fault, Kind, Patch, ReadSpace, Record, WriteSpace};
 use resp::Reply;
 use std::borrow::Cow;
@@ -71,7 +72,19 @@ pub(super) fn edit_string<T>(
     outcome.expect("an edit looks at the value")
 }
 
-/// Writes a record again with another expiry, or removes its key if that has passed.
+/// Writes a string, and tells it: what SET and its like do.
+pub(super) fn set_string(
+    space: &mut dyn WriteSpace,
+    key: &[u8],
+    expire_at_ms: Option<u64>,
+    value: &[u8],
+) -> Result<(), Fault> {
+    put_string(space, key, expire_at_ms, &[value])?;
+    space.notify(Event::SET, key);
+    Ok(())
+}
+
+/// Writes a record again with another expiry, or removes its key if that has passed, and tells it.
 pub(super) fn put_expiry(
     space: &mut dyn WriteSpace,
     key: &[u8],
@@ -79,12 +92,14 @@ pub(super) fn put_expiry(
     expire_at_ms: Option<u64>,
 ) -> Result<(), Fault> {
     if expire_at_ms.is_some_and(|at| at <= space.now_ms()) {
-        space.delete(key)?;
+        space.delete_told(key)?;
         return Ok(());
     }
     let view = record.view();
     let record = Record::stamped_new(space.version(), view.kind, expire_at_ms, &[view.payload]);
-    space.put(key, record)
+    space.put(key, record)?;
+    space.notify(if expire_at_ms.is_some() { Event::EXPIRE } else { Event::PERSIST }, key);
+    Ok(())
 }
 
 fn get(call: &mut ReadCall<'_>) -> Outcome {
@@ -192,7 +207,7 @@ impl<'a> Options<'a> {
 fn set(call: &mut WriteCall<'_>) -> Outcome {
     let (key, value) = (call.args[1], call.args[2]);
     if call.args.len() == 3 {
-        put_string(call.space, key, None, &[value])?;
+        set_string(call.space, key, None, value)?;
         call.reply.ok();
         return Ok(());
     }
@@ -223,32 +238,37 @@ fn set(call: &mut WriteCall<'_>) -> Outcome {
             expire_at_ms = old.and_then(|record| record.view().expire_at_ms);
         }
     }
-    put_unless_past(call.space, key, expire_at_ms, value)?;
+    put_unless_past(call.space, key, expire_at_ms, value, options.expiry.is_some())?;
     if !options.get {
         call.reply.ok();
     }
     Ok(())
 }
 
-/// A string whose expiry has already passed is gone at once. It was there, for those who watched an absent key.
+/// A string whose expiry has already passed is gone at once. `expires`: the request gives the expiry. It was there, for those who watched an absent key.
 fn put_unless_past(
     space: &mut dyn WriteSpace,
     key: &[u8],
     expire_at_ms: Option<u64>,
     value: &[u8],
+    expires: bool,
 ) -> Result<(), Fault> {
-    if expire_at_ms.is_some_and(|at| at <= space.now_ms()) {
-        put_string(space, key, None, &[value])?;
-        space.delete(key)?;
-        return Ok(());
+    let is_past = expire_at_ms.is_some_and(|at| at <= space.now_ms());
+    set_string(space, key, expire_at_ms.filter(|_| !is_past), value)?;
+    if expires {
+        space.notify(Event::EXPIRE, key);
     }
-    put_string(space, key, expire_at_ms, &[value])
+    if is_past {
+        space.delete(key)?;
+        space.notify(Event::EXPIRED, key);
+    }
+    Ok(())
 }
 
 fn setnx(call: &mut WriteCall<'_>) -> Outcome {
     let absent = call.space.get(call.args[1])?.is_none();
     if absent {
-        put_string(call.space, call.args[1], None, &[call.args[2]])?;
+        set_string(call.space, call.args[1], None, call.args[2])?;
     }
     call.reply.int(i64::from(absent));
     Ok(())
@@ -264,7 +284,8 @@ fn psetex(call: &mut WriteCall<'_>) -> Outcome {
 
 fn set_expiring(call: &mut WriteCall<'_>, unit: Unit, command: &str) -> Outcome {
     let at = unit.expiry(call.args[2], call.space.now_ms(), command)?;
-    put_string(call.space, call.args[1], Some(at), &[call.args[3]])?;
+    set_string(call.space, call.args[1], Some(at), call.args[3])?;
+    call.space.notify(Event::EXPIRE, call.args[1]);
     call.reply.ok();
     Ok(())
 }
@@ -272,7 +293,7 @@ fn set_expiring(call: &mut WriteCall<'_>, unit: Unit, command: &str) -> Outcome 
 fn getset(call: &mut WriteCall<'_>) -> Outcome {
     let record = call.space.get(call.args[1])?;
     answer(record.as_ref(), call.reply)?;
-    put_string(call.space, call.args[1], None, &[call.args[2]])?;
+    set_string(call.space, call.args[1], None, call.args[2])?;
     Ok(())
 }
 
@@ -282,7 +303,7 @@ fn getdel(call: &mut WriteCall<'_>) -> Outcome {
         return Ok(());
     };
     call.reply.bulk(string_of(&record)?);
-    call.space.delete(call.args[1])?;
+    call.space.delete_told(call.args[1])?;
     Ok(())
 }
 
@@ -352,7 +373,7 @@ fn pairs<'a>(call: &WriteCall<'a>, command: &str) -> Result<std::slice::ChunksEx
 
 fn mset(call: &mut WriteCall<'_>) -> Outcome {
     for pair in pairs(call, "mset")? {
-        put_string(call.space, pair[0], None, &[pair[1]])?;
+        set_string(call.space, pair[0], None, pair[1])?;
     }
     call.reply.ok();
     Ok(())
@@ -367,7 +388,7 @@ fn msetnx(call: &mut WriteCall<'_>) -> Outcome {
         }
     }
     for pair in pairs {
-        put_string(call.space, pair[0], None, &[pair[1]])?;
+        set_string(call.space, pair[0], None, pair[1])?;
     }
     call.reply.int(1);
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::Kind;
 use super::output_limit::OutputLimits;
+use crate::keyspace_events::{EVENT_LETTERS, EventClasses};
 use crate::skipped;
 use std::borrow::Cow;
 use vocab::limits::SETTING_VALUE_BYTES_MAX;
@@ -10,13 +11,11 @@ use vocab::memory_bytes;
 /// A value in the form in which it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Of `Bool` (0 and 1), `Integer`, `Memory` (bytes) and `Word` (which one).
+    /// Of `Bool` (0 and 1), `Integer`, `Memory` (bytes), `Word` (which one) and `EventLetters` (a set).
     Number(i64),
     /// Of everything else.
     Text(String),
 }
-
-const EVENT_LETTERS: &str = "Ag$lshzxeKEtmdn";
 
 impl Kind {
     /// Reads a value of a setting of this kind, or says what is wrong with it.
@@ -56,7 +55,8 @@ impl Kind {
             Self::Word(words) => {
                 usize::try_from(number).ok().and_then(|n| words.get(n)).copied().unwrap_or("").to_owned()
             }
-            Self::Text | Self::Entries | Self::SavePoints | Self::OutputLimits | Self::EventLetters => text.to_owned(),
+            Self::EventLetters => EventClasses::of_bits(number).letters(),
+            Self::Text | Self::Entries | Self::SavePoints | Self::OutputLimits => text.to_owned(),
         }
     }
 }
@@ -91,35 +91,20 @@ fn save_points(text: &str) -> Result<Value, Cow<'static, str>> {
     }
 }
 
-/// The letters in the order in which Redis answers them; `A` stands for all classes but `m` and `n`.
 fn event_letters(text: &str) -> Result<Value, Cow<'static, str>> {
-    const ALL: &str = "g$lshzxetd";
-    if !text.chars().all(|letter| EVENT_LETTERS.contains(letter)) {
-        return Err(format!("Invalid event class character. Use '{EVENT_LETTERS}'.").into());
-    }
-    let has = |letter: char| text.contains(letter) || (text.contains('A') && ALL.contains(letter));
-    let mut kept = String::new();
-    if ALL.chars().all(has) {
-        kept.push('A');
-    } else {
-        kept.extend(ALL.chars().filter(|&letter| has(letter)));
-    }
-    kept.extend("nKEm".chars().filter(|&letter| has(letter)));
-    Ok(Value::Text(kept))
+    let classes = EventClasses::parse(text);
+    let classes = classes.ok_or_else(|| format!("Invalid event class character. Use '{EVENT_LETTERS}'."))?;
+    Ok(Value::Number(classes.bits()))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::{event_letters, save_points};
+    use super::save_points;
     use crate::config::parse::Value;
 
     #[test]
-    fn letters_and_save_points_have_one_form() {
-        for (given, kept) in [("KEA", "AKE"), ("xE", "xE"), ("g$lshzxetd", "A"), ("", ""), ("nKm$", "$nKm")] {
-            assert_eq!(event_letters(given), Ok(Value::Text(kept.into())), "{given}");
-        }
-        assert!(event_letters("Q").is_err());
+    fn save_points_have_one_form() {
         assert_eq!(save_points(" 900 1  300 10").unwrap(), Value::Text("900 1 300 10".into()));
         for wrong in ["900", "0 1", "1 -1", "a b"] {
             assert!(save_points(wrong).is_err(), "{wrong}");

@@ -17,6 +17,8 @@ pub struct Setting {
     pub effective: bool,
     /// Whether its value is shown to no client and in no log.
     pub secret: bool,
+    /// Whether CONFIG SET at one node changes it at all nodes.
+    pub of_store: bool,
     /// What it is for, in a line.
     pub doc: &'static str,
 }
@@ -56,7 +58,7 @@ pub enum Kind {
 
 impl Setting {
     pub(super) const fn new(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Self {
-        Self { name, alias: None, kind, default, mutable: true, effective: true, secret: false, doc }
+        Self { name, alias: None, kind, default, mutable: true, effective: true, secret: false, of_store: false, doc }
     }
 
     /// Known under a second name too.
@@ -72,6 +74,11 @@ impl Setting {
     /// Shown to no client.
     pub(super) const fn secret(self) -> Self {
         Self { secret: true, ..self }
+    }
+
+    /// CONFIG SET at one node changes it at all nodes.
+    pub(super) const fn of_store(self) -> Self {
+        Self { of_store: true, ..self }
     }
 
     /// Accepted and stored, with no effect.

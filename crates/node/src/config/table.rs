@@ -124,6 +124,8 @@ pub const SETTINGS: &[Setting] = &[
     new("slowlog-max-len", count(0, limits::SLOWLOG_ENTRIES_MAX as i64), "128", "Slow commands that are kept."),
     new("latency-monitor-threshold", count(0, i64::MAX), "0", "Milliseconds that make a latency event; 0: none."),
     new("latency-tracking", Bool, "yes", "Whether INFO and LATENCY HISTOGRAM show latencies by command."),
+    new("notify-keyspace-events", EventLetters, "", "Which events of keys are published, at all nodes; empty: none.")
+        .of_store(),
     new("latency-tracking-info-percentiles", Text, "50 99 99.9", "The percentiles that INFO shows.").fixed(),
     new(
         "hash-max-listpack-entries",
@@ -187,7 +189,6 @@ pub const SETTINGS: &[Setting] = &[
     new("key-load-delay", count(-INT_MAX - 1, INT_MAX), "0", NO_EFFECT).accepted(),
     new("stop-writes-on-bgsave-error", Bool, "yes", NO_EFFECT).accepted(),
     new("lua-time-limit", count(0, i64::MAX), "5000", NO_EFFECT).alias("busy-reply-threshold").accepted(),
-    new("notify-keyspace-events", EventLetters, "", NO_EFFECT).accepted(),
     new("lazyfree-lazy-eviction", Bool, "no", NO_EFFECT).accepted(),
     new("lazyfree-lazy-expire", Bool, "no", NO_EFFECT).accepted(),
     new("lazyfree-lazy-server-del", Bool, "no", NO_EFFECT).accepted(),

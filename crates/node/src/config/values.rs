@@ -4,6 +4,7 @@ use super::output_limit::{ClientClass, OutputLimit, OutputLimits};
 use super::parse::Value;
 use super::table::{SETTINGS, index_of};
 use crate::format::packing::Packing;
+use crate::keyspace_events::EventClasses;
 use parking_lot::{Mutex, RwLock};
 use resp::glob_matches;
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ const SKETCH_BYTES: usize = index_of(SETTINGS, "hll-sparse-max-bytes");
 const STREAM_RUN_ENTRIES: usize = index_of(SETTINGS, "stream-node-max-entries");
 const STREAM_RUN_BYTES: usize = index_of(SETTINGS, "stream-node-max-bytes");
 const HELPER_THREADS: usize = index_of(SETTINGS, "helper-threads");
+const EVENTS: usize = index_of(SETTINGS, "notify-keyspace-events");
 const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
 
 /// What CONFIG GET shows instead of a secret. CONFIG SET refuses it as a secret, for it is no secret itself: a client that
@@ -383,6 +385,12 @@ impl Config {
         let listen = listen.rsplit_once(':').map_or(&*listen, |(host, _)| host).to_owned();
         let named = hosts.split(',').map(|name| name.trim().to_owned());
         named.chain([text("announce-host"), text("bind"), listen]).filter(|name| !name.is_empty()).collect()
+    }
+
+    /// `notify-keyspace-events`
+    #[must_use]
+    pub fn event_classes(&self) -> EventClasses {
+        EventClasses::of_bits(self.number_at(EVENTS))
     }
 
     /// `latency-tracking`

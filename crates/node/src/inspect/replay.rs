@@ -3,7 +3,7 @@
 use super::overlay::Overlay;
 use crate::ShardHandle;
 use crate::format::entry::{Item, decode};
-use crate::shard::{clear, evaluate_items};
+use crate::shard::{Proposer, clear, evaluate_items};
 use crate::space::apply::Place;
 use replica::{Entry, has_commands};
 use resp::{Proto, Reply};
@@ -49,7 +49,15 @@ impl Replay {
         if !items.is_sole() {
             let (no_clients, mut reply) = (std::iter::empty(), Reply::new(Proto::Resp2));
             let at = (entry.index, now_ms);
-            let done = evaluate_items(&self.view, at, &items, (no_clients, &[]), &mut reply, Place::Aside, false);
+            let done = evaluate_items(
+                &self.view,
+                at,
+                &items,
+                (no_clients, &[]),
+                &mut reply,
+                Place::Aside,
+                Proposer::default(),
+            );
             return done.map(drop).map_err(|error| error.to_string());
         }
         match items.next().transpose()? {

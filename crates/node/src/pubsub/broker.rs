@@ -129,6 +129,15 @@ impl Broker {
         }
     }
 
+    /// Whether a client of any node listens to a channel of the store.
+    #[must_use]
+    pub fn has_listeners(&self) -> bool {
+        let state = self.state.read();
+        state.remote.any()
+            || [SubscriptionKind::Channel, SubscriptionKind::Pattern].map(|kind| state.subscriptions.count(kind))
+                != [0; 2]
+    }
+
     /// The clients of this node that get a message which was published at another one.
     #[must_use]
     pub fn heard(&self, channel: &[u8], message: &[u8]) -> Publication {

@@ -75,6 +75,11 @@ impl RemoteInterest {
         patterns.iter().for_each(|name| self.set(name, true, node, false));
     }
 
+    /// Whether a client of another node listens to anything.
+    pub(super) fn any(&self) -> bool {
+        !self.channels.is_empty() || !self.patterns.is_empty()
+    }
+
     /// The nodes whose clients listen to a channel, in their order.
     pub(super) fn nodes(&self, channel: &[u8]) -> Vec<NodeId> {
         let by_name = self.channels.get(channel).into_iter();

@@ -19,6 +19,13 @@ pub enum Effect {
         /// The command that asked for it.
         command: CommandId,
     },
+    /// Holds this connection's reply back until the store has the value that this node has of a setting.
+    ReplyOnceStored {
+        /// The command that asked for it.
+        command: CommandId,
+        /// The setting.
+        setting: &'static str,
+    },
     /// Ends the process; nothing is answered.
     Shutdown {
         /// Without waiting for what is under way.
@@ -31,7 +38,7 @@ pub enum Effect {
 impl Effect {
     /// Whether the reply is for later.
     pub(super) fn is_later(self) -> bool {
-        matches!(self, Self::ReplyAfter { .. } | Self::ReplyOnceKnown { .. })
+        matches!(self, Self::ReplyAfter { .. } | Self::ReplyOnceKnown { .. } | Self::ReplyOnceStored { .. })
     }
 
     /// Both, as far as there are two.
@@ -41,6 +48,11 @@ impl Effect {
             (Self::ReplyAfter { us: a, command }, Self::ReplyAfter { us: b, .. }) => {
                 Self::ReplyAfter { us: a.saturating_add(b), command }
             }
+            (
+                stored @ Self::ReplyOnceStored { .. },
+                Self::ReplyAfter { .. } | Self::ReplyOnceKnown { .. } | Self::ReplyOnceStored { .. },
+            )
+            | (Self::ReplyAfter { .. } | Self::ReplyOnceKnown { .. }, stored @ Self::ReplyOnceStored { .. }) => stored,
             (known @ Self::ReplyOnceKnown { .. }, Self::ReplyAfter { .. } | Self::ReplyOnceKnown { .. })
             | (Self::ReplyAfter { .. }, known @ Self::ReplyOnceKnown { .. }) => known,
             (shutdown @ Self::Shutdown { .. }, _) | (_, shutdown @ Self::Shutdown { .. }) => shutdown,

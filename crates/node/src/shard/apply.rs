@@ -129,9 +129,9 @@ impl Applier {
             return self.apply_alone(index, now_ms, &item?, &own.tickets, parts);
         }
         let awaited = own.tickets.iter().map(Ticket::awaited_proto);
-        let (replies, place, may_wait) = (&mut self.scratch, Place::EventLoop, own.may_wait());
+        let (replies, place, proposer) = (&mut self.scratch, Place::EventLoop, own.proposer());
         let clients = (awaited, &own.rows[..]);
-        let evaluated = evaluate::items(parts.handle, (index, now_ms), &items, clients, replies, place, may_wait)?;
+        let evaluated = evaluate::items(parts.handle, (index, now_ms), &items, clients, replies, place, proposer)?;
         self.count_in(data, now_ms);
         self.take_evaluated(index, evaluated, &own.tickets, parts);
         Ok(())
@@ -166,6 +166,9 @@ impl Applier {
         // After the answers: a client of this entry may wait for what it has written.
         if !evaluated.ready.is_empty() {
             parts.effects.keys_ready(evaluated.ready);
+        }
+        if !evaluated.events.is_empty() {
+            parts.effects.keyspace_events(evaluated.events);
         }
         if evaluated.is_cleared {
             parts.effects.cleared(parts.handle.id());
@@ -341,7 +344,8 @@ mod tests {
             let evaluated = aside.then(|| {
                 let protos = own.tickets.iter().map(Ticket::awaited_proto).collect();
                 let log = member.log.clone();
-                ApplyTask::new(member.handle.clone(), log, entry.clone(), (protos, own.rows.clone()), false).run()
+                ApplyTask::new(member.handle.clone(), log, entry.clone(), (protos, own.rows.clone()), own.proposer())
+                    .run()
             });
             let mut parts = Parts {
                 handle: &member.handle,

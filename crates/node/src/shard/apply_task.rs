@@ -3,6 +3,7 @@
 use super::apply_error::ApplyError;
 use super::clear::apply_clear;
 use super::evaluate::{self, Evaluated};
+use super::proposer::Proposer;
 use super::ticket::CommandRows;
 use crate::format::entry;
 use crate::shard_handle::ShardHandle;
@@ -22,8 +23,7 @@ pub struct ApplyTask {
     protos: Vec<Option<Proto>>,
     /// The rows of its commands, as far as this replica has proposed them.
     rows: CommandRows,
-    /// A client of the entry may begin to wait for keys that it writes.
-    may_wait: bool,
+    proposer: Proposer,
 }
 
 /// What came of it.
@@ -46,9 +46,9 @@ impl ApplyTask {
         log: Arc<dyn LogStore>,
         entry: Entry,
         (protos, rows): (Vec<Option<Proto>>, CommandRows),
-        may_wait: bool,
+        proposer: Proposer,
     ) -> Self {
-        Self { handle, log, entry, protos, rows, may_wait }
+        Self { handle, log, entry, protos, rows, proposer }
     }
 
     /// Whose entry it is.
@@ -60,7 +60,7 @@ impl ApplyTask {
     /// Evaluates the entry, and makes it visible in the tree.
     #[must_use]
     pub fn run(self) -> AppliedAside {
-        let Self { handle, log, entry, protos, rows, may_wait } = self;
+        let Self { handle, log, entry, protos, rows, proposer } = self;
         let mut reply = Reply::default();
         let evaluate = AssertUnwindSafe(|| {
             let (now_ms, items) = entry::decode(&entry.data)?;
@@ -73,7 +73,7 @@ impl ApplyTask {
                 return Ok(Evaluated { now_ms, ends, is_cleared: true, ..Evaluated::default() });
             }
             let clients = (protos.iter().copied(), &rows[..]);
-            evaluate::items(&handle, (entry.index, now_ms), &items, clients, &mut reply, Place::Aside, may_wait)
+            evaluate::items(&handle, (entry.index, now_ms), &items, clients, &mut reply, Place::Aside, proposer)
         });
         let outcome = catch_unwind(evaluate).unwrap_or(Err(ApplyError::Panicked));
         AppliedAside { shard: handle.id(), index: entry.index, reply, outcome }

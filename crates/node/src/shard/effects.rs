@@ -6,6 +6,7 @@ use super::ticket::{Answers, Ticket};
 use crate::awaited_keys::ReadyKey;
 use crate::format::Fact;
 use crate::format::slots::Slots;
+use crate::keyspace_events::KeyspaceEvent;
 use crate::peer_protocol::PeerMessage;
 use crate::shard_handle::ShardHandle;
 use replica::{Entry, LogRead, LogWrite, Members, Message, SnapshotPoint};
@@ -30,6 +31,11 @@ pub trait Effects: Answers {
     /// An entry has written these keys, for which clients may wait. Its own answers are out.
     fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
         let _ = keys;
+    }
+
+    /// Events of an entry that this replica has proposed: they are to be published.
+    fn keyspace_events(&mut self, events: Vec<KeyspaceEvent>) {
+        let _ = events;
     }
 
     /// An entry has removed all keys of a shard.

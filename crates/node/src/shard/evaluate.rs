@@ -8,12 +8,14 @@
 //! of it has been written, and a thread evaluates it from the beginning.
 
 use super::apply_error::ApplyError;
+use super::proposer::Proposer;
 use crate::awaited_keys::ReadyKey;
 use crate::command::{
     Call, Error, Handler, Outcome, Progress, ReadCall, ReadHandler, ReplySteps, Rest, StepHandler, WriteHandler,
     entry_handler, handler, holds, run_to_end,
 };
 use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
+use crate::keyspace_events::{EventClasses, KeyspaceEvent};
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::{Collected, EntrySpace, Place};
 use crate::{Evaluation, Fault, ReadSpace, Record, WriteSpace, request};
@@ -77,14 +79,15 @@ pub(crate) struct Evaluated {
     pub(super) collected: Vec<Collected>,
     /// Keys that were written, and for which clients may wait.
     pub(super) ready: Vec<ReadyKey>,
+    /// What has happened to keys, where it is to be told.
+    pub(super) events: Vec<KeyspaceEvent>,
     /// The entry has removed all keys of the shard.
     pub(super) is_cleared: bool,
 }
 
 /// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree. `awaited` tells of
 /// each item for which a client may wait how to encode the answer, if one does; `rows` has the rows of the commands, as far
-/// as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread is to do it. `may_wait`: a
-/// client of the entry may begin to wait for keys that it writes.
+/// as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread is to do it.
 pub(crate) fn items(
     handle: &ShardHandle,
     (index, now_ms): (u64, u64),
@@ -92,20 +95,22 @@ pub(crate) fn items(
     (awaited, rows): (impl Iterator<Item = Option<Proto>> + Clone, &[Option<CommandId>]),
     reply: &mut Reply,
     place: Place,
-    may_wait: bool,
+    proposer: Proposer,
 ) -> Result<Evaluated, ApplyError> {
     let arguments_max = if place == Place::EventLoop { APPLY_INLINE_ARGUMENTS_MAX } else { usize::MAX };
+    let told = if proposer.is_here { handle.event_classes() } else { EventClasses::NONE };
     let mut takes_back = false;
     loop {
         let space = EntrySpace::new(handle, index, now_ms, items.evaluation());
-        let mut space = space.at(place).taking_back(takes_back);
+        let mut space = space.at(place).taking_back(takes_back).telling(told);
         let within = items.clone().within(arguments_max);
         match each_item(&mut space, now_ms, within, (awaited.clone(), rows), reply) {
             // Taking back costs the others so much that it is done only where an item has to be.
             Err(ApplyError::Fault(Fault::WouldBlock)) if space.refuses_item() && !takes_back => takes_back = true,
             Err(error) => return Err(error),
             Ok(mut done) => {
-                done.ready = ready_keys(&space, may_wait);
+                done.ready = ready_keys(&space, proposer.may_wait);
+                done.events = space.take_events();
                 space.commit();
                 return Ok(done);
             }
@@ -547,7 +552,7 @@ mod tests {
         let (now_ms, found) = decode(&data).unwrap();
         let mut reply = Reply::default();
         let clients = (lines.iter().map(|_| Some(Proto::Resp2)), &[][..]);
-        items(handle, (index, now_ms), &found, clients, &mut reply, place, false)?;
+        items(handle, (index, now_ms), &found, clients, &mut reply, place, Proposer::default())?;
         Ok(String::from_utf8(reply.buf).unwrap())
     }
 

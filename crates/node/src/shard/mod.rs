@@ -16,11 +16,14 @@ mod events;
 mod fixture;
 mod freshness;
 mod group;
+#[cfg(test)]
+mod keyspace_event_tests;
 mod lease;
 mod map_rows;
 mod meta;
 mod prefetch;
 mod proposals;
+mod proposer;
 #[cfg(test)]
 mod scale_tests;
 mod snapshot;
@@ -37,6 +40,7 @@ pub use lease::LEASE_US;
 pub use meta::stored_map;
 pub(crate) use prefetch::CpuPrefetch;
 pub use prefetch::{PrefetchItem, Prefetched};
+pub(crate) use proposer::Proposer;
 pub(crate) use ticket::CommandRows;
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};

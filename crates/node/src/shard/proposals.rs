@@ -1,7 +1,7 @@
 //! Writes on their way through the log: queued, proposed, committed, and kept until all replicas have them; and the clients
 //! that wait for them.
 
-use super::{Answers, CommandRows, Effects, KeyHash, Ticket, Write, refuse};
+use super::{Answers, CommandRows, Effects, KeyHash, Proposer, Ticket, Write, refuse};
 use crate::ShardHandle;
 use crate::format::entry::{CollectFrom, EncodedCommand, EntryBuilder, EntryTerms, Split};
 use crate::format::packing::Packing;
@@ -98,12 +98,14 @@ pub(super) struct OwnEntry {
     pub(super) tickets: Vec<Ticket>,
     /// The rows of its commands, in their order.
     pub(super) rows: CommandRows,
+    /// This replica has proposed it.
+    pub(super) is_own: bool,
 }
 
 impl OwnEntry {
-    /// Whether one of its clients may wait for keys that it writes.
-    pub(super) fn may_wait(&self) -> bool {
-        self.tickets.iter().any(|ticket| ticket.may_wait)
+    /// Who has proposed it.
+    pub(super) fn proposer(&self) -> Proposer {
+        Proposer { is_here: self.is_own, may_wait: self.tickets.iter().any(|ticket| ticket.may_wait) }
     }
 }
 
@@ -352,7 +354,7 @@ impl Proposals {
     pub(super) fn take(&mut self, index: u64, term: u64, shard: ShardId, effects: &mut dyn Effects) -> OwnEntry {
         while let Some(front) = self.proposed.pop_front_if(|front| front.index <= index || front.term < term) {
             if front.index == index && front.term == term {
-                return OwnEntry { tickets: front.tickets, rows: front.rows };
+                return OwnEntry { tickets: front.tickets, rows: front.rows, is_own: true };
             }
             if front.index < index {
                 let text = "TIMEOUT the write may have been made or not: this node stopped leading, and was sent rows instead of entries";

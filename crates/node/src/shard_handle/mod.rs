@@ -18,6 +18,7 @@ use crate::format::packing::Packing;
 use crate::format::record::{Kind, Record, Type};
 use crate::format::slots::{OwnedRows, Slots};
 use crate::format::{keys, snapshot_point};
+use crate::keyspace_events::EventClasses;
 use crate::peer_protocol::{DivisionReport, LeaderReport, ReplicaReport};
 use crate::skipped;
 use crate::store_clock::entry_time;
@@ -408,6 +409,11 @@ impl ShardHandle {
     /// What OBJECT ENCODING calls small.
     pub(crate) fn small_collections(&self) -> SmallCollections {
         self.config.get().map_or_else(SmallCollections::default, |config| SmallCollections::of_settings(config))
+    }
+
+    /// Which keyspace events are told, by this node's settings.
+    pub(crate) fn event_classes(&self) -> EventClasses {
+        self.config.get().map_or(EventClasses::NONE, |config| config.event_classes().told())
     }
 
     /// How values are kept, by this node's settings.

@@ -13,6 +13,7 @@ use crate::config::SmallCollections;
 use crate::format::entry::CollectFrom;
 use crate::format::keys;
 use crate::format::packing::Packing;
+use crate::keyspace_events::{Event, EventClasses, KeyspaceEvent};
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Edit;
 use crate::space::read::element_span;
@@ -61,6 +62,17 @@ impl<'a> EntrySpace<'a> {
     /// The same space, of which each item can be taken back, at some cost.
     pub(crate) fn taking_back(self, takes_back: bool) -> Self {
         Self { takes_back, ..self }
+    }
+
+    /// The same space, which collects events of these classes.
+    pub(crate) fn telling(mut self, classes: EventClasses) -> Self {
+        self.writes.tell(classes);
+        self
+    }
+
+    /// The events so far, which are taken out.
+    pub(crate) fn take_events(&mut self) -> Vec<KeyspaceEvent> {
+        self.writes.take_events()
     }
 
     /// Whether each item is to be evaluated so that it can be taken back.
@@ -248,6 +260,10 @@ impl WriteSpace for EntrySpace<'_> {
             return self.writes.put(key, &record);
         }
         self.writes.begin_edit(key, &record)
+    }
+
+    fn notify(&mut self, event: Event, key: &[u8]) {
+        self.writes.notify(event, key);
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool, Fault> {

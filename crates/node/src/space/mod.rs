@@ -17,6 +17,7 @@ pub(crate) mod remote;
 use crate::config::SmallCollections;
 use crate::format::entry::Evaluation;
 use crate::format::packing::Packing;
+use crate::keyspace_events::Event;
 use crate::{Fault, Kind, Record, RecordView, Rows};
 use storage::Slice;
 
@@ -139,6 +140,28 @@ pub trait WriteSpace: ReadSpace {
         let (payload, expire_at_ms) = view.map_or((&[][..], None), |view| (view.payload, view.expire_at_ms));
         let record = Record::stamped_new(self.version(), Kind::STRING, expire_at_ms, &[&patch.applied_to(payload)]);
         self.put(key, record)
+    }
+
+    /// Tells what a command has done to a key; after it is done. That a key is new, or has expired, is told by the space.
+    fn notify(&mut self, event: Event, key: &[u8]) {
+        let _ = (event, key);
+    }
+
+    /// Tells that elements were removed from the collection at a key, and with the last of them the key.
+    fn notify_removal(&mut self, event: Event, key: &[u8], is_gone: bool) {
+        self.notify(event, key);
+        if is_gone {
+            self.notify(Event::DEL, key);
+        }
+    }
+
+    /// Removes a record as `delete` does, and tells it if there was a live one.
+    fn delete_told(&mut self, key: &[u8]) -> Result<bool, Fault> {
+        let is_deleted = self.delete(key)?;
+        if is_deleted {
+            self.notify(Event::DEL, key);
+        }
+        Ok(is_deleted)
     }
 
     /// Removes a record (and, in the background, a large collection's elements); true if there was a live one.

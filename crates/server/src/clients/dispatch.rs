@@ -9,6 +9,7 @@ use super::read;
 use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
 use super::request::Request;
+use super::store_setting::{HeldReply, set_for_store};
 use super::turn::{Requests, Step, Target, Turn, Wanted};
 use super::wait;
 use super::watch;
@@ -331,6 +332,14 @@ impl Dispatch<'_> {
                 let (request, at) = (Request { id, spec, args: &[] }, self.turn.requests.clock);
                 if let Some(ticket) = self.turn.clients.register(request, ALL_KEYS, Effect::Unsettled, at) {
                     self.turn.confirm(ticket, reply.buf.clone());
+                }
+            }
+            session::Effect::ReplyOnceStored { command, setting } => {
+                let spec = table::row(command);
+                let (request, at) = (Request { id, spec, args: &[] }, self.turn.requests.clock);
+                if let Some(ticket) = self.turn.clients.register(request, ALL_KEYS, Effect::Unsettled, at) {
+                    let held = HeldReply { ticket, reply: reply.buf.clone() };
+                    set_for_store(&self.turn.requests.store, setting, Some(held));
                 }
             }
             session::Effect::Shutdown { .. } => {

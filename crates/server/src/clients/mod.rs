@@ -18,6 +18,7 @@ mod send_queue;
 #[cfg(test)]
 mod send_queue_shuttle_tests;
 mod send_thread;
+mod store_setting;
 mod turn;
 mod wait;
 mod watch;

@@ -6,6 +6,7 @@ use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::output_watch::Slow;
 use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
+use super::store_setting::set_for_store;
 use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
 use crate::disk_reads::make_next_part;
@@ -480,7 +481,7 @@ fn note_slow(store: &NodeShared, worker: usize, connection: &mut Connection, why
 
 /// Answers the EXEC of a transaction whose commands have run.
 fn answer_transaction(
-    store: &NodeShared,
+    store: &Arc<NodeShared>,
     connection: &mut Connection,
     running: RunningTransaction,
     ticket: &Ticket,
@@ -488,7 +489,7 @@ fn answer_transaction(
 ) {
     let mut whole = Reply::new(ticket.proto);
     let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
-    let effect = running.transaction.answer(&mut connection.session, store, answers, ns, &mut whole);
+    let effect = running.transaction.answer(&mut connection.session, &**store, answers, ns, &mut whole);
     if matches!(effect, session::Effect::ReplyOnceKnown { .. }) {
         note_written(store, connection, ticket);
         connection.confirms(ticket.sequence);
@@ -497,6 +498,9 @@ fn answer_transaction(
             connection.answer(ticket.sequence, Cow::Owned(answered.reply));
         }
         return;
+    }
+    if let session::Effect::ReplyOnceStored { setting, .. } = effect {
+        set_for_store(store, setting, None);
     }
     // A sleep inside a transaction is not slept: its replies are one.
     if matches!(effect, session::Effect::Shutdown { .. }) {

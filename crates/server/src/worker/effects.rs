@@ -3,6 +3,7 @@
 
 use super::apply_thread::apply_beside;
 use super::blocked::Blocked;
+use super::keyspace_events::EventPublisher;
 use super::peers::Peers;
 use crate::api::digest_marked;
 use crate::clients::Clients;
@@ -15,7 +16,8 @@ use node::blocking::Answered;
 use node::control::report_members;
 use node::peer_protocol::PeerMessage;
 use node::{
-    Answers, ApplyTask, Effects, PrefetchItem, ReadyKey, ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry,
+    Answers, ApplyTask, Effects, KeyspaceEvent, PrefetchItem, ReadyKey, ShardHandle, SnapshotTask, SplitTask, Ticket,
+    is_large_entry,
 };
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
@@ -167,6 +169,11 @@ impl Effects for Shell {
 
     fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
         self.blocked.keys_ready(keys);
+    }
+
+    fn keyspace_events(&mut self, events: Vec<KeyspaceEvent>) {
+        let worker = self.worker as u32;
+        EventPublisher { store: &self.store, worker, clients: &mut self.clients }.publish(&events);
     }
 
     fn cleared(&mut self, shard: ShardId) {

@@ -5,6 +5,7 @@ mod blocked;
 mod effects;
 mod event_loop;
 mod fenced_writes;
+mod keyspace_events;
 mod log_pipeline;
 mod peers;
 mod subscribers;

@@ -5,6 +5,7 @@ use crate::Patch;
 use crate::command::args::{SYNTAX, bytes_of, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
 use crate::command::string::edit_string;
+use crate::keyspace_events::Event;
 
 const BAD_TYPE: &str =
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
@@ -171,7 +172,13 @@ pub(super) fn bitfield_ro(call: &mut ReadCall<'_>) -> Outcome {
 pub(super) fn bitfield(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
     let actions = parse(&call.args[2..], false)?;
-    let answers = edit_string(call.space, call.args[1], |bytes| Ok(perform(&actions, bytes)))?;
+    let (answers, is_changed) = edit_string(call.space, call.args[1], |bytes| {
+        let (answers, patch) = perform(&actions, bytes);
+        Ok(((answers, patch.is_some()), patch))
+    })?;
+    if is_changed {
+        call.space.notify(Event::SETBIT, call.args[1]);
+    }
     call.reply.array(actions.len());
     for answer in answers {
         match answer {

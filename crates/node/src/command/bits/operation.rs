@@ -2,7 +2,7 @@
 
 use crate::command::args::{SYNTAX, bytes_of, check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
-use crate::command::string::put_string;
+use crate::command::string::set_string;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -120,9 +120,9 @@ pub(super) fn bitop(call: &mut WriteCall<'_>) -> Outcome {
     }
     let result = result.end();
     if result.is_empty() {
-        call.space.delete(call.args[2])?;
+        call.space.delete_told(call.args[2])?;
     } else {
-        put_string(call.space, call.args[2], None, &[&result])?;
+        set_string(call.space, call.args[2], None, &result)?;
     }
     call.reply.int(result.len() as i64);
     Ok(())

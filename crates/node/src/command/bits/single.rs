@@ -5,6 +5,7 @@ use crate::Patch;
 use crate::command::args::{bytes_of, check_release};
 use crate::command::call::{Outcome, ReadCall, WriteCall};
 use crate::command::string::edit_string;
+use crate::keyspace_events::Event;
 
 pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
@@ -16,12 +17,15 @@ pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
     let (at, shift) = ((offset / 8) as usize, 7 - offset % 8);
-    let before = edit_string(call.space, key, |bytes| {
+    let (before, is_changed) = edit_string(call.space, key, |bytes| {
         let old = bytes.get(at).copied().unwrap_or(0);
         let new = old & !(1 << shift) | bit << shift;
         let is_changed = bytes.len() <= at || new != old;
-        Ok((old >> shift & 1, is_changed.then(|| Patch { offset: at, bytes: vec![new] })))
+        Ok(((old >> shift & 1, is_changed), is_changed.then(|| Patch { offset: at, bytes: vec![new] })))
     })?;
+    if is_changed {
+        call.space.notify(Event::SETBIT, key);
+    }
     call.reply.int(i64::from(before));
     Ok(())
 }

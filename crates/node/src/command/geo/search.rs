@@ -8,7 +8,8 @@ use super::shape::{Outline, Shape, Unit};
 use crate::ReadSpace;
 use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Call, Error, Outcome, ReadCall, WriteCall};
-use crate::command::zset::{Bounds, Kept, SortedSet, Walk, parse_score, put_kept};
+use crate::command::zset::{Bounds, Kept, SortedSet, Walk, parse_score, store_kept};
+use crate::keyspace_events::Event;
 use resp::Reply;
 use vocab::limits;
 
@@ -358,7 +359,8 @@ fn write(call: &mut WriteCall<'_>, form: Form) -> Outcome {
         Kept { score, ..point.kept }
     };
     let kept: Vec<Kept> = points.into_iter().map(stored).collect();
-    put_kept(*space, to, None, &kept)?;
+    let event = if matches!(form, Form::SearchStore) { Event::GEOSEARCHSTORE } else { Event::GEORADIUSSTORE };
+    store_kept(*space, to, &kept, event)?;
     reply.int(kept.len() as i64);
     Ok(())
 }

@@ -6,6 +6,7 @@ use crate::Type;
 use crate::command::args;
 use crate::command::call::{Outcome, WriteCall};
 use crate::command::number::extended::Extended;
+use crate::keyspace_events::Event;
 
 pub(super) fn hincrby(call: &mut WriteCall<'_>) -> Outcome {
     let by = args::int(call.args[3])?;
@@ -21,6 +22,7 @@ pub(super) fn hincrby(call: &mut WriteCall<'_>) -> Outcome {
     };
     let new = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
     put(call.space, Type::Hash, key, hash.as_ref(), &[field, args::Decimal::of(new).bytes()])?;
+    call.space.notify(Event::HINCRBY, key);
     call.reply.int(new);
     Ok(())
 }
@@ -42,6 +44,7 @@ pub(super) fn hincrbyfloat(call: &mut WriteCall<'_>) -> Outcome {
     };
     let new = old.checked_add(by).ok_or("ERR increment would produce NaN or Infinity")?.to_text();
     put(call.space, Type::Hash, key, hash.as_ref(), &[field, new.as_bytes()])?;
+    call.space.notify(Event::HINCRBYFLOAT, key);
     call.reply.bulk(new.as_bytes());
     Ok(())
 }

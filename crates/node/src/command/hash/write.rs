@@ -8,6 +8,7 @@ use super::packed::{Entry, Varint};
 use super::stored::{Form, Stored};
 use crate::command::args::{check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
+use crate::keyspace_events::Event;
 use crate::{Kind, Record, Rows, Type, WriteSpace};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use vocab::limits;
@@ -36,13 +37,14 @@ pub(super) fn hsetnx(call: &mut WriteCall<'_>) -> Outcome {
         return Ok(());
     }
     put(call.space, Type::Hash, call.args[1], hash.as_ref(), &call.args[2..4])?;
+    call.space.notify(Event::HSET, call.args[1]);
     call.reply.int(1);
     Ok(())
 }
 
 pub(super) fn hdel(call: &mut WriteCall<'_>) -> Outcome {
     let removed = match Stored::load(call.space, call.args[1])? {
-        Some(hash) => remove(call.space, &hash, &call.args[2..])?,
+        Some(hash) => remove_told(call.space, Event::HDEL, &hash, &call.args[2..])?,
         None => 0,
     };
     call.reply.int(removed as i64);
@@ -65,7 +67,7 @@ pub(super) fn hgetdel(call: &mut WriteCall<'_>) -> Outcome {
         let value = if answered.insert(field) { hash.get(call.space, field)? } else { None };
         call.reply.bulk_or_null(value.as_deref());
     }
-    remove(call.space, &hash, fields)?;
+    remove_told(call.space, Event::HDEL, &hash, fields)?;
     Ok(())
 }
 
@@ -88,7 +90,9 @@ fn set_all(call: &mut WriteCall<'_>, odd: &'static str) -> Result<usize, Error> 
         return Err(odd.into());
     }
     let hash = Stored::load(call.space, call.args[1])?;
-    put(call.space, Type::Hash, call.args[1], hash.as_ref(), pairs)
+    let created = put(call.space, Type::Hash, call.args[1], hash.as_ref(), pairs)?;
+    call.space.notify(Event::HSET, call.args[1]);
+    Ok(created)
 }
 
 /// Sets fields of the hash (or set) at `key`, which `hash` is; `pairs` are fields and values in turn, of which the last counts.
@@ -204,16 +208,26 @@ fn put_count(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows) -> Outc
 }
 
 /// Removes fields and, with the last of them, the key. Answers how many there were.
-pub(in crate::command) fn remove(
-    space: &mut dyn WriteSpace,
-    hash: &Stored<'_>,
-    fields: &[&[u8]],
-) -> Result<usize, Error> {
+fn remove(space: &mut dyn WriteSpace, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<usize, Error> {
     match (&hash.form, fields) {
         (Form::Large(rows), _) => remove_elements(space, hash, rows, fields),
         (Form::Inline(record), [field]) => remove_one(space, hash, record, field),
         (Form::Inline(record), _) => remove_packed(space, hash, record, fields),
     }
+}
+
+/// The same, and tells it.
+pub(in crate::command) fn remove_told(
+    space: &mut dyn WriteSpace,
+    event: Event,
+    hash: &Stored<'_>,
+    fields: &[&[u8]],
+) -> Result<usize, Error> {
+    let removed = remove(space, hash, fields)?;
+    if removed > 0 {
+        space.notify_removal(event, hash.key, removed as u64 == hash.count()?);
+    }
+    Ok(removed)
 }
 
 fn remove_one(space: &mut dyn WriteSpace, hash: &Stored<'_>, record: &Record, field: &[u8]) -> Result<usize, Error> {

@@ -5,6 +5,7 @@ use super::sketch::{Corrupt, NotSketch, Registers, Sketch};
 use crate::command::args::{check_release, is_word, string_of};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
 use crate::command::string::put_string;
+use crate::keyspace_events::Event;
 use crate::{Record, WriteSpace};
 use std::fmt::Write as _;
 
@@ -49,6 +50,7 @@ pub(super) fn pfadd(call: &mut WriteCall<'_>) -> Outcome {
     if changed {
         sketch.forget_count();
         put(call.space, key, record.as_ref(), &sketch)?;
+        call.space.notify(Event::PFADD, key);
     }
     call.reply.int(i64::from(changed));
     Ok(())
@@ -106,6 +108,7 @@ pub(super) fn pfmerge(call: &mut WriteCall<'_>) -> Outcome {
     }
     merged.forget_count();
     put(call.space, key, record.as_ref(), &merged)?;
+    call.space.notify(Event::PFADD, key);
     call.reply.ok();
     Ok(())
 }

@@ -6,6 +6,7 @@ use crate::command::call::Error;
 use crate::command::zset::{Answer, Combination, Grammar, Kept, Operation, SortedSet, Walk};
 use crate::format::internal_commands::STAGE;
 use crate::format::score::encode;
+use crate::keyspace_events::Event;
 use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
 use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX, COPY_WHOLE_ELEMENTS_MAX, GATHERED_BYTES_MAX};
 
@@ -108,6 +109,23 @@ impl SliceSource for SortedSetCopy<'_> {
     fn last(&self, to: &[u8], place: &StagedAt) -> EncodedCommand {
         let (until, count) = (place.until_ms().to_string(), self.count.to_string());
         let (until, count) = (until.as_bytes(), count.as_bytes());
-        EncodedCommand::new(&[STAGE, b"END", to, place.prefix(), until, count, b"0", b"STORE", b"zset"])
+        let event = match &self.members {
+            Members::Combination(combination) => combination.operation().event(),
+            Members::Range(..) => Event::ZRANGESTORE,
+        };
+        let event = event.name;
+        EncodedCommand::new(&[
+            STAGE,
+            b"END",
+            to,
+            place.prefix(),
+            until,
+            count,
+            b"0",
+            b"STORE",
+            b"zset",
+            b"",
+            event.as_bytes(),
+        ])
     }
 }

@@ -6,7 +6,7 @@
 //! | `KV.STAGE BEGIN key` | `[prefix, until]`: where its rows go, and by when it must be whole, in ms since the epoch |
 //! | `KV.STAGE ROWS key prefix until name value [name value …]` | OK |
 //! | `KV.STAGE MEMBERS key prefix until score member [score member …]` | OK; of a sorted set, each score as it is stored |
-//! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY\|STORE [type [tail]]` | 1; 0 if the key is there and should not be: then all is dropped. With STORE the count; nothing takes the place of what is there as well |
+//! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY\|STORE [type [tail [event]]]` | 1; 0 if the key is there and should not be: then all is dropped. With STORE the count; nothing takes the place of what is there as well |
 //! | `KV.STAGE END key prefix until count expiry VERSION list tail version answer` | the answer, if the key has that version; TRYAGAIN otherwise |
 //! | `KV.STAGE DROP key prefix until` | OK |
 //! | `KV.STAGE EDIT key version REMOVE index [index …]` | how many; TRYAGAIN if the list at the key has another version |
@@ -21,6 +21,7 @@ use crate::command::zset::{self, Scored};
 use crate::format::internal_commands::STAGE;
 use crate::format::keys;
 use crate::format::score::decode;
+use crate::keyspace_events::Event;
 use crate::{Record, Rows, Type};
 use vocab::limits::STAGED_MS;
 
@@ -55,7 +56,9 @@ fn stage(call: &mut WriteCall<'_>) -> Outcome {
             let ty = of.first().map_or(Some(Type::Hash), |name| Type::of_name(name)).ok_or(SYNTAX)?;
             let tail = of.get(1).copied().unwrap_or_default();
             let record = Record::large_with_tail(ty, 0, expiry_of(number(expiry)?), &rows, tail);
-            end(call, key, record, number(until)?, &Condition::parse(how, of)?)
+            let condition = Condition::parse(how, of)?;
+            let event = event_of(&condition, of.get(2).copied());
+            end(call, key, record, number(until)?, &condition, event)
         }
         [word, key, version, ref words @ ..] if is_word(word, "EDIT") => list::edit(call, key, number(version)?, words),
         [word, _, prefix, until] if is_word(word, "DROP") => {
@@ -94,6 +97,27 @@ fn begin(call: &mut WriteCall<'_>, key: &[u8]) -> Outcome {
     Ok(())
 }
 
+/// The events of keys at which commands store what is too large for one entry.
+const STORED: [Event; 8] = [
+    Event::SINTERSTORE,
+    Event::SUNIONSTORE,
+    Event::SDIFFSTORE,
+    Event::ZINTERSTORE,
+    Event::ZUNIONSTORE,
+    Event::ZDIFFSTORE,
+    Event::ZRANGESTORE,
+    Event::SORTSTORE,
+];
+
+/// The event of what becomes visible. An earlier release does not name that of a result which is stored.
+fn event_of(condition: &Condition, name: Option<&[u8]>) -> Option<Event> {
+    match condition {
+        Condition::Any | Condition::Absent => Some(Event::COPY_TO),
+        Condition::Version(..) => Some(Event::LREM),
+        Condition::Store => STORED.into_iter().find(|event| Some(event.name.as_bytes()) == name),
+    }
+}
+
 fn expiry_of(ms: u64) -> Option<u64> {
     (ms > 0).then_some(ms)
 }
@@ -121,7 +145,14 @@ impl Condition {
 }
 
 /// Puts the record of rows that are whole, or drops them.
-fn end(call: &mut WriteCall<'_>, key: &[u8], record: Record, until_ms: u64, condition: &Condition) -> Outcome {
+fn end(
+    call: &mut WriteCall<'_>,
+    key: &[u8],
+    record: Record,
+    until_ms: u64,
+    condition: &Condition,
+    event: Option<Event>,
+) -> Outcome {
     let rows = &record.view().rows(key).ok_or(SYNTAX)?;
     call.space.unstage(rows, until_ms)?;
     let (allowed, answer) = match condition {
@@ -142,9 +173,18 @@ fn end(call: &mut WriteCall<'_>, key: &[u8], record: Record, until_ms: u64, cond
         return Ok(());
     }
     if allowed && removes {
-        call.space.delete(key)?;
+        if let (Condition::Version(..), Some(event)) = (condition, event) {
+            call.space.notify(event, key);
+        }
+        call.space.delete_told(key)?;
     } else if allowed && !is_empty {
         call.space.put(key, record.stamped(call.space.version()))?;
+        if matches!(condition, Condition::Any | Condition::Absent) {
+            call.space.notify(Event::NEW, key);
+        }
+        if let Some(event) = event {
+            call.space.notify(event, key);
+        }
     }
     let done = allowed && (removes || !is_empty);
     call.reply.int(if done { answer as i64 } else { 0 });

@@ -14,6 +14,7 @@ use super::get_put::{Condition, Put, answer_get, if_version, version, version_or
 use crate::command::args::{SYNTAX, is_word};
 use crate::command::call::{Error, HandlerRow, Outcome, WriteCall, write};
 use crate::command::idempotency::{RequestId, once};
+use crate::keyspace_events::Event;
 use crate::{Kind, ReadSpace, Record};
 use resp::Reply;
 
@@ -143,8 +144,15 @@ fn run_all(call: &mut WriteCall<'_>, operations: &[Operation<'_>]) -> Outcome {
     }
     for Draft { key, record, .. } in drafts.drafts.into_iter().filter(|draft| draft.changed) {
         match record {
-            Some(record) => call.space.put(key, record)?,
-            None => _ = call.space.delete(key)?,
+            Some(record) => {
+                let expires = record.view().expire_at_ms.is_some();
+                call.space.put(key, record)?;
+                call.space.notify(Event::SET, key);
+                if expires {
+                    call.space.notify(Event::EXPIRE, key);
+                }
+            }
+            None => _ = call.space.delete_told(key)?,
         }
     }
     Ok(())

@@ -19,8 +19,9 @@ use crate::Record;
 use crate::command::args::{SYNTAX, is_word, string_of};
 use crate::command::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use crate::command::idempotency::{RequestId, once};
-use crate::command::string::{Unit, put_string};
+use crate::command::string::{Unit, set_string};
 use crate::guarantees::Consistency;
+use crate::keyspace_events::Event;
 use resp::Reply;
 
 pub(in crate::command) const ROWS: &[HandlerRow] = &[read("KV.GET", get), write("KV.PUT", put), write("KV.DEL", del)];
@@ -151,7 +152,10 @@ fn put(call: &mut WriteCall<'_>) -> Outcome {
     once(call, id, |call| {
         let current = if put.looks() { call.space.get(put.key)? } else { None };
         if put.answer(current.as_ref(), call.space.version(), call.reply)? {
-            put_string(call.space, put.key, put.expire_at_ms, &[put.value])?;
+            set_string(call.space, put.key, put.expire_at_ms, put.value)?;
+            if put.expire_at_ms.is_some() {
+                call.space.notify(Event::EXPIRE, put.key);
+            }
         }
         Ok(())
     })
@@ -177,7 +181,7 @@ fn del(call: &mut WriteCall<'_>) -> Outcome {
             call.reply.null();
             return Ok(());
         }
-        let deleted = call.space.delete(key)?;
+        let deleted = call.space.delete_told(key)?;
         call.reply.int(i64::from(deleted));
         Ok(())
     })

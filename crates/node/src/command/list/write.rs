@@ -11,6 +11,7 @@ use crate::command::args::{NO_SUCH_KEY, NOT_POSITIVE, SYNTAX, at_least_one, chec
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::command::error::corrupt;
 use crate::command::hash::{TOO_LARGE_TO_COPY, Varint};
+use crate::keyspace_events::Event;
 use crate::{Kind, ReadSpace, Record, WriteSpace};
 use vocab::limits;
 
@@ -123,6 +124,16 @@ pub(in crate::command) fn put_whole(
     large.save(space)
 }
 
+/// The event of elements that are added at one end.
+fn push_event(side: Side) -> Event {
+    if side == Side::Left { Event::LPUSH } else { Event::RPUSH }
+}
+
+/// The event of elements that are taken at one end.
+fn pop_event(side: Side) -> Event {
+    if side == Side::Left { Event::LPOP } else { Event::RPOP }
+}
+
 /// Takes the element at one end of the list at `key`, whose record `record` is; with the last one the key goes.
 fn pop(space: &mut dyn WriteSpace, key: &[u8], record: Record, side: Side) -> Result<Vec<u8>, Error> {
     let malformed = |why: vocab::Malformed| corrupt(key, &why.to_string());
@@ -159,18 +170,19 @@ fn pop_many(
     side: Side,
     count: u64,
 ) -> Result<Vec<Vec<u8>>, Error> {
-    let count = count.min(count_of(key, &record)?);
+    let all = count_of(key, &record)?;
+    let count = count.min(all);
     if count > limits::POPPED_ELEMENTS_MAX {
         return Err(TOO_MANY.into());
     }
-    match List::of(key, record)?.form {
+    let popped = match List::of(key, record)?.form {
         Form::Large(mut large) => {
             let mut popped = Vec::with_capacity(count as usize);
             for _ in 0..count {
                 popped.extend(large.pop(space, side)?);
             }
             large.save(space)?;
-            Ok(popped)
+            popped
         }
         Form::Small(record) => {
             let all = run_of(key, &record)?.elements().map_err(|why| corrupt(key, &why.to_string()))?;
@@ -183,9 +195,11 @@ fn pop_many(
                 }
             };
             put_whole(space, key, record.view().expire_at_ms, kept)?;
-            Ok(popped)
+            popped
         }
-    }
+    };
+    space.notify_removal(pop_event(side), key, count == all);
+    Ok(popped)
 }
 
 pub(super) fn push_handler(call: &mut WriteCall<'_>, side: Side, only_if_there: bool) -> Outcome {
@@ -193,7 +207,11 @@ pub(super) fn push_handler(call: &mut WriteCall<'_>, side: Side, only_if_there: 
     let record = record_of(call.space, key)?;
     let count = match record {
         None if only_if_there => 0,
-        record => push(call.space, key, record, side, &call.args[2..])?,
+        record => {
+            let count = push(call.space, key, record, side, &call.args[2..])?;
+            call.space.notify(push_event(side), key);
+            count
+        }
     };
     call.reply.int(count as i64);
     Ok(())
@@ -226,7 +244,9 @@ fn pop_handler(call: &mut WriteCall<'_>, side: Side) -> Outcome {
     };
     match count {
         None => {
+            let is_last = count_of(key, &record)? == 1;
             let element = pop(call.space, key, record, side)?;
+            call.space.notify_removal(pop_event(side), key, is_last);
             call.reply.bulk(&element);
         }
         Some(0) => call.reply.array(0),
@@ -304,11 +324,16 @@ fn move_element(call: &mut WriteCall<'_>, from: Side, to: Side) -> Outcome {
         let list = List::of(source, record.clone())?;
         list.get(call.space, 0, |element| call.reply.bulk(element))?;
         call.space.put(source, record)?;
+        call.space.notify(push_event(to), source);
+        call.space.notify(pop_event(from), source);
         return Ok(());
     }
+    let is_last = count_of(source, &record)? == 1;
     let element = pop(call.space, source, record, from)?;
     let other = if source == target { record_of(call.space, target)? } else { other };
     push(call.space, target, other, to, &[&element])?;
+    call.space.notify(push_event(to), target);
+    call.space.notify_removal(pop_event(from), source, is_last);
     call.reply.bulk(&element);
     Ok(())
 }
@@ -318,6 +343,7 @@ pub(super) fn lset(call: &mut WriteCall<'_>) -> Outcome {
     let list = List::load(call.space, key)?.ok_or(NO_SUCH_KEY)?;
     let place = list.place_of(int(call.args[2])?)?.ok_or("ERR index out of range")?;
     change(call.space, list, place, &Change::Set(element))?;
+    call.space.notify(Event::LSET, key);
     call.reply.ok();
     Ok(())
 }
@@ -373,6 +399,7 @@ fn insert(call: &mut WriteCall<'_>, list: List<'_>, index: u64, element: &[u8]) 
     } else {
         change(call.space, list, index, &Change::Insert(element))?;
     }
+    call.space.notify(Event::LINSERT, key);
     call.reply.int(count as i64 + 1);
     Ok(())
 }
@@ -449,8 +476,13 @@ pub(in crate::command) fn remove_options<'a>(args: &[&'a [u8]]) -> Result<(i64, 
 /// Removes the elements with these indexes, which rise.
 fn remove(space: &mut dyn WriteSpace, list: List<'_>, mut indexes: Vec<u64>) -> Outcome {
     let Some(last) = indexes.last().copied() else { return Ok(()) };
+    let (key, is_gone) = (list.key, indexes.len() as u64 == list.count()?);
     let mut large = match list.form {
-        Form::Small(_) => return change(space, list, last, &Change::Remove(&indexes)),
+        Form::Small(_) => {
+            change(space, list, last, &Change::Remove(&indexes))?;
+            space.notify_removal(Event::LREM, key, is_gone);
+            return Ok(());
+        }
         Form::Large(large) => large,
     };
     // From the last on, so that the indexes of the others stay what they are.
@@ -458,14 +490,18 @@ fn remove(space: &mut dyn WriteSpace, list: List<'_>, mut indexes: Vec<u64>) -> 
         let (before, after) = large.edit(space, *last, &Change::Remove(&indexes))?;
         indexes.truncate(indexes.len().saturating_sub(before - after));
     }
-    large.save(space)
+    large.save(space)?;
+    space.notify_removal(Event::LREM, key, is_gone);
+    Ok(())
 }
 
 pub(super) fn ltrim(call: &mut WriteCall<'_>) -> Outcome {
     let (start, end) = (int(call.args[2])?, int(call.args[3])?);
     let key = call.args[1];
     if let Some(list) = List::load(call.space, key)? {
+        let is_gone = span_of_list(start, end, list.count()?).is_none();
         trim(call.space, list, start, end)?;
+        call.space.notify_removal(Event::LTRIM, key, is_gone);
     }
     call.reply.ok();
     Ok(())

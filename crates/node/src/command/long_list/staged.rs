@@ -5,6 +5,7 @@ use crate::command::list::{Large, Side};
 use crate::command::{SliceSource, StagedAt};
 use crate::format::internal_commands::STAGE;
 use crate::format::record::ROWS_HEAD_BYTES;
+use crate::keyspace_events::Event;
 use crate::{EncodedCommand, Fault, ReadSpace, Record, Rows, WriteSpace};
 use storage::Slice;
 use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX};
@@ -158,7 +159,7 @@ impl SliceSource for ListCopy<'_> {
             Replaces::Version(version, answer) => (number(version), number(answer)),
         };
         match self.replaces {
-            Replaces::Anything => args.extend([&b"STORE"[..], b"list", &state]),
+            Replaces::Anything => args.extend([&b"STORE"[..], b"list", &state, Event::SORTSTORE.name.as_bytes()]),
             Replaces::Version(..) => args.extend([&b"VERSION"[..], b"list", &state, &version, &answer]),
         }
         EncodedCommand::new(&args)

@@ -6,6 +6,7 @@
 use crate::command::args;
 use crate::command::call::Error;
 use crate::command::hash::{Form, Stored, name_of};
+use crate::keyspace_events::Event;
 use crate::{ReadSpace, Type};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
@@ -28,6 +29,17 @@ pub(super) enum Operation {
     Union,
     /// What the first has and no other.
     Difference,
+}
+
+impl Operation {
+    /// The event of the key that its result is stored at.
+    pub(super) fn event(self) -> Event {
+        match self {
+            Self::Intersection => Event::SINTERSTORE,
+            Self::Union => Event::SUNIONSTORE,
+            Self::Difference => Event::SDIFFSTORE,
+        }
+    }
 }
 
 /// The result of an operation, one member after the other.
@@ -84,6 +96,11 @@ impl<'k> Combination<'k> {
             }
         }
         Ok(Self { operation, walked, heads: BinaryHeap::new(), has_begun: false, asked: found })
+    }
+
+    /// What is made of the sets.
+    pub(super) fn operation(&self) -> Operation {
+        self.operation
     }
 
     /// About how many elements are read for all of it.

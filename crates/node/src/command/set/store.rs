@@ -36,13 +36,14 @@ fn store(call: &mut WriteCall<'_>, operation: Operation) -> Outcome {
         members.push(&member, b"")?;
     }
     if members.len() == 0 {
-        call.space.delete(to)?;
+        call.space.delete_told(to)?;
     } else {
         let mut builder = Builder::new(Type::Set, to, None);
         for (member, _) in members.iter() {
             builder.push(call.space, member, b"")?;
         }
         builder.finish(call.space)?;
+        call.space.notify(operation.event(), to);
     }
     call.reply.int(members.len() as i64);
     Ok(())

@@ -5,6 +5,7 @@
 use crate::command::args::{NOT_POSITIVE, SYNTAX, check_release, natural};
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::command::hash::{self, Stored};
+use crate::keyspace_events::Event;
 use crate::{Type, WriteSpace};
 use vocab::limits;
 
@@ -26,12 +27,16 @@ fn add(space: &mut dyn WriteSpace, key: &[u8], set: Option<&Stored<'_>>, members
         return Ok(0);
     }
     let pairs: Vec<&[u8]> = members.iter().flat_map(|member| [*member, &b""[..]]).collect();
-    hash::put(space, Type::Set, key, set, &pairs)
+    let added = hash::put(space, Type::Set, key, set, &pairs)?;
+    if added > 0 {
+        space.notify(Event::SADD, key);
+    }
+    Ok(added)
 }
 
 pub(super) fn srem(call: &mut WriteCall<'_>) -> Outcome {
     let removed = match Stored::load_of(Type::Set, call.space, call.args[1])? {
-        Some(set) => hash::remove(call.space, &set, &call.args[2..])?,
+        Some(set) => hash::remove_told(call.space, Event::SREM, &set, &call.args[2..])?,
         None => 0,
     };
     call.reply.int(removed as i64);
@@ -61,9 +66,10 @@ pub(super) fn spop(call: &mut WriteCall<'_>) -> Outcome {
     drawn.iter().for_each(|member| call.reply.bulk(member));
     if count == size {
         call.space.delete(set.key)?;
+        call.space.notify_removal(Event::SPOP, set.key, true);
     } else {
         let members: Vec<&[u8]> = drawn.iter().map(|member| &member[..]).collect();
-        hash::remove(call.space, &set, &members)?;
+        hash::remove_told(call.space, Event::SPOP, &set, &members)?;
     }
     Ok(())
 }
@@ -77,7 +83,7 @@ fn pop_one(call: &mut WriteCall<'_>) -> Outcome {
     };
     let member = hash::one_of(call.space, &set)?;
     call.reply.bulk(&member);
-    hash::remove(call.space, &set, &[&member])?;
+    hash::remove_told(call.space, Event::SPOP, &set, &[&member])?;
     Ok(())
 }
 
@@ -90,8 +96,9 @@ pub(super) fn smove(call: &mut WriteCall<'_>) -> Outcome {
     let target = Stored::load_of(Type::Set, call.space, to)?;
     let moved = source.get(call.space, member)?.is_some();
     if moved && from != to {
+        check_release(call.space)?;
+        hash::remove_told(call.space, Event::SREM, &source, &[member])?;
         add(call.space, to, target.as_ref(), &[member])?;
-        hash::remove(call.space, &source, &[member])?;
     }
     call.reply.int(i64::from(moved));
     Ok(())

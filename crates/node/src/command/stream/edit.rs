@@ -6,6 +6,7 @@ use super::trim::{TrimWords, cut, new_entry, new_id};
 use super::write::{append, delete};
 use crate::command::args::{NO_SUCH_KEY, SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
+use crate::keyspace_events::Event;
 use vocab::limits::VALUE_BYTES_MAX;
 
 pub(super) fn xadd(call: &mut WriteCall<'_>) -> Outcome {
@@ -35,10 +36,15 @@ pub(super) fn xadd(call: &mut WriteCall<'_>) -> Outcome {
         return Err("ERR Elements are too large to be stored".into());
     }
     append(call.space, &mut stream, entry)?;
-    if let Some(trim) = words.trim {
-        cut(call.space, &mut stream, trim)?;
-    }
+    let removed = match words.trim {
+        Some(trim) => cut(call.space, &mut stream, trim)?,
+        None => 0,
+    };
     stream.save(call.space)?;
+    call.space.notify(Event::XADD, stream.key);
+    if removed > 0 {
+        call.space.notify(Event::XTRIM, stream.key);
+    }
     super::entry::write_id(id, call.reply);
     Ok(())
 }
@@ -53,6 +59,7 @@ pub(super) fn xtrim(call: &mut WriteCall<'_>) -> Outcome {
         removed = cut(call.space, &mut stream, trim)?;
         if removed > 0 {
             stream.save(call.space)?;
+            call.space.notify(Event::XTRIM, stream.key);
         }
     }
     call.reply.int(removed as i64);
@@ -72,6 +79,7 @@ pub(super) fn xdel(call: &mut WriteCall<'_>) -> Outcome {
     }
     if deleted > 0 {
         stream.save(call.space)?;
+        call.space.notify(Event::XDEL, stream.key);
     }
     call.reply.int(deleted);
     Ok(())
@@ -119,6 +127,7 @@ pub(super) fn xsetid(call: &mut WriteCall<'_>) -> Outcome {
         stream.meta.max_deleted_id = max_deleted_id;
     }
     stream.save(call.space)?;
+    call.space.notify(Event::XSETID, stream.key);
     call.reply.ok();
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::meta::{GroupId, Meta, Ordinal};
 use super::names::{self, ConsumerId};
 use super::stored::Stream;
 use crate::command::call::{Error, Outcome};
+use crate::keyspace_events::Event;
 use crate::{ReadSpace, Rows, WriteSpace};
 use std::collections::BTreeMap;
 use vocab::limits::FIELD_BYTES_MAX;
@@ -247,8 +248,21 @@ impl<'a> GroupChange<'a> {
         Ok(group.map(|group| Self { rows, name, group, consumers: BTreeMap::new() }))
     }
 
-    /// The consumer of that name, which is made if there is none. Whether it was made.
+    /// The consumer of that name, which is made if there is none, and that is told. Whether it was made.
     pub(super) fn take_part(
+        &mut self,
+        space: &mut dyn WriteSpace,
+        stream: &Stream<'_>,
+        name: &[u8],
+    ) -> Result<(ConsumerId, bool), Error> {
+        let (consumer, is_new) = self.find_or_make(space, stream, name)?;
+        if is_new {
+            space.notify(Event::XGROUP_CREATECONSUMER, stream.key);
+        }
+        Ok((consumer, is_new))
+    }
+
+    fn find_or_make(
         &mut self,
         space: &mut dyn WriteSpace,
         stream: &Stream<'_>,
@@ -283,7 +297,7 @@ impl<'a> GroupChange<'a> {
         seen_ms: u64,
         active_ms: Option<u64>,
     ) -> Outcome {
-        let (id, _) = self.take_part(space, stream, name)?;
+        let (id, _) = self.find_or_make(space, stream, name)?;
         if let Some((_, consumer)) = self.consumers.get_mut(&id) {
             (consumer.seen_ms, consumer.active_ms) = (seen_ms, active_ms);
         }
@@ -365,14 +379,14 @@ impl<'a> GroupChange<'a> {
         Ok(space.drop_rows(&Rows { prefix, count: 0 })?)
     }
 
-    /// Removes a consumer with what is pending for it; answers how much that was.
+    /// Removes a consumer with what is pending for it; answers how much that was, if there is the consumer.
     pub(super) fn remove_consumer(
         &mut self,
         space: &mut dyn WriteSpace,
         stream: &Stream<'_>,
         name: &[u8],
-    ) -> Result<u64, Error> {
-        let Some(consumer) = Consumer::load(space, stream, &self.group, name)? else { return Ok(0) };
+    ) -> Result<Option<u64>, Error> {
+        let Some(consumer) = Consumer::load(space, stream, &self.group, name)? else { return Ok(None) };
         let (group, id) = (self.group.id, consumer.id);
         let mut walk = NameWalk::new(names::all_pending_of(group, id));
         while let Some(found) = walk.next(space, &self.rows)? {
@@ -386,7 +400,7 @@ impl<'a> GroupChange<'a> {
         space.element_delete(&self.rows, &names::consumer_name(group, id))?;
         self.group.consumers = self.group.consumers.saturating_sub(1);
         self.group.pending = self.group.pending.saturating_sub(consumer.pending);
-        Ok(consumer.pending)
+        Ok(Some(consumer.pending))
     }
 
     /// Writes the group and the consumers that take part.

@@ -9,6 +9,7 @@ use super::read::{ReadWords, begin_stream};
 use super::stored::Stream;
 use crate::command::args::{check_release, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
+use crate::keyspace_events::Event;
 use crate::{ReadSpace, WriteSpace};
 use resp::{Proto, Reply};
 use vocab::limits::STREAM_DELIVERED_MAX;
@@ -82,6 +83,7 @@ pub(super) fn create(call: &mut WriteCall<'_>) -> Outcome {
     }
     Group::create(call.space, &mut stream, name, id, options.read)?;
     stream.save(call.space)?;
+    call.space.notify(Event::XGROUP_CREATE, key);
     call.reply.ok();
     Ok(())
 }
@@ -111,6 +113,7 @@ pub(super) fn set_id(call: &mut WriteCall<'_>) -> Outcome {
     change.group.next = stream.behind_id(call.space, id)?;
     change.group.read = options.read;
     change.save(call.space)?;
+    call.space.notify(Event::XGROUP_SETID, stream.key);
     call.reply.ok();
     Ok(())
 }
@@ -122,6 +125,7 @@ pub(super) fn destroy(call: &mut WriteCall<'_>) -> Outcome {
         change.destroy(call.space)?;
         stream.meta.groups = stream.meta.groups.saturating_sub(1);
         stream.save(call.space)?;
+        call.space.notify(Event::XGROUP_DESTROY, stream.key);
     }
     call.reply.int(i64::from(is_there));
     Ok(())
@@ -142,7 +146,10 @@ pub(super) fn delete_consumer(call: &mut WriteCall<'_>) -> Outcome {
     let (stream, mut change) = found_both(call)?;
     let pending = change.remove_consumer(call.space, &stream, call.args[4])?;
     change.save(call.space)?;
-    call.reply.int(pending as i64);
+    if pending.is_some() {
+        call.space.notify(Event::XGROUP_DELCONSUMER, stream.key);
+    }
+    call.reply.int(pending.unwrap_or(0) as i64);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::command::args::check_release;
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::name_of;
 use crate::format::score::encode;
+use crate::keyspace_events::Event;
 use crate::{Kind, Record, Rows, Type, WriteSpace};
 use std::collections::HashSet;
 use vocab::{limits, put_varint};
@@ -90,15 +91,21 @@ impl From<Scored<'_>> for Kept {
 }
 
 /// Makes the sorted set `key` of those members, which are not in order.
-pub(in crate::command) fn put_kept(
-    space: &mut dyn WriteSpace,
-    key: &[u8],
-    expire_at_ms: Option<u64>,
-    kept: &[Kept],
-) -> Outcome {
+pub(super) fn put_kept(space: &mut dyn WriteSpace, key: &[u8], expire_at_ms: Option<u64>, kept: &[Kept]) -> Outcome {
     let mut members: Vec<Scored<'_>> = kept.iter().map(Kept::scored).collect();
     members.sort_unstable_by(Scored::order);
     put_whole(space, key, expire_at_ms, &members)
+}
+
+/// Stores the result of a command, members that are not in order, in place of what is at `key`, and tells it.
+pub(in crate::command) fn store_kept(space: &mut dyn WriteSpace, key: &[u8], kept: &[Kept], event: Event) -> Outcome {
+    if kept.is_empty() {
+        space.delete_told(key)?;
+        return Ok(());
+    }
+    put_kept(space, key, None, kept)?;
+    space.notify(event, key);
+    Ok(())
 }
 
 /// Makes the sorted set `key` of all members of `from`, which is of another key; what was at `key` is replaced. One that is

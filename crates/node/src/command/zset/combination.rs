@@ -10,6 +10,7 @@ use crate::command::args::{SYNTAX, WRONGTYPE, int, is_word};
 use crate::command::call::Error;
 use crate::command::hash::{Form, Stored, name_of};
 use crate::format::score::decode;
+use crate::keyspace_events::Event;
 use crate::{ReadSpace, Type};
 use std::collections::VecDeque;
 use storage::Slice;
@@ -36,6 +37,15 @@ impl Operation {
             () if is_word(name, "ZUNIONSTORE") => Some(Self::Union),
             () if is_word(name, "ZDIFFSTORE") => Some(Self::Difference),
             () => None,
+        }
+    }
+
+    /// The event of the key that its result is stored at.
+    pub(in crate::command) fn event(self) -> Event {
+        match self {
+            Self::Intersection => Event::ZINTERSTORE,
+            Self::Union => Event::ZUNIONSTORE,
+            Self::Difference => Event::ZDIFFSTORE,
         }
     }
 }
@@ -117,6 +127,11 @@ fn score_of(ty: Type, value: &[u8]) -> f64 {
 }
 
 impl<'k> Combination<'k> {
+    /// What is made of the sets.
+    pub(in crate::command) fn operation(&self) -> Operation {
+        self.operation
+    }
+
     /// Reads `numkeys key [key ...] [option ...]`, of the command of that name, and looks up the keys.
     pub(in crate::command) fn begin(
         operation: Operation,

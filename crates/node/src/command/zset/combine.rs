@@ -1,13 +1,14 @@
 //! ZUNION, ZINTER, ZDIFF and ZINTERCARD; and ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE and ZRANGESTORE in an entry, of sorted
 //! sets that are small enough for one. `internal::sorted_set_copy` makes larger ones.
 
-use super::build::{Kept, put_kept};
+use super::build::{Kept, store_kept};
 use super::combination::{Answer, Combination, Operation};
 use super::range::{Grammar, Shape};
 use super::scored::Scored;
 use super::stored::SortedSet;
 use crate::command::args::check_release;
 use crate::command::call::{Outcome, ReadCall, WriteCall};
+use crate::keyspace_events::Event;
 use vocab::limits;
 
 const _: () = assert!(limits::STORE_WHOLE_ELEMENTS_MAX == 16_384, "TOO_LARGE says how many");
@@ -82,7 +83,7 @@ fn store(call: &mut WriteCall<'_>, operation: Operation) -> Outcome {
         }
         kept.push(next);
     }
-    put(call, &kept)
+    put(call, &kept, operation.event())
 }
 
 pub(super) fn zrangestore(call: &mut WriteCall<'_>) -> Outcome {
@@ -104,11 +105,11 @@ pub(super) fn zrangestore(call: &mut WriteCall<'_>) -> Outcome {
             }
         }
     }
-    put(call, &kept)
+    put(call, &kept, Event::ZRANGESTORE)
 }
 
-fn put(call: &mut WriteCall<'_>, kept: &[Kept]) -> Outcome {
-    put_kept(call.space, call.args[1], None, kept)?;
+fn put(call: &mut WriteCall<'_>, kept: &[Kept], event: Event) -> Outcome {
+    store_kept(call.space, call.args[1], kept, event)?;
     call.reply.int(kept.len() as i64);
     Ok(())
 }

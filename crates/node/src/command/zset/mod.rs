@@ -29,7 +29,7 @@ mod stored;
 mod tests;
 mod write;
 
-pub(super) use build::{Kept, copy, put_kept, restore, stage};
+pub(super) use build::{Kept, copy, restore, stage, store_kept};
 pub(super) use combination::{Answer, Combination, Operation};
 pub(super) use pop::{zmpop, zpopmax, zpopmin};
 pub(super) use range::{Bounds, Grammar, Walk};

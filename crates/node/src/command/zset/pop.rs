@@ -6,6 +6,7 @@ use super::write::remove_range;
 use crate::WriteSpace;
 use crate::command::args::{NOT_POSITIVE, SYNTAX, at_least_one, is_word, natural};
 use crate::command::call::{Error, Outcome, WriteCall};
+use crate::keyspace_events::Event;
 use resp::{Proto, Reply};
 use vocab::limits;
 
@@ -102,6 +103,7 @@ fn pop(space: &mut dyn WriteSpace, set: &SortedSet<'_>, end: End, count: u64) ->
     let first = if end == End::Min { 0 } else { total - 1 };
     set.visit(space, first, count, end == End::Max, &mut |scored| popped.push(Kept::from(scored)))?;
     remove_range(space, set, if end == End::Min { 0 } else { total - count }, count)?;
+    space.notify_removal(if end == End::Min { Event::ZPOPMIN } else { Event::ZPOPMAX }, set.key, count == total);
     Ok(popped)
 }
 

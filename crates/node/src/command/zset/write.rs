@@ -8,6 +8,7 @@ use super::stored::{Form, Large, SortedSet};
 use crate::command::args::{SYNTAX, check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::command::hash::name_of;
+use crate::keyspace_events::Event;
 use crate::{Record, WriteSpace};
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -171,16 +172,20 @@ pub(in crate::command) fn add(
     if members.iter().any(|scored| scored.member.len() > limits::FIELD_BYTES_MAX) {
         return Err(MEMBER_TOO_LONG.into());
     }
-    match set {
-        None => add_small(space, key, None, Vec::new(), conditions, members),
+    let done = match set {
+        None => add_small(space, key, None, Vec::new(), conditions, members)?,
         Some(SortedSet { expire_at_ms, form: Form::Large(large), .. }) => {
-            add_large(space, key, expire_at_ms, &large, conditions, members)
+            add_large(space, key, expire_at_ms, &large, conditions, members)?
         }
         Some(SortedSet { expire_at_ms, form: Form::Small(record), key }) => {
             let set = SortedSet { key, expire_at_ms, form: Form::Small(record.clone()) };
-            add_small(space, key, expire_at_ms, set.packed(&record)?, conditions, members)
+            add_small(space, key, expire_at_ms, set.packed(&record)?, conditions, members)?
         }
+    };
+    if done.added + done.updated > 0 {
+        space.notify(if conditions.adds { Event::ZINCR } else { Event::ZADD }, key);
     }
+    Ok(done)
 }
 
 /// Makes the sorted set anew of the members it had and those that are added.
@@ -266,10 +271,14 @@ pub(super) fn zrem(call: &mut WriteCall<'_>) -> Outcome {
 
 /// Removes members and, with the last of them, the key. Answers how many there were.
 fn remove(space: &mut dyn WriteSpace, set: &SortedSet<'_>, members: &[&[u8]]) -> Result<u64, Error> {
-    match &set.form {
-        Form::Small(record) => remove_small(space, set, record, members),
-        Form::Large(large) => remove_large(space, set, large, members),
+    let removed = match &set.form {
+        Form::Small(record) => remove_small(space, set, record, members)?,
+        Form::Large(large) => remove_large(space, set, large, members)?,
+    };
+    if removed > 0 {
+        space.notify_removal(Event::ZREM, set.key, removed == set.count()?);
     }
+    Ok(removed)
 }
 
 fn remove_small(

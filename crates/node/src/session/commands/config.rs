@@ -1,6 +1,7 @@
 //! CONFIG.
 
 use super::ask::{Ask, Outcome, Row, SYNTAX};
+use crate::config::{SETTINGS, Setting};
 use crate::session::Effect;
 
 pub(super) const ROWS: &[Row] = &[
@@ -28,7 +29,11 @@ fn set(ask: &mut Ask<'_>) -> Outcome {
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
     ask.host.config().set(&pairs).map_err(|error| format!("ERR {error}"))?;
     ask.reply.ok();
-    Ok(Effect::None)
+    let is_stored = |setting: &&Setting| setting.of_store && pairs.iter().any(|(name, _)| setting.is_named(name));
+    Ok(match SETTINGS.iter().find(is_stored) {
+        Some(setting) => Effect::ReplyOnceStored { command: ask.spec.id, setting: setting.name },
+        None => Effect::None,
+    })
 }
 
 fn resetstat(ask: &mut Ask<'_>) -> Outcome {

@@ -4,6 +4,7 @@
 use super::edits::Edits;
 use super::work::Place;
 use crate::format::keys;
+use crate::keyspace_events::{EntryEvents, Event, EventClasses, KeyspaceEvent};
 use crate::request::key_hash;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Patch;
@@ -43,6 +44,8 @@ pub(super) struct EntryWrites<'a> {
     made: Vec<Vec<u8>>,
     /// Keys that were written and for which clients wait, in the order of the writes.
     awaited: Vec<Vec<u8>>,
+    /// What has happened to keys, where it is to be told.
+    events: EntryEvents,
     tree_key: Vec<u8>,
     /// What takes back the writes since `begin_attempt`.
     undo: Option<Undo>,
@@ -60,6 +63,7 @@ struct Undo {
     expired: u64,
     made: usize,
     drops: usize,
+    events: usize,
 }
 
 impl<'a> EntryWrites<'a> {
@@ -80,6 +84,7 @@ impl<'a> EntryWrites<'a> {
             expired: 0,
             made: Vec::new(),
             awaited: Vec::new(),
+            events: EntryEvents::default(),
             tree_key: Vec::new(),
             undo: None,
         }
@@ -89,6 +94,22 @@ impl<'a> EntryWrites<'a> {
     #[cfg(test)]
     pub(super) fn dropped(&self) -> usize {
         self.drops.len()
+    }
+
+    /// Events of these classes are collected.
+    pub(super) fn tell(&mut self, classes: EventClasses) {
+        self.events = EntryEvents::of(classes);
+    }
+
+    /// Something has happened to a key.
+    #[inline]
+    pub(super) fn notify(&mut self, event: Event, key: &[u8]) {
+        self.events.push(event, key);
+    }
+
+    /// The events so far, which are taken out.
+    pub(super) fn take_events(&mut self) -> Vec<KeyspaceEvent> {
+        self.events.take()
     }
 
     /// The shard.
@@ -115,6 +136,7 @@ impl<'a> EntryWrites<'a> {
             expired: self.expired,
             made: self.made.len(),
             drops: self.drops.len(),
+            events: self.events.len(),
             ..Undo::default()
         });
     }
@@ -142,6 +164,7 @@ impl<'a> EntryWrites<'a> {
         self.expired = undo.expired;
         self.made.truncate(undo.made);
         self.drops.truncate(undo.drops);
+        self.events.truncate(undo.events);
     }
 
     /// What the entry wrote so far.
@@ -347,6 +370,9 @@ impl<'a> EntryWrites<'a> {
         {
             self.discard_elements(old_rows);
         }
+        if !there {
+            self.events.push(Event::NEW, key);
+        }
         self.write_row(tree_key, Some(record.bytes().clone()));
         Ok(())
     }
@@ -395,7 +421,10 @@ impl<'a> EntryWrites<'a> {
     /// Takes a key that was to expire at `at_ms` out of the expiry index.
     fn unschedule(&mut self, at_ms: u64, key: &[u8]) {
         self.count_expiring(slot_of(key), -1);
-        self.expired += u64::from(at_ms <= self.now_ms);
+        if at_ms <= self.now_ms {
+            self.expired += 1;
+            self.events.push(Event::EXPIRED, key);
+        }
         self.write(&keys::expiry(at_ms, key), None);
     }
 
