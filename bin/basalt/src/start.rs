@@ -60,6 +60,10 @@ pub struct StartOptions {
     /// Port that clients are told, if it is not the one listened on
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     announce_port: String,
+    /// Address and port for clients that do not know clusters, as of a plain Redis with 16 databases; without it, there is
+    /// none
+    #[arg(long, value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
+    database_listen: String,
     /// Address and port for HTTP: metrics, health, the admin API, the console; without it, there is none
     #[arg(long, value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
     http_listen: String,
@@ -103,7 +107,7 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
 
 impl StartOptions {
     /// The settings that are flags of their own, with their values.
-    fn flags(&self) -> [(&str, &str); 23] {
+    fn flags(&self) -> [(&str, &str); 24] {
         [
             ("listen", &self.listen),
             ("dir", &self.dir),
@@ -127,6 +131,7 @@ impl StartOptions {
             ("skip-entry", &self.skip_entry),
             ("replication-factor", &self.replication_factor),
             ("zone", &self.zone),
+            ("database-listen", &self.database_listen),
             ("http-listen", &self.http_listen),
         ]
     }
@@ -196,6 +201,9 @@ pub fn run(options: &StartOptions) -> ExitCode {
     };
     if let Some(address) = server.address() {
         log::info!("basalt {} serves {address}: {}", env!("CARGO_PKG_VERSION"), server.describe());
+    }
+    if let Some(address) = server.database_address() {
+        log::info!("databases redis://{address}");
     }
     if let Some(address) = server.http_address() {
         log::info!("operators find it at http://{address}");

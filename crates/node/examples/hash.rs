@@ -185,6 +185,10 @@ impl ShardSpace for Store {
         Ok(self.records.keys().filter(|key| vocab::slot_of(key) == slot).count() as u64)
     }
 
+    fn keys_in_database(&mut self, database: vocab::Database) -> Result<u64, Fault> {
+        Ok(self.records.keys().filter(|key| vocab::Database::of_key(key) == Some(database)).count() as u64)
+    }
+
     fn key_count(&mut self) -> Result<u64, Fault> {
         Ok(self.records.len() as u64)
     }

@@ -1,19 +1,21 @@
-//! How many keys each slot of a shard holds, and how many of those have an expiry: exact, because every change goes
-//! through apply, and kept in the tree so that a restart need not count. And how often each slot was asked lately: about,
-//! and in memory only.
+//! How many keys each slot of a shard holds, how many of those have an expiry, and the same of a database's keys: exact,
+//! because every change goes through apply, and kept in the tree so that a restart need not count. And how often each slot
+//! was asked lately: about, and in memory only.
+//!
+//! Invariant: of each slot, keys of a database ≤ keys, and those with an expiry likewise.
 
 use crate::format::slots::Slots;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vocab::Slot;
+use vocab::{Database, Slot, is_database_key, slot_of};
 
 /// The counts of one shard. Written by the thread that applies, read by all.
 #[derive(Debug)]
 pub(crate) struct Counters {
     cells: ArcSwap<Cells>,
-    total: AtomicU64,
-    expiring: AtomicU64,
+    /// Of all slots, by `Which`.
+    totals: [AtomicU64; COUNTS],
     /// Operations since the shard was opened.
     operations: AtomicU64,
     /// How often those of slots were looked at since they faded.
@@ -32,26 +34,64 @@ struct Cells {
 
 #[derive(Debug, Default)]
 struct Cell {
-    keys: AtomicU64,
-    expiring: AtomicU64,
+    /// By `Which`.
+    counts: [AtomicU64; COUNTS],
     /// Operations, those of long ago counted less.
     operations: AtomicU64,
 }
 
-/// Which of the two counts of a slot.
+/// Which of the counts of a slot.
 #[derive(Clone, Copy)]
 enum Which {
+    /// Keys.
     Keys,
+    /// Those of them that have an expiry.
     Expiring,
+    /// Keys of the slot's database.
+    OfDatabase,
+    /// Those of them that have an expiry.
+    ExpiringOfDatabase,
 }
+
+const COUNTS: usize = 4;
+const EACH: [Which; COUNTS] = [Which::Keys, Which::Expiring, Which::OfDatabase, Which::ExpiringOfDatabase];
 
 impl Cell {
     fn of(&self, which: Which) -> &AtomicU64 {
-        match which {
-            Which::Keys => &self.keys,
-            Which::Expiring => &self.expiring,
-        }
+        &self.counts[which as usize]
     }
+
+    fn read(&self, which: Which) -> u64 {
+        self.of(which).load(Ordering::Relaxed)
+    }
+}
+
+/// Under what a key is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Counted {
+    /// Its slot.
+    pub(crate) slot: Slot,
+    /// Whether it is a key of a database.
+    of_database: bool,
+}
+
+impl Counted {
+    /// Under what `key` is counted.
+    #[inline]
+    pub(crate) fn of(key: &[u8]) -> Self {
+        Self { slot: slot_of(key), of_database: is_database_key(key) }
+    }
+}
+
+/// How many keys a database has in a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatabaseKeys {
+    /// The database.
+    pub database: Database,
+    /// Its keys, those included whose time has come and that are not yet collected.
+    pub keys: u64,
+    /// How many of them have an expiry.
+    pub expiring: u64,
 }
 
 impl Cells {
@@ -74,6 +114,10 @@ pub(crate) struct Stored {
     pub(crate) keys: Vec<u8>,
     /// Of keys that have an expiry.
     pub(crate) expiring: Vec<u8>,
+    /// Of keys of databases.
+    pub(crate) of_databases: Vec<u8>,
+    /// Of keys of databases that have an expiry.
+    pub(crate) expiring_of_databases: Vec<u8>,
 }
 
 impl Counters {
@@ -81,7 +125,7 @@ impl Counters {
     pub(crate) fn new(slots: &Slots) -> Self {
         let cells = ArcSwap::from_pointee(Cells::new(slots.span()));
         let zero = || AtomicU64::new(0);
-        Self { cells, total: zero(), expiring: zero(), operations: zero(), looks: zero() }
+        Self { cells, totals: EACH.map(|_| zero()), operations: zero(), looks: zero() }
     }
 
     /// So many operations were asked of a slot.
@@ -100,7 +144,7 @@ impl Counters {
     /// Where `slots` fall into two parts with as many keys each.
     pub(crate) fn halves_by_keys(&self, slots: &Slots) -> Option<(Slot, u16)> {
         let cells = self.cells.load();
-        slots.halves(|slot| cells.cell(slot).map_or(0, |cell| cell.keys.load(Ordering::Relaxed)))
+        slots.halves(|slot| cells.cell(slot).map_or(0, |cell| cell.read(Which::Keys)))
     }
 
     /// Where they fall into two parts that were asked as often lately: to be looked at in about equal intervals.
@@ -116,34 +160,74 @@ impl Counters {
         halves
     }
 
+    fn total_of(&self, which: Which) -> u64 {
+        self.totals[which as usize].load(Ordering::Relaxed)
+    }
+
     pub(crate) fn total(&self) -> u64 {
-        self.total.load(Ordering::Relaxed)
+        self.total_of(Which::Keys)
     }
 
     /// How many keys have an expiry.
     pub(crate) fn expiring(&self) -> u64 {
-        self.expiring.load(Ordering::Relaxed)
+        self.total_of(Which::Expiring)
+    }
+
+    /// How many keys are no database's.
+    pub(crate) fn total_of_cluster(&self) -> u64 {
+        self.total().saturating_sub(self.total_of(Which::OfDatabase))
     }
 
     pub(crate) fn in_slot(&self, slot: Slot) -> u64 {
-        self.cells.load().cell(slot).map_or(0, |cell| cell.keys.load(Ordering::Relaxed))
+        self.read(slot, Which::Keys)
+    }
+
+    /// How many keys of a slot are those of its database.
+    pub(crate) fn of_database_in_slot(&self, slot: Slot) -> u64 {
+        self.read(slot, Which::OfDatabase)
+    }
+
+    fn read(&self, slot: Slot, which: Which) -> u64 {
+        self.cells.load().cell(slot).map_or(0, |cell| cell.read(which))
+    }
+
+    /// The databases that have keys in the shard, in the order of their slots.
+    pub(crate) fn databases(&self) -> Vec<DatabaseKeys> {
+        if self.total_of(Which::OfDatabase) == 0 {
+            return Vec::new();
+        }
+        let of = |(slot, cell): (Slot, &Cell)| DatabaseKeys {
+            database: Database::of_slot(slot),
+            keys: cell.read(Which::OfDatabase),
+            expiring: cell.read(Which::ExpiringOfDatabase),
+        };
+        self.cells.load().each().map(of).filter(|of| of.keys > 0).collect()
     }
 
     /// So many keys came, or went.
-    pub(crate) fn change(&self, slot: Slot, by: i64) {
-        self.change_one(slot, by, Which::Keys);
+    pub(crate) fn change(&self, counted: Counted, by: i64) {
+        self.change_one(counted.slot, by, Which::Keys);
+        if counted.of_database {
+            self.change_one(counted.slot, by, Which::OfDatabase);
+        }
     }
 
     /// So many keys got an expiry, or lost it.
-    pub(crate) fn change_expiring(&self, slot: Slot, by: i64) {
-        self.change_one(slot, by, Which::Expiring);
+    pub(crate) fn change_expiring(&self, counted: Counted, by: i64) {
+        self.change_one(counted.slot, by, Which::Expiring);
+        if counted.of_database {
+            self.change_one(counted.slot, by, Which::ExpiringOfDatabase);
+        }
+    }
+
+    /// One of the keys that are counted already is that of a database, with an expiry or without.
+    pub(crate) fn note_of_database(&self, key: &[u8], expires: bool) {
+        self.change_one(slot_of(key), 1, Which::OfDatabase);
+        self.change_one(slot_of(key), i64::from(expires), Which::ExpiringOfDatabase);
     }
 
     fn change_one(&self, slot: Slot, by: i64, which: Which) {
-        let total = match which {
-            Which::Keys => &self.total,
-            Which::Expiring => &self.expiring,
-        };
+        let total = &self.totals[which as usize];
         if let Some(cell) = self.cells.load().cell(slot) {
             let before = cell.of(which).fetch_add(by.cast_unsigned(), Ordering::Relaxed);
             assert!(before.checked_add_signed(by).is_some(), "slot {slot} would hold fewer than no keys");
@@ -153,11 +237,9 @@ impl Counters {
 
     pub(crate) fn clear(&self) {
         for (_, cell) in self.cells.load().each() {
-            cell.keys.store(0, Ordering::Relaxed);
-            cell.expiring.store(0, Ordering::Relaxed);
+            cell.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         }
-        self.total.store(0, Ordering::Relaxed);
-        self.expiring.store(0, Ordering::Relaxed);
+        self.totals.iter().for_each(|total| total.store(0, Ordering::Relaxed));
     }
 
     /// Zero again, and room for `slots`.
@@ -171,8 +253,9 @@ impl Counters {
         for slot in slots.iter() {
             let cells = self.cells.load();
             let Some(cell) = cells.cell(slot) else { continue };
-            self.total.fetch_sub(cell.keys.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-            self.expiring.fetch_sub(cell.expiring.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            for (total, count) in self.totals.iter().zip(&cell.counts) {
+                total.fetch_sub(count.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            }
             cell.operations.store(0, Ordering::Relaxed);
         }
     }
@@ -183,7 +266,7 @@ impl Counters {
         let of = |which: Which| {
             let mut bytes = Vec::new();
             for (slot, cell) in cells.each().filter(|(slot, _)| slots.is_none_or(|slots| slots.owns(*slot))) {
-                let count = cell.of(which).load(Ordering::Relaxed);
+                let count = cell.read(which);
                 if count > 0 {
                     bytes.extend_from_slice(&slot.0.to_le_bytes());
                     bytes.extend_from_slice(&count.to_le_bytes());
@@ -191,7 +274,12 @@ impl Counters {
             }
             bytes
         };
-        Stored { keys: of(Which::Keys), expiring: of(Which::Expiring) }
+        Stored {
+            keys: of(Which::Keys),
+            expiring: of(Which::Expiring),
+            of_databases: of(Which::OfDatabase),
+            expiring_of_databases: of(Which::ExpiringOfDatabase),
+        }
     }
 
     /// Takes over what `encode` wrote of keys: after `restart`.
@@ -202,6 +290,16 @@ impl Counters {
     /// Takes over what `encode` wrote of keys that have an expiry: after `restart`.
     pub(crate) fn load_expiring(&self, bytes: &[u8]) -> Result<(), &'static str> {
         self.load(bytes, Which::Expiring)
+    }
+
+    /// Takes over what `encode` wrote of keys of databases: after `restart`.
+    pub(crate) fn load_of_databases(&self, bytes: &[u8]) -> Result<(), &'static str> {
+        self.load(bytes, Which::OfDatabase)
+    }
+
+    /// Takes over what `encode` wrote of keys of databases that have an expiry: after `restart`.
+    pub(crate) fn load_expiring_of_databases(&self, bytes: &[u8]) -> Result<(), &'static str> {
+        self.load(bytes, Which::ExpiringOfDatabase)
     }
 
     fn load(&self, bytes: &[u8], which: Which) -> Result<(), &'static str> {

@@ -37,6 +37,7 @@ pub use awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
 pub use clock_keeper::ClockKeeper;
 pub use command::{CollectionCopy, SliceSource, StagedAt};
 pub use config::Config;
+pub use counters::DatabaseKeys;
 pub use fault::Fault;
 pub use format::Fact;
 pub use format::entry::{CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, decode as decode_entry};

@@ -8,7 +8,7 @@ use resp::table::CommandSpec;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use vocab::limits::{ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use vocab::{Slot, slot_of};
+use vocab::{DATABASE_PREFIX_BYTES, Slot, slot_of};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A key's hash, for telling which writes may touch the same key. Two keys may share one; nothing breaks if they do.
@@ -84,6 +84,12 @@ pub fn check_keys(spec: &CommandSpec, args: &[&[u8]]) -> Result<(), Refusal> {
 /// Checks one key.
 pub fn check_key(key: &[u8]) -> Result<(), Refusal> {
     if key.len() > KEY_BYTES_MAX { Err(too_long("key", key.len(), KEY_BYTES_MAX)) } else { Ok(()) }
+}
+
+/// Checks one key of a database, as its clients name it.
+pub fn check_database_key(key: &[u8]) -> Result<(), Refusal> {
+    const BYTES_MAX: usize = KEY_BYTES_MAX - DATABASE_PREFIX_BYTES;
+    if key.len() > BYTES_MAX { Err(too_long("key", key.len(), BYTES_MAX)) } else { Ok(()) }
 }
 
 /// Checks how many bytes an item of an entry takes: its commands and the keys that are watched for it.

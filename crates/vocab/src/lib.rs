@@ -1,6 +1,7 @@
 //! The words of the house: ids, slots, limits, time and seeded randomness. Depends on nothing.
 
 mod bytes;
+mod database;
 pub mod fuzz;
 mod ids;
 pub mod limits;
@@ -13,6 +14,7 @@ mod token_bucket;
 mod varint;
 
 pub use bytes::memory_bytes;
+pub use database::{DATABASE_PREFIX_BYTES, Database, client_key, database_keys, is_database_key};
 pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version};
 pub use prng::Prng;
 pub use reader::{Malformed, Reader};

@@ -21,6 +21,8 @@ pub struct Setup {
     /// The port to listen on; none: any that is free.
     port: Option<u16>,
     peer: Option<String>,
+    /// Whether a peer is to run without cluster mode.
+    plain: bool,
     /// Most open files that the process may have; none: as many as this one.
     descriptors: Option<u32>,
 }
@@ -35,7 +37,15 @@ impl Setup {
     pub fn bare(dir: &Path) -> Self {
         let peer = std::env::var("BASALT_BLACKBOX_PEER").ok();
         let program = PathBuf::from(env!("CARGO_BIN_EXE_basalt"));
-        Self { dir: dir.to_path_buf(), arguments: Vec::new(), program, port: None, peer, descriptors: None }
+        Self {
+            dir: dir.to_path_buf(),
+            arguments: Vec::new(),
+            program,
+            port: None,
+            peer,
+            plain: false,
+            descriptors: None,
+        }
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Self {
@@ -74,7 +84,8 @@ impl Setup {
         };
         std::fs::create_dir_all(&self.dir).unwrap();
         let mut command = Command::new(peer);
-        command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--cluster-enabled", "yes", "--dir"]);
+        let cluster = if self.plain { "no" } else { "yes" };
+        command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--cluster-enabled", cluster, "--dir"]);
         command.arg(&self.dir);
         command.args([
             "--cluster-port",
@@ -96,9 +107,15 @@ pub struct Server {
     port: u16,
     messages: PathBuf,
     is_peer: bool,
+    plain: bool,
 }
 
 impl Server {
+    /// Starts redis-server without cluster mode, to compare with.
+    pub fn start_plain_peer(setup: &Setup) -> Self {
+        Self::start(&Setup { peer: Some("redis-server".to_owned()), plain: true, ..setup.clone() })
+    }
+
     /// Starts it and waits until it answers.
     pub fn start(setup: &Setup) -> Self {
         Self::try_start(setup).unwrap_or_else(|messages| panic!("the server ended instead of starting:\n{messages}"))
@@ -137,7 +154,7 @@ impl Server {
         let file = std::fs::File::options().create(true).append(true).open(&messages).unwrap();
         let child =
             setup.command(port).stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-        Self { child, port, messages, is_peer: setup.peer.is_some() }
+        Self { child, port, messages, is_peer: setup.peer.is_some(), plain: setup.plain }
     }
 
     /// Waits until it answers; what it said if it has ended instead.
@@ -152,7 +169,7 @@ impl Server {
                 // It is loading, or it is ending.
                 _ => return None,
             }
-            if self.is_peer {
+            if self.is_peer && !self.plain {
                 connection.call("CLUSTER ADDSLOTSRANGE 0 16383");
                 (connection.call("CLUSTER INFO").text().contains("cluster_state:ok")).then_some(Ok(()))
             } else {

@@ -2,6 +2,7 @@
 
 use super::call::{Error, Outcome};
 use crate::{Evaluation, Kind, Record, WriteSpace};
+use vocab::Database;
 
 /// The key holds another kind of value than the command is for.
 pub(super) const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -18,6 +19,9 @@ pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
 /// The command needs a key that is there.
 pub(super) const NO_SUCH_KEY: &str = "ERR no such key";
 
+/// There is no database of that number.
+const NO_SUCH_DATABASE: &str = "ERR DB index is out of range";
+
 /// The integer that `text` is the one decimal form of, or the error.
 pub(super) fn int(text: &[u8]) -> Result<i64, Error> {
     resp::parse_integer(text).ok_or(Error::from(NOT_INTEGER))
@@ -31,6 +35,11 @@ pub(super) fn natural(text: &[u8], error: &'static str) -> Result<u64, Error> {
 /// The same of a number that is not 0.
 pub(super) fn at_least_one(text: &[u8], error: &'static str) -> Result<u64, Error> {
     natural(text, error).and_then(|n| if n > 0 { Ok(n) } else { Err(error.into()) })
+}
+
+/// The database of that number.
+pub(super) fn database(text: &[u8]) -> Result<Database, Error> {
+    natural(text, NOT_INTEGER).and_then(|n| Database::of_number(n).ok_or(Error::from(NO_SUCH_DATABASE)))
 }
 
 /// Whether `arg` is the option `word` (upper case), in any case.

@@ -12,6 +12,7 @@ use super::{Call, Error};
 use crate::awaited_keys::{Awaited, Holds};
 use crate::{Record, Type};
 use resp::Reply;
+use vocab::client_key;
 
 pub(super) const ROWS: &[HandlerRow] = &[
     write("BLPOP", |call| pop_first(call, (b"LPOP", list::lpop))),
@@ -96,7 +97,7 @@ fn pop_first(call: &mut WriteCall<'_>, plain: Plain) -> Outcome {
         return Ok(());
     };
     call.reply.array(2);
-    call.reply.bulk(key);
+    call.reply.bulk(client_key(key));
     run(call, plain, &[key])
 }
 
@@ -111,7 +112,7 @@ fn pop_first_scored(call: &mut WriteCall<'_>, plain: Plain) -> Outcome {
     let mut popped = Reply::new(call.reply.proto);
     run(&mut Call { args: call.args, space: &mut *call.space, reply: &mut popped }, plain, &[key])?;
     call.reply.array(3);
-    call.reply.bulk(key);
+    call.reply.bulk(client_key(key));
     call.reply.spend(popped.spent());
     // Member and score stand in an array of their own there.
     call.reply.raw(popped.buf.strip_prefix(b"*2\r\n").unwrap_or(&popped.buf));

@@ -190,17 +190,18 @@ pub(super) const fn store(name: &'static str, run: fn(&mut StoreCall<'_>) -> Out
     of_store(name, StoreHandler { run: StoreRun::Whole(run), slot: None })
 }
 
-/// A command over the whole store that the leader of a slot runs.
+/// A command over the whole store that the leader of a slot runs, where its arguments name one.
 pub(super) const fn store_at(name: &'static str, run: fn(&mut StoreCall<'_>) -> Outcome, slot: SlotOf) -> HandlerRow {
     of_store(name, StoreHandler { run: StoreRun::Whole(run), slot: Some(slot) })
 }
 
-/// A command over the whole store whose reply may be long.
+/// The same, and its reply may be long.
 pub(super) const fn store_in_steps(
     name: &'static str,
     begin: fn(&mut StoreCall<'_>) -> Result<ShardRest, Error>,
+    slot: SlotOf,
 ) -> HandlerRow {
-    of_store(name, StoreHandler { run: StoreRun::Steps(begin), slot: None })
+    of_store(name, StoreHandler { run: StoreRun::Steps(begin), slot: Some(slot) })
 }
 
 const fn of_store(name: &'static str, handler: StoreHandler) -> HandlerRow {

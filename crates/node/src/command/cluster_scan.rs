@@ -13,14 +13,13 @@
 use super::args::{SYNTAX, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, StoreCall, store_at};
 use super::cursors::Cursor;
-use super::scan::{CHUNK, Found, Options, resume};
+use super::scan::{CHUNK, Found, NOT_SERVED, Options, resume};
 use crate::Fault;
 use std::fmt::Write as _;
 use storage::Slice;
 use vocab::{SLOT_COUNT, Slot, slot_of, slot_tag};
 
 const INVALID: &str = "ERR invalid cursor";
-const NOT_SERVED: &str = "CLUSTERDOWN Hash slot not served";
 /// How many keys of other slots than those of the walk one call looks at.
 const OTHERS_MAX: usize = 16 * 1024;
 

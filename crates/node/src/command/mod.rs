@@ -11,6 +11,7 @@ mod condition;
 mod counted;
 mod counters;
 mod cursors;
+mod database;
 mod dump;
 mod error;
 mod expiry;

@@ -4,10 +4,12 @@
 //! cannot be done, a key is drawn evenly from shards of up to `SCANNED_MAX` keys. A larger shard is then narrowed, byte by
 //! byte, to a prefix that so few keys share: keys with rare beginnings come up more often than others.
 
-use super::call::{HandlerRow, Outcome, StoreCall, store};
-use super::scan::{end_of_prefix, successor};
+use super::args::{SYNTAX, database, is_word};
+use super::call::{HandlerRow, Outcome, StoreCall, store_at};
+use super::scan::{NOT_SERVED, end_of_prefix, slot_of_database, successor};
 use crate::{Fault, Need, Record, RecordRange, ShardSpace};
 use storage::Slice;
+use vocab::{Database, client_key};
 
 /// Keys that are drawn from evenly.
 const SCANNED_MAX: usize = 256;
@@ -16,7 +18,7 @@ const MISSES_MAX: usize = 16;
 /// How often a shard is drawn whose keys turn out to have expired, before all are asked in turn.
 const DRAWS_MAX: usize = 8;
 
-pub(super) const ROWS: &[HandlerRow] = &[store("RANDOMKEY", random_key)];
+pub(super) const ROWS: &[HandlerRow] = &[store_at("RANDOMKEY", random_key, slot_of_database)];
 
 /// A number below `bound`.
 fn below(space: &mut dyn ShardSpace, bound: u64) -> Result<u64, Fault> {
@@ -25,6 +27,22 @@ fn below(space: &mut dyn ShardSpace, bound: u64) -> Result<u64, Fault> {
 }
 
 fn random_key(call: &mut StoreCall<'_>) -> Outcome {
+    match call.args[1..] {
+        [] => of_store(call),
+        [word, number] if is_word(word, "DATABASE") => of_database(call, database(number)?),
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+/// The keys of a database share their beginning.
+fn of_database(call: &mut StoreCall<'_>, database: Database) -> Outcome {
+    let (shard, _) = call.shards.run_from(database.slot().0).ok_or(NOT_SERVED)?;
+    let drawn = narrow(call.shards.space(shard), database.prefix().to_vec())?;
+    call.reply.bulk_or_null(drawn.as_deref().map(client_key));
+    Ok(())
+}
+
+fn of_store(call: &mut StoreCall<'_>) -> Outcome {
     let shards = call.shards.count();
     let all: Vec<usize> = (0..shards).collect();
     let (mut counts, mut failed) = (vec![0; shards], Vec::new());
@@ -73,7 +91,11 @@ fn draw(space: &mut dyn ShardSpace) -> Result<Option<Slice>, Fault> {
     if let Some(key) = space.sample_key()? {
         return Ok(Some(key));
     }
-    let mut prefix = Vec::new();
+    narrow(space, Vec::new())
+}
+
+/// A random key of those that begin with `prefix`.
+fn narrow(space: &mut dyn ShardSpace, mut prefix: Vec<u8>) -> Result<Option<Slice>, Fault> {
     loop {
         let end = end_of_prefix(&prefix);
         let rows = space.heads(&RecordRange::heads(&prefix, &end, SCANNED_MAX + 1))?;

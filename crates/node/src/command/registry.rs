@@ -3,8 +3,8 @@
 
 use super::call::{Handler, HandlerRow};
 use super::{
-    bits, cluster_scan, condition, counters, dump, expiry, geo, hash, hyperloglog, keyspace, kv, lcs, list, object,
-    random_key, ranges, scan, set, slot, sort, stream, string, zset,
+    bits, cluster_scan, condition, counters, database, dump, expiry, geo, hash, hyperloglog, keyspace, kv, lcs, list,
+    object, random_key, ranges, scan, set, slot, sort, stream, string, zset,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -32,6 +32,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     scan::ROWS,
     cluster_scan::ROWS,
     random_key::ROWS,
+    database::ROWS,
     slot::ROWS,
     kv::GET_PUT_ROWS,
     kv::EXEC_ROWS,

@@ -1,16 +1,17 @@
 //! SCAN, KEYS and DBSIZE: commands over all keys of the store. `cursors` says what a cursor is.
 //!
 //! They are over the shards that the node leads, for clients of Redis Cluster ask every node and add up; with STORE they
-//! are over the whole store.
+//! are over the whole store, and with DATABASE over one database, by the leader of its shard.
 
-use super::args::{SYNTAX, int, is_word};
-use super::call::{Error, HandlerRow, Outcome, StoreCall, store, store_in_steps};
+use super::args::{SYNTAX, database, int, is_word};
+use super::call::{Error, HandlerRow, Outcome, StoreCall, store_at, store_in_steps};
 use super::cursors::{Cursor, key_hash};
 use super::steps::{Progress, ShardRest, ShardSteps, Step};
 use crate::{Fault, Need, Record, RecordRange, ShardSpace, Shards};
 use resp::{Reply, glob_matches};
 use storage::Slice;
 use vocab::limits::{KEYS_BYTES_MAX, STREAM_STEP_ITEMS_MAX};
+use vocab::{Database, Slot, client_key};
 
 const TOO_MANY_KEYS: &str = "ERR the keys of the store take more than 64 MiB: walk through them with SCAN … STORE";
 const _: () = assert!(KEYS_BYTES_MAX == 64 << 20, "TOO_MANY_KEYS says how many");
@@ -26,23 +27,40 @@ const SCAN_KEYS_MAX: usize = 64 * 1024;
 /// Bytes of keys after which a SCAN answers.
 const SCAN_BYTES_SOFT: usize = 1 << 20;
 
-pub(super) const ROWS: &[HandlerRow] = &[store("SCAN", scan), store_in_steps("KEYS", keys), store("DBSIZE", dbsize)];
+pub(super) const ROWS: &[HandlerRow] = &[
+    store_at("SCAN", scan, slot_of_database),
+    store_in_steps("KEYS", keys, slot_of_database),
+    store_at("DBSIZE", dbsize, slot_of_database),
+];
+
+/// No shard owns the slot.
+pub(super) const NOT_SERVED: &str = "CLUSTERDOWN Hash slot not served";
+
+/// The slot of the database that a request ends in: `… DATABASE number`.
+pub(super) fn slot_of_database(args: &[&[u8]]) -> Option<Slot> {
+    match args {
+        [_, .., word, number] if is_word(word, "DATABASE") => Some(database(number).ok()?.slot()),
+        _ => None,
+    }
+}
 
 /// The keys that a pattern asks for: where they lie, and which of those there.
 pub(super) struct Wanted<'a> {
     /// `None` if all are wanted.
     pattern: Option<&'a [u8]>,
-    /// What every such key begins with.
-    prefix: &'a [u8],
+    /// What every such key begins with, as it is stored.
+    prefix: Vec<u8>,
     /// The first key after all that begin so; empty if there is none.
     end: Vec<u8>,
 }
 
 impl<'a> Wanted<'a> {
-    fn new(pattern: &'a [u8]) -> Self {
+    /// Of the keys of a database, or of those that are no database's.
+    fn new(pattern: &'a [u8], of: Option<Database>) -> Self {
         let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
-        let prefix = &pattern[..literal];
-        Self { pattern: (pattern != b"*").then_some(pattern), prefix, end: end_of_prefix(prefix) }
+        let mut prefix = of.map_or_else(Vec::new, |database| database.prefix().to_vec());
+        prefix.extend_from_slice(&pattern[..literal]);
+        Self { pattern: (pattern != b"*").then_some(pattern), end: end_of_prefix(&prefix), prefix }
     }
 
     /// `None` if all keys are wanted.
@@ -51,8 +69,9 @@ impl<'a> Wanted<'a> {
     }
 
     /// Redis finds the empty key with the patterns `*` and the empty one only.
-    fn includes(&self, key: &[u8]) -> bool {
+    fn includes(&self, stored: &[u8]) -> bool {
         let Some(pattern) = self.pattern else { return true };
+        let key = client_key(stored);
         key.is_empty() == pattern.is_empty() && glob_matches(pattern, key, false)
     }
 
@@ -64,10 +83,10 @@ impl<'a> Wanted<'a> {
         limit: usize,
     ) -> Result<Vec<(Slice, Record)>, Fault> {
         match after {
-            Some(after) if after >= self.prefix => {
+            Some(after) if after >= &self.prefix[..] => {
                 space.heads(&RecordRange::heads(&successor(after), &self.end, limit))
             }
-            _ => space.heads(&RecordRange::heads(self.prefix, &self.end, limit)),
+            _ => space.heads(&RecordRange::heads(&self.prefix, &self.end, limit)),
         }
     }
 
@@ -100,12 +119,15 @@ pub(super) struct Options<'a> {
     type_name: Option<&'a [u8]>,
     /// Whether shards that other nodes lead are scanned too.
     pub(super) whole_store: bool,
+    /// The database that is scanned; `None`: the keys that are no database's.
+    database: Option<Database>,
 }
 
 impl<'a> Options<'a> {
     pub(super) fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
-        let wanted = Wanted::new(b"*");
-        let mut options = Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false };
+        let mut pattern: &[u8] = b"*";
+        let wanted = Wanted::new(pattern, None);
+        let mut options = Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false, database: None };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if is_word(word, "STORE") {
@@ -117,13 +139,16 @@ impl<'a> Options<'a> {
                 let count = int(value)?;
                 options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
             } else if is_word(word, "MATCH") {
-                options.wanted = Wanted::new(value);
+                pattern = value;
+            } else if is_word(word, "DATABASE") {
+                options.database = Some(database(value)?);
             } else if is_word(word, "TYPE") {
                 options.type_name = Some(value);
             } else {
                 return Err(SYNTAX.into());
             }
         }
+        options.wanted = Wanted::new(pattern, options.database);
         Ok(options)
     }
 
@@ -179,6 +204,9 @@ fn shard_of(shards: &dyn Shards, slot: u16) -> usize {
 fn scan(call: &mut StoreCall<'_>) -> Outcome {
     let cursor = parse_cursor(call.args[1])?;
     let options = Options::parse(&call.args[2..])?;
+    if let Some(database) = options.database {
+        return scan_database(call, database, cursor, &options);
+    }
     let first = shard_of(call.shards, cursor.slot);
     let scanned = |shards: &dyn Shards, i: usize| options.whole_store || shards.leads(i);
     let mut after = match scanned(call.shards, first) {
@@ -202,11 +230,30 @@ fn scan(call: &mut StoreCall<'_>) -> Outcome {
             break;
         }
     }
+    answer(call, next, &found)
+}
+
+fn answer(call: &mut StoreCall<'_>, next: Option<Cursor>, found: &Found) -> Outcome {
     call.reply.array(2);
     call.reply.bulk_int(next.map_or(0, Cursor::number));
     call.reply.array(found.keys.len());
-    found.keys.iter().for_each(|key| call.reply.bulk(key));
+    found.keys.iter().for_each(|key| call.reply.bulk(client_key(key)));
     Ok(())
+}
+
+/// The keys of a database are in one shard, one after the other.
+fn scan_database(call: &mut StoreCall<'_>, database: Database, cursor: Cursor, options: &Options<'_>) -> Outcome {
+    let slot = database.slot();
+    let (shard, _) = call.shards.run_from(slot.0).ok_or(NOT_SERVED)?;
+    let after = resume(call, shard, Cursor { slot: slot.0, ..cursor }, &options.wanted)?;
+    let mut found = Found::new(options.count);
+    let last = scan_shard(call, shard, after, options, &mut found)?;
+    let next = last.map(|last| {
+        let cursor = Cursor::after(slot.0, &last);
+        call.cursors.remember(cursor, &last);
+        cursor
+    });
+    answer(call, next, &found)
 }
 
 /// What one SCAN has found so far.
@@ -273,21 +320,26 @@ fn scan_shard(
     Ok(last)
 }
 
-/// The shards that KEYS and DBSIZE are about: `[STORE]`.
-fn counted(shards: &dyn Shards, words: &[&[u8]]) -> Result<Vec<usize>, Error> {
+/// The shards that KEYS and DBSIZE are about, and the database if it is one: `[STORE | DATABASE number]`.
+fn counted(shards: &dyn Shards, words: &[&[u8]]) -> Result<(Vec<usize>, Option<Database>), Error> {
     let whole = match words {
         [] => false,
         [word] if is_word(word, "STORE") => true,
+        [word, number] if is_word(word, "DATABASE") => {
+            let database = database(number)?;
+            let (shard, _) = shards.run_from(database.slot().0).ok_or(NOT_SERVED)?;
+            return Ok((vec![shard], Some(database)));
+        }
         _ => return Err(SYNTAX.into()),
     };
-    Ok((0..shards.count()).filter(|i| whole || shards.leads(*i)).collect())
+    Ok(((0..shards.count()).filter(|i| whole || shards.leads(*i)).collect(), None))
 }
 
 /// The count comes first: so the keys are read twice, to count them and to answer them, of shards of this node from one
 /// snapshot. Pages of shards elsewhere are each of a moment of their own: of these the keys are collected.
 fn keys(call: &mut StoreCall<'_>) -> Result<ShardRest, Error> {
-    let wanted = Wanted::new(call.args[1]);
-    let chosen = counted(call.shards, &call.args[2..])?;
+    let (chosen, database) = counted(call.shards, &call.args[2..])?;
+    let wanted = Wanted::new(call.args[1], database);
     if !chosen.iter().all(|i| call.shards.is_here(*i)) {
         collect_keys(call, &wanted, &chosen)?;
         return Ok(Vec::new());
@@ -301,14 +353,16 @@ fn keys(call: &mut StoreCall<'_>) -> Result<ShardRest, Error> {
         }
     }
     call.reply.array(count);
-    let rest =
-        |i: usize| (i, Box::new(KeysLeft { pattern: call.args[1].to_vec(), after: None }) as Box<dyn ShardSteps>);
+    let rest = |i: usize| {
+        let left = KeysLeft { pattern: call.args[1].to_vec(), database, after: None };
+        (i, Box::new(left) as Box<dyn ShardSteps>)
+    };
     Ok(chosen.into_iter().map(rest).collect())
 }
 
 fn collect_keys(call: &mut StoreCall<'_>, wanted: &Wanted<'_>, chosen: &[usize]) -> Outcome {
     let (mut found, mut bytes) = (Vec::new(), 0);
-    let mut left: Vec<(usize, Vec<u8>)> = chosen.iter().map(|i| (*i, wanted.prefix.to_vec())).collect();
+    let mut left: Vec<(usize, Vec<u8>)> = chosen.iter().map(|i| (*i, wanted.prefix.clone())).collect();
     // The next page of every shard at the same time.
     while !left.is_empty() {
         let mut asked = Vec::with_capacity(left.len());
@@ -333,25 +387,26 @@ fn collect_keys(call: &mut StoreCall<'_>, wanted: &Wanted<'_>, chosen: &[usize])
         left = rest;
     }
     call.reply.array(found.len());
-    found.iter().for_each(|key| call.reply.bulk(key));
+    found.iter().for_each(|key| call.reply.bulk(client_key(key)));
     Ok(())
 }
 
 /// The keys after one are still to be answered.
 struct KeysLeft {
     pattern: Vec<u8>,
+    database: Option<Database>,
     after: Option<Slice>,
 }
 
 impl ShardSteps for KeysLeft {
     fn step(&mut self, space: &mut dyn ShardSpace, reply: &mut Reply) -> Result<Progress, Error> {
-        let wanted = Wanted::new(&self.pattern);
+        let wanted = Wanted::new(&self.pattern, self.database);
         let mut looked_at = 0;
         let mut step = Step::begin(reply);
         while let Some((keys, last)) = wanted.page(space, self.after.as_deref())? {
             self.after = Some(last);
             looked_at += CHUNK;
-            keys.iter().for_each(|key| reply.bulk(key));
+            keys.iter().for_each(|key| reply.bulk(client_key(key)));
             if looked_at >= STREAM_STEP_ITEMS_MAX || !step.goes_on(reply) {
                 return Ok(Progress::More);
             }
@@ -361,7 +416,12 @@ impl ShardSteps for KeysLeft {
 }
 
 fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
-    let which = counted(call.shards, &call.args[1..])?;
+    let (which, database) = counted(call.shards, &call.args[1..])?;
+    if let (Some(database), [shard]) = (database, &which[..]) {
+        let count = call.shards.space(*shard).keys_in_database(database)?;
+        call.reply.int(count as i64);
+        return Ok(());
+    }
     let count: u64 = call.shards.key_counts(&which, Need::Each).into_iter().sum::<Result<u64, Fault>>()?;
     call.reply.int(count as i64);
     Ok(())

@@ -8,7 +8,7 @@ use resp::table::CommandSpec;
 use resp::{Proto, Reply, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Slice;
-use vocab::{Prng, Slot, slot_of};
+use vocab::{Database, Prng, Slot, slot_of};
 
 /// The time at which a new space stands.
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
@@ -183,6 +183,11 @@ impl ReadSpace for TestSpace {
 }
 
 impl WriteSpace for TestSpace {
+    fn keys(&mut self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Slice>, Fault> {
+        let follows = |key: &&Vec<u8>| key.starts_with(prefix) && after.is_none_or(|after| &key[..] > after);
+        Ok(self.records.keys().filter(follows).take(limit).map(|key| Slice::from(&key[..])).collect())
+    }
+
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.writes += 1;
         let new = record.view().rows(key).map(|rows| rows.prefix);
@@ -276,6 +281,10 @@ impl ShardSpace for TestSpace {
 
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
         Ok(self.records.keys().filter(|key| slot_of(key) == slot).count() as u64)
+    }
+
+    fn keys_in_database(&mut self, database: Database) -> Result<u64, Fault> {
+        Ok(self.records.keys().filter(|key| Database::of_key(key) == Some(database)).count() as u64)
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {

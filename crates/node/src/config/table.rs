@@ -41,6 +41,13 @@ pub const SETTINGS: &[Setting] = &[
     new("announce-host", Text, "", "The address that clients are told; empty: the one they connected to.").fixed(),
     new("announce-port", count(0, 65535), "0", "The port that clients are told; 0: the one listened on.").fixed(),
     new("cluster-slots-followers", Bool, "no", "Whether CLUSTER SLOTS lists followers behind the leader of slots."),
+    new(
+        "database-listen",
+        Text,
+        "",
+        "Address and port for clients that do not know clusters, as of a plain Redis; empty: none.",
+    )
+    .fixed(),
     new("http-listen", Text, "", "Address and port for HTTP: metrics, health, the admin API; empty: none.").fixed(),
     new("http-hosts", Text, "", "Names by which browsers may reach HTTP without a password, by commas; `*`: any."),
     new("protected-mode", Bool, "yes", "Whether clients from elsewhere are refused while there is no password."),
@@ -163,7 +170,13 @@ pub const SETTINGS: &[Setting] = &[
     new("port", count(0, 65535), "7000", "The port of `listen`.").fixed(),
     new("bind", Text, "127.0.0.1", "The address of `listen`.").fixed(),
     new("cluster-enabled", Bool, "yes", "A store is always a cluster.").fixed(),
-    new("databases", count(1, INT_MAX), "1", "A store has one database.").fixed(),
+    new(
+        "databases",
+        count(1, vocab::SLOT_COUNT as i64),
+        "16",
+        "How many databases clients of `database-listen` may choose from.",
+    )
+    .fixed(),
     new("appendonly", Bool, "yes", PERSISTENCE).fixed(),
     // Redis' settings with no effect here.
     new("maxmemory", bytes(0, i64::MAX), "0", NO_EFFECT).accepted(),

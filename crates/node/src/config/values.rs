@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 const REQUIREPASS: usize = index_of(SETTINGS, "requirepass");
 const MAXCLIENTS: usize = index_of(SETTINGS, "maxclients");
+const DATABASES: usize = index_of(SETTINGS, "databases");
 const TIMEOUT: usize = index_of(SETTINGS, "timeout");
 const BULK: usize = index_of(SETTINGS, "proto-max-bulk-len");
 const QUERY_BUFFER: usize = index_of(SETTINGS, "client-query-buffer-limit");
@@ -321,6 +322,12 @@ impl Config {
     #[must_use]
     pub fn clients_max(&self) -> usize {
         self.size_at(MAXCLIENTS)
+    }
+
+    /// `databases`: how many there are.
+    #[must_use]
+    pub fn databases(&self) -> u64 {
+        self.number_at(DATABASES) as u64
     }
 
     /// `timeout`, in ms; 0: none.

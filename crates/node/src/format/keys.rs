@@ -24,6 +24,10 @@ pub(crate) const ROWS_BYTES: usize = 11;
 pub(crate) const META_COUNTERS: &[u8] = b"counters";
 /// The name of the meta record that holds how many keys of each slot have an expiry.
 pub(crate) const META_EXPIRING: &[u8] = b"expiring-slots";
+/// The name of the meta record that holds how many keys of each slot are a database's.
+pub(crate) const META_OF_DATABASES: &[u8] = b"database-slots";
+/// The name of the meta record that holds how many of those have an expiry.
+pub(crate) const META_EXPIRING_OF_DATABASES: &[u8] = b"expiring-database-slots";
 /// The name of the meta record that holds which slots the shard owns, as of the tree's index.
 pub(crate) const META_SLOTS: &[u8] = b"slots";
 

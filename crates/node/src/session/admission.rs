@@ -178,6 +178,8 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     };
     let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_)) {
         Some("ERR Command not allowed inside a transaction".into())
+    } else if spec.does(behaviour::CHOOSES_DATABASE) && session.keyspace().database().is_some() {
+        Some("ERR SELECT inside a transaction: a transaction is of one database".into())
     } else if matches!(role, Role::Data) && !spec.has_keys() && by != By::Shell {
         let name = spec.typed_name();
         Some(format!("ERR {name} works on the whole store: it cannot be part of a transaction").into())

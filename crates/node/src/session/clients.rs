@@ -51,6 +51,8 @@ pub struct ClientEntry {
     states: AtomicU32,
     last_active_ms: AtomicU64,
     last_command: AtomicU16,
+    /// The number of its database.
+    database: AtomicU16,
     queued: AtomicI64,
     commands: AtomicU64,
     /// How many names it has subscribed to, by kind.
@@ -95,6 +97,10 @@ impl ClientEntry {
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.blocked_at.load(Ordering::Acquire) > 0
+    }
+
+    pub(super) fn set_database(&self, number: u16) {
+        self.database.store(number, Ordering::Relaxed);
     }
 
     pub(super) fn set(&self, bit: u32, on: bool) {
@@ -186,7 +192,7 @@ impl ClientEntry {
         let [sub, psub, ssub] = [0, 1, 2].map(|kind: usize| self.subscriptions[kind].load(Ordering::Relaxed));
         let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
         format!(
-            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db=0 sub={sub} psub={psub} ssub={ssub} multi={} \
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={} sub={sub} psub={psub} ssub={ssub} multi={} \
              qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll=0 \
              omem={output_bytes} tot-mem={total_bytes} events=r cmd={command} \
              user=default redir=-1 resp={} lib-name={} lib-ver={} tot-cmds={}",
@@ -197,6 +203,7 @@ impl ClientEntry {
             seconds(self.connected_ms),
             seconds(self.last_active_ms()),
             self.flags(),
+            self.database.load(Ordering::Relaxed),
             self.queued.load(Ordering::Relaxed),
             if self.has(state::RESP3) { 3 } else { 2 },
             about.lib_name,
@@ -245,6 +252,7 @@ impl Clients {
             states: AtomicU32::new(0),
             last_active_ms: AtomicU64::new(now_ms),
             last_command: AtomicU16::new(NO_COMMAND),
+            database: AtomicU16::new(0),
             queued: AtomicI64::new(-1),
             commands: AtomicU64::new(0),
             subscriptions: [const { AtomicU32::new(0) }; 3],

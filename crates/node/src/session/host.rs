@@ -2,6 +2,7 @@
 
 use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
+use crate::DatabaseKeys;
 use crate::config::Config;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
@@ -152,4 +153,6 @@ pub struct ShardFacts {
     pub keys: u64,
     /// How many of them expire.
     pub expires: Option<u64>,
+    /// How many of them are those of databases, by database.
+    pub databases: Vec<DatabaseKeys>,
 }

@@ -4,6 +4,7 @@ use super::clients::ClientEntry;
 use super::host::Host;
 use crate::config;
 use resp::table::{CommandSpec, SecretArgs, flag};
+use vocab::client_key;
 
 /// Notes a command that has run, if it took longer than the settings allow. The shell calls it for commands over
 /// data; for a write, `args` may come from its `EncodedCommand`: test `is_slow` first.
@@ -51,5 +52,5 @@ fn without_secrets<'a>(spec: &CommandSpec, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
             at > usize::from(first) && (at - usize::from(first)) % 2 == 1 && config::is_secret(args[at - 1])
         }
     };
-    args.iter().enumerate().map(|(at, arg)| if redacted(at) { b"(redacted)" } else { *arg }).collect()
+    args.iter().enumerate().map(|(at, arg)| if redacted(at) { b"(redacted)" } else { client_key(arg) }).collect()
 }

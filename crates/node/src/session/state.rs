@@ -2,6 +2,7 @@
 
 use super::clients::{Buffers, ClientEntry, state};
 use super::host::Host;
+use super::keyspace::Keyspace;
 use super::queue::Queue;
 use super::wait::{WaitFor, Written};
 use super::watches::Watches;
@@ -11,7 +12,7 @@ use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use resp::table::{CommandId, CommandSpec};
 use resp::{Proto, Reply};
 use std::sync::Arc;
-use vocab::ShardId;
+use vocab::{Database, ShardId};
 
 /// Whether a connection is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,7 @@ pub struct Session {
     subscriptions: Option<Box<ClientSubscriptions>>,
     /// How its worker finds it.
     subscriber: Subscriber,
+    keyspace: Keyspace,
 }
 
 impl Session {
@@ -73,12 +75,32 @@ impl Session {
             written: Written::default(),
             subscriptions: None,
             subscriber,
+            keyspace: Keyspace::Cluster,
         }
     }
 
     /// Its worker finds it at this place, in this generation.
     pub fn placed(&mut self, connection: u32, generation: u32) {
         self.subscriber = Subscriber { connection, generation, ..self.subscriber };
+    }
+
+    /// Whose keys its requests name.
+    #[inline]
+    #[must_use]
+    pub fn keyspace(&self) -> Keyspace {
+        self.keyspace
+    }
+
+    /// Its requests name keys of another keyspace from here on.
+    pub fn enter(&mut self, keyspace: Keyspace) {
+        self.keyspace = keyspace;
+        self.entry.set_database(keyspace.database().map_or(0, Database::number));
+    }
+
+    /// Whether its commands are queued.
+    #[must_use]
+    pub fn in_multi(&self) -> bool {
+        self.multi.is_some()
     }
 
     /// How its worker finds it.
@@ -291,6 +313,9 @@ impl Session {
     pub(super) fn forget_choices(&mut self) {
         self.durability = ChosenDurability::default();
         self.choose_consistency(None);
+        if self.keyspace.database().is_some() {
+            self.enter(Keyspace::Database(Database::default()));
+        }
     }
 
     /// Checks what must always hold; for tests and simulation.

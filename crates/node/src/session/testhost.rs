@@ -18,11 +18,11 @@
 //! ```
 
 use super::*;
-use crate::WatchedVersion;
 use crate::command::Error;
 use crate::config::Config;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
+use crate::{DatabaseKeys, WatchedVersion};
 use parking_lot::Mutex;
 use replica::{DiskState, ReplicaStatus};
 use resp::Reply;
@@ -32,7 +32,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::EngineStats;
-use vocab::{NodeId, ShardId, Slot};
+use vocab::{Database, NodeId, ShardId, Slot};
 
 /// A shell with two shards.
 pub(crate) struct TestHost {
@@ -142,6 +142,7 @@ impl Host for TestHost {
     }
 
     fn shard_facts(&self) -> Vec<ShardFacts> {
+        let one = Database::of_number(1).expect("a database");
         let shard = |id: u32, slots| ShardFacts {
             id: ShardId(id),
             slots,
@@ -159,6 +160,7 @@ impl Host for TestHost {
             debt: 0.25,
             keys: 21,
             expires: Some(1),
+            databases: Vec::from_iter((id == 1).then_some(DatabaseKeys { database: one, keys: 5, expiring: 2 })),
         };
         vec![shard(0, (0, 8191)), shard(1, (8192, 16383))]
     }
@@ -461,7 +463,7 @@ fn info_has_every_section_once() {
     for args in [&[&b"PING"[..]][..], &[b"GET"], &[b"CLIENT", b"LIST"], &[b"DEBUG", b"SLEEP", b"1"]] {
         admit(&mut session, table::resolve(args), args, &host, &mut reply);
     }
-    let all = crate::session::info(&host, &["everything"]);
+    let all = crate::session::info(&host, &["everything"], Keyspace::Cluster);
     let sections: Vec<&str> = all.lines().filter_map(|line| line.strip_prefix("# ")).collect();
     let expected = "Server Clients Memory Persistence Stats Replication CPU Commandstats Errorstats Latencystats \
                     Cluster Keyspace Basalt";
@@ -480,14 +482,19 @@ fn info_has_every_section_once() {
         "latency_percentiles_usec_client|list:p50=0.127,p99=0.127,p99.9=0.127",
         "cluster_enabled:1",
         "connected_slaves:0",
-        "db0:keys=42,expires=2,avg_ttl=0",
+        "db0:keys=37,expires=0,avg_ttl=0",
         "tree_bytes:2000",
         "debt_max:0.250",
     ] {
         assert!(all.contains(&format!("{line}\r\n")), "no {line} in\n{all}");
     }
+    let plain = crate::session::info(&host, &["everything"], Keyspace::Database(Database::default()));
+    for line in ["redis_mode:standalone", "cluster_enabled:0", "db1:keys=5,expires=2,avg_ttl=0"] {
+        assert!(plain.contains(&format!("{line}\r\n")), "no {line} in\n{plain}");
+    }
+    assert!(!plain.contains("db0:"));
     *host.cluster.lock() = store_of(3);
-    let many = crate::session::info(&host, &["replication", "basalt"]);
+    let many = crate::session::info(&host, &["replication", "basalt"], Keyspace::Cluster);
     for line in [
         "connected_slaves:2",
         "slave1:ip=10.0.0.3,port=7000,state=online,offset=18,lag=0",
@@ -497,8 +504,8 @@ fn info_has_every_section_once() {
     ] {
         assert!(many.contains(&format!("{line}\r\n")), "no {line} in\n{many}");
     }
-    assert!(!crate::session::info(&host, &[]).contains("# Commandstats"));
-    assert_eq!(crate::session::info(&host, &["nothing"]), "");
+    assert!(!crate::session::info(&host, &[], Keyspace::Cluster).contains("# Commandstats"));
+    assert_eq!(crate::session::info(&host, &["nothing"], Keyspace::Cluster), "");
     for line in all.lines() {
         assert!(line.is_empty() || line.starts_with("# ") || line.contains(':'), "{line}");
     }

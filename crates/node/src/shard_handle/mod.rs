@@ -11,7 +11,7 @@ mod tests;
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::awaited_keys::AwaitedKeys;
 use crate::config::{Config, SmallCollections};
-use crate::counters::{Counters, Stored};
+use crate::counters::{Counted, Counters, DatabaseKeys, Stored};
 use crate::fault::Fault;
 use crate::format::Fact;
 use crate::format::packing::Packing;
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
 use vocab::limits::SEARCHED_ELEMENTS_MAX;
-use vocab::{Millis, ReplicaId, ShardId, Slot, slot_of};
+use vocab::{Millis, ReplicaId, ShardId, Slot, database_keys};
 
 /// The cached row of a key that is known to be absent; no record is as short. Only readers put it into the cache, and only
 /// while no newer write is on its way. A removal takes the row out of the cache instead, or readers would see it too early.
@@ -130,6 +130,15 @@ impl ShardHandle {
         self.counters.restart(&self.slots.load());
         if let Some(bytes) = self.engine.meta(keys::META_COUNTERS)? {
             self.counters.load_keys(&bytes).map_err(|detail| self.corrupt(detail))?;
+        }
+        let of_databases = self.engine.meta(keys::META_OF_DATABASES)?;
+        match of_databases.zip(self.engine.meta(keys::META_EXPIRING_OF_DATABASES)?) {
+            Some((keys, expiring)) => {
+                let loaded = self.counters.load_of_databases(&keys);
+                let loaded = loaded.and_then(|()| self.counters.load_expiring_of_databases(&expiring));
+                loaded.map_err(|detail| self.corrupt(detail))?;
+            }
+            None => self.count_databases()?,
         }
         match self.engine.meta(keys::META_EXPIRING)? {
             Some(bytes) => self.counters.load_expiring(&bytes).map_err(|detail| self.corrupt(detail)),
@@ -243,8 +252,22 @@ impl ShardHandle {
         let mut index = snapshot.cursor(Span { start, end }, false);
         while let Some(tree_key) = index.advance()? {
             if let Some((_, key)) = keys::parse_expiry(&tree_key) {
-                self.counters.change_expiring(slot_of(key), 1);
+                self.counters.change_expiring(Counted::of(key), 1);
             }
+        }
+        Ok(())
+    }
+
+    /// How many keys databases have, of a tree that was last sealed before this was kept, or never: before anything is
+    /// applied. There are none, unless a node of an earlier release has followed.
+    fn count_databases(&self) -> storage::Result<()> {
+        let (first, behind) = database_keys();
+        let snapshot = self.snapshot();
+        let mut records = snapshot.cursor(Span { start: keys::record(first), end: keys::record(behind) }, false);
+        while let Some(tree_key) = records.advance()? {
+            let Some(key) = keys::key_of_record(&tree_key) else { continue };
+            let head = Record::decode_head(records.value_head()?).map_err(|detail| self.corrupt(detail))?;
+            self.counters.note_of_database(key, head.view().expire_at_ms.is_some());
         }
         Ok(())
     }
@@ -287,6 +310,30 @@ impl ShardHandle {
 
     pub(crate) fn expired(&self, keys: u64) {
         self.expired.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    /// How many of its keys are no database's: what clients of Redis Cluster see.
+    #[must_use]
+    pub fn cluster_key_count(&self) -> u64 {
+        self.counters.total_of_cluster()
+    }
+
+    /// How many keys of one of its slots are no database's.
+    #[must_use]
+    pub fn cluster_keys_in_slot(&self, slot: Slot) -> u64 {
+        self.counters.in_slot(slot).saturating_sub(self.counters.of_database_in_slot(slot))
+    }
+
+    /// How many keys of one of its slots are those of the slot's database.
+    #[must_use]
+    pub fn database_keys_in_slot(&self, slot: Slot) -> u64 {
+        self.counters.of_database_in_slot(slot)
+    }
+
+    /// The databases that have keys in it.
+    #[must_use]
+    pub fn databases(&self) -> Vec<DatabaseKeys> {
+        self.counters.databases()
     }
 
     /// How many keys one of its slots holds.
@@ -602,6 +649,8 @@ fn facts_of(counters: Stored, slots: &Slots) -> Vec<Fact> {
     vec![
         fact(keys::META_COUNTERS, counters.keys),
         fact(keys::META_EXPIRING, counters.expiring),
+        fact(keys::META_OF_DATABASES, counters.of_databases),
+        fact(keys::META_EXPIRING_OF_DATABASES, counters.expiring_of_databases),
         fact(keys::META_SLOTS, slots.encode()),
     ]
 }

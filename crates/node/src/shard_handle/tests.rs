@@ -2,6 +2,7 @@
 
 use super::*;
 use storage::{EngineKind, SharedResources, StorageOptions, WriteBatch, open_engine};
+use vocab::slot_of;
 
 #[test]
 fn expiries_not_yet_counted_are_counted() {

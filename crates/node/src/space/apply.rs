@@ -224,6 +224,14 @@ impl WriteSpace for EntrySpace<'_> {
         self.packing
     }
 
+    fn keys(&mut self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Slice>, Fault> {
+        let start = after.map_or_else(|| keys::record(prefix), |after| keys::record(&[after, &[0]].concat()));
+        let span = Span { start, end: keys::prefix_end(&keys::record(prefix)) };
+        let found = self.writes.merged_keys(&span, limit)?;
+        self.work.add(1 + found.len(), found.iter().map(|tree_key| tree_key.len()).sum())?;
+        Ok(found.into_iter().map(|tree_key| storage::tail_of(tree_key, 1)).collect())
+    }
+
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.work.add(1, record.bytes().len())?;
         self.may_write(record.bytes().len())?;

@@ -127,6 +127,11 @@ pub trait WriteSpace: ReadSpace {
         Packing::default()
     }
 
+    /// Up to `limit` keys that begin with `prefix` and follow on `after`, be their time over or not.
+    fn keys(&mut self, _prefix: &[u8], _after: Option<&[u8]>, _limit: usize) -> Result<Vec<Slice>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
     /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a large
     /// collection is replaced by something else, its garbage in order.
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault>;
@@ -209,9 +214,9 @@ pub trait WriteSpace: ReadSpace {
 }
 
 /// All keys of one shard, for reading: what commands over the whole store, and questions to one shard, are given. A
-/// command in an entry cannot ask for them.
+/// command in an entry cannot ask for them. Keys of a database are seen by a question about that database alone.
 pub trait ShardSpace: ReadSpace {
-    /// The records of a range, one after the other.
+    /// The records of a range, one after the other. Those of databases are among them only if the range begins with one.
     fn records<'a>(&'a mut self, _range: &RecordRange<'_>) -> Result<Box<dyn Records + 'a>, Fault> {
         Err(Fault::WouldBlock)
     }
@@ -230,6 +235,9 @@ pub trait ShardSpace: ReadSpace {
 
     /// How many keys there are in `slot` (those whose time has come but are not yet collected included).
     fn keys_in_slot(&mut self, slot: vocab::Slot) -> Result<u64, Fault>;
+
+    /// How many keys a database has (likewise).
+    fn keys_in_database(&mut self, database: vocab::Database) -> Result<u64, Fault>;
 
     /// How many keys the shard holds (likewise).
     fn key_count(&mut self) -> Result<u64, Fault>;

@@ -7,7 +7,7 @@ use crate::stats::Lookups;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use std::ops::Deref;
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Short, Slice, Snapshot, Span};
-use vocab::{Prng, Slot};
+use vocab::{Database, Prng, Slot, database_keys, is_database_key};
 
 /// The space that the event loop tries first: it answers one row from the row cache, or `Fault::WouldBlock`.
 ///
@@ -75,11 +75,15 @@ impl ReadSpace for CachedSpace<'_> {
 
 impl ShardSpace for CachedSpace<'_> {
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
-        Ok(self.handle.keys_in_slot(slot))
+        Ok(self.handle.cluster_keys_in_slot(slot))
+    }
+
+    fn keys_in_database(&mut self, database: Database) -> Result<u64, Fault> {
+        Ok(self.handle.database_keys_in_slot(database.slot()))
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {
-        Ok(self.handle.key_count())
+        Ok(self.handle.cluster_key_count())
     }
 }
 
@@ -312,7 +316,23 @@ impl<'a> SnapshotSpace<'a> {
     #[must_use]
     pub fn live_records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
         let cursor = self.snapshot.cursor(record_span(start, end), reverse);
-        Box::new(LiveRecords { space: self, cursor })
+        Box::new(LiveRecords { space: self, cursor, later: None })
+    }
+
+    /// The same for a list of keys: those of databases only where `start` is one of them.
+    #[must_use]
+    pub fn listed_records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
+        if is_database_key(start) {
+            return self.live_records(start, end, reverse);
+        }
+        let Span { start, end } = record_span(start, end);
+        let (first, behind) = database_keys();
+        let below = Span { end: keys::record(first).min(end.clone()), start: start.clone() };
+        let above = Span { start: keys::record(behind).max(start), end };
+        let (now, later) = if reverse { (above, below) } else { (below, above) };
+        let later = (later.start < later.end).then_some((later, reverse));
+        let now = if now.start < now.end { now } else { Span { start: now.end.clone(), end: now.end } };
+        Box::new(LiveRecords { space: self, cursor: self.snapshot.cursor(now, reverse), later })
     }
 }
 
@@ -332,11 +352,19 @@ fn value_of(snapshot: &dyn Snapshot, held: Option<&mut Held>, tree_key: &[u8]) -
 struct LiveRecords<'a> {
     space: &'a SnapshotSpace<'a>,
     cursor: Box<dyn Cursor + 'a>,
+    /// What follows on the cursor's rows, and whether in falling order.
+    later: Option<(Span, bool)>,
 }
 
 impl Records for LiveRecords<'_> {
     fn advance(&mut self) -> Result<Option<Slice>, Fault> {
-        Ok(self.cursor.advance()?.map(|tree_key| storage::tail_of(tree_key, 1)))
+        loop {
+            if let Some(tree_key) = self.cursor.advance()? {
+                return Ok(Some(storage::tail_of(tree_key, 1)));
+            }
+            let Some((span, reverse)) = self.later.take() else { return Ok(None) };
+            self.cursor = self.space.snapshot.cursor(span, reverse);
+        }
     }
 
     fn record(&mut self) -> Result<Option<Record>, Fault> {
@@ -430,7 +458,7 @@ impl ShardSpace for SnapshotSpace<'_> {
         if self.rows_left != usize::MAX {
             return Err(Fault::WouldBlock);
         }
-        Ok(self.live_records(range.start, range.end, range.reverse))
+        Ok(self.listed_records(range.start, range.end, range.reverse))
     }
 
     fn sample_key(&mut self) -> Result<Option<Slice>, Fault> {
@@ -440,6 +468,9 @@ impl ShardSpace for SnapshotSpace<'_> {
             let prng = &mut self.prng;
             let Some(tree_key) = self.snapshot.sample(&span, &mut |bound| prng.below(bound))? else { break };
             let key = storage::tail_of(tree_key, 1);
+            if is_database_key(&key) {
+                continue;
+            }
             let mut records = self.live_records(&key, b"", false);
             if records.advance()?.as_ref() == Some(&key) && records.head()?.is_some() {
                 drop(records);
@@ -450,11 +481,15 @@ impl ShardSpace for SnapshotSpace<'_> {
     }
 
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
-        Ok(self.handle.keys_in_slot(slot))
+        Ok(self.handle.cluster_keys_in_slot(slot))
+    }
+
+    fn keys_in_database(&mut self, database: Database) -> Result<u64, Fault> {
+        Ok(self.handle.database_keys_in_slot(database.slot()))
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {
-        Ok(self.handle.key_count())
+        Ok(self.handle.cluster_key_count())
     }
 }
 

@@ -11,7 +11,7 @@ use resp::Value;
 use std::collections::VecDeque;
 use storage::Slice;
 use vocab::limits::PART_ROWS_MAX;
-use vocab::{Prng, ShardId, Slot};
+use vocab::{Database, Prng, ShardId, Slot};
 
 /// A leader's answer to a command, one RESP frame; or the text of an error reply, if the leader could not be asked.
 pub type RemoteAnswer = Result<Vec<u8>, String>;
@@ -293,6 +293,10 @@ impl<R: Remote> ShardSpace for RemoteSpace<R> {
 
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
         self.count(&[SHARD_PAGE, b"COUNT", slot.0.to_string().as_bytes()])
+    }
+
+    fn keys_in_database(&mut self, database: Database) -> Result<u64, Fault> {
+        self.count(&[SHARD_PAGE, b"COUNT", b"DATABASE", database.number().to_string().as_bytes()])
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {

@@ -23,6 +23,15 @@ pub const FOR_SUBSCRIBERS: u32 = 1 << 18;
 /// What it writes depends on settings that its entry carries.
 pub const PACKS: u32 = 1 << 7;
 
+/// On a database: `DATABASE number` follows on its arguments.
+pub const ASKS_DATABASE: u32 = 1 << 24;
+/// On a database: removes the keys of the one that is chosen.
+pub const EMPTIES_DATABASE: u32 = 1 << 25;
+/// Chooses the database of the connection.
+pub const CHOOSES_DATABASE: u32 = 1 << 26;
+/// Answers what a store without databases holds: no client of a database may ask it.
+pub const OF_CLUSTER: u32 = 1 << 27;
+
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretArgs {

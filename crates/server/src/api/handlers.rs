@@ -18,6 +18,8 @@ pub(super) enum Takes {
     /// All.
     #[default]
     All,
+    /// Those without arguments.
+    Bare,
     /// Those with this word.
     With(&'static str),
     /// Those whose first key holds a list that is too long to be searched in an entry, or may hold one.
@@ -28,6 +30,7 @@ impl Takes {
     pub(super) fn takes(self, store: &NodeShared, args: &[&[u8]]) -> bool {
         match self {
             Self::All => true,
+            Self::Bare => args.len() == 1,
             Self::With(word) => has_word(args, word),
             Self::LongLists => {
                 let known = store.known();

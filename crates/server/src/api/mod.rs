@@ -5,6 +5,7 @@ pub(crate) mod admin;
 mod backup;
 mod conclude;
 mod copy;
+mod databases;
 mod embedded;
 mod handlers;
 pub(crate) mod http;

@@ -1,7 +1,7 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
 use super::handlers::{CallHandler, PoolHandler, Takes, has_word};
-use super::{admin, backup, copy, long_list};
+use super::{admin, backup, copy, databases, long_list};
 use crate::shared::NodeShared;
 use node::command::{Handler, ReadHandler, StoreHandler, handler};
 use node::{KeyHashes, RequestKeys};
@@ -84,10 +84,10 @@ pub(super) struct ServerHandlers {
 /// The server's handlers of a command.
 pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
     static TABLE: OnceLock<Vec<ServerHandlers>> = OnceLock::new();
-    let of_pool = [backup::handler, admin::handler, copy::handler, long_list::handler];
+    let of_pool = [backup::handler, admin::handler, copy::handler, databases::handler, long_list::handler];
     let of = |spec: &CommandSpec| ServerHandlers {
         pool: of_pool.iter().find_map(|family| family(spec.name)),
-        takes: long_list::takes(spec.name),
+        takes: databases::takes(spec.name).unwrap_or_else(|| long_list::takes(spec.name)),
         call: backup::call_handler(spec.name).or_else(|| admin::call_handler(spec.name)),
     };
     let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());

@@ -254,7 +254,7 @@ impl Shards for StoreShards<'_> {
         let mut lists: Vec<Box<dyn Records + 'b>> = Vec::with_capacity(self.parts.len());
         for (part, seen) in self.parts.iter().zip(self.seen.iter().flatten()) {
             match (seen, part.begun.get()) {
-                (Seen::Here(space), _) => lists.push(space.live_records(range.start, range.end, range.reverse)),
+                (Seen::Here(space), _) => lists.push(space.listed_records(range.start, range.end, range.reverse)),
                 (Seen::There(_), Some(Begun::There)) => lists.extend(away.next()),
                 (Seen::There(space), _) => lists.extend(remote_records(space.remote(), &[part.id], range)),
             }

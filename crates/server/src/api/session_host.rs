@@ -98,6 +98,7 @@ impl Host for NodeShared {
             debt: handle.engine().debt(),
             keys: handle.key_count(),
             expires: Some(handle.expiring()),
+            databases: handle.databases(),
         });
         facts.collect()
     }

@@ -22,7 +22,7 @@ use crate::net::Received;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
-use node::session::{self, Admission, Consistency};
+use node::session::{self, Admission, Consistency, DatabaseRequest, Keyspace, Resolved};
 use node::{EncodedCommand, Ticket};
 use resp::table::{self, behaviour};
 use resp::{Parsed, Reply, parse_request};
@@ -31,7 +31,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vocab::{Moment, limits};
+use vocab::{Database, Moment, limits};
 
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -49,6 +49,8 @@ pub(crate) struct Dispatcher {
     buffer: Vec<u8>,
     /// The reply of the request that runs.
     scratch: Reply,
+    /// The request of a client of a database that runs.
+    of_database: DatabaseRequest,
     delayed: Vec<DelayedReply>,
     /// Clients wanted other things than writes in this turn.
     served_others: bool,
@@ -58,6 +60,7 @@ pub(crate) struct Dispatcher {
 struct Dispatch<'a> {
     turn: Turn<'a>,
     scratch: &'a mut Reply,
+    of_database: &'a mut DatabaseRequest,
     delayed: &'a mut Vec<DelayedReply>,
     served_others: &'a mut bool,
 }
@@ -68,6 +71,7 @@ impl Dispatcher {
             requests: Requests::new(worker, store, mailbox),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
             scratch: Reply::default(),
+            of_database: DatabaseRequest::default(),
             delayed: Vec::new(),
             served_others: false,
         }
@@ -75,9 +79,10 @@ impl Dispatcher {
 
     /// Reads what a client has sent and runs the requests in it.
     pub(crate) fn receive(&mut self, clients: &mut Clients, id: usize, now: Moment) {
-        let Self { requests, buffer, scratch, delayed, served_others } = self;
+        let Self { requests, buffer, scratch, of_database, delayed, served_others } = self;
         requests.pushed_bytes = 0;
-        Dispatch { turn: Turn { requests, clients, now }, scratch, delayed, served_others }.receive(id, buffer);
+        let turn = Turn { requests, clients, now };
+        Dispatch { turn, scratch, of_database, delayed, served_others }.receive(id, buffer);
     }
 
     /// Begins those requests to all shards again whose shards were divided: a part may have been left out.
@@ -257,14 +262,38 @@ impl Dispatch<'_> {
         }
     }
 
+    /// A request as its client has sent it.
     fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
+        let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
+        let row = table::resolve(args);
+        match connection.session.keyspace() {
+            Keyspace::Database(database) => self.request_of_database(id, database, row, args),
+            Keyspace::Cluster | Keyspace::Stored => self.run(id, row, args),
+        }
+    }
+
+    /// The same of a client of a database.
+    fn request_of_database(&mut self, id: usize, database: Database, row: Resolved, args: &[&[u8]]) -> Step {
+        let in_multi = self.turn.clients.get(id).is_some_and(|connection| connection.session.in_multi());
+        let mut made = std::mem::take(self.of_database);
+        let row =
+            row.and_then(|spec| made.take_up(database, spec, args, in_multi).map_err(std::borrow::Cow::into_owned));
+        let step = match row {
+            Ok(spec) => self.run(id, Ok(spec), &made.args(args)),
+            Err(text) => self.run(id, Err(text), args),
+        };
+        *self.of_database = made;
+        step
+    }
+
+    /// A request that names keys as they are stored.
+    fn run(&mut self, id: usize, row: Resolved, args: &[&[u8]]) -> Step {
         let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
         if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.waits() {
             return self.turn.stall(id);
         }
         let store = &self.turn.requests.store;
         // EXEC and WATCH change the session when they are admitted: only when nothing before them is under way.
-        let row = table::resolve(args);
         let behaviour = row.as_ref().map_or(0, |spec| spec.behaviour);
         if behaviour & ORDERED != 0 && is_early(connection, store, behaviour) {
             return self.turn.stall(id);
@@ -448,7 +477,7 @@ mod tests {
             stream.set_nonblocking(true).unwrap();
             let store = node.store().clone();
             let mut clients = Clients::new(0, store.clone());
-            clients.connect(Stream::plain(stream), poll.registry(), store.now_ms());
+            clients.connect(Stream::plain(stream), Keyspace::Cluster, poll.registry(), store.now_ms());
             Self { poll, clients, dispatcher: Dispatcher::new(0, store, mailbox), socket }
         }
 

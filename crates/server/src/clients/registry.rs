@@ -20,7 +20,7 @@ use node::Ticket;
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Answered, Delivery, Evicted, SubscriptionKind};
-use node::session::{self, Durability};
+use node::session::{self, Durability, Keyspace};
 use node::stats::Lookups;
 use resp::Reply;
 use resp::table::behaviour;
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use vocab::Slot;
 
 /// The token of the first connection's events; the others follow.
-pub(crate) const FIRST_CONNECTION: usize = 2;
+pub(crate) const FIRST_CONNECTION: usize = 3;
 
 /// A connection, and what tells it from those that had its place before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +90,8 @@ impl Clients {
         self.connections.get_mut(client.id).filter(|connection| connection.generation == client.generation)
     }
 
-    /// Serves a new connection.
-    pub(crate) fn connect(&mut self, stream: Stream, registry: &Registry, now_ms: u64) {
+    /// Serves a new connection, whose requests name keys of that keyspace.
+    pub(crate) fn connect(&mut self, stream: Stream, keyspace: Keyspace, registry: &Registry, now_ms: u64) {
         let _ = stream.set_nodelay();
         let seconds = self.store.config.number("tcp-keepalive").unwrap_or_default().unsigned_abs();
         if seconds > 0 {
@@ -108,6 +108,7 @@ impl Clients {
         };
         self.generation = self.generation.wrapping_add(1);
         let entry = self.connections.vacant_entry();
+        session.enter(keyspace);
         session.placed(entry.key() as u32, self.generation);
         let token = Token(entry.key() + FIRST_CONNECTION);
         match stream.register(registry, token, Interest::READABLE | Interest::WRITABLE) {

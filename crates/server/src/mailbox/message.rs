@@ -7,7 +7,7 @@ use node::control::director::StoreStatus;
 use node::peer_protocol::{NodeReport, PeerMessage};
 use node::pubsub::{Delivery, Evicted};
 use node::read::ReplyStream;
-use node::session::WaitFor;
+use node::session::{Keyspace, WaitFor};
 use node::{AppliedAside, ArrivedSnapshot, KeyHashes, Shard, Ticket, WatchedVersion, Write};
 use replica::{LogEntries, Result as LogResult};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ pub(crate) enum BlockingMessage {
 /// What a worker is told.
 pub(crate) enum WorkerMessage {
     /// A new connection to serve.
-    Connection(Stream),
+    Connection(Stream, Keyspace),
     /// A write for a shard that this worker owns.
     Write(Submission),
     /// The answer to a request of one of this worker's connections.

@@ -9,7 +9,7 @@ use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{share_out, spawn_critical};
 use crate::replicas::{open_shards, start_transfers};
 use crate::shared::{LINKS_WORKER, NodeShared, read_map_changes};
-use crate::worker::{Worker, WorkerSetup};
+use crate::worker::{Listeners, Worker, WorkerSetup};
 use cluster::MapUpdate;
 use mio::net::TcpListener;
 use mio::{Poll, Token, Waker};
@@ -30,6 +30,7 @@ const BACKLOG: i32 = 1024;
 pub struct Server {
     store: Arc<NodeShared>,
     address: Option<SocketAddr>,
+    database_address: Option<SocketAddr>,
     workers: Vec<JoinHandle<()>>,
     background: Vec<JoinHandle<()>>,
     http: Option<HttpListener>,
@@ -43,12 +44,18 @@ impl Server {
         let listener = bind(&listen).map_err(|e| format!("cannot listen on {listen}: {e}"))?;
         let address = listener.local_addr().map_err(|e| e.to_string())?;
         config.listening(&address.ip().to_string(), address.port());
+        let databases = match config.text("database-listen").unwrap_or_default().as_str() {
+            "" => None,
+            listen => {
+                Some(bind(listen).map_err(|e| format!("cannot listen for clients of databases on {listen}: {e}"))?)
+            }
+        };
         let http_listen = config.text("http-listen").unwrap_or_default();
         let http = match http_listen.as_str() {
             "" => None,
             listen => Some(http::bind(listen).map_err(|e| format!("cannot listen for HTTP on {listen}: {e}"))?),
         };
-        let mut server = Self::run(config, Some(listener))?;
+        let mut server = Self::run(config, Listeners { cluster: Some(listener), databases })?;
         let http = http.map(|listener| HttpListener::start(&server.store, listener)).transpose();
         server.http = http.map_err(|e| format!("cannot serve HTTP: {e}"))?;
         Ok(server)
@@ -56,11 +63,12 @@ impl Server {
 
     /// Opens the store that `config` names for callers in this process only.
     pub fn embedded(config: Config) -> Result<Self, String> {
-        Self::run(config, None)
+        Self::run(config, Listeners::default())
     }
 
-    fn run(config: Config, listener: Option<TcpListener>) -> Result<Self, String> {
-        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    fn run(config: Config, mut listeners: Listeners) -> Result<Self, String> {
+        let address_of = |listener: &Option<TcpListener>| listener.as_ref().and_then(|bound| bound.local_addr().ok());
+        let (address, database_address) = (address_of(&listeners.cluster), address_of(&listeners.databases));
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = match config.number("workers").unwrap_or_default() {
             // The others are for the log, reads from disk, flushes and compaction.
@@ -100,26 +108,39 @@ impl Server {
             let owner = store.mailboxes.owner_of(opened.shard.handle().id());
             multi_rafts[owner].adopt(opened.shard, opened.fresh, now);
         }
-        let mut listener = listener;
         let mut threads = Vec::new();
         for (index, ((poll, mailbox), multi_raft)) in polls.into_iter().zip(mailboxes).zip(multi_rafts).enumerate() {
             let control = (index == LINKS_WORKER).then(|| start_control(&store, map.clone()));
             let links = if control.is_some() { start_links(&store, &poll)? } else { None };
             let store = store.clone();
-            let setup =
-                WorkerSetup { index, store, poll, mailbox, listener: listener.take(), multi_raft, links, control };
+            let setup = WorkerSetup {
+                index,
+                store,
+                poll,
+                mailbox,
+                listeners: std::mem::take(&mut listeners),
+                multi_raft,
+                links,
+                control,
+            };
             let worker = Worker::new(setup).map_err(|e| e.to_string())?;
             let thread = spawn_critical(&format!("worker-{index}"), move || worker.run());
             threads.push(thread.map_err(|e| e.to_string())?);
         }
         let background = background::start(&store).map_err(|e| e.to_string())?;
-        Ok(Self { store, address, workers: threads, background, http: None })
+        Ok(Self { store, address, database_address, workers: threads, background, http: None })
     }
 
     /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where clients of databases reach it.
+    #[must_use]
+    pub fn database_address(&self) -> Option<SocketAddr> {
+        self.database_address
     }
 
     /// Where operators reach it by HTTP.

@@ -24,6 +24,7 @@ use node::blocking::Begin;
 use node::control::Control;
 use node::multi_raft::{Logging, MultiRaft};
 use node::read::is_slot_moving;
+use node::session::Keyspace;
 use node::{Answers, AppliedAside};
 use replica::LogWrite;
 use resp::Reply;
@@ -32,11 +33,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
-use vocab::{Moment, ShardId};
+use vocab::{Database, Moment, ShardId};
 
 const LISTENER: Token = Token(0);
 const MAIL: Token = Token(1);
-const _: () = assert!(FIRST_CONNECTION > MAIL.0);
+const DATABASE_LISTENER: Token = Token(2);
+const _: () = assert!(FIRST_CONNECTION > DATABASE_LISTENER.0);
 
 /// Within one turn, so often connections are looked at again whose requests waited for writes of the turn.
 const LOOKS_MAX: usize = 4;
@@ -48,6 +50,15 @@ const DEBT_PAUSE: Duration = Duration::from_millis(2);
 /// The debt at which they wait longest.
 const DEBT_MAX: f64 = 25.0;
 
+/// Where clients connect; none on a node without clients' sockets.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    /// Clients of Redis Cluster.
+    pub(crate) cluster: Option<TcpListener>,
+    /// Clients of databases.
+    pub(crate) databases: Option<TcpListener>,
+}
+
 /// What a worker begins with.
 pub(crate) struct WorkerSetup {
     pub(crate) index: usize,
@@ -55,7 +66,7 @@ pub(crate) struct WorkerSetup {
     pub(crate) poll: Poll,
     pub(crate) mailbox: Arc<Mailbox>,
     /// Where clients connect: the first worker's.
-    pub(crate) listener: Option<TcpListener>,
+    pub(crate) listeners: Listeners,
     pub(crate) multi_raft: MultiRaft,
     /// The links to other nodes: the first worker's, unless the node is a store by itself.
     pub(crate) links: Option<Links>,
@@ -75,7 +86,7 @@ pub(crate) struct Worker {
     index: usize,
     store: Arc<NodeShared>,
     poll: Poll,
-    listener: Option<TcpListener>,
+    listeners: Listeners,
     /// The worker that gets the next connection.
     next_accept: usize,
     mailbox: Arc<Mailbox>,
@@ -106,15 +117,17 @@ impl Worker {
     pub(crate) const MAIL: Token = MAIL;
 
     pub(crate) fn new(setup: WorkerSetup) -> io::Result<Self> {
-        let WorkerSetup { index, store, poll, mailbox, mut listener, multi_raft, links, control } = setup;
-        if let Some(listener) = &mut listener {
-            poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+        let WorkerSetup { index, store, poll, mailbox, mut listeners, multi_raft, links, control } = setup;
+        for (listener, token) in [(&mut listeners.cluster, LISTENER), (&mut listeners.databases, DATABASE_LISTENER)] {
+            if let Some(listener) = listener {
+                poll.registry().register(listener, token, Interest::READABLE)?;
+            }
         }
         let now = Instant::now();
         Ok(Self {
             index,
             poll,
-            listener,
+            listeners,
             next_accept: index,
             shell: Shell {
                 worker: index,
@@ -168,7 +181,8 @@ impl Worker {
             self.now = self.store.moment();
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept(true),
+                    LISTENER => self.accept(Keyspace::Cluster, true),
+                    DATABASE_LISTENER => self.accept(Keyspace::Database(Database::default()), true),
                     MAIL => {}
                     token if self.shell.peers.owns(token) => {
                         self.shell.peers.notice(token, event, self.now);
@@ -248,17 +262,21 @@ impl Worker {
         self.store.stats.worker(self.index).sent(sent);
     }
 
-    fn accept(&mut self, announced: bool) {
+    fn accept(&mut self, keyspace: Keyspace, announced: bool) {
         loop {
-            let Some(listener) = &self.listener else { return };
+            let listener = match keyspace {
+                Keyspace::Database(_) => &self.listeners.databases,
+                Keyspace::Cluster | Keyspace::Stored => &self.listeners.cluster,
+            };
+            let Some(listener) = listener else { return };
             match listener.accept() {
                 Ok((stream, _)) => {
                     self.next_accept = (self.next_accept + 1) % self.store.mailboxes.workers();
                     let stream = Stream::plain(stream.into());
                     if self.next_accept == self.index {
-                        self.shell.clients.connect(stream, self.poll.registry(), self.now.wall_ms);
+                        self.shell.clients.connect(stream, keyspace, self.poll.registry(), self.now.wall_ms);
                     } else if let Some(mailbox) = self.store.mailboxes.of_worker(self.next_accept) {
-                        mailbox.send(WorkerMessage::Connection(stream));
+                        mailbox.send(WorkerMessage::Connection(stream, keyspace));
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
@@ -276,8 +294,8 @@ impl Worker {
     fn take_message(&mut self, message: WorkerMessage) {
         let now = self.now;
         match message {
-            WorkerMessage::Connection(stream) => {
-                self.shell.clients.connect(stream, self.poll.registry(), now.wall_ms);
+            WorkerMessage::Connection(stream, keyspace) => {
+                self.shell.clients.connect(stream, keyspace, self.poll.registry(), now.wall_ms);
             }
             WorkerMessage::Write(submission) => self.submit(submission),
             WorkerMessage::Answer { ticket, reply } => self.shell.clients.deliver_owned(&ticket, reply),
@@ -680,7 +698,8 @@ impl Worker {
 
     fn tick(&mut self) {
         // Connections that could not be accepted for want of descriptors are not announced again.
-        self.accept(false);
+        self.accept(Keyspace::Cluster, false);
+        self.accept(Keyspace::Database(Database::default()), false);
         if let Some(reason) = self.log.starved_of_room() {
             self.multi_raft.fail_pending(&reason, &mut self.shell);
         }

@@ -13,7 +13,7 @@ use crate::command::error::corrupt;
 use crate::command::hash::{TOO_LARGE_TO_COPY, Varint};
 use crate::keyspace_events::Event;
 use crate::{Kind, ReadSpace, Record, WriteSpace};
-use vocab::limits;
+use vocab::{client_key, limits};
 
 const TOO_MANY: &str = "ERR too many elements at a time (65536 at most)";
 const TOO_LONG_TO_SEARCH: &str = "ERR the element is not among the first 65536 that one write may look at";
@@ -293,7 +293,7 @@ pub(in crate::command) fn lmpop(call: &mut WriteCall<'_>) -> Outcome {
         let Some(record) = record_of(call.space, key)? else { continue };
         let popped = pop_many(call.space, key, record, side, count)?;
         call.reply.array(2);
-        call.reply.bulk(key);
+        call.reply.bulk(client_key(key));
         call.reply.array(popped.len());
         popped.iter().for_each(|element| call.reply.bulk(element));
         return Ok(());

@@ -12,6 +12,7 @@ use crate::command::call::{Error, Outcome, WriteCall};
 use crate::keyspace_events::Event;
 use crate::{ReadSpace, WriteSpace};
 use resp::{Proto, Reply};
+use vocab::client_key;
 use vocab::limits::STREAM_DELIVERED_MAX;
 
 const NO_KEY: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.";
@@ -19,13 +20,13 @@ const READ_NEGATIVE: &str = "ERR value for ENTRIESREAD must be positive or -1";
 
 /// The error of a request that names a group of a stream that is not there.
 pub(super) fn no_group(key: &[u8], group: &[u8], rest: &str) -> Error {
-    let (key, group) = (String::from_utf8_lossy(key), String::from_utf8_lossy(group));
+    let (key, group) = (String::from_utf8_lossy(client_key(key)), String::from_utf8_lossy(group));
     Error::Reply(format!("NOGROUP No such key '{key}' or consumer group '{group}'{rest}").into())
 }
 
 /// The same of a command of XGROUP or XINFO, whose key is there.
 pub(super) fn no_group_of(key: &[u8], group: &[u8]) -> Error {
-    let (key, group) = (String::from_utf8_lossy(key), String::from_utf8_lossy(group));
+    let (key, group) = (String::from_utf8_lossy(client_key(key)), String::from_utf8_lossy(group));
     Error::Reply(format!("NOGROUP No such consumer group '{group}' for key name '{key}'").into())
 }
 

@@ -11,6 +11,7 @@ use crate::command::error::corrupt;
 use crate::command::steps::{Progress, ReplySteps, Rest};
 use crate::{Fault, ReadSpace};
 use resp::{Proto, Reply};
+use vocab::client_key;
 
 /// The words of XREAD or XREADGROUP.
 pub(super) struct ReadWords<'a> {
@@ -129,7 +130,7 @@ pub(super) fn begin_stream(key: &[u8], reply: &mut Reply) {
     if reply.proto == Proto::Resp2 {
         reply.array(2);
     }
-    reply.bulk(key);
+    reply.bulk(client_key(key));
 }
 
 /// The entries of these streams are still to be answered.

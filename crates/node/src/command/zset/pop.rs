@@ -8,7 +8,7 @@ use crate::command::args::{NOT_POSITIVE, SYNTAX, at_least_one, is_word, natural}
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::keyspace_events::Event;
 use resp::{Proto, Reply};
-use vocab::limits;
+use vocab::{client_key, limits};
 
 const TOO_MANY: &str = "ERR too many members at a time (65536 at most)";
 
@@ -54,7 +54,7 @@ pub(in crate::command) fn zmpop(call: &mut WriteCall<'_>) -> Outcome {
         if let Some(set) = SortedSet::load(call.space, key)? {
             let popped = pop(call.space, &set, asked.end, asked.count)?;
             call.reply.array(2);
-            call.reply.bulk(key);
+            call.reply.bulk(client_key(key));
             call.reply.array(popped.len());
             answer(call.reply, &popped, true);
             return Ok(());

@@ -2,8 +2,9 @@
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX, is_word};
 use crate::session::state::ReplyMode;
-use crate::session::{Effect, clients};
+use crate::session::{Effect, Keyspace, clients};
 use resp::{Proto, parse_integer, table};
+use vocab::Database;
 
 pub(super) const ROWS: &[Row] = &[
     ("PING", ping),
@@ -81,6 +82,12 @@ fn reset(ask: &mut Ask<'_>) -> Outcome {
 
 fn select(ask: &mut Ask<'_>) -> Outcome {
     match parse_integer(ask.args[1]).map(i32::try_from) {
+        Some(Ok(number)) if ask.session.keyspace().database().is_some() => {
+            let count = ask.host.config().databases();
+            let chosen = u64::try_from(number).ok().filter(|number| *number < count).and_then(Database::of_number);
+            ask.session.enter(Keyspace::Database(chosen.ok_or("ERR DB index is out of range")?));
+            ok(ask)
+        }
         Some(Ok(0)) => ok(ask),
         Some(Ok(_)) => Err("ERR SELECT is not allowed in cluster mode".into()),
         Some(Err(_)) => Err("ERR value is out of range, value must between -2147483648 and 2147483647".into()),
@@ -112,7 +119,7 @@ fn flush(ask: &mut Ask<'_>, wrong: &'static str) -> Outcome {
 
 fn info(ask: &mut Ask<'_>) -> Outcome {
     let sections: Option<Vec<&str>> = ask.args[1..].iter().map(|arg| std::str::from_utf8(arg).ok()).collect();
-    let text = super::info::info(ask.host, &sections.ok_or(SYNTAX)?);
+    let text = super::info::info(ask.host, &sections.ok_or(SYNTAX)?, ask.session.keyspace());
     ask.reply.verbatim(&text);
     Ok(Effect::None)
 }

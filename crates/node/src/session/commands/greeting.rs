@@ -74,7 +74,8 @@ fn hello(ask: &mut Ask<'_>) -> Outcome {
     reply.int(if ask.session.proto() == Proto::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.int(ask.session.entry().id as i64);
-    for (field, value) in [("mode", "cluster"), ("role", "master")] {
+    let mode = if ask.session.keyspace().database().is_some() { "standalone" } else { "cluster" };
+    for (field, value) in [("mode", mode), ("role", "master")] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

@@ -3,6 +3,7 @@
 
 use super::edits::Edits;
 use super::work::Place;
+use crate::counters::Counted;
 use crate::format::keys;
 use crate::keyspace_events::{EntryEvents, Event, EventClasses, KeyspaceEvent};
 use crate::request::key_hash;
@@ -13,7 +14,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use storage::{PutMode, Short, Slice, Span, WriteBatch};
 use vocab::limits::{APPLY_INLINE_BYTES_MAX, EDIT_IN_PLACE_BYTES_MIN};
-use vocab::{Slot, slot_of};
 
 type Overlay = BTreeMap<Slice, Option<Slice>>;
 
@@ -34,10 +34,10 @@ pub(super) struct EntryWrites<'a> {
     bytes: usize,
     /// Prefixes of the rows of collections that are gone.
     drops: Vec<Slice>,
-    /// How many keys came and went, by slot.
-    counts: BTreeMap<Slot, i64>,
-    /// How many keys got an expiry, less those that lost it, by slot.
-    expiring: BTreeMap<Slot, i64>,
+    /// How many keys came and went.
+    counts: BTreeMap<Counted, i64>,
+    /// How many keys got an expiry, less those that lost it.
+    expiring: BTreeMap<Counted, i64>,
     /// Keys that went, or were replaced, after their time had come.
     expired: u64,
     /// Keys that were not there when they were written.
@@ -58,8 +58,8 @@ struct Undo {
     rows: Vec<(Slice, Option<Option<Slice>>)>,
     /// What `EntryWrites::bytes` was.
     bytes: usize,
-    counts: Vec<(Slot, i64)>,
-    expiring: Vec<(Slot, i64)>,
+    counts: Vec<(Counted, i64)>,
+    expiring: Vec<(Counted, i64)>,
     expired: u64,
     made: usize,
     drops: usize,
@@ -159,8 +159,8 @@ impl<'a> EntryWrites<'a> {
                 None => _ = self.overlay.remove(&tree_key),
             }
         }
-        undo.counts.into_iter().for_each(|(slot, by)| *self.counts.entry(slot).or_default() -= by);
-        undo.expiring.into_iter().for_each(|(slot, by)| *self.expiring.entry(slot).or_default() -= by);
+        undo.counts.into_iter().for_each(|(counted, by)| *self.counts.entry(counted).or_default() -= by);
+        undo.expiring.into_iter().for_each(|(counted, by)| *self.expiring.entry(counted).or_default() -= by);
         self.expired = undo.expired;
         self.made.truncate(undo.made);
         self.drops.truncate(undo.drops);
@@ -205,7 +205,7 @@ impl<'a> EntryWrites<'a> {
         self.end_edits();
         let shard = self.handle.id().0;
         self.handle.begin_write(index);
-        self.handle.expect_rows(self.counts.keys().copied());
+        self.handle.expect_rows(self.counts.keys().map(|counted| counted.slot));
         if self.handle.absent().any() {
             self.made.iter().for_each(|key| self.handle.absent().made(key));
         }
@@ -216,11 +216,11 @@ impl<'a> EntryWrites<'a> {
         }
         let writes = self.overlay.into_iter().collect();
         self.handle.engine().apply(index, WriteBatch { writes, drops: self.drops });
-        for (slot, by) in self.counts {
-            self.handle.counters().change(slot, by);
+        for (counted, by) in self.counts {
+            self.handle.counters().change(counted, by);
         }
-        for (slot, by) in self.expiring {
-            self.handle.counters().change_expiring(slot, by);
+        for (counted, by) in self.expiring {
+            self.handle.counters().change_expiring(counted, by);
         }
         self.handle.expired(self.expired);
         self.handle.clock().reach(self.now_ms);
@@ -353,14 +353,14 @@ impl<'a> EntryWrites<'a> {
         }
         self.note_awaited(key);
         if old.is_none() {
-            self.count(slot_of(key), 1);
+            self.count(key, 1);
         }
         if old_expiry != expiry {
             if let Some(at_ms) = old_expiry {
                 self.unschedule(at_ms, key);
             }
             if let Some(at_ms) = expiry {
-                self.count_expiring(slot_of(key), 1);
+                self.count_expiring(key, 1);
                 self.write(&keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
                 self.handle.expires_at(at_ms);
             }
@@ -395,32 +395,34 @@ impl<'a> EntryWrites<'a> {
     /// The same, and leaves its elements.
     pub(super) fn remove_record(&mut self, key: &[u8], record: &Record) {
         self.note_awaited(key);
-        self.count(slot_of(key), -1);
+        self.count(key, -1);
         if let Some(at_ms) = record.view().expire_at_ms {
             self.unschedule(at_ms, key);
         }
         self.write(&keys::record(key), None);
     }
 
-    /// So many keys of a slot came, or went.
-    fn count(&mut self, slot: Slot, by: i64) {
-        *self.counts.entry(slot).or_default() += by;
+    /// A key came, or went.
+    fn count(&mut self, key: &[u8], by: i64) {
+        let counted = Counted::of(key);
+        *self.counts.entry(counted).or_default() += by;
         if let Some(undo) = &mut self.undo {
-            undo.counts.push((slot, by));
+            undo.counts.push((counted, by));
         }
     }
 
-    /// So many keys of a slot got an expiry, or lost it.
-    fn count_expiring(&mut self, slot: Slot, by: i64) {
-        *self.expiring.entry(slot).or_default() += by;
+    /// A key got an expiry, or lost it.
+    fn count_expiring(&mut self, key: &[u8], by: i64) {
+        let counted = Counted::of(key);
+        *self.expiring.entry(counted).or_default() += by;
         if let Some(undo) = &mut self.undo {
-            undo.expiring.push((slot, by));
+            undo.expiring.push((counted, by));
         }
     }
 
     /// Takes a key that was to expire at `at_ms` out of the expiry index.
     fn unschedule(&mut self, at_ms: u64, key: &[u8]) {
-        self.count_expiring(slot_of(key), -1);
+        self.count_expiring(key, -1);
         if at_ms <= self.now_ms {
             self.expired += 1;
             self.events.push(Event::EXPIRED, key);

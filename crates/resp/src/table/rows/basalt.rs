@@ -1,6 +1,6 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
-use crate::table::behaviour::{REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY};
+use crate::table::behaviour::{OF_CLUSTER, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, RO, RW, UPDATE, VARIABLE};
@@ -100,6 +100,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
          (`sync`) or not yet (`nosync`), with a `majority` of the replicas, `all` of them, or `none` but the leader.",
     )
     .args("[SYNC | NOSYNC] [MAJORITY | ALL | NONE]"),
+    own(
+        "KV.EMPTY",
+        -1,
+        "Deletes all keys of a database, in one step, or those of all databases; clients ask by FLUSHDB.",
+    )
+    .flags(WRITE)
+    .touches(&[key(1, RW | DELETE)])
+    .cost("O(N), N being the number of keys")
+    .args("[database:key]"),
     own("KV.EXEC", -5, "Runs operations on keys of one slot, all or nothing; each follows its own argument count.")
         .answers(Answers::ValuesWith(&["GET", "RETURN"]))
         .flags(WRITE | DENYOOM)
@@ -144,6 +153,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
          from. A bound is `[key` (inclusive), `(key` (exclusive), `-` (before all keys) or `+` (after all keys).",
     )
     .flags(READONLY)
+    .does_also(OF_CLUSTER)
     .cost("O(N+S), N being the number of keys returned and S the number of shards")
     .args("start:string end:string [LIMIT count:integer] [KEYS | VALUES] [REVERSE]"),
 ];

@@ -1,6 +1,6 @@
 //! The connection, and transactions on it.
 
-use crate::table::behaviour::{BARRIER, FOR_SUBSCRIBERS, IGNORES_MULTI, SecretArgs};
+use crate::table::behaviour::{BARRIER, CHOOSES_DATABASE, FOR_SUBSCRIBERS, IGNORES_MULTI, SecretArgs};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_MULTI, NOSCRIPT, SKIP_SLOWLOG, STALE};
 use crate::table::spec::key_flag::RO;
@@ -96,8 +96,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     connection("RESET", 1, "6.2.0", "Puts the connection into the state of a new one.")
         .flags(GREETING)
         .does_also(IGNORES_MULTI | FOR_SUBSCRIBERS),
-    connection("SELECT", 2, "1.0.0", "Chooses the database; there is only number 0.")
+    connection("SELECT", 2, "1.0.0", "Chooses the database; a client of the cluster has number 0 alone.")
         .flags(LOADING | STALE | FAST)
+        .does_also(CHOOSES_DATABASE)
         .args("index:integer"),
     transactions("UNWATCH", 1, "2.2.0", "Forgets all watched keys.").flags(ALWAYS | FAST | ALLOW_BUSY),
     transactions("WATCH", -2, "2.2.0", "Watches keys: the next EXEC fails if any of them has been written by then.")

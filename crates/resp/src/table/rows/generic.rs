@@ -1,6 +1,6 @@
 //! Keys of any type.
 
-use crate::table::behaviour::BARRIER;
+use crate::table::behaviour::{ASKS_DATABASE, BARRIER};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE};
@@ -60,8 +60,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .flags(READONLY)
     .dangerous()
     .cost("O(N), N being the number of keys in the store")
+    .does_also(ASKS_DATABASE)
     .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
-    .args("pattern:pattern [STORE]"),
+    .args("pattern:pattern [STORE | DATABASE index:integer]"),
     command(Group::Generic, 0, "OBJECT", -2, "2.2.3", "Groups the commands that look into a value.")
         .cost("Depends on the subcommand."),
     generic("OBJECT|ENCODING", 3, "2.2.3", "Returns how the value of a key is kept.")
@@ -106,9 +107,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RO | ACCESS)])
         .tips(UNREPEATABLE)
         .args("key"),
-    generic("RANDOMKEY", 1, "1.0.0", "Returns a key chosen at random.")
+    generic("RANDOMKEY", -1, "1.0.0", "Returns a key chosen at random.")
         .flags(READONLY)
-        .tips(&["request_policy:all_shards", "nondeterministic_output"]),
+        .does_also(ASKS_DATABASE)
+        .tips(&["request_policy:all_shards", "nondeterministic_output"])
+        .args("[DATABASE index:integer]"),
     generic("RENAME", 3, "1.0.0", "Renames a key and overwrites the one that had the new name.")
         .flags(WRITE)
         .touches(&[key(1, RW | ACCESS | DELETE), key(2, OW | UPDATE)])
@@ -135,8 +138,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .flags(READONLY)
     .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
+    .does_also(ASKS_DATABASE)
     .tips(&["nondeterministic_output", "request_policy:special"])
-    .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [STORE]"),
+    .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [STORE | DATABASE index:integer]"),
     command(
         Group::Generic,
         acl::SET | acl::SORTED_SET | acl::LIST,

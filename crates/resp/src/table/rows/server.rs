@@ -1,6 +1,6 @@
 //! The server.
 
-use crate::table::behaviour::{BARRIER, CLEARS_STORE, SecretArgs};
+use crate::table::behaviour::{ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, SecretArgs};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::RO;
@@ -74,22 +74,23 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Returns how many keys there are: those that this node leads, or of the whole store.",
     )
     .flags(READONLY | FAST)
+    .does_also(ASKS_DATABASE)
     .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
-    .args("[STORE]"),
+    .args("[STORE | DATABASE index:integer]"),
     server("DEBUG", -2, "1.0.0", "Serves tests: SLEEP holds the connection up.")
         .flags(OPERATOR)
         .cost("Depends on the subcommand.")
         .args("subcommand [arg [arg ...]]"),
-    keyspace("FLUSHALL", -1, "1.0.0", "Deletes all keys.")
+    keyspace("FLUSHALL", -1, "1.0.0", "Deletes all keys; on a database, those of all databases.")
         .flags(WRITE)
         .does_also(BARRIER | CLEARS_STORE)
         .dangerous()
         .cost("O(N), N being the number of keys")
         .tips(TELL_ALL_SHARDS)
         .args("[ASYNC | SYNC]"),
-    keyspace("FLUSHDB", -1, "1.0.0", "Deletes all keys.")
+    keyspace("FLUSHDB", -1, "1.0.0", "Deletes all keys; on a database, its own.")
         .flags(WRITE)
-        .does_also(BARRIER | CLEARS_STORE)
+        .does_also(BARRIER | CLEARS_STORE | EMPTIES_DATABASE)
         .dangerous()
         .cost("O(N), N being the number of keys")
         .tips(TELL_ALL_SHARDS)

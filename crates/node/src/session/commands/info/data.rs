@@ -1,6 +1,7 @@
 //! The sections about what is stored, and where it stands.
 
 use super::section::{Facts, Lines};
+use crate::DatabaseKeys;
 use crate::session::{ClusterShard, ShardFacts};
 use replica::DiskState;
 
@@ -42,16 +43,28 @@ pub(super) fn replication(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("master_repl_offset", led(facts).map(|shard| shard.status.applied).sum::<u64>());
 }
 
-pub(super) fn cluster(_: &Facts<'_>, lines: &mut Lines) {
-    lines.add("cluster_enabled", 1);
+pub(super) fn cluster(facts: &Facts<'_>, lines: &mut Lines) {
+    lines.add("cluster_enabled", u8::from(!facts.is_standalone()));
 }
 
 pub(super) fn keyspace(facts: &Facts<'_>, lines: &mut Lines) {
-    let keys: u64 = led(facts).map(|shard| shard.keys).sum();
+    let databases = || led(facts).flat_map(|shard| &shard.databases);
+    if facts.is_standalone() {
+        let mut databases: Vec<_> = databases().collect();
+        databases.sort_unstable_by_key(|of| of.database);
+        for DatabaseKeys { database, keys, expiring } in databases {
+            let number = database.number();
+            lines.add(&format!("db{number}"), format_args!("keys={keys},expires={expiring},avg_ttl=0"));
+        }
+        return;
+    }
+    let of_databases = databases().fold((0, 0), |(keys, expiring), of| (keys + of.keys, expiring + of.expiring));
+    let keys = led(facts).map(|shard| shard.keys).sum::<u64>().saturating_sub(of_databases.0);
     if keys == 0 {
         return;
     }
     let expires: Option<u64> = led(facts).map(|shard| shard.expires).sum();
+    let expires = expires.map(|expires| expires.saturating_sub(of_databases.1));
     match expires {
         Some(expires) => lines.add("db0", format_args!("keys={keys},expires={expires},avg_ttl=0")),
         None => lines.add("db0", format_args!("keys={keys}")),

@@ -5,7 +5,7 @@ mod data;
 mod process;
 mod section;
 
-use crate::session::{Host, MemoryFigures};
+use crate::session::{Host, Keyspace, MemoryFigures};
 use section::{Facts, Lines};
 
 /// Whether INFO shows a section without being asked for it.
@@ -33,12 +33,13 @@ const SECTIONS: &[(&str, Shown, Writer)] = &[
     ("Basalt", Shown::Always, data::basalt),
 ];
 
-/// The text of INFO with these sections; without any, the usual ones.
+/// The text of INFO with these sections for a client of that keyspace; without any, the usual ones.
 #[must_use]
-pub fn info(host: &dyn Host, sections: &[&str]) -> String {
+pub fn info(host: &dyn Host, sections: &[&str], keyspace: Keyspace) -> String {
     host.stats().tick(host.now_us() / 1000);
     let facts = Facts {
         host,
+        keyspace,
         node: host.node_facts(),
         shards: host.shard_facts(),
         cluster: host.cluster_facts(),

@@ -12,7 +12,7 @@ pub(super) fn server(facts: &Facts<'_>, lines: &mut Lines) {
     let (node, config) = (&facts.node, facts.host.config());
     lines.add("redis_version", REDIS_VERSION);
     lines.add("basalt_version", env!("CARGO_PKG_VERSION"));
-    lines.add("redis_mode", "cluster");
+    lines.add("redis_mode", if facts.is_standalone() { "standalone" } else { "cluster" });
     lines.add("os", &node.os);
     lines.add("arch_bits", usize::BITS);
     lines.add("process_id", node.process_id);

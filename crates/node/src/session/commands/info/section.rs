@@ -1,15 +1,24 @@
 //! What a section of INFO is made from, and its lines.
 
-use crate::session::{ClusterFacts, Host, MemoryFigures, NodeFacts, ShardFacts};
+use crate::session::{ClusterFacts, Host, Keyspace, MemoryFigures, NodeFacts, ShardFacts};
 use std::fmt::Display;
 
 /// What the sections are made from, looked up once for all of them.
 pub(super) struct Facts<'a> {
     pub(super) host: &'a dyn Host,
+    /// Of the client that asks.
+    pub(super) keyspace: Keyspace,
     pub(super) node: NodeFacts,
     pub(super) shards: Vec<ShardFacts>,
     pub(super) cluster: ClusterFacts,
     pub(super) memory: MemoryFigures,
+}
+
+impl Facts<'_> {
+    /// Whether the client that asks sees a Redis without cluster mode.
+    pub(super) fn is_standalone(&self) -> bool {
+        self.keyspace.database().is_some()
+    }
 }
 
 /// The lines of one section.

@@ -1,0 +1,61 @@
+//! KV.EMPTY: removes all keys of a database. Clients of a database ask for it by FLUSHDB and FLUSHALL.
+//!
+//! The keys of a database begin with its prefix, which is the command's key. All go in one entry: nothing comes between.
+
+use super::call::{HandlerRow, Outcome, WriteCall, write};
+use storage::Slice;
+use vocab::Database;
+
+/// How many keys are read at a time.
+const CHUNK: usize = 256;
+const NO_DATABASE: &str = "ERR KV.EMPTY is for clients of databases: FLUSHDB";
+
+pub(super) const ROWS: &[HandlerRow] = &[write("KV.EMPTY", empty)];
+
+fn empty(call: &mut WriteCall<'_>) -> Outcome {
+    let prefix = call.args[1];
+    if Database::of_key(prefix).is_none_or(|database| database.prefix() != prefix) {
+        return Err(NO_DATABASE.into());
+    }
+    let mut after: Option<Slice> = None;
+    loop {
+        let keys = call.space.keys(prefix, after.as_deref(), CHUNK)?;
+        for key in &keys {
+            call.space.delete(key)?;
+        }
+        if keys.len() < CHUNK {
+            break;
+        }
+        after = keys.into_iter().last();
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::testspace::{TestSpace, answer};
+    use crate::{Kind, Record, WriteSpace};
+    use resp::Value;
+    use vocab::Database;
+
+    #[test]
+    fn the_keys_of_one_database_go() {
+        let mut space = TestSpace::new();
+        let [one, other] = [1, 2].map(|number| Database::of_number(number).unwrap().prefix());
+        for i in 0..600 {
+            for prefix in [&one[..], &other, b""] {
+                let key = [prefix, format!("key{i}").as_bytes()].concat();
+                space.put(&key, Record::new(Kind::STRING, None, &[])).unwrap();
+            }
+        }
+        assert_eq!(answer(&mut space, &[b"KV.EMPTY", &one]), Value::Simple("OK".into()));
+        let left = space.keys(b"", None, 2000).unwrap();
+        assert_eq!(left.len(), 1200);
+        assert!(left.iter().all(|key| !key.starts_with(&one)));
+        for wrong in [&b"key"[..], b"", &one[..9], b"\xff\0\xfed\xfe{zzz}"] {
+            assert!(matches!(answer(&mut space, &[b"KV.EMPTY", wrong]), Value::Error(_)), "{wrong:?}");
+        }
+    }
+}
