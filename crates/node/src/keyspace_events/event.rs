@@ -2,6 +2,7 @@
 
 use super::classes::EventClass;
 use EventClass::{Evicted, Expired, Generic, Hash, KeyMiss, List, New, Set, SortedSet, Stream, String};
+use vocab::{Database, client_key};
 
 /// What has happened to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,12 +94,25 @@ impl KeyspaceEvent {
     /// The channel of the key, on which the name of the event is the message.
     #[must_use]
     pub fn channel_of_key(&self) -> Vec<u8> {
-        [b"__keyspace@0__:", &self.key[..]].concat()
+        let mut channel = format!("__keyspace@{}__:", self.database()).into_bytes();
+        channel.extend_from_slice(self.shown_key());
+        channel
     }
 
     /// The channel of the event, on which the key is the message.
     #[must_use]
     pub fn channel_of_event(&self) -> Vec<u8> {
-        [b"__keyevent@0__:", self.event.name.as_bytes()].concat()
+        format!("__keyevent@{}__:{}", self.database(), self.event.name).into_bytes()
+    }
+
+    /// The key, as its clients name it.
+    #[must_use]
+    pub fn shown_key(&self) -> &[u8] {
+        client_key(&self.key)
+    }
+
+    /// The number of its database; 0 for a key that is no database's.
+    fn database(&self) -> u16 {
+        Database::of_key(&self.key).map_or(0, Database::number)
     }
 }

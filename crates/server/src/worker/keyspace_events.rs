@@ -26,7 +26,7 @@ impl EventPublisher<'_> {
                 self.tell(&event.channel_of_key(), event.event.name.as_bytes());
             }
             if classes.by_event() {
-                self.tell(&event.channel_of_event(), &event.key);
+                self.tell(&event.channel_of_event(), event.shown_key());
             }
         }
     }
