@@ -1,6 +1,7 @@
 //! Commands on keys of any type, on the plain model.
 
-use super::keyspace::{Keyspace, NO_SUCH_KEY, Replied, count};
+use super::arguments::count;
+use super::keyspace::{Keyspace, NO_SUCH_KEY, Replied};
 use resp::Value;
 
 /// Runs a command at the time `now_ms`.

@@ -1,4 +1,6 @@
-//! Arguments of commands on the plain model.
+//! Arguments and replies of commands on the plain model.
+
+use resp::Value;
 
 /// The integer that a word is; 0 if it is none.
 pub fn number(word: &[u8]) -> i64 {
@@ -15,4 +17,9 @@ pub fn place(length: usize, index: &[u8]) -> Option<usize> {
 pub fn range(length: usize, first: &[u8], last: &[u8]) -> (usize, usize) {
     let last = place(length, last).map_or(0, |last| last + 1).min(length);
     (place(length, first).unwrap_or(0).min(last), last)
+}
+
+/// A count as it is replied.
+pub fn count(count: usize) -> Value {
+    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }

@@ -7,7 +7,7 @@ use resp::table;
 use vocab::Prng;
 
 /// Keys of a group.
-pub const KEYS: usize = 6;
+pub const KEYS: usize = 8;
 /// Members that most commands choose from.
 const MEMBERS: u64 = 8;
 /// Members of a large collection: so many are no longer kept in one row.
@@ -34,10 +34,12 @@ enum Kind {
     Set,
     List,
     SortedSet,
+    Stream,
 }
 
 /// The types that the store has, with a command that only they have.
-const TYPES: &[(Kind, &[u8])] = &[(Kind::Set, b"SADD"), (Kind::List, b"RPUSH"), (Kind::SortedSet, b"ZADD")];
+const TYPES: &[(Kind, &[u8])] =
+    &[(Kind::Set, b"SADD"), (Kind::List, b"RPUSH"), (Kind::SortedSet, b"ZADD"), (Kind::Stream, b"XADD")];
 
 /// A command, and whether it may change something and can bear a tag as its last argument.
 struct Drawn {
@@ -98,6 +100,7 @@ impl Draw {
             Kind::Set => vec![word("SMEMBERS"), key],
             Kind::List => vec![word("LRANGE"), key, word("0"), word("-1")],
             Kind::SortedSet => vec![word("ZRANGE"), key, word("0"), word("-1"), word("WITHSCORES")],
+            Kind::Stream => vec![word("XRANGE"), key, word("-"), word("+")],
         };
         CollectionRequest { client, tag: self.tags, group, commands: vec![words], is_transaction: false, writes: false }
     }
@@ -116,6 +119,7 @@ impl Draw {
             Kind::Set => self.set_command(group),
             Kind::List => self.list_command(group),
             Kind::SortedSet => self.sorted_set_command(group),
+            Kind::Stream => self.stream_command(group),
         }
     }
 
@@ -209,6 +213,57 @@ impl Draw {
         }
     }
 
+    fn stream_command(&mut self, group: usize) -> Drawn {
+        let (key, _) = self.two_keys(group, Kind::Stream);
+        let (name, consumer) = (self.one_of(&["g", "g", "h"]), self.one_of(&["a", "b", "c"]));
+        let subcommand = |subcommand: &str| vec![word("XGROUP"), word(subcommand), key.clone(), name.clone()];
+        match self.prng.below(100) {
+            0..24 => {
+                let length = if self.prng.happens(200) { vec![word("MAXLEN"), word("6")] } else { Vec::new() };
+                // Streams of every other key have ids by the clock, the others such as `ids` draws.
+                let by_clock = key.last().is_some_and(|digit| digit.is_multiple_of(2));
+                let id = if by_clock { word("*") } else { word(&self.tags.to_string()) };
+                writes([vec![word("XADD"), key], length, vec![id, self.member()]].concat(), Tag::Member)
+            }
+            24..26 => writes(vec![word("XTRIM"), key, word("MAXLEN"), self.one_of(&["0", "2", "4"])], Tag::None),
+            26..32 => writes([vec![word("XDEL"), key], self.ids()].concat(), Tag::None),
+            32..38 => {
+                let from = self.one_of(&["0", "$"]);
+                writes([subcommand("CREATE"), vec![from, word("MKSTREAM")]].concat(), Tag::None)
+            }
+            38..40 => writes(subcommand("DESTROY"), Tag::None),
+            40..43 => writes([subcommand("SETID"), vec![self.one_of(&["0", "$"])]].concat(), Tag::None),
+            43..45 => writes([subcommand("DELCONSUMER"), vec![consumer]].concat(), Tag::None),
+            45..60 => {
+                let how = self.one_of(&["1", "3"]);
+                let no_ack = if self.prng.happens(100) { vec![word("NOACK")] } else { Vec::new() };
+                let from = self.one_of(&[">", ">", ">", "0"]);
+                let begin = vec![word("XREADGROUP"), word("GROUP"), name, consumer, word("COUNT"), how];
+                writes([begin, no_ack, vec![word("STREAMS"), key, from]].concat(), Tag::None)
+            }
+            60..67 => writes([vec![word("XACK"), key, name], self.ids()].concat(), Tag::None),
+            67..72 => {
+                let idle = self.one_of(&["0", "0", "300"]);
+                writes([vec![word("XCLAIM"), key, name, consumer, idle], self.ids()].concat(), Tag::None)
+            }
+            72..79 => {
+                let (idle, count) = (self.one_of(&["0", "0", "300"]), self.one_of(&["1", "2", "100"]));
+                let words = vec![word("XAUTOCLAIM"), key, name, consumer, idle, word("0"), word("COUNT"), count];
+                writes(words, Tag::None)
+            }
+            79..83 => reads(vec![word("XLEN"), key]),
+            83..87 => reads(vec![word("XREAD"), word("COUNT"), word("2"), word("STREAMS"), key, word("0")]),
+            87..93 => reads(vec![word("XPENDING"), key, name]),
+            93..96 => reads(vec![word("XREVRANGE"), key, word("+"), word("-")]),
+            _ => reads(vec![word("XRANGE"), key, word("-"), word("+")]),
+        }
+    }
+
+    /// Ids that entries may have got lately, where they have none by the clock.
+    fn ids(&mut self) -> Words {
+        (0..10).map(|_| word(&self.tags.saturating_sub(self.prng.below(80)).to_string())).collect()
+    }
+
     fn score(&mut self) -> Vec<u8> {
         self.one_of(&["0", "1", "2", "3", "7"])
     }
@@ -249,6 +304,7 @@ impl Draw {
             Kind::Set if self.prng.happens(850) => (0, 2),
             Kind::List if self.prng.happens(850) => (2, 2),
             Kind::SortedSet if self.prng.happens(850) => (4, 2),
+            Kind::Stream if self.prng.happens(850) => (6, 2),
             _ => (0, all),
         };
         let at = self.prng.below(count);

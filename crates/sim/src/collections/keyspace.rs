@@ -1,5 +1,6 @@
 //! The keys of a group and what they hold, as plainly as can be.
 
+use super::stream::Stream;
 use resp::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,6 +27,8 @@ pub enum Content {
     List(List),
     /// Members with scores.
     SortedSet(SortedSet),
+    /// Entries and groups; a stream without entries is one too.
+    Stream(Stream),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,6 +128,7 @@ impl fmt::Display for Keyspace {
                 Content::SortedSet(set) => {
                     set.iter().map(|(member, score)| format!("{score} {}", text(member))).collect()
                 }
+                Content::Stream(stream) => vec![stream.to_string()],
             };
             format!("{} {}{expiry} ({})", held.content.name(), text(key), elements.join(" "))
         };
@@ -139,6 +143,7 @@ impl Content {
             Self::Set(_) => "set",
             Self::List(_) => "list",
             Self::SortedSet(_) => "zset",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -147,11 +152,7 @@ impl Content {
             Self::Set(set) => set.is_empty(),
             Self::List(list) => list.is_empty(),
             Self::SortedSet(set) => set.is_empty(),
+            Self::Stream(_) => false,
         }
     }
-}
-
-/// A count as it is replied.
-pub fn count(count: usize) -> Value {
-    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }

@@ -1,7 +1,7 @@
 //! Commands on lists, on the plain model.
 
-use super::arguments::{number, place, range};
-use super::keyspace::{Content, Keyspace, List, NO_SUCH_KEY, Replied, count};
+use super::arguments::{count, number, place, range};
+use super::keyspace::{Content, Keyspace, List, NO_SUCH_KEY, Replied};
 use resp::Value;
 
 const OUT_OF_RANGE: &str = "ERR index out of range";

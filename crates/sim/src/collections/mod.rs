@@ -9,6 +9,8 @@ mod model;
 mod request;
 mod sets;
 mod sorted_sets;
+mod stream;
+mod streams;
 
 pub use draw::{Draw, KEYS};
 pub use keyspace::Keyspace;

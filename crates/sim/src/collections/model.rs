@@ -4,7 +4,7 @@
 
 use super::keyspace::Keyspace;
 use super::request::Words;
-use super::{any_type, lists, sets, sorted_sets};
+use super::{any_type, lists, sets, sorted_sets, streams};
 use resp::Value;
 
 /// The states that may follow a command at the time `now_ms`; none if it cannot have been answered `told`. More than
@@ -24,6 +24,7 @@ fn made(mut state: Keyspace, words: &Words, now_ms: u64, told: Option<&Value>) -
     }
     let args = &args[1..];
     let of_type = [sets::run, lists::run, sorted_sets::run].into_iter().find_map(|run| run(&mut state, &name, args));
+    let of_type = of_type.or_else(|| streams::run(&mut state, &name, args, now_ms));
     let replied = of_type.unwrap_or_else(|| any_type::run(&mut state, &name, args, now_ms));
     let reply = replied.unwrap_or_else(|text| Value::Error(text.to_owned()));
     let fits = told.is_none_or(|told| in_order(&name, told) == in_order(&name, &reply));

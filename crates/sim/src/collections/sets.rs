@@ -1,6 +1,7 @@
 //! Commands on sets, on the plain model.
 
-use super::keyspace::{Content, Keyspace, Replied, Set, WRONG_TYPE, count};
+use super::arguments::count;
+use super::keyspace::{Content, Keyspace, Replied, Set, WRONG_TYPE};
 use resp::Value;
 
 /// Runs a command; none if it is not one on sets.

@@ -1,7 +1,7 @@
 //! Commands on sorted sets, on the plain model. Scores are integers.
 
-use super::arguments::{number, range};
-use super::keyspace::{Content, Keyspace, Replied, SortedSet, count};
+use super::arguments::{count, number, range};
+use super::keyspace::{Content, Keyspace, Replied, SortedSet};
 use resp::Value;
 
 /// Runs a command; none if it is not one on sorted sets.
@@ -84,7 +84,7 @@ fn sorted_set_or_set(space: &Keyspace, key: &[u8]) -> Result<SortedSet, &'static
     space.content(key, |content| match content {
         Content::SortedSet(set) => Some(set.clone()),
         Content::Set(set) => Some(set.iter().map(|member| (member.clone(), 1)).collect()),
-        Content::List(_) => None,
+        Content::List(_) | Content::Stream(_) => None,
     })
 }
 
