@@ -3,8 +3,10 @@
 //! An entry never waits. A blocking command is proposed in the form that does not block; if it finds nothing, its client
 //! waits here. An entry that leaves something at a key for which clients wait has them tried again, in their order.
 
+mod blocked;
 mod command;
 mod waiters;
 
+pub use blocked::Blocked;
 pub use command::BlockingCommand;
 pub use waiters::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn};

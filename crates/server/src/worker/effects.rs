@@ -2,7 +2,6 @@
 //! entries.
 
 use super::apply_thread::apply_beside;
-use super::blocked::Blocked;
 use super::keyspace_events::EventPublisher;
 use super::peers::Peers;
 use crate::api::digest_marked;
@@ -12,7 +11,7 @@ use crate::mailbox::{BlockingMessage, EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
 use cluster::{Change, MapUpdate};
-use node::blocking::Answered;
+use node::blocking::{Answered, Blocked};
 use node::control::report_members;
 use node::peer_protocol::PeerMessage;
 use node::{
@@ -70,7 +69,9 @@ impl Shell {
 
     /// A client of a blocking command has an answer: whether it waits on instead, or gets another.
     fn waits_on(&mut self, ticket: &Ticket, reply: &[u8]) -> bool {
-        match self.blocked.answered(&self.store, ticket, reply) {
+        let known = self.store.known();
+        let handle = |shard: ShardId| known.handle(shard.0 as usize).map(|handle| &**handle);
+        match self.blocked.answered(ticket, reply, self.store.moment(), handle) {
             Answered::Deliver => return false,
             Answered::DeliverInstead(reply) => self.deliver(ticket, &reply),
             Answered::Waits(true) => self.begins_to_wait(ticket),

@@ -5,7 +5,7 @@
 //! log thread makes the fsync while the loop goes on, and what arrives meanwhile is the next entry. If every client waits
 //! for the log, the loop makes the fsync itself (`log_pipeline`).
 
-use super::blocked::Blocked;
+use super::blocked::submission_of;
 use super::effects::{FollowUp, Shell};
 use super::fenced_writes::FencedWrites;
 use super::log_pipeline::{LogPipeline, Logged};
@@ -20,12 +20,12 @@ use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use node::blocking::Begin;
+use node::blocking::{Begin, Blocked};
 use node::control::Control;
 use node::multi_raft::{Logging, MultiRaft};
 use node::read::is_slot_moving;
 use node::session::Keyspace;
-use node::{Answers, AppliedAside};
+use node::{Answers, AppliedAside, Write};
 use replica::LogWrite;
 use resp::Reply;
 use std::io;
@@ -438,7 +438,9 @@ impl Worker {
     /// Whether the client of a blocking command waits at once, behind others.
     fn waits_at_once(&mut self, submission: &Submission) -> bool {
         let Some(shard) = self.multi_raft.shard(submission.shard) else { return false };
-        let waits = self.shell.blocked.begin(shard.handle(), submission, self.now.mono_us) == Begin::Wait;
+        let Write::Command(command) = &submission.write else { return false };
+        let begin = self.shell.blocked.begin(shard.handle(), submission.ticket, command, self.now.mono_us);
+        let waits = begin == Begin::Wait;
         if waits {
             self.shell.begins_to_wait(&submission.ticket);
         }
@@ -447,7 +449,7 @@ impl Worker {
 
     /// Proposes what clients that wait can have now.
     fn serve_blocked(&mut self) {
-        for submission in self.shell.blocked.take_attempts() {
+        for submission in self.shell.blocked.take_attempts().into_iter().map(submission_of) {
             let Submission { shard, write, keys, ticket } = &submission;
             let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
             if self.multi_raft.shard(*shard).is_none_or(is_moving) {
@@ -469,8 +471,10 @@ impl Worker {
             return;
         }
         self.shell.blocked.expire(self.now.mono_us);
-        self.shell.blocked.withdraw_lost(&self.store, self.now.mono_us);
-        for submission in self.shell.blocked.take_lost() {
+        let known = self.store.known();
+        let leads = |shard: ShardId| known.handle(shard.0 as usize).is_some_and(|handle| handle.leading());
+        self.shell.blocked.withdraw_lost(self.now.mono_us, leads);
+        for submission in self.shell.blocked.take_lost().into_iter().map(submission_of) {
             self.store.write_queued(submission.write.bytes());
             self.fenced.push(submission, self.now.mono_us);
         }

@@ -1,0 +1,145 @@
+//! The clients that wait for keys of a worker's shards, and what is to be done for them: its shell does it.
+
+use super::waiters::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn};
+use crate::awaited_keys::ReadyKey;
+use crate::shard::Ticket;
+use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
+use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
+use vocab::{Moment, ShardId};
+
+/// What a client is told whose shard is led by another node, if that is not known yet.
+const NO_LEADER: &str = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+
+/// The clients that wait for keys of a worker's shards.
+#[derive(Default)]
+pub struct Blocked {
+    waiters: Waiters,
+    /// Answers of waits that have ended.
+    ended: Vec<Ended>,
+    /// Commands of clients whose shard is another one now, or led elsewhere.
+    lost: Vec<Attempt>,
+}
+
+impl Blocked {
+    /// Whether there is nothing to do for any client.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiters.is_empty() && self.ended.is_empty() && self.lost.is_empty()
+    }
+
+    /// Whether something is to be done at once.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.waiters.has_ready() || !self.ended.is_empty() || !self.lost.is_empty()
+    }
+
+    /// When the next wait ends, in µs of the steady clock.
+    #[must_use]
+    pub fn deadline_us(&self) -> Option<u64> {
+        self.waiters.deadline_us()
+    }
+
+    /// A blocking command has come to its shard: whether it is proposed now.
+    pub fn begin(&mut self, shard: &ShardHandle, ticket: Ticket, command: &EncodedCommand, now_us: u64) -> Begin {
+        self.waiters.begin((shard.id(), shard.awaited()), ticket, command, now_us)
+    }
+
+    /// An attempt has been answered. `handle` gives the shards that the node has.
+    pub fn answered<'a>(
+        &mut self,
+        ticket: &Ticket,
+        reply: &[u8],
+        now: Moment,
+        handle: impl FnOnce(ShardId) -> Option<&'a ShardHandle>,
+    ) -> Answered {
+        let answered = self.waiters.answered(ticket, reply, now.mono_us);
+        if answered == Answered::Waits(true)
+            && let Some((shard, command)) = self.waiters.floating(ticket)
+            && let Some(handle) = handle(shard)
+        {
+            // Its attempt has read the streams' records: they are in memory.
+            match command.fixed(&mut SnapshotSpace::new(handle, now.wall_ms, 0)) {
+                Ok(fixed) => self.waiters.fix(ticket, fixed),
+                Err(fault) => {
+                    log::error!("shard {shard}: the last id of a stream cannot be read: {fault:?}");
+                    self.end(ticket, End::Unread);
+                }
+            }
+        }
+        answered
+    }
+
+    /// Entries have written keys.
+    pub fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
+        for key in keys {
+            self.ended.extend(self.waiters.ready(key));
+        }
+    }
+
+    /// A shard has no keys any more.
+    pub fn cleared(&mut self, shard: ShardId) {
+        self.ended.extend(self.waiters.cleared(shard));
+    }
+
+    /// The attempts to propose now.
+    pub fn take_attempts(&mut self) -> Vec<Attempt> {
+        self.waiters.take_attempts(BLOCKED_CLIENTS_STEP_MAX)
+    }
+
+    /// A client's wait is to end.
+    pub fn end(&mut self, ticket: &Ticket, end: End) {
+        self.ended.extend(self.waiters.end(ticket, end));
+    }
+
+    /// Ends the waits whose time is over, up to a bound.
+    pub fn expire(&mut self, now_us: u64) {
+        self.ended.extend(self.waiters.expire(now_us, BLOCKED_CLIENTS_STEP_MAX));
+    }
+
+    /// A client's attempt was not proposed: it is routed anew. False if it is not known.
+    pub fn withdraw(&mut self, ticket: &Ticket, now_us: u64) -> bool {
+        let withdrawn = self.waiters.withdraw(ticket, now_us);
+        let is_known = withdrawn.is_some();
+        withdrawn.into_iter().for_each(|withdrawn| self.take_out(withdrawn));
+        is_known
+    }
+
+    /// Clients that wait for keys of a shard that this node does not lead are routed anew, up to a bound.
+    pub fn withdraw_lost(&mut self, now_us: u64, leads: impl Fn(ShardId) -> bool) {
+        if self.waiters.shards().all(&leads) {
+            return;
+        }
+        let lost = self.waiters.withdraw_all(now_us, BLOCKED_CLIENTS_STEP_MAX, |shard, _| !leads(shard));
+        lost.into_iter().for_each(|withdrawn| self.take_out(withdrawn));
+    }
+
+    /// A shard has given slots away: clients that wait for their keys are routed anew.
+    pub fn withdraw_moved(&mut self, shard: &ShardHandle, now_us: u64) {
+        let is_moved = |of: ShardId, ticket: &Ticket| of == shard.id() && !shard.owns(ticket.slot);
+        let moved = self.waiters.withdraw_all(now_us, usize::MAX, is_moved);
+        moved.into_iter().for_each(|withdrawn| self.take_out(withdrawn));
+    }
+
+    fn take_out(&mut self, withdrawn: Withdrawn) {
+        match withdrawn {
+            Withdrawn::Again(attempt) => self.lost.push(attempt),
+            Withdrawn::Ended(ended) => self.ended.push(ended),
+        }
+    }
+
+    /// The commands that are to be routed anew.
+    pub fn take_lost(&mut self) -> Vec<Attempt> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// The answers of waits that have ended.
+    pub fn take_ended(&mut self) -> Vec<Ended> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// What a client is told that cannot wait here any longer, in place of `text`.
+    #[must_use]
+    pub fn refusal<'a>(ticket: &Ticket, text: &'a str) -> &'a str {
+        if ticket.may_wait && text.starts_with("CLUSTERDOWN") { NO_LEADER } else { text }
+    }
+}
