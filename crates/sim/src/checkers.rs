@@ -300,6 +300,16 @@ impl Checkers {
         self.collections.asked(request, wall_ms - SPREAD_MS);
     }
 
+    /// A client of collections begins to wait in a blocking command.
+    pub fn waits_collection(&mut self, tag: u64) {
+        self.collections.waits(tag, true);
+    }
+
+    /// A client of collections has lost its place among those that wait.
+    pub fn waits_no_longer(&mut self, tag: u64) {
+        self.collections.waits(tag, false);
+    }
+
     /// A client of collections is answered, or gives up.
     pub fn told_collection(&mut self, tag: u64, told: CollectionTold, wall_ms: u64) {
         self.collections.told(tag, told, wall_ms + SPREAD_MS);

@@ -2,7 +2,7 @@
 
 use cluster::MapUpdate;
 use node::peer_protocol::PeerMessage;
-use node::{Answers, ApplyTask, Effects, PrefetchItem, ShardHandle, SnapshotTask, SplitTask, Ticket};
+use node::{Answers, ApplyTask, Effects, PrefetchItem, ReadyKey, ShardHandle, SnapshotTask, SplitTask, Ticket};
 use replica::{Entry, LogRead, Members};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -29,6 +29,14 @@ impl Prefetch {
 /// One of so many entries counts as large, where any does.
 const ASIDE_EVERY: u64 = 5;
 
+/// News for clients that wait in blocking commands.
+pub enum WaitNews {
+    /// Entries have written keys.
+    Ready(Vec<ReadyKey>),
+    /// A shard has no keys any more.
+    Cleared(ShardId),
+}
+
 /// What the cores of a node ask for in one step.
 #[derive(Default)]
 pub struct Outbox {
@@ -46,6 +54,8 @@ pub struct Outbox {
     pub messages: Vec<(NodeId, PeerMessage)>,
     /// Answers, in order; `None`: not here.
     pub answers: Vec<(Ticket, Option<Vec<u8>>)>,
+    /// News for clients that wait, in order; behind how many of the answers.
+    pub wait_news: Vec<(usize, WaitNews)>,
     /// Snapshots that are to be sent.
     pub snapshots: Vec<SnapshotTask>,
     /// Shards whose waiting reads can be looked at again.
@@ -79,6 +89,14 @@ impl Effects for Outbox {
 
     fn led(&mut self, shard: ShardId, leader: Option<NodeId>, term: u64) {
         self.led.push((shard, leader, term));
+    }
+
+    fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
+        self.wait_news.push((self.answers.len(), WaitNews::Ready(keys)));
+    }
+
+    fn cleared(&mut self, shard: ShardId) {
+        self.wait_news.push((self.answers.len(), WaitNews::Cleared(shard)));
     }
 
     fn readable(&mut self, shard: ShardId) {

@@ -11,6 +11,7 @@ use crate::request::Request;
 use crate::schedule::Micros;
 use crate::waiting_reads::WaitingReads;
 use cluster::{Map, MapUpdate, NodeInfo, Routes, Split};
+use node::blocking::Blocked;
 use node::command::{self, Handler, handler};
 use node::control::reconcile::{LocalGroup, LocalReplica, Removal, comes_by_split, has_split, reconcile};
 use node::control::{Control, Shape};
@@ -82,6 +83,8 @@ pub struct Process {
     pub bulk: BTreeMap<(u32, u64), BulkRequest>,
     /// What clients of collections have under way, likewise.
     pub collections: BTreeMap<(u32, u64), CollectionRequest>,
+    /// Clients of collections that wait in blocking commands.
+    pub blocked: Blocked,
     /// Answers to those that waited for replicas which are closed: they go out with the next tick.
     pub dismissed: Outbox,
     /// Shards that are being split off.
@@ -158,6 +161,7 @@ impl Host {
             writes: BTreeMap::new(),
             bulk: BTreeMap::new(),
             collections: BTreeMap::new(),
+            blocked: Blocked::default(),
             dismissed: Outbox::default(),
             forks: BTreeSet::new(),
             refused: BTreeMap::new(),

@@ -48,6 +48,7 @@ mod splitting;
 mod store;
 mod trace;
 mod tree;
+mod waiting;
 mod waiting_reads;
 mod workload;
 mod world;

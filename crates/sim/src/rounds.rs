@@ -8,7 +8,7 @@ use crate::event::NodeEvent;
 use crate::places::{Place, node_id, place_of};
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use crate::{control, prefetch, reading, recovery, serving, splitting};
+use crate::{control, prefetch, reading, recovery, serving, splitting, waiting};
 use node::ArrivedSnapshot;
 use node::control::report_members;
 use node::multi_raft::TICK_MS;
@@ -108,6 +108,7 @@ pub fn round(store: &mut Store, place: Place) -> Outcome {
     let mut begun = false;
     loop {
         let mut out = prefetch::outbox(store, place);
+        waiting::serve(store, place, &mut out)?;
         let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
         // With a newer map, what is under way is let out first.
         let overlaps = store.env.plan().overlap && !process.behind;
@@ -302,9 +303,14 @@ pub fn carry_out(store: &mut Store, place: Place, out: Outbox) -> Outcome {
     let ended = out.ended.iter().map(|child| cluster::Change::EndSplit { child: *child });
     let changes = members.chain(ended).collect();
     control::spread(store, place, out.led, changes, out.map)?;
-    for (ticket, reply) in out.answers {
+    let mut news = out.wait_news.into_iter().peekable();
+    for (at, (ticket, reply)) in out.answers.into_iter().enumerate() {
+        while let Some((_, news)) = news.next_if(|(after, _)| *after <= at) {
+            waiting::hear(store, place, news);
+        }
         serving::answered(store, place, &ticket, reply)?;
     }
+    news.for_each(|(_, news)| waiting::hear(store, place, news));
     for shard in out.readable {
         let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
         for read in process.reads.wake(shard) {

@@ -15,6 +15,7 @@ use crate::reading;
 use crate::request::{Form, Request};
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
+use crate::waiting;
 use node::read::{Hold, NotHere, is_slot_moving, leader_access};
 use node::session::Acks;
 use node::{Ticket, key_hash};
@@ -129,17 +130,23 @@ pub fn collection(store: &mut Store, place: Place, request: CollectionRequest, o
             return Ok(());
         }
     };
-    let connection = COLLECTIONS + request.client as u32;
-    let ticket = Ticket { connection, ..ticket(store, shard, request.slot(), request.tag) };
+    let (connection, may_wait) = (COLLECTIONS + request.client as u32, request.is_blocking());
+    let ticket = Ticket { connection, may_wait, ..ticket(store, shard, request.slot(), request.tag) };
+    let now = store.moment(place);
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     let (write, keys) = (request.write(), request.key_hashes());
     process.collections.insert((ticket.connection, ticket.sequence), request);
+    if waiting::waits_at_once(process, shard, &write, ticket, now) {
+        store.checks.waits_collection(ticket.sequence);
+        return Ok(());
+    }
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     process.core.submit(shard, &write, &keys, ticket, out);
     Ok(())
 }
 
 /// The shard that takes a write to a slot at a node, or who should be asked instead.
-fn shard_of_write(store: &Store, place: Place, slot: Slot) -> Result<ShardId, Option<NodeId>> {
+pub fn shard_of_write(store: &Store, place: Place, slot: Slot) -> Result<ShardId, Option<NodeId>> {
     let now = store.moment(place);
     let process = store.nodes[place].process.as_ref().ok_or(None)?;
     let shard = process.shard_of(slot).ok_or(None)?;
@@ -169,7 +176,7 @@ fn ticket(store: &Store, shard: ShardId, slot: Slot, sequence: u64) -> Ticket {
 }
 
 /// A shard has answered a client of collections.
-fn collection_answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+pub fn collection_answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     let Some(request) = process.collections.remove(&(ticket.connection, ticket.sequence)) else { return Ok(()) };
     let leader = process.leaders.of(ShardId(ticket.generation));
@@ -196,6 +203,9 @@ fn hold(store: &mut Store, place: Place, operation: usize, request: Request, sin
 
 /// A shard has answered a write.
 pub fn answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+    if ticket.may_wait {
+        return waiting::answered(store, place, ticket, reply);
+    }
     if ticket.connection >= COLLECTIONS {
         return collection_answered(store, place, ticket, reply);
     }

@@ -13,6 +13,7 @@ use crate::places::Place;
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::store::Store;
 use crate::tree::Folders;
+use crate::waiting;
 use node::control::reconcile::wants_fork;
 use node::{Shard, SplitTask};
 use replica::LogStore;
@@ -101,6 +102,7 @@ fn make_group(store: &mut Store, place: Place, task: SplitTask, tree: Arc<dyn En
 
 fn go_on(store: &mut Store, place: Place, made: Made) {
     let Made { task, outcome } = made;
+    let now = store.moment(place);
     let Some(process) = &mut store.nodes[place].process else { return };
     let (child, outcome) = match outcome {
         Ok(child) => (child, Ok(())),
@@ -112,6 +114,7 @@ fn go_on(store: &mut Store, place: Place, made: Made) {
     }
     // It gives the slots away in this round, before the child answers for them.
     process.core.forked(task.parent, outcome);
+    waiting::moved(process, task.parent, now);
     match child.filter(|_| parent.is_some()) {
         Some(child) => fork_later(store, place, Fork::Child(child, task.leads)),
         None => fork_ends(store, place, task.child),

@@ -4,18 +4,23 @@
 //! - A write that was answered is in one committed entry, one that was refused in none.
 //! - One that was answered before another was asked is before it in the log.
 //! - The reply of a write is the model's, at its place in the log, by the clock of its entry.
+//! - A client of a blocking command has several attempts in the log. At most one finds something, and its reply is the client's;
+//!   none does if the client was refused, or was told that there was nothing in time.
+//! - Of two clients that wait for one key alone, the one that was known to wait before the other asked is served first.
 //! - The reply of a read is the model's at some place: not before what was answered before the read was asked, not before
 //!   what an earlier read saw, and not after what was asked after the read was answered.
 
-use crate::collections::{self, CollectionRequest, Keyspace, STATES_MAX, Told, Words, tag_of};
+use crate::collections::{self, CollectionRequest, Keyspace, STATES_MAX, Told, WRONG_TYPE, Words, tag_of};
 use resp::Value;
 use std::collections::BTreeMap;
 
 /// What a committed entry did to collections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Logged {
     /// The request of that tag.
     Request(u64),
+    /// An attempt for a client of a blocking command: what was tried.
+    Attempt(u64, Words),
     /// All keys were removed.
     Clear,
 }
@@ -33,7 +38,10 @@ impl CollectionLog {
             let item = item?;
             let logged = match item {
                 node::Item::Clear => Some(Logged::Clear),
-                item => tag_of(&item).map(Logged::Request),
+                item => tag_of(&item).map(|tag| match attempt_of(&item) {
+                    Some(words) => Logged::Attempt(tag, words),
+                    None => Logged::Request(tag),
+                }),
             };
             if let Some(logged) = logged {
                 self.0.insert((index, at), (clock_ms, logged));
@@ -45,7 +53,7 @@ impl CollectionLog {
     /// What is before an entry.
     #[must_use]
     pub fn before(&self, index: u64) -> Self {
-        Self(self.0.range(..(index, 0)).map(|(at, what)| (*at, *what)).collect())
+        Self(self.0.range(..(index, 0)).map(|(at, what)| (*at, what.clone())).collect())
     }
 }
 
@@ -57,6 +65,8 @@ struct Operation {
     /// `u64::MAX` if no answer came.
     ended: u64,
     told: Told,
+    /// Since when it waits in a blocking command and has its place among those that do.
+    waits_since: Option<u64>,
     /// What the time may be at a node that deals with it, in ms: the earliest when it was asked, and the latest when the
     /// answer came.
     between_ms: (u64, u64),
@@ -74,8 +84,17 @@ impl CollectionHistory {
     pub fn asked(&mut self, request: &CollectionRequest, now_ms: u64) {
         self.moment += 1;
         let (begun, ended, told) = (self.moment, u64::MAX, Told::Unknown);
-        let operation = Operation { request: request.clone(), begun, ended, told, between_ms: (now_ms, u64::MAX) };
+        let between_ms = (now_ms, u64::MAX);
+        let operation = Operation { request: request.clone(), begun, ended, told, waits_since: None, between_ms };
         self.operations.insert(request.tag, operation);
+    }
+
+    /// A client of a blocking command has its place among those that wait, or has it no longer.
+    pub fn waits(&mut self, tag: u64, has_place: bool) {
+        self.moment += 1;
+        if let Some(operation) = self.operations.get_mut(&tag) {
+            operation.waits_since = has_place.then_some(self.moment);
+        }
     }
 
     /// A client is answered, or gives up.
@@ -98,7 +117,7 @@ impl CollectionHistory {
         for operation in of_group().filter(|operation| operation.request.writes) {
             let place = replay.places.get(&operation.request.tag);
             match (&operation.told, place) {
-                (Told::Done(_), None) => {
+                (Told::Done(reply), None) if !operation.found_nothing(reply) => {
                     return Err(format!("it was answered, and is in no committed entry: {operation}"));
                 }
                 (Told::Refused, Some(_)) => return Err(format!("it was refused, and is in the log: {operation}")),
@@ -106,6 +125,7 @@ impl CollectionHistory {
             }
         }
         replay.check_order(&self.operations)?;
+        replay.check_service(&self.operations)?;
         replay.check_reads(of_group())
     }
 }
@@ -122,17 +142,27 @@ impl Replay {
     /// Runs what the log holds of a group; none if there are too many states that may be to tell anything.
     fn run(operations: &BTreeMap<u64, Operation>, group: usize, log: &CollectionLog) -> Result<Option<Self>, String> {
         let mut replay = Self { places: BTreeMap::new(), states: vec![vec![Keyspace::default()]] };
-        for (&(index, _), &(clock_ms, logged)) in &log.0 {
-            let before = replay.states.last().cloned().unwrap_or_default();
+        for (&(index, _), (clock_ms, logged)) in &log.0 {
+            let (before, clock_ms) = (replay.states.last().cloned().unwrap_or_default(), *clock_ms);
             let after = match logged {
                 Logged::Clear => vec![Keyspace::default()],
-                Logged::Request(tag) => {
-                    let Some(operation) = operations.get(&tag).filter(|of| of.request.group == group) else { continue };
+                Logged::Request(tag) | Logged::Attempt(tag, _) => {
+                    let Some(operation) = operations.get(tag).filter(|of| of.request.group == group) else { continue };
+                    if let Logged::Attempt(_, words) = logged {
+                        match finds(&before, words, clock_ms) {
+                            Finds::Something => {}
+                            Finds::Nothing => continue,
+                            Finds::Either => return Ok(None),
+                        }
+                    }
                     let place = replay.states.len();
-                    if let Some(first) = replay.places.insert(tag, place) {
+                    if let Some(first) = replay.places.insert(*tag, place) {
                         return Err(format!("it is write {first} in the log and write {place}: {operation}"));
                     }
-                    let after = operation.after(&before, clock_ms);
+                    let after = match logged {
+                        Logged::Attempt(_, words) => operation.after_attempt(&before, words, clock_ms),
+                        _ => operation.after(&before, clock_ms),
+                    };
                     if after.is_empty() {
                         return Err(format!(
                             "its answer is not that of entry {index}, where the keys are {}: {operation}",
@@ -164,6 +194,22 @@ impl Replay {
             }
             if latest.is_none_or(|latest| latest.begun < operation.begun) {
                 latest = Some(operation);
+            }
+        }
+        Ok(())
+    }
+
+    /// Who is known to wait for a key before another asks for it is served before it.
+    fn check_service(&self, operations: &BTreeMap<u64, Operation>) -> Result<(), String> {
+        let served = self.places.iter().map(|(tag, place)| (*place, &operations[tag]));
+        let mut served: Vec<_> =
+            served.filter_map(|(place, operation)| Some((place, operation, operation.awaits()?))).collect();
+        served.sort_by_key(|(place, ..)| *place);
+        for (at, (_, early, awaited)) in served.iter().enumerate() {
+            let overtakes = |late: &Operation| late.waits_since.is_some_and(|since| since < early.begun);
+            let mut later = served[at + 1..].iter().filter(|(_, late, of)| of == awaited && late.is_answered());
+            if let Some((_, late, _)) = later.find(|(_, late, _)| overtakes(late)) {
+                return Err(format!("it was served before one that waited when it asked: {early}, {late}"));
             }
         }
         Ok(())
@@ -232,6 +278,35 @@ impl Operation {
         states
     }
 
+    /// The states that may follow an attempt for its client that finds something; none if that was not answered.
+    fn after_attempt(&self, before: &[Keyspace], words: &Words, clock_ms: u64) -> Vec<Keyspace> {
+        let told = match &self.told {
+            Told::Done(reply) => Some(reply),
+            Told::Unknown | Told::Refused => None,
+        };
+        let mut states: Vec<Keyspace> =
+            before.iter().flat_map(|state| collections::after(state, words, clock_ms, told)).collect();
+        states.sort();
+        states.dedup();
+        states
+    }
+
+    /// Whether its client waited, and was told that there was nothing for it.
+    fn found_nothing(&self, reply: &Value) -> bool {
+        self.request.is_blocking() && matches!(reply, Value::Null | Value::Error(_))
+    }
+
+    fn is_answered(&self) -> bool {
+        matches!(self.told, Told::Done(_))
+    }
+
+    /// What its client waits for, if that is one key: its type's letter, and the key.
+    fn awaits(&self) -> Option<(bool, &Vec<u8>)> {
+        let words = self.request.commands.first().filter(|_| self.request.is_blocking())?;
+        let has_one_key = words.len() == 3 || words[0] == b"BLMOVE";
+        has_one_key.then(|| (words[0].starts_with(b"BZ"), &words[1]))
+    }
+
     /// Whether it may have read one of these states and been answered `reply`.
     fn reads(&self, reply: &Value, states: &[Keyspace]) -> bool {
         let Some(words): Option<&Words> = self.request.commands.first() else { return false };
@@ -250,6 +325,35 @@ impl std::fmt::Display for Operation {
         let ended = if *ended == u64::MAX { "…".to_owned() } else { ended.to_string() };
         write!(f, "client {} of collections, group {}, tag {}, ", request.client, request.group, request.tag)?;
         write!(f, "{begun}..{ended} {} → {}", request.text(), shortened(format!("{told:?}")))
+    }
+}
+
+/// What was tried for a client of a blocking command, if an item of an entry is such an attempt.
+fn attempt_of(item: &node::Item<'_>) -> Option<Words> {
+    match item {
+        node::Item::Command(args) if args[0].starts_with(b"B") => Some(args.iter().map(|word| word.to_vec()).collect()),
+        _ => None,
+    }
+}
+
+/// What an attempt finds.
+enum Finds {
+    Something,
+    /// Its client waits, or the command is refused: nothing changes.
+    Nothing,
+    /// In some of the states that may be it finds something.
+    Either,
+}
+
+/// What an attempt finds in the states that may be.
+fn finds(states: &[Keyspace], words: &Words, clock_ms: u64) -> Finds {
+    let nothing = [Value::Null, Value::Error(WRONG_TYPE.to_owned())];
+    let fits = |state: &Keyspace, reply: &Value| !collections::after(state, words, clock_ms, Some(reply)).is_empty();
+    let count = states.iter().filter(|state| nothing.iter().any(|reply| fits(state, reply))).count();
+    match count {
+        0 => Finds::Something,
+        count if count == states.len() => Finds::Nothing,
+        _ => Finds::Either,
     }
 }
 
@@ -308,20 +412,28 @@ mod tests {
         }
     }
 
-    /// Checks a history: `1 SADD a x` asks, `1 = :1` answers. `logged`: the tags in the log, in order; 0 removes all keys.
+    /// Checks a history: `1 SADD a x` asks, `1 waits` has its place, `1 = :1` answers. `logged`: the tags in the log, in order;
+    /// 0 removes all keys.
     fn check(happens: &str, logged: &[u64]) -> Result<(), String> {
         let mut history = CollectionHistory::default();
         for step in happens.split(", ") {
             let (tag, rest) = step.split_once(' ').unwrap();
             let tag = tag.parse().unwrap();
             match rest.strip_prefix("= ") {
+                _ if rest == "waits" => history.waits(tag, true),
                 Some(answer) => history.told(tag, told(answer), 10),
                 None => history.asked(&request(tag, rest, !rest.starts_with("SMEMBERS")), 0),
             }
         }
         let mut log = CollectionLog::default();
         for (at, tag) in logged.iter().enumerate() {
-            log.0.insert((at as u64 + 1, 0), (5, if *tag == 0 { Logged::Clear } else { Logged::Request(*tag) }));
+            let request = history.operations.get(tag).map(|operation| &operation.request);
+            let logged = match request {
+                None => Logged::Clear,
+                Some(request) if request.is_blocking() => Logged::Attempt(*tag, request.commands[0].clone()),
+                Some(_) => Logged::Request(*tag),
+            };
+            log.0.insert((at as u64 + 1, 0), (5, logged));
         }
         history.check(0, &log)
     }
@@ -351,6 +463,23 @@ mod tests {
         // What chance decided and no client was told shows in what is left.
         ("1 SADD a 1 2 3, 1 = :3, 2 SPOP a, 2 = ?, 9 SMEMBERS a, 9 = (1 3)", &[1, 2], ""),
         ("1 SADD a 1 2 3, 1 = :3, 2 SPOP a, 2 = ?, 9 SMEMBERS a, 9 = (1)", &[1, 2], "fits nowhere"),
+        // A client that waits has several attempts, of which one finds something.
+        ("2 BLPOP a 9, 1 RPUSH a 1, 1 = :1, 2 = (a 1)", &[2, 1, 2], ""),
+        ("2 BLPOP a 9, 1 RPUSH a 1 1, 1 = :2, 2 = (a 1)", &[2, 1, 2, 2], "write 2 in the log and write 3"),
+        ("2 BLPOP a 9, 1 RPUSH a 1, 1 = :1, 2 = (a 3)", &[2, 1, 2], "its answer is not"),
+        ("2 BLPOP a 9, 1 RPUSH a 1, 1 = :1, 2 = nil", &[2, 1], ""),
+        ("2 BLPOP a 9, 1 RPUSH a 1, 1 = :1, 2 = nil", &[2, 1, 2], "its answer is not"),
+        ("2 BLPOP a 9, 1 RPUSH a 1, 1 = :1, 2 = -", &[2, 1], ""),
+        ("2 BLPOP a 9, 1 RPUSH a 1, 1 = :1, 2 = -", &[2, 1, 2], "it was refused"),
+        ("2 BLPOP a 9, 1 RPUSH a 1, 1 = :1, 2 = (a 1)", &[2, 1], "in no committed entry"),
+        ("2 BLPOP a 9, 2 waits, 3 BRPOP a 9, 1 RPUSH a 1 2, 1 = :2, 2 = (a 1), 3 = (a 2)", &[2, 1, 2, 3], ""),
+        (
+            "2 BLPOP a 9, 2 waits, 3 BLPOP a 9, 1 RPUSH a 1 2, 1 = :2, 2 = (a 2), 3 = (a 1)",
+            &[2, 1, 3, 2],
+            "served before",
+        ),
+        // Nothing is promised to one that is not known to wait.
+        ("2 BLPOP a 9, 3 BLPOP a 9, 2 waits, 1 RPUSH a 1 2, 1 = :2, 2 = (a 2), 3 = (a 1)", &[2, 1, 3, 2], ""),
         // What expires in between may be seen or not.
         ("1 SADD a 1; PEXPIRE a 1, 1 = (:1 :1), 9 SMEMBERS a, 9 = ()", &[1], ""),
         ("1 SADD a 1; PEXPIRE a 1, 1 = (:1 :1), 9 SMEMBERS a, 9 = (1)", &[1], ""),

@@ -1,6 +1,6 @@
 //! What clients of collections ask: few keys and few members, so that they meet, and now and then a large collection.
 
-use super::request::{CollectionRequest, Words, collection_key, tag_key, tag_word};
+use super::request::{CollectionRequest, Words, collection_key, tag_key, tag_word, timeout_word};
 use crate::chance::Chance;
 use node::command::handler;
 use resp::table;
@@ -14,6 +14,9 @@ const MEMBERS: u64 = 8;
 const LARGE: u64 = 300;
 /// How many commands of a thousand add a large part of such a collection.
 const LARGE_PER_MILLE: u64 = 40;
+
+/// How many commands of a thousand on a list or a sorted set wait if they find nothing.
+const BLOCKING_PER_MILLE: u64 = 150;
 
 /// Draws requests.
 pub struct Draw {
@@ -57,6 +60,8 @@ enum Tag {
     Scored,
     /// One more key, which is absent.
     Key,
+    /// A timeout of so many ms.
+    Timeout(u64),
     /// Nothing more.
     None,
 }
@@ -84,6 +89,7 @@ impl Draw {
                 Tag::Member => one.words.push(tag_word(tag)),
                 Tag::Scored => one.words.extend([word("1"), tag_word(tag)]),
                 Tag::Key => one.words.push(tag_key(group, tag)),
+                Tag::Timeout(ms) => one.words.push(timeout_word(ms, tag)),
                 Tag::None => {}
             }
         }
@@ -151,6 +157,14 @@ impl Draw {
             return writes([vec![self.one_of(&["LPUSH", "RPUSH"]), key], elements].concat(), Tag::Member);
         }
         let end = |draw: &mut Self| draw.one_of(&["LEFT", "RIGHT"]);
+        if self.prng.happens(BLOCKING_PER_MILLE) {
+            let timeout = self.timeout();
+            return match self.prng.below(10) {
+                0..6 => writes(vec![self.one_of(&["BLPOP", "BRPOP"]), key], timeout),
+                6..8 => writes(vec![self.one_of(&["BLPOP", "BRPOP"]), key, other], timeout),
+                _ => writes(vec![word("BLMOVE"), key, other, end(self), end(self)], timeout),
+            };
+        }
         match self.prng.below(100) {
             0..20 => {
                 let name = self.one_of(&["LPUSH", "RPUSH", "LPUSHX", "RPUSHX"]);
@@ -187,6 +201,11 @@ impl Draw {
             let members = (0..LARGE).flat_map(|n| [self.score(), member(n)]).collect();
             return writes([vec![word("ZADD"), key], members].concat(), Tag::Scored);
         }
+        if self.prng.happens(BLOCKING_PER_MILLE) {
+            let name = self.one_of(&["BZPOPMIN", "BZPOPMAX"]);
+            let keys = if self.prng.happens(200) { vec![key, other] } else { vec![key] };
+            return writes([vec![name], keys].concat(), self.timeout());
+        }
         match self.prng.below(100) {
             0..20 => {
                 let flag = *self.prng.pick(&[None, None, None, Some("NX"), Some("XX"), Some("CH")]);
@@ -211,6 +230,11 @@ impl Draw {
             85..88 => reads(vec![word("ZRANGE"), key, word("1"), word("-2"), word("WITHSCORES")]),
             _ => reads(vec![word("ZRANGE"), key, word("0"), word("-1"), word("WITHSCORES")]),
         }
+    }
+
+    /// How long a blocking command waits.
+    fn timeout(&mut self) -> Tag {
+        Tag::Timeout(*self.prng.pick(&[50, 500, 3_000, 1_000_000]))
     }
 
     fn stream_command(&mut self, group: usize) -> Drawn {
@@ -359,7 +383,9 @@ mod tests {
         for _ in 0..3000 {
             let request = draw.request(0);
             assert!(request.writes || !request.is_transaction, "{request:?}");
-            let has_tag = request.commands[0].last().is_some_and(|word| word.ends_with(&tag_word(request.tag)));
+            let (tag, digits) = (tag_word(request.tag), format!("{:07}", request.tag).into_bytes());
+            let mut ends = [tag, digits].into_iter();
+            let has_tag = request.commands[0].last().is_some_and(|word| ends.any(|end| word.ends_with(&end)));
             assert!(request.is_transaction || has_tag == request.writes, "{request:?}");
             for words in &request.commands {
                 assert!(after(&state, words, 0, Some(&unknown)).is_empty(), "{words:?}");

@@ -14,6 +14,9 @@ pub fn run(space: &mut Keyspace, name: &str, args: &[&[u8]]) -> Option<Replied> 
         "LPOP" | "RPOP" => pop(space, name == "LPOP", key, args.get(1)),
         "LMOVE" => move_element(space, key, args[1], args[2] == b"LEFT", args[3] == b"LEFT"),
         "RPOPLPUSH" => move_element(space, key, args[1], false, true),
+        // Their last argument is a timeout: they find something, or nothing.
+        "BLMOVE" => move_element(space, key, args[1], args[2] == b"LEFT", args[3] == b"LEFT"),
+        "BLPOP" | "BRPOP" => pop_first(space, name == "BLPOP", &args[..args.len() - 1]),
         "LLEN" => list(space, key).map(|list| count(list.len())),
         "LRANGE" => list(space, key).map(|list| {
             let (first, last) = range(list.len(), args[1], args[2]);
@@ -74,6 +77,13 @@ fn pop(space: &mut Keyspace, is_left: bool, key: &[u8], wanted: Option<&&[u8]>) 
         Some(_) => bulks(&popped),
         None => popped.into_iter().next().map_or(Value::Null, Value::Bulk),
     })
+}
+
+/// Takes an element of the first of some keys that holds anything: the key and the element.
+fn pop_first(space: &mut Keyspace, is_left: bool, keys: &[&[u8]]) -> Replied {
+    let Some(key) = keys.iter().find(|key| space.has(key)) else { return Ok(Value::Null) };
+    let element = pop(space, is_left, key, None)?;
+    Ok(Value::Array(vec![Value::Bulk(key.to_vec()), element]))
 }
 
 fn move_element(space: &mut Keyspace, from: &[u8], to: &[u8], from_left: bool, to_left: bool) -> Replied {
@@ -155,6 +165,11 @@ mod tests {
             ("LMOVE a a LEFT RIGHT", one("1"), "2 1 1"),
             ("RPOPLPUSH a b", one("1"), "1 2"),
             ("LMOVE b a LEFT LEFT", null(), "1 2 1"),
+            ("BLPOP b a 9", all("a 1"), "2 1"),
+            ("BRPOP a 9", all("a 1"), "1 2"),
+            ("BLPOP b 9", null(), "1 2 1"),
+            ("BLMOVE a b RIGHT LEFT 9", one("1"), "1 2"),
+            ("BLMOVE b a RIGHT LEFT 9", null(), "1 2 1"),
             ("LLEN a", int(3), "1 2 1"),
             ("LRANGE a -2 9", all("2 1"), "1 2 1"),
             ("LRANGE a 2 1", all(""), "1 2 1"),

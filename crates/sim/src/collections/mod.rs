@@ -13,7 +13,7 @@ mod stream;
 mod streams;
 
 pub use draw::{Draw, KEYS};
-pub use keyspace::Keyspace;
+pub use keyspace::{Keyspace, WRONG_TYPE};
 pub use model::after;
 pub use request::{CollectionRequest, Told, Words, tag_of};
 pub use sets::STATES_MAX;

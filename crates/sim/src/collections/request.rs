@@ -48,6 +48,22 @@ pub fn tag_word(tag: u64) -> Vec<u8> {
     format!("{}{tag}", char::from(TAG)).into_bytes()
 }
 
+/// A timeout in seconds that bears a tag: in its digits below a ms.
+pub fn timeout_word(ms: u64, tag: u64) -> Vec<u8> {
+    format!("{}.{:03}{tag:07}", ms / 1000, ms % 1000).into_bytes()
+}
+
+/// The tag of such a timeout.
+fn tag_of_timeout(word: &[u8]) -> Option<u64> {
+    let (_, below) = std::str::from_utf8(word).ok()?.split_once('.')?;
+    below.get(3..).filter(|digits| digits.len() == 7)?.parse().ok()
+}
+
+/// Whether a command waits if it finds nothing.
+fn is_blocking(name: &[u8]) -> bool {
+    name.first() == Some(&b'B')
+}
+
 /// The tag's bytes as a key of a group, which is always absent.
 pub fn tag_key(group: usize, tag: u64) -> Vec<u8> {
     [prefix(group), tag_word(tag)].concat()
@@ -74,6 +90,7 @@ fn suffix(key: &[u8]) -> &[u8] {
 #[must_use]
 pub fn tag_of(item: &Item<'_>) -> Option<u64> {
     let word = match item {
+        Item::Command(args) if is_blocking(args[0]) => return tag_of_timeout(args.last()?),
         Item::Command(args) if args.get(1).is_some_and(|key| suffix(key).first() == Some(&b'c')) => args.last()?,
         Item::Transaction { watches, .. } => watches.first()?.0,
         _ => return None,
@@ -87,6 +104,21 @@ impl CollectionRequest {
     #[must_use]
     pub fn slot(&self) -> Slot {
         slot_of(&key_name(self.group, 0))
+    }
+
+    /// Whether it waits if it finds nothing.
+    #[must_use]
+    pub fn is_blocking(&self) -> bool {
+        !self.is_transaction && self.commands.iter().all(|words| is_blocking(&words[0]))
+    }
+
+    /// The command of a client that waits, which has another timeout by now, with the request's tag.
+    #[must_use]
+    pub fn tagged(&self, command: &EncodedCommand) -> EncodedCommand {
+        let mut args: Vec<&[u8]> = command.args().to_vec();
+        let timeout = args.pop().unwrap_or_default();
+        let whole = [timeout, format!("{:07}", self.tag).as_bytes()].concat();
+        EncodedCommand::new(&[&args[..], &[&whole]].concat())
     }
 
     /// As a shard takes it.
@@ -168,6 +200,12 @@ mod tests {
         assert_eq!(tag(&request(&["DEL {g3}c1 {g3}~17"], false)), Some(17));
         assert_eq!(tag(&request(&["RENAME {g3}c1 {g3}c2", "SPOP {g3}c0"], true)), Some(17));
         assert_eq!(tag(&request(&["SADD {g3}k1 ~17"], false)), None, "no key of collections");
+        assert_eq!(timeout_word(1200, 17), b"1.2000000017");
+        let waits = request(&["BLPOP {g3}c1 {g3}c2 1.2000000017"], false);
+        assert!(waits.is_blocking() && !request(&["BLPOP {g3}c1 1.2000000017"], true).is_blocking());
+        assert_eq!(tag(&waits), Some(17));
+        let later = waits.tagged(&EncodedCommand::new(&[b"BLPOP", b"{g3}c2", b"0.900"]));
+        assert_eq!(later.args(), [&b"BLPOP"[..], b"{g3}c2", b"0.9000000017"]);
         assert_eq!(tag(&request(&["RENAME {g3}c1 {g3}c2"], false)), None);
     }
 

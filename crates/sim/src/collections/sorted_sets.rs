@@ -31,6 +31,8 @@ pub fn run(space: &mut Keyspace, name: &str, args: &[&[u8]]) -> Option<Replied> 
             space.keep(key, Content::SortedSet(left));
             with_scores(&order)
         }),
+        // Their last argument is a timeout: they find something, or nothing.
+        "BZPOPMIN" | "BZPOPMAX" => pop_first(space, &name[1..], &args[..args.len() - 1]),
         "ZREMRANGEBYRANK" => sorted_set(space, key).map(|set| {
             let order = in_order(&set);
             let (first, last) = range(order.len(), args[1], args[2]);
@@ -86,6 +88,15 @@ fn sorted_set_or_set(space: &Keyspace, key: &[u8]) -> Result<SortedSet, &'static
         Content::Set(set) => Some(set.iter().map(|member| (member.clone(), 1)).collect()),
         Content::List(_) | Content::Stream(_) => None,
     })
+}
+
+/// Takes a member of the first of some keys that holds anything: the key, the member and its score.
+fn pop_first(space: &mut Keyspace, name: &str, keys: &[&[u8]]) -> Replied {
+    let Some(key) = keys.iter().find(|key| space.has(key)) else { return Ok(Value::Null) };
+    let popped = run(space, name, &[key]).unwrap_or(Ok(Value::Null))?;
+    let Value::Array(mut popped) = popped else { return Ok(popped) };
+    popped.insert(0, Value::Bulk(key.to_vec()));
+    Ok(Value::Array(popped))
 }
 
 fn add(space: &mut Keyspace, key: &[u8], mut set: SortedSet, words: &[&[u8]]) -> Value {
@@ -173,6 +184,9 @@ mod tests {
             ("ZPOPMIN a", all("x 1"), "y 2 z 2"),
             ("ZPOPMAX a 2", all("z 2 y 2"), "x 1"),
             ("ZPOPMIN none", all(""), "x 1 y 2 z 2"),
+            ("BZPOPMIN none a 9", all("a x 1"), "y 2 z 2"),
+            ("BZPOPMAX a 9", all("a z 2"), "x 1 y 2"),
+            ("BZPOPMAX none 9", Value::Null, "x 1 y 2 z 2"),
             ("ZREMRANGEBYRANK a 0 -2", int(2), "z 2"),
             ("ZREMRANGEBYSCORE a 2 9", int(2), "x 1"),
             ("ZUNIONSTORE a 2 a s", int(4), "w 1 x 2 y 2 z 2"),

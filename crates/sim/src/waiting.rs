@@ -1,0 +1,115 @@
+//! Blocking commands of a node's clients: `node::blocking` decides, and this carries it out.
+
+use crate::checkers::Outcome;
+use crate::effects::{Outbox, WaitNews};
+use crate::host::Process;
+use crate::places::Place;
+use crate::serving::{collection_answered, shard_of_write};
+use crate::store::Store;
+use node::blocking::{Answered, Attempt, Begin};
+use node::read::is_slot_moving;
+use node::{EncodedCommand, KeyHash, Ticket, Write, key_hash};
+use vocab::{Moment, ShardId};
+
+/// A blocking command has come to its shard: whether its client waits at once, behind others.
+pub fn waits_at_once(process: &mut Process, shard: ShardId, write: &Write, ticket: Ticket, now: Moment) -> bool {
+    let Process { core, blocked, .. } = process;
+    let (Some(shard), Write::Command(command), true) = (core.shard(shard), write, ticket.may_wait) else {
+        return false;
+    };
+    blocked.begin(shard.handle(), ticket, command, now.mono_us) == Begin::Wait
+}
+
+/// There is news of keys for which clients may wait.
+pub fn hear(store: &mut Store, place: Place, news: WaitNews) {
+    let Some(process) = &mut store.nodes[place].process else { return };
+    match news {
+        WaitNews::Ready(keys) => process.blocked.keys_ready(keys),
+        WaitNews::Cleared(shard) => process.blocked.cleared(shard),
+    }
+}
+
+/// A shard has answered an attempt; `None`: it does not lead.
+pub fn answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+    let now = store.moment(place);
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let Process { core, blocked, .. } = process;
+    let Some(reply) = reply else {
+        return if blocked.withdraw(ticket, now.mono_us) {
+            Ok(())
+        } else {
+            collection_answered(store, place, ticket, None)
+        };
+    };
+    match blocked.answered(ticket, &reply, now, |shard| core.shard(shard).map(|shard| &**shard.handle())) {
+        Answered::Deliver => collection_answered(store, place, ticket, Some(reply)),
+        Answered::DeliverInstead(reply) => collection_answered(store, place, ticket, Some(reply)),
+        Answered::Waits(begins) => {
+            if begins {
+                store.checks.waits_collection(ticket.sequence);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// A shard has given slots away.
+pub fn moved(process: &mut Process, parent: ShardId, now: Moment) {
+    let Process { core, blocked, .. } = process;
+    if let Some(parent) = core.shard(parent) {
+        blocked.withdraw_moved(parent.handle(), now.mono_us);
+    }
+}
+
+/// Proposes what clients that wait can have now, and ends waits.
+pub fn serve(store: &mut Store, place: Place, out: &mut Outbox) -> Outcome {
+    let now = store.moment(place);
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let Process { core, blocked, .. } = process;
+    if blocked.is_idle() {
+        return Ok(());
+    }
+    blocked.expire(now.mono_us);
+    blocked.withdraw_lost(now.mono_us, |shard| core.shard(shard).is_some_and(|shard| shard.handle().leading()));
+    for attempt in blocked.take_attempts() {
+        let ticket = attempt.ticket;
+        if core.shard(attempt.shard).is_none_or(|shard| is_slot_moving(shard.handle(), ticket.slot)) {
+            blocked.withdraw(&ticket, now.mono_us);
+        } else {
+            let keys = keys_of(&attempt.command);
+            core.submit(attempt.shard, &Write::Command(attempt.command), &keys, ticket, out);
+        }
+    }
+    let (lost, ended) = (blocked.take_lost(), blocked.take_ended());
+    for attempt in lost {
+        route_again(store, place, attempt, out)?;
+    }
+    for ended in ended {
+        collection_answered(store, place, &ended.ticket, Some(ended.reply))?;
+    }
+    Ok(())
+}
+
+/// The shard of a client that waits is another one, or led elsewhere.
+fn route_again(store: &mut Store, place: Place, attempt: Attempt, out: &mut Outbox) -> Outcome {
+    let Attempt { ticket, command, .. } = attempt;
+    store.checks.waits_no_longer(ticket.sequence);
+    let Ok(shard) = shard_of_write(store, place, ticket.slot) else {
+        return collection_answered(store, place, &ticket, None);
+    };
+    let now = store.moment(place);
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let Some(request) = process.collections.get(&(ticket.connection, ticket.sequence)) else { return Ok(()) };
+    let (keys, ticket) = (keys_of(&command), Ticket { generation: shard.0, ..ticket });
+    let write = Write::Command(request.tagged(&command));
+    if waits_at_once(process, shard, &write, ticket, now) {
+        store.checks.waits_collection(ticket.sequence);
+    } else {
+        process.core.submit(shard, &write, &keys, ticket, out);
+    }
+    Ok(())
+}
+
+fn keys_of(command: &EncodedCommand) -> Vec<KeyHash> {
+    command.args().iter().filter(|word| word.starts_with(b"{g")).map(|key| key_hash(key)).collect()
+}
