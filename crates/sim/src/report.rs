@@ -14,18 +14,8 @@ const ROW_BYTES: u64 = 1 << 20;
 pub fn of(host: &Host, now: Moment) -> NodeReport {
     let Some(process) = &host.process else { return NodeReport::default() };
     let replicas = process.core.shards().map(one);
-    let refused = process.refused.iter().map(|(&(shard, replica), why)| ReplicaReport {
-        shard,
-        replica,
-        bytes: 0,
-        keys: 0,
-        applied: 0,
-        last: 0,
-        term: 0,
-        leads: None,
-        division: None,
-        broken: Some(why.clone()),
-    });
+    let refused = process.refused.iter();
+    let refused = refused.map(|(&(shard, replica), why)| ReplicaReport::broken(shard, replica, why.clone()));
     let figures = NodeFigures {
         started_ms: now.wall_ms,
         can_write: process.log.health().state() == DiskState::Healthy,

@@ -219,6 +219,23 @@ impl NodeFigures {
 }
 
 impl ReplicaReport {
+    /// Of one that could not be opened, and why.
+    #[must_use]
+    pub fn broken(shard: ShardId, replica: ReplicaId, why: String) -> Self {
+        Self {
+            shard,
+            replica,
+            bytes: 0,
+            keys: 0,
+            applied: 0,
+            last: 0,
+            term: 0,
+            leads: None,
+            division: None,
+            broken: Some(why),
+        }
+    }
+
     fn encode(&self, bytes: &mut Vec<u8>) {
         let flag = |is: bool, flag: u8| u8::from(is) * flag;
         let divides = flag(self.division.is_some(), DIVISION);

@@ -33,18 +33,8 @@ impl Reporter {
             }
         };
         let room = REPORT_REPLICAS_MAX - replicas.len().min(REPORT_REPLICAS_MAX);
-        replicas.extend(store.holdings.all_damaged().into_iter().take(room).map(|damaged| ReplicaReport {
-            shard: damaged.shard,
-            replica: damaged.replica,
-            bytes: 0,
-            keys: 0,
-            applied: 0,
-            last: 0,
-            term: 0,
-            leads: None,
-            division: None,
-            broken: Some(damaged.why),
-        }));
+        let damaged = store.holdings.all_damaged().into_iter().take(room);
+        replicas.extend(damaged.map(|damaged| ReplicaReport::broken(damaged.shard, damaged.replica, damaged.why)));
         NodeReport { figures: self.figures(store), replicas, transfers: transfers(store) }
     }
 

@@ -112,6 +112,17 @@ impl StagedAt {
         self.until_ms
     }
 
+    /// The last command of what a command stores: `count` elements, as a collection of that type, at the key `to`. `event`:
+    /// what the keyspace is told.
+    #[must_use]
+    pub(crate) fn store(&self, to: &[u8], count: u64, ty: &str, event: &str) -> EncodedCommand {
+        let (until, count) = (self.until_ms.to_string(), count.to_string());
+        let (until, count) = (until.as_bytes(), count.as_bytes());
+        let kind = [ty.as_bytes(), b"", event.as_bytes()];
+        let end: [&[u8]; 8] = [STAGE, b"END", to, &self.prefix, until, count, b"0", b"STORE"];
+        EncodedCommand::new(&[&end[..], &kind].concat())
+    }
+
     /// From the answer to the first command.
     #[must_use]
     pub fn of_answer(answer: &[u8]) -> Option<Self> {

@@ -107,25 +107,10 @@ impl SliceSource for SortedSetCopy<'_> {
     }
 
     fn last(&self, to: &[u8], place: &StagedAt) -> EncodedCommand {
-        let (until, count) = (place.until_ms().to_string(), self.count.to_string());
-        let (until, count) = (until.as_bytes(), count.as_bytes());
         let event = match &self.members {
             Members::Combination(combination) => combination.operation().event(),
             Members::Range(..) => Event::ZRANGESTORE,
         };
-        let event = event.name;
-        EncodedCommand::new(&[
-            STAGE,
-            b"END",
-            to,
-            place.prefix(),
-            until,
-            count,
-            b"0",
-            b"STORE",
-            b"zset",
-            b"",
-            event.as_bytes(),
-        ])
+        place.store(to, self.count, "zset", event.name)
     }
 }

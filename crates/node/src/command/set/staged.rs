@@ -58,21 +58,6 @@ impl SliceSource for SetCopy<'_> {
     }
 
     fn last(&self, to: &[u8], place: &StagedAt) -> EncodedCommand {
-        let (until, count) = (place.until_ms().to_string(), self.count.to_string());
-        let (until, count) = (until.as_bytes(), count.as_bytes());
-        let event = self.combination.operation().event().name;
-        EncodedCommand::new(&[
-            STAGE,
-            b"END",
-            to,
-            place.prefix(),
-            until,
-            count,
-            b"0",
-            b"STORE",
-            b"set",
-            b"",
-            event.as_bytes(),
-        ])
+        place.store(to, self.count, "set", self.combination.operation().event().name)
     }
 }
