@@ -1,4 +1,5 @@
-//! Where rows are: a table from a row's hash to its number, for what finds its rows by hash (memtables, the row cache).
+//! Where rows are: a table from a row's hash to its number, for what finds its rows by hash (memtables, the row cache, the
+//! writes of an entry).
 //!
 //! Open addressing with linear probing (Knuth, vol. 3, 6.4, algorithms L and R): a place takes eight bytes and lies where
 //! its hash says or soon behind, so a look-up is one line of memory as a rule, and it is known before anything is read
@@ -22,7 +23,7 @@ const FREE: Place = Place { hash: 0, row: NONE };
 
 /// A table from hashes to row numbers. Numbers are below `u32::MAX`; hashes should differ in their lowest bits.
 #[derive(Default)]
-pub(crate) struct HashIndex {
+pub struct HashIndex {
     /// Of a power of two, at most three quarters of them taken; or none at all.
     places: Box<[Place]>,
     taken: usize,
@@ -31,7 +32,7 @@ pub(crate) struct HashIndex {
 impl HashIndex {
     /// The row of that hash that `is` the one.
     #[inline]
-    pub(crate) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         if self.places.is_empty() {
             return None;
         }
@@ -49,7 +50,10 @@ impl HashIndex {
     }
 
     /// Adds a row that is not there.
-    pub(crate) fn insert(&mut self, hash: u32, row: u32) {
+    ///
+    /// # Panics
+    /// There are more rows than can be numbered.
+    pub fn insert(&mut self, hash: u32, row: u32) {
         assert!(row < NONE, "more rows than can be numbered");
         if self.growth() > 0 {
             self.grow();
@@ -59,7 +63,10 @@ impl HashIndex {
     }
 
     /// Removes a row that is there.
-    pub(crate) fn remove(&mut self, hash: u32, row: u32) {
+    ///
+    /// # Panics
+    /// It is not there.
+    pub fn remove(&mut self, hash: u32, row: u32) {
         let mut hole = self.place_of(hash, row);
         let mut at = self.next(hole);
         while self.places[at].row != NONE {

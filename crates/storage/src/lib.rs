@@ -52,6 +52,7 @@ pub use engine::{Cursor, Engine, Short, Snapshot, tail_of};
 pub use error::{Error, Result};
 pub use extent::Extent;
 pub use files::open_direct_to_write;
+pub use hash_index::HashIndex;
 pub use huge_page::{HugePage, Piece};
 pub use ingest::{Ingest, Ingested};
 pub use inspect::{Inspection, inspect_engine};

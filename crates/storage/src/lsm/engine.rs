@@ -383,7 +383,8 @@ impl Engine for LsmEngine {
             writes.push((key, record, ValueType::Value));
         }
         let publish = || self.applied.store(index, Ordering::SeqCst);
-        view.generation.usage.add(view.active.apply((before, index), writes, batch.drops, publish));
+        let lies_below = |key: &[u8]| TryGet(&view).may_lie_below(key);
+        view.generation.usage.add(view.active.apply((before, index), writes, batch.drops, lies_below, publish));
     }
 
     fn applied_index(&self) -> u64 {
@@ -460,7 +461,7 @@ impl Engine for LsmEngine {
         let forgotten = generation.take_forgotten().into_iter();
         let forgotten = forgotten.map(|prefix| (drop_key(&prefix), Slice::empty(), ValueType::Tombstone));
         let own: Vec<_> = own.chain(forgotten).collect();
-        generation.usage.add(view.active.apply((index, index), own, Vec::new(), || ()));
+        generation.usage.add(view.active.apply((index, index), own, Vec::new(), |_| true, || ()));
         let mut sealed = view.sealed.clone();
         sealed.push(Sealed { memtable: view.active.clone(), index, bytes: generation.usage.seal() });
         // The old view dies cheaply: the new one has all that it holds.

@@ -16,6 +16,7 @@ mod generation;
 mod ingest;
 mod inspect;
 mod key_prefix;
+mod lookup;
 mod manifest;
 mod memtable;
 mod merge;

@@ -1,16 +1,15 @@
 //! Look-ups that do not wait: what is not in memory is told, so that one thread waits for the disk for many at once.
 
 use super::block::Rows;
-use super::table::{Blocks, Ends};
+use super::lookup::{BlockAt, Lookup, Stop};
+use super::memtable::NEWEST;
+use super::table::Blocks;
 use super::view::View;
 use crate::block_read::{BlockRead, HeldBlock, Look, Sought, Wanted};
-use crate::direct::{FileKey, Place};
+use crate::direct::FileKey;
 use crate::envelope::{unpack, unpacked_bytes};
-use lsm_tree::table::block::BlockType;
-use lsm_tree::table::filter::block::FilterBlock;
-use lsm_tree::table::{Block, BlockHandle, IndexBlock};
-use lsm_tree::{AbstractTree, CompressionType, InternalValue, SeqNo, Table, ValueType};
-use std::sync::OnceLock;
+use lsm_tree::{AbstractTree, InternalValue, Table, ValueType};
+use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A larger block is not read ahead of a `get`, in bytes.
@@ -20,38 +19,6 @@ const VALUE_BYTES_MAX: usize = 64 * 1024;
 
 /// A value that is longer once it is unpacked is left to `get`: unpacking it would keep an event loop.
 const UNPACKED_BYTES_MAX: usize = 1024 * 1024;
-
-/// Why a look-up goes no further.
-enum Stop {
-    /// A block is in no memory.
-    Missing(BlockAt),
-    /// What was read makes no sense.
-    Malformed,
-}
-
-impl From<lsm_tree::Error> for Stop {
-    fn from(_: lsm_tree::Error) -> Self {
-        Self::Malformed
-    }
-}
-
-type Looked<T> = std::result::Result<T, Stop>;
-
-/// Where a block is and what it is.
-#[derive(Clone, Copy)]
-struct BlockAt {
-    handle: BlockHandle,
-    kind: BlockType,
-    compression: CompressionType,
-}
-
-/// One table, for one look-up.
-struct Lookup<'a> {
-    table: &'a Table,
-    blocks: &'a Blocks,
-    place: Place,
-    held: &'a [HeldBlock],
-}
 
 /// Looks keys up in a view without waiting.
 pub(super) struct TryGet<'a>(pub(super) &'a View);
@@ -93,6 +60,18 @@ impl TryGet<'_> {
         Look::Found(None)
     }
 
+    /// Whether something of `key`, a removal perhaps, may lie below the newest memtable, as far as memory tells.
+    pub(super) fn may_lie_below(&self, key: &[u8]) -> bool {
+        let (view, hash) = (self.0, xxh3_64(key));
+        let is_sealed = || view.sealed.iter().any(|sealed| sealed.memtable.get(key, NEWEST).is_some());
+        let place = |table: &Table| (view.generation.index().id(), table.id());
+        let may_have = |(_, table, blocks): (usize, &Table, &Arc<Blocks>)| {
+            let lookup = Lookup { table, blocks, place: place(table), held: &[] };
+            !matches!(lookup.may_have(key, hash), Ok(false))
+        };
+        is_sealed() || view.tables_for(key, 0).any(may_have)
+    }
+
     /// The value that an entry stands for.
     fn look_at(&self, entry: &InternalValue, held: &[HeldBlock]) -> Look {
         // What makes no sense is left to `get`, which says where it is.
@@ -121,68 +100,6 @@ impl TryGet<'_> {
     fn to_read(&self, file: FileKey, offset: u64, bytes: usize, wanted: Wanted) -> BlockRead {
         let (descriptors, direct) = (self.0.generation.descriptors.clone(), self.0.generation.direct.clone());
         BlockRead { file, offset, bytes, wanted, descriptors, direct }
-    }
-}
-
-impl Lookup<'_> {
-    /// The table's newest version of `key`.
-    fn find(&self, key: &[u8], hash: u64) -> Looked<Option<InternalValue>> {
-        if !self.may_have(key, hash)? {
-            return Ok(None);
-        }
-        let regions = &self.table.regions;
-        let found = match regions.index {
-            // The index is in parts, and what is looked into first is the index of these.
-            Some(_) => match self.part_of(&self.blocks.index_parts, regions.tli, key)? {
-                Some(part) => self.entry_of(part, key)?,
-                None => None,
-            },
-            None => self.part_of(&self.blocks.ends, regions.tli, key)?,
-        };
-        let Some(handle) = found else { return Ok(None) };
-        let block = self.block(handle, BlockType::Data, self.table.metadata.data_block_compression)?;
-        Ok(Rows::new(block.data)?.get(key)?)
-    }
-
-    /// What the table's filter says.
-    fn may_have(&self, key: &[u8], hash: u64) -> Looked<bool> {
-        if let Some(filter) = &self.table.pinned_filter_block {
-            return Ok(filter.maybe_contains_hash(hash)?);
-        }
-        let Some(parts) = self.table.regions.filter_tli else { return Ok(true) };
-        let Some(part) = self.part_of(&self.blocks.filter_parts, parts, key)? else { return Ok(true) };
-        let filter = FilterBlock::new(self.block(part, BlockType::Filter, CompressionType::None)?);
-        Ok(filter.maybe_contains_hash(hash)?)
-    }
-
-    /// The part, or block of rows, that may have `key`: by the heads of the parts' ends, which are kept from the first look
-    /// on, or if these do not say by `index`, the index of the parts. A search in that is a dozen waits for memory.
-    fn part_of(&self, heads: &OnceLock<Ends>, index: BlockHandle, key: &[u8]) -> Looked<Option<BlockHandle>> {
-        let ends = match heads.get() {
-            Some(ends) => ends,
-            None => {
-                let block = self.block(index, BlockType::Index, self.table.metadata.index_block_compression)?;
-                heads.get_or_init(|| Ends::of(self.table, &IndexBlock::new(block)))
-            }
-        };
-        ends.only(key).map_or_else(|| self.entry_of(index, key), Ok)
-    }
-
-    /// The first block of an index that may have `key`.
-    fn entry_of(&self, index: BlockHandle, key: &[u8]) -> Looked<Option<BlockHandle>> {
-        let block = self.block(index, BlockType::Index, self.table.metadata.index_block_compression)?;
-        let index = IndexBlock::new(block);
-        let mut entries = index.iter();
-        let found = if entries.seek(key, SeqNo::MAX) { entries.next() } else { None };
-        Ok(found.map(|entry| BlockHandle::new(entry.offset, entry.size)))
-    }
-
-    /// A block that is held, or in the block cache.
-    fn block(&self, handle: BlockHandle, kind: BlockType, compression: CompressionType) -> Looked<Block> {
-        let file = FileKey::Table(self.place);
-        let held = self.held.iter().find_map(|held| held.block_at(file, *handle.offset())).cloned();
-        let block = held.or_else(|| self.table.cache.get_block(self.place.into(), handle.offset()));
-        block.ok_or(Stop::Missing(BlockAt { handle, kind, compression }))
     }
 }
 

@@ -10,6 +10,7 @@
 use super::blob::Handle;
 use super::fault::translate;
 use super::generation::Generation;
+use super::lookup::Lookup;
 use super::memtable::scan::entries;
 use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
@@ -185,11 +186,16 @@ impl View {
             return Ok(None);
         }
         let (seqno, hash) = (index + 1, xxh3_64(key));
-        for (_, table, _) in self.tables_for(key, 0) {
-            match table.get(key, seqno, hash) {
-                Ok(None) => {}
-                Ok(Some(entry)) => return Ok(Some(entry)),
-                Err(error) => return Err(translate(&table.path, error)),
+        let tree = self.generation.index().id();
+        for (_, table, blocks) in self.tables_for(key, 0) {
+            let lookup = Lookup { table, blocks, place: (tree, table.id()), held: &[] };
+            let found = match lookup.find(key, hash) {
+                Ok(found) => found,
+                // A block is not in memory; or the table says what is wrong with it.
+                Err(_) => table.get(key, seqno, hash).map_err(|error| translate(&table.path, error))?,
+            };
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)

@@ -69,12 +69,14 @@ impl Memtable {
     }
 
     /// Writes the rows of an entry and what it drops, then calls `publish`, with no reader between; tells by how many
-    /// bytes the memtable grew. `before` is the index of the entry applied last.
+    /// bytes the memtable grew. `before` is the index of the entry applied last; `lies_below` tells whether something of a
+    /// key may lie below this memtable.
     pub(super) fn apply(
         &self,
         (before, index): (u64, u64),
         mut writes: Vec<(Slice, Slice, ValueType)>,
         drops: Vec<Slice>,
+        lies_below: impl Fn(&[u8]) -> bool,
         publish: impl FnOnce(),
     ) -> i64 {
         let mut grown = 0;
@@ -84,12 +86,12 @@ impl Memtable {
             self.keep(before);
             while writes.len() > LOCKED_ROWS_MAX {
                 let part = writes.split_off(writes.len() - LOCKED_ROWS_MAX);
-                grown += self.write_part(index, part, |rows| rows.show_until(before));
+                grown += self.write_part(index, part, &lies_below, |rows| rows.show_until(before));
                 // Else this thread would have the lock again before those that wait for it.
                 std::thread::sleep(READERS_TURN);
             }
         }
-        grown += self.write_part(index, writes, |rows| {
+        grown += self.write_part(index, writes, &lies_below, |rows| {
             drops.into_iter().for_each(|prefix| rows.dropped.insert(prefix, index));
             rows.show_until(NEWEST);
             publish();
@@ -101,10 +103,16 @@ impl Memtable {
     }
 
     /// Writes rows of an entry, and does `then`, with no reader between.
-    fn write_part(&self, index: u64, writes: Vec<(Slice, Slice, ValueType)>, then: impl FnOnce(&mut Rows)) -> i64 {
+    fn write_part(
+        &self,
+        index: u64,
+        writes: Vec<(Slice, Slice, ValueType)>,
+        lies_below: &impl Fn(&[u8]) -> bool,
+        then: impl FnOnce(&mut Rows),
+    ) -> i64 {
         let mut rows = self.rows.write().expect("a panic while an entry is applied is not survived");
         let live = if self.held_count.load(Ordering::Relaxed) == 0 { Vec::new() } else { self.held().clone() };
-        let put = |(key, value, kind)| rows.put(key, Version { index, kind, value }, &live);
+        let put = |(key, value, kind)| rows.put(key, Version { index, kind, value }, &live, lies_below);
         let grown = writes.into_iter().map(put).sum();
         then(&mut rows);
         grown
@@ -143,7 +151,10 @@ impl Memtable {
 
     /// See `Engine::scans_at_once`.
     pub(super) fn scans_at_once(&self) -> bool {
-        let unordered = self.read().len().saturating_sub(self.ordered.load(Ordering::Relaxed));
+        let unordered = {
+            let rows = self.read();
+            rows.len().saturating_sub(self.ordered.load(Ordering::Relaxed)) + rows.changed()
+        };
         let is_few = unordered <= UNORDERED_FEW;
         if !is_few {
             self.wants_order.store(true, Ordering::Relaxed);

@@ -1,12 +1,14 @@
 //! The order of a memtable's rows, made when a scan asks for it: writers never pay for it.
 //!
 //! It is one list of places, in parts of bounded length. Rows that came since the last time are put into it: one by one
-//! if they are few beside those that are there, else sorted with them. A place holds the beginning of its row's key, so
+//! if they are few beside those that are there, else sorted with them. Rows that are gone are taken out of it, so that a scan
+//! does not pass over what was removed; they come in again if they are written again. A place holds the beginning of its row's key, so
 //! that a search seldom looks at a row: each look is a miss of the processor's caches.
 
 use super::rows::Rows;
 use crate::lsm::key_prefix::KeyPrefix;
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::mem;
 use std::sync::{RwLock, RwLockReadGuard};
 
@@ -39,11 +41,13 @@ pub(super) struct Spot {
     at: usize,
 }
 
-/// Invariant: the parts hold the rows `0..ordered`, each once.
+/// Invariant: the parts hold those of the rows `0..ordered` that were not gone when `take_in` was called last, each once.
 #[derive(Default)]
 pub(super) struct Order {
     parts: Vec<Part>,
     ordered: u32,
+    /// How often it has changed: a `Spot` is of one version.
+    version: u64,
 }
 
 impl Place {
@@ -64,30 +68,48 @@ impl Part {
 }
 
 impl Order {
-    /// How many rows it has.
+    /// How many rows it knows, gone ones included.
     pub(super) fn ordered(&self) -> u32 {
         self.ordered
     }
 
-    /// Takes in those of `rows`, whose order this is, that came since the last time.
-    pub(super) fn take_in(&mut self, rows: &RwLock<Rows>) {
-        let new = read(rows).len() - self.ordered;
-        if new as usize * FEW > self.ordered as usize {
-            return self.make_anew(rows, self.ordered + new);
-        }
-        for row in self.ordered..self.ordered + new {
-            // The writer does not wait for all of them.
-            self.insert(&read(rows), row);
-        }
-        self.ordered += new;
+    /// Another number after each change.
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
-    fn make_anew(&mut self, unsorted: &RwLock<Rows>, count: u32) {
+    /// Takes in those of `rows`, whose order this is, that came since the last time, and takes out those that are gone.
+    pub(super) fn take_in(&mut self, rows: &RwLock<Rows>) {
+        let (count, changed) = {
+            let mut rows = rows.write().expect("a panic while an entry is applied is not survived");
+            (rows.len(), rows.take_changed())
+        };
+        if count == self.ordered && changed.is_empty() {
+            return;
+        }
+        self.version += 1;
+        let new = (count - self.ordered) as usize;
+        if (new + changed.len()) * FEW > self.ordered as usize {
+            return self.make_anew(rows, count, changed);
+        }
+        for row in (self.ordered..count).chain(changed) {
+            // The writer does not wait for all of them.
+            self.set_right(&read(rows), row);
+        }
+        self.ordered = count;
+    }
+
+    fn make_anew(&mut self, unsorted: &RwLock<Rows>, count: u32, changed: Vec<u32>) {
+        let changed: HashSet<u32> = changed.into_iter().collect();
         let mut places: Vec<Place> = Vec::with_capacity(count as usize);
-        places.extend(mem::take(&mut self.parts).into_iter().flat_map(|part| part.places));
+        let old = mem::take(&mut self.parts).into_iter().flat_map(|part| part.places);
+        places.extend(old.filter(|place| !changed.contains(&place.row)));
+        let sorted = places.len();
         {
             let rows = read(unsorted);
-            places.extend((self.ordered..count).map(|row| Place::of(&rows, row)));
+            let new = (self.ordered..count).filter(|row| !changed.contains(row));
+            let here = changed.iter().copied().chain(new).filter(|row| !rows.row(*row).is_gone());
+            places.extend(here.map(|row| Place::of(&rows, row)));
         }
         let compare = |a: &Place, b: &Place| {
             // Not held while all are sorted: that takes milliseconds.
@@ -96,16 +118,36 @@ impl Order {
                 rows.row(a.row).key.cmp(&rows.row(b.row).key)
             })
         };
-        places[self.ordered as usize..].sort_unstable_by(compare);
+        places[sorted..].sort_unstable_by(compare);
         // Takes two sorted halves for what they are.
         places.sort_by(compare);
         self.parts = places.chunks(PART_PLACES_NEW).map(|places| Part::of(places.to_vec())).collect();
         self.ordered = count;
     }
 
-    fn insert(&mut self, rows: &Rows, row: u32) {
-        let place = Place::of(rows, row);
+    /// A row that is gone is not in the order, and any other is.
+    fn set_right(&mut self, rows: &Rows, row: u32) {
         let spot = self.find(rows, &rows.row(row).key);
+        match (self.is_at(spot, row), rows.row(row).is_gone()) {
+            (true, true) => self.remove_next(spot),
+            (false, false) => self.insert(spot, Place::of(rows, row)),
+            _ => {}
+        }
+    }
+
+    /// Removes the place that comes next, which may be the first one of the part behind.
+    fn remove_next(&mut self, spot: Spot) {
+        let is_behind = spot.at == self.parts[spot.part].places.len();
+        let Spot { part: number, at } = if is_behind { Spot { part: spot.part + 1, at: 0 } } else { spot };
+        let part = &mut self.parts[number];
+        part.places.remove(at);
+        match part.places.first() {
+            Some(first) => part.first = *first,
+            None => _ = self.parts.remove(number),
+        }
+    }
+
+    fn insert(&mut self, spot: Spot, place: Place) {
         let Some(part) = self.parts.get_mut(spot.part) else { return self.parts.push(Part::of(vec![place])) };
         part.places.insert(spot.at, place);
         part.first = part.places[0];
@@ -121,6 +163,12 @@ impl Order {
         let before = |place: &Place| place.compare(rows, head, key).is_lt();
         let part = self.parts.partition_point(|part| before(&part.first)).saturating_sub(1);
         Spot { part, at: self.parts.get(part).map_or(0, |part| part.places.partition_point(before)) }
+    }
+
+    /// Whether that row comes next.
+    pub(super) fn is_at(&self, spot: Spot, row: u32) -> bool {
+        let mut next = spot;
+        self.next(&mut next).is_some_and(|place| place.row == row)
     }
 
     pub(super) fn end(&self) -> Spot {

@@ -31,10 +31,19 @@ pub(super) struct Version {
     pub(super) value: Slice,
 }
 
+impl Version {
+    fn is_removal(&self) -> bool {
+        matches!(self.kind, ValueType::Tombstone | ValueType::WeakTombstone)
+    }
+}
+
 /// All that a memtable has under one key.
 pub(super) struct Row {
     pub(super) key: Slice,
     newest: Version,
+    /// The newest version is a removal, no snapshot sees an older one, and nothing of the key lies below: no scan needs to
+    /// pass this row.
+    is_gone: bool,
     older: Option<Box<Older>>,
 }
 
@@ -45,6 +54,8 @@ struct Older(Vec<Version>);
 pub(super) struct Rows {
     tables: Box<[HashIndex]>,
     chunks: Vec<Vec<Row>>,
+    /// Rows that have gone or come back since the order was told, perhaps more than once.
+    changed: Vec<u32>,
     /// Not known to clients: they cannot choose keys that meet.
     seed: u64,
     /// Versions of later indexes are not seen yet: their entry is not all there.
@@ -54,6 +65,11 @@ pub(super) struct Rows {
 }
 
 impl Row {
+    /// Whether no scan needs to pass it.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
     /// The version that is seen as of `index`.
     pub(super) fn as_of(&self, index: u64) -> Option<InternalValue> {
         let seen = if self.newest.index <= index {
@@ -102,6 +118,7 @@ impl Rows {
         Self {
             tables,
             chunks: Vec::new(),
+            changed: Vec::new(),
             seed: RandomState::new().hash_one(0),
             shown_until: u64::MAX,
             dropped: DroppedPrefixes::default(),
@@ -121,6 +138,16 @@ impl Rows {
     pub(super) fn row(&self, at: u32) -> &Row {
         let at = at as usize;
         &self.chunks[at / CHUNK_ROWS][at % CHUNK_ROWS]
+    }
+
+    /// How many times a row has gone or come back since the order was told.
+    pub(super) fn changed(&self) -> u32 {
+        self.changed.len() as u32
+    }
+
+    /// The rows that have gone or come back since the last call.
+    pub(super) fn take_changed(&mut self) -> Vec<u32> {
+        mem::take(&mut self.changed)
     }
 
     /// What is under `key` as of `index`: a removal if its prefix was dropped by then.
@@ -160,12 +187,28 @@ impl Rows {
     }
 
     /// Writes `version` of `key`, which is newer than all that is here; tells by how many bytes the rows grew. `live`
-    /// are the indexes of the snapshots that may look at older versions.
-    pub(super) fn put(&mut self, key: Slice, version: Version, live: &[u64]) -> i64 {
+    /// are the indexes of the snapshots that may look at older versions; `lies_below` tells whether something of a key may
+    /// lie below this memtable.
+    pub(super) fn put(
+        &mut self,
+        key: Slice,
+        version: Version,
+        live: &[u64],
+        lies_below: &impl Fn(&[u8]) -> bool,
+    ) -> i64 {
         let (table, hash) = place_of(self.hash(&key));
-        if let Some(at) = self.at(table, hash, &key) {
-            let at = at as usize;
-            return self.chunks[at / CHUNK_ROWS][at % CHUNK_ROWS].replace(version, live);
+        if let Some(number) = self.at(table, hash, &key) {
+            let at = number as usize;
+            let row = &mut self.chunks[at / CHUNK_ROWS][at % CHUNK_ROWS];
+            let (was_gone, was_removal, is_removal) = (row.is_gone, row.newest.is_removal(), version.is_removal());
+            let grown = row.replace(version, live);
+            // A removal that stays a removal had something below it before.
+            let has_nothing_below = || was_gone || !was_removal && !lies_below(&row.key);
+            row.is_gone = is_removal && row.older.is_none() && has_nothing_below();
+            if row.is_gone != was_gone {
+                self.changed.push(number);
+            }
+            return grown;
         }
         self.tables[table].insert(hash, self.len());
         let grown = heap_bytes(key.len()) as i64 + bytes(&version) + ROW_BYTES;
@@ -175,7 +218,7 @@ impl Rows {
             self.chunks.push(Vec::with_capacity(capacity));
         }
         let chunk = self.chunks.last_mut().expect("one was pushed if there was none");
-        chunk.push(Row { key, newest: version, older: None });
+        chunk.push(Row { key, newest: version, is_gone: false, older: None });
         grown
     }
 }

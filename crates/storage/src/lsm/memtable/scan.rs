@@ -31,9 +31,9 @@ struct Path {
     /// Where it ends: the first key behind (empty: there is none), in reverse order the last one.
     until: Slice,
     until_head: KeyPrefix,
-    /// Where it goes on, in an order of so many rows.
+    /// Where it goes on, in that version of the order.
     spot: Spot,
-    ordered: u32,
+    version: u64,
     /// The row that it passed last.
     passed: Option<u32>,
     over: bool,
@@ -65,7 +65,7 @@ pub(in crate::lsm) fn entries(
         until: until.clone(),
         until_head: KeyPrefix::of(until),
         spot,
-        ordered: order.ordered(),
+        version: order.version(),
         passed: None,
         over: false,
         take: TAKE_MIN,
@@ -85,29 +85,32 @@ pub(in crate::lsm) fn prepare(memtable: &Memtable) {
 
 /// The order of all rows that are here now, at least.
 fn in_order(memtable: &Memtable) -> RwLockReadGuard<'_, Order> {
-    let wanted = memtable.read().len();
-    loop {
+    {
         let order = memtable.order.read().expect(SURVIVED);
-        if order.ordered() >= wanted {
+        let rows = memtable.read();
+        if order.ordered() >= rows.len() && rows.changed() == 0 {
+            drop(rows);
             return order;
         }
-        drop(order);
-        let mut order = memtable.order.write().expect(SURVIVED);
-        if order.ordered() < wanted {
-            order.take_in(&memtable.rows);
-            memtable.ordered.store(order.ordered(), Ordering::Relaxed);
-        }
     }
+    {
+        let mut order = memtable.order.write().expect(SURVIVED);
+        order.take_in(&memtable.rows);
+        memtable.ordered.store(order.ordered(), Ordering::Relaxed);
+    }
+    // Another thread may have taken in more since: never less.
+    memtable.order.read().expect(SURVIVED)
 }
 
 impl Path {
     /// Passes some rows, and takes what is to be seen of them.
     fn follow(&mut self, order: &Order, rows: &Rows, taken: &mut Vec<InternalValue>) {
-        if self.ordered != order.ordered() {
-            self.ordered = order.ordered();
+        if self.version != order.version() {
+            self.version = order.version();
             let passed = self.passed.expect("it took the first rows when it was made");
             self.spot = order.find(rows, &rows.row(passed).key);
-            if !self.reverse {
+            // It may have gone since.
+            if !self.reverse && order.is_at(self.spot, passed) {
                 order.next(&mut self.spot);
             }
         }

@@ -14,7 +14,8 @@ fn key(i: u64) -> Vec<u8> {
     format!("{i:0width$}", width = if i.is_multiple_of(3) { 30 } else { 4 }).into_bytes()
 }
 
-fn write(memtable: &Memtable, history: &mut History, index: u64, prng: &mut Prng) -> i64 {
+/// Writes some keys; `lies_below` is said of all of them.
+fn write(memtable: &Memtable, history: &mut History, index: u64, prng: &mut Prng, lies_below: bool) -> i64 {
     let keys: std::collections::BTreeSet<_> = (0..=prng.below(6)).map(|_| key(prng.below(40))).collect();
     let mut writes = Vec::new();
     for key in keys {
@@ -23,7 +24,7 @@ fn write(memtable: &Memtable, history: &mut History, index: u64, prng: &mut Prng
         writes.push((Slice::from(&key[..]), Slice::from(value.as_deref().unwrap_or_default()), kind));
         history.entry(key).or_default().push((index, value));
     }
-    memtable.apply((index - 1, index), writes, Vec::new(), || ())
+    memtable.apply((index - 1, index), writes, Vec::new(), |_| lies_below, || ())
 }
 
 fn expected(history: &History, index: u64) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
@@ -35,8 +36,8 @@ fn value_of(entry: &InternalValue) -> Option<Vec<u8>> {
     (!entry.key.is_tombstone()).then(|| entry.value.to_vec())
 }
 
-/// Gets and scans of the memtable as of `index` are those of the history.
-fn check(memtable: &Arc<Memtable>, history: &History, index: u64, prng: &mut Prng) {
+/// Gets and scans of the memtable as of `index` are those of the history. If nothing lies below, scans need not show removals.
+fn check(memtable: &Arc<Memtable>, history: &History, index: u64, prng: &mut Prng, lies_below: bool) {
     let all = expected(history, index);
     for key in history.keys() {
         assert_eq!(memtable.get(key, index).as_ref().map(value_of), all.get(key).cloned());
@@ -44,13 +45,14 @@ fn check(memtable: &Arc<Memtable>, history: &History, index: u64, prng: &mut Prn
     let (start, end) = (key(prng.below(40)), key(prng.below(40)));
     let end = if start < end { end } else { Vec::new() };
     let mut rows: Vec<_> = all.range(start.clone()..).map(|(key, value)| (key.clone(), value.clone())).collect();
-    rows.retain(|(key, _)| end.is_empty() || *key < end);
+    rows.retain(|(key, value)| (end.is_empty() || *key < end) && (lies_below || value.is_some()));
     for reverse in [false, true] {
         let (start, end) = (Slice::from(&start[..]), Slice::from(&end[..]));
         let sources = entries(memtable, &start, &end, index, reverse);
         let direction = if reverse { Direction::Falling { start } } else { Direction::Rising { end } };
         let found: Vec<_> = Merge::new(sources.into_iter(), direction, index + 1)
             .map(|entry| entry.map(|entry| (entry.key.user_key.to_vec(), value_of(&entry))).unwrap())
+            .filter(|(_, value)| lies_below || value.is_some())
             .collect();
         assert_eq!(found, rows);
         rows.reverse();
@@ -63,7 +65,7 @@ fn an_event_loop_is_told_that_a_scan_would_keep_it_until_another_thread_has_prep
     let put = |first: u64, count: u64| {
         let key = |n: u64| Slice::from(format!("key{:08}", n * 7919 % 1_000_003).as_bytes());
         let rows = (first..first + count).map(|n| (key(n), Slice::from("v"), ValueType::Value));
-        memtable.apply((first - 1, first), rows.collect(), Vec::new(), || ());
+        memtable.apply((first - 1, first), rows.collect(), Vec::new(), |_| true, || ());
     };
     let count = || entries(&memtable, &Slice::empty(), &Slice::empty(), NEWEST, false).map_or(0, Iterator::count);
     put(1, 2000);
@@ -84,12 +86,12 @@ fn an_event_loop_is_told_that_a_scan_would_keep_it_until_another_thread_has_prep
 fn every_snapshot_sees_what_there_was_at_its_index() {
     let (seeds, end) = if cfg!(miri) { (1, 40) } else { (30, 200) };
     for seed in 0..seeds {
-        let mut prng = Prng::new(seed);
+        let (mut prng, lies_below) = (Prng::new(seed), seed % 2 == 0);
         let (memtable, mut history) = (Memtable::new(), History::new());
         let mut holds: Vec<Hold> = Vec::new();
         let mut bytes = 0;
         for index in 1..end {
-            bytes += write(&memtable, &mut history, index, &mut prng);
+            bytes += write(&memtable, &mut history, index, &mut prng, lies_below);
             assert!(bytes > 0);
             if prng.below(3) == 0 {
                 holds.push(memtable.hold(|| index));
@@ -99,12 +101,47 @@ fn every_snapshot_sees_what_there_was_at_its_index() {
             }
             if prng.below(4) == 0 {
                 for hold in &holds {
-                    check(&memtable, &history, hold.index(), &mut prng);
+                    check(&memtable, &history, hold.index(), &mut prng, lies_below);
                 }
-                check(&memtable, &history, NEWEST, &mut prng);
+                check(&memtable, &history, NEWEST, &mut prng, lies_below);
             }
         }
         assert_eq!(memtable.len(), history.len());
+    }
+}
+
+#[test]
+fn a_scan_does_not_pass_over_rows_that_are_gone() {
+    let count = 2000;
+    for lies_below in [false, true] {
+        let memtable = Memtable::new();
+        let mut index = 0;
+        let mut write = |n: u64, kind| {
+            index += 1;
+            let row = (Slice::from(&n.to_be_bytes()[..]), Slice::empty(), kind);
+            memtable.apply((index - 1, index), vec![row], Vec::new(), |_| lies_below, || ());
+        };
+        let passed = || entries(&memtable, &Slice::empty(), &Slice::empty(), NEWEST, false).map_or(0, Iterator::count);
+        (0..count).for_each(|n| write(n, ValueType::Value));
+        assert_eq!(passed() as u64, count);
+        // One at a time, and many between two scans.
+        (0..10).for_each(|n| write(n, ValueType::Tombstone));
+        assert_eq!(passed() as u64, count - if lies_below { 0 } else { 10 });
+        // Over the boundaries of the order's parts.
+        for n in (10..count / 2).filter(|n| n % 5 < 4) {
+            write(n, ValueType::Tombstone);
+            passed();
+        }
+        for n in (10..count / 4).step_by(3) {
+            write(n, ValueType::Value);
+            passed();
+        }
+        (10..count).for_each(|n| write(n, ValueType::Tombstone));
+        assert_eq!(passed() as u64, if lies_below { count } else { 0 });
+        (5..20).for_each(|n| write(n, ValueType::Value));
+        write(7, ValueType::Tombstone);
+        assert_eq!(passed() as u64, if lies_below { count } else { 14 });
+        assert!(memtable.get(&7u64.to_be_bytes(), NEWEST).unwrap().key.is_tombstone());
     }
 }
 
@@ -113,7 +150,7 @@ fn without_snapshots_a_key_that_is_written_again_keeps_one_value() {
     let memtable = Memtable::new();
     let put = |index| {
         let row = (Slice::from("key"), Slice::from(vec![7; 1000]), ValueType::Value);
-        memtable.apply((index - 1, index), vec![row], Vec::new(), || ())
+        memtable.apply((index - 1, index), vec![row], Vec::new(), |_| true, || ())
     };
     let first = put(1);
     assert!(first > 1000);
@@ -143,7 +180,7 @@ fn a_walk_goes_on_while_rows_come_between() {
         index += 1;
         let key = any(prng);
         let row = (Slice::from(&key[..]), Slice::from(&b"v"[..]), ValueType::Value);
-        memtable.apply((index - 1, index), vec![row], Vec::new(), || ());
+        memtable.apply((index - 1, index), vec![row], Vec::new(), |_| true, || ());
         rows.insert(key);
         index
     };
@@ -186,11 +223,11 @@ fn a_reader_between_the_parts_of_a_long_entry_sees_nothing_of_it() {
     let key = |n: u64| Slice::from(&n.to_be_bytes()[..]);
     let rows =
         |keys: std::ops::Range<u64>| keys.map(|n| (key(n), Slice::from("v"), ValueType::Value)).collect::<Vec<_>>();
-    memtable.apply((0, 1), rows(0..count), Vec::new(), || ());
+    memtable.apply((0, 1), rows(0..count), Vec::new(), |_| true, || ());
     let (published, hold) = (AtomicBool::new(false), memtable.hold(|| 1));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            memtable.apply((1, 2), rows(0..2 * count), Vec::new(), || published.store(true, Ordering::SeqCst));
+            memtable.apply((1, 2), rows(0..2 * count), Vec::new(), |_| true, || published.store(true, Ordering::SeqCst));
         });
         let mut prng = Prng::new(5);
         let mut last = false;
