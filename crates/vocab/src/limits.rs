@@ -86,9 +86,11 @@ pub const ENTRY_ARGUMENTS_SOFT: usize = 3072;
 pub const ITEM_ARGUMENTS_MAX: usize = ARGUMENTS_MAX;
 /// Bytes of a large item that are copied into its entry before the event loop does something else.
 pub const ENTRY_FILL_BYTES: usize = 512 * 1024;
-/// An entry of more bytes, or whose commands read and write more bytes, is applied by a thread of its own: copying them
-/// would keep the event loop.
+/// An entry of more bytes, or that reads a value of more, is applied by a thread of its own: copying them would keep the
+/// event loop.
 pub const APPLY_INLINE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Bytes that the commands of an entry read and write, beyond which it is applied by a thread: most are shared, few copied.
+pub const APPLY_INLINE_TOUCHED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The same for the arguments of its commands.
 pub const APPLY_INLINE_ARGUMENTS_MAX: usize = 4096;
 /// The same for the records and elements that its commands read and write.
@@ -346,8 +348,10 @@ const _: () = assert!(VALUE_BYTES_MAX < u32::MAX as usize / 2);
 const _: () = assert!(ENTRY_BYTES_SOFT < ENTRY_BYTES_MAX);
 const _: () = assert!(ENTRY_FILL_BYTES <= ENTRY_BYTES_SOFT);
 const _: () = assert!(ENTRY_BYTES_SOFT < APPLY_INLINE_BYTES_MAX);
+const _: () = assert!(APPLY_INLINE_BYTES_MAX < APPLY_INLINE_TOUCHED_BYTES_MAX);
 const _: () = assert!(ENTRY_ARGUMENTS_SOFT < APPLY_INLINE_ARGUMENTS_MAX);
-const _: () = assert!(APPLY_INLINE_ROWS_MAX < ITEM_ROWS_MAX && APPLY_INLINE_BYTES_MAX < ITEM_TOUCHED_BYTES_MAX);
+const _: () =
+    assert!(APPLY_INLINE_ROWS_MAX < ITEM_ROWS_MAX && APPLY_INLINE_TOUCHED_BYTES_MAX < ITEM_TOUCHED_BYTES_MAX);
 const _: () = assert!(TRANSACTION_COMMANDS_MAX + WATCHED_KEYS_MAX < ITEM_ARGUMENTS_MAX);
 const _: () = assert!(VALUE_BYTES_MAX < ITEM_REPLY_BYTES_MAX);
 const _: () = assert!(ENTRY_REPLIES_BYTES_SOFT < ENTRY_REPLIES_BYTES_MAX - ITEM_REPLY_BYTES_MAX);

@@ -174,6 +174,18 @@ impl ReadSpace for TestSpace {
         Ok(fresh.take(limit).map(|(element, value)| (Slice::from(element), value.clone())).collect())
     }
 
+    fn element_at(
+        &mut self,
+        rows: &Rows,
+        from: &[u8],
+        until: &[u8],
+        nth: usize,
+    ) -> Result<Option<(Slice, Slice)>, Fault> {
+        let found = self.elements(rows, None, usize::MAX)?;
+        let within = |(name, _): &(Slice, Slice)| name[..] >= *from && (until.is_empty() || name[..] < *until);
+        Ok(found.into_iter().filter(within).nth(nth))
+    }
+
     fn element_before(&mut self, rows: &Rows, before: &[u8]) -> Result<Option<(Slice, Slice)>, Fault> {
         self.reads += 1;
         let end = [&rows.prefix[..], before].concat();

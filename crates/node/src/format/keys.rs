@@ -110,6 +110,13 @@ pub(crate) fn element(prefix: &[u8], element: &[u8]) -> Vec<u8> {
     tree_key
 }
 
+/// Writes the tree key of an element into a buffer that is used again.
+pub(crate) fn element_into(buffer: &mut Vec<u8>, prefix: &[u8], element: &[u8]) {
+    buffer.clear();
+    buffer.extend_from_slice(prefix);
+    buffer.extend_from_slice(element);
+}
+
 /// The tree key that has the rows of a collection below its key collected, as entries of format 1 drop one.
 pub(crate) fn garbage(prefix: &[u8]) -> Vec<u8> {
     let mut tree_key = prefix.to_vec();

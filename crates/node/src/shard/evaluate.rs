@@ -286,8 +286,11 @@ pub(super) fn command(
         Err(error) => return refuse(&error, reply),
     };
     space.begin_item();
-    if !space.takes_back() && found.spec.is_none_or(|spec| !spec.answers_values(args)) {
-        return run(found.runs, args, space, reply).map(drop);
+    if !space.takes_back() {
+        run(found.runs, args, space, reply)?;
+        let is_refused = reply.exceeded() && found.spec.is_some_and(|spec| spec.answers_values(args));
+        // It may have written before it answered so much: the entry is evaluated again, and it is taken back.
+        return if is_refused { space.refuse_item() } else { Ok(()) };
     }
     let mark = reply.buf.len();
     space.begin_attempt();
@@ -503,7 +506,8 @@ mod tests {
             let words: Vec<Vec<&[u8]>> = commands.iter().map(|c| c.split(' ').map(str::as_bytes).collect()).collect();
             let run = |reply: &mut Reply| {
                 reply.limit(bound);
-                let mut space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second);
+                let space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second);
+                let mut space = space.taking_back(true);
                 match &words[..] {
                     [args] => command(&mut space, args, None, reply).unwrap(),
                     commands => transaction(&mut space, &[], commands, &[], reply).unwrap(),

@@ -10,6 +10,7 @@ mod aside;
 mod clear;
 mod collector;
 mod effects;
+mod entry_fill;
 mod evaluate;
 mod events;
 #[cfg(test)]
@@ -443,7 +444,11 @@ impl Shard {
             Some(aside) => self.applier.take_over(committed, *aside, &own.tickets, &mut parts),
             None => self.applier.apply(committed, &own, &mut parts),
         };
-        if may_give_away && matches!(applied, Err(ApplyError::Fault(Fault::WouldBlock))) {
+        let is_given_up = may_give_away && matches!(applied, Err(ApplyError::Fault(Fault::WouldBlock)));
+        if may_give_away {
+            self.proposals.note_apply(own.tickets.len(), is_given_up);
+        }
+        if is_given_up {
             let log = self.replica.log().clone();
             self.aside.begin((&self.handle, log), committed, own, effects);
             return false;

@@ -1,6 +1,7 @@
 //! Writes on their way through the log: queued, proposed, committed, and kept until all replicas have them; and the clients
 //! that wait for them.
 
+use super::entry_fill::EntryFill;
 use super::{Answers, CommandRows, Effects, KeyHash, Proposer, Ticket, Write, refuse};
 use crate::ShardHandle;
 use crate::format::entry::{CollectFrom, EncodedCommand, EntryBuilder, EntryTerms, Split};
@@ -159,6 +160,7 @@ pub(super) struct Proposals {
     /// The steady clock at the last call, in µs.
     now_us: u64,
     barrier: WriteBarrier,
+    fill: EntryFill,
 }
 
 /// Whether what a command writes depends on the settings of `Packing`.
@@ -171,6 +173,7 @@ impl Proposals {
         let alone = write.is_alone();
         let begin = self.queue.back().is_none_or(|last| {
             last.closed
+                || self.fill.is_full(last.tickets.len())
                 || last.entry.bytes() > limits::ENTRY_BYTES_SOFT
                 || last.arguments > limits::ENTRY_ARGUMENTS_SOFT
                 || last.entry.bytes() + write.bytes() > ITEM_BYTES_MAX
@@ -364,6 +367,11 @@ impl Proposals {
             }
         }
         OwnEntry::default()
+    }
+
+    /// An event loop has applied an entry of so many requests of this replica; or has given it up.
+    pub(super) fn note_apply(&mut self, requests: usize, is_given_up: bool) {
+        if is_given_up { self.fill.given_up(requests) } else { self.fill.applied(requests) }
     }
 
     /// The answer to a write that entry `index` has made.

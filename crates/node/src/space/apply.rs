@@ -2,6 +2,8 @@
 
 mod collect;
 mod edits;
+mod near_rows;
+mod overlay;
 mod requests;
 mod work;
 mod writes;
@@ -16,7 +18,7 @@ use crate::format::packing::Packing;
 use crate::keyspace_events::{Event, EventClasses, KeyspaceEvent};
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Edit;
-use crate::space::read::element_span;
+use crate::space::read::{element_span, elements_between};
 use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteSpace};
 use storage::{Slice, Span};
 use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
@@ -83,11 +85,17 @@ impl<'a> EntrySpace<'a> {
     /// The next item of the entry begins.
     pub(crate) fn begin_item(&mut self) {
         self.work.begin_item();
+        self.writes.begin_item();
     }
 
     /// Whether the item under way has read and written more than any item may: it is refused.
     pub(crate) fn refuses_item(&self) -> bool {
         self.work.is_refused()
+    }
+
+    /// The item under way cannot be.
+    pub(crate) fn refuse_item(&mut self) -> Result<(), Fault> {
+        self.work.refuse()
     }
 
     /// How the commands behind keep values.
@@ -107,7 +115,7 @@ impl<'a> EntrySpace<'a> {
 
     /// What the commands wrote so far.
     #[cfg(test)]
-    pub(crate) fn writes(&self) -> &std::collections::BTreeMap<Slice, Option<Slice>> {
+    pub(crate) fn writes(&self) -> std::collections::BTreeMap<Slice, Option<Slice>> {
         self.writes.rows()
     }
 
@@ -187,7 +195,7 @@ impl ReadSpace for EntrySpace<'_> {
     }
 
     fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        let value = self.writes.row(&keys::element(&rows.prefix, element))?;
+        let value = self.writes.element(&rows.prefix, element)?;
         self.work.add(1, value.as_ref().map_or(0, |value| value.len()))?;
         Ok(value)
     }
@@ -197,6 +205,21 @@ impl ReadSpace for EntrySpace<'_> {
         let found = self.writes.merged(&element_span(rows, after), limit)?;
         self.work.add(1 + found.len(), found.iter().map(|(tree_key, value)| tree_key.len() + value.len()).sum())?;
         Ok(found.into_iter().map(|(tree_key, value)| (Slice::from(&tree_key[prefix..]), value)).collect())
+    }
+
+    fn element_at(
+        &mut self,
+        rows: &Rows,
+        from: &[u8],
+        until: &[u8],
+        nth: usize,
+    ) -> Result<Option<(Slice, Slice)>, Fault> {
+        let names = self.writes.merged_keys(&elements_between(rows, from, until), nth + 1)?;
+        self.work.add(1 + names.len(), names.iter().map(|tree_key| tree_key.len()).sum())?;
+        let Some(tree_key) = names.get(nth) else { return Ok(None) };
+        let value = self.writes.row(tree_key)?.unwrap_or_else(Slice::empty);
+        self.work.add(1, value.len())?;
+        Ok(Some((Slice::from(&tree_key[rows.prefix.len()..]), value)))
     }
 
     fn afford(&mut self, steps: usize) -> Result<(), Fault> {
@@ -299,13 +322,13 @@ impl WriteSpace for EntrySpace<'_> {
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
         self.work.add(1, rows.prefix.len() + element.len() + value.len())?;
         self.may_write(value.len())?;
-        self.writes.write_row(Slice::from(keys::element(&rows.prefix, element)), Some(Slice::from(value)));
+        self.writes.write_element(&rows.prefix, element, Some(Slice::from(value)));
         Ok(())
     }
 
     fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault> {
         self.work.add(1, 0)?;
-        self.writes.write_row(Slice::from(keys::element(&rows.prefix, element)), None);
+        self.writes.write_element(&rows.prefix, element, None);
         Ok(())
     }
 

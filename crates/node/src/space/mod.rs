@@ -54,6 +54,17 @@ pub trait ReadSpace {
         Err(Fault::WouldBlock)
     }
 
+    /// Element number `nth`, from 0 on, of those whose names are not below `from` and below `until` (empty: all behind).
+    fn element_at(
+        &mut self,
+        _rows: &Rows,
+        _from: &[u8],
+        _until: &[u8],
+        _nth: usize,
+    ) -> Result<Option<(Slice, Slice)>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
     /// As `elements`, but it ends after about `bytes_soft` bytes, too: fewer than `limit` do not mean that there are no more,
     /// unless they are fewer than `ELEMENTS_AT_ONCE` and have fewer bytes.
     fn elements_within(

@@ -416,6 +416,32 @@ impl ReadSpace for SnapshotSpace<'_> {
         Ok(found)
     }
 
+    fn element_at(
+        &mut self,
+        rows: &Rows,
+        from: &[u8],
+        until: &[u8],
+        nth: usize,
+    ) -> Result<Option<(Slice, Slice)>, Fault> {
+        self.may_read_rows()?;
+        let mut cursor = self.snapshot.cursor(elements_between(rows, from, until), false);
+        let mut left = nth;
+        let found = loop {
+            let tree_key = cursor.advance()?;
+            if left == 0 || tree_key.is_none() {
+                break tree_key;
+            }
+            left -= 1;
+        };
+        let found = match found {
+            Some(tree_key) => Some((storage::tail_of(tree_key, rows.prefix.len()), cursor.value()?)),
+            None => None,
+        };
+        drop(cursor);
+        self.took(1 + nth - left, found.as_ref().map_or(0, |(name, value)| name.len() + value.len()));
+        Ok(found)
+    }
+
     fn elements_within(
         &mut self,
         rows: &Rows,
@@ -496,6 +522,12 @@ impl ShardSpace for SnapshotSpace<'_> {
 /// The tree keys of the records `start..end`.
 pub(crate) fn record_span(start: &[u8], end: &[u8]) -> Span {
     Span { start: keys::record(start), end: if end.is_empty() { keys::records_end() } else { keys::record(end) } }
+}
+
+/// The tree keys of a large collection's elements whose names are from `from` on and below `until` (empty: all behind).
+pub(crate) fn elements_between(rows: &Rows, from: &[u8], until: &[u8]) -> Span {
+    let end = if until.is_empty() { keys::prefix_end(&rows.prefix) } else { keys::element(&rows.prefix, until) };
+    Span { start: keys::element(&rows.prefix, from), end }
 }
 
 /// The tree keys of a large collection's elements after `after`.

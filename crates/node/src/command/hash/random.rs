@@ -11,13 +11,13 @@ use storage::Slice;
 use vocab::limits;
 
 /// A large hash of no more fields is read whole to draw one of them.
-const WHOLE_MAX: usize = 64;
+const WHOLE_MAX: u64 = 64;
 /// How many elements a stretch of positions holds on average when one is drawn.
 const STRETCH_MEAN: u64 = 16;
-/// How many a stretch may hold. With evenly spread positions more than these come once in 10^17 stretches.
-const STRETCH_MAX: usize = 64;
-/// How many stretches are tried. A try succeeds in one of four cases.
-const TRIES_MAX: usize = 64;
+/// How many a stretch may hold. With evenly spread positions more than these come once in 10^10 stretches.
+const STRETCH_MAX: u64 = 48;
+/// How many draws are tried. A try succeeds in one of three cases.
+const TRIES_MAX: usize = 128;
 
 pub(super) fn hrandfield(call: &mut ReadCall<'_>) -> Outcome {
     let Some(count) = call.args.get(2) else { return any_one(Type::Hash, call) };
@@ -195,45 +195,32 @@ fn repeated(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &m
 
 /// One element of a large hash, each as likely as any other.
 ///
-/// Positions are divided into stretches that hold `STRETCH_MEAN` elements on average. One is drawn and kept with a
-/// likelihood proportional to how many elements it holds, so an element's chance does not depend on its neighbours.
+/// Positions are divided into stretches that hold `STRETCH_MEAN` elements on average, and each stretch has `STRETCH_MAX`
+/// places, of which its elements take the first ones. A place is drawn until one is taken, so an element's chance does not
+/// depend on its neighbours.
 fn draw(space: &mut dyn ReadSpace, hash: &Stored<'_>, rows: &Rows) -> Result<(Slice, Slice), Error> {
-    let pick = |space: &mut dyn ReadSpace, mut elements: Vec<(Slice, Slice)>| {
-        let at = below(space, elements.len() as u64)? as usize;
-        Ok::<_, Error>(elements.swap_remove(at))
-    };
-    if rows.count <= WHOLE_MAX as u64 {
-        let all = space.elements(rows, None, WHOLE_MAX)?;
-        return if all.is_empty() { Err(hash.corrupt("hash without its elements")) } else { pick(space, all) };
+    let lacking = || hash.corrupt("hash without its elements");
+    if rows.count <= WHOLE_MAX {
+        let at = below(space, rows.count)? as usize;
+        return space.element_at(rows, &[], &[], at)?.ok_or_else(lacking);
     }
     let width = (element::POSITIONS / rows.count * STRETCH_MEAN).clamp(1, element::POSITIONS);
     for _ in 0..TRIES_MAX {
         let start = below(space, element::POSITIONS.div_ceil(width))? * width;
-        let mut stretch = from_position(space, rows, start, STRETCH_MAX)?;
-        stretch.retain(|(name, _)| element::position_of(name).is_some_and(|position| position < start + width));
-        if below(space, STRETCH_MAX as u64)? < stretch.len() as u64 {
-            return pick(space, stretch);
+        let (from, until) = (element::before(start), start + width);
+        let until = (until < element::POSITIONS).then(|| element::before(until));
+        let place = below(space, STRETCH_MAX)? as usize;
+        let until = until.as_ref().map_or(&[][..], |until| &until[..]);
+        if let Some(found) = space.element_at(rows, &from, until, place)? {
+            return Ok(found);
         }
     }
     // Only a hash whose fields were chosen for their positions comes to this: the next element must do.
-    let start = below(space, element::POSITIONS)?;
-    let mut next = from_position(space, rows, start, 1)?;
-    if next.is_empty() {
-        next = from_position(space, rows, 0, 1)?;
+    let from = element::before(below(space, element::POSITIONS)?);
+    match space.element_at(rows, &from, &[], 0)? {
+        Some(found) => Ok(found),
+        None => space.element_at(rows, &[], &[], 0)?.ok_or_else(lacking),
     }
-    next.pop().ok_or_else(|| hash.corrupt("hash without its elements"))
-}
-
-/// Up to `limit` elements at `position` and after.
-fn from_position(
-    space: &mut dyn ReadSpace,
-    rows: &Rows,
-    position: u64,
-    limit: usize,
-) -> Result<Vec<(Slice, Slice)>, Error> {
-    let before = element::before(position);
-    let after = (position > 0).then_some(&before[..]);
-    Ok(space.elements(rows, after, limit)?)
 }
 
 /// A random number below `bound`.

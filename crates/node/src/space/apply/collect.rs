@@ -68,7 +68,7 @@ fn drop_collections(writes: &mut EntryWrites<'_>, collected: &mut Collected) -> 
     collected.next.garbage = garbage.last().map(|last| following(last)).unwrap_or_default();
     for dropped in garbage {
         writes.drop_rows(&keys::rows_of_garbage(&dropped));
-        writes.write_row(dropped, None);
+        writes.write(&dropped, None);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 
 use crate::{Evaluation, Fault};
 use vocab::limits::{
-    APPLY_INLINE_BYTES_MAX, APPLY_INLINE_ROWS_MAX, ENTRY_TOUCHED_ITEMS, ITEM_BYTES_SURE, ITEM_ROWS_MAX, ITEM_ROWS_SURE,
+    APPLY_INLINE_ROWS_MAX, APPLY_INLINE_TOUCHED_BYTES_MAX, ENTRY_TOUCHED_ITEMS, ITEM_BYTES_SURE, ITEM_ROWS_MAX, ITEM_ROWS_SURE,
     ITEM_TOUCHED_BYTES_MAX,
 };
 
@@ -28,7 +28,7 @@ struct Touched {
 impl Touched {
     const NONE: Self = Self { rows: 0, bytes: 0 };
     const ANY: Self = Self { rows: usize::MAX, bytes: usize::MAX };
-    const INLINE_MAX: Self = Self { rows: APPLY_INLINE_ROWS_MAX, bytes: APPLY_INLINE_BYTES_MAX };
+    const INLINE_MAX: Self = Self { rows: APPLY_INLINE_ROWS_MAX, bytes: APPLY_INLINE_TOUCHED_BYTES_MAX };
     const ENTRY_MAX: Self =
         Self { rows: ENTRY_TOUCHED_ITEMS * ITEM_ROWS_MAX, bytes: ENTRY_TOUCHED_ITEMS * ITEM_TOUCHED_BYTES_MAX };
 

@@ -2,6 +2,8 @@
 //! an earlier one.
 
 use super::edits::Edits;
+use super::near_rows::NearRows;
+use super::overlay::Overlay;
 use super::work::Place;
 use crate::counters::Counted;
 use crate::format::keys;
@@ -11,11 +13,8 @@ use crate::shard_handle::{ShardHandle, live};
 use crate::space::Patch;
 use crate::{Evaluation, Fault, Record, Rows};
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use storage::{PutMode, Short, Slice, Span, WriteBatch};
 use vocab::limits::{APPLY_INLINE_BYTES_MAX, EDIT_IN_PLACE_BYTES_MIN};
-
-type Overlay = BTreeMap<Slice, Option<Slice>>;
 
 /// The writes of one entry, with what they change of the shard's counters.
 pub(super) struct EntryWrites<'a> {
@@ -28,8 +27,9 @@ pub(super) struct EntryWrites<'a> {
     overlay: Overlay,
     /// Strings that are changed in place, and written last.
     edits: Edits,
-    /// The long record that was read last: commands that edit it without a change read it once.
-    recent: Option<(Vec<u8>, Record)>,
+    /// The key whose record was read or written last, if it is known, and that record.
+    recent: Recent,
+    near: NearRows,
     /// Bytes of values that it holds in the overlay, and to take writes back.
     bytes: usize,
     /// Prefixes of the rows of collections that are gone.
@@ -49,6 +49,27 @@ pub(super) struct EntryWrites<'a> {
     tree_key: Vec<u8>,
     /// What takes back the writes since `begin_attempt`.
     undo: Option<Undo>,
+}
+
+/// A record, so that a command that reads and writes one looks it up once.
+#[derive(Default)]
+struct Recent {
+    key: Vec<u8>,
+    /// None: the key has no record.
+    record: Option<Record>,
+    is_known: bool,
+}
+
+impl Recent {
+    fn is_of(&self, key: &[u8]) -> bool {
+        self.is_known && self.key == key
+    }
+
+    fn know(&mut self, key: &[u8], record: Option<Record>) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        (self.record, self.is_known) = (record, true);
+    }
 }
 
 /// What has been changed since an attempt began, oldest first.
@@ -74,9 +95,10 @@ impl<'a> EntryWrites<'a> {
             place: Place::Aside,
             now_ms,
             evaluation,
-            overlay: Overlay::new(),
+            overlay: Overlay::default(),
             edits: Edits::default(),
-            recent: None,
+            recent: Recent::default(),
+            near: NearRows::default(),
             bytes: 0,
             drops: Vec::new(),
             counts: BTreeMap::new(),
@@ -151,12 +173,12 @@ impl<'a> EntryWrites<'a> {
             return;
         }
         self.edits.forget();
-        self.recent = None;
+        self.recent.is_known = false;
         self.bytes = undo.bytes;
         for (tree_key, before) in undo.rows.into_iter().rev() {
             match before {
-                Some(value) => _ = self.overlay.insert(tree_key, value),
-                None => _ = self.overlay.remove(&tree_key),
+                Some(value) => _ = self.overlay.put(&tree_key, value),
+                None => self.overlay.take_back(&tree_key),
             }
         }
         undo.counts.into_iter().for_each(|(counted, by)| *self.counts.entry(counted).or_default() -= by);
@@ -169,21 +191,21 @@ impl<'a> EntryWrites<'a> {
 
     /// What the entry wrote so far.
     #[cfg(test)]
-    pub(super) fn rows(&self) -> &BTreeMap<Slice, Option<Slice>> {
-        &self.overlay
+    pub(super) fn rows(&self) -> BTreeMap<Slice, Option<Slice>> {
+        self.overlay.rows().iter().cloned().collect()
     }
 
     /// The keys that were written and for which clients wait, in the order of the writes, with their records.
     pub(super) fn awaited_keys(&self) -> impl Iterator<Item = (&[u8], Option<Record>)> {
         self.awaited.iter().filter_map(|key| {
-            let row = self.overlay.get(&Slice::from(keys::record(key)))?;
+            let row = self.overlay.get(&keys::record(key))?;
             Some((&key[..], row.clone().and_then(|row| Record::decode(row).ok())))
         })
     }
 
     /// All keys that were written, with their records.
     pub(super) fn written_keys(&self) -> impl Iterator<Item = (&[u8], Option<Record>)> {
-        self.overlay.iter().filter_map(|(tree_key, row)| {
+        self.overlay.rows().iter().filter_map(|(tree_key, row)| {
             let key = keys::key_of_record(tree_key)?;
             Some((key, row.clone().and_then(|row| Record::decode(row).ok())))
         })
@@ -209,12 +231,12 @@ impl<'a> EntryWrites<'a> {
         if self.handle.absent().any() {
             self.made.iter().for_each(|key| self.handle.absent().made(key));
         }
-        for (tree_key, value) in &self.overlay {
+        for (tree_key, value) in self.overlay.rows() {
             if let Some(key) = keys::key_of_record(tree_key) {
                 self.handle.cache().put(shard, key, value.as_ref(), PutMode::Allocate);
             }
         }
-        let writes = self.overlay.into_iter().collect();
+        let writes = self.overlay.into_rows();
         self.handle.engine().apply(index, WriteBatch { writes, drops: self.drops });
         for (counted, by) in self.counts {
             self.handle.counters().change(counted, by);
@@ -231,8 +253,11 @@ impl<'a> EntryWrites<'a> {
         if let Some(edited) = self.edits.end(key) {
             self.end_edit(key, edited);
         }
+        if self.recent.is_of(key) {
+            return Ok(self.recent.record.clone());
+        }
         keys::record_into(&mut self.tree_key, key);
-        let found = match self.overlay.get(self.tree_key.as_slice()) {
+        let found = match self.overlay.get(&self.tree_key) {
             Some(written) => written.clone(),
             None => {
                 let shard = self.handle.id().0;
@@ -243,15 +268,14 @@ impl<'a> EntryWrites<'a> {
             }
         };
         let found = found.map(|bytes| self.handle.decode(bytes)).transpose()?;
-        if let Some(long) = found.as_ref().filter(|record| record.bytes().len() >= EDIT_IN_PLACE_BYTES_MIN) {
-            self.recent = Some((key.to_vec(), long.clone()));
-        }
+        self.recent.know(key, found.clone());
         Ok(found)
     }
 
     /// The record of `key` if it is a long one, was read last and has not been written since.
     pub(super) fn recent(&self, key: &[u8]) -> Option<Record> {
-        self.recent.as_ref().filter(|(recent, _)| recent == key).map(|(_, record)| record.clone())
+        let is_long = |record: &Record| record.bytes().len() >= EDIT_IN_PLACE_BYTES_MIN;
+        self.recent.record.as_ref().filter(|record| self.recent.is_of(key) && is_long(record)).cloned()
     }
 
     /// A row that is no record.
@@ -278,23 +302,46 @@ impl<'a> EntryWrites<'a> {
         self.place = place;
     }
 
-    /// Writes a row that is no record, or removes it.
-    pub(super) fn write(&mut self, tree_key: &[u8], value: Option<Slice>) {
-        self.write_row(Slice::from(tree_key), value);
+    /// A row of a collection.
+    pub(super) fn element(&mut self, prefix: &[u8], element: &[u8]) -> Result<Option<Slice>, Fault> {
+        keys::element_into(&mut self.tree_key, prefix, element);
+        if let Some(written) = self.overlay.get(&self.tree_key) {
+            return Ok(written.clone());
+        }
+        if !self.near.keeps(&self.tree_key) {
+            return self.stored(&self.tree_key);
+        }
+        if let Some(found) = self.near.get(&self.tree_key) {
+            return Ok(found);
+        }
+        let found = self.stored(&self.tree_key)?;
+        self.near.keep(&self.tree_key, found.clone());
+        Ok(found)
     }
 
-    /// As `write`.
-    pub(super) fn write_row(&mut self, tree_key: Slice, value: Option<Slice>) {
-        if self.recent.as_ref().is_some_and(|(key, _)| keys::key_of_record(&tree_key) == Some(&key[..])) {
-            self.recent = None;
+    /// The next item of the entry begins.
+    pub(super) fn begin_item(&mut self) {
+        self.near.begin_item();
+    }
+
+    /// Writes a row of a collection, or removes it.
+    pub(super) fn write_element(&mut self, prefix: &[u8], element: &[u8], value: Option<Slice>) {
+        let mut tree_key = std::mem::take(&mut self.tree_key);
+        keys::element_into(&mut tree_key, prefix, element);
+        self.write(&tree_key, value);
+        self.tree_key = tree_key;
+    }
+
+    /// Writes a row, or removes it.
+    pub(super) fn write(&mut self, tree_key: &[u8], value: Option<Slice>) {
+        if keys::key_of_record(tree_key).is_some_and(|key| self.recent.is_of(key)) {
+            self.recent.is_known = false;
         }
         self.bytes += value.as_ref().map_or(0, |value| value.len());
-        if let Some(undo) = &mut self.undo {
-            let before = self.overlay.insert(tree_key.clone(), value);
-            undo.rows.push((tree_key, before));
-        } else {
-            let before = self.overlay.insert(tree_key, value);
-            self.bytes -= before.flatten().map_or(0, |before| before.len());
+        let before = self.overlay.put(tree_key, value);
+        match &mut self.undo {
+            Some(undo) => undo.rows.push((Slice::from(tree_key), before)),
+            None => self.bytes -= before.flatten().map_or(0, |before| before.len()),
         }
     }
 
@@ -313,7 +360,7 @@ impl<'a> EntryWrites<'a> {
         self.put(key, record)?;
         self.edits.begin(key, record);
         // The record itself comes when the edit ends.
-        self.overlay.insert(Slice::from(keys::record(key)), Some(Slice::from(&[][..])));
+        self.overlay.put(&keys::record(key), Some(Slice::empty()));
         self.bytes -= record.bytes().len();
         Ok(())
     }
@@ -324,7 +371,7 @@ impl<'a> EntryWrites<'a> {
     }
 
     fn end_edit(&mut self, key: &[u8], edited: Slice) {
-        self.write_row(Slice::from(keys::record(key)), Some(edited));
+        self.write(&keys::record(key), Some(edited));
     }
 
     fn end_edits(&mut self) {
@@ -341,7 +388,6 @@ impl<'a> EntryWrites<'a> {
     /// Writes a record: keeps the key count, the expiry index and the elements of what it replaces in order.
     pub(super) fn put(&mut self, key: &[u8], record: &Record) -> Result<(), Fault> {
         let old = self.record(key)?;
-        let tree_key = Slice::from(self.tree_key.as_slice());
         let (old_expiry, old_rows) = old.as_ref().map_or((None, None), |old| {
             let view = old.view();
             (view.expire_at_ms, view.rows(key))
@@ -373,7 +419,8 @@ impl<'a> EntryWrites<'a> {
         if !there {
             self.events.push(Event::NEW, key);
         }
-        self.write_row(tree_key, Some(record.bytes().clone()));
+        self.write_record(key, Some(record.bytes().clone()));
+        self.recent.know(key, Some(record.clone()));
         Ok(())
     }
 
@@ -399,7 +446,14 @@ impl<'a> EntryWrites<'a> {
         if let Some(at_ms) = record.view().expire_at_ms {
             self.unschedule(at_ms, key);
         }
-        self.write(&keys::record(key), None);
+        self.write_record(key, None);
+    }
+
+    fn write_record(&mut self, key: &[u8], record: Option<Slice>) {
+        let mut tree_key = std::mem::take(&mut self.tree_key);
+        keys::record_into(&mut tree_key, key);
+        self.write(&tree_key, record);
+        self.tree_key = tree_key;
     }
 
     /// A key came, or went.
@@ -441,13 +495,13 @@ impl<'a> EntryWrites<'a> {
     }
 
     /// Up to `limit` rows of `span`: the tree's with the entry's own writes above them.
-    pub(super) fn merged(&self, span: &Span, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
+    pub(super) fn merged(&mut self, span: &Span, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
         if !span.end.is_empty() && span.start >= span.end {
             return Ok(Vec::new());
         }
         let snapshot = self.handle.snapshot();
         let mut tree = snapshot.iter(span.clone(), false);
-        let mut written = self.written(span).peekable();
+        let mut written = self.overlay.within(span).peekable();
         let mut found = Vec::new();
         let mut at = tree.next().transpose()?;
         while found.len() < limit {
@@ -470,10 +524,10 @@ impl<'a> EntryWrites<'a> {
     }
 
     /// The last row of `span`, likewise.
-    pub(super) fn last(&self, span: &Span) -> Result<Option<(Slice, Slice)>, Fault> {
+    pub(super) fn last(&mut self, span: &Span) -> Result<Option<(Slice, Slice)>, Fault> {
         let snapshot = self.handle.snapshot();
         let mut tree = snapshot.iter(span.clone(), true);
-        let mut written = self.written(span).rev().peekable();
+        let mut written = self.overlay.within(span).rev().peekable();
         let mut at = tree.next().transpose()?;
         loop {
             let written = match &at {
@@ -491,13 +545,13 @@ impl<'a> EntryWrites<'a> {
     }
 
     /// Up to `limit` keys of the rows of `span`, likewise. Reads no values.
-    pub(super) fn merged_keys(&self, span: &Span, limit: usize) -> Result<Vec<Slice>, Fault> {
+    pub(super) fn merged_keys(&mut self, span: &Span, limit: usize) -> Result<Vec<Slice>, Fault> {
         if !span.end.is_empty() && span.start >= span.end {
             return Ok(Vec::new());
         }
         let snapshot = self.handle.snapshot();
         let mut tree = snapshot.cursor(span.clone(), false);
-        let mut written = self.written(span).peekable();
+        let mut written = self.overlay.within(span).peekable();
         let mut found = Vec::new();
         let mut at = tree.advance()?;
         while found.len() < limit {
@@ -517,11 +571,5 @@ impl<'a> EntryWrites<'a> {
             found.extend(value.is_some().then(|| key.clone()));
         }
         Ok(found)
-    }
-
-    /// What the entry wrote within a span, removals included, in order.
-    fn written(&self, span: &Span) -> impl DoubleEndedIterator<Item = (&Slice, &Option<Slice>)> {
-        let end = if span.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(&span.end[..]) };
-        self.overlay.range::<[u8], _>((Bound::Included(&span.start[..]), end))
     }
 }
