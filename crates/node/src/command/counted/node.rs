@@ -114,11 +114,25 @@ impl Node {
         Counts { rest: &self.counts }
     }
 
-    /// How many elements come before an entry, and how many it has.
-    pub(super) fn sum(&self, at: usize) -> (u64, u64) {
-        let mut counts = self.counts();
-        let before = counts.by_ref().take(at).sum();
-        (before, counts.next().unwrap_or(0))
+    /// How many elements come before an entry.
+    pub(super) fn before(&self, at: usize) -> u64 {
+        match self.counts_of_one_byte() {
+            Some(counts) => counts[..at.min(counts.len())].iter().map(|count| u64::from(*count)).sum(),
+            None => self.counts().take(at).sum(),
+        }
+    }
+
+    /// How many elements an entry has.
+    pub(super) fn count(&self, at: usize) -> u64 {
+        match self.counts_of_one_byte() {
+            Some(counts) => counts.get(at).map_or(0, |count| u64::from(*count)),
+            None => self.counts().nth(at).unwrap_or(0),
+        }
+    }
+
+    /// The counts, if each is one byte: those of leaves are, and need not be walked.
+    fn counts_of_one_byte(&self) -> Option<&[u8]> {
+        (self.counts.len() == self.len()).then_some(&self.counts[..])
     }
 
     /// The entry that has the n-th element; `None` if there are not so many.
@@ -131,17 +145,20 @@ impl Node {
         })
     }
 
-    /// Its counts, with another one for one entry.
-    pub(super) fn counts_with(&self, at: usize, count: u64) -> Vec<u8> {
+    /// Its counts, with one entry's changed; `None` if it has not so many.
+    pub(super) fn counts_changed(&self, at: usize, by: i64) -> Option<Vec<u8>> {
         let mut counts = self.counts();
-        counts.by_ref().take(at).for_each(drop);
+        match self.counts_of_one_byte() {
+            Some(bytes) => counts.rest = bytes.get(at..)?,
+            None => counts.by_ref().take(at).for_each(drop),
+        }
         let start = self.counts.len() - counts.rest.len();
-        counts.next();
+        let count = counts.next()?.checked_add_signed(by)?;
         let mut bytes = Vec::with_capacity(self.counts.len() + varint_bytes(count));
         bytes.extend_from_slice(&self.counts[..start]);
         put_varint(&mut bytes, count);
         bytes.extend_from_slice(counts.rest);
-        bytes
+        Some(bytes)
     }
 
     /// Its entries, to be changed.
@@ -258,12 +275,18 @@ mod tests {
             assert_eq!((node.len(), node.level(), node.next_id()), (3, level, 9));
             assert_eq!(node.entries(), entries);
             assert_eq!([node.find(b""), node.find(b"b"), node.find(b"bb"), node.find(b"d")], [0, 0, 1, 2]);
-            assert_eq!([node.sum(0), node.sum(1), node.sum(2)], [(0, 1), (1, 300), (301, 1 << 40)]);
+            assert_eq!([0, 1, 2].map(|at| (node.before(at), node.count(at))), [(0, 1), (1, 300), (301, 1 << 40)]);
             assert_eq!([node.nth(0), node.nth(1), node.nth(300), node.nth(301)], [Some(0), Some(1), Some(1), Some(2)]);
             assert_eq!(node.nth(301 + (1 << 40)), None);
-            let counts = Slice::from(node.counts_with(1, 7));
+            let counts = Slice::from(node.counts_changed(1, -293).unwrap());
+            assert_eq!(node.counts_changed(1, -301), None);
             let changed = Node::decode(node.id, Slice::from(encode_keys(level, 9, &entries)), counts).unwrap();
             assert_eq!(changed.counts().collect::<Vec<_>>(), [1, 7, 1 << 40]);
+            let few = [entry(b"", child(4), 1), entry(b"bb", child(5), 127), entry(b"c", child(6), 3)];
+            let few = decode(level, &few).unwrap();
+            assert_eq!([0, 1, 2].map(|at| (few.before(at), few.count(at))), [(0, 1), (1, 127), (128, 3)]);
+            assert_eq!(few.counts_changed(1, 1), Some(vec![1, 0x80, 1, 3]));
+            assert_eq!(few.counts_changed(3, 1), None);
         }
     }
 

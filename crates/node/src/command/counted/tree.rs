@@ -24,10 +24,6 @@ pub(in crate::command) struct Counted {
 pub(in crate::command) struct Cursor {
     /// From the root to the node of the entry, and which entry is next in each.
     path: Vec<Step>,
-    /// How many elements come before the entry.
-    before: u64,
-    /// How many it has.
-    count: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -50,12 +46,12 @@ impl Cursor {
 
     /// How many elements come before it.
     pub(in crate::command) fn before(&self) -> u64 {
-        self.before
+        self.path.iter().map(|step| step.node.before(step.at)).sum()
     }
 
     /// How many elements it has.
     pub(in crate::command) fn count(&self) -> u64 {
-        self.count
+        self.path.last().map_or(0, |step| step.node.count(step.at))
     }
 }
 
@@ -67,7 +63,7 @@ impl Counted {
 
     /// The last entry whose key is not above `key`; the first entry if there is none. `None` if there are no entries.
     pub(in crate::command) fn find(&self, space: &mut dyn ReadSpace, key: &[u8]) -> Result<Option<Cursor>, Error> {
-        let Some(mut cursor) = self.descend(space, |node, _| Some(node.find(key)))? else { return Ok(None) };
+        let Some(mut cursor) = self.descend(space, |node| Some(node.find(key)))? else { return Ok(None) };
         // The first entry of a node may be above the bound of the node: then the entry before it is asked for.
         if cursor.key() > key {
             let mut previous = cursor.clone();
@@ -80,13 +76,17 @@ impl Counted {
 
     /// The entry that has the n-th element, the first one being number 0. `None` if there are not so many.
     pub(in crate::command) fn nth(&self, space: &mut dyn ReadSpace, n: u64) -> Result<Option<Cursor>, Error> {
-        self.descend(space, |node, before| node.nth(n.checked_sub(before)?))
+        let mut left = n;
+        self.descend(space, |node| {
+            let at = node.nth(left)?;
+            left -= node.before(at);
+            Some(at)
+        })
     }
 
     /// Moves to the next entry; false, and nothing has changed, at the last one.
     pub(in crate::command) fn next(&self, space: &mut dyn ReadSpace, cursor: &mut Cursor) -> Result<bool, Error> {
         let Some(depth) = cursor.path.iter().rposition(|step| step.at + 1 < step.node.len()) else { return Ok(false) };
-        cursor.before += cursor.count;
         cursor.path[depth].at += 1;
         self.follow(space, cursor, depth, |_| 0)?;
         Ok(true)
@@ -97,7 +97,6 @@ impl Counted {
         let Some(depth) = cursor.path.iter().rposition(|step| step.at > 0) else { return Ok(false) };
         cursor.path[depth].at -= 1;
         self.follow(space, cursor, depth, |node| node.len().saturating_sub(1))?;
-        cursor.before -= cursor.count;
         Ok(true)
     }
 
@@ -109,7 +108,7 @@ impl Counted {
     /// A new entry, whose key no other has.
     pub(in crate::command) fn insert(&self, space: &mut dyn WriteSpace, key: &[u8], count: u64) -> Outcome {
         let new = NodeEntry { key: key.to_vec(), child: NodeId::ROOT, count };
-        let Some(mut cursor) = self.descend(space, |node, _| Some(node.find(key)))? else {
+        let Some(mut cursor) = self.descend(space, |node| Some(node.find(key)))? else {
             return self.put_root(space, 0, 1, &[new]);
         };
         let root = &cursor.path[0].node;
@@ -185,7 +184,7 @@ impl Counted {
             } else {
                 self.put_node(space, node.id, level, &entries)?;
                 // What is above has the same entries.
-                return self.change_counts(space, &cursor.path[..depth], -(cursor.count as i64));
+                return self.change_counts(space, &cursor.path[..depth], -(cursor.count() as i64));
             }
             (level, entries, depth) = (level + 1, above, depth - 1);
         }
@@ -232,26 +231,24 @@ impl Counted {
         Ok(true)
     }
 
-    /// From the root to an entry; `choose` is given a node and how many elements come before it, and names an entry.
+    /// From the root to an entry; `choose` is given each node on the way, and names an entry of it.
     fn descend(
         &self,
         space: &mut dyn ReadSpace,
-        choose: impl Fn(&Node, u64) -> Option<usize>,
+        mut choose: impl FnMut(&Node) -> Option<usize>,
     ) -> Result<Option<Cursor>, Error> {
         let Some(root) = self.read(space, NodeId::ROOT)? else { return Ok(None) };
         if root.len() == 0 {
             return Ok(None);
         }
         let mut path = Vec::with_capacity(usize::from(root.level()) + 1);
-        let (mut node, mut before) = (root, 0);
+        let mut node = root;
         loop {
-            let Some(at) = choose(&node, before) else { return Ok(None) };
-            let (sum, count) = node.sum(at);
-            before += sum;
+            let Some(at) = choose(&node) else { return Ok(None) };
             let level = node.level();
             let child = (level > 0).then(|| node.child(at));
             path.push(Step { node, at });
-            let Some(child) = child else { return Ok(Some(Cursor { path, before, count })) };
+            let Some(child) = child else { return Ok(Some(Cursor { path })) };
             node = self.node(space, child)?;
             if node.level() + 1 != level || node.len() == 0 || path.len() == LEVELS_MAX {
                 return Err(self.corrupt("node of a wrong level"));
@@ -275,16 +272,14 @@ impl Counted {
             let at = choose(&node);
             cursor.path.push(Step { node, at });
         }
-        let last = &cursor.path[depth_max - 1];
-        cursor.count = last.node.sum(last.at).1;
         Ok(())
     }
 
     fn change_counts(&self, space: &mut dyn WriteSpace, path: &[Step], by: i64) -> Outcome {
         for Step { node, at } in path.iter().rev() {
-            let count = node.sum(*at).1.checked_add_signed(by);
-            let count = count.ok_or_else(|| self.corrupt("count of fewer elements than are removed"))?;
-            space.element_put(&self.rows, &node.id.counts_name(), &node.counts_with(*at, count))?;
+            let counts = node.counts_changed(*at, by);
+            let counts = counts.ok_or_else(|| self.corrupt("count of fewer elements than are removed"))?;
+            space.element_put(&self.rows, &node.id.counts_name(), &counts)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::build::Kept;
 use super::stored::SortedSet;
-use super::write::remove_range;
+use super::write::take_range;
 use crate::WriteSpace;
 use crate::command::args::{NOT_POSITIVE, SYNTAX, at_least_one, is_word, natural};
 use crate::command::call::{Error, Outcome, WriteCall};
@@ -99,10 +99,10 @@ fn pop(space: &mut dyn WriteSpace, set: &SortedSet<'_>, end: End, count: u64) ->
     if count > limits::POPPED_MEMBERS_MAX {
         return Err(TOO_MANY.into());
     }
-    let mut popped = Vec::with_capacity(count as usize);
-    let first = if end == End::Min { 0 } else { total - 1 };
-    set.visit(space, first, count, end == End::Max, &mut |scored| popped.push(Kept::from(scored)))?;
-    remove_range(space, set, if end == End::Min { 0 } else { total - count }, count)?;
+    let mut popped = take_range(space, set, if end == End::Min { 0 } else { total - count }, count)?;
+    if end == End::Max {
+        popped.reverse();
+    }
     space.notify_removal(if end == End::Min { Event::ZPOPMIN } else { Event::ZPOPMAX }, set.key, count == total);
     Ok(popped)
 }

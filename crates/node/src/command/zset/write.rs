@@ -3,6 +3,7 @@
 //! Everything is read and checked before the first write, so that an error leaves nothing behind.
 
 use super::build::{Kept, MEMBER_TOO_LONG, put_count, put_kept, put_score, put_whole};
+use super::leaves::Visit;
 use super::scored::{Scored, parse};
 use super::stored::{Form, Large, SortedSet};
 use crate::command::args::{SYNTAX, check_release, is_word};
@@ -359,14 +360,48 @@ pub(super) fn remove_range(space: &mut dyn WriteSpace, set: &SortedSet<'_>, from
             if count > limits::REMOVED_MEMBERS_MAX {
                 return Err(TOO_MANY.into());
             }
-            let mut names = Vec::with_capacity(count as usize);
-            large.leaves.remove_range(space, from, count, &mut |scored| names.push(name_of(scored.member)))?;
-            for name in names {
-                space.element_delete(&large.scores, &name)?;
-            }
-            put_count(space, set.key, set.expire_at_ms, &large.rows.with_count(left))
+            remove_few(space, set, large, (from, count), &mut |_| {})
         }
     }
+}
+
+/// Removes `count` members from number `from` on, each shown; some are left.
+fn remove_few(
+    space: &mut dyn WriteSpace,
+    set: &SortedSet<'_>,
+    large: &Large,
+    (from, count): (u64, u64),
+    visit: Visit<'_>,
+) -> Outcome {
+    let mut names = Vec::with_capacity(count as usize);
+    large.leaves.remove_range(space, from, count, &mut |scored| {
+        names.push(name_of(scored.member));
+        visit(scored);
+    })?;
+    for name in names {
+        space.element_delete(&large.scores, &name)?;
+    }
+    put_count(space, set.key, set.expire_at_ms, &large.rows.with_count(large.rows.count - count))
+}
+
+/// Removes `count` members from number `from` on, at most `limits::POPPED_MEMBERS_MAX`, and answers them in rising order.
+pub(super) fn take_range(
+    space: &mut dyn WriteSpace,
+    set: &SortedSet<'_>,
+    from: u64,
+    count: u64,
+) -> Result<Vec<Kept>, Error> {
+    let mut taken = Vec::with_capacity(count as usize);
+    match &set.form {
+        Form::Large(large) if count > 0 && count <= set.count()? / 2 => {
+            remove_few(space, set, large, (from, count), &mut |scored| taken.push(Kept::from(scored)))?;
+        }
+        _ => {
+            set.visit(space, from, count, false, &mut |scored| taken.push(Kept::from(scored)))?;
+            remove_range(space, set, from, count)?;
+        }
+    }
+    Ok(taken)
 }
 
 /// All members but the `count` from number `from` on; `None` if they are too many to be written anew.
