@@ -227,7 +227,13 @@ fn a_reader_between_the_parts_of_a_long_entry_sees_nothing_of_it() {
     let (published, hold) = (AtomicBool::new(false), memtable.hold(|| 1));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            memtable.apply((1, 2), rows(0..2 * count), Vec::new(), |_| true, || published.store(true, Ordering::SeqCst));
+            memtable.apply(
+                (1, 2),
+                rows(0..2 * count),
+                Vec::new(),
+                |_| true,
+                || published.store(true, Ordering::SeqCst),
+            );
         });
         let mut prng = Prng::new(5);
         let mut last = false;
