@@ -4,10 +4,16 @@ use clap::Args;
 use node::Config;
 use server::Server;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Where clients are served if nothing else is said.
+const LISTEN: &str = "127.0.0.1:7000";
+/// Where Redis serves clients if nothing else is said.
+const REDIS: &str = "127.0.0.1:6379";
 
 const AFTER: &str = "\
 CONFIG GET reads every setting; CONFIG SET changes those that docs/OPERATING.md marks as live.
@@ -19,7 +25,7 @@ SIGTERM, SIGINT and SHUTDOWN stop the node in order. A kill -9 loses no acknowle
 #[command(after_help = AFTER)]
 pub struct StartOptions {
     /// Address and port for clients
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
+    #[arg(long, value_name = "HOST:PORT", default_value = LISTEN)]
     listen: String,
     /// Data directory; made if it is not there
     #[arg(long = "data", alias = "dir", value_name = "DIR", default_value = "./basalt-data")]
@@ -60,8 +66,8 @@ pub struct StartOptions {
     /// Port that clients are told, if it is not the one listened on
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     announce_port: String,
-    /// Address and port for clients that do not know clusters, as of a plain Redis with 16 databases; without it, there is
-    /// none
+    /// Address and port for clients that do not know clusters, as of a plain Redis with 16 databases; `none`: there is none.
+    /// Without --listen, 127.0.0.1:6379 if that is free
     #[arg(long, value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
     database_listen: String,
     /// Address and port for HTTP: metrics, health, the admin API, the console; without it, there is none
@@ -131,9 +137,18 @@ impl StartOptions {
             ("skip-entry", &self.skip_entry),
             ("replication-factor", &self.replication_factor),
             ("zone", &self.zone),
-            ("database-listen", &self.database_listen),
+            ("database-listen", self.databases()),
             ("http-listen", &self.http_listen),
         ]
+    }
+
+    /// Where clients of databases are served. A node that is not told where it listens takes Redis's port, if nothing has it.
+    fn databases(&self) -> &str {
+        match self.database_listen.as_str() {
+            "none" => "",
+            "" if self.listen == LISTEN && TcpListener::bind(REDIS).is_ok() => REDIS,
+            listen => listen,
+        }
     }
 
     /// What is wrong with a text that other nodes and clients are told, by its flag. The metadata group would refuse it
@@ -204,6 +219,8 @@ pub fn run(options: &StartOptions) -> ExitCode {
     }
     if let Some(address) = server.database_address() {
         log::info!("databases redis://{address}");
+    } else if options.listen == LISTEN && options.database_listen.is_empty() {
+        log::info!("no databases: {REDIS} is taken (--database-listen)");
     }
     if let Some(address) = server.http_address() {
         log::info!("operators find it at http://{address}");

@@ -143,6 +143,10 @@ impl LocalStore {
         if let Some(port) = node.http_port {
             command.args(["--http-listen", &local(port)]);
         }
+        // A restart of one that was killed finds the port free again.
+        if let Some(port) = database_port(node.port).filter(|port| is_free(*port)) {
+            command.args(["--database-listen", &local(port)]);
+        }
         for (name, value) in &self.roster.settings {
             command.args(["--set", &format!("{name}={value}")]);
         }
@@ -153,6 +157,15 @@ impl LocalStore {
         // Ctrl-C is for the one who started it, who ends the nodes in order.
         command.stdout(out).stderr(err).process_group(0);
         Ok(command)
+    }
+
+    /// Where clients of databases reach the nodes, as a line.
+    #[must_use]
+    pub fn databases(&self) -> String {
+        let ports = self.roster.nodes.iter().filter_map(|node| database_port(node.port));
+        let urls: Vec<String> =
+            ports.filter(|port| !is_free(*port)).map(|port| format!("redis://{}", local(port))).collect();
+        if urls.is_empty() { String::new() } else { format!("databases {}\n", urls.join(",")) }
     }
 
     /// The directory of one node: its data and what it said.
@@ -271,6 +284,18 @@ impl LocalStore {
         let nodes = self.roster.nodes.len();
         self.roster.node(number).cloned().ok_or_else(|| format!("there is no node {number}: nodes are 1 to {nodes}"))
     }
+}
+
+/// How far a node's port for clients of databases is above the one for clients of the cluster.
+const DATABASES_ABOVE: u16 = 100;
+
+/// The port for clients of databases of the node that serves others at `port`.
+fn database_port(port: u16) -> Option<u16> {
+    port.checked_add(DATABASES_ABOVE)
+}
+
+fn is_free(port: u16) -> bool {
+    std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 impl Drop for LocalStore {

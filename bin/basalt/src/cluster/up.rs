@@ -35,6 +35,7 @@ pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
     let count = store.roster().nodes.len();
     let (took, dir) = (begun.elapsed().as_secs_f64(), store.dir().display().to_string());
     let serves = format!("the store of {count} nodes in {dir} serves after {took:.1} s: redis://{}\n", store.url());
+    let serves = serves + &store.databases();
     if options.background {
         store.let_go();
         let down = format!("`basalt cluster down --data {}` stops it\n", quoted(store.dir()));

@@ -22,6 +22,7 @@ pub(super) const ROWS: &[HandlerRow] = &[
     write("RENAME", |call| rename(call, false)).rewrites(|_| 0),
     write("RENAMENX", |call| rename(call, true)).rewrites(|_| 0),
     write("COPY", copy).rewrites(|_| 0),
+    write("MOVE", |_| Err("ERR MOVE is not allowed in cluster mode".into())),
 ];
 
 fn del(call: &mut WriteCall<'_>) -> Outcome {

@@ -48,6 +48,12 @@ pub const SETTINGS: &[Setting] = &[
         "Address and port for clients that do not know clusters, as of a plain Redis; empty: none.",
     )
     .fixed(),
+    new(
+        "sentinel-master-name",
+        Text,
+        "mymaster",
+        "Under which name SENTINEL MASTERS lists the node, for clients of databases that are configured for Sentinel.",
+    ),
     new("http-listen", Text, "", "Address and port for HTTP: metrics, health, the admin API; empty: none.").fixed(),
     new("http-hosts", Text, "", "Names by which browsers may reach HTTP without a password, by commas; `*`: any."),
     new("protected-mode", Bool, "yes", "Whether clients from elsewhere are refused while there is no password."),

@@ -246,7 +246,11 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
             ask.stats().finished(ask.spec.id, 0, b"*");
             Admission::Answered(Effect::None)
         }
-        Ok(transaction) if transaction.slot().is_some() || transaction.for_shell().next().is_some() => {
+        Ok(transaction)
+            if ask.session.watches_elsewhere
+                || transaction.slot().is_some()
+                || transaction.for_shell().next().is_some() =>
+        {
             Admission::Transaction(transaction)
         }
         // Nothing in it is about data: no shard has a say.

@@ -2,6 +2,7 @@
 //! and what a Redis asks of all its keys asked of the database.
 
 use crate::request::{Refusal, check_database_key};
+use resp::parse_integer;
 use resp::table::{self, CommandSpec, Group, behaviour};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -9,6 +10,8 @@ use vocab::Database;
 
 /// What Redis answers to every command about clusters if it is not part of one.
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
+
+const NOT_IN_MULTI: &str = "ERR Command not allowed inside a transaction";
 
 /// The arguments of a request.
 pub type DatabaseArgs<'a> = SmallVec<[&'a [u8]; 8]>;
@@ -34,7 +37,7 @@ impl DatabaseRequest {
     /// reply. `in_multi`: it is queued.
     pub fn take_up(
         &mut self,
-        database: Database,
+        (database, databases): (Database, u64),
         spec: &'static CommandSpec,
         args: &[&[u8]],
         in_multi: bool,
@@ -46,6 +49,11 @@ impl DatabaseRequest {
         }
         if spec.does(behaviour::CLEARS_STORE) {
             return self.empty(database, spec, args, in_multi);
+        }
+        if spec.does(behaviour::TO_DATABASE)
+            && let Some(to) = other_database(args, databases)?.filter(|to| *to != database || args.len() == 3)
+        {
+            return if in_multi { Err(NOT_IN_MULTI.into()) } else { self.transfer(database, to, args) };
         }
         self.parts.extend((0..args.len()).map(Part::Given));
         if spec.does(behaviour::ASKS_DATABASE) {
@@ -67,6 +75,26 @@ impl DatabaseRequest {
             self.parts[at] = Part::Made(start..self.bytes.len());
         }
         Ok(spec)
+    }
+
+    /// MOVE, and COPY to another database.
+    fn transfer(&mut self, from: Database, to: Database, args: &[&[u8]]) -> Result<&'static CommandSpec, Refusal> {
+        let transfer = table::lookup(b"KV.TRANSFER").ok_or("ERR keys cannot be transferred")?;
+        let moves = args.len() == 3;
+        let (source, destination) = (args[1], if moves { args[1] } else { args[2] });
+        if moves && from == to {
+            return Err("ERR source and destination objects are the same".into());
+        }
+        self.push(transfer.name.as_bytes());
+        for (database, key) in [(from, source), (to, destination)] {
+            check_database_key(key)?;
+            self.push(&[&database.prefix(), key].concat());
+        }
+        self.push(if moves { b"MOVE" } else { b"COPY" });
+        if args.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"REPLACE")) {
+            self.push(b"REPLACE");
+        }
+        Ok(transfer)
     }
 
     /// FLUSHDB and FLUSHALL. A transaction is of one database.
@@ -106,6 +134,22 @@ impl DatabaseRequest {
     }
 }
 
+/// The database that MOVE or COPY names, if it does. What else is wrong with COPY is its handler's to say.
+fn other_database(args: &[&[u8]], databases: u64) -> Result<Option<Database>, Refusal> {
+    let number = match args {
+        [_, _, number] if !args[0].eq_ignore_ascii_case(b"COPY") => number,
+        [_, _, _, words @ ..] => {
+            let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"DB"));
+            let Some(number) = at.and_then(|at| words.get(at + 1)) else { return Ok(None) };
+            number
+        }
+        _ => return Ok(None),
+    };
+    let number = parse_integer(number).ok_or("ERR value is not an integer or out of range")?;
+    let number = u64::try_from(number).ok().filter(|number| *number < databases);
+    number.and_then(Database::of_number).map(Some).ok_or("ERR DB index is out of range".into())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -118,7 +162,7 @@ mod tests {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         let database = Database::of_number(3).unwrap();
         let mut made = DatabaseRequest::default();
-        made.take_up(database, table::resolve(&args)?, &args, in_multi).map_err(|text| text.into_owned())?;
+        made.take_up((database, 16), table::resolve(&args)?, &args, in_multi).map_err(|text| text.into_owned())?;
         let shown = |arg: &&[u8]| {
             let text = String::from_utf8_lossy(client_key(arg)).into_owned();
             if Database::of_key(arg) == Some(database) { format!("[{text}]") } else { text }
@@ -157,6 +201,10 @@ mod tests {
             ("FLUSHDB", "KV.EMPTY []"),
             ("FLUSHDB ASYNC", "KV.EMPTY []"),
             ("FLUSHALL", "KV.EMPTY"),
+            ("COPY a b", "COPY [a] [b]"),
+            ("COPY a b DB 3 REPLACE", "COPY [a] [b] DB 3 REPLACE"),
+            ("COPY a b REPLACE DB 5", "KV.TRANSFER [a] b COPY REPLACE"),
+            ("MOVE a 5", "KV.TRANSFER [a] a MOVE"),
         ] {
             assert_eq!(run(request, false).as_deref(), Ok(expected));
         }
@@ -164,6 +212,10 @@ mod tests {
         for request in ["CLUSTER SLOTS", "CLUSTER KEYSLOT k", "ASKING", "READONLY", "CLUSTERSCAN 0", "KV.RANGE - +"] {
             assert_eq!(run(request, false), Err(NO_CLUSTER.to_owned()), "{request}");
         }
+        for request in ["MOVE a 16", "MOVE a -1", "MOVE a x", "MOVE a 3", "COPY a b DB 16"] {
+            assert!(run(request, false).is_err(), "{request}");
+        }
+        assert!(run("MOVE a 5", true).is_err() && run("COPY a b DB 5", true).is_err());
         assert!(run("FLUSHDB NOW", false).is_err() && run("FLUSHALL SYNC ASYNC", false).is_err());
         let long = "k".repeat(KEY_BYTES_MAX - 9);
         let text = "ERR key is too long (31991 bytes, 31990 are allowed)";

@@ -52,6 +52,8 @@ pub struct Session {
     /// How its worker finds it.
     subscriber: Subscriber,
     keyspace: Keyspace,
+    /// Another node knows what the connection watches.
+    pub(super) watches_elsewhere: bool,
 }
 
 impl Session {
@@ -76,6 +78,7 @@ impl Session {
             subscriptions: None,
             subscriber,
             keyspace: Keyspace::Cluster,
+            watches_elsewhere: false,
         }
     }
 
@@ -93,8 +96,15 @@ impl Session {
 
     /// Its requests name keys of another keyspace from here on.
     pub fn enter(&mut self, keyspace: Keyspace) {
+        // Another node has shown that it knows the secret.
+        self.authenticated |= keyspace == Keyspace::Stored;
         self.keyspace = keyspace;
         self.entry.set_database(keyspace.database().map_or(0, Database::number));
+    }
+
+    /// Whether another node knows what the connection watches: EXEC is for that node, whatever is queued.
+    pub fn watch_elsewhere(&mut self, on: bool) {
+        self.watches_elsewhere = on;
     }
 
     /// Whether its commands are queued.

@@ -56,6 +56,11 @@ impl Transaction {
         self.of(By::Shard).map(|queued| &queued.command)
     }
 
+    /// All commands, in order.
+    pub fn all(&self) -> impl Iterator<Item = &EncodedCommand> {
+        self.commands.iter().map(|queued| &queued.command)
+    }
+
     fn of(&self, by: By) -> impl Iterator<Item = &Queued> {
         self.commands.iter().filter(move |queued| queued.by == by)
     }

@@ -32,6 +32,12 @@ pub const CHOOSES_DATABASE: u32 = 1 << 26;
 /// Answers what a store without databases holds: no client of a database may ask it.
 pub const OF_CLUSTER: u32 = 1 << 27;
 
+/// Ends what the connection watches.
+pub const ENDS_WATCHES: u32 = 1 << 28;
+
+/// On a database: may name another one, to which a key goes.
+pub const TO_DATABASE: u32 = 1 << 29;
+
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretArgs {

@@ -9,8 +9,8 @@ use node::blocking::End;
 use node::pubsub::Broker;
 use node::read::Refusal;
 use node::session::{
-    self, ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Host, NodeFacts,
-    Session, ShardFacts,
+    self, ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Host, Keyspace,
+    NodeFacts, Session, ShardFacts,
 };
 use node::stats::Stats;
 use std::net::SocketAddr;
@@ -196,23 +196,29 @@ fn cluster_node(store: &NodeShared, info: &NodeInfo) -> ClusterNode {
     ClusterNode { id: info.id, myself, host, port: info.client_port, peer_port, alive: linked, linked }
 }
 
-/// Registers a connection. The error is the text for a client that is turned away.
+/// Registers a connection whose requests name keys of that keyspace. The error is the text for a client that is turned away.
 pub(crate) fn open_session(
     store: &NodeShared,
     from: Option<SocketAddr>,
     to: Option<SocketAddr>,
     worker: usize,
     now_ms: u64,
+    keyspace: Keyspace,
 ) -> Result<Session, &'static str> {
     let from_ip = from.map(|address| address.ip());
-    if let Some(text) = session::turned_away(&store.config, from_ip, store.clients.count()) {
+    // Another node has shown who it is.
+    if keyspace != Keyspace::Stored
+        && let Some(text) = session::turned_away(&store.config, from_ip, store.clients.count())
+    {
         store.stats.worker(worker).refused();
         return Err(text);
     }
     store.stats.worker(worker).connected();
     let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string()).unwrap_or_default();
     let entry = store.clients.connect(shown(from), shown(to), worker, now_ms);
-    Ok(Session::new(entry, store))
+    let mut session = Session::new(entry, store);
+    session.enter(keyspace);
+    Ok(session)
 }
 
 /// Removes a connection from the list of clients.

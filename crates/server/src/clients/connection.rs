@@ -1,5 +1,6 @@
 //! One client's connection: what it has sent, what it is owed, and what of it is under way.
 
+use super::forwarding::{Forwarding, Watches};
 use super::long_replies::LongReplies;
 use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
@@ -87,6 +88,8 @@ pub(super) struct Connection {
     pub(super) waits_since_us: u64,
     /// No more is read: the client has closed its side, or what it sent makes no sense.
     pub(super) deaf: bool,
+    /// What of it is under way at other nodes; none if nothing ever was.
+    forwarding: Option<Box<Forwarding>>,
 }
 
 impl Connection {
@@ -120,7 +123,34 @@ impl Connection {
             paused_until_ms: 0,
             waits_since_us: 0,
             deaf: false,
+            forwarding: None,
         }
+    }
+
+    /// What of it is under way at other nodes.
+    pub(super) fn forwarding(&mut self) -> &mut Forwarding {
+        self.forwarding.get_or_insert_default()
+    }
+
+    /// Whether requests are under way at other nodes.
+    pub(super) fn is_forwarding(&self) -> bool {
+        self.forwarding.as_ref().is_some_and(|forwarding| forwarding.is_busy())
+    }
+
+    /// Where the keys are known that the client watches.
+    pub(super) fn watches_elsewhere(&self) -> Watches {
+        self.forwarding.as_ref().map_or(Watches::None, |forwarding| forwarding.watches)
+    }
+
+    /// Nothing is watched any more that another node knows of.
+    pub(super) fn unwatch_elsewhere(&mut self) {
+        self.session.watch_elsewhere(false);
+        self.forwarding().unwatch();
+    }
+
+    /// Takes out what is under way at other nodes.
+    pub(super) fn take_forwarding(&mut self) -> Option<Box<Forwarding>> {
+        self.forwarding.take()
     }
 
     pub(super) fn stream(&self) -> &Stream {

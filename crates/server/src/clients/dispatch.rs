@@ -4,6 +4,8 @@
 //! Input that must wait stays in its connection, from its first unused byte on.
 
 use super::connection::Connection;
+use super::forward;
+use super::forwarding::Watches;
 use super::publish;
 use super::read;
 use super::registry::Clients;
@@ -22,16 +24,17 @@ use crate::net::Received;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
-use node::session::{self, Admission, Consistency, DatabaseRequest, Keyspace, Resolved};
-use node::{EncodedCommand, Ticket};
-use resp::table::{self, behaviour};
+use node::command::{Handler, handler};
+use node::session::{self, Admission, Consistency, DatabaseRequest, Keyspace, Resolved, Transaction};
+use node::{EncodedCommand, RequestKeys, Ticket};
+use resp::table::{self, CommandSpec, Group, behaviour};
 use resp::{Parsed, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vocab::{Database, Moment, limits};
+use vocab::{Database, Moment, Slot, limits, slot_of};
 
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -275,9 +278,11 @@ impl Dispatch<'_> {
     /// The same of a client of a database.
     fn request_of_database(&mut self, id: usize, database: Database, row: Resolved, args: &[&[u8]]) -> Step {
         let in_multi = self.turn.clients.get(id).is_some_and(|connection| connection.session.in_multi());
+        let databases = self.turn.requests.store.config.databases();
         let mut made = std::mem::take(self.of_database);
-        let row =
-            row.and_then(|spec| made.take_up(database, spec, args, in_multi).map_err(std::borrow::Cow::into_owned));
+        let row = row.and_then(|spec| {
+            made.take_up((database, databases), spec, args, in_multi).map_err(std::borrow::Cow::into_owned)
+        });
         let step = match row {
             Ok(spec) => self.run(id, Ok(spec), &made.args(args)),
             Err(text) => self.run(id, Err(text), args),
@@ -303,6 +308,13 @@ impl Dispatch<'_> {
         reply.proto = connection.session.proto();
         let admission = session::admit(&mut connection.session, row, args, &**store, &mut reply);
         *self.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
+        if behaviour & behaviour::ENDS_WATCHES != 0
+            && connection.watches_elsewhere() != Watches::None
+            && !connection.session.in_multi()
+            && !matches!(admission, Admission::Transaction(_))
+        {
+            connection.unwatch_elsewhere();
+        }
         let step = match admission {
             Admission::Execute(spec) => self.execute(Request { id, spec, args }, &mut reply),
             Admission::Answered(effect) => {
@@ -314,8 +326,8 @@ impl Dispatch<'_> {
                 let target = Target { shard, slot, mask: ALL_KEYS };
                 read::read(&mut self.turn, Request { id, spec, args }, target, handler, &mut reply)
             }
-            Admission::Watch { spec, keys } => watch::watch(&mut self.turn, id, spec, keys, &mut reply),
-            Admission::Transaction(transaction) => write::transaction(&mut self.turn, id, transaction),
+            Admission::Watch { spec, keys } => self.watch(id, spec, keys, &mut reply),
+            Admission::Transaction(transaction) => self.transaction(id, transaction, &mut reply),
             Admission::Publish { spec, kind } => {
                 publish::publish(&mut self.turn, Request { id, spec, args }, kind, &mut reply)
             }
@@ -380,8 +392,57 @@ impl Dispatch<'_> {
         }
     }
 
+    /// WATCH: the node that leads the shard of the keys knows what is watched.
+    fn watch(&mut self, id: usize, spec: &'static CommandSpec, keys: Vec<Vec<u8>>, reply: &mut Reply) -> Step {
+        let slot = keys.first().map(|key| slot_of(key));
+        match slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot)) {
+            Some(slot) => forward::watch(&mut self.turn, Request { id, spec, args: &[] }, &keys, slot),
+            None => watch::watch(&mut self.turn, id, spec, keys, reply),
+        }
+    }
+
+    /// EXEC. Where what it watches is not known to the node that runs it, it counts as changed.
+    fn transaction(&mut self, id: usize, transaction: Transaction, reply: &mut Reply) -> Step {
+        let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
+        let (watches, keyspace) = (connection.watches_elsewhere(), connection.session.keyspace());
+        let database = keyspace.database().filter(|_| watches != Watches::None);
+        let slot = transaction.slot().or(database.map(Database::slot));
+        let slot = slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot));
+        match slot {
+            Some(slot) if transaction.watches().is_empty() && watches != Watches::Lost => {
+                return forward::transaction(&mut self.turn, id, &transaction, slot);
+            }
+            None if watches == Watches::None => return write::transaction(&mut self.turn, id, transaction),
+            _ => {}
+        }
+        if let Some(connection) = self.turn.clients.get_mut(id) {
+            connection.unwatch_elsewhere();
+        }
+        reply.null_array();
+        self.turn.clients.put_unless_silent(id, &reply.buf);
+        Step::Next
+    }
+
+    /// Where a command goes whose keys are led by another node, if its client is one of a database.
+    fn slot_elsewhere(&self, request: Request<'_>) -> Option<Slot> {
+        let Request { id, spec, args } = request;
+        let client = self.turn.clients.get(id)?;
+        client.session.keyspace().database()?;
+        let slot = match handler(spec) {
+            Some(Handler::Store(handler)) => handler.slot(args),
+            _ => RequestKeys::of(spec, args).ok()?.slot,
+        };
+        // A script that declares no keys ends in its database.
+        let of_script = || args.last().filter(|_| spec.group == Group::Scripting).map(|last| Database::of_key(last));
+        let slot = slot.or_else(|| of_script().flatten().map(Database::slot));
+        slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot))
+    }
+
     fn execute(&mut self, request: Request<'_>, reply: &mut Reply) -> Step {
         let Request { id, spec, args } = request;
+        if let Some(slot) = self.slot_elsewhere(request) {
+            return forward::command(&mut self.turn, request, slot);
+        }
         match route(&self.turn.requests.store, spec, args) {
             Ok(Routed::Read(KeyTarget { shard, slot, keys }, _) | Routed::Write(KeyTarget { shard, slot, keys }))
                 if BlockingCommand::is_one(spec, args) =>

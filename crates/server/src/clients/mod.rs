@@ -1,8 +1,12 @@
 //! The connections of a worker's clients: their requests, and the answers that they are owed.
 
 mod after_exec;
+mod client_id;
 mod connection;
 mod dispatch;
+mod forward;
+mod forwarded;
+mod forwarding;
 mod gathers;
 mod long_replies;
 mod message_send;
@@ -20,12 +24,15 @@ mod send_queue_shuttle_tests;
 mod send_thread;
 mod store_setting;
 mod turn;
+mod upstream;
+mod upstreams;
 mod wait;
 mod watch;
 mod write;
 
 use crate::sync;
 pub(crate) use dispatch::Dispatcher;
+pub(crate) use forward::{FIRST_UPSTREAM, Forwarder};
 pub(crate) use registry::{Clients, FIRST_CONNECTION};
 pub(crate) use reply_sender::ReplySender;
 pub(crate) use wait::Waits;

@@ -1,12 +1,14 @@
 //! The connections of a worker: which of them have something to read, to send, or wait.
 
 use super::after_exec;
+pub(super) use super::client_id::ClientId;
 use super::connection::{Connection, RunningTransaction};
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::output_watch::Slow;
 use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
 use super::store_setting::set_for_store;
+use super::upstreams::Upstreams;
 use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
 use crate::disk_reads::make_next_part;
@@ -34,13 +36,6 @@ use vocab::Slot;
 /// The token of the first connection's events; the others follow.
 pub(crate) const FIRST_CONNECTION: usize = 3;
 
-/// A connection, and what tells it from those that had its place before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ClientId {
-    pub(super) id: usize,
-    pub(super) generation: u32,
-}
-
 /// The connections of a worker.
 pub(crate) struct Clients {
     worker: usize,
@@ -59,6 +54,8 @@ pub(crate) struct Clients {
     subscribers_limit: OutputLimit,
     /// Requests to all shards that are to be made again, because shards were split meanwhile.
     divided: Vec<Ticket>,
+    /// Connections to other nodes.
+    pub(super) upstreams: Upstreams,
 }
 
 impl Clients {
@@ -74,7 +71,18 @@ impl Clients {
             stalled: Vec::new(),
             gathers: Gathers::default(),
             divided: Vec::new(),
+            upstreams: Upstreams::default(),
         }
+    }
+
+    /// The node.
+    pub(super) fn store(&self) -> &Arc<NodeShared> {
+        &self.store
+    }
+
+    /// The worker's number.
+    pub(super) fn worker(&self) -> usize {
+        self.worker
     }
 
     pub(super) fn get(&self, id: usize) -> Option<&Connection> {
@@ -98,7 +106,7 @@ impl Clients {
             let _ = stream.set_keepalive(Duration::from_secs(seconds));
         }
         let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
-        let mut session = match open_session(&self.store, peer, local, self.worker, now_ms) {
+        let mut session = match open_session(&self.store, peer, local, self.worker, now_ms, keyspace) {
             Ok(session) => session,
             Err(text) => {
                 // The client is told why, and may not hear it before the close.
@@ -108,7 +116,6 @@ impl Clients {
         };
         self.generation = self.generation.wrapping_add(1);
         let entry = self.connections.vacant_entry();
-        session.enter(keyspace);
         session.placed(entry.key() as u32, self.generation);
         let token = Token(entry.key() + FIRST_CONNECTION);
         match stream.register(registry, token, Interest::READABLE | Interest::WRITABLE) {
@@ -129,6 +136,9 @@ impl Clients {
         }
         if let Some(ticket) = connection.blocking.take() {
             end_wait(&self.store, ticket, End::Gone);
+        }
+        for upstream in connection.take_forwarding().into_iter().flat_map(|forwarding| forwarding.upstreams) {
+            self.upstreams.remove(&upstream, Some(registry));
         }
         let _ = connection.stream().deregister(registry);
         connection.session.leave(&*self.store);

@@ -30,6 +30,8 @@ pub enum Purpose {
     Link,
     /// One snapshot.
     Snapshot,
+    /// Requests of a client, as over a connection of its own.
+    Client,
 }
 
 /// What a node says first.
@@ -66,6 +68,7 @@ impl Greeting {
             None => 0,
             Some(Purpose::Link) => 1,
             Some(Purpose::Snapshot) => 2,
+            Some(Purpose::Client) => 3,
         });
         bytes.push(u8::from(self.store.is_some()));
         bytes.extend_from_slice(&self.store.map_or(0, |store| store.0).to_le_bytes());
@@ -88,6 +91,7 @@ impl Greeting {
             purpose: match purpose {
                 1 => Some(Purpose::Link),
                 2 => Some(Purpose::Snapshot),
+                3 => Some(Purpose::Client),
                 _ => None,
             },
             store: (has_store == 1).then_some(StoreId(store)),

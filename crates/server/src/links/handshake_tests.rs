@@ -39,7 +39,7 @@ fn meet(dialer: Identity, acceptor: Identity, purpose: Purpose, expected: Option
 #[test]
 fn two_nodes_of_one_store_meet() {
     for (mine, theirs) in [(7, 7), (0, 7), (7, 0), (0, 0)] {
-        for purpose in [Purpose::Link, Purpose::Snapshot] {
+        for purpose in [Purpose::Link, Purpose::Snapshot, Purpose::Client] {
             let met = meet(identity(1, mine, "s"), identity(2, theirs, "s"), purpose, Some(NodeId(2)));
             let (Step::Welcome(acceptor), Step::Proven(dialer)) = met else { panic!("{met:?}") };
             assert_eq!((acceptor.node, acceptor.store.map_or(0, |store| store.0)), (NodeId(2), theirs));

@@ -66,6 +66,8 @@ pub enum LinkEvent {
         /// What it sends comes out of it.
         stream: Stream,
     },
+    /// A node sends requests of one of its clients; the stream does not block.
+    Client(Stream),
 }
 
 /// Receives the events of the links.
@@ -474,7 +476,7 @@ impl Links {
                 Step::Garbage => return Err(End::Garbage("not a node's handshake")),
                 Step::Refuse(refusal) => return Err(End::Refuse(refusal)),
                 Step::Refused(refusal) => return Err(End::Refused(refusal)),
-                Step::Proven(peer) if peer.purpose == Purpose::Snapshot => {
+                Step::Proven(peer) if peer.purpose != Purpose::Link => {
                     return self.hand_over(key, &peer, now, hear);
                 }
                 Step::Proven(peer) | Step::Welcome(peer) => self.admit(key, peer, now, hear)?,
@@ -545,7 +547,7 @@ impl Links {
         Ok(())
     }
 
-    /// Gives a connection for a snapshot to the snapshot receiver.
+    /// Gives a connection that is no link to whom it is for.
     fn hand_over(&mut self, key: usize, peer: &Peer, now: Instant, hear: &mut Hear) -> Result<(), End> {
         let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
         if !link.input.ready().is_empty() {
@@ -557,6 +559,10 @@ impl Links {
             return Err(End::Silent);
         }
         let Some(Link { stream, .. }) = self.connections.close(key) else { return Ok(()) };
+        if peer.purpose == Purpose::Client {
+            hear(LinkEvent::Client(stream));
+            return Ok(());
+        }
         match stream.set_nonblocking(false) {
             Ok(()) => hear(LinkEvent::Snapshot { node: peer.node, stream }),
             Err(e) => log::warn!("cannot take the snapshot of node {}: {e}", peer.node),

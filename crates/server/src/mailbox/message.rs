@@ -52,6 +52,18 @@ pub(crate) struct Forked {
     pub(crate) leads: bool,
 }
 
+/// A node that was called for a client of the worker.
+pub(crate) struct Called {
+    /// The node.
+    pub(crate) node: NodeId,
+    /// The connection's place among those of the worker.
+    pub(crate) place: usize,
+    /// The generation of the client.
+    pub(crate) generation: u32,
+    /// The connection, which does not block; or why there is none.
+    pub(crate) stream: Result<Stream, String>,
+}
+
 /// A part of a long reply: the next one in its order.
 pub(crate) struct ReplyPart {
     pub(crate) ticket: Ticket,
@@ -134,6 +146,8 @@ pub(crate) enum BlockingMessage {
 pub(crate) enum WorkerMessage {
     /// A new connection to serve.
     Connection(Stream, Keyspace),
+    /// A node was called for a client.
+    Called(Box<Called>),
     /// A write for a shard that this worker owns.
     Write(Submission),
     /// The answer to a request of one of this worker's connections.

@@ -1,5 +1,7 @@
 //! Other nodes, as this node calls them.
 
+mod for_client;
 mod rpc;
 
+pub(crate) use for_client::{ask, call_for_client};
 pub(crate) use rpc::{LEADER_WITHIN, call_each_leader, call_leader, call_leaders, call_node, serve_call};

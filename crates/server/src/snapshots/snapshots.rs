@@ -8,7 +8,7 @@ use super::receiver;
 use super::sender;
 use super::shared::{Shared, SnapshotOptions};
 use super::transfer::TransferStatus;
-use crate::links::SharedIdentity;
+use crate::links::{Identity, SharedIdentity};
 use crate::net::Stream;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -67,6 +67,12 @@ impl Snapshots {
         }
         let shared = self.shared.clone();
         self.spawn("snapshot-in", move || receiver::serve(&shared, from, stream));
+    }
+
+    /// Who this node is to others.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.shared.identity.now()
     }
 
     /// All transfers under way.

@@ -11,7 +11,7 @@ use super::fenced_writes::FencedWrites;
 use super::log_pipeline::{LogPipeline, Logged};
 use super::peers::{PeerEvent, Peers};
 use super::write_barriers::WriteBarriers;
-use crate::clients::{Clients, Dispatcher, FIRST_CONNECTION, ReplySender, Waits, watched};
+use crate::clients::{Clients, Dispatcher, FIRST_CONNECTION, FIRST_UPSTREAM, Forwarder, ReplySender, Waits, watched};
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
 use crate::mailbox::{Forked, Mailbox, Submission, SubscriberNews, WorkerMessage};
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
-use vocab::{Database, Moment, ShardId};
+use vocab::{Database, Moment, NodeId, ShardId};
 
 const LISTENER: Token = Token(0);
 const MAIL: Token = Token(1);
@@ -188,6 +188,7 @@ impl Worker {
                         self.shell.peers.notice(token, event, self.now);
                         self.pass_on();
                     }
+                    token if token.0 >= FIRST_UPSTREAM => self.forwarder().notice(event),
                     _ => self.shell.clients.notice(event),
                 }
             }
@@ -254,6 +255,9 @@ impl Worker {
                 break;
             }
         }
+        if Forwarder::is_dirty(&self.shell.clients) {
+            self.forwarder().flush();
+        }
         self.waits.check(&self.store, &mut self.shell.clients);
         self.barriers.check(&self.multi_raft, &self.store.backups, self.now);
         self.sync_staged();
@@ -274,7 +278,7 @@ impl Worker {
                     self.next_accept = (self.next_accept + 1) % self.store.mailboxes.workers();
                     let stream = Stream::plain(stream.into());
                     if self.next_accept == self.index {
-                        self.shell.clients.connect(stream, keyspace, self.poll.registry(), self.now.wall_ms);
+                        self.connect(stream, keyspace);
                     } else if let Some(mailbox) = self.store.mailboxes.of_worker(self.next_accept) {
                         mailbox.send(WorkerMessage::Connection(stream, keyspace));
                     }
@@ -294,9 +298,8 @@ impl Worker {
     fn take_message(&mut self, message: WorkerMessage) {
         let now = self.now;
         match message {
-            WorkerMessage::Connection(stream, keyspace) => {
-                self.shell.clients.connect(stream, keyspace, self.poll.registry(), now.wall_ms);
-            }
+            WorkerMessage::Called(called) => self.forwarder().called(*called),
+            WorkerMessage::Connection(stream, keyspace) => self.connect(stream, keyspace),
             WorkerMessage::Write(submission) => self.submit(submission),
             WorkerMessage::Answer { ticket, reply } => self.shell.clients.deliver_owned(&ticket, reply),
             WorkerMessage::Part(part) => self.shell.clients.deliver_part(*part),
@@ -343,9 +346,9 @@ impl Worker {
                 self.shell.peers.map_applied(update, now);
                 self.pass_on();
             }
-            WorkerMessage::LinkDown(node) => self.multi_raft.link_down(node),
+            WorkerMessage::LinkDown(node) => self.link_down(node),
             WorkerMessage::Subscribers(news) => self.hear_of_subscribers(news),
-            WorkerMessage::Led => self.shell.clients.unstall_all(),
+            WorkerMessage::Led => self.heard_of_leader(),
             WorkerMessage::SnapshotArrived(snapshot) => {
                 self.multi_raft.snapshot_arrived(snapshot.shard, snapshot.arrived);
             }
@@ -692,7 +695,7 @@ impl Worker {
             match event {
                 PeerEvent::Message(from, message) => self.multi_raft.receive(from, message, self.now, &mut self.shell),
                 PeerEvent::Heard(node) => self.multi_raft.heard(node, self.now),
-                PeerEvent::LinkDown(node) => self.multi_raft.link_down(node),
+                PeerEvent::LinkDown(node) => self.link_down(node),
             }
         }
         for delivery in self.shell.peers.take_deliveries() {
@@ -700,7 +703,30 @@ impl Worker {
         }
     }
 
+    /// Serves a new connection.
+    fn connect(&mut self, stream: Stream, keyspace: Keyspace) {
+        self.shell.clients.connect(stream, keyspace, self.poll.registry(), self.now.wall_ms);
+    }
+
+    /// What sends requests of clients to other nodes.
+    fn forwarder(&mut self) -> Forwarder<'_> {
+        Forwarder::new(&mut self.shell.clients, self.poll.registry())
+    }
+
+    /// A shard may have another leader.
+    fn heard_of_leader(&mut self) {
+        self.shell.clients.unstall_all();
+        self.forwarder().tick();
+    }
+
+    /// A node cannot be talked to.
+    fn link_down(&mut self, node: NodeId) {
+        self.multi_raft.link_down(node);
+        self.forwarder().node_lost(node);
+    }
+
     fn tick(&mut self) {
+        self.forwarder().tick();
         // Connections that could not be accepted for want of descriptors are not announced again.
         self.accept(Keyspace::Cluster, false);
         self.accept(Keyspace::Database(Database::default()), false);

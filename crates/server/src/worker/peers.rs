@@ -16,6 +16,7 @@ use node::control::director::StoreStatus;
 use node::control::{Action, Control};
 use node::peer_protocol::{NodeReport, PeerMessage};
 use node::pubsub::Delivery;
+use node::session::Keyspace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -52,13 +53,15 @@ pub(super) struct Peers {
     subscribers: Subscribers,
     /// Shards that have another leader.
     led: Vec<ShardId>,
+    /// The worker that serves the next client of another node.
+    next_client: usize,
 }
 
 impl Peers {
     pub(super) fn new(index: usize, store: Arc<NodeShared>, links: Option<Links>, control: Option<Control>) -> Self {
         let subscribers = Subscribers::new(store.clone());
         let (posts, events, led) = (Vec::new(), Vec::new(), Vec::new());
-        Self { index, store, links, control, posts, events, subscribers, led }
+        Self { index, store, links, control, posts, events, subscribers, led, next_client: 0 }
     }
 
     /// Whether an event is of a link.
@@ -162,6 +165,11 @@ impl Peers {
                 }
                 LinkEvent::Stranger { about, why } => _ = self.store.peers.stranger(about, why),
                 LinkEvent::Snapshot { node, stream } => receive_snapshot(&self.store, node, stream),
+                LinkEvent::Client(stream) => {
+                    self.next_client = (self.next_client + 1) % self.store.mailboxes.workers();
+                    let connection = WorkerMessage::Connection(stream, Keyspace::Stored);
+                    self.store.mailboxes.tell(self.next_client, connection);
+                }
             }
         }
     }

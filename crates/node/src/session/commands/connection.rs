@@ -12,6 +12,7 @@ pub(super) const ROWS: &[Row] = &[
     ("QUIT", quit),
     ("RESET", reset),
     ("SELECT", select),
+    ("SWAPDB", swap),
     ("TIME", time),
     ("UNWATCH", unwatch),
     ("ASKING", ok),
@@ -92,6 +93,14 @@ fn select(ask: &mut Ask<'_>) -> Outcome {
         Some(Ok(_)) => Err("ERR SELECT is not allowed in cluster mode".into()),
         Some(Err(_)) => Err("ERR value is out of range, value must between -2147483648 and 2147483647".into()),
         None => Err(NOT_INTEGER),
+    }
+}
+
+/// A database's keys are in its own slot: it cannot take the other's number.
+fn swap(ask: &mut Ask<'_>) -> Outcome {
+    match ask.session.keyspace().database() {
+        Some(_) => Err("ERR SWAPDB is not supported: copy the keys".into()),
+        None => Err("ERR SWAPDB is not allowed in cluster mode".into()),
     }
 }
 

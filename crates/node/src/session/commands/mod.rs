@@ -15,6 +15,7 @@ mod latency;
 mod memory;
 mod promises;
 mod pubsub;
+mod sentinel;
 mod slowlog;
 
 pub(super) use ask::Ask;
@@ -59,6 +60,7 @@ const FAMILIES: &[&[Row]] = &[
     memory::ROWS,
     promises::ROWS,
     pubsub::ROWS,
+    sentinel::ROWS,
     slowlog::ROWS,
 ];
 

@@ -3,7 +3,7 @@
 use crate::table::behaviour::{OF_CLUSTER, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
-use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, RO, RW, UPDATE, VARIABLE};
+use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key};
 
 const fn own(name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
@@ -156,4 +156,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .does_also(OF_CLUSTER)
     .cost("O(N+S), N being the number of keys returned and S the number of shards")
     .args("start:string end:string [LIMIT count:integer] [KEYS | VALUES] [REVERSE]"),
+    own("KV.TRANSFER", -4, "Copies or moves a key to another database; clients ask by COPY and MOVE.")
+        .flags(WRITE | NO_MULTI)
+        .touches(&[key(1, RW | ACCESS | DELETE), key(2, OW | UPDATE)])
+        .cost("O(N), N being the number of elements of a collection; O(1) for strings")
+        .args("source:key destination:key <COPY [REPLACE] | MOVE>"),
 ];

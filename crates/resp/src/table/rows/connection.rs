@@ -1,6 +1,6 @@
 //! The connection, and transactions on it.
 
-use crate::table::behaviour::{BARRIER, CHOOSES_DATABASE, FOR_SUBSCRIBERS, IGNORES_MULTI, SecretArgs};
+use crate::table::behaviour::{BARRIER, CHOOSES_DATABASE, ENDS_WATCHES, FOR_SUBSCRIBERS, IGNORES_MULTI, SecretArgs};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_MULTI, NOSCRIPT, SKIP_SLOWLOG, STALE};
 use crate::table::spec::key_flag::RO;
@@ -71,12 +71,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     connection("CLIENT|UNPAUSE", 2, "6.2.0", "Ends a pause that CLIENT PAUSE began.").flags(ADMIN | ALWAYS),
     transactions("DISCARD", 1, "2.0.0", "Throws the queued commands of a transaction away.")
         .flags(ALWAYS | FAST | ALLOW_BUSY)
-        .does_also(IGNORES_MULTI)
+        .does_also(IGNORES_MULTI | ENDS_WATCHES)
         .cost("O(N), N being the number of queued commands"),
     connection("ECHO", 2, "1.0.0", "Returns its argument.").flags(LOADING | STALE | FAST).args("message"),
     transactions("EXEC", 1, "1.2.0", "Runs the queued commands of a transaction, all or nothing.")
         .flags(ALWAYS | SKIP_SLOWLOG)
-        .does_also(BARRIER | IGNORES_MULTI)
+        .does_also(BARRIER | IGNORES_MULTI | ENDS_WATCHES)
         .cost("Depends on the queued commands."),
     connection("HELLO", -1, "6.0.0", "Greets the server: chooses the protocol version, authenticates, names.")
         .flags(GREETING)
@@ -95,12 +95,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .does_also(IGNORES_MULTI | FOR_SUBSCRIBERS),
     connection("RESET", 1, "6.2.0", "Puts the connection into the state of a new one.")
         .flags(GREETING)
-        .does_also(IGNORES_MULTI | FOR_SUBSCRIBERS),
+        .does_also(IGNORES_MULTI | FOR_SUBSCRIBERS | ENDS_WATCHES),
     connection("SELECT", 2, "1.0.0", "Chooses the database; a client of the cluster has number 0 alone.")
         .flags(LOADING | STALE | FAST)
         .does_also(CHOOSES_DATABASE)
         .args("index:integer"),
-    transactions("UNWATCH", 1, "2.2.0", "Forgets all watched keys.").flags(ALWAYS | FAST | ALLOW_BUSY),
+    transactions("UNWATCH", 1, "2.2.0", "Forgets all watched keys.")
+        .flags(ALWAYS | FAST | ALLOW_BUSY)
+        .does_also(ENDS_WATCHES),
     transactions("WATCH", -2, "2.2.0", "Watches keys: the next EXEC fails if any of them has been written by then.")
         .flags(ALWAYS | FAST | ALLOW_BUSY)
         .does_also(BARRIER | IGNORES_MULTI)

@@ -1,6 +1,6 @@
 //! Keys of any type.
 
-use crate::table::behaviour::{ASKS_DATABASE, BARRIER};
+use crate::table::behaviour::{ASKS_DATABASE, BARRIER, TO_DATABASE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE};
@@ -17,6 +17,7 @@ const UNREPEATABLE: &[&str] = &["nondeterministic_output"];
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     generic("COPY", -3, "6.2.0", "Copies the value and the expiry of a key to another key.")
         .flags(WRITE | DENYOOM)
+        .does_also(TO_DATABASE)
         .touches(&[key(1, RO | ACCESS), key(2, OW | UPDATE)])
         .cost("O(N), N being the number of elements of a collection; O(1) for strings")
         .args("source:key destination:key [DB destination-db:integer] [REPLACE]"),
@@ -63,6 +64,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .does_also(ASKS_DATABASE)
     .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
     .args("pattern:pattern [STORE | DATABASE index:integer]"),
+    generic("MOVE", 3, "1.0.0", "Moves a key to another database.")
+        .flags(WRITE | FAST)
+        .does_also(TO_DATABASE)
+        .touches(&[key(1, RW | ACCESS | DELETE)])
+        .args("key db:integer"),
     command(Group::Generic, 0, "OBJECT", -2, "2.2.3", "Groups the commands that look into a value.")
         .cost("Depends on the subcommand."),
     generic("OBJECT|ENCODING", 3, "2.2.3", "Returns how the value of a key is kept.")

@@ -18,6 +18,7 @@ const fn keyspace(name: &'static str, arity: i16, since: &'static str, summary: 
     command(Group::Server, acl::KEYSPACE, name, arity, since, summary)
 }
 
+const SENTINEL: u32 = NOSCRIPT | LOADING | STALE;
 const OPERATOR: u32 = ADMIN | NOSCRIPT | LOADING | STALE;
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
 const ASK_ALL_NODES: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
@@ -141,6 +142,28 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     server("ROLE", 1, "2.8.12", "Returns that the node is a master, and the nodes that follow it.")
         .flags(NOSCRIPT | LOADING | STALE | FAST)
         .dangerous(),
+    server("SENTINEL", -2, "2.8.4", "Groups what clients ask that are configured for Redis Sentinel.")
+        .cost("Depends on the subcommand."),
+    server("SENTINEL|CKQUORUM", 3, "2.8.4", "Says that the master can be replaced.")
+        .flags(SENTINEL)
+        .args("master-name"),
+    server("SENTINEL|GET-MASTER-ADDR-BY-NAME", 3, "2.8.4", "Returns the address of the node that is asked.")
+        .flags(SENTINEL)
+        .args("master-name"),
+    server("SENTINEL|HELP", 2, "6.2.0", "Lists the subcommands.").flags(LOADING | STALE),
+    server("SENTINEL|MASTER", 3, "2.8.4", "Returns what clients want to know of a master.")
+        .flags(SENTINEL)
+        .args("master-name"),
+    server("SENTINEL|MASTERS", 2, "2.8.4", "Returns the same of all masters: of the node that is asked.")
+        .flags(SENTINEL),
+    server("SENTINEL|MYID", 2, "6.2.0", "Returns the id of this run of the node.").flags(SENTINEL),
+    server("SENTINEL|REPLICAS", 3, "5.0.0", "Returns no replicas: clients of databases need none.")
+        .flags(SENTINEL)
+        .args("master-name"),
+    server("SENTINEL|SENTINELS", 3, "2.8.4", "Returns no other Sentinels.").flags(SENTINEL).args("master-name"),
+    server("SENTINEL|SLAVES", 3, "2.8.4", "Returns no replicas: clients of databases need none.")
+        .flags(SENTINEL)
+        .args("master-name"),
     server("SHUTDOWN", -1, "1.0.0", "Stops the server; what was acknowledged is kept.")
         .flags(OPERATOR | NO_MULTI | ALLOW_BUSY)
         .args("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]"),
@@ -158,6 +181,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries")
         .tips(TELL_ALL_NODES),
+    server("SWAPDB", 3, "4.0.0", "Is refused: two databases cannot be exchanged.")
+        .flags(WRITE | FAST)
+        .args("index1:integer index2:integer"),
     server("TIME", 1, "2.6.0", "Returns the server's clock.")
         .flags(LOADING | STALE | FAST)
         .tips(&["nondeterministic_output"]),

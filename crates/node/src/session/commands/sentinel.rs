@@ -1,0 +1,90 @@
+//! SENTINEL, as clients of databases ask it: every node answers for every database, so the master is the node that is asked.
+//! Whatever a client calls it, it is one; a list shows it under one name.
+
+use super::ask::{Ask, Outcome, Row};
+use crate::session::Effect;
+use resp::Reply;
+
+pub(super) const ROWS: &[Row] = &[
+    ("SENTINEL|CKQUORUM", |ask| of_database(ask, check_quorum)),
+    ("SENTINEL|GET-MASTER-ADDR-BY-NAME", |ask| of_database(ask, address)),
+    ("SENTINEL|MASTER", |ask| of_database(ask, master)),
+    ("SENTINEL|MASTERS", |ask| of_database(ask, masters)),
+    ("SENTINEL|MYID", |ask| of_database(ask, my_id)),
+    ("SENTINEL|REPLICAS", |ask| of_database(ask, none)),
+    ("SENTINEL|SENTINELS", |ask| of_database(ask, none)),
+    ("SENTINEL|SLAVES", |ask| of_database(ask, none)),
+];
+
+fn of_database(ask: &mut Ask<'_>, answer: fn(&mut Ask<'_>)) -> Outcome {
+    if ask.session.keyspace().database().is_none() {
+        return Err("ERR SENTINEL is for clients of databases (database-listen)".into());
+    }
+    answer(ask);
+    Ok(Effect::None)
+}
+
+/// The address and port that the client has connected to.
+fn address_of(ask: &Ask<'_>) -> (String, String) {
+    let laddr = ask.session.entry().laddr.as_str();
+    let (host, port) = laddr.rsplit_once(':').unwrap_or((laddr, "0"));
+    (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port.to_owned())
+}
+
+fn address(ask: &mut Ask<'_>) {
+    let (host, port) = address_of(ask);
+    ask.reply.array(2);
+    ask.reply.bulk(host.as_bytes());
+    ask.reply.bulk(port.as_bytes());
+}
+
+fn master(ask: &mut Ask<'_>) {
+    let name = ask.args[2];
+    write_master(ask, name);
+}
+
+fn masters(ask: &mut Ask<'_>) {
+    let name = ask.host.config().text("sentinel-master-name").unwrap_or_default();
+    ask.reply.array(1);
+    write_master(ask, name.as_bytes());
+}
+
+fn write_master(ask: &mut Ask<'_>, name: &[u8]) {
+    let (host, port) = address_of(ask);
+    let run_id = ask.host.node_facts().run_id;
+    let fields: [(&str, &[u8]); 14] = [
+        ("name", name),
+        ("ip", host.as_bytes()),
+        ("port", port.as_bytes()),
+        ("runid", run_id.as_bytes()),
+        ("flags", b"master"),
+        ("link-pending-commands", b"0"),
+        ("link-refcount", b"1"),
+        ("last-ok-ping-reply", b"0"),
+        ("role-reported", b"master"),
+        ("config-epoch", b"0"),
+        ("num-slaves", b"0"),
+        ("num-other-sentinels", b"0"),
+        ("quorum", b"1"),
+        ("parallel-syncs", b"1"),
+    ];
+    let reply: &mut Reply = ask.reply;
+    reply.map(fields.len());
+    for (field, value) in fields {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value);
+    }
+}
+
+fn my_id(ask: &mut Ask<'_>) {
+    let run_id = ask.host.node_facts().run_id;
+    ask.reply.bulk(run_id.as_bytes());
+}
+
+fn none(ask: &mut Ask<'_>) {
+    ask.reply.array(0);
+}
+
+fn check_quorum(ask: &mut Ask<'_>) {
+    ask.reply.simple("OK 1 usable Sentinels. Quorum and failover authorization can be reached");
+}

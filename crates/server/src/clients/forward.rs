@@ -1,0 +1,351 @@
+//! Requests of clients of databases whose shard another node leads: sent there, and answered when the answer comes.
+//!
+//! Each client has a connection of its own to the node, made when it is needed, over which its requests go in their order. So
+//! blocking commands, transactions and watched keys are that node's to look after, as if the client had come to it.
+//! Without a leader that is known, and where a node turns out not to lead, requests wait and are sent when one is known. Of what
+//! was under way when a connection breaks, requests that only read are made again; the client is told that the outcome of
+//! the others is unknown.
+
+use super::forwarded::{Deed, Forwarded, is_refusal};
+use super::forwarding::{Forwarding, Watches};
+use super::registry::{ClientId, Clients};
+use super::reply_queue::{ALL_KEYS, Effect};
+use super::request::Request;
+use super::turn::{Step, Turn};
+use super::upstream::{Answer, Unanswered};
+use crate::mailbox::{Called, WorkerMessage};
+use crate::os::steady_us;
+use crate::peers::call_for_client;
+use crate::shared::NodeShared;
+use mio::event::Event;
+use mio::{Interest, Registry, Token};
+use node::Ticket;
+use node::blocking::BlockingCommand;
+use node::read::Refusal;
+use node::session::{Durability, Keyspace, Transaction};
+use resp::{Reply, encode_request};
+use std::sync::Arc;
+use vocab::limits::{OUTPUT_BUFFER_BYTES_SOFT, READ_BUFFER_BYTES};
+use vocab::{NodeId, Slot};
+
+/// The token of the first connection to another node for a client; those of clients are below, those of links far above.
+pub(crate) const FIRST_UPSTREAM: usize = 1 << 40;
+/// For how long a leader is looked for, in µs: longer than an election takes.
+const LEADER_WITHIN_US: u64 = 10_000_000;
+
+const UNKNOWN: &str = "ERR the outcome of this write is unknown: the node that led the shard has broken off";
+const UNKNOWN_WAIT: &str =
+    "UNBLOCKED the node that led the shard has broken off: whether this client was served is unknown";
+
+/// Whether a request for keys of that slot goes to another node.
+pub(super) fn is_for_other_node(turn: &Turn<'_>, id: usize, slot: Slot) -> bool {
+    let is_database = |keyspace: Keyspace| keyspace.database().is_some();
+    let store = &turn.requests.store;
+    if store.is_alone() || !turn.clients.get(id).is_some_and(|client| is_database(client.session.keyspace())) {
+        return false;
+    }
+    let known = store.known();
+    let handle = known.shard_of(slot).map(|shard| known.handle(shard.0 as usize));
+    handle.is_some_and(|handle| handle.is_none_or(|handle| !handle.leading()))
+}
+
+/// Sends a command to the node that leads the shard of its keys.
+pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> Step {
+    let Request { id, spec, args } = request;
+    let may_wait = BlockingCommand::is_one(spec, args);
+    let Some(ticket) = begin(turn, request, slot) else { return turn.stall(id) };
+    let ticket = Ticket { may_wait, ..ticket };
+    if may_wait && let Some(connection) = turn.clients.get_mut(id) {
+        connection.blocking = Some(ticket);
+    }
+    let forwarded = Forwarded::command(ticket, spec, args, steady_us() + LEADER_WITHIN_US);
+    Forwarder::of_turn(turn.clients).forward(id, forwarded);
+    Step::Next
+}
+
+/// Sends WATCH to the node that leads the shard of its keys.
+pub(super) fn watch(turn: &mut Turn<'_>, request: Request<'_>, keys: &[Vec<u8>], slot: Slot) -> Step {
+    let Some(ticket) = begin(turn, request, slot) else { return turn.stall(request.id) };
+    let args: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(keys.iter().map(Vec::as_slice)).collect();
+    let forwarded = Forwarded::command(ticket, request.spec, &args, steady_us() + LEADER_WITHIN_US);
+    Forwarder::of_turn(turn.clients).forward(request.id, Forwarded { deed: Deed::Watch, ..forwarded });
+    Step::Next
+}
+
+/// Sends a transaction to the node that leads the shard of its keys.
+pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: &Transaction, slot: Slot) -> Step {
+    let spec = transaction.spec();
+    let Some(ticket) = begin(turn, Request { id, spec, args: &[b"exec"] }, slot) else { return turn.stall(id) };
+    let Some(forwarding) = turn.clients.get_mut(id).map(|connection| connection.forwarding()) else {
+        return Step::Next;
+    };
+    let deed = match std::mem::take(&mut forwarding.watches) {
+        Watches::At(node) => Deed::WatchedExec(node),
+        _ if transaction.has_writes() => Deed::Write,
+        _ => Deed::Read,
+    };
+    let mut bytes = Vec::new();
+    let mut answers = 2;
+    encode_request(&mut bytes, &[b"MULTI"]);
+    for command in transaction.all() {
+        encode_request(&mut bytes, &command.args());
+        answers += 1;
+    }
+    encode_request(&mut bytes, &[b"EXEC"]);
+    let until_us = steady_us() + LEADER_WITHIN_US;
+    Forwarder::of_turn(turn.clients).forward(id, Forwarded { ticket, bytes, answers, deed, until_us });
+    Step::Next
+}
+
+/// The ticket of a request that is sent to another node. None: it waits for requests under way here, or for room.
+fn begin(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> Option<Ticket> {
+    let connection = turn.clients.get(request.id)?;
+    if !(connection.is_quiet() || connection.is_forwarding()) || !connection.may_owe_more() {
+        return None;
+    }
+    // Among themselves they keep their order; what is for this node waits for them.
+    let ticket = turn.clients.register(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock)?;
+    Some(Ticket { slot, ..ticket })
+}
+
+/// Sends the requests of a worker's clients to other nodes, and takes the answers.
+pub(crate) struct Forwarder<'a> {
+    store: Arc<NodeShared>,
+    clients: &'a mut Clients,
+    /// Where sockets are registered; none while a request runs, which only hands over what is to be sent.
+    registry: Option<&'a Registry>,
+}
+
+impl<'a> Forwarder<'a> {
+    /// Of a worker.
+    pub(crate) fn new(clients: &'a mut Clients, registry: &'a Registry) -> Self {
+        Self { store: clients.store().clone(), clients, registry: Some(registry) }
+    }
+
+    /// For a request that runs.
+    fn of_turn(clients: &'a mut Clients) -> Self {
+        Self { store: clients.store().clone(), clients, registry: None }
+    }
+
+    fn forwarding(&mut self, client: ClientId) -> Option<&mut Forwarding> {
+        self.clients.find(client).map(|connection| connection.forwarding())
+    }
+
+    fn forward(&mut self, id: usize, request: Forwarded) {
+        let Some(connection) = self.clients.get_mut(id) else { return };
+        let client = ClientId { id, generation: connection.generation };
+        connection.forwarding().wait(request);
+        self.send(client);
+    }
+
+    /// Sends what waits, as far as the leaders are known.
+    fn send(&mut self, client: ClientId) {
+        while let Some(slot) = self.forwarding(client).and_then(|forwarding| forwarding.next_slot()) {
+            let leader = self.store.known().shard_of(slot).and_then(|shard| self.store.leader_of(shard));
+            let Some(node) = leader else { break };
+            if self.forwarding(client).is_none_or(|forwarding| forwarding.is_busy_elsewhere(node)) {
+                break;
+            }
+            self.send_next(client, node);
+        }
+        if self.forwarding(client).is_some_and(|forwarding| forwarding.has_waiting()) {
+            self.clients.upstreams.waiting.push(client);
+        }
+    }
+
+    fn send_next(&mut self, client: ClientId, node: NodeId) {
+        let Some(forwarding) = self.forwarding(client) else { return };
+        let Some(request) = forwarding.take_next() else { return };
+        let is_new = forwarding.to(node).is_none();
+        if let Deed::WatchedExec(knows) = request.deed
+            && (is_new || knows != node)
+        {
+            return self.not_executed(&request.ticket);
+        }
+        if is_new {
+            self.call(client, node);
+        }
+        if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.to(node)) {
+            upstream.send(request);
+            let place = upstream.place;
+            self.clients.upstreams.dirty.push(place);
+        }
+    }
+
+    /// EXEC whose watched keys may have changed.
+    fn not_executed(&mut self, ticket: &Ticket) {
+        let mut reply = Reply::new(ticket.proto);
+        reply.null_array();
+        self.clients.deliver_owned(ticket, reply.buf);
+    }
+
+    /// Calls a node for a client.
+    fn call(&mut self, client: ClientId, node: NodeId) {
+        let place = self.clients.upstreams.clients.insert(client);
+        let durability = Durability::of_settings(&self.store.config);
+        if let Some(forwarding) = self.forwarding(client) {
+            forwarding.begin(node, place, durability);
+        }
+        let (store, worker) = (self.store.clone(), self.clients.worker());
+        self.store.pool.run(Box::new(move || {
+            let stream = call_for_client(&store, worker, node);
+            let called = Called { node, place, generation: client.generation, stream };
+            store.mailboxes.tell(worker, WorkerMessage::Called(Box::new(called)));
+        }));
+    }
+
+    /// A node that was called for a client has answered, or not.
+    pub(crate) fn called(&mut self, called: Called) {
+        let Some(registry) = self.registry else { return };
+        let Called { node, place, generation, stream } = called;
+        let client = self.clients.upstreams.clients.get(place).copied();
+        let Some(client) = client.filter(|client| client.generation == generation) else { return };
+        let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.at(place)) else { return };
+        if upstream.node != node || upstream.stream().is_some() {
+            return;
+        }
+        let registered = stream.and_then(|stream| {
+            let token = Token(FIRST_UPSTREAM + place);
+            let registered = stream.register(registry, token, Interest::READABLE | Interest::WRITABLE);
+            registered.map(|()| stream).map_err(|e| e.to_string())
+        });
+        match registered {
+            Ok(stream) => {
+                upstream.connected(stream);
+                self.clients.upstreams.dirty.push(place);
+            }
+            Err(why) => {
+                log::info!("a client's requests wait: {why}");
+                self.over(client, place);
+            }
+        }
+    }
+
+    /// The event loop has noticed something of a connection to another node.
+    pub(crate) fn notice(&mut self, event: &Event) {
+        let place = event.token().0 - FIRST_UPSTREAM;
+        let Some(client) = self.clients.upstreams.clients.get(place).copied() else { return };
+        if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.at(place)) {
+            upstream.notice(event.is_readable() || event.is_read_closed(), event.is_writable());
+            self.clients.upstreams.dirty.push(place);
+        }
+        self.take_answers(client, place);
+    }
+
+    /// Takes the answers that are there.
+    fn take_answers(&mut self, client: ClientId, place: usize) {
+        let mut buffer = std::mem::take(&mut self.clients.upstreams.buffer);
+        buffer.resize(READ_BUFFER_BYTES, 0);
+        while let Some(connection) = self.clients.find(client) {
+            if connection.unsent() >= OUTPUT_BUFFER_BYTES_SOFT {
+                self.clients.upstreams.unread.push(place);
+                break;
+            }
+            let Some(upstream) = connection.forwarding().at(place) else { break };
+            let node = upstream.node;
+            match upstream.next(&mut buffer) {
+                None => break,
+                Some(Answer::Reply(request, reply)) => self.answered(client, node, request, reply),
+                Some(Answer::Broken) => {
+                    self.over(client, place);
+                    break;
+                }
+            }
+        }
+        self.clients.upstreams.buffer = buffer;
+        self.send(client);
+    }
+
+    fn answered(&mut self, client: ClientId, node: NodeId, request: Forwarded, reply: Vec<u8>) {
+        if is_refusal(&reply) && request.until_us > steady_us() {
+            return self.again(client, request);
+        }
+        if request.deed == Deed::Watch
+            && reply.starts_with(b"+")
+            && let Some(forwarding) = self.forwarding(client)
+            && forwarding.watches == Watches::None
+        {
+            forwarding.watches = Watches::At(node);
+            if let Some(connection) = self.clients.find(client) {
+                connection.session.watch_elsewhere(true);
+            }
+        }
+        self.clients.deliver_owned(&request.ticket, reply);
+    }
+
+    /// A request that was not made, or that may be made twice, is to be sent when a leader is known.
+    fn again(&mut self, client: ClientId, request: Forwarded) {
+        if matches!(request.deed, Deed::WatchedExec(_)) {
+            return self.not_executed(&request.ticket);
+        }
+        if let Some(forwarding) = self.forwarding(client) {
+            forwarding.wait(request);
+            self.clients.upstreams.waiting.push(client);
+        }
+    }
+
+    /// A connection is over.
+    fn over(&mut self, client: ClientId, place: usize) {
+        let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.remove(place)) else { return };
+        self.clients.upstreams.remove(&upstream, self.registry);
+        for Unanswered { request, is_unsent } in upstream.into_unanswered() {
+            if is_unsent || request.is_repeatable() {
+                self.again(client, request);
+                continue;
+            }
+            let mut reply = Reply::new(request.ticket.proto);
+            reply.error(if request.ticket.may_wait { UNKNOWN_WAIT } else { UNKNOWN });
+            self.clients.deliver_owned(&request.ticket, reply.buf);
+        }
+    }
+
+    /// Sends what sockets take.
+    pub(crate) fn flush(&mut self) {
+        while let Some(place) = self.clients.upstreams.dirty.pop() {
+            let Some(client) = self.clients.upstreams.clients.get(place).copied() else { continue };
+            if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.at(place)) {
+                upstream.flush();
+                if upstream.is_broken() {
+                    self.take_answers(client, place);
+                }
+            }
+        }
+    }
+
+    /// Time has passed, or there is news of leaders: sends what waits, and gives up what has waited for too long.
+    pub(crate) fn tick(&mut self) {
+        let mut waiting = std::mem::take(&mut self.clients.upstreams.waiting);
+        waiting.sort_unstable_by_key(|client| (client.id, client.generation));
+        waiting.dedup();
+        for client in waiting {
+            while let Some(late) = self.forwarding(client).and_then(|forwarding| forwarding.take_late(steady_us())) {
+                let mut reply = Reply::new(late.ticket.proto);
+                reply.error(&Refusal::NoLeader.to_string());
+                self.clients.deliver_owned(&late.ticket, reply.buf);
+            }
+            self.send(client);
+        }
+        for place in std::mem::take(&mut self.clients.upstreams.unread) {
+            if let Some(client) = self.clients.upstreams.clients.get(place).copied() {
+                self.take_answers(client, place);
+            }
+        }
+    }
+
+    /// A node cannot be talked to any more.
+    pub(crate) fn node_lost(&mut self, node: NodeId) {
+        let all: Vec<(usize, ClientId)> =
+            self.clients.upstreams.clients.iter().map(|(place, client)| (place, *client)).collect();
+        for (place, client) in all {
+            let upstream = self.forwarding(client).and_then(|forwarding| forwarding.at(place));
+            if upstream.is_some_and(|upstream| upstream.node == node) {
+                self.over(client, place);
+            }
+        }
+    }
+
+    /// Whether there is something to send.
+    pub(crate) fn is_dirty(clients: &Clients) -> bool {
+        !clients.upstreams.dirty.is_empty()
+    }
+}

@@ -1,0 +1,58 @@
+//! A request of a client that another node answers.
+
+use node::Ticket;
+use node::session::Durability;
+use resp::encode_request;
+use resp::table::CommandSpec;
+use vocab::NodeId;
+
+/// What a request does, as far as it matters whether it may be made twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// It only reads: it may be made again.
+    Read,
+    /// It may write, or take what it answers: made again, it might be done twice.
+    Write,
+    /// WATCH: what it watches is known to the node that answers it.
+    Watch,
+    /// EXEC of a transaction that watches keys, which this node knows.
+    WatchedExec(NodeId),
+}
+
+/// A request that another node answers.
+pub(super) struct Forwarded {
+    /// Where its answer goes. Its slot is that of the keys.
+    pub(super) ticket: Ticket,
+    /// It and what goes before it, encoded, with keys as they are stored.
+    pub(super) bytes: Vec<u8>,
+    /// How many answers that makes; the last one is the client's.
+    pub(super) answers: usize,
+    pub(super) deed: Deed,
+    /// When it is given up, in µs of the steady clock.
+    pub(super) until_us: u64,
+}
+
+impl Forwarded {
+    /// One command.
+    pub(super) fn command(ticket: Ticket, spec: &CommandSpec, args: &[&[u8]], until_us: u64) -> Self {
+        let mut bytes = Vec::new();
+        encode_request(&mut bytes, args);
+        let deed = if spec.is_write() { Deed::Write } else { Deed::Read };
+        Self { ticket, bytes, answers: 1, deed, until_us }
+    }
+
+    /// The durability that its client is promised.
+    pub(super) fn durability(&self) -> Durability {
+        Durability { sync: self.ticket.sync, acks: self.ticket.acks }
+    }
+
+    /// Whether it can be made again after it may have been made.
+    pub(super) fn is_repeatable(&self) -> bool {
+        matches!(self.deed, Deed::Read | Deed::Watch)
+    }
+}
+
+/// Whether an answer says that the node has not made the request, because it does not lead the shard.
+pub(super) fn is_refusal(reply: &[u8]) -> bool {
+    [&b"-MOVED "[..], b"-CLUSTERDOWN "].iter().any(|code| reply.starts_with(code))
+}

@@ -1,0 +1,104 @@
+//! What of one client's requests is under way at other nodes.
+//!
+//! Invariants: requests that are to be answered are under way at one node at a time; `waiting` is in the order of the
+//! requests.
+
+use super::forwarded::Forwarded;
+use super::upstream::Upstream;
+use node::session::Durability;
+use std::collections::VecDeque;
+use vocab::{NodeId, Slot};
+
+/// Where the keys are known that the client watches, if another node led them when it sent WATCH.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Watches {
+    /// Nothing is watched there.
+    #[default]
+    None,
+    /// Over the connection to this node.
+    At(NodeId),
+    /// The connection is gone: no node knows whether the keys have changed.
+    Lost,
+}
+
+/// What of one client's requests is under way at other nodes.
+#[derive(Default)]
+pub(super) struct Forwarding {
+    /// Connections to other nodes, one a node.
+    pub(super) upstreams: Vec<Upstream>,
+    /// Requests that have not been sent, or are to be made again.
+    waiting: VecDeque<Forwarded>,
+    pub(super) watches: Watches,
+}
+
+impl Forwarding {
+    /// Whether requests are to be answered.
+    pub(super) fn is_busy(&self) -> bool {
+        self.has_waiting() || self.upstreams.iter().any(Upstream::is_busy)
+    }
+
+    /// Whether requests are to be sent.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes a request in, in its place.
+    pub(super) fn wait(&mut self, request: Forwarded) {
+        let at = self.waiting.partition_point(|other| other.ticket.sequence < request.ticket.sequence);
+        self.waiting.insert(at, request);
+    }
+
+    /// The slot of the request that is to be sent next.
+    pub(super) fn next_slot(&self) -> Option<Slot> {
+        self.waiting.front().map(|request| request.ticket.slot)
+    }
+
+    /// Takes out the request that is to be sent next.
+    pub(super) fn take_next(&mut self) -> Option<Forwarded> {
+        self.waiting.pop_front()
+    }
+
+    /// Takes out a request that has waited for too long.
+    pub(super) fn take_late(&mut self, now_us: u64) -> Option<Forwarded> {
+        self.waiting.pop_front_if(|request| request.until_us <= now_us)
+    }
+
+    /// Whether requests are under way at another node than this one.
+    pub(super) fn is_busy_elsewhere(&self, node: NodeId) -> bool {
+        self.upstreams.iter().any(|upstream| upstream.node != node && upstream.is_busy())
+    }
+
+    /// The connection to a node, if there is one.
+    pub(super) fn to(&mut self, node: NodeId) -> Option<&mut Upstream> {
+        self.upstreams.iter_mut().find(|upstream| upstream.node == node)
+    }
+
+    /// The connection of that place.
+    pub(super) fn at(&mut self, place: usize) -> Option<&mut Upstream> {
+        self.upstreams.iter_mut().find(|upstream| upstream.place == place)
+    }
+
+    /// Begins a connection.
+    pub(super) fn begin(&mut self, node: NodeId, place: usize, durability: Durability) {
+        self.upstreams.push(Upstream::new(node, place, durability));
+    }
+
+    /// Takes a connection out, which is over.
+    pub(super) fn remove(&mut self, place: usize) -> Option<Upstream> {
+        let at = self.upstreams.iter().position(|upstream| upstream.place == place)?;
+        let upstream = self.upstreams.swap_remove(at);
+        if self.watches == Watches::At(upstream.node) {
+            self.watches = Watches::Lost;
+        }
+        Some(upstream)
+    }
+
+    /// Nothing is watched any more.
+    pub(super) fn unwatch(&mut self) {
+        if let Watches::At(node) = std::mem::take(&mut self.watches)
+            && let Some(upstream) = self.to(node)
+        {
+            upstream.send_aside(&[b"UNWATCH"]);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A connection to another node that one client's requests are sent over, because that node leads the shard of the client's
+//! database. Bytes in, bytes out: its owner calls the node and looks at the socket.
+//!
+//! Invariant: each request that is written has its answers in `awaited`, in the order of the requests.
+
+use super::forwarded::Forwarded;
+use crate::net::{Received, SendEnd, Stream};
+use node::session::Durability;
+use resp::{FrameState, Proto, encode_request, frame_len};
+use std::collections::VecDeque;
+use vocab::NodeId;
+use vocab::limits::READ_BUFFER_BYTES;
+
+/// An answer that is to come.
+struct Awaited {
+    /// What is answered; none: nothing that a client waits for.
+    request: Option<Forwarded>,
+    /// How many bytes had been written before the request.
+    from: u64,
+}
+
+/// What a connection has been told of how to answer.
+#[derive(Clone, Copy, PartialEq)]
+struct Manner {
+    proto: Proto,
+    durability: Durability,
+}
+
+/// What came out of a connection to another node.
+pub(super) enum Answer {
+    /// The answer to a request.
+    Reply(Forwarded, Vec<u8>),
+    /// The connection is over.
+    Broken,
+}
+
+/// A request that will not be answered any more.
+pub(super) struct Unanswered {
+    pub(super) request: Forwarded,
+    /// No byte of it has been sent.
+    pub(super) is_unsent: bool,
+}
+
+/// A connection to another node.
+pub(super) struct Upstream {
+    pub(super) node: NodeId,
+    /// Where the event loop finds it.
+    pub(super) place: usize,
+    /// None while the node is called.
+    stream: Option<Stream>,
+    output: Vec<u8>,
+    /// Bytes of `output` that are sent.
+    sent: usize,
+    /// Bytes that were sent and are in `output` no more.
+    gone: u64,
+    input: Vec<u8>,
+    /// Bytes of `input` that were taken.
+    taken: usize,
+    frame: FrameState,
+    writable: bool,
+    readable: bool,
+    broken: bool,
+    awaited: VecDeque<Awaited>,
+    /// Of `awaited`, those that a client waits for.
+    requests: usize,
+    told: Manner,
+}
+
+impl Upstream {
+    /// A connection to a node that is being called. Without being told it answers in RESP2, and promises `durability`.
+    pub(super) fn new(node: NodeId, place: usize, durability: Durability) -> Self {
+        Self {
+            node,
+            place,
+            stream: None,
+            output: Vec::new(),
+            sent: 0,
+            gone: 0,
+            input: Vec::new(),
+            taken: 0,
+            frame: FrameState::default(),
+            writable: true,
+            readable: false,
+            broken: false,
+            awaited: VecDeque::new(),
+            requests: 0,
+            told: Manner { proto: Proto::Resp2, durability },
+        }
+    }
+
+    /// The node has been called.
+    pub(super) fn connected(&mut self, stream: Stream) {
+        self.stream = Some(stream);
+        self.readable = true;
+    }
+
+    pub(super) fn stream(&self) -> Option<&Stream> {
+        self.stream.as_ref()
+    }
+
+    /// Whether requests under way there are to be answered.
+    pub(super) fn is_busy(&self) -> bool {
+        self.requests > 0
+    }
+
+    /// Sends a request with the next flush.
+    pub(super) fn send(&mut self, request: Forwarded) {
+        let manner = Manner { proto: request.ticket.proto, durability: request.durability() };
+        if manner.proto != self.told.proto {
+            let version: &[u8] = if manner.proto == Proto::Resp3 { b"3" } else { b"2" };
+            self.send_aside(&[b"HELLO", version]);
+        }
+        if manner.durability != self.told.durability {
+            let (sync, acks) = (manner.durability.sync_word(), manner.durability.acks.word());
+            self.send_aside(&[b"KV.DURABILITY", sync.as_bytes(), acks.as_bytes()]);
+        }
+        self.told = manner;
+        let from = self.written();
+        self.output.extend_from_slice(&request.bytes);
+        for _ in 1..request.answers {
+            self.awaited.push_back(Awaited { request: None, from });
+        }
+        self.awaited.push_back(Awaited { request: Some(request), from });
+        self.requests += 1;
+    }
+
+    /// Sends a request for whose answer nothing waits.
+    pub(super) fn send_aside(&mut self, args: &[&[u8]]) {
+        let from = self.written();
+        encode_request(&mut self.output, args);
+        self.awaited.push_back(Awaited { request: None, from });
+    }
+
+    /// Bytes that were ever written.
+    fn written(&self) -> u64 {
+        self.gone + self.output.len() as u64
+    }
+
+    /// Sends what the socket takes.
+    pub(super) fn flush(&mut self) {
+        let Some(stream) = self.stream.as_ref().filter(|_| self.writable && !self.broken) else { return };
+        let outcome = stream.send(&self.output[self.sent..]);
+        self.sent += outcome.bytes;
+        match outcome.end {
+            SendEnd::Done => {
+                self.gone += self.sent as u64;
+                self.sent = 0;
+                self.output.clear();
+            }
+            SendEnd::Full => self.writable = false,
+            SendEnd::Broken(_) => self.broken = true,
+        }
+    }
+
+    /// Whether the socket is known to be broken.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// The event loop has noticed something.
+    pub(super) fn notice(&mut self, readable: bool, writable: bool) {
+        self.readable |= readable;
+        self.writable |= writable;
+    }
+
+    /// The next answer, if one is there. `buffer` is used to read.
+    pub(super) fn next(&mut self, buffer: &mut [u8]) -> Option<Answer> {
+        loop {
+            match frame_len(&self.input[self.taken..], &mut self.frame) {
+                Ok(Some(length)) => {
+                    let start = self.taken;
+                    self.taken += length;
+                    let Some(awaited) = self.awaited.pop_front() else { return Some(Answer::Broken) };
+                    let Some(request) = awaited.request else { continue };
+                    self.requests -= 1;
+                    let reply = self.input[start..self.taken].to_vec();
+                    return Some(Answer::Reply(request, reply));
+                }
+                Ok(None) => {}
+                Err(_) => return Some(Answer::Broken),
+            }
+            self.tidy();
+            if self.broken {
+                return Some(Answer::Broken);
+            }
+            if !std::mem::take(&mut self.readable) {
+                return None;
+            }
+            match self.stream.as_ref()?.receive(buffer) {
+                Received::Closed => self.broken = true,
+                Received::Drained(n) => self.input.extend_from_slice(&buffer[..n]),
+                Received::More(n) => {
+                    self.readable = true;
+                    self.input.extend_from_slice(&buffer[..n]);
+                }
+            }
+        }
+    }
+
+    /// A long answer leaves no large buffer behind.
+    fn tidy(&mut self) {
+        self.input.drain(..self.taken);
+        self.taken = 0;
+        if self.input.is_empty() && self.input.capacity() > 4 * READ_BUFFER_BYTES {
+            self.input = Vec::new();
+        }
+    }
+
+    /// The connection is over: the requests that it has not answered, oldest first.
+    pub(super) fn into_unanswered(self) -> Vec<Unanswered> {
+        let sent = self.gone + self.sent as u64;
+        let unanswered = |awaited: Awaited| {
+            let is_unsent = awaited.from >= sent;
+            awaited.request.map(|request| Unanswered { request, is_unsent })
+        };
+        self.awaited.into_iter().filter_map(unanswered).collect()
+    }
+}
