@@ -249,8 +249,11 @@ pub const WAIT_SHARDS_MAX: usize = 128;
 pub const PART_ROWS_MAX: usize = 1024;
 /// Bytes of rows after which such a page ends early.
 pub const PART_BYTES_SOFT: usize = 1024 * 1024;
-/// Bytes of rows after which a KV.RANGE ends early, with a resume token.
+/// Bytes of a collection after which KV.RANGE answers null in its place, in bytes.
 pub const RANGE_BYTES_SOFT: usize = 8 * 1024 * 1024;
+/// Bytes of rows after which KV.RANGE answers the others from its snapshots as its client takes them, or, where it has none
+/// because other nodes are asked, ends with a resume token. It ends after as many bytes of keys in any case.
+pub const RANGE_PAGE_BYTES_SOFT: usize = 1024 * 1024;
 /// Most nodes of a store.
 pub const NODES_MAX: usize = 4096;
 /// Most shards of a store, the metadata group among them.

@@ -2,7 +2,7 @@
 
 use super::cursors::ScanCursors;
 pub use super::error::{Error, Outcome};
-use super::steps::{Progress, Rest, ShardRest};
+use super::steps::{Progress, Rest, StoreRest};
 use crate::{ReadSpace, ShardSpace, Shards, WriteSpace};
 use resp::Reply;
 use vocab::Slot;
@@ -43,6 +43,8 @@ pub struct StoreCall<'a> {
     pub args: &'a [&'a [u8]],
     /// All shards.
     pub shards: &'a mut dyn Shards,
+    /// Whether what is left of the reply is made as the client takes it: else the whole reply is in memory.
+    pub streams: bool,
     /// Where the scans under way on this node stand.
     pub cursors: &'a ScanCursors,
     /// As in `Call`.
@@ -69,22 +71,22 @@ pub struct StoreHandler {
 #[derive(Clone, Copy, Debug)]
 enum StoreRun {
     Whole(fn(&mut StoreCall<'_>) -> Outcome),
-    Steps(fn(&mut StoreCall<'_>) -> Result<ShardRest, Error>),
+    Steps(fn(&mut StoreCall<'_>) -> Result<StoreRest, Error>),
 }
 
 impl StoreHandler {
     /// Begins it; what it does not write at once it leaves.
-    pub fn begin(self, call: &mut StoreCall<'_>) -> Result<ShardRest, Error> {
+    pub fn begin(self, call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
         match self.run {
-            StoreRun::Whole(run) => run(call).map(|()| ShardRest::new()),
+            StoreRun::Whole(run) => run(call).map(|()| StoreRest::new()),
             StoreRun::Steps(begin) => begin(call),
         }
     }
 
     /// Runs it to its end.
     pub fn run(self, call: &mut StoreCall<'_>) -> Outcome {
-        for (i, mut rest) in self.begin(call)? {
-            while !call.reply.exceeded() && rest.step(call.shards.space(i), call.reply)? == Progress::More {}
+        for mut part in self.begin(call)? {
+            while !call.reply.exceeded() && part.steps.step(call.shards, call.reply)? == Progress::More {}
         }
         Ok(())
     }
@@ -198,7 +200,7 @@ pub(super) const fn store_at(name: &'static str, run: fn(&mut StoreCall<'_>) -> 
 /// The same, and its reply may be long.
 pub(super) const fn store_in_steps(
     name: &'static str,
-    begin: fn(&mut StoreCall<'_>) -> Result<ShardRest, Error>,
+    begin: fn(&mut StoreCall<'_>) -> Result<StoreRest, Error>,
     slot: SlotOf,
 ) -> HandlerRow {
     of_store(name, StoreHandler { run: StoreRun::Steps(begin), slot: Some(slot) })

@@ -64,5 +64,5 @@ pub(crate) use registry::{growth, known_answer, rewrites};
 pub use set::SetCopy;
 pub(crate) use slot::slot_argument;
 pub use sort::sorted_copy;
-pub use steps::{Progress, ReplySteps, Rest, ShardRest, ShardSteps};
+pub use steps::{PartLeft, Progress, ReplySteps, Rest, StoreRest, StoreSteps};
 pub(crate) use stream::stream_end;

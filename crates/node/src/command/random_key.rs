@@ -159,7 +159,8 @@ mod tests {
         let mut reply = Reply::new(Proto::Resp2);
         let cursors = ScanCursors::default();
         let args: &[&[u8]] = &[b"RANDOMKEY"];
-        super::random_key(&mut StoreCall { args, shards, cursors: &cursors, reply: &mut reply }).unwrap();
+        super::random_key(&mut StoreCall { args, shards, streams: false, cursors: &cursors, reply: &mut reply })
+            .unwrap();
         String::from_utf8(reply.buf).unwrap().lines().nth(1).unwrap_or("nothing").to_owned()
     }
 

@@ -6,8 +6,8 @@
 use super::args::{SYNTAX, database, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, StoreCall, store_at, store_in_steps};
 use super::cursors::{Cursor, key_hash};
-use super::steps::{Progress, ShardRest, ShardSteps, Step};
-use crate::{Fault, Need, Record, RecordRange, ShardSpace, Shards};
+use super::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
+use crate::{Fault, Need, Record, RecordRange, ShardSpace, ShardSpaces, Shards};
 use resp::{Reply, glob_matches};
 use storage::Slice;
 use vocab::limits::{KEYS_BYTES_MAX, STREAM_STEP_ITEMS_MAX};
@@ -337,7 +337,7 @@ fn counted(shards: &dyn Shards, words: &[&[u8]]) -> Result<(Vec<usize>, Option<D
 
 /// The count comes first: so the keys are read twice, to count them and to answer them, of shards of this node from one
 /// snapshot. Pages of shards elsewhere are each of a moment of their own: of these the keys are collected.
-fn keys(call: &mut StoreCall<'_>) -> Result<ShardRest, Error> {
+fn keys(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
     let (chosen, database) = counted(call.shards, &call.args[2..])?;
     let wanted = Wanted::new(call.args[1], database);
     if !chosen.iter().all(|i| call.shards.is_here(*i)) {
@@ -353,11 +353,11 @@ fn keys(call: &mut StoreCall<'_>) -> Result<ShardRest, Error> {
         }
     }
     call.reply.array(count);
-    let rest = |i: usize| {
-        let left = KeysLeft { pattern: call.args[1].to_vec(), database, after: None };
-        (i, Box::new(left) as Box<dyn ShardSteps>)
+    let left = |shard: usize| {
+        let steps = Box::new(KeysLeft { shard, pattern: call.args[1].to_vec(), database, after: None });
+        PartLeft { shards: vec![shard], steps }
     };
-    Ok(chosen.into_iter().map(rest).collect())
+    Ok(chosen.into_iter().map(left).collect())
 }
 
 fn collect_keys(call: &mut StoreCall<'_>, wanted: &Wanted<'_>, chosen: &[usize]) -> Outcome {
@@ -391,16 +391,17 @@ fn collect_keys(call: &mut StoreCall<'_>, wanted: &Wanted<'_>, chosen: &[usize])
     Ok(())
 }
 
-/// The keys after one are still to be answered.
+/// The keys of a shard after one are still to be answered.
 struct KeysLeft {
+    shard: usize,
     pattern: Vec<u8>,
     database: Option<Database>,
     after: Option<Slice>,
 }
 
-impl ShardSteps for KeysLeft {
-    fn step(&mut self, space: &mut dyn ShardSpace, reply: &mut Reply) -> Result<Progress, Error> {
-        let wanted = Wanted::new(&self.pattern, self.database);
+impl StoreSteps for KeysLeft {
+    fn step(&mut self, shards: &mut dyn ShardSpaces, reply: &mut Reply) -> Result<Progress, Error> {
+        let (wanted, space) = (Wanted::new(&self.pattern, self.database), shards.space(self.shard));
         let mut looked_at = 0;
         let mut step = Step::begin(reply);
         while let Some((keys, last)) = wanted.page(space, self.after.as_deref())? {

@@ -5,7 +5,7 @@
 //! at once runs the steps to the end.
 
 use super::error::Error;
-use crate::{ReadSpace, ShardSpace};
+use crate::{ReadSpace, ShardSpaces};
 use resp::Reply;
 use vocab::limits::{STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
 
@@ -26,17 +26,25 @@ pub trait ReplySteps: Send {
     fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error>;
 }
 
-/// The same of a command that may look at any key of a shard.
-pub trait ShardSteps: Send {
+/// The same of a command over the whole store.
+pub trait StoreSteps: Send {
     /// Appends the next part of the reply.
-    fn step(&mut self, space: &mut dyn ShardSpace, reply: &mut Reply) -> Result<Progress, Error>;
+    fn step(&mut self, shards: &mut dyn ShardSpaces, reply: &mut Reply) -> Result<Progress, Error>;
 }
 
 /// What is left of a reply; `None` if it is complete.
 pub type Rest = Option<Box<dyn ReplySteps>>;
 
-/// What is left of a reply over the whole store: of shards, by their number, in the order of the reply.
-pub type ShardRest = Vec<(usize, Box<dyn ShardSteps>)>;
+/// A part of a reply over the whole store that is left.
+pub struct PartLeft {
+    /// The shards that it reads, by their number: all of them are read on this node.
+    pub shards: Vec<usize>,
+    /// What makes it.
+    pub steps: Box<dyn StoreSteps>,
+}
+
+/// What is left of a reply over the whole store, in the order of the reply.
+pub type StoreRest = Vec<PartLeft>;
 
 /// What one step may still do. It counts what the reply costs, which is the same on every replica.
 pub(super) struct Step {

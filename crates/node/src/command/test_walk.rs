@@ -51,7 +51,7 @@ impl Walk {
         let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let mut reply = Reply::new(Proto::Resp2);
         let (shards, cursors) = (&mut self.shards, &self.cursors);
-        (self.run)(&mut StoreCall { args: &args, shards, cursors, reply: &mut reply }).unwrap();
+        (self.run)(&mut StoreCall { args: &args, shards, streams: false, cursors, reply: &mut reply }).unwrap();
         let text = String::from_utf8(reply.buf).unwrap();
         let mut lines = text.lines().skip(2);
         let cursor = lines.next().unwrap().to_owned();

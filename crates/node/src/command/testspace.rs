@@ -3,7 +3,9 @@
 
 use super::{Call, Error, Handler, Outcome, ScanCursors, StoreCall, handler};
 use crate::format::keys;
-use crate::{Fault, Heads, Need, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace, Shards, WriteSpace};
+use crate::{
+    Fault, Heads, Need, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace, ShardSpaces, Shards, WriteSpace,
+};
 use resp::table::CommandSpec;
 use resp::{Proto, Reply, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -339,7 +341,7 @@ pub(crate) fn run_on_store(
 ) -> Outcome {
     let spec = resp::table::lookup(args[0]).expect("a command");
     let Some(Handler::Store(run)) = handler(spec) else { panic!("{} is not over the whole store", spec.name) };
-    run.run(&mut StoreCall { args, shards, cursors, reply })
+    run.run(&mut StoreCall { args, shards, streams: false, cursors, reply })
 }
 
 /// A whole store in memory.
@@ -383,6 +385,12 @@ impl TestShards {
     }
 }
 
+impl ShardSpaces for TestShards {
+    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
+        &mut self.shards[i].2
+    }
+}
+
 impl Shards for TestShards {
     fn count(&self) -> usize {
         self.shards.len()
@@ -398,10 +406,6 @@ impl Shards for TestShards {
 
     fn is_here(&self, i: usize) -> bool {
         self.leads(i)
-    }
-
-    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
-        &mut self.shards[i].2
     }
 
     fn key_counts(&mut self, which: &[usize], _need: Need) -> Vec<Result<u64, Fault>> {

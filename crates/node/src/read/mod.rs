@@ -28,4 +28,4 @@ pub use access::{Access, Leader, LocalShard, NotHere, Refusal, Replica, is_slot_
 pub use attempt::{Again, Attempt, Begin, Confirmation, Finish, ReadRequest, confirm_leader};
 pub use hold::Hold;
 pub use leaders::LeaderCell;
-pub use stream::ReplyStream;
+pub use stream::{ReplyStream, StreamShard};

@@ -1,29 +1,82 @@
 //! A reply under way that is made in steps, from snapshots that it holds.
 
-use crate::command::{Call, Error, Progress, ReplySteps, ShardSteps, StepHandler};
+use crate::command::{Call, Error, Progress, ReplySteps, StepHandler, StoreSteps};
 use crate::shard_handle::ShardHandle;
 use crate::space::read::SnapshotSpace;
 use crate::stats::Lookups;
+use crate::{ShardSpace, ShardSpaces};
 use resp::Reply;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use storage::Snapshot;
 use vocab::Millis;
 
-/// What makes a part of the reply, and what it reads.
-struct Part {
-    handle: Arc<ShardHandle>,
-    snapshot: Box<dyn Snapshot>,
+/// A shard as a part of the reply reads it.
+pub struct StreamShard {
+    /// Its number in the command.
+    pub number: usize,
+    /// The replica.
+    pub handle: Arc<ShardHandle>,
+    /// What it held when the reply was begun.
+    pub snapshot: Box<dyn Snapshot>,
     /// The time by which keys expire, the same for all steps, in ms since the epoch.
-    now_ms: Millis,
-    steps: Steps,
+    pub now_ms: Millis,
 }
 
-enum Steps {
-    /// They read keys that the request names.
-    Keys(Box<dyn ReplySteps>),
-    /// They may look at any key of the shard.
-    Shard(Box<dyn ShardSteps>),
+impl StreamShard {
+    fn space(&self) -> SnapshotSpace<'_> {
+        SnapshotSpace::of(&self.handle, &*self.snapshot, self.now_ms, 0).at_one_time()
+    }
+}
+
+/// What makes a part of the reply, and what it reads.
+enum Part {
+    /// The keys of one shard that the request names.
+    Keys(StreamShard, Box<dyn ReplySteps>),
+    /// Any keys of these shards.
+    Shards(Vec<StreamShard>, Box<dyn StoreSteps>),
+}
+
+impl Part {
+    fn shards(&self) -> &[StreamShard] {
+        match self {
+            Self::Keys(shard, _) => std::slice::from_ref(shard),
+            Self::Shards(shards, _) => shards,
+        }
+    }
+
+    fn step(&mut self, lookups: &mut Lookups, reply: &mut Reply) -> Result<Progress, Error> {
+        match self {
+            Self::Keys(shard, steps) => {
+                let mut space = shard.space();
+                let progress = steps.step(&mut space, reply);
+                lookups.add(space.lookups());
+                progress
+            }
+            Self::Shards(shards, steps) => {
+                let mut spaces = StreamSpaces { shards, seen: BTreeMap::new() };
+                let progress = steps.step(&mut spaces, reply);
+                spaces.seen.values().for_each(|space| lookups.add(space.lookups()));
+                progress
+            }
+        }
+    }
+}
+
+/// The views that one step has of its shards, each from the first look at it.
+struct StreamSpaces<'a> {
+    shards: &'a [StreamShard],
+    seen: BTreeMap<usize, SnapshotSpace<'a>>,
+}
+
+impl ShardSpaces for StreamSpaces<'_> {
+    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
+        let shards = self.shards;
+        self.seen.entry(i).or_insert_with(|| {
+            let shard = shards.iter().find(|shard| shard.number == i);
+            shard.expect("a part of a reply reads the shards that it has named").space()
+        })
+    }
 }
 
 /// The rest of a reply, made step by step.
@@ -54,20 +107,15 @@ impl ReplyStream {
         let mut stream = Self { parts: VecDeque::new(), lookups: space.lookups() };
         drop(space);
         if let Some(steps) = rest? {
-            stream.parts.push_back(Part { handle: handle.clone(), snapshot, now_ms, steps: Steps::Keys(steps) });
+            let shard = StreamShard { number: 0, handle: handle.clone(), snapshot, now_ms };
+            stream.parts.push_back(Part::Keys(shard, steps));
         }
         Ok(stream)
     }
 
-    /// Adds a part, which reads this snapshot of the shard at this time.
-    pub fn add(
-        &mut self,
-        handle: Arc<ShardHandle>,
-        snapshot: Box<dyn Snapshot>,
-        now_ms: Millis,
-        steps: Box<dyn ShardSteps>,
-    ) {
-        self.parts.push_back(Part { handle, snapshot, now_ms, steps: Steps::Shard(steps) });
+    /// Adds a part, which reads these shards.
+    pub fn add(&mut self, shards: Vec<StreamShard>, steps: Box<dyn StoreSteps>) {
+        self.parts.push_back(Part::Shards(shards, steps));
     }
 
     /// Whether the reply is complete.
@@ -79,25 +127,17 @@ impl ReplyStream {
     /// Makes the next step. May wait for the disk. After an error the stream is of no more use.
     pub fn step(&mut self, reply: &mut Reply) -> Result<Progress, Error> {
         let Some(part) = self.parts.front_mut() else { return Ok(Progress::Done) };
-        let mut space = SnapshotSpace::of(&part.handle, &*part.snapshot, part.now_ms, 0).at_one_time();
-        let progress = match &mut part.steps {
-            Steps::Keys(steps) => steps.step(&mut space, reply),
-            Steps::Shard(steps) => steps.step(&mut space, reply),
-        };
-        let lookups = space.lookups();
-        self.lookups.hits += lookups.hits;
-        self.lookups.misses += lookups.misses;
-        drop(space);
+        let progress = part.step(&mut self.lookups, reply);
         if progress? == Progress::Done {
             self.parts.pop_front();
         }
         Ok(if self.parts.is_empty() { Progress::Done } else { Progress::More })
     }
 
-    /// The replica that the next step reads.
+    /// A replica that the next step reads.
     #[must_use]
     pub fn handle(&self) -> Option<&Arc<ShardHandle>> {
-        self.parts.front().map(|part| &part.handle)
+        self.parts.front()?.shards().first().map(|shard| &shard.handle)
     }
 
     /// The keys that it has looked up since the last call.

@@ -277,8 +277,14 @@ pub enum Need {
     Some,
 }
 
+/// Views of shards, by their number.
+pub trait ShardSpaces {
+    /// A view of shard `i`, wherever it is.
+    fn space(&mut self, i: usize) -> &mut dyn ShardSpace;
+}
+
 /// All shards of the store, for commands over the whole of it.
-pub trait Shards {
+pub trait Shards: ShardSpaces {
     /// How many shards there are; they are numbered in order of their first slot.
     fn count(&self) -> usize;
 
@@ -296,9 +302,6 @@ pub trait Shards {
 
     /// Whether shard `i` is read on this node: from one snapshot, however often.
     fn is_here(&self, i: usize) -> bool;
-
-    /// A view of shard `i`, wherever it is.
-    fn space(&mut self, i: usize) -> &mut dyn ShardSpace;
 
     /// `ShardSpace::key_count` of each of these shards. Those elsewhere are asked at the same time.
     fn key_counts(&mut self, which: &[usize], need: Need) -> Vec<Result<u64, Fault>>;

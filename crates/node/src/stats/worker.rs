@@ -41,6 +41,12 @@ impl Lookups {
         self.hits += u64::from(found);
         self.misses += u64::from(!found);
     }
+
+    /// Those of another count.
+    pub fn add(&mut self, others: Self) {
+        self.hits += others.hits;
+        self.misses += others.misses;
+    }
 }
 
 /// How a command ended.

@@ -5,12 +5,12 @@ use crate::os::steady_us;
 use crate::peers::{LEADER_WITHIN, call_each_leader};
 use crate::shared::{NodeShared, RoutingSnapshot};
 use arc_swap::Guard;
-use node::command::{Error, ShardRest, ShardSteps, StoreCall, StoreHandler};
-use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal, ReplyStream};
+use node::command::{Error, PartLeft, StoreCall, StoreHandler, StoreRest};
+use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal, ReplyStream, StreamShard};
 use node::session::Consistency;
 use node::{
     Fault, Heads, Need, ReadSpace, RecordRange, Records, Remote, RemoteAnswer, RemoteCall, RemoteSpace, ShardHandle,
-    ShardSpace, Shards, SnapshotSpace, remote_counts, remote_heads, remote_records,
+    ShardSpace, ShardSpaces, Shards, SnapshotSpace, remote_counts, remote_heads, remote_records,
 };
 use resp::Reply;
 use std::cell::OnceCell;
@@ -167,16 +167,19 @@ impl<'a> StoreShards<'a> {
         })
     }
 
-    /// The rest of a reply is made from the snapshot that it was begun with.
-    fn move_into(&mut self, stream: &mut ReplyStream, i: usize, steps: Box<dyn ShardSteps>) {
+    /// A part of a reply is made from the snapshots that it was begun with.
+    fn move_into(&mut self, stream: &mut ReplyStream, part: PartLeft) {
+        let shards = part.shards.iter().filter_map(|i| self.take_shard(*i)).collect();
+        stream.add(shards, part.steps);
+    }
+
+    fn take_shard(&mut self, i: usize) -> Option<StreamShard> {
         let (begun, seen) = (self.parts[i].begun.get(), self.seen[i].take());
         let (Some(Begun::Here(attempt)), Some(Seen::Here(space))) = (begun, seen) else {
             unreachable!("only of a shard that is read here is something left")
         };
-        let now_ms = space.now_ms();
-        if let Some(snapshot) = space.into_snapshot() {
-            stream.add(attempt.handle().clone(), snapshot, now_ms, steps);
-        }
+        let (handle, now_ms) = (attempt.handle().clone(), space.now_ms());
+        Some(StreamShard { number: i, handle, snapshot: space.into_snapshot()?, now_ms })
     }
 
     /// Those of these shards that their leaders elsewhere are asked for.
@@ -187,6 +190,15 @@ impl<'a> StoreShards<'a> {
 
     fn is_away(&self, i: usize) -> bool {
         matches!(self.parts[i].begun.get(), Some(Begun::There))
+    }
+}
+
+impl ShardSpaces for StoreShards<'_> {
+    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
+        match self.see(i) {
+            Seen::Here(space) => space,
+            Seen::There(space) => &mut **space,
+        }
     }
 }
 
@@ -209,16 +221,11 @@ impl Shards for StoreShards<'_> {
     }
 
     fn is_here(&self, i: usize) -> bool {
-        // The command will read the others that this node leads, too.
-        self.begin((0..self.count()).filter(|j| *j == i || self.leads(*j)));
-        matches!(self.parts[i].begun.get(), Some(Begun::Here(_)))
-    }
-
-    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
-        match self.see(i) {
-            Seen::Here(space) => space,
-            Seen::There(space) => &mut **space,
+        if self.parts[i].begun.get().is_none() {
+            // The command will read the others that this node leads, too.
+            self.begin((0..self.count()).filter(|j| *j == i || self.leads(*j)));
         }
+        matches!(self.parts[i].begun.get(), Some(Begun::Here(_)))
     }
 
     fn key_counts(&mut self, which: &[usize], need: Need) -> Vec<Result<u64, Fault>> {
@@ -274,8 +281,7 @@ pub(crate) struct Asked<'a> {
 
 /// Runs a command over the whole store and writes its reply.
 pub(crate) fn run_on_store(store: &Arc<NodeShared>, handler: StoreHandler, asked: &Asked<'_>, reply: &mut Reply) {
-    let run = |call: &mut StoreCall<'_>| handler.run(call).map(|()| ShardRest::new());
-    on_store(store, &run, asked, reply);
+    on_store(store, Run { handler, streams: false }, asked, reply);
 }
 
 /// Runs a command over the whole store and writes its reply, or the beginning of it: what is answered makes the rest.
@@ -285,13 +291,25 @@ pub(crate) fn begin_on_store(
     asked: &Asked<'_>,
     reply: &mut Reply,
 ) -> ReplyStream {
-    on_store(store, &|call| handler.begin(call), asked, reply)
+    on_store(store, Run { handler, streams: true }, asked, reply)
 }
 
-type Run<'a> = dyn Fn(&mut StoreCall<'_>) -> Result<ShardRest, Error> + 'a;
+/// How a command is run.
+#[derive(Clone, Copy)]
+struct Run {
+    handler: StoreHandler,
+    /// What it leaves is made as its client takes it; else it is run to its end.
+    streams: bool,
+}
+
+impl Run {
+    fn run(self, call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
+        if self.streams { self.handler.begin(call) } else { self.handler.run(call).map(|()| StoreRest::new()) }
+    }
+}
 
 /// While a shard is being split the command is begun again: its rows would be seen twice, or not at all.
-fn on_store(store: &Arc<NodeShared>, run: &Run<'_>, asked: &Asked<'_>, reply: &mut Reply) -> ReplyStream {
+fn on_store(store: &Arc<NodeShared>, run: Run, asked: &Asked<'_>, reply: &mut Reply) -> ReplyStream {
     let refuse = |reply: &mut Reply, text: &str| {
         reply.error(text);
         ReplyStream::default()
@@ -356,7 +374,7 @@ impl Part {
 
 fn run_on_parts(
     store: &Arc<NodeShared>,
-    run: &Run<'_>,
+    run: Run,
     asked: &Asked<'_>,
     (known, parts): (&Arc<RoutingSnapshot>, &[Part]),
     reply: &mut Reply,
@@ -364,11 +382,11 @@ fn run_on_parts(
     let mark = reply.buf.len();
     let seen = parts.iter().map(|_| None).collect();
     let mut shards = StoreShards { store, known, asked, parts, seen, now_ms: store.now_ms() };
-    let call = &mut StoreCall { args: asked.args, shards: &mut shards, cursors: &store.cursors, reply: &mut *reply };
-    let done = run(call);
+    let (args, streams, cursors) = (asked.args, run.streams, &store.cursors);
+    let done = run.run(&mut StoreCall { args, shards: &mut shards, streams, cursors, reply: &mut *reply });
     let mut stream = ReplyStream::default();
     match done {
-        Ok(rest) => rest.into_iter().for_each(|(i, steps)| shards.move_into(&mut stream, i, steps)),
+        Ok(rest) => rest.into_iter().for_each(|part| shards.move_into(&mut stream, part)),
         Err(error) => conclude(Err(error), reply, mark),
     }
     stream

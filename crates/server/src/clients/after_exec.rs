@@ -57,15 +57,19 @@ pub(super) fn begin(
     }
     let (of_job, outcome) = (store.clone(), outcome.to_vec());
     store.pool.run(Box::new(move || {
-        let answers = questions.into_iter().map(|question| answer(&of_job, question, ticket)).collect();
+        let mut left = ITEM_REPLY_BYTES_MAX;
+        let answers = questions.into_iter().map(|question| answer(&of_job, question, ticket, &mut left)).collect();
         let answers = Box::new(StoreAnswers { ticket, outcome, answers });
         of_job.mailboxes.tell(ticket.worker as usize, WorkerMessage::StoreAnswers(answers));
     }));
     true
 }
 
-fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket) -> Vec<u8> {
+/// The answer to one question. All those of a transaction are in memory together: `left` are the bytes that they may still
+/// take.
+fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket, left: &mut usize) -> Vec<u8> {
     let mut reply = Reply::new(ticket.proto);
+    reply.limit(*left);
     match question {
         Question::Wait(Ok(wait)) => wait.answer(false, replicas_that_hold(store, &wait), &mut reply),
         Question::Wait(Err(text)) => reply.error(text),
@@ -73,7 +77,6 @@ fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket) -> Vec<u8
         Question::Store(spec, command, consistency) => {
             let args = command.args();
             let asked = Asked { args: &args, seed: ticket.sequence, arrived_us: steady_us(), consistency };
-            reply.limit(ITEM_REPLY_BYTES_MAX);
             match route(store, spec, &args) {
                 Ok(Routed::Store { handler, .. }) => run_on_store(store, handler, &asked, &mut reply),
                 Ok(_) => reply.error("ERR this command cannot be part of a transaction"),
@@ -83,6 +86,7 @@ fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket) -> Vec<u8
                 reply = Reply::new(ticket.proto);
                 reply.error(TOO_LONG);
             }
+            *left = left.saturating_sub(reply.spent());
         }
     }
     reply.buf

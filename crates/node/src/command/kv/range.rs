@@ -6,25 +6,30 @@
 //! lower one, with REVERSE too. Rows come in rising order of their keys, as bytes; with REVERSE in falling order.
 //! A row is `[key, value, version]`; with VALUES `[key, value]`; with KEYS the key alone. The value of a hash is a
 //! flat array of its fields and values, or null if that is more than a page: HSCAN reads such a hash; that of a stream is null. The token is null after the last row of the range; else it is the bound to
-//! give as start (with REVERSE: as end) for the next page. A page ends after LIMIT rows (100 if not given), or
-//! earlier once its rows are large. Each shard is read at a moment of its own.
+//! give as start (with REVERSE: as end) for the next page. A page ends after LIMIT rows (100 if not given), or earlier once
+//! its keys have 1 MiB. Each shard is read at a moment of its own.
+//!
+//! Where all shards are read on this node, the rows behind the first MiB are listed by their keys, and what they hold is read
+//! from the same snapshots as the client takes it. Else the page ends there.
 
 use crate::command::args::{NOT_INTEGER, SYNTAX, is_word};
-use crate::command::call::{Error, HandlerRow, Outcome, StoreCall, store};
+use crate::command::call::{Error, HandlerRow, Outcome, StoreCall, store_in_steps};
 use crate::command::hash::{Stored, value_of};
 use crate::command::list::{List, Side};
 use crate::command::scan::successor;
-use crate::{Fault, Kind, ReadSpace, Record, RecordRange, Records, Shards, Type};
+use crate::command::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
+use crate::{Fault, ReadSpace, Record, RecordRange, Records, ShardSpaces, Shards, Type};
 use resp::Reply;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storage::Slice;
-use vocab::limits::{RANGE_BYTES_SOFT, RANGE_ROWS_MAX};
+use vocab::limits::{RANGE_BYTES_SOFT, RANGE_PAGE_BYTES_SOFT, RANGE_ROWS_MAX};
 
 const LIMIT: usize = 100;
+const VANISHED: &str = "ERR a key is gone from a snapshot: this is a fault of the store, report it";
 /// What a row's frames take in a reply, about.
 const ROW_OVERHEAD_BYTES: usize = 64;
 
-pub(in crate::command) const ROWS: &[HandlerRow] = &[store("KV.RANGE", range)];
+pub(in crate::command) const ROWS: &[HandlerRow] = &[store_in_steps("KV.RANGE", range, |_| None)];
 
 /// What a row shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,40 +166,125 @@ struct Row {
     record: Record,
 }
 
-fn range(call: &mut StoreCall<'_>) -> Outcome {
+/// What one request answers.
+struct Page {
+    /// The first rows, whole. They are in memory together.
+    rows: Vec<Row>,
+    /// The rows behind them, by their keys, each with the number of its shard: what they hold is read when it is answered.
+    later: VecDeque<(Slice, usize)>,
+    /// There are rows behind these.
+    more: bool,
+}
+
+impl Page {
+    /// `reads_later`: what a row holds may be read anew, of the same moment.
+    fn read(shards: &mut dyn Shards, span: &Span, options: &Options, reads_later: bool) -> Result<Self, Fault> {
+        let mut merge = Merge::new(shards, span, options)?;
+        let mut page = Self { rows: Vec::new(), later: VecDeque::new(), more: false };
+        let (mut bytes, mut key_bytes) = (0, 0);
+        while page.len() < options.limit && key_bytes < RANGE_PAGE_BYTES_SOFT {
+            let is_later = bytes >= RANGE_PAGE_BYTES_SOFT;
+            if is_later && !reads_later {
+                break;
+            }
+            merge.keys_only |= is_later;
+            let Some(row) = merge.next()? else { return Ok(page) };
+            key_bytes += row.key.len();
+            if is_later {
+                page.later.push_back((row.key, row.shard));
+            } else {
+                bytes += row.key.len() + if merge.keys_only { 0 } else { about_bytes(&row) };
+                page.rows.push(row);
+            }
+        }
+        page.more = merge.next()?.is_some();
+        Ok(page)
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len() + self.later.len()
+    }
+
+    /// Leaves out the last rows; there are at least `rows` whole ones.
+    fn shorten(&mut self, rows: usize) {
+        self.more |= rows < self.len();
+        self.rows.truncate(rows);
+        self.later.clear();
+    }
+
+    /// The head of the reply: what comes before the rows.
+    fn write_head(&self, reply: &mut Reply) {
+        let last = self.later.back().map(|(key, _)| key).or(self.rows.last().map(|row| &row.key));
+        reply.array(2);
+        match last {
+            Some(last) if self.more => reply.bulk(&[b"(", &last[..]].concat()),
+            _ => reply.null(),
+        }
+        reply.array(self.len());
+    }
+}
+
+fn range(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
     let span = Span::parse(call.args[1], call.args[2])?;
     let options = Options::parse(&call.args[3..])?;
-    let mut merge = Merge::new(call.shards, &span, &options)?;
-    let mut rows: Vec<Row> = Vec::new();
-    let mut bytes = 0;
-    while rows.len() < options.limit && bytes < RANGE_BYTES_SOFT {
-        let Some(row) = merge.next()? else { break };
-        bytes += row.key.len() + if options.columns == Columns::Keys { 0 } else { about_bytes(&row) };
-        rows.push(row);
+    let (streams, columns) = (call.streams && options.columns != Columns::Keys, options.columns);
+    let reads_later = streams && (0..call.shards.count()).all(|i| call.shards.is_here(i));
+    let mut page = Page::read(call.shards, &span, &options, reads_later)?;
+    if reads_later {
+        return write_first(call, page, columns);
     }
-    let mut more = merge.next()?.is_some();
-    drop(merge);
+    // How long large collections are is known once they are written.
     let mut body = Reply::new(call.reply.proto);
-    // Lengths and line ends come on top: if that is not enough, it grows.
-    body.buf.reserve(bytes.min(RANGE_BYTES_SOFT) / 4 * 5 + rows.len() * ROW_OVERHEAD_BYTES);
-    let (mut written, mut last) = (0, None);
-    for row in rows {
-        if body.buf.len() >= RANGE_BYTES_SOFT {
-            more = true;
+    let mut written = 0;
+    while written < page.rows.len() && body.buf.len() < RANGE_PAGE_BYTES_SOFT {
+        write_row(call.shards, &page.rows[written], columns, &mut body)?;
+        written += 1;
+    }
+    page.shorten(written);
+    page.write_head(call.reply);
+    call.reply.spend(body.spent());
+    call.reply.raw(&body.buf);
+    Ok(StoreRest::new())
+}
+
+/// Writes the first rows, and leaves the others.
+fn write_first(call: &mut StoreCall<'_>, page: Page, columns: Columns) -> Result<StoreRest, Error> {
+    page.write_head(call.reply);
+    let mut step = Step::begin(call.reply);
+    let mut rows = page.rows.into_iter();
+    for row in rows.by_ref() {
+        write_row(call.shards, &row, columns, call.reply)?;
+        if !step.goes_on(call.reply) {
             break;
         }
-        last = Some(row.key.clone());
-        written += 1;
-        write_row(call.shards, row, options.columns, &mut body)?;
     }
-    call.reply.array(2);
-    match last {
-        Some(last) if more => call.reply.bulk(&[b"(", &last[..]].concat()),
-        _ => call.reply.null(),
+    let mut left: VecDeque<(Slice, usize)> = rows.map(|row| (row.key, row.shard)).collect();
+    left.extend(page.later);
+    if left.is_empty() {
+        return Ok(StoreRest::new());
     }
-    call.reply.array(written);
-    call.reply.raw(&body.buf);
-    Ok(())
+    let shards: BTreeSet<usize> = left.iter().map(|(_, shard)| *shard).collect();
+    Ok(vec![PartLeft { shards: shards.into_iter().collect(), steps: Box::new(RowsLeft { rows: left, columns }) }])
+}
+
+/// Rows that are still to be answered, by their keys and the numbers of their shards.
+struct RowsLeft {
+    rows: VecDeque<(Slice, usize)>,
+    columns: Columns,
+}
+
+impl StoreSteps for RowsLeft {
+    fn step(&mut self, shards: &mut dyn ShardSpaces, reply: &mut Reply) -> Result<Progress, Error> {
+        let mut step = Step::begin(reply);
+        while let Some((key, shard)) = self.rows.pop_front() {
+            let record = shards.space(shard).get(&key)?.ok_or(VANISHED)?;
+            write_row(shards, &Row { shard, key, record }, self.columns, reply)?;
+            if !step.goes_on(reply) {
+                break;
+            }
+        }
+        Ok(if self.rows.is_empty() { Progress::Done } else { Progress::More })
+    }
 }
 
 /// About how many bytes a row takes: of a large collection only the number of elements is known before it is read.
@@ -203,49 +293,50 @@ fn about_bytes(row: &Row) -> usize {
     row.record.bytes().len() + usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(ROW_OVERHEAD_BYTES)
 }
 
-fn write_row(shards: &mut dyn Shards, row: Row, columns: Columns, reply: &mut Reply) -> Outcome {
+fn write_row(shards: &mut dyn ShardSpaces, row: &Row, columns: Columns, reply: &mut Reply) -> Outcome {
     if columns == Columns::Keys {
         reply.bulk(&row.key);
         return Ok(());
     }
-    let version = row.record.view().version;
+    let (view, space) = (row.record.view(), shards.space(row.shard));
     reply.array(if columns == Columns::All { 3 } else { 2 });
     reply.bulk(&row.key);
-    if row.record.view().kind == Kind::STRING {
-        reply.bulk(row.record.view().payload);
-    } else if row.record.view().kind.ty == Type::List {
-        write_list(shards.space(row.shard), &List::of(&row.key, row.record)?, reply)?;
-    } else if !matches!(row.record.view().kind.ty, Type::Hash | Type::Set) {
+    match view.kind.ty {
+        Type::String => reply.bulk(view.payload),
+        Type::List => write_list(space, &List::of(&row.key, row.record.clone())?, reply)?,
+        Type::Hash | Type::Set => write_hash(space, &Stored::of(&row.key, row.record.clone())?, reply)?,
         // The row says that the key is there; commands of its type read it.
-        reply.null_array();
-    } else {
-        let hash = Stored::of(&row.key, row.record)?;
-        let mark = reply.buf.len();
-        let (ty, is_set) = (hash.ty(), hash.is_set());
-        reply.array(if is_set { 1 } else { 2 } * hash.count()? as usize);
-        let done = hash.each(shards.space(row.shard), |_, field, value| {
-            if reply.buf.len() - mark > RANGE_BYTES_SOFT {
-                return Err(Error::Fault(Fault::WouldBlock));
-            }
-            reply.bulk(field);
-            if !is_set {
-                value_of(ty, value, reply);
-            }
-            Ok(())
-        });
-        match done {
-            // One value would be more than a page: the row says that the key is there, and HSCAN reads it.
-            Err(Error::Fault(Fault::WouldBlock)) => {
-                reply.buf.truncate(mark);
-                reply.null_array();
-            }
-            done => done?,
-        }
+        Type::SortedSet | Type::Stream => reply.null_array(),
     }
     if columns == Columns::All {
-        reply.int(version as i64);
+        reply.int(view.version as i64);
     }
     Ok(())
+}
+
+/// The members of a set, or the fields of a hash with their values; null if they are more than a page: HSCAN reads them.
+fn write_hash(space: &mut dyn ReadSpace, hash: &Stored<'_>, reply: &mut Reply) -> Outcome {
+    let mark = reply.buf.len();
+    let (ty, is_set) = (hash.ty(), hash.is_set());
+    reply.array(if is_set { 1 } else { 2 } * hash.count()? as usize);
+    let done = hash.each(space, |_, field, value| {
+        if reply.buf.len() - mark > RANGE_BYTES_SOFT {
+            return Err(Error::Fault(Fault::WouldBlock));
+        }
+        reply.bulk(field);
+        if !is_set {
+            value_of(ty, value, reply);
+        }
+        Ok(())
+    });
+    match done {
+        Err(Error::Fault(Fault::WouldBlock)) => {
+            reply.buf.truncate(mark);
+            reply.null_array();
+            Ok(())
+        }
+        done => done,
+    }
 }
 
 /// The elements of a list; null if they are more than a page.
@@ -273,9 +364,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use crate::command::ScanCursors;
     use crate::command::call::StoreCall;
+    use crate::command::steps::Progress;
     use crate::command::testspace::TestShards;
     use crate::{Kind, Record, WriteSpace};
-    use resp::{Proto, Reply};
+    use resp::{Proto, Reply, Value};
+    use vocab::limits::{RANGE_PAGE_BYTES_SOFT, STREAM_STEP_BYTES_SOFT};
 
     #[test]
     fn transcript() {
@@ -287,7 +380,8 @@ mod tests {
         let mut reply = Reply::new(Proto::Resp2);
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         let cursors = ScanCursors::default();
-        super::range(&mut StoreCall { args: &args, shards, cursors: &cursors, reply: &mut reply }).unwrap();
+        super::range(&mut StoreCall { args: &args, shards, streams: false, cursors: &cursors, reply: &mut reply })
+            .unwrap();
         let text = String::from_utf8(reply.buf).unwrap();
         let mut lines = text.lines().skip(1);
         let token = (lines.next().unwrap() != "$-1").then(|| lines.next().unwrap().to_owned());
@@ -319,6 +413,66 @@ mod tests {
                 expected.reverse();
             }
             assert_eq!(all, expected, "LIMIT {limit}");
+        }
+    }
+
+    /// The token and the rows of a KV.RANGE, and the longest part in which they came.
+    fn answer(shards: &mut TestShards, args: &[&[u8]], streams: bool) -> (Value, Vec<Value>, usize) {
+        let (mut reply, cursors) = (Reply::new(Proto::Resp2), ScanCursors::default());
+        let call = &mut StoreCall { args, shards, streams, cursors: &cursors, reply: &mut reply };
+        let left = super::range(call).unwrap();
+        assert!(streams || left.is_empty());
+        let mut longest = if streams { reply.buf.len() } else { 0 };
+        for mut part in left {
+            loop {
+                let before = reply.buf.len();
+                let progress = part.steps.step(shards, &mut reply).unwrap();
+                longest = longest.max(reply.buf.len() - before);
+                if progress == Progress::Done {
+                    break;
+                }
+            }
+        }
+        let (value, length) = resp::decode(&reply.buf).unwrap().unwrap();
+        assert_eq!(length, reply.buf.len());
+        let Value::Array(parts) = value else { panic!("{value:?}") };
+        let [token, Value::Array(rows)] = &parts[..] else { panic!("{parts:?}") };
+        (token.clone(), rows.clone(), longest)
+    }
+
+    #[test]
+    fn a_long_page_is_streamed_and_a_page_with_shards_elsewhere_ends_early() {
+        let mut shards = TestShards::new(3);
+        let value = vec![b'v'; 20_000];
+        for i in 0..200 {
+            let key = format!("key:{i:03}");
+            shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::STRING, None, &[&value])).unwrap();
+        }
+        for words in [&["VALUES"][..], &["REVERSE"]] {
+            let ask = |start: &[u8], end: &[u8], shards: &mut TestShards, streams| {
+                let args: Vec<&[u8]> = [b"KV.RANGE", start, end, b"LIMIT", b"190"].into_iter().collect();
+                let args = [args, words.iter().map(|word| word.as_bytes()).collect()].concat();
+                answer(shards, &args, streams)
+            };
+            let (token, streamed, longest) = ask(b"-", b"+", &mut shards, true);
+            assert_eq!(streamed.len(), 190);
+            assert!(longest < STREAM_STEP_BYTES_SOFT + value.len() + 64, "{longest}");
+            let Value::Bulk(token) = token else { panic!("there are ten more") };
+            // The same in pages, some of whose shards are elsewhere.
+            shards.elsewhere.insert(1);
+            let (mut start, mut end, mut joined) = (b"-".to_vec(), b"+".to_vec(), Vec::new());
+            loop {
+                let (next, rows, _) = ask(&start, &end, &mut shards, true);
+                assert!(rows.len() * value.len() < RANGE_PAGE_BYTES_SOFT + 2 * value.len());
+                joined.extend(rows);
+                let Value::Bulk(next) = next else { break };
+                *(if words[0] == "REVERSE" { &mut end } else { &mut start }) = next;
+            }
+            assert_eq!(joined.len(), 200);
+            assert!(joined[..190] == streamed[..], "{words:?}");
+            shards.elsewhere.clear();
+            let (start, end) = if words[0] == "REVERSE" { (&b"-"[..], &token[..]) } else { (&token[..], &b"+"[..]) };
+            assert_eq!(ask(start, end, &mut shards, true).1.len(), 10, "{words:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::command::testspace;
 use crate::command::testspace::{START_MS, TestShards};
 use crate::command::{Error, ScanCursors, peer_handler};
-use crate::{Heads, Kind, Need, Shards};
+use crate::{Heads, Kind, Need, ShardSpaces, Shards};
 use resp::Reply;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -58,6 +58,12 @@ impl Elsewhere {
     }
 }
 
+impl ShardSpaces for Elsewhere {
+    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
+        &mut self.spaces[i]
+    }
+}
+
 impl Shards for Elsewhere {
     fn count(&self) -> usize {
         self.slots.len()
@@ -73,10 +79,6 @@ impl Shards for Elsewhere {
 
     fn leads(&self, _: usize) -> bool {
         false
-    }
-
-    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
-        &mut self.spaces[i]
     }
 
     fn key_counts(&mut self, which: &[usize], _need: Need) -> Vec<Result<u64, Fault>> {
