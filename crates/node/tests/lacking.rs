@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use storage::{
-    Engine, EngineKind, EngineStats, Error, Ingest, Ingested, Result, SharedResources, Slice, Snapshot, StorageOptions,
-    WriteBatch, open_engine,
+    Engine, EngineKind, EngineStats, Error, Ingest, Ingested, NotInstalled, Result, SharedResources, Slice, Snapshot,
+    StorageOptions, WriteBatch, open_engine,
 };
 
 /// A tree whose first clears and look-ups fail.
@@ -75,7 +75,7 @@ impl Engine for Lacking {
     fn ingest(&self) -> Result<Box<dyn Ingest>> {
         self.tree.ingest()
     }
-    fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
+    fn install(&self, ingested: Box<dyn Ingested>) -> std::result::Result<(), NotInstalled> {
         self.tree.install(ingested)
     }
     fn stats(&self) -> EngineStats {

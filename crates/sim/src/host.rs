@@ -390,7 +390,7 @@ pub fn begin(
     let flushed = view.engine().flushed_index();
     let installed = view.snapshot_point().map_err(|e| e.to_string())?;
     let replica = Replica::open(log, shard, state, flushed, installed.as_ref(), seed).map_err(text)?;
-    Shard::new(view, replica, process.log.health().clone())
+    Shard::new(view, replica, process.log.health().clone()).map_err(|e| e.to_string())
 }
 
 /// Runs a read on a view, as an event loop would: from the cache, else from a snapshot. The error is one of the rows.

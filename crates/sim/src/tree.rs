@@ -7,7 +7,9 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use storage::{Cursor, Engine, EngineStats, Error, Ingest, Ingested, Keep, Result, Slice, Snapshot, Span, WriteBatch};
+use storage::{
+    Cursor, Engine, EngineStats, Error, Ingest, Ingested, Keep, NotInstalled, Result, Slice, Snapshot, Span, WriteBatch,
+};
 use vocab::ShardId;
 
 type Rows = Arc<BTreeMap<Slice, Slice>>;
@@ -297,13 +299,16 @@ impl Engine for Tree {
         Ok(Box::new(Building(BTreeMap::new())))
     }
 
-    fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
-        let built: Box<dyn Any> = ingested;
-        let built = built.downcast::<Built>().expect("built with a simulated tree");
+    fn install(&self, ingested: Box<dyn Ingested>) -> std::result::Result<(), NotInstalled> {
+        let any: &dyn Any = &*ingested;
+        let built = any.downcast_ref::<Built>().expect("built with a simulated tree").0.clone();
         let mut state = lock(&self.state);
-        assert!(built.0.index >= state.applied, "the map of {} installed after {}", built.0.index, state.applied);
-        self.publish(&mut state, built.0.clone())?;
-        state.install(built.0);
+        assert!(built.index >= state.applied, "the map of {} installed after {}", built.index, state.applied);
+        if let Err(error) = self.publish(&mut state, built.clone()) {
+            let rows = error.is_lack().then_some(ingested);
+            return Err(NotInstalled { error, rows });
+        }
+        state.install(built);
         Ok(())
     }
 

@@ -52,7 +52,12 @@ fn a_crash_leaves_what_was_flushed() {
     rows.put(Slice::from(&b"c"[..]), Slice::from(&b"9"[..])).unwrap();
     assert!(rows.put(Slice::from(&b"b"[..]), Slice::from(&b"9"[..])).is_err());
     let tree = open().unwrap();
-    tree.install(rows.finish(20, Vec::new()).unwrap()).unwrap();
+    let rows = rows.finish(20, Vec::new()).unwrap();
+    lock(&files).set_medium(Medium::Short(24));
+    let refused = tree.install(rows).unwrap_err();
+    assert!(refused.error.is_passing() && text(&*tree.snapshot(), false).is_empty());
+    lock(&files).set_medium(Medium::Sound);
+    tree.install(refused.rows.unwrap()).unwrap();
     assert_eq!(
         (tree.applied_index(), tree.flushed_index(), text(&*tree.snapshot(), false)),
         (20, 20, "c=9 ".to_owned())

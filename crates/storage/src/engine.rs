@@ -1,7 +1,8 @@
 //! The door to a tree: what the rest of Basalt asks of storage, whatever keeps it.
 
 use crate::{
-    EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Lines, Look, Result, Slice, Span, Step, WriteBatch,
+    EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Lines, Look, NotInstalled, Result, Slice, Span, Step,
+    WriteBatch,
 };
 use byteview::ByteView;
 use std::path::Path;
@@ -130,8 +131,8 @@ pub trait Engine: Send + Sync {
     /// `applied_index()` and `flushed_index()` are the index that it was finished with, which is at least the applied
     /// index before. A crash at any moment leaves the old map or the new one. Snapshots of the old one stay readable.
     /// Called by the applying thread, like `clear`; it does not copy anything. On failure nothing has changed, unless
-    /// the engine is poisoned.
-    fn install(&self, ingested: Box<dyn Ingested>) -> Result<()>;
+    /// the engine is poisoned; for want of room, descriptors or memory the map is handed back.
+    fn install(&self, ingested: Box<dyn Ingested>) -> std::result::Result<(), NotInstalled>;
 
     /// A fork is about to be asked for: compaction that it would undo may wait, for a while. Cheap.
     fn expect_fork(&self) {}

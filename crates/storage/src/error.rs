@@ -64,4 +64,10 @@ impl Error {
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_shortage(source))
     }
+
+    /// Whether room, descriptors or memory lacked: nothing was written, and it may be tried again once there are some.
+    #[must_use]
+    pub fn is_lack(&self) -> bool {
+        self.is_passing() || matches!(self, Self::Full { .. })
+    }
 }

@@ -49,7 +49,7 @@ pub(crate) fn replace_file(folder: &Path, name: &str, content: &[u8]) -> Result<
     // Opened before anything is replaced: a lack of descriptors leaves the old file.
     let entries = File::open(folder).map_err(|error| system_error(folder, error))?;
     make_file(&temporary, content)?;
-    take_place(&temporary, folder, &entries, name)
+    take_place(&temporary, folder, &entries, name).inspect_err(|_| _ = fs::remove_file(&temporary))
 }
 
 /// Makes a file with that content, durably: all but its name in its folder.
@@ -66,17 +66,15 @@ pub(crate) fn make_file(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
-/// Puts the file `made`, which is durable, in the place of `name`, durably. No room on the disk is needed for that.
+/// Puts the file `made`, which is durable, in the place of `name`, durably. No room on the disk is needed for that. After a
+/// passing error it may be called again.
 pub(crate) fn put_in_place(made: &Path, folder: &Path, name: &str) -> Result<()> {
     let entries = File::open(folder).map_err(|error| system_error(folder, error))?;
     take_place(made, folder, &entries, name)
 }
 
 fn take_place(made: &Path, folder: &Path, entries: &File, name: &str) -> Result<()> {
-    fs::rename(made, folder.join(name)).map_err(|error| {
-        let _ = fs::remove_file(made);
-        system_error(&folder.join(name), error)
-    })?;
+    fs::rename(made, folder.join(name)).map_err(|error| system_error(&folder.join(name), error))?;
     // Whatever the reason, whether the new name is on the disk is in doubt now.
     let in_doubt = |error: io::Error| io::Error::other(format!("its entries cannot be made durable: {error}"));
     entries.sync_all().map_err(|error| system_error(folder, in_doubt(error)))

@@ -1,7 +1,8 @@
 //! Rows from elsewhere, built aside until they replace a whole map.
 
-use crate::{Result, Slice};
+use crate::{Error, Result, Slice};
 use std::any::Any;
+use std::fmt;
 
 /// Builds a map aside from rows of another replica, while the engine's own goes on. Dropped before `finish`, it leaves
 /// nothing behind.
@@ -26,6 +27,33 @@ pub trait Ingested: Send + Any {
 
     /// What it takes on disk, in bytes.
     fn disk_bytes(&self) -> u64;
+}
+
+/// Why a map was not installed. Nothing has changed.
+pub struct NotInstalled {
+    /// What failed.
+    pub error: Error,
+    /// The map, where room, descriptors or memory lacked: it may be tried again once there are some.
+    pub rows: Option<Box<dyn Ingested>>,
+}
+
+impl NotInstalled {
+    pub(crate) fn of(error: Error, rows: Box<dyn Ingested>) -> Self {
+        let rows = error.is_lack().then_some(rows);
+        Self { error, rows }
+    }
+}
+
+impl fmt::Debug for NotInstalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotInstalled").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl From<NotInstalled> for Error {
+    fn from(not: NotInstalled) -> Self {
+        not.error
+    }
 }
 
 /// What is wrong with a row that comes from elsewhere, if anything.

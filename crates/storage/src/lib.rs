@@ -54,7 +54,7 @@ pub use extent::Extent;
 pub use files::open_direct_to_write;
 pub use hash_index::HashIndex;
 pub use huge_page::{HugePage, Piece};
-pub use ingest::{Ingest, Ingested};
+pub use ingest::{Ingest, Ingested, NotInstalled};
 pub use inspect::{Inspection, inspect_engine};
 pub use lsm::LsmEngine;
 /// Reference-counted bytes; short ones are held inline.

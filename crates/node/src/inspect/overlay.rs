@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::{
-    Cursor, Engine, EngineStats, Error, Ingest, Ingested, Inspection, Result, Slice, Snapshot, Span, WriteBatch,
+    Cursor, Engine, EngineStats, Error, Ingest, Ingested, Inspection, NotInstalled, Result, Slice, Snapshot, Span,
+    WriteBatch,
 };
 
 /// A tree with writes above it in memory. Nothing it does reaches a file.
@@ -116,8 +117,8 @@ impl Engine for Overlay {
         Err(only_looked_at())
     }
 
-    fn install(&self, _ingested: Box<dyn Ingested>) -> Result<()> {
-        Err(only_looked_at())
+    fn install(&self, _ingested: Box<dyn Ingested>) -> std::result::Result<(), NotInstalled> {
+        Err(NotInstalled { error: only_looked_at(), rows: None })
     }
 
     fn stats(&self) -> EngineStats {

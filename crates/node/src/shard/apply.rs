@@ -48,7 +48,7 @@ pub(super) struct Parts<'a> {
 
 impl Applier {
     /// One for the shard of `handle`, whose tree is open.
-    pub(super) fn new(handle: &ShardHandle) -> Result<Self, String> {
+    pub(super) fn new(handle: &ShardHandle) -> storage::Result<Self> {
         let mut applier = Self {
             meta: None,
             collector: Collector::default(),
@@ -61,7 +61,7 @@ impl Applier {
     }
 
     /// The tree is another now: reads what is kept in memory of it.
-    pub(super) fn reload(&mut self, handle: &ShardHandle) -> Result<(), String> {
+    pub(super) fn reload(&mut self, handle: &ShardHandle) -> storage::Result<()> {
         if handle.id() == ShardId::META {
             self.meta = Some(MetaState::load(handle)?);
         }

@@ -33,27 +33,28 @@ pub(super) struct MapRows {
 
 impl MapRows {
     /// The map that a tree holds, as of its applied index; none before the first entry.
-    pub(super) fn load(handle: &ShardHandle) -> Result<Option<(Map, Self)>, String> {
+    pub(super) fn load(handle: &ShardHandle) -> storage::Result<Option<(Map, Self)>> {
         let snapshot = handle.engine().snapshot();
         let span = Span { start: keys::MAP.to_vec(), end: keys::map_end() };
         let mut cursor = snapshot.cursor(span, false);
-        let Some(key) = cursor.advance().map_err(|e| e.to_string())? else { return Ok(None) };
+        let Some(key) = cursor.advance()? else { return Ok(None) };
         if &key[..] != keys::MAP {
-            return Err("changes of a map that is not there".to_owned());
+            return Err(handle.corrupt("changes of a map that is not there"));
         }
-        let bytes = cursor.value().map_err(|e| e.to_string())?;
-        let mut map = Map::decode(&bytes).map_err(|e| format!("the map: {e}"))?;
+        let bytes = cursor.value()?;
+        let mut map = Map::decode(&bytes).map_err(|e| handle.corrupt(&format!("the map: {e}")))?;
         let mut rows = Self { whole: map.epoch, whole_bytes: bytes.len() as u64, change_bytes: 0, first: Epoch(0) };
-        while let Some(key) = cursor.advance().map_err(|e| e.to_string())? {
-            let epoch = keys::epoch_of_change(&key).map(Epoch).ok_or("a change of the map without an epoch")?;
+        while let Some(key) = cursor.advance()? {
+            let epoch = keys::epoch_of_change(&key).map(Epoch);
+            let epoch = epoch.ok_or_else(|| handle.corrupt("a change of the map without an epoch"))?;
             if rows.first == Epoch(0) {
                 rows.first = epoch;
             }
             if epoch <= rows.whole {
                 continue;
             }
-            let bytes = cursor.value().map_err(|e| e.to_string())?;
-            let fail = |why: &dyn std::fmt::Display| format!("change {epoch} of the map: {why}");
+            let bytes = cursor.value()?;
+            let fail = |why: &dyn std::fmt::Display| handle.corrupt(&format!("change {epoch} of the map: {why}"));
             let change = Change::decode(&bytes).map_err(|e| fail(&e))?;
             cluster::apply(&mut map, &change).map_err(|e| fail(&e))?;
             if map.epoch != epoch {

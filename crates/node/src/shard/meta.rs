@@ -35,13 +35,13 @@ struct Done {
 
 /// The map that the metadata group's tree holds, as of its applied index; none before the first entry.
 pub fn stored_map(handle: &ShardHandle) -> Result<Option<Map>, String> {
-    Ok(MapRows::load(handle)?.map(|(map, _)| map))
+    Ok(MapRows::load(handle).map_err(|e| e.to_string())?.map(|(map, _)| map))
 }
 
 impl MetaState {
     /// What the group's tree holds.
-    pub(crate) fn load(handle: &ShardHandle) -> Result<Self, String> {
-        let events = EventNumbers::load(handle).map_err(|e| e.to_string())?;
+    pub(crate) fn load(handle: &ShardHandle) -> storage::Result<Self> {
+        let events = EventNumbers::load(handle)?;
         let (map, rows) = MapRows::load(handle)?.unzip();
         Ok(Self { map: map.map(Arc::new), rows: rows.unwrap_or_default(), events })
     }

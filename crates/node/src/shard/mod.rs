@@ -92,7 +92,7 @@ pub struct Shard {
 
 impl Shard {
     /// A shard whose tree and log have been opened.
-    pub fn new(handle: Arc<ShardHandle>, replica: Replica, health: Arc<DiskHealth>) -> Result<Self, String> {
+    pub fn new(handle: Arc<ShardHandle>, replica: Replica, health: Arc<DiskHealth>) -> storage::Result<Self> {
         let applier = Applier::new(&handle)?;
         handle.set_replayed_at(replica.status().committed);
         Ok(Self {
@@ -233,7 +233,7 @@ impl Shard {
     /// are queued for `apply_collected`. Answers the number to hand to `persisted` when the write is done; 0 if nothing
     /// was added.
     pub fn collect(&mut self, write: &mut LogWrite, effects: &mut dyn Effects) -> Result<u64, String> {
-        let mut number = 0;
+        let mut number = if self.intake.is_lacking() && self.can_write() { self.install(write, effects)? } else { 0 };
         while let Some(mut turn) = self.replica.ready(write).map_err(|e| e.to_string())? {
             number = number.max(turn.number);
             if turn.role_changed {
@@ -246,11 +246,8 @@ impl Shard {
                 self.tell_followers();
             }
             if let Some(point) = turn.snapshot.take() {
-                let before = self.handle.applied_slots();
-                number = number.max(self.intake.install(&point, &self.handle, &mut self.replica, write)?);
-                self.applier.reload(&self.handle)?;
-                // The snapshot may be of a moment after a split: the same is done as where the split is applied.
-                self.proposals.give_back(&before.without(&self.handle.applied_slots()), effects);
+                self.intake.accept(point, &self.handle)?;
+                number = number.max(self.install(write, effects)?);
             }
             self.post(std::mem::take(&mut turn.messages), effects);
             if !turn.committed.is_empty() || !turn.read_states.is_empty() {
@@ -265,6 +262,15 @@ impl Shard {
             self.tell_followers();
         }
         Ok(number)
+    }
+
+    /// Installs the snapshot that was accepted. Answers the number to hand to `persisted`; 0 if it could not be installed now.
+    fn install(&mut self, write: &mut LogWrite, effects: &mut dyn Effects) -> Result<u64, String> {
+        let parts = (&*self.handle, &mut self.replica, &mut self.applier);
+        let Some(installed) = self.intake.install(parts, &self.health, write)? else { return Ok(0) };
+        // The snapshot may be of a moment after a split: the same is done as where the split is applied.
+        self.proposals.give_back(&installed.slots_lost, effects);
+        Ok(installed.number)
     }
 
     /// Sends what says nothing of the log, heartbeats above all, though nothing else of the replica may go out.
@@ -385,9 +391,10 @@ impl Shard {
                 || entry::decode(&committed.data).is_ok_and(|(_, items)| !items.is_sole()))
     }
 
-    /// Whether an entry that could not be applied for want of room, descriptors or memory can be tried again.
+    /// Whether an entry that could not be applied, or a snapshot that could not be installed, for want of room, descriptors or
+    /// memory can be tried again.
     pub(crate) fn wants_retry(&self) -> bool {
-        self.aside.is_lacking() && self.can_write()
+        (self.aside.is_lacking() || self.intake.is_lacking()) && self.can_write()
     }
 
     /// What is known of a committed entry if this replica has proposed it; and its outcome, if that is known.

@@ -1,10 +1,14 @@
 //! Snapshots of a shard: rows that are taken for a follower that lacks too much, and rows that came for this replica.
 
+use super::apply::Applier;
 use super::effects::{ArrivedSnapshot, Effects, SnapshotTask};
+use crate::format::slots::Slots;
 use crate::format::{keys, snapshot_point};
 use crate::shard_handle::ShardHandle;
-use replica::{LogWrite, Message, Replica, SnapshotPoint};
-use storage::Slice;
+use crate::storage_failure::note_lack;
+use replica::{DiskHealth, LogWrite, Message, Replica, SnapshotPoint};
+use std::sync::Arc;
+use storage::{Ingested, Slice};
 use vocab::{NodeId, ReplicaId};
 
 /// A snapshot that is being received.
@@ -12,6 +16,25 @@ use vocab::{NodeId, ReplicaId};
 pub(super) struct SnapshotIntake {
     /// Its message has been stepped and not been accepted yet.
     arrived: Option<ArrivedSnapshot>,
+    /// It was accepted, and is not in place.
+    accepted: Option<Accepted>,
+}
+
+/// A snapshot that the replica has accepted: what is left of taking it.
+struct Accepted {
+    point: SnapshotPoint,
+    /// Until they are in place.
+    rows: Option<Box<dyn Ingested>>,
+    /// The slots that were the shard's before.
+    slots_before: Arc<Slots>,
+}
+
+/// A snapshot that is in place.
+pub(super) struct Installed {
+    /// To be handed back once the log write is done.
+    pub(super) number: u64,
+    /// The slots that were the shard's, and are not any more.
+    pub(super) slots_lost: Slots,
 }
 
 impl SnapshotIntake {
@@ -21,7 +44,7 @@ impl SnapshotIntake {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.arrived.is_none()
+        self.arrived.is_none() && self.accepted.is_none()
     }
 
     /// The replica did not need the rows after all.
@@ -29,21 +52,41 @@ impl SnapshotIntake {
         self.arrived = None;
     }
 
-    /// The replica has accepted the snapshot: its rows take the place of the shard's. Answers the number to hand back
-    /// once `write` is done.
-    pub(super) fn install(
-        &mut self,
-        point: &SnapshotPoint,
-        handle: &ShardHandle,
-        replica: &mut Replica,
-        write: &mut LogWrite,
-    ) -> Result<u64, String> {
+    /// Whether an accepted snapshot waits for room, descriptors or memory.
+    pub(super) fn is_lacking(&self) -> bool {
+        self.accepted.is_some()
+    }
+
+    /// The replica has accepted the snapshot whose rows are here.
+    pub(super) fn accept(&mut self, point: SnapshotPoint, handle: &ShardHandle) -> Result<(), String> {
         let arrived = self.arrived.take().filter(|arrived| arrived.point.index == point.index);
         let arrived = arrived.ok_or_else(|| format!("shard {}: a snapshot without rows was accepted", handle.id()))?;
-        handle.install(arrived.rows, point.index).map_err(|e| e.to_string())?;
-        let number = replica.installed(point, write).map_err(|e| e.to_string())?;
-        log::info!("shard {} has taken a snapshot as of entry {}", handle.id(), point.index);
-        Ok(number)
+        self.accepted = Some(Accepted { point, rows: Some(arrived.rows), slots_before: handle.applied_slots() });
+        Ok(())
+    }
+
+    /// Puts the rows of the accepted snapshot in the place of the shard's, and reads anew what `applier` knows of them. `None`
+    /// if room, descriptors or memory lack, which `health` is told: then it is to be called again.
+    pub(super) fn install(
+        &mut self,
+        (handle, replica, applier): (&ShardHandle, &mut Replica, &mut Applier),
+        health: &DiskHealth,
+        write: &mut LogWrite,
+    ) -> Result<Option<Installed>, String> {
+        let Some(accepted) = &mut self.accepted else { return Ok(None) };
+        let index = accepted.point.index;
+        let installed = handle.install(&mut accepted.rows, index).and_then(|()| applier.reload(handle));
+        if let Err(error) = installed {
+            if note_lack(health, &error) {
+                log::warn!("shard {}: a snapshot is installed once that is possible: {error}", handle.id());
+                return Ok(None);
+            }
+            return Err(error.to_string());
+        }
+        let Some(Accepted { point, slots_before, .. }) = self.accepted.take() else { return Ok(None) };
+        let number = replica.installed(&point, write).map_err(|e| e.to_string())?;
+        log::info!("shard {} has taken a snapshot as of entry {index}", handle.id());
+        Ok(Some(Installed { number, slots_lost: slots_before.without(&handle.applied_slots()) }))
     }
 }
 
@@ -139,6 +182,18 @@ mod tests {
         assert!(shell.snapshots.is_empty());
     }
 
+    /// Lets the replica accept what has arrived, and installs it.
+    fn take_in(
+        intake: &mut SnapshotIntake,
+        target: &mut Member,
+        accepted: SnapshotPoint,
+        write: &mut LogWrite,
+    ) -> Result<Option<Installed>, String> {
+        let mut applier = Applier::new(&target.handle).unwrap();
+        intake.accept(accepted, &target.handle)?;
+        intake.install((&target.handle, &mut target.replica, &mut applier), &DiskHealth::default(), write)
+    }
+
     #[test]
     fn rows_that_were_accepted_take_the_place_of_the_shards() {
         let (mut source, mut target) = (source(), target());
@@ -146,17 +201,16 @@ mod tests {
         let point = sent.point.clone();
         let mut intake = SnapshotIntake::default();
         let message = intake.arrive(arrived(sent, &target));
-        assert!(!intake.is_empty());
         target.replica.step(message).unwrap();
         let accepted = target.turn().snapshot.unwrap();
         assert_eq!(accepted, point);
         let mut write = LogWrite::default();
-        let number = intake.install(&accepted, &target.handle, &mut target.replica, &mut write).unwrap();
+        let number = take_in(&mut intake, &mut target, accepted, &mut write).unwrap().unwrap().number;
         assert!(intake.is_empty());
         let engine = target.handle.engine();
         assert_eq!(engine.applied_index(), point.index);
         assert_eq!((engine.get(OLD).unwrap(), engine.get(NEW).unwrap().as_deref()), (None, Some(&b"2"[..])));
-        assert_eq!(target.handle.snapshot_point(), Ok(Some(point.clone())));
+        assert_eq!(target.handle.snapshot_point().unwrap(), Some(point.clone()));
         target.log.write(write, true).unwrap();
         assert_eq!(target.log.state(SHARD).unwrap().unwrap().truncated, (point.index, point.term));
         let answers = target.replica.persisted(number);
@@ -180,8 +234,8 @@ mod tests {
                 intake.forget();
             }
             let mut write = LogWrite::default();
-            let installed = intake.install(&accepted, &target.handle, &mut target.replica, &mut write);
-            assert_eq!(installed, Err("shard 1: a snapshot without rows was accepted".to_owned()));
+            let refused = take_in(&mut intake, &mut target, accepted, &mut write).map(drop);
+            assert_eq!(refused, Err("shard 1: a snapshot without rows was accepted".to_owned()));
             assert!(intake.is_empty() && write.is_empty(), "{has_arrived} {is_forgotten} {differs_by}");
             assert!(target.handle.engine().get(OLD).unwrap().is_some(), "its own rows stay");
         }

@@ -147,7 +147,13 @@ pub(crate) fn flush_rest(store: &NodeShared) {
             }
         }
     };
-    std::thread::scope(|scope| (0..STOP_THREADS.min(left.len())).for_each(|_| _ = scope.spawn(flush_next)));
+    std::thread::scope(|scope| {
+        // This thread, and those beside it that can be started.
+        for _ in 1..STOP_THREADS.min(left.len()) {
+            let _ = std::thread::Builder::new().spawn_scoped(scope, flush_next);
+        }
+        flush_next();
+    });
 }
 
 /// Deletes log files that nothing needs; shards that keep old ones alive are to flush.

@@ -3,6 +3,7 @@
 mod closing;
 mod leftovers;
 mod open;
+mod patience;
 mod reconcile;
 mod report;
 mod split;

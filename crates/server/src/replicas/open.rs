@@ -1,6 +1,7 @@
 //! Opening this node's replicas: tree and log of each, brought up to date where no other node is needed for that.
 
 use super::leftovers::{local_replicas, remove_leftovers};
+use super::patience::patiently;
 use super::split::{comes_by_split_here, fork, joined_slots};
 use crate::mailbox::Opened;
 use crate::shared::{NodeShared, SET_ASIDE, read_map};
@@ -10,6 +11,7 @@ use node::peer_protocol::PeerMessage;
 use node::{Answers, Effects, Shard, ShardHandle, SnapshotTask, SplitTask, Ticket};
 use replica::{LogStore, LogWrite, Members, Replica};
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 use storage::{Engine, open_engine};
 use vocab::{NodeId, Prng, ReplicaId, ShardId, StoreId};
@@ -30,8 +32,6 @@ struct Begun {
 /// So many replicas are opened together: they share fsyncs, and one change of what is known. What has been opened serves
 /// while the next are.
 const TOGETHER_MAX: usize = 256;
-/// The pause between two attempts to open a tree for which there are too few descriptors or too little memory.
-const LACK_PAUSE: Duration = Duration::from_millis(200);
 /// Threads that open trees: they wait for the disk, and what they wait for at the same time is one wait.
 const OPENERS_MAX: usize = 16;
 
@@ -132,22 +132,20 @@ fn open_trees(store: &NodeShared, wanted: &[Given]) -> Vec<(Given, TreeOpened)> 
         return wanted.iter().map(|given| (*given, Err(why.clone()))).collect();
     }
     let engine = store.dir.identity().engine;
-    let open = |shard: ShardId| loop {
-        match open_engine(engine, &store.dir.shard(shard), &store.resources) {
-            // A replica that cannot be opened for want of descriptors or memory is not damaged.
-            Err(e) if e.is_passing() && !store.is_stopping() => {
-                log::warn!("shard {shard} is opened once there are descriptors and memory for it: {e}");
-                std::thread::sleep(LACK_PAUSE);
-            }
-            opened => return opened.map_err(|e| e.to_string()),
-        }
+    let open = |shard: ShardId| {
+        patiently(store, shard, || Ok(open_engine(engine, &store.dir.shard(shard), &store.resources)?))
     };
     let share = wanted.len().div_ceil(OPENERS_MAX).max(1);
+    let open_all = |given: &[Given]| given.iter().map(|&(shard, me)| ((shard, me), open(shard))).collect::<Vec<_>>();
     std::thread::scope(|scope| {
-        let open_all =
-            |given: &[Given]| given.iter().map(|&(shard, me)| ((shard, me), open(shard))).collect::<Vec<_>>();
-        let openers: Vec<_> = wanted.chunks(share).map(|given| scope.spawn(move || open_all(given))).collect();
-        openers.into_iter().flat_map(|opener| opener.join().expect("a panic while opening is not survived")).collect()
+        // Where no thread can be started, this one opens them.
+        let begin = |given| (given, Builder::new().spawn_scoped(scope, move || open_all(given)));
+        let openers: Vec<_> = wanted.chunks(share).map(begin).collect();
+        let opened = openers.into_iter().flat_map(|(given, opener)| match opener {
+            Ok(opener) => opener.join().expect("a panic while opening is not survived"),
+            Err(_) => open_all(given),
+        });
+        opened.collect()
     })
 }
 
@@ -163,7 +161,8 @@ fn begin(
     let info = map.shards.get(&shard).ok_or_else(|| format!("the map has no shard {shard}"))?;
     // A shard that is being split off owns none yet, as far as the map says.
     let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
-    let handle = ShardHandle::open(shard, slots, tree, store.cache.clone()).map_err(|e| e.to_string())?;
+    let handle =
+        patiently(store, shard, || Ok(ShardHandle::open(shard, slots.clone(), tree.clone(), store.cache.clone())?))?;
     handle.set_config(store.config.clone());
     let fresh = store.log.state(shard).map_err(|e| e.to_string())?.is_none();
     if fresh {
@@ -183,14 +182,22 @@ fn join(store: &NodeShared, map: &Map, begun: Begun) -> Result<Opened, String> {
     if state.replica != me {
         return Err(fail(&format!("the log holds replica {}, the map gives this node {me}", state.replica)));
     }
-    let applied = handle.engine().flushed_index();
-    let installed = handle.snapshot_point()?;
-    let seed = Prng::new(store.node().0 ^ u64::from(shard.0)).next_u64();
-    let log: Arc<dyn LogStore> = store.log.clone();
-    let replica = Replica::open(log, shard, state, applied, installed.as_ref(), seed).map_err(|e| e.to_string())?;
-    let mut shard = Shard::new(handle, replica, store.health.clone())?;
+    let mut shard = open_replica(store, &handle)?;
     shard.set_first_map(map);
     Ok(Opened { shard, fresh })
+}
+
+/// Opens the replica of a tree whose group the log knows.
+pub(super) fn open_replica(store: &NodeShared, handle: &Arc<ShardHandle>) -> Result<Shard, String> {
+    let id = handle.id();
+    let seed = Prng::new(store.node().0 ^ u64::from(id.0)).next_u64();
+    patiently(store, id, || {
+        let state = store.log.state(id)?.ok_or_else(|| format!("the log forgot shard {id}"))?;
+        let (applied, installed) = (handle.engine().flushed_index(), handle.snapshot_point()?);
+        let log: Arc<dyn LogStore> = store.log.clone();
+        let replica = Replica::open(log, id, state, applied, installed.as_ref(), seed)?;
+        Ok(Shard::new(handle.clone(), replica, store.health.clone())?)
+    })
 }
 
 /// The effects of a replay: no client waits, so only splits are kept.

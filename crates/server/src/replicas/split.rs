@@ -5,18 +5,19 @@
 //! say that it has applied the split. So a crash leaves a split that is applied again, of which each part that is there
 //! already is taken as it is.
 
+use super::open::open_replica;
+use super::patience::patiently;
 use crate::mailbox::{Forked, Opened, WorkerMessage};
-use crate::os::spawn_critical;
 use crate::shared::NodeShared;
 use cluster::Map;
 use node::control::reconcile::{comes_by_split, wants_fork};
-use node::{Shard, ShardHandle, SplitTask};
-use replica::{LogStore, Replica};
+use node::{ShardHandle, SplitTask};
+use replica::LogStore;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{Engine, Error, open_engine};
-use vocab::{Prng, ShardId, Slot};
+use vocab::{ShardId, Slot};
 
 /// The pause between two attempts while there is no room, or too few descriptors or too little memory.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -35,7 +36,7 @@ impl SlotSet {
 pub(crate) fn fork_behind(store: &Arc<NodeShared>, task: SplitTask) {
     let (of_thread, parent, child) = (store.clone(), task.parent, task.child);
     store.forks.begin(child);
-    let spawned = spawn_critical("fork", move || {
+    store.pool.run_beside("fork", move || {
         let (leads, begun) = (task.leads, Instant::now());
         let outcome = fork(&of_thread, &task);
         log::info!(
@@ -49,12 +50,6 @@ pub(crate) fn fork_behind(store: &Arc<NodeShared>, task: SplitTask) {
             .mailboxes
             .tell_owner(parent, WorkerMessage::Forked(Box::new(Forked { parent, child, outcome, leads })));
     });
-    if let Err(e) = spawned {
-        let outcome = Err(format!("no thread can be started: {e}"));
-        store
-            .mailboxes
-            .tell_owner(parent, WorkerMessage::Forked(Box::new(Forked { parent, child, outcome, leads: false })));
-    }
 }
 
 /// Makes the child of a split; none if there is nothing to be opened. Blocks.
@@ -68,16 +63,11 @@ pub(super) fn fork(store: &NodeShared, task: &SplitTask) -> Result<Option<Opened
     }
     let tree = fork_tree(store, task)?;
     store.log.write(task.install(), true).map_err(text)?;
-    let handle = ShardHandle::open(shard, task.slots.clone(), tree, store.cache.clone()).map_err(|e| e.to_string())?;
+    let handle = patiently(store, shard, || {
+        Ok(ShardHandle::open(shard, task.slots.clone(), tree.clone(), store.cache.clone())?)
+    })?;
     handle.set_config(store.config.clone());
-    let state = store.log.state(shard).map_err(text)?.ok_or_else(|| format!("the log forgot shard {shard}"))?;
-    let applied = handle.engine().flushed_index();
-    let installed = handle.snapshot_point()?;
-    let seed = Prng::new(store.node().0 ^ u64::from(shard.0)).next_u64();
-    let log: Arc<dyn LogStore> = store.log.clone();
-    let replica = Replica::open(log, shard, state, applied, installed.as_ref(), seed).map_err(text)?;
-    let shard = Shard::new(handle, replica, store.health.clone())?;
-    Ok(Some(Opened { shard, fresh: true }))
+    Ok(Some(Opened { shard: open_replica(store, &handle)?, fresh: true }))
 }
 
 fn fork_tree(store: &NodeShared, task: &SplitTask) -> Result<Arc<dyn Engine>, String> {
@@ -91,7 +81,7 @@ fn fork_tree(store: &NodeShared, task: &SplitTask) -> Result<Arc<dyn Engine>, St
             // A crash came between the tree and the log.
             Err(Error::Mismatch { .. }) => {
                 let engine = store.dir.identity().engine;
-                return open_engine(engine, &folder, &store.resources).map_err(|e| e.to_string());
+                return patiently(store, task.child, || Ok(open_engine(engine, &folder, &store.resources)?));
             }
             Err(e) => return Err(e.to_string()),
         }

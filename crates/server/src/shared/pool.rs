@@ -56,6 +56,24 @@ impl Pool {
         self.wake(queue, added);
     }
 
+    /// Runs a job that may take long on a thread of its own; if none can be started, the pool runs it.
+    pub(crate) fn run_beside(&self, name: &str, job: impl FnOnce() + Send + 'static) {
+        let job: Arc<Mutex<Option<Job>>> = Arc::new(Mutex::new(Some(Box::new(job))));
+        let given = job.clone();
+        let take = |job: &Mutex<Option<Job>>| job.lock().take();
+        let spawned = spawn_critical(name, move || {
+            if let Some(job) = take(&given) {
+                job();
+            }
+        });
+        if let Err(e) = spawned
+            && let Some(job) = take(&job)
+        {
+            log::warn!("no thread {name} can be started, a thread of the pool does its work: {e}");
+            self.run(job);
+        }
+    }
+
     /// Ends the threads when the queued jobs are done.
     pub(crate) fn stop(&self) {
         self.lock().stopped = true;

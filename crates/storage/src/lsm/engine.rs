@@ -24,8 +24,8 @@ use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::{
-    Engine, EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Lines, Look, Result, SharedResources, Short, Slice,
-    Snapshot, Step, WriteBatch,
+    Engine, EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Lines, Look, NotInstalled, Result, SharedResources,
+    Short, Slice, Snapshot, Step, WriteBatch,
 };
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use lsm_tree::compaction::PullDown;
@@ -560,9 +560,9 @@ impl Engine for LsmEngine {
         Ok(Box::new(LsmIngest::new(&self.folder, generation, self.packing, &self.shared, &self.health)))
     }
 
-    fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
-        let (generation, index) = LsmIngested::take(ingested, &self.folder);
-        self.replace(generation, index)
+    fn install(&self, ingested: Box<dyn Ingested>) -> std::result::Result<(), NotInstalled> {
+        let (generation, index) = LsmIngested::parts(&*ingested, &self.folder);
+        self.replace(generation, index).map_err(|error| NotInstalled::of(error, ingested))
     }
 
     fn expect_fork(&self) {

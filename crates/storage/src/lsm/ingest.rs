@@ -133,11 +133,11 @@ impl Ingest for LsmIngest {
 
 impl LsmIngested {
     /// Its tree and index, if it was built for `shard`.
-    pub(super) fn take(ingested: Box<dyn Ingested>, shard: &Path) -> (Arc<Generation>, u64) {
-        let ingested: Box<dyn Any> = ingested;
-        let this = ingested.downcast::<Self>().expect("what an engine installs was built with it");
+    pub(super) fn parts(ingested: &dyn Ingested, shard: &Path) -> (Arc<Generation>, u64) {
+        let ingested: &dyn Any = ingested;
+        let this = ingested.downcast_ref::<Self>().expect("what an engine installs was built with it");
         assert_eq!(this.shard, shard, "what an engine installs was built with it");
-        (this.generation, this.index)
+        (this.generation.clone(), this.index)
     }
 }
 

@@ -12,7 +12,10 @@ use crate::batch::accepted;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::throttle::Throttle;
-use crate::{Engine, EngineStats, Error, Ingest, Ingested, Keep, Result, SharedResources, Slice, Snapshot, WriteBatch};
+use crate::{
+    Engine, EngineStats, Error, Ingest, Ingested, Keep, NotInstalled, Result, SharedResources, Slice, Snapshot,
+    WriteBatch,
+};
 use arc_swap::ArcSwapOption;
 use std::collections::BTreeMap;
 use std::fs;
@@ -102,15 +105,15 @@ impl MemoryEngine {
         drop(old);
     }
 
-    /// Makes `state` the map of `index` once `publish` has made its file the shard's.
-    fn replace(&self, index: u64, state: State, publish: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Puts the map of `index` in the place of the one in use: `publish` makes its file the shard's, and answers it.
+    fn replace(&self, index: u64, publish: impl FnOnce() -> Result<State>) -> Result<()> {
         self.health.check()?;
         let applied = self.applied.load(Ordering::Relaxed);
         assert!(index >= applied, "a map of {index} installed, or cleared to, after {applied}");
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
         let published = publish();
         self.disk_bytes.store(file::bytes_in(&self.folder), Ordering::Relaxed);
-        published.map_err(|error| self.health.judge(error))?;
+        let state = published.map_err(|error| self.health.judge(error))?;
         let mut current = self.current.write().expect("nothing panics while it is held");
         let old = std::mem::replace(&mut *current, Generation::new(state));
         self.applied.store(index, Ordering::SeqCst);
@@ -292,16 +295,25 @@ impl Engine for MemoryEngine {
         let meta: BTreeMap<Slice, Slice> = meta.into_iter().collect();
         let rows: BTreeMap<Slice, Slice> = rows.into_iter().collect();
         let state = State::new(rows.clone().into_iter().collect(), meta.clone());
-        self.replace(index, state, || file::write_beginning(&self.folder, index, &meta, &rows))
+        self.replace(index, || file::write_beginning(&self.folder, index, &meta, &rows).map(|()| state))
     }
 
     fn ingest(&self) -> Result<Box<dyn Ingest>> {
         Ok(Box::new(MemoryIngest::begin(&self.folder, &self.throttle, &self.health)?))
     }
 
-    fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
-        let (index, state, file, _held) = MemoryIngested::take(ingested, &self.folder);
-        self.replace(index, state, || file.publish())
+    fn install(&self, ingested: Box<dyn Ingested>) -> std::result::Result<(), NotInstalled> {
+        let (index, mut rest) = (ingested.index(), None::<Box<dyn Ingested>>);
+        let publish = || {
+            MemoryIngested::of(ingested, &self.folder).publish().map_err(|(error, ingested)| {
+                rest = Some(ingested);
+                error
+            })
+        };
+        self.replace(index, publish).map_err(|error| match rest {
+            Some(rows) => NotInstalled::of(error, rows),
+            None => NotInstalled { error, rows: None },
+        })
     }
 
     fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, keep: &Keep) -> Result<Arc<dyn Engine>> {

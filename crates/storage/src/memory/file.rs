@@ -9,7 +9,7 @@
 //! ```
 //! All numbers are little-endian. Written under another name, then renamed to `snapshot-<index, 20 digits>`.
 
-use crate::files::{sync_folder, system_error};
+use crate::files::{put_in_place, system_error};
 use crate::{Error, Result, Slice};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -120,16 +120,17 @@ pub(super) struct Finished {
 }
 
 impl Finished {
-    /// Makes it the shard's, and removes those that it replaces.
-    pub(super) fn publish(self) -> Result<()> {
-        let path = path_of(&self.folder, self.index);
-        fs::rename(&self.path, &path).map_err(|error| system_error(&path, error))?;
-        sync_folder(&self.folder)?;
-        for (index, path) in list(&self.folder)? {
-            if index < self.index {
+    /// Makes it the shard's, and removes those that it replaces. After a passing error it may be called again.
+    pub(super) fn publish(&self) -> Result<()> {
+        put_in_place(&self.path, &self.folder, &name_of(self.index))?;
+        // Of several the newest counts: those that stay only take room.
+        let older = || -> Result<()> {
+            for (_, path) in list(&self.folder)?.into_iter().filter(|(index, _)| *index < self.index) {
                 fs::remove_file(&path).map_err(|error| system_error(&path, error))?;
             }
-        }
+            Ok(())
+        };
+        older().unwrap_or_else(|error| log::warn!("a snapshot file that was replaced stays for now: {error}"));
         Ok(())
     }
 }
@@ -151,8 +152,8 @@ pub(super) fn write_beginning(
     writer.finish()?.publish()
 }
 
-fn path_of(folder: &Path, index: u64) -> PathBuf {
-    folder.join(format!("{PREFIX}{index:020}"))
+fn name_of(index: u64) -> String {
+    format!("{PREFIX}{index:020}")
 }
 
 /// The files of a folder whose names begin so.
@@ -287,7 +288,7 @@ mod tests {
         writer.row(b"a", b"1").unwrap();
         writer.row(b"b", b"2").unwrap();
         writer.finish().unwrap().publish().unwrap();
-        let path = path_of(folder.path(), 7);
+        let path = folder.path().join(name_of(7));
         let bytes = fs::read(&path).unwrap();
         for at in 0..bytes.len() {
             let mut flipped = bytes.clone();

@@ -34,7 +34,7 @@ pub(super) struct MemoryIngested {
     state: State,
     file: Finished,
     /// Of the file until it is published; after that there is nothing under its name.
-    held: OpenPath,
+    _held: OpenPath,
 }
 
 impl MemoryIngest {
@@ -81,17 +81,25 @@ impl Ingest for MemoryIngest {
         let file = self.write(name, index, &meta).map_err(|error| self.health.judge(error))?;
         let bytes = fs::metadata(&path).map_or(0, |file| file.len());
         let state = State::new(self.rows, meta.into_iter().collect());
-        Ok(Box::new(MemoryIngested { folder: self.folder, index, bytes, state, file, held }))
+        Ok(Box::new(MemoryIngested { folder: self.folder, index, bytes, state, file, _held: held }))
     }
 }
 
 impl MemoryIngested {
-    /// Its parts, if it was built in `folder`.
-    pub(super) fn take(ingested: Box<dyn Ingested>, folder: &Path) -> (u64, State, Finished, OpenPath) {
+    /// The map, if it was built in `folder`.
+    pub(super) fn of(ingested: Box<dyn Ingested>, folder: &Path) -> Box<Self> {
         let ingested: Box<dyn Any> = ingested;
         let this = ingested.downcast::<Self>().expect("what an engine installs was built with it");
         assert_eq!(this.folder, folder, "what an engine installs was built with it");
-        (this.index, this.state, this.file, this.held)
+        this
+    }
+
+    /// Makes its file the shard's, and answers the map; on failure itself.
+    pub(super) fn publish(self: Box<Self>) -> std::result::Result<State, (Error, Box<Self>)> {
+        match self.file.publish() {
+            Ok(()) => Ok(self.state),
+            Err(error) => Err((error, self)),
+        }
     }
 }
 
