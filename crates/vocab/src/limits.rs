@@ -193,10 +193,11 @@ pub const UNITED_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub const SORTED_ELEMENTS_MAX: u64 = 1024 * 1024;
 /// Most bytes of them.
 pub const SORTED_BYTES_MAX: usize = 128 * 1024 * 1024;
-/// Most members of a sorted set that are removed one by one in an entry, where more are left.
+/// Most members of a sorted set that are removed one by one in an entry, where more are left. Of more, those that are left
+/// are written anew, in slices.
 pub const REMOVED_MEMBERS_MAX: u64 = 262_144;
-/// Most members that SPOP removes at a time.
-pub const POPPED_MEMBERS_MAX: u64 = 65_536;
+/// Most members that SPOP, ZPOPMIN and ZPOPMAX remove at a time, and that a search of positions looks at in an entry.
+pub const POPPED_MEMBERS_MAX: u64 = 262_144;
 /// Bytes of the elements of a large list that lie together, in a row or in the list's record; one longer element lies alone.
 pub const LIST_LEAF_BYTES_SOFT: usize = 2 * 1024;
 /// Most elements that lie together.
@@ -210,7 +211,7 @@ pub const TRIMMED_BRANCHES_STEP_MAX: usize = 32;
 /// Most elements of a list that LTRIM writes anew, where it removes more than it leaves.
 pub const REWRITTEN_ELEMENTS_MAX: u64 = 1024;
 /// Most elements that LPOP, RPOP and LMPOP remove at a time.
-pub const POPPED_ELEMENTS_MAX: u64 = 65_536;
+pub const POPPED_ELEMENTS_MAX: u64 = 262_144;
 /// Most elements of a list that LREM removes in one entry, where it was searched before; of more, the list is written anew.
 pub const EDITED_ELEMENTS_MAX: usize = 1024;
 /// Most elements that LINSERT and LREM look at in an entry.

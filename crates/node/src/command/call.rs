@@ -136,8 +136,8 @@ pub enum Handler {
     Read(ReadHandler),
     /// On one shard, in an entry.
     Write(WriteHandler),
-    /// On one shard: in an entry if that word is among the arguments, and otherwise as a read.
-    WriteIf(&'static str, WriteHandler, StepHandler),
+    /// On one shard: in an entry if one of these words is among the arguments, and otherwise as a read.
+    WriteIf(&'static [&'static str], WriteHandler, StepHandler),
     /// On the whole store.
     Store(StoreHandler),
 }
@@ -177,14 +177,14 @@ pub(super) const fn write(name: &'static str, run: WriteHandler) -> HandlerRow {
     row(name, Handler::Write(run))
 }
 
-/// A command that writes if that word is among its arguments, and whose reply may be long otherwise.
+/// A command that writes if one of these words is among its arguments, and whose reply may be long otherwise.
 pub(super) const fn write_if(
     name: &'static str,
-    word: &'static str,
+    words: &'static [&'static str],
     run: WriteHandler,
     begin: StepHandler,
 ) -> HandlerRow {
-    row(name, Handler::WriteIf(word, run, begin))
+    row(name, Handler::WriteIf(words, run, begin))
 }
 
 /// A command over the whole store.

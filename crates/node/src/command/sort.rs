@@ -28,8 +28,10 @@ const TOO_LARGE_FOR_ENTRY: &str = "ERR the collection is too large to be sorted 
 const _: () = assert!(SORTED_ELEMENTS_MAX == 1_048_576 && SORTED_BYTES_MAX == 128 << 20, "TOO_LARGE says how large");
 const _: () = assert!(STORE_WHOLE_ELEMENTS_MAX == 16_384, "TOO_LARGE_FOR_ENTRY says how large");
 
-pub(super) const ROWS: &[HandlerRow] =
-    &[write_if("SORT", "STORE", sort, |call| begin(call, true)), reads_in_steps("SORT_RO", |call| begin(call, false))];
+pub(super) const ROWS: &[HandlerRow] = &[
+    write_if("SORT", &["STORE"], sort, |call| begin(call, true)),
+    reads_in_steps("SORT_RO", |call| begin(call, false)),
+];
 
 /// In which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

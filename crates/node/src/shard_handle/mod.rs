@@ -32,7 +32,6 @@ use replica::{ReplicaStatus, SnapshotPoint};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
-use vocab::limits::SEARCHED_ELEMENTS_MAX;
 use vocab::{Millis, ReplicaId, ShardId, Slot, database_keys};
 
 /// The cached row of a key that is known to be absent; no record is as short. Only readers put it into the cache, and only
@@ -230,14 +229,20 @@ impl ShardHandle {
         self.clock.reach(parent.clock.now_ms());
     }
 
-    /// Replaces everything by the rows of a snapshot as of entry `index`. The rows' own facts are with them.
-    pub(crate) fn install(&self, rows: Box<dyn storage::Ingested>, index: u64) -> storage::Result<()> {
+    /// Replaces everything by the rows of a snapshot as of entry `index`. The rows' own facts are with them. It may be tried
+    /// again for want of room, descriptors or memory: `rows` are there as long as they are not in place.
+    pub(crate) fn install(&self, rows: &mut Option<Box<dyn storage::Ingested>>, index: u64) -> storage::Result<()> {
         self.begin_write(index);
         // The cache goes first, so that no one sees a row of it beside the new tree; what readers of the old tree bring
         // is older than `index`, and not taken.
         self.cache.clear_shard(self.id.0);
         self.absent.made_all();
-        self.engine.install(rows)?;
+        if let Some(whole) = rows.take() {
+            self.engine.install(whole).map_err(|not| {
+                *rows = not.rows;
+                not.error
+            })?;
+        }
         self.load_facts()?;
         self.garbage(true);
         self.next_expiry(0);
@@ -377,16 +382,17 @@ impl ShardHandle {
         self.cache.get(self.id.0, key).ok().map(|row| kind(&row))
     }
 
-    /// Whether there is a list at `key` that an entry may not search, or there may be one: the row cache does not tell.
+    /// Whether there is a collection of that type with more than so many elements at `key`, or there may be one: the row cache
+    /// does not tell.
     #[must_use]
-    pub fn may_hold_long_list(&self, key: &[u8]) -> bool {
-        let is_long = |row: Slice| {
+    pub fn may_hold_larger(&self, key: &[u8], ty: Type, elements: u64) -> bool {
+        let is_larger = |row: Slice| {
             let record = Record::decode(row).ok();
             let rows = record.as_ref().and_then(|record| record.view().rows(key));
-            let is_list = record.as_ref().is_some_and(|record| record.view().kind.ty == Type::List);
-            is_list && rows.is_some_and(|rows| rows.count > SEARCHED_ELEMENTS_MAX)
+            let is_of_type = record.as_ref().is_some_and(|record| record.view().kind.ty == ty);
+            is_of_type && rows.is_some_and(|rows| rows.count > elements)
         };
-        self.cache.get(self.id.0, key).map_or(true, is_long)
+        self.cache.get(self.id.0, key).map_or(true, is_larger)
     }
 
     /// Whether background collection has something to do at `now_ms`.
@@ -531,13 +537,9 @@ impl ShardHandle {
     }
 
     /// The snapshot that the tree was filled from, if it was.
-    pub fn snapshot_point(&self) -> Result<Option<SnapshotPoint>, String> {
-        match self.engine.meta(keys::META_SNAPSHOT).map_err(|e| e.to_string())? {
-            None => Ok(None),
-            Some(bytes) => snapshot_point::decode(&bytes)
-                .map(Some)
-                .ok_or_else(|| format!("shard {}: the mark of its snapshot is wrong", self.id)),
-        }
+    pub fn snapshot_point(&self) -> storage::Result<Option<SnapshotPoint>> {
+        let Some(bytes) = self.engine.meta(keys::META_SNAPSHOT)? else { return Ok(None) };
+        snapshot_point::decode(&bytes).map(Some).ok_or_else(|| self.corrupt("the mark of its snapshot is wrong"))
     }
 
     /// So many operations were asked of a slot: counted, or guessed from a part of them.

@@ -1,9 +1,9 @@
-//! COPY and the commands that store a combination of sets: what is small by one write, what is large in slices, other
-//! clients in between.
+//! COPY, the commands that store a combination of sets, and ZREMRANGEBY* of many members: what is small by one write, what is
+//! large in slices, other clients in between.
 //!
 //! The result is as of one version of what it is made of, and visible from the moment at which all of it is there.
 
-use super::handlers::PoolHandler;
+use super::handlers::{PoolHandler, Takes};
 use super::writer::ShardWriter;
 use crate::os::{now_ms, steady_us};
 use crate::shared::NodeShared;
@@ -11,11 +11,12 @@ use node::command::{Error, SetCopy, SortedSetCopy, copy_options};
 use node::read::{Attempt, Finish, ReadRequest, Refusal};
 use node::session::Consistency;
 use node::{
-    CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardHandle, SliceSource, SnapshotSpace, StagedAt, request,
+    CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardHandle, SliceSource, SnapshotSpace, StagedAt, Type, request,
 };
 use resp::Reply;
 use resp::table;
 use std::sync::Arc;
+use vocab::limits::REMOVED_MEMBERS_MAX;
 use vocab::{ShardId, Slot, slot_of};
 
 /// Slices that are on their way to the log at a time.
@@ -25,7 +26,22 @@ pub(super) fn handler(name: &str) -> Option<PoolHandler> {
     match name {
         "COPY" => Some(copy as PoolHandler),
         "SINTERSTORE" | "SUNIONSTORE" | "SDIFFSTORE" => Some(store_set as PoolHandler),
-        "ZINTERSTORE" | "ZUNIONSTORE" | "ZDIFFSTORE" | "ZRANGESTORE" => Some(store_sorted_set as PoolHandler),
+        "ZINTERSTORE" | "ZUNIONSTORE" | "ZDIFFSTORE" | "ZRANGESTORE" | "GEOSEARCHSTORE" => {
+            Some(store_sorted_set as PoolHandler)
+        }
+        "GEORADIUS" | "GEORADIUSBYMEMBER" => Some(store_found as PoolHandler),
+        "ZREMRANGEBYRANK" | "ZREMRANGEBYSCORE" | "ZREMRANGEBYLEX" => Some(remove_range as PoolHandler),
+        _ => None,
+    }
+}
+
+/// Which requests of the command with that name go to the pool.
+pub(super) fn takes(name: &str) -> Option<Takes> {
+    match name {
+        "GEORADIUS" | "GEORADIUSBYMEMBER" => Some(Takes::With(&["STORE", "STOREDIST"])),
+        "ZREMRANGEBYRANK" | "ZREMRANGEBYSCORE" | "ZREMRANGEBYLEX" => {
+            Some(Takes::Larger(Type::SortedSet, REMOVED_MEMBERS_MAX))
+        }
         _ => None,
     }
 }
@@ -40,6 +56,40 @@ fn store_set(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
 
 fn store_sorted_set(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     answer(reply, Copying::begin(store, args, 1).and_then(|copying| copying.store_sorted_set(store, args)));
+}
+
+fn store_found(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    // The last key is the one that is written.
+    let to = table::resolve(args).ok().and_then(|spec| spec.keys(args).ok()?.max()).unwrap_or(1);
+    answer(reply, Copying::begin(store, args, to).and_then(|copying| copying.store_sorted_set(store, args)));
+}
+
+fn remove_range(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    answer(
+        reply,
+        until_unchanged(|| Copying::begin(store, args, 1).and_then(|copying| copying.store_sorted_set(store, args))),
+    );
+}
+
+/// How often a collection is read that others change all the time.
+const READS_MAX: usize = 16;
+/// What the error begins with that says that it has changed.
+const CHANGED: &str = "TRYAGAIN what is at the key has changed";
+
+/// Makes what holds only if a collection has not changed since it was read; where it has, anew, a few times.
+pub(super) fn until_unchanged(mut make: impl FnMut() -> Result<Vec<u8>, String>) -> Result<Vec<u8>, String> {
+    let mut made = make();
+    for _ in 1..READS_MAX {
+        let text = match &made {
+            Ok(answer) => answer.strip_prefix(b"-").unwrap_or_default(),
+            Err(text) => text.as_bytes(),
+        };
+        if !text.starts_with(CHANGED.as_bytes()) {
+            break;
+        }
+        made = make();
+    }
+    made
 }
 
 /// The encoded reply, or the text of an error.

@@ -1,7 +1,7 @@
 //! What runs the commands that need the server itself, rather than a shard's rows.
 
 use crate::shared::NodeShared;
-use node::ShardHandle;
+use node::{ShardHandle, Type};
 use resp::Reply;
 use std::sync::Arc;
 use vocab::{ShardId, slot_of};
@@ -20,10 +20,10 @@ pub(super) enum Takes {
     All,
     /// Those without arguments.
     Bare,
-    /// Those with this word.
-    With(&'static str),
-    /// Those whose first key holds a list that is too long to be searched in an entry, or may hold one.
-    LongLists,
+    /// Those with one of these words.
+    With(&'static [&'static str]),
+    /// Those whose first key holds a collection of this type with more elements than that, or may hold one.
+    Larger(Type, u64),
 }
 
 impl Takes {
@@ -31,19 +31,20 @@ impl Takes {
         match self {
             Self::All => true,
             Self::Bare => args.len() == 1,
-            Self::With(word) => has_word(args, word),
-            Self::LongLists => {
+            Self::With(words) => has_word(args, words),
+            Self::Larger(ty, elements) => {
                 let known = store.known();
                 let key = args.get(1).copied().unwrap_or_default();
                 let shard = known.shard_of(slot_of(key));
                 let handle: Option<&Arc<ShardHandle>> = shard.and_then(|shard| known.handle(shard.0 as usize));
-                handle.is_some_and(|handle| handle.may_hold_long_list(key))
+                handle.is_some_and(|handle| handle.may_hold_larger(key, ty, elements))
             }
         }
     }
 }
 
-/// Whether that word is among the options of a request.
-pub(super) fn has_word(args: &[&[u8]], word: &str) -> bool {
-    args.iter().skip(2).any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+/// Whether one of these words is among the options of a request.
+pub(super) fn has_word(args: &[&[u8]], words: &[&str]) -> bool {
+    let is_one = |arg: &&[u8]| words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
+    args.iter().skip(2).any(is_one)
 }

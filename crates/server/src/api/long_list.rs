@@ -3,19 +3,16 @@
 //!
 //! What was found holds if the list has not changed since. Where it has, the search begins anew, a few times.
 
-use super::copy::{Copying, answer, text_of};
+use super::copy::{Copying, answer, text_of, until_unchanged};
 use super::handlers::{PoolHandler, Takes};
 use crate::os::now_ms;
 use crate::shared::NodeShared;
+use node::Type;
 use node::command::{LongEdit, sorted_copy};
 use resp::Reply;
 use resp::table;
 use std::sync::Arc;
-
-/// How often a list is searched that others change all the time.
-const SEARCHES_MAX: usize = 16;
-/// What the error begins with that says that it has changed.
-const CHANGED: &str = "TRYAGAIN the list has changed";
+use vocab::limits::SEARCHED_ELEMENTS_MAX;
 
 pub(super) fn handler(name: &str) -> Option<PoolHandler> {
     match name {
@@ -26,27 +23,16 @@ pub(super) fn handler(name: &str) -> Option<PoolHandler> {
 }
 
 /// Which requests of the command with that name go to the pool.
-pub(super) fn takes(name: &str) -> Takes {
+pub(super) fn takes(name: &str) -> Option<Takes> {
     match name {
-        "LREM" | "LINSERT" => Takes::LongLists,
-        "SORT" => Takes::With("STORE"),
-        _ => Takes::All,
+        "LREM" | "LINSERT" => Some(Takes::Larger(Type::List, SEARCHED_ELEMENTS_MAX)),
+        "SORT" => Some(Takes::With(&["STORE"])),
+        _ => None,
     }
 }
 
 fn edit(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    let mut made = edit_once(store, args);
-    for _ in 1..SEARCHES_MAX {
-        let text = match &made {
-            Ok(answer) => answer.strip_prefix(b"-").unwrap_or_default(),
-            Err(text) => text.as_bytes(),
-        };
-        if !text.starts_with(CHANGED.as_bytes()) {
-            break;
-        }
-        made = edit_once(store, args);
-    }
-    answer(reply, made);
+    answer(reply, until_unchanged(|| edit_once(store, args)));
 }
 
 fn edit_once(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {

@@ -57,7 +57,7 @@ pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> R
     match handler(spec).ok_or_else(|| format!("ERR {} is not a command over data", spec.name))? {
         Handler::Read(handler) => Ok(Routed::Read(target(store, spec, args)?, handler)),
         Handler::Write(_) => Ok(Routed::Write(target(store, spec, args)?)),
-        Handler::WriteIf(word, ..) if has_word(args, word) => Ok(Routed::Write(target(store, spec, args)?)),
+        Handler::WriteIf(words, ..) if has_word(args, words) => Ok(Routed::Write(target(store, spec, args)?)),
         Handler::WriteIf(_, _, begin) => Ok(Routed::Read(target(store, spec, args)?, ReadHandler::Steps(begin))),
         Handler::Store(handler) => Ok(Routed::Store { handler, slot: handler.slot(args) }),
     }
@@ -87,7 +87,10 @@ pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
     let of_pool = [backup::handler, admin::handler, copy::handler, databases::handler, long_list::handler];
     let of = |spec: &CommandSpec| ServerHandlers {
         pool: of_pool.iter().find_map(|family| family(spec.name)),
-        takes: databases::takes(spec.name).unwrap_or_else(|| long_list::takes(spec.name)),
+        takes: [databases::takes, copy::takes, long_list::takes]
+            .iter()
+            .find_map(|of| of(spec.name))
+            .unwrap_or_default(),
         call: backup::call_handler(spec.name).or_else(|| admin::call_handler(spec.name)),
     };
     let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());

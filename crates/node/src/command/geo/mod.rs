@@ -7,17 +7,21 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use super::call::{HandlerRow, read as reads, write as writes};
+use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes, write_if};
+pub(super) use search::many_to_store;
+
+/// The options that make a search a write.
+const STORES: &[&str] = &["STORE", "STOREDIST"];
 
 pub(super) const ROWS: &[HandlerRow] = &[
     writes("GEOADD", position::geoadd),
     reads("GEOPOS", position::geopos),
     reads("GEOHASH", position::geohash),
     reads("GEODIST", position::geodist),
-    reads("GEOSEARCH", search::geosearch),
+    reads_in_steps("GEOSEARCH", search::geosearch),
     writes("GEOSEARCHSTORE", search::geosearchstore),
-    writes("GEORADIUS", search::georadius),
-    reads("GEORADIUS_RO", search::georadius_ro),
-    writes("GEORADIUSBYMEMBER", search::georadiusbymember),
-    reads("GEORADIUSBYMEMBER_RO", search::georadiusbymember_ro),
+    write_if("GEORADIUS", STORES, search::georadius, search::georadius_read),
+    reads_in_steps("GEORADIUS_RO", search::georadius_ro),
+    write_if("GEORADIUSBYMEMBER", STORES, search::georadiusbymember, search::georadiusbymember_read),
+    reads_in_steps("GEORADIUSBYMEMBER_RO", search::georadiusbymember_ro),
 ];

@@ -1,6 +1,7 @@
 //! GEOSEARCH, GEOSEARCHSTORE, GEORADIUS and GEORADIUSBYMEMBER: what lies within a shape.
 //!
-//! The cells that cover the shape are ranges of scores; each member of theirs is looked at.
+//! The cells that cover the shape are ranges of scores; each member of theirs is looked at. What is found is in memory only
+//! where it must be: to be put in order, to be cut to COUNT, or to be stored.
 
 use super::geohash::Position;
 use super::position::{parse_unit, position, position_of, write_distance};
@@ -8,16 +9,23 @@ use super::shape::{Outline, Shape, Unit};
 use crate::ReadSpace;
 use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Call, Error, Outcome, ReadCall, WriteCall};
-use crate::command::zset::{Bounds, Kept, SortedSet, Walk, parse_score, store_kept};
+use crate::command::steps::{Progress, ReplySteps, Rest, Step};
+use crate::command::zset::{Bounds, Kept, Scored, SortedSet, Walk, parse_score, store_kept};
 use crate::keyspace_events::Event;
 use resp::Reply;
-use vocab::limits;
+use std::collections::VecDeque;
+use std::vec;
+use vocab::limits::{self, SORTED_BYTES_MAX, SORTED_ELEMENTS_MAX, STREAM_STEP_ITEMS_MAX};
 
 const NO_MEMBER: &str = "ERR could not decode requested zset member";
 const NEVER_BOTH: &str = "is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
-const TOO_MANY: &str = "ERR too many members are within reach (65536 at most where they are stored)";
+const TOO_MANY: &str = "ERR too many members are within reach for a transaction (262144 at most)";
+const TOO_MANY_FOUND: &str =
+    "ERR too many members lie within to be put in order (1048576 at most): ask for a smaller area, or with COUNT";
+/// So many members `Walk::step` looks at, at most.
+const WALKED_AT_ONCE: usize = 256;
 
-const _: () = assert!(limits::POPPED_MEMBERS_MAX == 65_536, "TOO_MANY says how many");
+const _: () = assert!(limits::POPPED_MEMBERS_MAX == 262_144 && SORTED_ELEMENTS_MAX == 1_048_576, "the texts say so");
 
 /// Which command it is: where its arguments are, and which options it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +58,11 @@ impl Form {
 
     fn is_search(self) -> bool {
         matches!(self, Self::Search | Self::SearchStore)
+    }
+
+    /// What a key is told of at which it stores.
+    fn event(self) -> Event {
+        if self == Self::SearchStore { Event::GEOSEARCHSTORE } else { Event::GEORADIUSSTORE }
     }
 
     fn takes_store(self) -> bool {
@@ -203,6 +216,20 @@ impl<'a> Asked<'a> {
         Some(Shape { center, outline, unit })
     }
 
+    fn unit(&self) -> Unit {
+        self.outline.map_or(Unit(1.0), |(_, unit)| unit)
+    }
+
+    /// These members as they are stored.
+    fn to_store(&self, points: Vec<Point>) -> Vec<Kept> {
+        let unit = self.unit();
+        let stored = |point: Point| {
+            let score = if self.stores_distances { point.distance_m / unit.0 } else { point.kept.score };
+            Kept { score, ..point.kept }
+        };
+        points.into_iter().map(stored).collect()
+    }
+
     /// By distance: whether the farthest comes first. So many are the nearest ones, unless any will do.
     fn order(&self) -> Option<bool> {
         self.farthest_first.or((self.count > 0 && !self.any).then_some(false))
@@ -233,9 +260,47 @@ struct Point {
     distance_m: f64,
 }
 
-/// The members that are found, no more of them than are wanted.
-struct Points<'s> {
-    shape: &'s Shape,
+/// The members of a sorted set that lie within a shape.
+struct Area<'k> {
+    set: SortedSet<'k>,
+    shape: Shape,
+    /// The members of each cell that are still to be looked at.
+    walks: VecDeque<Walk>,
+}
+
+impl<'k> Area<'k> {
+    fn new(space: &mut dyn ReadSpace, set: SortedSet<'k>, shape: Shape) -> Result<Self, Error> {
+        let mut walks = VecDeque::new();
+        for cell in shape.cells() {
+            let (first, end) = cell.scores();
+            walks.push_back(Walk::over(Bounds::from_score_to(first, end).span(space, &set)?));
+        }
+        Ok(Self { set, shape, walks })
+    }
+
+    /// How many members are to be looked at.
+    fn reach(&self) -> u64 {
+        self.walks.iter().map(|walk| walk.left).sum()
+    }
+
+    /// Looks at the next members, some hundred at most; false if there are no more.
+    fn step(&mut self, space: &mut dyn ReadSpace, take: &mut dyn FnMut(Point)) -> Result<bool, Error> {
+        while self.walks.front().is_some_and(|walk| walk.left == 0) {
+            self.walks.pop_front();
+        }
+        let (shape, Some(walk)) = (self.shape, self.walks.front_mut()) else { return Ok(false) };
+        walk.step(space, &self.set, &mut |Scored { member, score }| {
+            let position = Position::of_score(score);
+            if let Some(distance_m) = shape.distance_within(position) {
+                take(Point { kept: Kept { member: member.to_vec(), score }, position, distance_m });
+            }
+        })?;
+        Ok(true)
+    }
+}
+
+/// The members that are found, no more of them than are wanted. They are in memory together.
+struct Points {
     /// Whether the farthest comes first; `None`: they are not in order.
     order: Option<bool>,
     /// How many are wanted of those in order.
@@ -246,19 +311,21 @@ struct Points<'s> {
     bytes: usize,
 }
 
-impl Points<'_> {
-    /// Takes a member if it lies within.
-    fn look(&mut self, member: &[u8], score: f64) {
-        let position = Position::of_score(score);
+impl Points {
+    fn new(asked: &Asked<'_>) -> Self {
+        let wanted = if asked.count == 0 { usize::MAX } else { usize::try_from(asked.count).unwrap_or(usize::MAX) };
+        let enough = if asked.any { wanted } else { usize::MAX };
+        Self { order: asked.order(), best: wanted, enough, found: Vec::new(), bytes: 0 }
+    }
+
+    fn take(&mut self, point: Point) {
         if self.found.len() >= self.enough {
             return;
         }
-        if let Some(distance_m) = self.shape.distance_within(position) {
-            self.bytes += member.len();
-            self.found.push(Point { kept: Kept { member: member.to_vec(), score }, position, distance_m });
-            if self.found.len() >= self.best.saturating_mul(2).saturating_add(1024) {
-                self.sort();
-            }
+        self.bytes += point.kept.member.len();
+        self.found.push(point);
+        if self.found.len() >= self.best.saturating_mul(2).saturating_add(1024) || self.bytes > SORTED_BYTES_MAX {
+            self.sort();
         }
     }
 
@@ -273,47 +340,33 @@ impl Points<'_> {
         self.found.truncate(self.best);
         self.bytes = self.found.iter().map(|point| point.kept.member.len()).sum();
     }
+
+    fn are_too_many(&self) -> bool {
+        self.found.len().min(self.best) as u64 > SORTED_ELEMENTS_MAX || self.bytes > SORTED_BYTES_MAX
+    }
 }
 
-/// What lies within the shape. More bytes of members than `bytes_max`, or more members looked at than `looked_max`, end the
-/// search: the second is an error.
-fn find(
-    space: &mut dyn ReadSpace,
-    set: &SortedSet<'_>,
-    shape: &Shape,
-    asked: &Asked<'_>,
-    bytes_max: usize,
-    looked_max: u64,
-) -> Result<Vec<Point>, Error> {
-    let wanted = if asked.count == 0 { usize::MAX } else { usize::try_from(asked.count).unwrap_or(usize::MAX) };
-    let enough = if asked.any { wanted } else { usize::MAX };
-    let mut points = Points { shape, order: asked.order(), best: wanted, enough, found: Vec::new(), bytes: 0 };
-    let mut looked = 0;
-    for cell in shape.cells() {
-        let (first, end) = cell.scores();
-        let span = Bounds::from_score_to(first, end).span(space, set)?;
-        looked += span.count;
-        if looked > looked_max {
-            return Err(TOO_MANY.into());
-        }
-        let mut walk = Walk::over(span);
-        while walk.left > 0 && points.found.len() < enough && points.bytes <= bytes_max {
-            walk.step(space, set, &mut |scored| points.look(scored.member, scored.score))?;
+/// What lies within, as many members as are asked for, in the order that is asked for.
+fn find(space: &mut dyn ReadSpace, area: &mut Area<'_>, asked: &Asked<'_>) -> Result<Vec<Point>, Error> {
+    let mut points = Points::new(asked);
+    while points.found.len() < points.enough && area.step(space, &mut |point| points.take(point))? {
+        if points.are_too_many() {
+            return Err(TOO_MANY_FOUND.into());
         }
     }
     points.sort();
     Ok(points.found)
 }
 
-pub(super) fn geosearch(call: &mut ReadCall<'_>) -> Outcome {
+pub(super) fn geosearch(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     read(call, Form::Search)
 }
 
-pub(super) fn georadius_ro(call: &mut ReadCall<'_>) -> Outcome {
+pub(super) fn georadius_ro(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     read(call, Form::Radius(false))
 }
 
-pub(super) fn georadiusbymember_ro(call: &mut ReadCall<'_>) -> Outcome {
+pub(super) fn georadiusbymember_ro(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     read(call, Form::RadiusByMember(false))
 }
 
@@ -329,15 +382,78 @@ pub(super) fn georadiusbymember(call: &mut WriteCall<'_>) -> Outcome {
     write(call, Form::RadiusByMember(true))
 }
 
-fn read(call: &mut ReadCall<'_>, form: Form) -> Outcome {
+/// GEORADIUS that stores nothing.
+pub(super) fn georadius_read(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
+    read(call, Form::Radius(true))
+}
+
+/// GEORADIUSBYMEMBER that stores nothing.
+pub(super) fn georadiusbymember_read(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
+    read(call, Form::RadiusByMember(true))
+}
+
+fn read(call: &mut ReadCall<'_>, form: Form) -> Result<Rest, Error> {
     let set = SortedSet::load(call.space, call.args[form.source()])?;
     let asked = Asked::parse(form, call.space, set.as_ref(), call.args)?;
-    let points = match (&set, asked.shape()) {
-        (Some(set), Some(shape)) => find(call.space, set, &shape, &asked, call.reply.room(), u64::MAX)?,
-        _ => Vec::new(),
+    let (Some(set), Some(shape)) = (set, asked.shape()) else {
+        call.reply.array(0);
+        return Ok(None);
     };
-    answer(call.reply, &asked, &points);
-    Ok(())
+    let columns = Columns::of(&asked);
+    let mut area = Area::new(call.space, set, shape)?;
+    if asked.order().is_none() && asked.count == 0 && area.reach() > STREAM_STEP_ITEMS_MAX as u64 {
+        // In no order: they are counted, and found again as they are answered.
+        let (walks, mut count) = (area.walks.clone(), 0);
+        while area.step(call.space, &mut |_| count += 1)? {}
+        call.reply.array(count);
+        let area = Area { set: area.set.without_key(), shape, walks };
+        return Ok(Some(Box::new(AreaLeft { area, columns })));
+    }
+    let points = find(call.space, &mut area, &asked)?;
+    call.reply.array(points.len());
+    let mut left = PointsLeft { points: points.into_iter(), columns };
+    Ok(match left.step(call.space, call.reply)? {
+        Progress::More => Some(Box::new(left)),
+        Progress::Done => None,
+    })
+}
+
+/// What lies within is still to be answered, in no order.
+struct AreaLeft {
+    area: Area<'static>,
+    columns: Columns,
+}
+
+impl ReplySteps for AreaLeft {
+    fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        let (mut step, mut looked, columns) = (Step::begin(reply), 0, self.columns);
+        while self.area.step(space, &mut |point| columns.write(reply, &point))? {
+            looked += WALKED_AT_ONCE;
+            if looked >= STREAM_STEP_ITEMS_MAX || !step.goes_on(reply) {
+                return Ok(Progress::More);
+            }
+        }
+        Ok(Progress::Done)
+    }
+}
+
+/// Members that were found are still to be answered.
+struct PointsLeft {
+    points: vec::IntoIter<Point>,
+    columns: Columns,
+}
+
+impl ReplySteps for PointsLeft {
+    fn step(&mut self, _space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        let mut step = Step::begin(reply);
+        for point in self.points.by_ref() {
+            self.columns.write(reply, &point);
+            if !step.goes_on(reply) {
+                break;
+            }
+        }
+        Ok(if self.points.len() == 0 { Progress::Done } else { Progress::More })
+    }
 }
 
 fn write(call: &mut WriteCall<'_>, form: Form) -> Outcome {
@@ -345,42 +461,82 @@ fn write(call: &mut WriteCall<'_>, form: Form) -> Outcome {
     let Call { args, space, reply } = call;
     let set = SortedSet::load(*space, args[form.source()])?;
     let asked = Asked::parse(form, *space, set.as_ref(), args)?;
-    let points = match (&set, asked.shape()) {
-        (Some(set), Some(shape)) => find(*space, set, &shape, &asked, reply.room(), limits::POPPED_MEMBERS_MAX)?,
+    let points = match (set, asked.shape()) {
+        (Some(set), Some(shape)) => {
+            let mut area = Area::new(*space, set, shape)?;
+            if area.reach() > limits::POPPED_MEMBERS_MAX {
+                return Err(TOO_MANY.into());
+            }
+            find(*space, &mut area, &asked)?
+        }
         _ => Vec::new(),
     };
-    let Some(to) = asked.store else {
-        answer(reply, &asked, &points);
-        return Ok(());
-    };
-    let unit = asked.outline.map_or(1.0, |(_, unit)| unit.0);
-    let stored = |point: Point| {
-        let score = if asked.stores_distances { point.distance_m / unit } else { point.kept.score };
-        Kept { score, ..point.kept }
-    };
-    let kept: Vec<Kept> = points.into_iter().map(stored).collect();
-    let event = if matches!(form, Form::SearchStore) { Event::GEOSEARCHSTORE } else { Event::GEORADIUSSTORE };
-    store_kept(*space, to, &kept, event)?;
-    reply.int(kept.len() as i64);
+    if let Some(to) = asked.store {
+        let kept = asked.to_store(points);
+        store_kept(*space, to, &kept, form.event())?;
+        reply.int(kept.len() as i64);
+    } else {
+        let columns = Columns::of(&asked);
+        reply.array(points.len());
+        points.iter().for_each(|point| columns.write(reply, point));
+    }
     Ok(())
 }
 
-fn answer(reply: &mut Reply, asked: &Asked<'_>, points: &[Point]) {
-    let unit = asked.outline.map_or(1.0, |(_, unit)| unit.0);
-    let parts = usize::from(asked.with_distance) + usize::from(asked.with_hash) + usize::from(asked.with_position);
-    reply.array(points.len());
-    for point in points {
+/// Members that are stored at a key, and what it is told of them.
+pub(in crate::command) struct ToStore {
+    pub(in crate::command) kept: Vec<Kept>,
+    pub(in crate::command) event: Event,
+}
+
+/// What such a command stores that looks at more members than it may in an entry; `None` if they are fewer, or if the
+/// command is another.
+pub(in crate::command) fn many_to_store(space: &mut dyn ReadSpace, args: &[&[u8]]) -> Result<Option<ToStore>, Error> {
+    let form = match () {
+        () if is_word(args[0], "GEOSEARCHSTORE") => Form::SearchStore,
+        () if is_word(args[0], "GEORADIUS") => Form::Radius(true),
+        () if is_word(args[0], "GEORADIUSBYMEMBER") => Form::RadiusByMember(true),
+        () => return Ok(None),
+    };
+    let Some(set) = SortedSet::load(space, args[form.source()])? else { return Ok(None) };
+    let asked = Asked::parse(form, space, Some(&set), args)?;
+    let (Some(shape), true) = (asked.shape(), asked.store.is_some()) else { return Ok(None) };
+    let mut area = Area::new(space, set, shape)?;
+    if area.reach() <= limits::POPPED_MEMBERS_MAX {
+        return Ok(None);
+    }
+    let points = find(space, &mut area, &asked)?;
+    Ok(Some(ToStore { kept: asked.to_store(points), event: form.event() }))
+}
+
+/// What is answered of each member.
+#[derive(Clone, Copy)]
+struct Columns {
+    /// The distance, in that unit.
+    distance: Option<Unit>,
+    hash: bool,
+    position: bool,
+}
+
+impl Columns {
+    fn of(asked: &Asked<'_>) -> Self {
+        let distance = asked.with_distance.then(|| asked.unit());
+        Self { distance, hash: asked.with_hash, position: asked.with_position }
+    }
+
+    fn write(self, reply: &mut Reply, point: &Point) {
+        let parts = usize::from(self.distance.is_some()) + usize::from(self.hash) + usize::from(self.position);
         if parts > 0 {
             reply.array(parts + 1);
         }
         reply.bulk(&point.kept.member);
-        if asked.with_distance {
-            write_distance(reply, point.distance_m / unit);
+        if let Some(unit) = self.distance {
+            write_distance(reply, point.distance_m / unit.0);
         }
-        if asked.with_hash {
+        if self.hash {
             reply.int(point.kept.score as i64);
         }
-        if asked.with_position {
+        if self.position {
             reply.array(2);
             reply.plain_double(point.position.longitude);
             reply.plain_double(point.position.latitude);

@@ -28,8 +28,8 @@ fn a_search_finds_what_lies_within() {
     let mut within = |max: f64| (prng.below(1 << 53) as f64 / (1u64 << 53) as f64 * 2.0 - 1.0) * max;
     let mut space = TestSpace::new();
     let mut all = Vec::new();
-    for i in 0..1500 {
-        // Half of them near one another.
+    // Half of them near one another: more than one step of a reply looks at.
+    for i in 0..9000 {
         let (longitude, latitude) = if i % 2 == 0 {
             (within(LONGITUDE_MAX), within(LATITUDE_MAX))
         } else {

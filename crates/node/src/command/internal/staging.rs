@@ -7,7 +7,7 @@
 //! | `KV.STAGE ROWS key prefix until name value [name value …]` | OK |
 //! | `KV.STAGE MEMBERS key prefix until score member [score member …]` | OK; of a sorted set, each score as it is stored |
 //! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY\|STORE [type [tail [event]]]` | 1; 0 if the key is there and should not be: then all is dropped. With STORE the count; nothing takes the place of what is there as well |
-//! | `KV.STAGE END key prefix until count expiry VERSION list tail version answer` | the answer, if the key has that version; TRYAGAIN otherwise |
+//! | `KV.STAGE END key prefix until count expiry VERSION type tail version answer [event]` | the answer, if the key has that version; TRYAGAIN otherwise |
 //! | `KV.STAGE DROP key prefix until` | OK |
 //! | `KV.STAGE EDIT key version REMOVE index [index …]` | how many; TRYAGAIN if the list at the key has another version |
 //! | `KV.STAGE EDIT key version INSERT index element` | how many elements there are; the same |
@@ -25,7 +25,7 @@ use crate::keyspace_events::Event;
 use crate::{Record, Rows, Type};
 use vocab::limits::STAGED_MS;
 
-const CHANGED: &str = "TRYAGAIN the list has changed meanwhile: nothing was written";
+const CHANGED: &str = "TRYAGAIN what is at the key has changed meanwhile: nothing was written";
 const TOO_LATE: &str = "TRYAGAIN the collection was not whole in time: nothing was written";
 
 /// The handler of a command of entries that no client sends.
@@ -51,13 +51,13 @@ fn stage(call: &mut WriteCall<'_>) -> Outcome {
             Ok(())
         }
         [word, _, prefix, until, ref pairs @ ..] if is_word(word, "MEMBERS") => members(call, prefix, until, pairs),
-        [word, key, prefix, until, count, expiry, how, ref of @ ..] if is_word(word, "END") && of.len() < 5 => {
+        [word, key, prefix, until, count, expiry, how, ref of @ ..] if is_word(word, "END") && of.len() < 6 => {
             let rows = staged(call, prefix, until)?.with_count(number(count)?);
             let ty = of.first().map_or(Some(Type::Hash), |name| Type::of_name(name)).ok_or(SYNTAX)?;
             let tail = of.get(1).copied().unwrap_or_default();
             let record = Record::large_with_tail(ty, 0, expiry_of(number(expiry)?), &rows, tail);
             let condition = Condition::parse(how, of)?;
-            let event = event_of(&condition, of.get(2).copied());
+            let event = event_of(&condition, of);
             end(call, key, record, number(until)?, &condition, event)
         }
         [word, key, version, ref words @ ..] if is_word(word, "EDIT") => list::edit(call, key, number(version)?, words),
@@ -97,8 +97,8 @@ fn begin(call: &mut WriteCall<'_>, key: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// The events of keys at which commands store what is too large for one entry.
-const STORED: [Event; 8] = [
+/// The events of keys that commands change in slices, as they are too large for one entry.
+const NAMED: [Event; 13] = [
     Event::SINTERSTORE,
     Event::SUNIONSTORE,
     Event::SDIFFSTORE,
@@ -107,14 +107,20 @@ const STORED: [Event; 8] = [
     Event::ZDIFFSTORE,
     Event::ZRANGESTORE,
     Event::SORTSTORE,
+    Event::GEOSEARCHSTORE,
+    Event::GEORADIUSSTORE,
+    Event::ZREMRANGEBYRANK,
+    Event::ZREMRANGEBYSCORE,
+    Event::ZREMRANGEBYLEX,
 ];
 
 /// The event of what becomes visible. An earlier release does not name that of a result which is stored.
-fn event_of(condition: &Condition, name: Option<&[u8]>) -> Option<Event> {
+fn event_of(condition: &Condition, words: &[&[u8]]) -> Option<Event> {
+    let named = |at: usize| NAMED.into_iter().find(|event| words.get(at) == Some(&event.name.as_bytes()));
     match condition {
         Condition::Any | Condition::Absent => Some(Event::COPY_TO),
-        Condition::Version(..) => Some(Event::LREM),
-        Condition::Store => STORED.into_iter().find(|event| Some(event.name.as_bytes()) == name),
+        Condition::Version(..) => Some(named(4).unwrap_or(Event::LREM)),
+        Condition::Store => named(2),
     }
 }
 
@@ -135,7 +141,9 @@ enum Condition {
 impl Condition {
     fn parse(how: &[u8], what: &[&[u8]]) -> Result<Self, Error> {
         match what {
-            [_, _, version, answer] if is_word(how, "VERSION") => Ok(Self::Version(number(version)?, number(answer)?)),
+            [_, _, version, answer, ..] if is_word(how, "VERSION") => {
+                Ok(Self::Version(number(version)?, number(answer)?))
+            }
             _ if is_word(how, "ANY") => Ok(Self::Any),
             _ if is_word(how, "ABSENT") => Ok(Self::Absent),
             _ if is_word(how, "STORE") => Ok(Self::Store),

@@ -343,10 +343,12 @@ fn a_large_list_is_renamed_copied_and_emptied() {
 
 #[test]
 fn work_within_one_entry_is_bounded() {
+    let popped = (limits::POPPED_ELEMENTS_MAX + 1).to_string();
+    let mut space = queue(limits::POPPED_ELEMENTS_MAX as usize + 1);
+    assert!(matches!(run(&mut space, &[b"LPOP", b"q", popped.as_bytes()]), Value::Error(_)));
     let mut space = queue(limits::SEARCHED_ELEMENTS_MAX as usize + 10);
     for args in [
-        &[&b"LPOP"[..], b"q", b"65537"][..],
-        &[b"LREM", b"q", b"1", b"none"],
+        &[&b"LREM"[..], b"q", b"1", b"none"][..],
         &[b"LREM", b"q", b"0", b"000001"],
         &[b"LINSERT", b"q", b"AFTER", b"none", b"x"],
     ] {

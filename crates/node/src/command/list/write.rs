@@ -15,9 +15,9 @@ use crate::keyspace_events::Event;
 use crate::{Kind, ReadSpace, Record, WriteSpace};
 use vocab::{client_key, limits};
 
-const TOO_MANY: &str = "ERR too many elements at a time (65536 at most)";
+const TOO_MANY: &str = "ERR too many elements at a time (262144 at most)";
 const TOO_LONG_TO_SEARCH: &str = "ERR the element is not among the first 65536 that one write may look at";
-const _: () = assert!(limits::POPPED_ELEMENTS_MAX == 65_536, "TOO_MANY says how many");
+const _: () = assert!(limits::POPPED_ELEMENTS_MAX == 262_144, "TOO_MANY says how many");
 const _: () = assert!(limits::SEARCHED_ELEMENTS_MAX == 65_536, "TOO_LONG_TO_SEARCH says how many");
 
 /// Adds elements one after the other at one end of the list at `key`, which `record` is of. Answers how many there are then.
@@ -407,7 +407,7 @@ fn insert(call: &mut WriteCall<'_>, list: List<'_>, index: u64, element: &[u8]) 
 /// Changes a list that was searched when it had that version: `KV.STAGE EDIT`. What it is given may be anything.
 pub(crate) fn edit(call: &mut WriteCall<'_>, key: &[u8], version: u64, words: &[&[u8]]) -> Outcome {
     let record = record_of(call.space, key)?.filter(|record| record.view().version == version);
-    let list = List::of(key, record.ok_or("TRYAGAIN the list has changed meanwhile: nothing was written")?)?;
+    let list = List::of(key, record.ok_or("TRYAGAIN what is at the key has changed meanwhile: nothing was written")?)?;
     let count = list.count()?;
     match words {
         [word, index, element] if is_word(word, "INSERT") => {

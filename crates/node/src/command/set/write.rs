@@ -58,7 +58,7 @@ pub(super) fn spop(call: &mut WriteCall<'_>) -> Outcome {
     let count = count.min(size);
     // Drawing most of a large set reads all of it.
     if count > limits::POPPED_MEMBERS_MAX {
-        return Err("ERR too many members at a time (65536 at most)".into());
+        return Err("ERR too many members at a time (262144 at most)".into());
     }
     let mut drawn: Vec<Vec<u8>> = Vec::new();
     hash::distinct(call.space, &set, count, &mut |member, _| drawn.push(member.to_vec()))?;
@@ -74,7 +74,7 @@ pub(super) fn spop(call: &mut WriteCall<'_>) -> Outcome {
     Ok(())
 }
 
-const _: () = assert!(limits::POPPED_MEMBERS_MAX == 65_536, "SPOP's error says how many");
+const _: () = assert!(limits::POPPED_MEMBERS_MAX == 262_144, "SPOP's error says how many");
 
 fn pop_one(call: &mut WriteCall<'_>) -> Outcome {
     let Some(set) = Stored::load_of(Type::Set, call.space, call.args[1])? else {

@@ -33,6 +33,7 @@ pub(super) use build::{Kept, copy, restore, stage, store_kept};
 pub(super) use combination::{Answer, Combination, Operation};
 pub(super) use pop::{zmpop, zpopmax, zpopmin};
 pub(super) use range::{Bounds, Grammar, Walk};
+pub(super) use remove::Rest;
 pub(super) use scored::{Scored, parse as parse_score};
 pub(super) use stored::SortedSet;
 pub(super) use write::{Conditions, add};

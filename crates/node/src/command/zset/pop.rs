@@ -10,9 +10,9 @@ use crate::keyspace_events::Event;
 use resp::{Proto, Reply};
 use vocab::{client_key, limits};
 
-const TOO_MANY: &str = "ERR too many members at a time (65536 at most)";
+const TOO_MANY: &str = "ERR too many members at a time (262144 at most)";
 
-const _: () = assert!(limits::POPPED_MEMBERS_MAX == 65_536, "TOO_MANY says how many");
+const _: () = assert!(limits::POPPED_MEMBERS_MAX == 262_144, "TOO_MANY says how many");
 
 /// From which end members are popped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,6 +71,16 @@ impl<'k> SortedSet<'k> {
         Ok(Self { key, expire_at_ms, form })
     }
 
+    /// The same where its key is not at hand: its errors name its rows alone.
+    pub(in crate::command) fn without_key(self) -> SortedSet<'static> {
+        SortedSet { key: b"", expire_at_ms: self.expire_at_ms, form: self.form }
+    }
+
+    /// When its time comes, in ms since the epoch.
+    pub(in crate::command) fn expire_at_ms(&self) -> Option<u64> {
+        self.expire_at_ms
+    }
+
     /// How many members it has.
     pub(in crate::command) fn count(&self) -> Result<u64, Error> {
         match &self.form {
