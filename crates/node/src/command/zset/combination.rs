@@ -127,11 +127,6 @@ fn score_of(ty: Type, value: &[u8]) -> f64 {
 }
 
 impl<'k> Combination<'k> {
-    /// What is made of the sets.
-    pub(in crate::command) fn operation(&self) -> Operation {
-        self.operation
-    }
-
     /// Reads `numkeys key [key ...] [option ...]`, of the command of that name, and looks up the keys.
     pub(in crate::command) fn begin(
         operation: Operation,
