@@ -89,7 +89,7 @@ pub struct PhaseOptions {
     /// How a store over the network is spoken to
     #[command(flatten)]
     pub store_access: AccessOptions,
-    /// A YCSB property file, or workloada to workloadf; may be repeated, the later wins
+    /// A YCSB property file, or a built-in workload (docs/BENCH.md); may be repeated, the later wins
     #[arg(short = 'P', long = "properties", value_name = "FILE")]
     pub files: Vec<String>,
     /// A property, which wins over the files; may be repeated

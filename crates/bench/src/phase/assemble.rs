@@ -105,6 +105,10 @@ pub(crate) fn configuration(
 
 fn verification(config: &Config, target: &dyn Target) -> &'static str {
     match (target.verifies(), config.values) {
+        (true, _) if matches!(config.record, RecordForm::Collection(_)) => {
+            "every element is compared with its number; none may be taken, or given by a group, twice; additions that answer \
+             the same number, and one that is not found by the client that made it, are errors"
+        }
         (false, _) => "none: the target stores nothing; only the form of the answers is checked",
         (true, ValueForm::Integrity) => {
             "every byte of every value read is compared with YCSB's data-integrity text; scans are checked for order, \
@@ -125,6 +129,14 @@ pub(crate) fn notes(config: &Config) -> Vec<String> {
         notes.push(
             "Records are packed strings, and an update of one field reads, changes and writes the whole record without \
              comparing versions, as YCSB's bindings of such stores do: concurrent updates may be lost."
+                .to_owned(),
+        );
+    }
+    if let RecordForm::Collection(_) = config.record {
+        notes.push(
+            "Records are collections. UPDATE adds an element, or raises a score; READ-MODIFY-WRITE takes an element of a \
+             queue, or has one given by a stream's group and acknowledges it. An element that comes twice, and an addition \
+             that is not there, is an UNEXPECTED_STATE."
                 .to_owned(),
         );
     }

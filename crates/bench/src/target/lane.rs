@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use client::{Access, Answer, Failure, Frame};
 
+use super::collections::{self, Answered, CollectionState};
 use super::outcome::{Fault, OpOutcome};
 use super::replies::{Checker, Page};
 use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload};
@@ -54,6 +55,8 @@ pub(super) struct Lane {
     pub(super) record: Vec<u8>,
     pub(super) version: u64,
     pub(super) page: Page,
+    /// Of records that are collections.
+    pub(super) collection: CollectionState,
     verified: bool,
     /// A replica did not have the record: the leader is asked.
     pub(super) stale: bool,
@@ -80,6 +83,9 @@ pub(super) enum Next {
 /// Whether an operation reads before it writes.
 fn reads_first(workload: &Workload, operation: &Operation) -> bool {
     let config = &workload.config;
+    if let RecordForm::Collection(collection) = config.record {
+        return collections::has_two_steps(collection, operation.kind);
+    }
     match operation.kind {
         OpKind::ReadModifyWrite => true,
         OpKind::Update if config.record == RecordForm::String => {
@@ -98,6 +104,7 @@ impl Lane {
             record: Vec::new(),
             version: 0,
             page: Page::default(),
+            collection: CollectionState::default(),
             verified: false,
             stale: false,
             retries: 0,
@@ -109,6 +116,9 @@ impl Lane {
 
     /// Begins the lane's operation.
     pub(super) fn begin(&mut self, workload: &Workload) {
+        if let RecordForm::Collection(collection) = workload.config.record {
+            self.collection.begin(collection, &mut self.operation);
+        }
         self.step = if reads_first(workload, &self.operation) { Awaited::ReadFirst } else { Awaited::Only };
         (self.verified, self.stale, self.retries, self.conflicts) = (false, false, 0, 0);
         (self.troubled, self.perhaps_done) = (None, false);
@@ -122,7 +132,9 @@ impl Lane {
 
     /// What the lane's next request does to the store.
     pub(super) fn access(&self, workload: &Workload) -> Access {
+        let is_collection = matches!(workload.config.record, RecordForm::Collection(_));
         match (self.step, self.operation.kind) {
+            (_, kind) if is_collection && collections::changes(kind) => Access::Write,
             (Awaited::ReadFirst, _) => Access::LeaderRead,
             _ if self.stale => Access::LeaderRead,
             (Awaited::Only, OpKind::Read | OpKind::Scan) => Access::Read,
@@ -149,6 +161,15 @@ impl Lane {
             }
             Answer::Again(failure) => return self.on_refusal(failure, at, workload, manner),
         };
+        if let RecordForm::Collection(collection) = workload.config.record {
+            return match collections::on_reply(&reply, (collection, workload), self, checker.verifies) {
+                Answered::Half => Next::Write,
+                Answered::Whole(result) => {
+                    let result = self.checked(result, checker);
+                    self.ended(result, workload, manner)
+                }
+            };
+        }
         let result = match (self.step, self.operation.kind) {
             (Awaited::ReadFirst, _) | (Awaited::Only, OpKind::Read) => self.on_read(&reply, workload, checker),
             (Awaited::Only, OpKind::Scan) => match checker.scan(&reply, workload, &self.operation, &mut self.page) {
@@ -173,6 +194,13 @@ impl Lane {
         };
         match result {
             Ok(()) if self.step == Awaited::ReadFirst => Next::Write,
+            result => self.ended(result, workload, manner),
+        }
+    }
+
+    /// How a lane goes on whose operation is answered.
+    fn ended(&mut self, result: Result<(), Fault>, workload: &Workload, manner: Manner) -> Next {
+        match result {
             // Its insert failed, so it need not be there; then there is nothing to change either.
             Err(Fault::NotFound) if !workload.must_exist(self.operation.number) => Next::End(Ok(())),
             // An attempt without an answer has removed it.
@@ -207,6 +235,7 @@ impl Lane {
     fn on_read(&mut self, reply: &Frame<'_>, workload: &Workload, checker: &mut Checker) -> Result<(), Fault> {
         let result = match workload.config.record {
             RecordForm::Hash => checker.hash(reply, workload, &self.operation),
+            RecordForm::Collection(_) => Ok(()),
             RecordForm::String => {
                 let kept = (self.step == Awaited::ReadFirst).then_some(&mut self.record);
                 checker.string(reply, workload, &self.operation, kept).map(|version| self.version = version)

@@ -2,6 +2,7 @@
 
 pub(crate) mod adapter;
 mod canned;
+mod collections;
 mod embedded;
 mod info_client;
 mod lane;

@@ -67,12 +67,12 @@ fn error(line: &[u8]) -> Fault {
 }
 
 /// What came is not what such a request is answered with.
-fn unexpected(frame: &Frame<'_>) -> Fault {
+pub(super) fn unexpected(frame: &Frame<'_>) -> Fault {
     if let Frame::Error(line) = frame { error(line) } else { Fault::error("unexpected-reply") }
 }
 
 /// The elements of an array, or of a map as keys and values by turns.
-fn elements<'a>(frame: &Frame<'a>) -> Result<Elements<'a>, Fault> {
+pub(super) fn elements<'a>(frame: &Frame<'a>) -> Result<Elements<'a>, Fault> {
     if let Frame::Nested(_, elements) = frame { Ok(elements.clone()) } else { Err(unexpected(frame)) }
 }
 
@@ -292,7 +292,8 @@ impl Checker {
         match (workload.config.record, record) {
             (RecordForm::String, Frame::Bulk(packed)) => self.packed(packed, workload, key, hash),
             (RecordForm::Hash, record) => self.pairs(record, workload, key, hash),
-            (RecordForm::String, other) => Err(unexpected(other)),
+            // What the members of collections hold is checked where they are asked for.
+            (RecordForm::String | RecordForm::Collection(_), other) => Err(unexpected(other)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The request of each step of an operation.
 
+use super::collections;
 use super::lane::{Awaited, Lane};
 use super::packed::{self, Unpacked};
 use super::replies::reads_by_name;
@@ -19,9 +20,13 @@ pub(super) fn send<T: Transport>(
     let key = operation.key.as_slice();
     let access = state.access(workload);
     let about = |arguments: usize| About { lane, key: Some(key), access, arguments };
+    if let RecordForm::Collection(collection) = config.record {
+        collections::send(transport, about(0), (collection, workload), state, scratch);
+        return transport.finish();
+    }
     match (state.step, operation.kind) {
         (Awaited::ReadFirst, _) | (Awaited::Only, OpKind::Read) => match config.record {
-            RecordForm::Hash => ask_hash(transport, about(0), workload, operation),
+            RecordForm::Hash | RecordForm::Collection(_) => ask_hash(transport, about(0), workload, operation),
             RecordForm::String => {
                 let mut request = transport.request(about(2));
                 request.arg(if config.compare_and_set { b"KV.GET" } else { b"GET" });
@@ -45,7 +50,9 @@ pub(super) fn send<T: Transport>(
         }
         (Awaited::Only | Awaited::WriteAfter, OpKind::Insert | OpKind::Update | OpKind::ReadModifyWrite) => {
             match config.record {
-                RecordForm::Hash => put_hash(transport, about(0), workload, operation, scratch),
+                RecordForm::Hash | RecordForm::Collection(_) => {
+                    put_hash(transport, about(0), workload, operation, scratch);
+                }
                 RecordForm::String => put_string(transport, about(0), workload, state, scratch),
             }
         }

@@ -1,6 +1,6 @@
-//! YCSB's six core workloads, embedded, so that `-P workloada` needs no file.
+//! YCSB's six core workloads, and those of collections, embedded, so that `-P workloada` needs no file.
 
-/// The text of the named workload, `workloada` to `workloadf`.
+/// The text of the named workload.
 #[must_use]
 pub fn builtin(name: &str) -> Option<&'static str> {
     Some(match name {
@@ -10,6 +10,11 @@ pub fn builtin(name: &str) -> Option<&'static str> {
         "workloadd" => include_str!("builtin/workloadd.properties"),
         "workloade" => include_str!("builtin/workloade.properties"),
         "workloadf" => include_str!("builtin/workloadf.properties"),
+        "queue" => include_str!("builtin/queue.properties"),
+        "leaderboard" => include_str!("builtin/leaderboard.properties"),
+        "feed" => include_str!("builtin/feed.properties"),
+        "tags" => include_str!("builtin/tags.properties"),
+        "stream" => include_str!("builtin/stream.properties"),
         _ => return None,
     })
 }

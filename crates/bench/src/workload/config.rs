@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use super::collection::Collection;
 use super::compression::Compression;
 use super::key::{KeyForm, KeyNamer, KeyOrder};
 use super::length::{Histogram, Lengths};
@@ -60,6 +61,8 @@ pub enum RecordForm {
     Hash,
     /// One string a record, its fields packed.
     String,
+    /// One collection a record, its fields elements.
+    Collection(Collection),
 }
 
 /// The core workload's parameters.
@@ -213,10 +216,24 @@ impl Config {
         if self.processes > PROCESSES_MAX {
             return Err(bad("basalt.processes", format!("{} is above {PROCESSES_MAX}", self.processes)));
         }
+        if matches!(self.record, RecordForm::Collection(_)) {
+            self.check_collection()?;
+        }
         if self.processes == 0 || self.process >= self.processes {
             return Err(bad("basalt.process", format!("{} is not below {}", self.process, self.processes)));
         }
         Ok(self)
+    }
+
+    /// Elements are of one length, written by this laboratory, and never inserted one by one by a run.
+    fn check_collection(&self) -> Result<(), BadProperty> {
+        if self.field_length.constant().is_none() {
+            return Err(bad("fieldlengthdistribution", "elements of collections have one length: constant"));
+        }
+        if self.compression != Compression::None || self.values != ValueForm::Ycsb {
+            return Err(bad("basalt.record", "elements of collections are neither compressed nor of another form"));
+        }
+        Ok(())
     }
 
     /// The records that the processes of a run load and ask for.
@@ -337,8 +354,10 @@ fn record(reader: &Reader<'_>, compare_and_set: bool) -> Result<RecordForm, BadP
     if reader.0.given(name).is_none() {
         return Ok(if compare_and_set { RecordForm::String } else { RecordForm::Hash });
     }
-    let form = reader.choice(name, &[("hash", RecordForm::Hash), ("string", RecordForm::String)])?;
-    if compare_and_set && form == RecordForm::Hash {
+    let collections = Collection::NAMES.map(|(word, collection)| (word, RecordForm::Collection(collection)));
+    let forms = [&[("hash", RecordForm::Hash), ("string", RecordForm::String)][..], &collections].concat();
+    let form = reader.choice(name, &forms)?;
+    if compare_and_set && form != RecordForm::String {
         return Err(bad(name, "basalt.update=cas sets a whole value by its version: it needs basalt.record=string"));
     }
     Ok(form)

@@ -3,6 +3,7 @@
 mod acknowledged;
 mod builtin;
 mod chooser;
+mod collection;
 mod compression;
 mod config;
 mod integrity;
@@ -20,6 +21,7 @@ mod zipfian;
 pub use acknowledged::{AcknowledgedCounter, WindowFull};
 pub use builtin::builtin;
 pub use chooser::KeyChooser;
+pub use collection::{Collection, element_number, write_element};
 pub use compression::Compression;
 pub use config::{Config, Distribution, RecordForm};
 pub use integrity::Verdict;

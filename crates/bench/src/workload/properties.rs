@@ -190,9 +190,10 @@ pub const KNOWN: &[Known] = &[
     ),
     known(
         "basalt.record",
-        OneOf(&["hash", "string"]),
+        OneOf(&["hash", "string", "queue", "leaderboard", "feed", "tags", "stream"]),
         "",
-        "hash | string: one hash a record, or one packed string; hash unless updates are cas",
+        "hash | string: one hash a record, or one packed string; hash unless updates are cas. queue | leaderboard | feed | \
+         tags | stream: one collection a record",
     ),
     known("basalt.update", OneOf(&["write", "cas"]), "write", "write | cas: updates as compare-and-set by version"),
     known(
@@ -257,7 +258,11 @@ impl Properties {
             Ok(bytes) => java::decoded(&bytes).map_err(|problem| format!("{name}: {problem}"))?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => match builtin(base) {
                 Some(text) => text.to_owned(),
-                None => return Err(format!("{name}: {error} (built-in workloads are workloada to workloadf)")),
+                None => {
+                    return Err(format!(
+                        "{name}: {error} (built-in workloads are workloada to workloadf, queue, leaderboard, feed, tags and stream)"
+                    ));
+                }
             },
             Err(error) => return Err(format!("{name}: {error}")),
         };

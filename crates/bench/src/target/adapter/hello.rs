@@ -92,6 +92,7 @@ pub(super) fn open(workload: &Workload) -> String {
     let record = match config.record {
         RecordForm::Hash => "hash",
         RecordForm::String => "string",
+        RecordForm::Collection(_) => "collection",
     };
     let task = match workload.task() {
         Task::Load => "load",

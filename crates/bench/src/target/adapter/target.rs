@@ -17,7 +17,7 @@ use super::program::Program;
 use super::transport::AdapterTransport;
 use super::watch::ProcessWatch;
 use crate::model::CpuTime;
-use crate::workload::Workload;
+use crate::workload::{RecordForm, Workload};
 
 /// Schemas are made and statements prepared within this time.
 const GREET_WITHIN: Duration = Duration::from_secs(120);
@@ -118,6 +118,10 @@ impl Target for AdapterTarget {
 
     fn open(&self, workload: &Arc<Workload>, lanes: Lanes) -> io::Result<Box<dyn Session>> {
         let mut stream = self.program.connect()?;
+        if matches!(workload.config.record, RecordForm::Collection(_)) {
+            let text = "basalt.record names a collection, which only stores of the Redis kind have (redis://…)";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
         let told = greet(&mut stream, &self.program, &hello::open(workload))?;
         let manner = Manner {
             verifies: self.stores,
