@@ -118,8 +118,8 @@ pub const ITEM_REPLY_BYTES_MAX: usize = 2 * VALUE_BYTES_MAX;
 /// Most bytes that the items of one entry answer together. Where values have grown since the entry was proposed, those
 /// items that come to more are refused when they are evaluated.
 pub const ENTRY_REPLIES_BYTES_MAX: usize = ITEM_REPLY_BYTES_MAX + 2 * ENTRY_REPLIES_BYTES_SOFT;
-/// Most slow commands that SLOWLOG keeps: the largest `slowlog-max-len`.
-pub const SLOWLOG_ENTRIES_MAX: usize = 100_000;
+/// Most commands that one of the logs of COMMANDLOG keeps: the largest `slowlog-max-len`.
+pub const COMMAND_LOG_ENTRIES_MAX: usize = 100_000;
 /// Most bytes of one Raft entry: one request of the largest size fits.
 pub const ENTRY_BYTES_MAX: usize = QUERY_BUFFER_BYTES_MAX + 64 * 1024;
 /// Bytes of committed entries that may wait behind one that is applied aside; beyond, a follower takes no more.

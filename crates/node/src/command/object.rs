@@ -4,7 +4,7 @@ use super::args::{SYNTAX, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, read};
 use super::hash::Stored;
 use super::list::List;
-use crate::{Kind, ReadSpace, Record, Type};
+use crate::{Kind, ReadSpace, Record, Type, key_hash};
 
 /// Longest string that Redis would embed in its object, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 44;
@@ -16,13 +16,15 @@ const SAMPLES_MAX: usize = 1024;
 const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
     that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
 
+const NO_IDLE_TIME: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+    switching between policies at runtime LRU and LFU data will take some time to adjust.";
+
 pub(super) const ROWS: &[HandlerRow] = &[
     read("OBJECT|ENCODING", |call| object(call, |space, key, record| encoding(space, key, record).map(Answer::Word))),
     // One owner: values are not shared between keys.
     read("OBJECT|REFCOUNT", |call| object(call, |_, _, _| Ok(Answer::Count(1)))),
-    // Reads are not recorded, so "just now" is the best answer there is.
-    read("OBJECT|IDLETIME", |call| object(call, |_, _, _| Ok(Answer::Count(0)))),
-    read("OBJECT|FREQ", |call| object(call, |_, _, _| Err(NO_FREQUENCY.into()))),
+    read("OBJECT|IDLETIME", |call| object(call, |space, key, _| idle_s(space, key))),
+    read("OBJECT|FREQ", |call| object(call, |space, key, _| frequency(space, key))),
     read("MEMORY|USAGE", memory_usage),
 ];
 
@@ -41,6 +43,25 @@ fn object(call: &mut ReadCall<'_>, about: fn(&mut dyn ReadSpace, &[u8], Record) 
         None => call.reply.null(),
     }
     Ok(())
+}
+
+/// For how many seconds a key has not been used. Without a policy that asks for it uses are not noted, so "just now" is the
+/// best answer there is.
+fn idle_s(space: &mut dyn ReadSpace, key: &[u8]) -> Result<Answer, Error> {
+    let now_ms = space.now_ms();
+    let Some(usage) = space.usage().filter(|usage| usage.tracks()) else { return Ok(Answer::Count(0)) };
+    if usage.by_frequency() {
+        return Err(NO_IDLE_TIME.into());
+    }
+    Ok(Answer::Count((usage.idle_ms(key_hash(key), now_ms) / 1000) as i64))
+}
+
+fn frequency(space: &mut dyn ReadSpace, key: &[u8]) -> Result<Answer, Error> {
+    let now_ms = space.now_ms();
+    match space.usage().filter(|usage| usage.by_frequency()) {
+        Some(usage) => Ok(Answer::Count(i64::from(usage.frequency(key_hash(key), now_ms)))),
+        None => Err(NO_FREQUENCY.into()),
+    }
 }
 
 /// How Redis would keep such a value.

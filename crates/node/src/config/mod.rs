@@ -2,6 +2,8 @@
 //!
 //! A setting that is read for every request is an atomic. All settings of one CONFIG SET change together, or none does.
 
+mod command_log;
+mod eviction;
 mod output_limit;
 mod parse;
 mod setting;
@@ -9,6 +11,8 @@ mod small_collections;
 mod table;
 mod values;
 
+pub use command_log::CommandLogKind;
+pub use eviction::{Among, By, EvictionPolicy};
 pub use output_limit::{ClientClass, OutputLimit};
 pub use setting::{Kind, Setting};
 pub use small_collections::SmallCollections;

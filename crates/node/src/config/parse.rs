@@ -11,7 +11,7 @@ use vocab::memory_bytes;
 /// A value in the form in which it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Of `Bool` (0 and 1), `Integer`, `Memory` (bytes), `Word` (which one) and `EventLetters` (a set).
+    /// Of `Bool` (0 and 1), `Integer`, `Memory` (bytes), `MemoryOrPercent`, `Word` (which one) and `EventLetters` (a set).
     Number(i64),
     /// Of everything else.
     Text(String),
@@ -34,6 +34,7 @@ impl Kind {
                 let n = memory_bytes(text).ok_or("argument must be a memory value")?;
                 within(i64::try_from(n).unwrap_or(i64::MAX), min, max)
             }
+            Self::MemoryOrPercent => memory_or_percent(text),
             Self::Word(words) => words
                 .iter()
                 .position(|word| text.eq_ignore_ascii_case(word.as_bytes()))
@@ -51,7 +52,8 @@ impl Kind {
     pub(super) fn format(self, number: i64, text: &str) -> String {
         match self {
             Self::Bool => if number == 0 { "no" } else { "yes" }.to_owned(),
-            Self::Integer { .. } | Self::Memory { .. } => number.to_string(),
+            Self::MemoryOrPercent if number < 0 => format!("{}%", -number),
+            Self::Integer { .. } | Self::Memory { .. } | Self::MemoryOrPercent => number.to_string(),
             Self::Word(words) => {
                 usize::try_from(number).ok().and_then(|n| words.get(n)).copied().unwrap_or("").to_owned()
             }
@@ -66,6 +68,18 @@ fn within(n: i64, min: i64, max: i64) -> Result<Value, Cow<'static, str>> {
         return Ok(Value::Number(n));
     }
     Err(format!("argument must be between {min} and {max} inclusive").into())
+}
+
+fn memory_or_percent(text: &[u8]) -> Result<Value, Cow<'static, str>> {
+    let Some(percent) = text.strip_suffix(b"%") else {
+        let bytes = memory_bytes(text).ok_or("argument must be a memory or percent value")?;
+        return within(i64::try_from(bytes).unwrap_or(i64::MAX), 0, i64::MAX);
+    };
+    match resp::parse_integer(percent) {
+        Some(percent @ 0..=100) => Ok(Value::Number(-percent)),
+        Some(percent) if percent > 100 => Err("percentage argument must be less or equal to 100".into()),
+        _ => Err("argument must be a memory or percent value".into()),
+    }
 }
 
 fn plain(text: &[u8]) -> Result<&str, Cow<'static, str>> {
@@ -100,8 +114,20 @@ fn event_letters(text: &str) -> Result<Value, Cow<'static, str>> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::save_points;
+    use super::{memory_or_percent, save_points};
+    use crate::config::Kind;
     use crate::config::parse::Value;
+
+    #[test]
+    fn bytes_and_percentages() {
+        for (given, kept, shown) in [("0", 0, "0"), ("2kb", 2048, "2048"), ("5%", -5, "5%"), ("100%", -100, "100%")] {
+            assert_eq!(memory_or_percent(given.as_bytes()), Ok(Value::Number(kept)), "{given}");
+            assert_eq!(Kind::MemoryOrPercent.format(kept, ""), shown);
+        }
+        for wrong in ["101%", "-1%", "%", "x", "-1"] {
+            assert!(memory_or_percent(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn save_points_have_one_form() {

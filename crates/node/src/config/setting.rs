@@ -19,6 +19,8 @@ pub struct Setting {
     pub secret: bool,
     /// Whether CONFIG SET at one node changes it at all nodes.
     pub of_store: bool,
+    /// Whether CONFIG GET answers it to a pattern. If not, its whole name must be asked for.
+    pub listed: bool,
     /// What it is for, in a line.
     pub doc: &'static str,
 }
@@ -42,6 +44,8 @@ pub enum Kind {
         /// The largest allowed.
         max: i64,
     },
+    /// A number of bytes, or a percentage from 0 to 100, such as `5%`, which is kept as a negative number.
+    MemoryOrPercent,
     /// One of some words.
     Word(&'static [&'static str]),
     /// Any text.
@@ -58,7 +62,18 @@ pub enum Kind {
 
 impl Setting {
     pub(super) const fn new(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Self {
-        Self { name, alias: None, kind, default, mutable: true, effective: true, secret: false, of_store: false, doc }
+        Self {
+            name,
+            alias: None,
+            kind,
+            default,
+            mutable: true,
+            effective: true,
+            secret: false,
+            of_store: false,
+            listed: true,
+            doc,
+        }
     }
 
     /// Known under a second name too.
@@ -79,6 +94,11 @@ impl Setting {
     /// CONFIG SET at one node changes it at all nodes.
     pub(super) const fn of_store(self) -> Self {
         Self { of_store: true, ..self }
+    }
+
+    /// Not answered to a pattern, as in Redis.
+    pub(super) const fn unlisted(self) -> Self {
+        Self { listed: false, ..self }
     }
 
     /// Accepted and stored, with no effect.

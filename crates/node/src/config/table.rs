@@ -1,6 +1,9 @@
 //! The table of settings: Basalt's own, then those of Redis that clients and test suites read and set.
 
-use super::setting::Kind::{Bool, Entries, EventLetters, Integer, Memory, OutputLimits, SavePoints, Text, Word};
+use super::eviction::EvictionPolicy;
+use super::setting::Kind::{
+    Bool, Entries, EventLetters, Integer, Memory, MemoryOrPercent, OutputLimits, SavePoints, Text, Word,
+};
 use super::setting::Setting;
 use vocab::limits;
 
@@ -20,16 +23,9 @@ const fn bytes(min: i64, max: i64) -> super::Kind {
     Memory { min, max }
 }
 
-const EVICTION: super::Kind = Word(&[
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-random",
-    "volatile-ttl",
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-random",
-    "noeviction",
-]);
+const EVICTION: super::Kind = Word(&EvictionPolicy::NAMES);
+
+const LOG_LENGTH: super::Kind = count(0, limits::COMMAND_LOG_ENTRIES_MAX as i64);
 
 const PERSISTENCE: &str = "Every write goes to the replicated log: this cannot be turned off.";
 const NO_EFFECT: &str = "Accepted for clients that set it; nothing here depends on it.";
@@ -132,9 +128,37 @@ pub const SETTINGS: &[Setting] = &[
     new("compression", Word(&["none", "lz4", "zstd"]), "lz4", "How blocks of tables are compressed.").fixed(),
     new("separation-bytes", bytes(0, i64::MAX), "4kb", "Values from this size on are kept out of the tree's levels.")
         .fixed(),
+    // Stores that are caches.
+    new("maxmemory", bytes(0, i64::MAX), "0", "With engine memory: most bytes of data on a node; 0: no bound."),
+    new(
+        "max-data-bytes",
+        bytes(0, i64::MAX),
+        "0",
+        "With engine lsm: most bytes of data on a node's disk; 0: no bound.",
+    ),
+    new("maxmemory-policy", EVICTION, "noeviction", "Which keys go when the data has reached its bound."),
+    new(
+        "maxmemory-samples",
+        count(1, INT_MAX),
+        "5",
+        "Keys that are looked at for each that goes; more than 16 count as 16.",
+    ),
+    new(
+        "lfu-log-factor",
+        count(0, INT_MAX),
+        "10",
+        "How fast the frequency of a key's use saturates, for the lfu policies.",
+    ),
+    new("lfu-decay-time", count(0, INT_MAX), "1", "Minutes without use by which a frequency falls; 0: it does not."),
     // What the node tells about itself.
-    new("slowlog-log-slower-than", count(-1, i64::MAX), "10000", "Microseconds that make a command slow; -1: none."),
-    new("slowlog-max-len", count(0, limits::SLOWLOG_ENTRIES_MAX as i64), "128", "Slow commands that are kept."),
+    new("slowlog-log-slower-than", count(-1, i64::MAX), "10000", "Microseconds that make a command slow; -1: none.")
+        .alias("commandlog-execution-slower-than"),
+    new("slowlog-max-len", LOG_LENGTH, "128", "Slow commands that are kept.")
+        .alias("commandlog-slow-execution-max-len"),
+    new("commandlog-request-larger-than", count(-1, i64::MAX), "1048576", "Bytes that make a request large; -1: none."),
+    new("commandlog-large-request-max-len", LOG_LENGTH, "128", "Large requests that are kept."),
+    new("commandlog-reply-larger-than", count(-1, i64::MAX), "1048576", "Bytes that make a reply large; -1: none."),
+    new("commandlog-large-reply-max-len", LOG_LENGTH, "128", "Commands with large replies that are kept."),
     new("latency-monitor-threshold", count(0, i64::MAX), "0", "Milliseconds that make a latency event; 0: none."),
     new("latency-tracking", Bool, "yes", "Whether INFO and LATENCY HISTOGRAM show latencies by command."),
     new("notify-keyspace-events", EventLetters, "", "Which events of keys are published, at all nodes; empty: none.")
@@ -185,11 +209,8 @@ pub const SETTINGS: &[Setting] = &[
     .fixed(),
     new("appendonly", Bool, "yes", PERSISTENCE).fixed(),
     // Redis' settings with no effect here.
-    new("maxmemory", bytes(0, i64::MAX), "0", NO_EFFECT).accepted(),
-    new("maxmemory-policy", EVICTION, "noeviction", NO_EFFECT).accepted(),
-    new("maxmemory-samples", count(1, INT_MAX), "5", NO_EFFECT).accepted(),
     new("maxmemory-eviction-tenacity", count(0, 100), "10", NO_EFFECT).accepted(),
-    new("maxmemory-clients", bytes(0, i64::MAX), "0", NO_EFFECT).accepted(),
+    new("maxmemory-clients", MemoryOrPercent, "0", NO_EFFECT).accepted(),
     new("set-max-listpack-entries", count(0, i64::MAX), "128", NO_EFFECT).accepted(),
     new("set-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).accepted(),
     new("list-max-listpack-size", count(-INT_MAX - 1, INT_MAX), "-2", NO_EFFECT)
@@ -197,6 +218,11 @@ pub const SETTINGS: &[Setting] = &[
         .accepted(),
     new("list-compress-depth", count(0, INT_MAX), "0", NO_EFFECT).accepted(),
     new("sanitize-dump-payload", Word(&["no", "yes", "clients"]), "no", NO_EFFECT).accepted(),
+    new("daemonize", Bool, "no", NO_EFFECT).fixed().accepted(),
+    new("replicaof", Text, "", "Replicas are Raft's: see `peer-listen` and `join`.")
+        .alias("slaveof")
+        .fixed()
+        .accepted(),
     new("save", SavePoints, "", NO_EFFECT).accepted(),
     new("appendfsync", Word(&["everysec", "always", "no"]), "always", NO_EFFECT).accepted(),
     new("no-appendfsync-on-rewrite", Bool, "no", NO_EFFECT).accepted(),
@@ -204,8 +230,8 @@ pub const SETTINGS: &[Setting] = &[
     new("auto-aof-rewrite-min-size", bytes(0, i64::MAX), "64mb", NO_EFFECT).accepted(),
     new("aof-use-rdb-preamble", Bool, "yes", NO_EFFECT).accepted(),
     new("rdbcompression", Bool, "yes", NO_EFFECT).accepted(),
-    new("rdb-key-save-delay", count(-INT_MAX - 1, INT_MAX), "0", NO_EFFECT).accepted(),
-    new("key-load-delay", count(-INT_MAX - 1, INT_MAX), "0", NO_EFFECT).accepted(),
+    new("rdb-key-save-delay", count(-INT_MAX - 1, INT_MAX), "0", NO_EFFECT).accepted().unlisted(),
+    new("key-load-delay", count(-INT_MAX - 1, INT_MAX), "0", NO_EFFECT).accepted().unlisted(),
     new("stop-writes-on-bgsave-error", Bool, "yes", NO_EFFECT).accepted(),
     new("lua-time-limit", count(0, i64::MAX), "5000", NO_EFFECT).alias("busy-reply-threshold").accepted(),
     new("lazyfree-lazy-eviction", Bool, "no", NO_EFFECT).accepted(),
@@ -219,8 +245,6 @@ pub const SETTINGS: &[Setting] = &[
     new("activedefrag", Bool, "no", NO_EFFECT).accepted(),
     new("hz", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
     new("dynamic-hz", Bool, "yes", NO_EFFECT).accepted(),
-    new("lfu-log-factor", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
-    new("lfu-decay-time", count(0, INT_MAX), "1", NO_EFFECT).accepted(),
     new("loglevel", Word(&["debug", "verbose", "notice", "warning"]), "notice", NO_EFFECT).accepted(),
     new("min-replicas-to-write", count(0, INT_MAX), "0", NO_EFFECT).alias("min-slaves-to-write").accepted(),
     new("min-replicas-max-lag", count(0, INT_MAX), "10", NO_EFFECT).alias("min-slaves-max-lag").accepted(),
@@ -239,8 +263,8 @@ pub const SETTINGS: &[Setting] = &[
     new("tracking-table-max-keys", count(0, i64::MAX), "1000000", NO_EFFECT).accepted(),
     new("acllog-max-len", count(0, i64::MAX), "128", NO_EFFECT).accepted(),
     new("shutdown-timeout", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
-    new("close-on-replica-write", Bool, "yes", NO_EFFECT).accepted(),
-    new("replica-ignore-disk-write-errors", Bool, "no", NO_EFFECT).accepted(),
+    new("close-on-replica-write", Bool, "yes", NO_EFFECT).accepted().unlisted(),
+    new("replica-ignore-disk-write-errors", Bool, "no", NO_EFFECT).accepted().unlisted(),
     new("crash-log-enabled", Bool, "yes", NO_EFFECT).accepted(),
     new("oom-score-adj", Word(&["no", "yes", "relative", "absolute"]), "no", NO_EFFECT).accepted(),
 ];

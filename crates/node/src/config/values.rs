@@ -1,7 +1,10 @@
 //! The values of the settings, shared by all threads.
 
+use super::command_log::CommandLogKind;
+use super::eviction::EvictionPolicy;
 use super::output_limit::{ClientClass, OutputLimit, OutputLimits};
 use super::parse::Value;
+use super::setting::Setting;
 use super::table::{SETTINGS, index_of};
 use crate::format::packing::Packing;
 use crate::keyspace_events::EventClasses;
@@ -12,6 +15,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const REQUIREPASS: usize = index_of(SETTINGS, "requirepass");
+const MAXMEMORY: usize = index_of(SETTINGS, "maxmemory");
+const MAX_DATA: usize = index_of(SETTINGS, "max-data-bytes");
+const EVICTION: usize = index_of(SETTINGS, "maxmemory-policy");
+const ENGINE: usize = index_of(SETTINGS, "engine");
 const MAXCLIENTS: usize = index_of(SETTINGS, "maxclients");
 const DATABASES: usize = index_of(SETTINGS, "databases");
 const TIMEOUT: usize = index_of(SETTINGS, "timeout");
@@ -20,6 +27,10 @@ const QUERY_BUFFER: usize = index_of(SETTINGS, "client-query-buffer-limit");
 const OUTPUT_LIMIT: usize = index_of(SETTINGS, "client-output-buffer-limit");
 const SLOWER_THAN: usize = index_of(SETTINGS, "slowlog-log-slower-than");
 const SLOWLOG_LENGTH: usize = index_of(SETTINGS, "slowlog-max-len");
+const LARGE_REQUEST: usize = index_of(SETTINGS, "commandlog-request-larger-than");
+const LARGE_REQUEST_LENGTH: usize = index_of(SETTINGS, "commandlog-large-request-max-len");
+const LARGE_REPLY: usize = index_of(SETTINGS, "commandlog-reply-larger-than");
+const LARGE_REPLY_LENGTH: usize = index_of(SETTINGS, "commandlog-large-reply-max-len");
 const LATENCY_THRESHOLD: usize = index_of(SETTINGS, "latency-monitor-threshold");
 const DURABILITY: usize = index_of(SETTINGS, "durability");
 const SLOTS_FOLLOWERS: usize = index_of(SETTINGS, "cluster-slots-followers");
@@ -36,6 +47,16 @@ const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
 /// What CONFIG GET shows instead of a secret. CONFIG SET refuses it as a secret, for it is no secret itself: a client that
 /// writes back what it has read would set a password that all know.
 const HIDDEN: &str = "(hidden)";
+
+/// The settings of a log of COMMANDLOG: its threshold, and how many commands it keeps.
+#[inline]
+fn command_log_cells(kind: CommandLogKind) -> (usize, usize) {
+    match kind {
+        CommandLogKind::Slow => (SLOWER_THAN, SLOWLOG_LENGTH),
+        CommandLogKind::LargeRequest => (LARGE_REQUEST, LARGE_REQUEST_LENGTH),
+        CommandLogKind::LargeReply => (LARGE_REPLY, LARGE_REPLY_LENGTH),
+    }
+}
 
 /// Whether the setting of that name is shown to no client and in no log.
 #[must_use]
@@ -197,6 +218,10 @@ impl Config {
             let (at, setting) =
                 SETTINGS.iter().enumerate().find(|(_, setting)| setting.is_named(name)).expect("looked up just above");
             if !setting.mutable && !starting {
+                if self.is_told(at) && self.text_at(at).as_bytes() == *text {
+                    // A client writes back what it has read.
+                    continue;
+                }
                 return Err(refused("can't set immutable config"));
             }
             if setting.secret && *text == HIDDEN.as_bytes() {
@@ -248,17 +273,27 @@ impl Config {
         self.output_limits().of(class)
     }
 
+    /// Whether its value may be told.
+    fn is_told(&self, at: usize) -> bool {
+        !SETTINGS[at].secret || self.number_at(at) == 0
+    }
+
     /// The names and values that any of the patterns matches, as CONFIG GET answers them.
     #[must_use]
     pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(&'static str, String)> {
         let _held = self.setting.lock();
-        let matches = |name: &str| patterns.iter().any(|pattern| glob_matches(pattern, name.as_bytes(), true));
+        let matches = |setting: &Setting, name: &str| {
+            let matches = |pattern: &&[u8]| match setting.listed {
+                true => glob_matches(pattern, name.as_bytes(), true),
+                false => pattern.eq_ignore_ascii_case(name.as_bytes()),
+            };
+            patterns.iter().any(matches)
+        };
         let mut found = Vec::new();
         for (at, setting) in SETTINGS.iter().enumerate() {
             for name in [Some(setting.name), setting.alias].into_iter().flatten() {
-                if matches(name) {
-                    let hidden = setting.secret && self.number_at(at) > 0;
-                    found.push((name, if hidden { HIDDEN.to_owned() } else { self.text_at(at) }));
+                if matches(setting, name) {
+                    found.push((name, if self.is_told(at) { self.text_at(at) } else { HIDDEN.to_owned() }));
                 }
             }
         }
@@ -318,6 +353,25 @@ impl Config {
         }
     }
 
+    /// The bound of the node's data, in bytes: `maxmemory` or `max-data-bytes`, by the engine. `None`: there is none.
+    #[must_use]
+    pub fn data_bound(&self) -> Option<u64> {
+        let at = if self.data_is_in_memory() { MAXMEMORY } else { MAX_DATA };
+        u64::try_from(self.number_at(at)).ok().filter(|bytes| *bytes > 0)
+    }
+
+    /// `engine`: whether it is `memory`.
+    #[must_use]
+    pub fn data_is_in_memory(&self) -> bool {
+        self.number_at(ENGINE) == 1
+    }
+
+    /// `maxmemory-policy`. `None`: `noeviction`.
+    #[must_use]
+    pub fn eviction_policy(&self) -> Option<EvictionPolicy> {
+        EvictionPolicy::of_name(self.size_at(EVICTION))
+    }
+
     /// `maxclients`
     #[must_use]
     pub fn clients_max(&self) -> usize {
@@ -336,16 +390,25 @@ impl Config {
         self.number_at(TIMEOUT) as u64 * 1000
     }
 
-    /// `slowlog-log-slower-than`; `None`: nothing is logged.
+    /// From which value on a command is logged in this log of COMMANDLOG, in µs or bytes: `commandlog-*-than`. `None`:
+    /// nothing is logged.
+    #[inline]
     #[must_use]
-    pub fn slower_than_us(&self) -> Option<u64> {
-        u64::try_from(self.number_at(SLOWER_THAN)).ok()
+    pub fn command_log_threshold(&self, kind: CommandLogKind) -> Option<u64> {
+        u64::try_from(self.number_at(command_log_cells(kind).0)).ok()
     }
 
-    /// `slowlog-max-len`
+    /// How many commands this log of COMMANDLOG keeps: `commandlog-*-max-len`.
     #[must_use]
-    pub fn slowlog_entries_max(&self) -> usize {
-        self.size_at(SLOWLOG_LENGTH)
+    pub fn command_log_entries_max(&self, kind: CommandLogKind) -> usize {
+        self.size_at(command_log_cells(kind).1)
+    }
+
+    /// Whether commands of less than a millisecond are slow: then each is kept with its arguments until it is answered.
+    #[inline]
+    #[must_use]
+    pub fn traces_commands(&self) -> bool {
+        (0..1000).contains(&self.number_at(SLOWER_THAN))
     }
 
     /// `latency-monitor-threshold`; 0: off.
@@ -492,6 +555,18 @@ mod tests {
             let error = Config::start([pair]).unwrap_err();
             assert_eq!(error.on_command_line(|name| name == "memory"), text);
         }
+    }
+
+    #[test]
+    fn what_was_read_can_be_written_back_but_no_secret_be_guessed() {
+        let config = Config::start([("peer-secret", "geheim")]).unwrap();
+        let all = config.matching(&[b"*"]);
+        for (name, value) in all.iter().filter(|(_, value)| value != HIDDEN) {
+            config.set(&[(name.as_bytes(), value.as_bytes())]).unwrap();
+        }
+        assert!(config.set(&[(b"peer-secret", b"geheim")]).is_err());
+        assert!(!all.iter().any(|(name, _)| *name == "key-load-delay"));
+        assert_eq!(config.matching(&[b"KEY-load-delay"]), [("key-load-delay", "0".to_owned())]);
     }
 
     #[test]

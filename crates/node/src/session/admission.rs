@@ -66,10 +66,17 @@ pub fn admit(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Ho
         session.reply_mode = ReplyMode::On;
     }
     session.refresh_defaults(host);
+    if std::mem::take(&mut session.held) {
+        host.clients().release(&session.entry);
+    }
     let mark = reply.buf.len();
     let admission = decide(session, row, args, host, reply);
     match &admission {
-        Admission::Hold { .. } => session.reply_mode = session.mode_before,
+        Admission::Hold { .. } => {
+            session.reply_mode = session.mode_before;
+            session.held = true;
+            host.clients().hold(&session.entry);
+        }
         Admission::Answered(_) if session.silent => reply.buf.truncate(mark),
         _ => {}
     }
@@ -95,6 +102,10 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         return Admission::Answered(Effect::None);
     }
     let role = commands::role(spec.id);
+    if spec.has(flag::DENYOOM) && host.usage().refuses() {
+        session.reject(Some(spec.id), out_of_room(host), host, reply);
+        return Admission::Answered(Effect::None);
+    }
     if let Some(until_ms) = paused_until(session, spec, role, host) {
         return Admission::Hold { until_ms };
     }
@@ -123,6 +134,15 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
     }
 }
 
+/// The refusal of what may add data, when the data has reached its bound.
+#[cold]
+fn out_of_room(host: &dyn Host) -> &'static str {
+    match host.config().data_is_in_memory() {
+        true => "OOM command not allowed when used memory > 'maxmemory'.",
+        false => "OOM command not allowed when data on disk > 'max-data-bytes'.",
+    }
+}
+
 #[cold]
 fn not_for_subscribers(spec: &CommandSpec) -> String {
     format!(
@@ -146,8 +166,8 @@ fn end_http(session: &mut Session, host: &dyn Host) -> Admission {
 /// Until when CLIENT PAUSE holds the command back, if it does now.
 #[inline]
 fn paused_until(session: &Session, spec: &CommandSpec, role: Role, host: &dyn Host) -> Option<u64> {
-    let writes =
-        spec.is_write() || (matches!(role, Role::Exec) && session.multi.as_ref().is_some_and(Queue::has_writes));
+    let writes = spec.pauses_with_writes()
+        || (matches!(role, Role::Exec) && session.multi.as_ref().is_some_and(Queue::pauses_with_writes));
     match host.clients().paused_until_ms(writes) {
         0 => None,
         until_ms => (until_ms > host.now_us() / 1000).then_some(until_ms),

@@ -46,6 +46,8 @@ pub struct ClientEntry {
     pub connected_ms: u64,
     about: Mutex<About>,
     killed: AtomicBool,
+    /// CLIENT PAUSE holds its request back.
+    held: AtomicBool,
     /// While it waits in a blocking command: one more than its place among its worker's connections; else 0.
     blocked_at: AtomicUsize,
     states: AtomicU32,
@@ -86,11 +88,6 @@ impl ClientEntry {
     #[must_use]
     pub fn killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
-    }
-
-    /// Asks for its end; the owner must be woken.
-    pub fn kill(&self) {
-        self.killed.store(true, Ordering::Release);
     }
 
     /// Whether it waits in a blocking command.
@@ -146,6 +143,10 @@ impl ClientEntry {
         self.queued.store(commands.map_or(-1, |n| n as i64), Ordering::Relaxed);
     }
 
+    pub(super) fn set_query_bytes(&self, bytes: u64) {
+        self.query_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     pub(super) fn set_buffers(&self, buffers: Buffers) {
         self.query_bytes.store(buffers.query_bytes, Ordering::Relaxed);
         self.output_bytes.store(buffers.output_bytes, Ordering::Relaxed);
@@ -174,7 +175,7 @@ impl ClientEntry {
             (state::NO_TOUCH, 'T'),
         ];
         let mut set: String = letters.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, letter)| letter).collect();
-        if self.is_blocked() {
+        if self.is_blocked() || self.held.load(Ordering::Relaxed) {
             set.insert(0, 'b');
         }
         if set.is_empty() { "N".to_owned() } else { set }
@@ -224,7 +225,7 @@ impl ClientEntry {
 pub struct Clients {
     entries: Mutex<BTreeMap<u64, Arc<ClientEntry>>>,
     last_id: AtomicU64,
-    /// How many wait in a blocking command.
+    /// How many wait in a blocking command, or until a pause is over.
     blocked: AtomicUsize,
     /// Commands are held back until then, in ms since the epoch.
     paused_until_ms: AtomicU64,
@@ -248,6 +249,7 @@ impl Clients {
             connected_ms: now_ms,
             about: Mutex::default(),
             killed: AtomicBool::new(false),
+            held: AtomicBool::new(false),
             blocked_at: AtomicUsize::new(0),
             states: AtomicU32::new(0),
             last_active_ms: AtomicU64::new(now_ms),
@@ -268,7 +270,31 @@ impl Clients {
     /// Removes a connection, when the shell has closed it.
     pub fn disconnect(&self, id: u64) {
         let removed = self.lock().remove(&id);
-        removed.iter().for_each(|entry| _ = self.unblock(entry));
+        removed.iter().for_each(|entry| {
+            self.unblock(entry);
+            self.release(entry);
+        });
+    }
+
+    /// Asks for the end of a connection, whose owner must be woken. It counts no more, as in Redis.
+    pub(super) fn kill(&self, entry: &ClientEntry) {
+        entry.killed.store(true, Ordering::Release);
+        self.disconnect(entry.id);
+    }
+
+    /// A pause holds the request of a connection back.
+    pub(super) fn hold(&self, entry: &ClientEntry) {
+        if !entry.held.swap(true, Ordering::AcqRel) {
+            self.blocked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Its request is looked at again.
+    #[inline]
+    pub(super) fn release(&self, entry: &ClientEntry) {
+        if entry.held.load(Ordering::Relaxed) && entry.held.swap(false, Ordering::AcqRel) {
+            self.blocked.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// A connection, which has this place among its worker's, waits in a blocking command from now on.
@@ -285,7 +311,7 @@ impl Clients {
         Some(place)
     }
 
-    /// How many wait in a blocking command.
+    /// How many wait in a blocking command, or until a pause is over.
     #[must_use]
     pub fn blocked(&self) -> usize {
         self.blocked.load(Ordering::Relaxed)

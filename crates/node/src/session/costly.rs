@@ -1,56 +1,92 @@
-//! Commands that took long: the slow log, and the latency events `command` and `fast-command`.
+//! Commands that cost much: the logs of COMMANDLOG, and the latency events `command` and `fast-command`.
 
 use super::clients::ClientEntry;
 use super::host::Host;
-use crate::config;
-use resp::table::{CommandSpec, SecretArgs, flag};
-use vocab::client_key;
+use crate::config::{CommandLogKind, Config};
+use crate::stats::{LoggedCommand, ShortArgs};
+use resp::table::{CommandSpec, flag};
 
-/// Notes a command that has run, if it took longer than the settings allow. The shell calls it for commands over
-/// data; for a write, `args` may come from its `EncodedCommand`: test `is_slow` first.
+/// What a command that has run has cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// How long it took, in ns.
+    pub elapsed_ns: u64,
+    /// How long its reply is, in bytes.
+    pub reply_bytes: u64,
+}
+
+impl Cost {
+    fn us(self) -> u64 {
+        self.elapsed_ns / 1000
+    }
+
+    /// Whether the settings make it worth a note.
+    #[inline]
+    fn is_noted(self, config: &Config) -> bool {
+        let exceeds = |kind, value| config.command_log_threshold(kind).is_some_and(|threshold| value >= threshold);
+        exceeds(CommandLogKind::Slow, self.us())
+            || exceeds(CommandLogKind::LargeReply, self.reply_bytes)
+            || self.is_latency_event(config)
+    }
+
+    fn is_latency_event(self, config: &Config) -> bool {
+        let threshold_ms = config.latency_threshold_ms();
+        threshold_ms > 0 && self.us() / 1000 >= threshold_ms
+    }
+}
+
+/// Notes a command that has run, if it took longer, or answered more, than the settings allow. The shell calls it for
+/// commands over data. `args` makes its arguments as the logs show them.
 #[inline]
-pub fn note_if_slow(client: &ClientEntry, spec: &CommandSpec, args: &[&[u8]], elapsed_ns: u64, host: &dyn Host) {
-    if is_slow(elapsed_ns, host) {
-        note_slow(client, spec, args, elapsed_ns, host);
+pub fn note_if_costly(
+    client: &ClientEntry,
+    spec: &CommandSpec,
+    cost: Cost,
+    host: &dyn Host,
+    args: impl FnOnce() -> ShortArgs,
+) {
+    if cost.is_noted(host.config()) {
+        note(client, spec, &args(), cost, host);
     }
 }
 
 #[cold]
-fn note_slow(client: &ClientEntry, spec: &CommandSpec, args: &[&[u8]], elapsed_ns: u64, host: &dyn Host) {
-    let at_s = host.now_us() / 1_000_000;
-    let us = elapsed_ns / 1000;
-    let config = host.config();
-    if config.slower_than_us().is_some_and(|threshold| us >= threshold) && !spec.has(flag::SKIP_SLOWLOG) {
-        let name = client.about().name.clone();
-        let entries_max = config.slowlog_entries_max();
-        let args = without_secrets(spec, args);
-        host.stats().slowlog().add(at_s, us, &args, &client.addr, &name, entries_max);
-    }
-    let threshold_ms = config.latency_threshold_ms();
-    if threshold_ms > 0 && us / 1000 >= threshold_ms {
+fn note(client: &ClientEntry, spec: &CommandSpec, args: &ShortArgs, cost: Cost, host: &dyn Host) {
+    log_if_beyond(client, spec, args, (CommandLogKind::Slow, cost.us()), host);
+    log_if_beyond(client, spec, args, (CommandLogKind::LargeReply, cost.reply_bytes), host);
+    if cost.is_latency_event(host.config()) {
         let event = if spec.has(flag::FAST) { "fast-command" } else { "command" };
-        host.stats().events().add(event, at_s, us / 1000);
+        host.stats().events().add(event, host.now_us() / 1_000_000, cost.us() / 1000);
     }
 }
 
-/// Whether `note_if_slow` would note a command that took so long.
-#[inline]
-pub fn is_slow(elapsed_ns: u64, host: &dyn Host) -> bool {
-    let config = host.config();
-    let us = elapsed_ns / 1000;
-    let threshold_ms = config.latency_threshold_ms();
-    config.slower_than_us().is_some_and(|threshold| us >= threshold) || (threshold_ms > 0 && us / 1000 >= threshold_ms)
+/// Notes a request of so many bytes, which the settings call large.
+#[cold]
+pub fn note_large(client: &ClientEntry, spec: &CommandSpec, args: &[&[u8]], request_bytes: usize, host: &dyn Host) {
+    let args = ShortArgs::of(spec, args);
+    log_if_beyond(client, spec, &args, (CommandLogKind::LargeRequest, request_bytes as u64), host);
 }
 
-/// The arguments without passwords.
-fn without_secrets<'a>(spec: &CommandSpec, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    let redacted = |at: usize| match spec.secrets {
-        SecretArgs::None => false,
-        SecretArgs::From(first) => at >= usize::from(first),
-        // A value stands behind its name.
-        SecretArgs::Settings(first) => {
-            at > usize::from(first) && (at - usize::from(first)) % 2 == 1 && config::is_secret(args[at - 1])
-        }
+#[cold]
+fn log_if_beyond(
+    client: &ClientEntry,
+    spec: &CommandSpec,
+    args: &ShortArgs,
+    (kind, value): (CommandLogKind, u64),
+    host: &dyn Host,
+) {
+    let config = host.config();
+    let is_beyond = config.command_log_threshold(kind).is_some_and(|threshold| value >= threshold);
+    if !is_beyond || spec.has(flag::SKIP_SLOWLOG) {
+        return;
+    }
+    let command = LoggedCommand {
+        id: 0,
+        at_s: host.now_us() / 1_000_000,
+        value,
+        args: args.clone(),
+        addr: client.addr.clone(),
+        client_name: client.about().name.clone(),
     };
-    args.iter().enumerate().map(|(at, arg)| if redacted(at) { b"(redacted)" } else { client_key(arg) }).collect()
+    host.stats().command_log(kind).add(command, config.command_log_entries_max(kind));
 }

@@ -4,6 +4,7 @@ use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
 use crate::DatabaseKeys;
 use crate::config::Config;
+use crate::key_usage::KeyUsage;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
 use replica::{DiskState, ReplicaStatus};
@@ -26,6 +27,9 @@ pub trait Host: Sync {
 
     /// The counters.
     fn stats(&self) -> &Stats;
+
+    /// What is known of the use of keys, and whether there is room for more data.
+    fn usage(&self) -> &KeyUsage;
 
     /// Has the worker that owns this connection close it.
     fn wake(&self, client: &ClientEntry);

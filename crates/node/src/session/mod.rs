@@ -26,7 +26,7 @@
 //! - `session.silent()` tells, after `admit`, whether this request's reply is to be thrown away (CLIENT REPLY).
 //!   `Answered` has already done so.
 //! - A request that was admitted but cannot begin yet is put back (`session.put_back`) before it is admitted again.
-//! - A command over data that has ended is counted with `WorkerStats::finished` and `note_if_slow`; what the session
+//! - A command over data that has ended is counted with `WorkerStats::finished` and `note_if_costly`; what the session
 //!   answers, and the commands of a transaction, are counted here.
 //! - `session.closing()` true: send what is written, then close. It is also true after CLIENT KILL by another client,
 //!   for which `Host::wake` has been called with the entry.
@@ -40,6 +40,7 @@ mod admission;
 mod clients;
 mod cluster_facts;
 mod commands;
+mod costly;
 mod database_request;
 mod door;
 mod effect;
@@ -47,7 +48,6 @@ mod host;
 mod keyspace;
 mod memory_figures;
 mod queue;
-mod slow;
 mod state;
 #[cfg(test)]
 mod testhost;
@@ -60,13 +60,13 @@ pub use admission::{Admission, Resolved, admit};
 pub use clients::{About, Buffers, ClientEntry, Clients};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use commands::{info, published_kind};
+pub use costly::{Cost, note_if_costly, note_large};
 pub use database_request::{DatabaseArgs, DatabaseRequest};
 pub use door::{is_protected, turned_away};
 pub use effect::Effect;
 pub use host::{Host, NodeFacts, REDIS_VERSION, ShardFacts, TransferFacts};
 pub use keyspace::Keyspace;
 pub use memory_figures::MemoryFigures;
-pub use slow::{is_slow, note_if_slow};
 pub use state::Session;
 pub use transaction::Transaction;
 pub use wait::{WaitFor, Written};

@@ -62,8 +62,9 @@ impl Queue {
         self.bytes
     }
 
-    pub(super) fn has_writes(&self) -> bool {
-        self.commands.iter().any(|queued| queued.spec.is_write())
+    /// Whether CLIENT PAUSE WRITE holds any of them back.
+    pub(super) fn pauses_with_writes(&self) -> bool {
+        self.commands.iter().any(|queued| queued.spec.pauses_with_writes())
     }
 
     /// Adds a command; the error is the text of the reply.

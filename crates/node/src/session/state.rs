@@ -9,7 +9,7 @@ use super::watches::Watches;
 use crate::WatchedVersion;
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
 use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
-use resp::table::{CommandId, CommandSpec};
+use resp::table::{CommandId, CommandSpec, behaviour};
 use resp::{Proto, Reply};
 use std::sync::Arc;
 use vocab::{Database, ShardId};
@@ -41,6 +41,8 @@ pub struct Session {
     /// The request that was admitted last is not to be answered.
     pub(super) silent: bool,
     pub(super) closing: bool,
+    /// CLIENT PAUSE holds its request back.
+    pub(super) held: bool,
     /// The transaction under way.
     pub(super) multi: Option<Queue>,
     /// The keys that it watches.
@@ -72,6 +74,7 @@ impl Session {
             mode_before: ReplyMode::On,
             silent: false,
             closing: false,
+            held: false,
             multi: None,
             watches: Watches::default(),
             written: Written::default(),
@@ -206,6 +209,12 @@ impl Session {
     #[must_use]
     pub fn consistency_for(&self, spec: &CommandSpec, args: &[&[u8]]) -> Consistency {
         consistency_of(spec, args).unwrap_or_else(|| self.consistency())
+    }
+
+    /// Whether a command counts as a use of its keys: CLIENT NO-TOUCH.
+    #[must_use]
+    pub fn uses_keys(&self, spec: &CommandSpec) -> bool {
+        !spec.does(behaviour::PEEKS) && (!self.entry.has(state::NO_TOUCH) || spec.does(behaviour::USES))
     }
 
     /// Whether the reply to the request that was admitted last is to be thrown away.

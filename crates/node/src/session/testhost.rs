@@ -10,6 +10,7 @@
 //! ! version x 5           the version of a key, for WATCH
 //! ! wrote a 3 17          a write of connection a was answered: entry 17 of shard 3
 //! ! nodes 3               the store has so many nodes and 4 shards, led by the first three in turn
+//! ! full yes             the data has reached its bound, or (no) has not
 //! ! dead 2                node 2 is not heard of any more, and its shards have no leader
 //! ! leader 2 3            shard 2 is led by node 3
 //! ! outcome *1\r\n:1\r\n  what the shard answers to the next transaction
@@ -20,6 +21,7 @@
 use super::*;
 use crate::command::Error;
 use crate::config::Config;
+use crate::key_usage::KeyUsage;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
 use crate::{DatabaseKeys, WatchedVersion};
@@ -41,6 +43,7 @@ pub(crate) struct TestHost {
     pub(crate) config: Config,
     clients: Clients,
     stats: Stats,
+    usage: KeyUsage,
     woken: Mutex<Vec<u64>>,
     cluster: Mutex<ClusterFacts>,
     broker: Broker,
@@ -55,6 +58,7 @@ impl TestHost {
             config: Config::start([("listen", "127.0.0.1:7000")]).expect("these can be set"),
             clients: Clients::default(),
             stats: Stats::new(2),
+            usage: KeyUsage::default(),
             woken: Mutex::default(),
             cluster: Mutex::new(store_of(1)),
             broker: Broker::default(),
@@ -86,6 +90,10 @@ impl Host for TestHost {
 
     fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    fn usage(&self) -> &KeyUsage {
+        &self.usage
     }
 
     fn wake(&self, client: &ClientEntry) {
@@ -305,6 +313,7 @@ impl Player {
             ["version", key, version] => {
                 self.versions.insert(key.into(), version.parse().expect("a number"));
             }
+            ["full", word] => self.host.usage.refuse(word == "yes"),
             ["nodes", n] => *self.cluster() = store_of(n.parse().expect("a number")),
             ["dead", n] => {
                 let at: usize = n.parse().expect("a number");

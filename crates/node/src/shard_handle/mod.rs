@@ -18,6 +18,7 @@ use crate::format::packing::Packing;
 use crate::format::record::{Kind, Record, Type};
 use crate::format::slots::{OwnedRows, Slots};
 use crate::format::{keys, snapshot_point};
+use crate::key_usage::KeyUsage;
 use crate::keyspace_events::EventClasses;
 use crate::peer_protocol::{DivisionReport, LeaderReport, ReplicaReport};
 use crate::skipped;
@@ -79,6 +80,8 @@ pub struct ShardHandle {
     awaited: Arc<AwaitedKeys>,
     /// The node's settings, for what is only told and never stored.
     config: OnceLock<Arc<Config>>,
+    /// What the node knows of the use of keys.
+    usage: OnceLock<Arc<KeyUsage>>,
     /// Entries that the operator has the replica go on without.
     skipped: OnceLock<Vec<u64>>,
 }
@@ -116,6 +119,7 @@ impl ShardHandle {
             absent: Arc::default(),
             awaited: Arc::default(),
             config: OnceLock::new(),
+            usage: OnceLock::new(),
             skipped: OnceLock::new(),
         };
         handle.load_facts()?;
@@ -452,6 +456,17 @@ impl ShardHandle {
         // A handle belongs to one node: a second call brings the same.
         let _ = self.skipped.set(skipped);
         let _ = self.config.set(config);
+    }
+
+    /// Tells it what the node knows of the use of keys.
+    pub fn set_usage(&self, usage: Arc<KeyUsage>) {
+        // A handle belongs to one node: a second call brings the same.
+        let _ = self.usage.set(usage);
+    }
+
+    /// What the node knows of the use of keys.
+    pub(crate) fn usage(&self) -> Option<&KeyUsage> {
+        self.usage.get().map(|usage| &**usage)
     }
 
     /// Whether the operator has the replica go on without entry `index`.

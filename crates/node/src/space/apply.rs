@@ -15,6 +15,7 @@ use crate::config::SmallCollections;
 use crate::format::entry::CollectFrom;
 use crate::format::keys;
 use crate::format::packing::Packing;
+use crate::key_usage::KeyUsage;
 use crate::keyspace_events::{Event, EventClasses, KeyspaceEvent};
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Edit;
@@ -235,6 +236,10 @@ impl ReadSpace for EntrySpace<'_> {
 
     fn small_collections(&self) -> SmallCollections {
         self.writes.handle().small_collections()
+    }
+
+    fn usage(&self) -> Option<&KeyUsage> {
+        self.writes.handle().usage()
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod remote;
 use crate::config::SmallCollections;
 use crate::format::entry::Evaluation;
 use crate::format::packing::Packing;
+use crate::key_usage::KeyUsage;
 use crate::keyspace_events::Event;
 use crate::{Fault, Kind, Record, RecordView, Rows};
 use storage::Slice;
@@ -92,6 +93,11 @@ pub trait ReadSpace {
     /// What OBJECT ENCODING calls small: told, not stored, so it may differ between replicas.
     fn small_collections(&self) -> SmallCollections {
         SmallCollections::default()
+    }
+
+    /// What this node knows of the use of keys: told, not stored, so it may differ between replicas.
+    fn usage(&self) -> Option<&KeyUsage> {
+        None
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::SmallCollections;
 use crate::format::keys;
+use crate::key_usage::KeyUsage;
 use crate::shard_handle::{ABSENT, ShardHandle};
 use crate::stats::Lookups;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
@@ -70,6 +71,10 @@ impl ReadSpace for CachedSpace<'_> {
 
     fn small_collections(&self) -> SmallCollections {
         self.handle.small_collections()
+    }
+
+    fn usage(&self) -> Option<&KeyUsage> {
+        self.handle.usage()
     }
 }
 
@@ -312,6 +317,21 @@ impl<'a> SnapshotSpace<'a> {
         if self.held.is_some() { Err(Fault::WouldBlock) } else { Ok(()) }
     }
 
+    /// Up to `limit` keys that expire, in the order of their times, from a place in the expiry index on; and the place behind
+    /// them.
+    pub fn expiring(&self, from: &[u8], limit: usize) -> Result<(Vec<Vec<u8>>, Vec<u8>), Fault> {
+        let (start, end) = keys::expiries();
+        let mut index = self.snapshot.cursor(Span { start: start.max(from.to_vec()), end }, false);
+        let (mut found, mut next) = (Vec::new(), from.to_vec());
+        while found.len() < limit
+            && let Some(tree_key) = index.advance()?
+        {
+            found.extend(keys::parse_expiry(&tree_key).map(|(_, key)| key.to_vec()));
+            next = [&tree_key[..], &[0]].concat();
+        }
+        Ok((found, next))
+    }
+
     /// The records within `start` (inclusive) .. `end` (exclusive; empty: unbounded).
     #[must_use]
     pub fn live_records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
@@ -475,6 +495,10 @@ impl ReadSpace for SnapshotSpace<'_> {
 
     fn small_collections(&self) -> SmallCollections {
         self.handle.small_collections()
+    }
+
+    fn usage(&self) -> Option<&KeyUsage> {
+        self.handle.usage()
     }
 }
 

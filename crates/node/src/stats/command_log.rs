@@ -1,55 +1,51 @@
-//! The slow log: the last commands that took longer than `slowlog-log-slower-than`.
+//! The logs of COMMANDLOG: the last commands that took long, and those whose requests or replies were large.
 
+use crate::config;
+use resp::table::{CommandSpec, SecretArgs};
 use std::collections::VecDeque;
+use vocab::client_key;
 
 /// Most arguments kept of a command, as in Redis: the last one then says how many more there were.
 const ARGUMENTS_MAX: usize = 32;
 /// Most bytes kept of an argument, as in Redis.
 const ARGUMENT_BYTES_MAX: usize = 128;
 
-/// One slow command.
+/// One command of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlowCommand {
+pub struct LoggedCommand {
     /// Its number; numbers are never used again.
     pub id: u64,
     /// When it ended, in seconds since the epoch.
     pub at_s: u64,
-    /// How long it took, in µs.
-    pub us: u64,
-    /// Its arguments, the long ones cut.
-    pub args: Vec<Vec<u8>>,
+    /// How long it took in µs, or how large it was in bytes.
+    pub value: u64,
+    /// Its arguments.
+    pub args: ShortArgs,
     /// The client's address.
     pub addr: String,
     /// The client's name.
     pub client_name: String,
 }
 
-/// The slow commands, the newest first.
+/// One log.
 #[derive(Debug, Default)]
-pub struct Slowlog {
-    entries: VecDeque<SlowCommand>,
+pub struct CommandLog {
+    /// The newest first.
+    entries: VecDeque<LoggedCommand>,
     next_id: u64,
 }
 
-impl Slowlog {
-    /// Adds a command and keeps no more than `entries_max`.
-    pub fn add(&mut self, at_s: u64, us: u64, args: &[&[u8]], addr: &str, client_name: &str, entries_max: usize) {
+impl CommandLog {
+    /// Adds a command under a new number, and keeps no more than `entries_max`.
+    pub fn add(&mut self, command: LoggedCommand, entries_max: usize) {
         let id = self.next_id;
         self.next_id += 1;
-        let args = shortened(args);
-        self.entries.push_front(SlowCommand {
-            id,
-            at_s,
-            us,
-            args,
-            addr: addr.to_owned(),
-            client_name: client_name.to_owned(),
-        });
+        self.entries.push_front(LoggedCommand { id, ..command });
         self.entries.truncate(entries_max);
     }
 
-    /// The slow commands, the newest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &SlowCommand> {
+    /// The commands, the newest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &LoggedCommand> {
         self.entries.iter()
     }
 
@@ -59,21 +55,49 @@ impl Slowlog {
     }
 }
 
-fn shortened(args: &[&[u8]]) -> Vec<Vec<u8>> {
-    let shown = if args.len() > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { args.len() };
-    let mut kept: Vec<Vec<u8>> = args[..shown]
-        .iter()
-        .map(|arg| match arg.split_at_checked(ARGUMENT_BYTES_MAX) {
-            Some((start, rest)) if !rest.is_empty() => {
-                [start, format!("... ({} more bytes)", rest.len()).as_bytes()].concat()
-            }
-            _ => arg.to_vec(),
-        })
-        .collect();
-    if shown < args.len() {
-        kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
+/// What a log keeps of the arguments of a command: those that are long are cut, and secrets hidden.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShortArgs(Vec<Vec<u8>>);
+
+impl ShortArgs {
+    /// The arguments of a command of that row.
+    #[must_use]
+    pub fn of(spec: &CommandSpec, args: &[&[u8]]) -> Self {
+        let shown = if args.len() > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { args.len() };
+        let mut kept: Vec<Vec<u8>> = (0..shown).map(|at| shortened(without_secret(spec, args, at))).collect();
+        if shown < args.len() {
+            kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
+        }
+        Self(kept)
     }
-    kept
+
+    /// In their order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Vec<u8>] {
+        &self.0
+    }
+}
+
+fn shortened(arg: &[u8]) -> Vec<u8> {
+    match arg.split_at_checked(ARGUMENT_BYTES_MAX) {
+        Some((start, rest)) if !rest.is_empty() => {
+            [start, format!("... ({} more bytes)", rest.len()).as_bytes()].concat()
+        }
+        _ => arg.to_vec(),
+    }
+}
+
+/// An argument, or what stands for it if it is a password.
+fn without_secret<'a>(spec: &CommandSpec, args: &[&'a [u8]], at: usize) -> &'a [u8] {
+    let is_secret = match spec.secrets {
+        SecretArgs::None => false,
+        SecretArgs::From(first) => at >= usize::from(first),
+        // A value stands behind its name.
+        SecretArgs::Settings(first) => {
+            at > usize::from(first) && (at - usize::from(first)) % 2 == 1 && config::is_secret(args[at - 1])
+        }
+    };
+    if is_secret { b"(redacted)" } else { client_key(args[at]) }
 }
 
 #[cfg(test)]
@@ -82,20 +106,28 @@ mod tests {
 
     #[test]
     fn the_newest_are_kept_and_long_ones_cut() {
-        let mut log = Slowlog::default();
+        let logged = |value: u64, args: &[&[u8]]| LoggedCommand {
+            id: 0,
+            at_s: 100 + value,
+            value,
+            args: ShortArgs::of(resp::table::lookup(args[0]).expect("a command"), args),
+            addr: "a:1".to_owned(),
+            client_name: "me".to_owned(),
+        };
+        let mut log = CommandLog::default();
         for n in 0..5u64 {
-            log.add(100 + n, n, &[b"GET", n.to_string().as_bytes()], "a:1", "", 3);
+            log.add(logged(n, &[b"GET", n.to_string().as_bytes()]), 3);
         }
-        let kept: Vec<_> = log.iter().map(|entry| (entry.id, entry.us)).collect();
+        let kept: Vec<_> = log.iter().map(|entry| (entry.id, entry.value)).collect();
         assert_eq!(kept, [(4, 4), (3, 3), (2, 2)]);
         let long = [b'x'; 130];
         let mut args = vec![&b"MSET"[..], &long];
         args.extend(std::iter::repeat_n(&b"y"[..], 40));
         log.clear();
-        log.add(1, 1, &args, "a:1", "me", 3);
+        log.add(logged(1, &args), 3);
         let entry = log.iter().next().expect("one was added");
-        assert_eq!((entry.id, entry.args.len(), entry.client_name.as_str()), (5, 32, "me"));
-        assert!(entry.args[1].ends_with(b"x... (2 more bytes)"));
-        assert_eq!(entry.args[31], b"... (11 more arguments)");
+        assert_eq!((entry.id, entry.args.as_slice().len(), entry.client_name.as_str()), (5, 32, "me"));
+        assert!(entry.args.as_slice()[1].ends_with(b"x... (2 more bytes)"));
+        assert_eq!(entry.args.as_slice()[31], b"... (11 more arguments)");
     }
 }

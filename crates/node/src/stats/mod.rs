@@ -1,17 +1,17 @@
-//! What a node counts: calls and latencies of commands, connections, bytes, slow commands, latency events.
+//! What a node counts: calls and latencies of commands, connections, bytes, logs of commands, latency events.
 //!
 //! Each worker thread counts for itself; the sums are made on request.
 
+mod command_log;
 mod events;
 mod histogram;
 mod rates;
-mod slowlog;
 mod totals;
 mod worker;
 
+pub use command_log::{CommandLog, LoggedCommand, ShortArgs};
 pub use events::{Event, LatencyEvents, Sample};
 pub use histogram::Histogram;
 pub use rates::{Rates, Totals};
-pub use slowlog::{SlowCommand, Slowlog};
 pub use totals::Stats;
 pub use worker::{CommandTotals, Lookups, Outcome, WorkerStats, error_code};

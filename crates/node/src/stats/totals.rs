@@ -1,8 +1,8 @@
 //! All counters of a node, summed over its workers.
 
 use super::rates::Sampler;
-use super::{CommandTotals, LatencyEvents, Lookups, Rates, Slowlog, Totals, WorkerStats};
-use crate::config::Config;
+use super::{CommandLog, CommandTotals, LatencyEvents, Lookups, Rates, Totals, WorkerStats};
+use crate::config::{CommandLogKind, Config};
 use parking_lot::{Mutex, MutexGuard};
 use resp::table::{self, CommandId, CommandSpec};
 use std::collections::BTreeMap;
@@ -24,7 +24,8 @@ pub struct Stats {
     workers: Vec<WorkerStats>,
     baseline: Mutex<Baseline>,
     sampler: Mutex<Sampler>,
-    slowlog: Mutex<Slowlog>,
+    /// By `CommandLogKind`.
+    command_logs: [Mutex<CommandLog>; 3],
     events: Mutex<LatencyEvents>,
     /// Keys that threads other than the workers looked up for clients: found, and not.
     pool_lookups: [AtomicU64; 2],
@@ -38,7 +39,7 @@ impl Stats {
             workers: (0..workers.max(1)).map(|_| WorkerStats::default()).collect(),
             baseline: Mutex::default(),
             sampler: Mutex::default(),
-            slowlog: Mutex::default(),
+            command_logs: Default::default(),
             events: Mutex::default(),
             pool_lookups: Default::default(),
         }
@@ -146,9 +147,9 @@ impl Stats {
         *self.baseline.lock() = now;
     }
 
-    /// The slow log.
-    pub fn slowlog(&self) -> MutexGuard<'_, Slowlog> {
-        self.slowlog.lock()
+    /// One of the logs of COMMANDLOG.
+    pub fn command_log(&self, kind: CommandLogKind) -> MutexGuard<'_, CommandLog> {
+        self.command_logs[kind as usize].lock()
     }
 
     /// Counts keys that were looked up for clients on a thread that is no worker's.

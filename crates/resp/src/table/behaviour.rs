@@ -20,6 +20,10 @@ pub const ALONE: u32 = 1 << 16;
 pub const AFTER_WRITES: u32 = 1 << 17;
 /// Allowed to a client of RESP2 that has subscribed to something.
 pub const FOR_SUBSCRIBERS: u32 = 1 << 18;
+/// No use of its keys: eviction does not go by it.
+pub const PEEKS: u32 = 1 << 28;
+/// A use of its keys even of a client that has said CLIENT NO-TOUCH.
+pub const USES: u32 = 1 << 29;
 /// What it writes depends on settings that its entry carries.
 pub const PACKS: u32 = 1 << 7;
 

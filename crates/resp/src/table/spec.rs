@@ -230,6 +230,34 @@ pub struct KeySpec {
     pub flags: u32,
     /// A remark for COMMAND INFO; may be empty.
     pub note: &'static str,
+    /// Of flags that depend on the arguments: what they are without an option.
+    pub without: Option<Without>,
+}
+
+impl KeySpec {
+    /// The flags for a request.
+    fn flags_for(&self, args: &[&[u8]]) -> u32 {
+        let is_word = |arg: &&[u8], word: &&str| arg.eq_ignore_ascii_case(word.as_bytes());
+        let flags = match self.without {
+            Some(Without { words, from, flags }) => {
+                let has = args.iter().skip(from.into()).any(|arg| words.iter().any(|word| is_word(arg, word)));
+                if has { self.flags } else { flags }
+            }
+            None => self.flags,
+        };
+        flags & !key_flag::VARIABLE
+    }
+}
+
+/// What a command does to a key if none of some options is among its arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Without {
+    /// The options, in upper case.
+    pub words: &'static [&'static str],
+    /// The first argument that may be one.
+    pub from: u16,
+    /// Bits of `key_flag`.
+    pub flags: u32,
 }
 
 /// Whether a command answers what its keys hold, so that a short request may have a long reply.
@@ -396,6 +424,13 @@ impl CommandSpec {
         self.has(flag::WRITE)
     }
 
+    /// Whether CLIENT PAUSE WRITE holds it back.
+    #[inline]
+    #[must_use]
+    pub fn pauses_with_writes(&self) -> bool {
+        self.flags & (flag::WRITE | flag::MAY_REPLICATE) != 0
+    }
+
     /// Whether a request may answer what its keys hold.
     #[must_use]
     pub fn answers_values(&self, args: &[&[u8]]) -> bool {
@@ -467,21 +502,20 @@ impl CommandSpec {
     pub fn keys_and_flags(&self, args: &[&[u8]]) -> Result<Vec<(usize, u32)>, MalformedKeys> {
         let mut keys = Vec::new();
         for spec in self.key_specs {
+            let flags = spec.flags_for(args);
             match spec.place {
                 KeyPlace::Range { first, last, step } => {
                     let last = if last < 0 { last } else { first as i16 + last };
-                    keys.extend(KeyPositions::range(args.len(), first, last, step).map(|at| (at, spec.flags)));
+                    keys.extend(KeyPositions::range(args.len(), first, last, step).map(|at| (at, flags)));
                 }
-                KeyPlace::Counted { count } => keys.extend(counted(args, count)?.map(|at| (at, spec.flags))),
+                KeyPlace::Counted { count } => keys.extend(counted(args, count)?.map(|at| (at, flags))),
                 KeyPlace::Halved { word, from } => {
-                    keys.extend(halved(args, word, from).map(|at| (at, spec.flags)));
+                    keys.extend(halved(args, word, from).map(|at| (at, flags)));
                 }
-                KeyPlace::AfterWord { word, from } => {
-                    keys.extend(after_word(args, word, from).map(|at| (at, spec.flags)))
-                }
+                KeyPlace::AfterWord { word, from } => keys.extend(after_word(args, word, from).map(|at| (at, flags))),
                 KeyPlace::Operations => {
                     for op in exec_ops(args) {
-                        keys.push((op?.at + 1, spec.flags));
+                        keys.push((op?.at + 1, flags));
                     }
                 }
             }
@@ -614,25 +648,25 @@ pub(super) const fn command(
 
 /// One key.
 pub(super) const fn key(at: u16, flags: u32) -> KeySpec {
-    KeySpec { place: KeyPlace::Range { first: at, last: 0, step: 1 }, flags, note: "" }
+    KeySpec { place: KeyPlace::Range { first: at, last: 0, step: 1 }, flags, note: "", without: None }
 }
 
 /// So many as the argument at `count` says, behind it.
 pub(super) const fn keys_counted(count: u16, flags: u32) -> KeySpec {
-    KeySpec { place: KeyPlace::Counted { count }, flags, note: "" }
+    KeySpec { place: KeyPlace::Counted { count }, flags, note: "", without: None }
 }
 
 /// The argument behind the option `word`, which is `from` or a later argument.
 pub(super) const fn key_after(word: &'static str, from: u16, flags: u32) -> KeySpec {
-    KeySpec { place: KeyPlace::AfterWord { word, from }, flags, note: "" }
+    KeySpec { place: KeyPlace::AfterWord { word, from }, flags, note: "", without: None }
 }
 
 /// Every `step`th argument from `first` to the end.
 pub(super) const fn keys_to_end(first: u16, step: u16, flags: u32) -> KeySpec {
-    KeySpec { place: KeyPlace::Range { first, last: -1, step }, flags, note: "" }
+    KeySpec { place: KeyPlace::Range { first, last: -1, step }, flags, note: "", without: None }
 }
 
 /// From `first` to the last argument but one.
 pub(super) const fn keys_before_last(first: u16, flags: u32) -> KeySpec {
-    KeySpec { place: KeyPlace::Range { first, last: -2, step: 1 }, flags, note: "" }
+    KeySpec { place: KeyPlace::Range { first, last: -2, step: 1 }, flags, note: "", without: None }
 }

@@ -5,6 +5,7 @@ use crate::replicas::transfer_facts;
 use crate::shared::NodeShared;
 use cluster::{NodeInfo, ReplicaInfo};
 use node::Config;
+use node::KeyUsage;
 use node::blocking::End;
 use node::pubsub::Broker;
 use node::read::Refusal;
@@ -33,6 +34,10 @@ impl Host for NodeShared {
 
     fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    fn usage(&self) -> &KeyUsage {
+        &self.usage
     }
 
     fn wake(&self, client: &ClientEntry) {

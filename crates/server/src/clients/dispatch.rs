@@ -25,6 +25,7 @@ use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
 use node::command::{Handler, handler};
+use node::config::CommandLogKind;
 use node::session::{self, Admission, Consistency, DatabaseRequest, Keyspace, Resolved, Transaction};
 use node::{EncodedCommand, RequestKeys, Ticket};
 use resp::table::{self, CommandSpec, Group, behaviour};
@@ -237,7 +238,7 @@ impl Dispatch<'_> {
                     // Typed by hand: copied, so that the parser may go on.
                     let typed = connection.parse.quoted().to_vec();
                     let args: Args<'_> = ranges.iter().map(|r| &typed[r.clone()]).collect();
-                    match self.request(id, &args) {
+                    match self.request(id, &args, consumed) {
                         Step::Next => used += consumed,
                         Step::Stall => return used,
                     }
@@ -252,7 +253,7 @@ impl Dispatch<'_> {
                     return input.len();
                 }
             };
-            match self.request(id, &args) {
+            match self.request(id, &args, consumed) {
                 Step::Next => used += consumed,
                 Step::Stall => return used,
             }
@@ -265,18 +266,24 @@ impl Dispatch<'_> {
         }
     }
 
-    /// A request as its client has sent it.
-    fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
+    /// A request as its client has sent it, in so many bytes.
+    fn request(&mut self, id: usize, args: &[&[u8]], bytes: usize) -> Step {
         let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
         let row = table::resolve(args);
         match connection.session.keyspace() {
-            Keyspace::Database(database) => self.request_of_database(id, database, row, args),
-            Keyspace::Cluster | Keyspace::Stored => self.run(id, row, args),
+            Keyspace::Database(database) => self.request_of_database(id, database, row, (args, bytes)),
+            Keyspace::Cluster | Keyspace::Stored => self.run(id, row, (args, bytes)),
         }
     }
 
     /// The same of a client of a database.
-    fn request_of_database(&mut self, id: usize, database: Database, row: Resolved, args: &[&[u8]]) -> Step {
+    fn request_of_database(
+        &mut self,
+        id: usize,
+        database: Database,
+        row: Resolved,
+        (args, bytes): (&[&[u8]], usize),
+    ) -> Step {
         let in_multi = self.turn.clients.get(id).is_some_and(|connection| connection.session.in_multi());
         let databases = self.turn.requests.store.config.databases();
         let mut made = std::mem::take(self.of_database);
@@ -284,22 +291,23 @@ impl Dispatch<'_> {
             made.take_up((database, databases), spec, args, in_multi).map_err(std::borrow::Cow::into_owned)
         });
         let step = match row {
-            Ok(spec) => self.run(id, Ok(spec), &made.args(args)),
-            Err(text) => self.run(id, Err(text), args),
+            Ok(spec) => self.run(id, Ok(spec), (&made.args(args), bytes)),
+            Err(text) => self.run(id, Err(text), (args, bytes)),
         };
         *self.of_database = made;
         step
     }
 
-    /// A request that names keys as they are stored.
-    fn run(&mut self, id: usize, row: Resolved, args: &[&[u8]]) -> Step {
+    /// A request that names keys as they are stored, and took so many bytes.
+    fn run(&mut self, id: usize, row: Resolved, (args, bytes): (&[&[u8]], usize)) -> Step {
         let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
         if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.waits() {
             return self.turn.stall(id);
         }
         let store = &self.turn.requests.store;
         // EXEC and WATCH change the session when they are admitted: only when nothing before them is under way.
-        let behaviour = row.as_ref().map_or(0, |spec| spec.behaviour);
+        let spec = row.as_ref().ok().copied();
+        let behaviour = spec.map_or(0, |spec| spec.behaviour);
         if behaviour & ORDERED != 0 && is_early(connection, store, behaviour) {
             return self.turn.stall(id);
         }
@@ -341,7 +349,14 @@ impl Dispatch<'_> {
         if let Some(connection) = self.turn.clients.get_mut(id) {
             match step {
                 Step::Stall => connection.session.put_back(),
-                Step::Next => connection.waits_since_us = 0,
+                Step::Next => {
+                    connection.waits_since_us = 0;
+                    let store = &*self.turn.requests.store;
+                    let threshold = store.config.command_log_threshold(CommandLogKind::LargeRequest);
+                    if let Some(spec) = spec.filter(|_| threshold.is_some_and(|threshold| bytes as u64 >= threshold)) {
+                        session::note_large(connection.session.entry(), spec, args, bytes, store);
+                    }
+                }
             }
         }
         // A large answer leaves no large buffer behind.
@@ -443,7 +458,11 @@ impl Dispatch<'_> {
         if let Some(slot) = self.slot_elsewhere(request) {
             return forward::command(&mut self.turn, request, slot);
         }
-        match route(&self.turn.requests.store, spec, args) {
+        let routed = route(&self.turn.requests.store, spec, args);
+        if let Ok(Routed::Read(KeyTarget { keys, .. }, _) | Routed::Write(KeyTarget { keys, .. })) = &routed {
+            self.turn.note_use(id, spec, keys);
+        }
+        match routed {
             Ok(Routed::Read(KeyTarget { shard, slot, keys }, _) | Routed::Write(KeyTarget { shard, slot, keys }))
                 if BlockingCommand::is_one(spec, args) =>
             {

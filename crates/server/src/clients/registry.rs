@@ -22,7 +22,7 @@ use node::Ticket;
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Answered, Delivery, Evicted, SubscriptionKind};
-use node::session::{self, Durability, Keyspace};
+use node::session::{self, Cost, Durability, Keyspace};
 use node::stats::Lookups;
 use resp::Reply;
 use resp::table::behaviour;
@@ -220,7 +220,8 @@ impl Clients {
     pub(super) fn register(&mut self, request: Request<'_>, mask: Mask, effect: Effect, at: Instant) -> Option<Ticket> {
         let Request { id, spec, args } = request;
         let connection = self.connections.get_mut(id)?;
-        let sequence = connection.begin(mask, effect, Begun::new(spec, at, args));
+        let traced = self.store.config.traces_commands();
+        let sequence = connection.begin(mask, effect, Begun::new(spec, at, args, traced));
         let Durability { sync, acks } = connection.session.durability_for(spec, args);
         Some(Ticket {
             worker: self.worker as u32,
@@ -533,6 +534,7 @@ fn answer_command(
     // What is asked of the reply once it has gone.
     let is_null = matches!(&*reply, b"$-1\r\n" | b"_\r\n");
     let first = reply.first().copied();
+    let reply_bytes = reply.len() as u64;
     let error = (first == Some(b'-')).then(|| reply.to_vec());
     let Some(begun) = connection.answer(ticket.sequence, reply) else { return };
     if begun.spec.is_write() {
@@ -547,10 +549,10 @@ fn answer_command(
     let ns = if ticket.may_wait { 0 } else { begun.at.elapsed().as_nanos() as u64 };
     // A long reply is no error, whatever its last part begins with.
     let whole = error.as_deref().unwrap_or(first.as_slice());
-    let counted = if begun.in_parts { b"*" } else { whole };
+    let counted = if begun.part_bytes > 0 { b"*" } else { whole };
     store.stats.worker(worker).finished(begun.spec.id, ns, counted);
-    let args = [begun.spec.name.as_bytes(), begun.brief()];
-    session::note_if_slow(connection.session.entry(), begun.spec, &args, ns, store);
+    let cost = Cost { elapsed_ns: ns, reply_bytes: begun.part_bytes + reply_bytes };
+    session::note_if_costly(connection.session.entry(), begun.spec, cost, store, || begun.args());
 }
 
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.

@@ -5,6 +5,7 @@
 
 use node::KeyHashes;
 use node::key_hash;
+use node::stats::ShortArgs;
 use resp::table::CommandSpec;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -37,7 +38,7 @@ pub(crate) enum Effect {
 }
 
 /// A request under way, as its statistics need it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Begun {
     /// The command.
     pub(crate) spec: &'static CommandSpec,
@@ -46,24 +47,28 @@ pub(crate) struct Begun {
     /// The beginning of its first argument, for the slow log.
     brief: [u8; BRIEF_BYTES],
     brief_length: u8,
-    /// Parts of its answer were there before the last.
-    pub(crate) in_parts: bool,
+    /// All its arguments as the slow log shows them, while commands are traced.
+    args: Option<Box<ShortArgs>>,
+    /// Bytes of its answer that came before its last part.
+    pub(crate) part_bytes: u64,
 }
 
-const BRIEF_BYTES: usize = 31;
+const BRIEF_BYTES: usize = 23;
 
 impl Begun {
-    pub(crate) fn new(spec: &'static CommandSpec, at: Instant, args: &[&[u8]]) -> Self {
+    pub(crate) fn new(spec: &'static CommandSpec, at: Instant, args: &[&[u8]], traced: bool) -> Self {
         let argument = args.get(1).copied().unwrap_or_default();
         let length = argument.len().min(BRIEF_BYTES);
         let mut brief = [0; BRIEF_BYTES];
         brief[..length].copy_from_slice(&argument[..length]);
-        Self { spec, at, brief, brief_length: length as u8, in_parts: false }
+        let args = traced.then(|| Box::new(ShortArgs::of(spec, args)));
+        Self { spec, at, brief, brief_length: length as u8, args, part_bytes: 0 }
     }
 
-    /// The beginning of its first argument.
-    pub(crate) fn brief(&self) -> &[u8] {
-        &self.brief[..usize::from(self.brief_length)]
+    /// Its arguments, or of its first one the beginning.
+    pub(crate) fn args(&self) -> ShortArgs {
+        let brief = || [self.spec.name.as_bytes(), &self.brief[..usize::from(self.brief_length)]];
+        self.args.as_ref().map_or_else(|| ShortArgs::of(self.spec, &brief()), |args| (**args).clone())
     }
 }
 
@@ -267,8 +272,8 @@ impl ReplyQueue {
 
     /// Whether a part of the answer that leaves next has left, and not all of it.
     pub(super) fn is_within_reply(&self) -> bool {
-        let begun = self.pending.front().filter(|pending| !pending.is_over).and_then(|pending| pending.begun);
-        begun.is_some_and(|begun| begun.in_parts)
+        let begun = self.pending.front().filter(|pending| !pending.is_over).and_then(|pending| pending.begun.as_ref());
+        begun.is_some_and(|begun| begun.part_bytes > 0)
     }
 
     /// Writes a message behind all requests under way, of which there are some.
@@ -285,7 +290,7 @@ impl ReplyQueue {
 
     /// How long a request has been under way.
     pub(super) fn age(&self, sequence: u64) -> Option<Duration> {
-        Some(self.pending.get(self.index_of(sequence)?)?.begun?.at.elapsed())
+        Some(self.pending.get(self.index_of(sequence)?)?.begun.as_ref()?.at.elapsed())
     }
 
     fn index_of(&self, sequence: u64) -> Option<usize> {
@@ -302,7 +307,7 @@ impl ReplyQueue {
         let Some(at) = self.index_of(sequence) else { return };
         let Some(pending) = self.pending.get_mut(at).filter(|pending| !pending.is_over) else { return };
         if let Some(begun) = &mut pending.begun {
-            begun.in_parts = true;
+            begun.part_bytes += bytes.len() as u64;
         }
         self.promised -= std::mem::take(&mut pending.promised);
         let bytes = if pending.silent { &[] } else { bytes };
@@ -323,7 +328,7 @@ impl ReplyQueue {
             return None;
         }
         self.slow_reads.end(sequence);
-        let (mask, effect, begun) = (pending.mask, pending.effect, pending.begun);
+        let (mask, effect, begun) = (pending.mask, pending.effect, pending.begun.take());
         let reply = if pending.silent { Cow::Borrowed(&[][..]) } else { reply };
         self.likely_reply = reply.len().max(self.likely_reply - self.likely_reply / 8).max(1);
         pending.mask = 0;
@@ -409,7 +414,7 @@ mod tests {
     }
 
     fn begun() -> Begun {
-        Begun::new(resp::table::lookup(b"get").expect("a command"), Instant::now(), &[b"GET", b"key"])
+        Begun::new(resp::table::lookup(b"get").expect("a command"), Instant::now(), &[b"GET", b"key"], false)
     }
 
     #[test]
@@ -445,7 +450,7 @@ mod tests {
         assert!(queue.is_next(first) && !queue.is_next(second));
         assert_eq!((output.len(), queue.owed(), queue.promised), (0, b"sefourth".len(), 0));
         queue.part(first, b"fi", &mut output);
-        assert!(queue.answer(first, Cow::Borrowed(b"rst "), &mut output).is_some_and(|begun| begun.in_parts));
+        assert!(queue.answer(first, Cow::Borrowed(b"rst "), &mut output).is_some_and(|begun| begun.part_bytes == 3));
         assert_eq!((&output[..], queue.is_next(second)), (&b"first se"[..], true));
         queue.part(second, b"co", &mut output);
         assert!(queue.answer(second, Cow::Borrowed(b"nd "), &mut output).is_some());

@@ -12,8 +12,9 @@ use crate::os::steady_us;
 use crate::shared::{NodeShared, refusal_text};
 use node::pubsub::Answered;
 use node::read::{Again, Begin, NotHere, ReadRequest};
-use node::session::{self, Consistency};
-use node::{LoadSampler, Ticket};
+use node::session::{self, Consistency, Cost};
+use node::stats::ShortArgs;
+use node::{KeyHash, LoadSampler, Ticket};
 use resp::Reply;
 use std::sync::Arc;
 use std::time::Instant;
@@ -128,6 +129,20 @@ impl Turn<'_> {
         }
     }
 
+    /// Notes a use of keys, while eviction goes by their use.
+    #[inline]
+    pub(super) fn note_use(&mut self, id: usize, spec: &CommandSpec, keys: &[KeyHash]) {
+        if self.requests.store.usage.tracks()
+            && self.clients.get(id).is_some_and(|client| client.session.uses_keys(spec))
+        {
+            for key in keys {
+                // The seed is a counter: its high bits alone are mixed by a multiplication.
+                let chance = self.requests.next_seed().wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(32);
+                self.requests.store.usage.note(*key, self.now.wall_ms, chance);
+            }
+        }
+    }
+
     /// The request stays where it is, and begins again when something has changed.
     fn wait(&mut self, id: usize) -> Step {
         let arrived_us = self.requests.arrived_us;
@@ -167,7 +182,9 @@ impl Turn<'_> {
         let store = &self.requests.store;
         store.stats.worker(self.requests.worker).finished(request.spec.id, ns, reply);
         if let Some(connection) = self.clients.get(request.id) {
-            session::note_if_slow(connection.session.entry(), request.spec, request.args, ns, &**store);
+            let cost = Cost { elapsed_ns: ns, reply_bytes: reply.len() as u64 };
+            let args = || ShortArgs::of(request.spec, request.args);
+            session::note_if_costly(connection.session.entry(), request.spec, cost, &**store, args);
         }
     }
 

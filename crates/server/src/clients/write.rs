@@ -158,6 +158,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     let keys = KeyHashes::from_slice(transaction.keys());
     let spec = transaction.spec();
     let request = Request { id, spec, args: &[b"exec"] };
+    turn.note_use(id, spec, &keys);
     let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {
         return Step::Stall;
     };

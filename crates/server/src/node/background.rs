@@ -29,7 +29,10 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
     };
     let held = store.clone();
     let holdings = spawn_critical("holdings", move || reconcile_thread(&held))?;
+    let kept = store.clone();
+    let evict = spawn_critical("evict", move || super::eviction::evict(&kept))?;
     let mut threads = vec![
+        evict,
         spawn("flush", |store| flush_thread(store, true))?,
         spawn("compact", compact_thread)?,
         spawn("disk", free_space_thread)?,

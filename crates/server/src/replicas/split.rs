@@ -67,6 +67,7 @@ pub(super) fn fork(store: &NodeShared, task: &SplitTask) -> Result<Option<Opened
         Ok(ShardHandle::open(shard, task.slots.clone(), tree.clone(), store.cache.clone())?)
     })?;
     handle.set_config(store.config.clone());
+    handle.set_usage(store.usage.clone());
     Ok(Some(Opened { shard: open_replica(store, &handle)?, fresh: true }))
 }
 

@@ -24,6 +24,7 @@ use crate::os::{Shares, SpareProcessors, now_ms, raw_moment, waited_for_disk};
 use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
+use node::KeyUsage;
 use node::pubsub::{Answered, Broker};
 use node::session::Clients;
 use node::stats::Stats;
@@ -70,6 +71,8 @@ pub(crate) struct NodeShared {
     /// The links' worker has been asked to tell other nodes what clients have subscribed to.
     pub(crate) announces: AtomicBool,
     pub(crate) stats: Arc<Stats>,
+    /// What is known of the use of keys, for eviction.
+    pub(crate) usage: Arc<KeyUsage>,
     pub(crate) background: BackgroundState,
     pub(crate) embedded: Callers,
     pub(crate) calls: PendingCalls,
@@ -158,6 +161,7 @@ impl NodeShared {
             broker: Broker::default(),
             announces: AtomicBool::new(false),
             stats,
+            usage: Arc::default(),
             background: BackgroundState::default(),
             embedded: Callers::default(),
             calls: PendingCalls::default(),

@@ -78,7 +78,7 @@ fn apply(ask: &mut Ask<'_>, filter: &Filter<'_>) -> i64 {
         if client.id == me {
             ask.session.close();
         } else {
-            client.kill();
+            ask.host.clients().kill(&client);
             ask.host.wake(&client);
         }
     }

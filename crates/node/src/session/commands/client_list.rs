@@ -61,7 +61,24 @@ pub(super) fn list(ask: &mut Ask<'_>) -> Outcome {
 
 fn write(ask: &mut Ask<'_>, clients: &[Arc<ClientEntry>]) -> Outcome {
     let now_ms = ask.now_ms();
+    ask.session.entry().set_query_bytes(request_bytes(ask.args));
     let text: String = clients.iter().map(|client| client.line(now_ms) + "\n").collect();
     ask.reply.verbatim(&text);
     Ok(Effect::None)
+}
+
+/// How many bytes a request takes, as libraries send it.
+fn request_bytes(args: &[&[u8]]) -> u64 {
+    let number = |count: usize| count.to_string().len() + 3;
+    (number(args.len()) + args.iter().map(|arg| number(arg.len()) + arg.len() + 2).sum::<usize>()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_request_is_as_long_as_on_the_wire() {
+        let wire = "*2\r\n$6\r\nclient\r\n$4\r\nlist\r\n";
+        assert_eq!(super::request_bytes(&[b"client", b"list"]), wire.len() as u64);
+        assert_eq!(super::request_bytes(&[&[b'x'; 12]]), "*1\r\n$12\r\nxxxxxxxxxxxx\r\n".len() as u64);
+    }
 }

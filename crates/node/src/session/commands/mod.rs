@@ -6,24 +6,26 @@ mod client;
 mod client_kill;
 mod client_list;
 mod cluster;
+mod command_log;
 mod config;
 mod connection;
 mod debug;
 mod greeting;
 mod info;
 mod latency;
+mod lolwut;
 mod memory;
 mod promises;
 mod pubsub;
 mod sentinel;
-mod slowlog;
 
 pub(super) use ask::Ask;
 pub use info::info;
 
-use super::{Effect, slow};
+use super::{Cost, Effect, costly};
 use crate::command::{self, Handler, ReadHandler};
 use crate::pubsub::SubscriptionKind;
+use crate::stats::ShortArgs;
 use ask::{Outcome, Row, SessionHandler};
 use resp::table::{self, CommandId, CommandSpec};
 use std::sync::LazyLock;
@@ -55,13 +57,14 @@ const FAMILIES: &[&[Row]] = &[
     client::ROWS,
     config::ROWS,
     cluster::ROWS,
+    command_log::ROWS,
     debug::ROWS,
     latency::ROWS,
+    lolwut::ROWS,
     memory::ROWS,
     promises::ROWS,
     pubsub::ROWS,
     sentinel::ROWS,
-    slowlog::ROWS,
 ];
 
 /// The commands that change what the session does with others.
@@ -137,6 +140,8 @@ pub(super) fn run(ask: &mut Ask<'_>) -> Effect {
     }
     let elapsed_ns = ask.host.now_us().saturating_sub(from_us) * 1000;
     ask.stats().finished(ask.spec.id, elapsed_ns, &ask.reply.buf[mark..]);
-    slow::note_if_slow(ask.session.entry(), ask.spec, ask.args, elapsed_ns, ask.host);
+    let cost = Cost { elapsed_ns, reply_bytes: (ask.reply.buf.len() - mark) as u64 };
+    let args = || ShortArgs::of(ask.spec, ask.args);
+    costly::note_if_costly(ask.session.entry(), ask.spec, cost, ask.host, args);
     effect
 }

@@ -117,6 +117,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
             place: KeyPlace::Operations,
             flags: RW | ACCESS | UPDATE | DELETE | VARIABLE | INCOMPLETE,
             note: "Each operation names its key after its word",
+            without: None,
         }])
         .cost("O(N), N being the number of operations")
         .args(

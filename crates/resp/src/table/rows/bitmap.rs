@@ -3,7 +3,7 @@
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::spec::key_flag::{ACCESS, OW, RO, RW, UPDATE, VARIABLE};
-use crate::table::spec::{CommandSpec, Group, KeySpec, command, key, keys_to_end};
+use crate::table::spec::{CommandSpec, Group, KeySpec, Without, command, key, keys_to_end};
 
 const fn bitmap(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Bitmap, acl::BITMAP, name, arity, since, summary)
@@ -19,6 +19,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(WRITE | DENYOOM)
         .touches(&[KeySpec {
             note: "This command allows both access and modification of the key",
+            without: Some(Without { words: &["SET", "INCRBY"], from: 2, flags: RO | ACCESS }),
             ..key(1, RW | ACCESS | UPDATE | VARIABLE)
         }])
         .cost("O(1) for each operation")

@@ -1,8 +1,8 @@
 //! Keys of any type.
 
-use crate::table::behaviour::{ASKS_DATABASE, BARRIER, TO_DATABASE};
+use crate::table::behaviour::{ASKS_DATABASE, BARRIER, PEEKS, TO_DATABASE, USES};
 use crate::table::spec::acl;
-use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
+use crate::table::spec::flag::{DENYOOM, FAST, LOADING, MOVABLE_KEYS, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::{Answers, CommandSpec, Group, command, key, key_after, keys_to_end};
 
@@ -36,6 +36,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key"),
     generic("EXISTS", -2, "1.0.0", "Counts how many of the keys exist; a key named twice counts twice.")
         .flags(READONLY | FAST)
+        .does_also(PEEKS)
         .touches(&[keys_to_end(1, 1, RO)])
         .cost("O(N), N being the number of keys")
         .tips(SUM_OVER_SHARDS)
@@ -50,6 +51,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key unix-time-seconds:unix-time [NX | XX | GT | LT]"),
     generic("EXPIRETIME", 2, "7.0.0", "Returns the Unix time in seconds at which a key expires.")
         .flags(READONLY | FAST)
+        .does_also(PEEKS)
         .touches(&[key(1, RO | ACCESS)])
         .args("key"),
     generic(
@@ -73,22 +75,26 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("Depends on the subcommand."),
     generic("OBJECT|ENCODING", 3, "2.2.3", "Returns how the value of a key is kept.")
         .flags(READONLY)
+        .does_also(PEEKS)
         .touches(&[key(2, RO)])
         .tips(UNREPEATABLE)
         .args("key"),
     generic("OBJECT|FREQ", 3, "4.0.0", "Returns how often a key is used, on a logarithmic scale.")
         .flags(READONLY)
+        .does_also(PEEKS)
         .touches(&[key(2, RO)])
         .tips(UNREPEATABLE)
         .args("key"),
     generic("OBJECT|HELP", 2, "6.2.0", "Lists the subcommands.").flags(LOADING | STALE),
     generic("OBJECT|IDLETIME", 3, "2.2.3", "Returns for how many seconds a key has not been used.")
         .flags(READONLY)
+        .does_also(PEEKS)
         .touches(&[key(2, RO)])
         .tips(UNREPEATABLE)
         .args("key"),
     generic("OBJECT|REFCOUNT", 3, "2.2.3", "Returns how many references there are to a value.")
         .flags(READONLY)
+        .does_also(PEEKS)
         .touches(&[key(2, RO)])
         .tips(UNREPEATABLE)
         .args("key"),
@@ -106,10 +112,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key unix-time-milliseconds:unix-time [NX | XX | GT | LT]"),
     generic("PEXPIRETIME", 2, "7.0.0", "Returns the Unix time in milliseconds at which a key expires.")
         .flags(READONLY | FAST)
+        .does_also(PEEKS)
         .touches(&[key(1, RO | ACCESS)])
         .args("key"),
     generic("PTTL", 2, "2.6.0", "Returns in how many milliseconds a key expires.")
         .flags(READONLY | FAST)
+        .does_also(PEEKS)
         .touches(&[key(1, RO | ACCESS)])
         .tips(UNREPEATABLE)
         .args("key"),
@@ -173,7 +181,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Returns the elements of a list, a set or a sorted set in order.",
     )
     .answers(Answers::Values)
-    .flags(READONLY)
+    .flags(READONLY | MOVABLE_KEYS)
     .dangerous()
     .touches(&[key(1, RO | ACCESS)])
     .cost(SORTED)
@@ -183,17 +191,20 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     ),
     generic("TOUCH", -2, "3.2.1", "Counts how many of the keys exist, and counts them as used.")
         .flags(READONLY | FAST)
+        .does_also(USES)
         .touches(&[keys_to_end(1, 1, RO)])
         .cost("O(N), N being the number of keys")
         .tips(SUM_OVER_SHARDS)
         .args("key [key ...]"),
     generic("TTL", 2, "1.0.0", "Returns in how many seconds a key expires.")
         .flags(READONLY | FAST)
+        .does_also(PEEKS)
         .touches(&[key(1, RO | ACCESS)])
         .tips(UNREPEATABLE)
         .args("key"),
     generic("TYPE", 2, "1.0.0", "Returns the type of the value of a key.")
         .flags(READONLY | FAST)
+        .does_also(PEEKS)
         .touches(&[key(1, RO)])
         .args("key"),
     generic("UNLINK", -2, "4.0.0", "Deletes keys; what they held is removed in the background.")

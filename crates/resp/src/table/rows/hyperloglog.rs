@@ -2,7 +2,7 @@
 
 use crate::table::behaviour::PACKS;
 use crate::table::spec::acl;
-use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, READONLY, WRITE};
+use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, MAY_REPLICATE, READONLY, WRITE};
 use crate::table::spec::key_flag::{ACCESS, INSERT, RO, RW};
 use crate::table::spec::{CommandSpec, Group, KeySpec, command, key, keys_to_end};
 
@@ -18,7 +18,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(1) to add every element")
         .args("key [element ...]"),
     hll("PFCOUNT", -2, "Returns about how many different elements HyperLogLogs have, together.")
-        .flags(READONLY)
+        .flags(READONLY | MAY_REPLICATE)
         .touches(&[KeySpec {
             note: "Unlike in Redis it writes nothing: the number that it computes is not kept",
             ..keys_to_end(1, 1, RO | ACCESS)

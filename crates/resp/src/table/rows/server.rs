@@ -1,6 +1,6 @@
 //! The server.
 
-use crate::table::behaviour::{ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, SecretArgs};
+use crate::table::behaviour::{ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, SecretArgs};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::RO;
@@ -54,6 +54,23 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of commands")
         .tips(ANY_ORDER)
         .args("[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern:pattern>]"),
+    server("COMMANDLOG", -2, "8.1.0", "Groups the commands about the logs of slow and of large commands.")
+        .cost("Depends on the subcommand."),
+    server("COMMANDLOG|GET", 4, "8.1.0", "Returns entries of one of the logs: times in microseconds, sizes in bytes.")
+        .flags(ADMIN | LOADING | STALE)
+        .cost("O(N), N being the number of entries returned")
+        .tips(&["request_policy:all_nodes", "nondeterministic_output"])
+        .args("count:integer <SLOW | LARGE-REQUEST | LARGE-REPLY>"),
+    server("COMMANDLOG|HELP", 2, "8.1.0", "Lists the subcommands.").flags(LOADING | STALE),
+    server("COMMANDLOG|LEN", 3, "8.1.0", "Returns how many entries one of the logs has.")
+        .flags(ADMIN | LOADING | STALE)
+        .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"])
+        .args("SLOW | LARGE-REQUEST | LARGE-REPLY"),
+    server("COMMANDLOG|RESET", 3, "8.1.0", "Empties one of the logs.")
+        .flags(ADMIN | LOADING | STALE)
+        .cost("O(N), N being the number of entries")
+        .tips(TELL_ALL_NODES)
+        .args("SLOW | LARGE-REQUEST | LARGE-REPLY"),
     server("CONFIG", -2, "2.0.0", "Groups the commands about settings.").cost("Depends on the subcommand."),
     server("CONFIG|GET", -3, "2.0.0", "Returns the settings whose names match patterns.")
         .flags(OPERATOR)
@@ -124,6 +141,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(OPERATOR)
         .tips(TELL_ALL_NODES)
         .args("[event [event ...]]"),
+    server("LOLWUT", -1, "5.0.0", "Draws a picture, and says which release of Redis clients can count on.")
+        .flags(READONLY | FAST)
+        .args("[VERSION version:integer] [argument:integer [argument:integer ...]]"),
     server("MEMORY", -2, "4.0.0", "Groups the commands about memory.").cost("Depends on the subcommand."),
     server("MEMORY|DOCTOR", 2, "4.0.0", "Explains problems with memory in words.").tips(ASK_ALL_SHARDS),
     server("MEMORY|HELP", 2, "4.0.0", "Lists the subcommands.").flags(LOADING | STALE),
@@ -133,6 +153,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     server("MEMORY|STATS", 2, "4.0.0", "Returns figures of memory.").tips(ASK_ALL_SHARDS),
     server("MEMORY|USAGE", -3, "4.0.0", "Returns how many bytes a key and its value take.")
         .flags(READONLY)
+        .does_also(PEEKS)
         .touches(&[key(2, RO)])
         .cost("O(N), N being the number of samples")
         .args("key [SAMPLES count:integer]"),

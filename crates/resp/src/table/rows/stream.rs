@@ -11,7 +11,7 @@ const fn stream(name: &'static str, arity: i16, since: &'static str, summary: &'
 
 /// The keys behind STREAMS.
 const fn streams(from: u16) -> KeySpec {
-    KeySpec { place: KeyPlace::Halved { word: "STREAMS", from }, flags: RO | ACCESS, note: "" }
+    KeySpec { place: KeyPlace::Halved { word: "STREAMS", from }, flags: RO | ACCESS, note: "", without: None }
 }
 
 const VARIES: &[&str] = &["nondeterministic_output"];

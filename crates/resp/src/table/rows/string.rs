@@ -4,7 +4,7 @@ use crate::table::behaviour::LOOKS_UP;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE, VARIABLE};
-use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key, keys_to_end};
+use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, Without, command, key, keys_to_end};
 
 const fn string(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::String, acl::STRING, name, arity, since, summary)
@@ -92,7 +92,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     string("LCS", -3, "7.0.0", "Finds the longest subsequence that two strings have in common.")
         .answers(Answers::Values)
         .flags(READONLY)
-        .touches(&[KeySpec { place: KeyPlace::Range { first: 1, last: 1, step: 1 }, flags: RO | ACCESS, note: "" }])
+        .touches(&[KeySpec { place: KeyPlace::Range { first: 1, last: 1, step: 1 }, flags: RO | ACCESS, note: "", without: None }])
         .cost("O(N*M), N and M being the lengths of the strings")
         .args("key1:key key2:key [LEN] [IDX] [MINMATCHLEN len:integer] [WITHMATCHLEN]"),
     string("MGET", -2, "1.0.0", "Returns the string values of several keys.")
@@ -123,6 +123,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(WRITE | DENYOOM)
         .touches(&[KeySpec {
             note: "RW and ACCESS because of the optional GET",
+            without: Some(Without { words: &["GET"], from: 3, flags: OW | UPDATE }),
             ..key(1, RW | ACCESS | UPDATE | VARIABLE)
         }])
         .args(

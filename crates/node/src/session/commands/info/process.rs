@@ -61,6 +61,9 @@ pub(super) fn memory(facts: &Facts<'_>, lines: &mut Lines) {
     let maxmemory = config.number("maxmemory").map_or(0, |bytes| bytes as u64);
     lines.add("maxmemory", maxmemory);
     lines.add("maxmemory_human", human(maxmemory));
+    if facts.host.config().data_bound().is_some() {
+        lines.add("basalt_data_bytes", facts.host.usage().data_bytes());
+    }
     lines.add_known("maxmemory_policy", config.text("maxmemory-policy"));
     lines.add("mem_clients_normal", memory.client_bytes);
     lines.add("basalt_memory_budget", memory.budget_bytes);
@@ -82,13 +85,15 @@ pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("rejected_connections", totals.rejected_connections);
     lines.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
     lines.add_known("expired_keys", facts.node.expired_keys);
-    lines.add("evicted_keys", 0);
+    lines.add("evicted_keys", facts.host.usage().evicted());
     lines.add("keyspace_hits", totals.keyspace_hits);
     lines.add("keyspace_misses", totals.keyspace_misses);
     let broker = facts.host.broker();
     lines.add("pubsub_channels", broker.count_of(SubscriptionKind::Channel));
     lines.add("pubsub_patterns", broker.count_of(SubscriptionKind::Pattern));
     lines.add("pubsubshard_channels", broker.count_of(SubscriptionKind::ShardChannel));
+    // MIGRATE does not exist.
+    lines.add("migrate_cached_sockets", 0);
     lines.add("latest_fork_usec", 0);
     lines.add("total_forks", 0);
     lines.add("total_error_replies", stats.errors().values().sum::<u64>());
