@@ -107,7 +107,7 @@ impl KeyUsage {
     pub fn note(&self, hash: u64, now_ms: u64, chance: u64) {
         let Some(cell) = self.cell(hash) else { return };
         let before = cell.load(Ordering::Relaxed);
-        let minutes = now_ms / 60_000 & MINUTES;
+        let minutes = (now_ms / 60_000) & MINUTES;
         let frequency = match before {
             0 => FIRST_FREQUENCY,
             _ => self.raised(self.faded(before, minutes), chance),
@@ -130,7 +130,7 @@ impl KeyUsage {
     #[must_use]
     pub fn frequency(&self, hash: u64, now_ms: u64) -> u8 {
         let cell = self.cell(hash).map_or(0, |cell| cell.load(Ordering::Relaxed));
-        if cell == 0 { 0 } else { self.faded(cell, now_ms / 60_000 & MINUTES) }
+        if cell == 0 { 0 } else { self.faded(cell, (now_ms / 60_000) & MINUTES) }
     }
 
     fn cell(&self, hash: u64) -> Option<&AtomicU64> {
