@@ -6,6 +6,8 @@
 //! Keys share cells by their hashes: one that shares its cell with a key in use looks used, and stays. The frequency is
 //! logarithmic and fades, as in Redis.
 
+use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -29,6 +31,10 @@ pub struct KeyUsage {
     /// `lfu-decay-time`: minutes without use after which a frequency falls by one; 0: it does not.
     decay_minutes: AtomicI64,
     evicted: AtomicU64,
+    /// Some keys are being evicted.
+    evicts: AtomicBool,
+    /// Hashes of these keys.
+    going: Mutex<HashSet<u64>>,
     data_bytes: AtomicU64,
     cells: OnceLock<Box<[AtomicU64]>>,
 }
@@ -79,6 +85,19 @@ impl KeyUsage {
     #[must_use]
     pub fn refuses(&self) -> bool {
         self.refuses.load(Ordering::Relaxed)
+    }
+
+    /// The keys of those hashes are being evicted, and no others: events say so, rather than that they were deleted.
+    pub fn set_going(&self, keys: impl IntoIterator<Item = u64>) {
+        let mut going = self.going.lock();
+        going.clear();
+        going.extend(keys);
+        self.evicts.store(!going.is_empty(), Ordering::Release);
+    }
+
+    /// Whether the key of that hash is being evicted.
+    pub(crate) fn is_going(&self, hash: u64) -> bool {
+        self.evicts.load(Ordering::Acquire) && self.going.lock().contains(&hash)
     }
 
     /// So many keys were evicted.
@@ -193,5 +212,15 @@ mod tests {
         assert_eq!(usage.frequency(9 << 16, NOW_MS + 500 * 60_000), 0);
         usage.set_frequency(10, 0);
         assert_eq!(usage.frequency(9 << 16, NOW_MS + 500 * 60_000), many);
+    }
+
+    #[test]
+    fn keys_go_until_others_do() {
+        let usage = KeyUsage::default();
+        assert!(!usage.is_going(1));
+        usage.set_going([1, 2]);
+        assert!(usage.is_going(1) && usage.is_going(2) && !usage.is_going(3));
+        usage.set_going([]);
+        assert!(!usage.is_going(1));
     }
 }

@@ -5,7 +5,7 @@ use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::config::EvictionPolicy;
 use node::eviction::{Pace, Victims};
-use node::{ShardHandle, SnapshotSpace};
+use node::{ShardHandle, SnapshotSpace, key_hash};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -124,6 +124,7 @@ impl Evictor<'_> {
                 return true;
             }
         };
+        store.usage.set_going(chosen.iter().map(|victim| key_hash(&victim.key)));
         let (mut under_way, mut evicted) = (0, 0);
         let mut reply = Vec::new();
         for victim in &chosen {
@@ -138,6 +139,7 @@ impl Evictor<'_> {
                 evicted += u64::from(answer == b":1\r\n");
             });
         }
+        store.usage.set_going([]);
         store.usage.note_evicted(evicted);
         self.pace.evicted(evicted * key_bytes);
         !chosen.is_empty()
@@ -160,7 +162,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::TestNode;
-    use node::key_hash;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
