@@ -16,6 +16,7 @@ use node::session::{self, Consistency, Cost};
 use node::stats::ShortArgs;
 use node::{KeyHash, LoadSampler, Ticket};
 use resp::Reply;
+use resp::table::CommandSpec;
 use std::sync::Arc;
 use std::time::Instant;
 use vocab::{Moment, ShardId, Slot};
