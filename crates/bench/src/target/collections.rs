@@ -7,7 +7,7 @@ use super::lane::{Awaited, Lane};
 use super::outcome::Fault;
 use super::replies::{elements, unexpected};
 use super::transport::{About, ArgumentSink, Transport};
-use crate::workload::{Collection, Fields, OpKind, Operation, Workload, element_number, write_element};
+use crate::workload::{Collection, Fields, OpKind, Operation, Outstanding, Workload, element_number, write_element};
 
 /// The group of every stream.
 const GROUP: &[u8] = b"workers";
@@ -25,12 +25,19 @@ pub(super) struct CollectionState {
     added: Option<(Vec<u8>, u64)>,
     /// The operation asks for that tag.
     asks_added: bool,
+    /// Additions to the record that were acknowledged before the operation, which takes one, began.
+    added_before: u64,
 }
 
 impl CollectionState {
     /// An operation begins: every other look at tags is one at what the lane has added.
-    pub(super) fn begin(&mut self, collection: Collection, operation: &mut Operation) {
+    pub(super) fn begin(&mut self, collection: Collection, workload: &Workload, operation: &mut Operation) {
         self.asks_added = false;
+        if is_take(collection, operation.kind)
+            && let Some(outstanding) = workload.outstanding()
+        {
+            self.added_before = outstanding.take_begins(operation.number);
+        }
         if collection == Collection::Tags
             && operation.kind == OpKind::Read
             && operation.tag % 2 == 1
@@ -53,6 +60,11 @@ impl CollectionState {
 /// Whether an operation has a second request, which depends on the answer to the first.
 pub(super) fn has_two_steps(collection: Collection, kind: OpKind) -> bool {
     collection == Collection::Stream && kind == OpKind::ReadModifyWrite
+}
+
+/// Whether an operation takes an element that was added.
+fn is_take(collection: Collection, kind: OpKind) -> bool {
+    kind == OpKind::ReadModifyWrite && matches!(collection, Collection::Queue | Collection::Stream)
 }
 
 /// Whether an operation changes what its record holds, and may not be made twice.
@@ -202,12 +214,14 @@ pub(super) fn on_reply(
         (_, _, Frame::Error(_)) => Err(unexpected(reply)),
         (OpKind::Delete, _, Frame::Int(0)) => Err(Fault::NotFound),
         (OpKind::Delete | OpKind::Insert, _, Frame::Int(_) | Frame::Simple(_)) => Ok(()),
-        (OpKind::ReadModifyWrite, Collection::Queue, Frame::Null) => Ok(()),
+        (kind, _, Frame::Null) if is_take(collection, kind) => {
+            let is_lost = |outstanding: &Outstanding| outstanding.has_lost(operation.number, memory.added_before);
+            right(!workload.outstanding().is_some_and(is_lost))
+        }
         (OpKind::ReadModifyWrite, Collection::Queue, Frame::Bulk(bytes)) => {
             right(element_number(bytes, length).is_some_and(|number| once(b"taken", number)))
         }
         (OpKind::ReadModifyWrite, Collection::Stream, Frame::Int(acknowledged)) => right(*acknowledged == 1),
-        (OpKind::ReadModifyWrite, Collection::Stream, Frame::Null) => Ok(()),
         (OpKind::ReadModifyWrite, Collection::Stream, given) => match given_entry(given, is_element) {
             Ok(id) if once(b"given", xxh3_64_with_seed(id, 0)) => {
                 memory.entry = id.to_vec();
@@ -227,7 +241,10 @@ pub(super) fn on_reply(
             memory.added = Some((operation.key.clone(), operation.tag));
             right(*added == 1)
         }
-        (OpKind::Update, _, Frame::Int(_) | Frame::Bulk(_)) => Ok(()),
+        (OpKind::Update, _, Frame::Int(_) | Frame::Bulk(_)) => {
+            workload.outstanding().into_iter().for_each(|outstanding| outstanding.added(operation.number));
+            Ok(())
+        }
         (OpKind::Read, Collection::Leaderboard, Frame::Int(_)) => Ok(()),
         (OpKind::Read, Collection::Leaderboard, Frame::Null) => Err(Fault::NotFound),
         (OpKind::Read, Collection::Tags, Frame::Int(0)) if memory.asks_added => right(false),

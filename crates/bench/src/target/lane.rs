@@ -117,7 +117,7 @@ impl Lane {
     /// Begins the lane's operation.
     pub(super) fn begin(&mut self, workload: &Workload) {
         if let RecordForm::Collection(collection) = workload.config.record {
-            self.collection.begin(collection, &mut self.operation);
+            self.collection.begin(collection, workload, &mut self.operation);
         }
         self.step = if reads_first(workload, &self.operation) { Awaited::ReadFirst } else { Awaited::Only };
         (self.verified, self.stale, self.retries, self.conflicts) = (false, false, 0, 0);

@@ -8,7 +8,8 @@
 //! | tags | SADD of tags | SADD of one | SISMEMBER of one | SRANDMEMBER n | as UPDATE |
 //! | stream | XGROUP CREATE | XADD | XRANGE of one | XRANGE of n | XREADGROUP, then XACK of what it gave |
 //!
-//! What is verified, beside the form of each element: no element of a queue is taken twice, no entry of a stream is given
+//! What is verified, beside the form of each element: no element of a queue is taken twice, nor is a queue or a stream found
+//! empty while something must be in it; no entry of a stream is given
 //! twice to its group; each increment of a member's score, and each post of a feed, answers a number of its own, so that two
 //! which answer the same tell a lost update; a tag that was added is found by the client that added it.
 

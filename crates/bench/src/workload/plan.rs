@@ -11,6 +11,7 @@ use super::acknowledged::{AcknowledgedCounter, WindowFull};
 use super::chooser::KeyChooser;
 use super::config::{Config, Distribution};
 use super::mix::{Mix, OpKind};
+use super::outstanding::Outstanding;
 use super::properties::{BadProperty, bad};
 use super::range::RecordRange;
 use super::update_log::UpdateLog;
@@ -80,6 +81,8 @@ pub struct Workload {
     chooser: KeyChooser,
     /// Compare-and-set updates that were acknowledged.
     updates: UpdateLog,
+    /// What must be in queues and streams.
+    outstanding: Outstanding,
     /// Inserts that failed: they may or may not be there.
     doubtful: Mutex<HashSet<u64>>,
 }
@@ -109,6 +112,7 @@ impl Workload {
             inserts: AcknowledgedCounter::new(config.record_count),
             chooser,
             updates: UpdateLog::default(),
+            outstanding: Outstanding::default(),
             doubtful: Mutex::default(),
             config,
         })
@@ -203,6 +207,12 @@ impl Workload {
     #[must_use]
     pub fn is_first_update(&self, key: &[u8], version: u64) -> bool {
         self.updates.is_first(key_hash(key), version)
+    }
+
+    /// What must be in queues and streams, as far as this process knows. None: other processes take from them, too.
+    #[must_use]
+    pub fn outstanding(&self) -> Option<&Outstanding> {
+        (self.config.processes == 1).then_some(&self.outstanding)
     }
 
     /// Appends the value that `operation` writes to `field`, compressed if the client does that.
