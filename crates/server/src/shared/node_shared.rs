@@ -135,11 +135,11 @@ impl NodeShared {
         if text("rebuild") == "yes" {
             set_aside(&mut dir, alone)?;
         }
-        let log = Log::open(&dir.log(), &LogOptions::default(), health.clone()).map_err(|e| match alone {
-            true => e.to_string(),
-            false => format!("{e}; its peers have what it holds: start it with --rebuild"),
-        })?;
-        let log = Arc::new(log);
+        let log =
+            Log::open(&dir.log(), &LogOptions::default(), health.clone()).map(Arc::new).map_err(|e| match alone {
+                true => e.to_string(),
+                false => format!("{e}; its peers have what it holds: start it with --rebuild"),
+            })?;
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         let calls = if alone { 0 } else { (threads * 4).clamp(4, 32) };
         let stats = Arc::new(Stats::new(workers));
