@@ -45,6 +45,11 @@ const SLOW_SPELL_MS: u64 = 1000;
 /// The peer address of a node that has none.
 const NO_PEERS: &str = "none";
 
+/// Threads for the calls of other nodes.
+fn calls_of(alone: bool, threads: usize) -> usize {
+    if alone { 0 } else { (threads * 4).clamp(4, 32) }
+}
+
 /// Runs a command of another node on this node's replica of a shard; answers one RESP3 frame.
 pub(crate) type PeerCommand = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
 
@@ -135,17 +140,16 @@ impl NodeShared {
         if text("rebuild") == "yes" {
             set_aside(&mut dir, alone)?;
         }
-        let log =
-            Log::open(&dir.log(), &LogOptions::default(), health.clone()).map(Arc::new).map_err(|e| match alone {
-                true => e.to_string(),
-                false => format!("{e}; its peers have what it holds: start it with --rebuild"),
-            })?;
+        let opened = Log::open(&dir.log(), &LogOptions::default(), health.clone());
+        let log = opened.map(Arc::new).map_err(|e| match alone {
+            true => e.to_string(),
+            false => format!("{e}; its peers have what it holds: start it with --rebuild"),
+        })?;
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        let calls = if alone { 0 } else { (threads * 4).clamp(4, 32) };
         let stats = Arc::new(Stats::new(workers));
         Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
-            call_pool: Pool::start("call", calls).map_err(|e| e.to_string())?,
+            call_pool: Pool::start("call", calls_of(alone, threads)).map_err(|e| e.to_string())?,
             log_threads: LogThreads::start(log.clone(), stats.clone(), config.clone()).map_err(|e| e.to_string())?,
             config,
             clock: Arc::new(StoreClock::new(raw_moment())),
