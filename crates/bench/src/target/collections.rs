@@ -3,7 +3,6 @@
 use client::Frame;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::lane::{Awaited, Lane};
 use super::outcome::Fault;
 use super::replies::{elements, unexpected};
 use super::transport::{About, ArgumentSink, Transport};
@@ -84,15 +83,24 @@ fn loaded(operation: &Operation, field: u32) -> u64 {
     xxh3_64_with_seed(&operation.key, u64::from(field))
 }
 
+/// What a lane asks.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) operation: &'a Operation,
+    pub(super) state: &'a CollectionState,
+    /// It is the operation's second request.
+    pub(super) is_second: bool,
+}
+
 /// Sends the request of the lane's step.
 pub(super) fn send<T: Transport>(
     transport: &mut T,
     about: About<'_>,
     (collection, workload): (Collection, &Workload),
-    state: &Lane,
+    asked: Asked<'_>,
     scratch: &mut Vec<u8>,
 ) {
-    let operation = &state.operation;
+    let Asked { operation, state, is_second } = asked;
     let length = workload.config.field_length.constant().unwrap_or(0) as usize;
     let element = |number: u64, out: &mut Vec<u8>| {
         out.clear();
@@ -110,8 +118,8 @@ pub(super) fn send<T: Transport>(
         (OpKind::Insert, Collection::Stream) => ask(&[b"XGROUP", b"CREATE", key, GROUP, b"0", b"MKSTREAM"]),
         (OpKind::Insert, _) => load(transport, about, (collection, workload), operation, scratch),
         (OpKind::ReadModifyWrite, Collection::Queue) => ask(&[b"RPOP", key]),
-        (OpKind::ReadModifyWrite, Collection::Stream) if state.step == Awaited::WriteAfter => {
-            ask(&[b"XACK", key, GROUP, &state.collection.entry]);
+        (OpKind::ReadModifyWrite, Collection::Stream) if is_second => {
+            ask(&[b"XACK", key, GROUP, &state.entry]);
         }
         (OpKind::ReadModifyWrite, Collection::Stream) => {
             ask(&[b"XREADGROUP", b"GROUP", GROUP, b"bench", b"COUNT", b"1", b"STREAMS", key, b">"]);
@@ -136,7 +144,7 @@ pub(super) fn send<T: Transport>(
             ask(&[b"ZREVRANK", key, scratch]);
         }
         (OpKind::Read, Collection::Tags) => {
-            element(state.collection.tag_asked(operation), scratch);
+            element(state.tag_asked(operation), scratch);
             ask(&[b"SISMEMBER", key, scratch]);
         }
         (OpKind::Scan, Collection::Queue | Collection::Feed) => ask(&[b"LRANGE", key, b"0", &last]),
@@ -187,12 +195,11 @@ pub(super) enum Answered {
 pub(super) fn on_reply(
     reply: &Frame<'_>,
     (collection, workload): (Collection, &Workload),
-    state: &mut Lane,
+    (operation, memory): (&Operation, &mut CollectionState),
     verifies: bool,
 ) -> Answered {
     let length = workload.config.field_length.constant().unwrap_or(0) as usize;
     let is_element = |bytes: &[u8]| element_number(bytes, length).is_some();
-    let (operation, memory) = (&state.operation, &mut state.collection);
     // Two acknowledged changes that answer the same number: one of them is lost.
     let once = |what: &[u8], number: u64| {
         let name = [&operation.key[..], b"\0", what].concat();
@@ -326,19 +333,18 @@ mod tests {
     const OTHER: &str = "$16\r\n00000000000000cd\r\n";
 
     /// What becomes of operations of that kind on one record that are answered so, in turn.
-    fn verdicts(record: &str, kind: OpKind, step: Awaited, answers: &[String]) -> Vec<Result<(), Fault>> {
+    fn verdicts(record: &str, kind: OpKind, answers: &[String]) -> Vec<Result<(), Fault>> {
         let mut properties = Properties::new();
         for (name, value) in [("recordcount", "10"), ("fieldlength", "16"), ("basalt.record", record)] {
             properties.set(name, value);
         }
         let workload = Workload::plan(Config::read(&properties).unwrap(), Task::Run).unwrap();
         let (_, collection) = Collection::NAMES.into_iter().find(|(name, _)| *name == record).unwrap();
-        let mut state = Lane::new();
-        state.operation = Operation { kind, key: b"user1".to_vec(), tag: 3, ..Operation::default() };
-        state.step = step;
+        let operation = Operation { kind, key: b"user1".to_vec(), tag: 3, ..Operation::default() };
+        let mut state = CollectionState::default();
         let mut verdict = |answer: &String| {
             let frame = Frame::read(answer.as_bytes(), &mut resp::FrameState::default()).unwrap().unwrap().0;
-            match on_reply(&frame, (collection, &workload), &mut state, true) {
+            match on_reply(&frame, (collection, &workload), (&operation, &mut state), true) {
                 Answered::Whole(result) => result,
                 Answered::Half => Ok(()),
             }
@@ -356,26 +362,26 @@ mod tests {
         let text = |answers: &[&str]| answers.iter().map(|answer| (*answer).to_owned()).collect::<Vec<_>>();
         let queue = text(&[ELEMENT, "$-1\r\n", OTHER, ELEMENT, "$2\r\nxx\r\n"]);
         let take = OpKind::ReadModifyWrite;
-        assert_eq!(verdicts("queue", take, Awaited::Only, &queue), [Ok(()), Ok(()), Ok(()), wrong(), wrong()]);
+        assert_eq!(verdicts("queue", take, &queue), [Ok(()), Ok(()), Ok(()), wrong(), wrong()]);
         let lengths = text(&[":1\r\n", ":2\r\n", ":2\r\n"]);
-        assert_eq!(verdicts("feed", OpKind::Update, Awaited::Only, &lengths), [Ok(()), Ok(()), wrong()]);
+        assert_eq!(verdicts("feed", OpKind::Update, &lengths), [Ok(()), Ok(()), wrong()]);
         let scores = text(&["$1\r\n1\r\n", ",2\r\n", "$1\r\n2\r\n"]);
-        assert_eq!(verdicts("leaderboard", OpKind::Update, Awaited::Only, &scores), [Ok(()), Ok(()), wrong()]);
+        assert_eq!(verdicts("leaderboard", OpKind::Update, &scores), [Ok(()), Ok(()), wrong()]);
         let added = text(&[":1\r\n", ":0\r\n"]);
-        assert_eq!(verdicts("tags", OpKind::Update, Awaited::Only, &added), [Ok(()), wrong()]);
+        assert_eq!(verdicts("tags", OpKind::Update, &added), [Ok(()), wrong()]);
         let entries = [given("1-0", ELEMENT), given("1-1", ELEMENT), given("1-0", ELEMENT)];
-        assert_eq!(verdicts("stream", take, Awaited::ReadFirst, &entries), [Ok(()), Ok(()), wrong()]);
+        assert_eq!(verdicts("stream", take, &entries), [Ok(()), Ok(()), wrong()]);
         let map = ["%1\r\n$5\r\nuser1\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\ne\r\n".to_owned() + ELEMENT];
-        assert_eq!(verdicts("stream", take, Awaited::ReadFirst, &map), [Ok(())]);
+        assert_eq!(verdicts("stream", take, &map), [Ok(())]);
         let acknowledged = text(&[":1\r\n", ":0\r\n"]);
-        assert_eq!(verdicts("stream", take, Awaited::WriteAfter, &acknowledged), [Ok(()), wrong()]);
+        assert_eq!(verdicts("stream", take, &acknowledged), [Ok(()), wrong()]);
     }
 
     #[test]
     fn reads_tell_what_is_missing_and_what_is_out_of_order() {
         let (wrong, missing) = (|| Err(Fault::Wrong), || Err(Fault::NotFound));
         let text = |answers: &[&str]| answers.iter().map(|answer| (*answer).to_owned()).collect::<Vec<_>>();
-        let of = |record: &str, kind, answers: &[&str]| verdicts(record, kind, Awaited::Only, &text(answers));
+        let of = |record: &str, kind, answers: &[&str]| verdicts(record, kind, &text(answers));
         assert_eq!(of("leaderboard", OpKind::Read, &[":4\r\n", "$-1\r\n"]), [Ok(()), missing()]);
         assert_eq!(of("tags", OpKind::Read, &[":1\r\n", ":0\r\n"]), [Ok(()), missing()]);
         assert_eq!(of("queue", OpKind::Read, &["*0\r\n"]), [Ok(())]);

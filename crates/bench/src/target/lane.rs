@@ -162,7 +162,12 @@ impl Lane {
             Answer::Again(failure) => return self.on_refusal(failure, at, workload, manner),
         };
         if let RecordForm::Collection(collection) = workload.config.record {
-            return match collections::on_reply(&reply, (collection, workload), self, checker.verifies) {
+            return match collections::on_reply(
+                &reply,
+                (collection, workload),
+                (&self.operation, &mut self.collection),
+                checker.verifies,
+            ) {
                 Answered::Half => Next::Write,
                 Answered::Whole(result) => {
                     let result = self.checked(result, checker);

@@ -1,6 +1,6 @@
 //! The request of each step of an operation.
 
-use super::collections;
+use super::collections::{self, Asked};
 use super::lane::{Awaited, Lane};
 use super::packed::{self, Unpacked};
 use super::replies::reads_by_name;
@@ -21,7 +21,9 @@ pub(super) fn send<T: Transport>(
     let access = state.access(workload);
     let about = |arguments: usize| About { lane, key: Some(key), access, arguments };
     if let RecordForm::Collection(collection) = config.record {
-        collections::send(transport, about(0), (collection, workload), state, scratch);
+        let is_second = state.step == Awaited::WriteAfter;
+        let asked = Asked { operation, state: &state.collection, is_second };
+        collections::send(transport, about(0), (collection, workload), asked, scratch);
         return transport.finish();
     }
     match (state.step, operation.kind) {
