@@ -21,9 +21,9 @@ pub const AFTER_WRITES: u32 = 1 << 17;
 /// Allowed to a client of RESP2 that has subscribed to something.
 pub const FOR_SUBSCRIBERS: u32 = 1 << 18;
 /// No use of its keys: eviction does not go by it.
-pub const PEEKS: u32 = 1 << 28;
+pub const PEEKS: u32 = 1 << 14;
 /// A use of its keys even of a client that has said CLIENT NO-TOUCH.
-pub const USES: u32 = 1 << 29;
+pub const USES: u32 = 1 << 15;
 /// What it writes depends on settings that its entry carries.
 pub const PACKS: u32 = 1 << 7;
 
