@@ -236,6 +236,7 @@ impl<'a> Forwarder<'a> {
     fn take_answers(&mut self, client: ClientId, place: usize) {
         let mut buffer = std::mem::take(&mut self.clients.upstreams.buffer);
         buffer.resize(READ_BUFFER_BYTES, 0);
+        let mut is_refused = false;
         while let Some(connection) = self.clients.find(client) {
             if connection.unsent() >= OUTPUT_BUFFER_BYTES_SOFT {
                 self.clients.upstreams.unread.push(place);
@@ -245,7 +246,7 @@ impl<'a> Forwarder<'a> {
             let node = upstream.node;
             match upstream.next(&mut buffer) {
                 None => break,
-                Some(Answer::Reply(request, reply)) => self.answered(client, node, request, reply),
+                Some(Answer::Reply(request, reply)) => is_refused |= !self.answered(client, node, request, reply),
                 Some(Answer::Broken) => {
                     self.over(client, place);
                     break;
@@ -253,12 +254,17 @@ impl<'a> Forwarder<'a> {
             }
         }
         self.clients.upstreams.buffer = buffer;
-        self.send(client);
+        // This node does not know the leader: it has heard more of it by the next tick.
+        if !is_refused {
+            self.send(client);
+        }
     }
 
-    fn answered(&mut self, client: ClientId, node: NodeId, request: Forwarded, reply: Vec<u8>) {
+    /// An answer has come. False: it says that the node has not made the request, which waits.
+    fn answered(&mut self, client: ClientId, node: NodeId, request: Forwarded, reply: Vec<u8>) -> bool {
         if is_refusal(&reply) && request.until_us > steady_us() {
-            return self.again(client, request);
+            self.again(client, request);
+            return false;
         }
         if request.deed == Deed::Watch
             && reply.starts_with(b"+")
@@ -271,6 +277,7 @@ impl<'a> Forwarder<'a> {
             }
         }
         self.clients.deliver_owned(&request.ticket, reply);
+        true
     }
 
     /// A request that was not made, or that may be made twice, is to be sent when a leader is known.

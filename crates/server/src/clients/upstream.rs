@@ -216,3 +216,99 @@ impl Upstream {
         self.awaited.into_iter().filter_map(unanswered).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::clients::forwarded::Deed;
+    use node::Ticket;
+    use node::session::Acks;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use vocab::Slot;
+
+    const DURABLE: Durability = Durability { sync: true, acks: Acks::Majority };
+
+    fn request(sequence: u64, words: &str, answers: usize) -> Forwarded {
+        let ticket = Ticket {
+            worker: 0,
+            connection: 0,
+            generation: 0,
+            sequence,
+            proto: Proto::Resp2,
+            slot: Slot(0),
+            sync: true,
+            acks: Acks::Majority,
+            reply_bytes: 0,
+            may_wait: false,
+        };
+        let mut bytes = Vec::new();
+        encode_request(&mut bytes, &words.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        Forwarded { ticket, bytes, answers, deed: Deed::Read, until_us: 0 }
+    }
+
+    /// A connection to a node, and the node's end.
+    fn connected() -> (Upstream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mine = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        mine.set_nonblocking(true).unwrap();
+        let mut upstream = Upstream::new(NodeId(2), 0, DURABLE);
+        upstream.connected(Stream::plain(mine));
+        (upstream, listener.accept().unwrap().0)
+    }
+
+    /// The next answer, once the node has sent it.
+    fn next(upstream: &mut Upstream) -> String {
+        loop {
+            upstream.notice(true, false);
+            match upstream.next(&mut [0; 64]) {
+                None => std::thread::yield_now(),
+                Some(Answer::Broken) => return "broken".to_owned(),
+                Some(Answer::Reply(request, reply)) => {
+                    return format!("{} {}", request.ticket.sequence, String::from_utf8(reply).unwrap().trim_end());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn answers_go_to_the_requests_in_their_order() {
+        let (mut upstream, mut node) = connected();
+        upstream.send(request(1, "GET a", 1));
+        upstream.send_aside(&[b"UNWATCH"]);
+        upstream.send(request(2, "EXEC", 3));
+        upstream.send(Forwarded {
+            ticket: Ticket { proto: Proto::Resp3, ..request(3, "", 1).ticket },
+            ..request(3, "GET b", 1)
+        });
+        upstream.flush();
+        assert!(upstream.is_busy());
+        let expected = "*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$7\r\nUNWATCH\r\n*1\r\n$4\r\nEXEC\r\n*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*2\r\n$3\r\nGET\r\n$1\r\nb\r\n";
+        let mut got = vec![0; expected.len()];
+        node.read_exact(&mut got).unwrap();
+        assert_eq!(String::from_utf8(got).unwrap(), expected);
+        node.write_all(b"$1\r\nx\r\n+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n:7\r\n%0\r\n").unwrap();
+        assert_eq!([next(&mut upstream), next(&mut upstream)], ["1 $1\r\nx", "2 *1\r\n:7"]);
+        node.write_all(b"_\r").unwrap();
+        node.write_all(b"\n").unwrap();
+        assert_eq!(next(&mut upstream), "3 _");
+        assert!(!upstream.is_busy());
+        drop(node);
+        assert_eq!(next(&mut upstream), "broken");
+        assert!(upstream.into_unanswered().is_empty());
+    }
+
+    #[test]
+    fn what_was_not_sent_is_told_from_what_was() {
+        let (mut upstream, node) = connected();
+        upstream.send(request(1, "GET a", 1));
+        upstream.flush();
+        upstream.send(request(2, "GET b", 1));
+        drop(node);
+        assert_eq!(next(&mut upstream), "broken");
+        let unanswered: Vec<(u64, bool)> =
+            upstream.into_unanswered().iter().map(|left| (left.request.ticket.sequence, left.is_unsent)).collect();
+        assert_eq!(unanswered, [(1, false), (2, true)]);
+    }
+}
