@@ -13,8 +13,11 @@ pub(super) const ROWS: &[Row] = &[
 
 fn get(ask: &mut Ask<'_>) -> Outcome {
     let found = ask.host.config().matching(&ask.args[2..]);
+    // A client of a database sees no cluster.
+    let is_standalone = ask.session.keyspace().database().is_some();
     ask.reply.map(found.len());
     for (name, value) in found {
+        let value = if is_standalone && name == "cluster-enabled" { "no" } else { &*value };
         ask.reply.bulk(name.as_bytes());
         ask.reply.bulk(value.as_bytes());
     }
