@@ -29,10 +29,12 @@ mod space;
 pub mod stats;
 mod storage_failure;
 mod store_clock;
+mod subscriber;
 #[cfg(test)]
 mod test_nodes;
 #[cfg(test)]
 mod test_shard;
+pub mod tracking;
 
 pub use absent_watch::{AbsentWatch, WatchedVersion};
 pub use awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};

@@ -163,6 +163,12 @@ pub const SETTINGS: &[Setting] = &[
     new("latency-tracking", Bool, "yes", "Whether INFO and LATENCY HISTOGRAM show latencies by command."),
     new("notify-keyspace-events", EventLetters, "", "Which events of keys are published, at all nodes; empty: none.")
         .of_store(),
+    new(
+        "tracking-table-max-keys",
+        count(0, i64::MAX),
+        "1000000",
+        "Keys that are remembered for CLIENT TRACKING; 0: no bound.",
+    ),
     new("latency-tracking-info-percentiles", Text, "50 99 99.9", "The percentiles that INFO shows.").fixed(),
     new(
         "hash-max-listpack-entries",
@@ -260,7 +266,6 @@ pub const SETTINGS: &[Setting] = &[
     new("cluster-allow-reads-when-down", Bool, "no", NO_EFFECT).accepted(),
     new("cluster-allow-replica-migration", Bool, "yes", NO_EFFECT).accepted(),
     new("cluster-migration-barrier", count(0, INT_MAX), "1", NO_EFFECT).accepted(),
-    new("tracking-table-max-keys", count(0, i64::MAX), "1000000", NO_EFFECT).accepted(),
     new("acllog-max-len", count(0, i64::MAX), "128", NO_EFFECT).accepted(),
     new("shutdown-timeout", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
     new("close-on-replica-write", Bool, "yes", NO_EFFECT).accepted().unlisted(),

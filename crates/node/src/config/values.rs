@@ -42,6 +42,7 @@ const STREAM_RUN_ENTRIES: usize = index_of(SETTINGS, "stream-node-max-entries");
 const STREAM_RUN_BYTES: usize = index_of(SETTINGS, "stream-node-max-bytes");
 const HELPER_THREADS: usize = index_of(SETTINGS, "helper-threads");
 const EVENTS: usize = index_of(SETTINGS, "notify-keyspace-events");
+const TRACKED_KEYS: usize = index_of(SETTINGS, "tracking-table-max-keys");
 const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
 
 /// What CONFIG GET shows instead of a secret. CONFIG SET refuses it as a secret, for it is no secret itself: a client that
@@ -461,6 +462,12 @@ impl Config {
     #[must_use]
     pub fn event_classes(&self) -> EventClasses {
         EventClasses::of_bits(self.number_at(EVENTS))
+    }
+
+    /// `tracking-table-max-keys`; 0: no bound.
+    #[must_use]
+    pub fn tracked_keys_max(&self) -> usize {
+        self.size_at(TRACKED_KEYS)
     }
 
     /// `latency-tracking`

@@ -4,13 +4,14 @@
 
 use super::announcements::{Announcement, Announcements, Answered};
 use super::client::{ClientSubscriptions, Refused};
-use super::delivery::{Delivery, Evicted, Subscriber};
+use super::delivery::{Delivery, Evicted};
 use super::kind::{Name, SubscriptionKind};
 use super::receivers::{Counted, ReceiverCounts};
 use super::remote::RemoteInterest;
 use super::subscriptions::Subscriptions;
 use crate::peer_protocol::{Interest, Wish};
 use crate::shard::Ticket;
+use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, RwLock};
 use resp::Reply;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,18 +2,8 @@
 
 use super::kind::{Name, SubscriptionKind};
 use super::push::Push;
+use crate::subscriber::Subscriber;
 use std::sync::Arc;
-
-/// A connection that listens, as its worker finds it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Subscriber {
-    /// The worker that owns it.
-    pub worker: u32,
-    /// Its place there.
-    pub connection: u32,
-    /// Tells it from the connections that had its place before.
-    pub generation: u32,
-}
 
 /// The clients that have subscribed to one name, in their order: those of a worker stand together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -17,9 +17,10 @@ mod receivers;
 mod remote;
 mod subscriptions;
 
+pub use crate::subscriber::Subscriber;
 pub use announcements::{Announcement, Answered};
 pub use broker::{Broker, Publication, Settled};
 pub use client::{ClientSubscriptions, Refused};
-pub use delivery::{Audience, Delivery, Evicted, Subscriber};
+pub use delivery::{Audience, Delivery, Evicted};
 pub use kind::{Name, SubscriptionKind};
 pub use push::Push;

@@ -1,9 +1,10 @@
 //! What the clients of this node have subscribed to.
 
 use super::client::{Refused, SUBSCRIPTION_COST};
-use super::delivery::{Audience, Delivery, Evicted, Subscriber};
+use super::delivery::{Audience, Delivery, Evicted};
 use super::kind::{Name, SubscriptionKind};
 use super::push::Push;
+use crate::subscriber::Subscriber;
 use resp::glob_matches;
 use std::collections::HashMap;
 use vocab::limits::NODE_SUBSCRIPTION_BYTES_MAX;

@@ -106,6 +106,7 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         session.reject(Some(spec.id), out_of_room(host), host, reply);
         return Admission::Answered(Effect::None);
     }
+    session.pass_caching(spec, matches!(role, Role::Multi), matches!(role, Role::Exec | Role::Discard));
     if let Some(until_ms) = paused_until(session, spec, role, host) {
         return Admission::Hold { until_ms };
     }

@@ -1,5 +1,6 @@
 //! The connected clients, as other connections see them: CLIENT LIST, KILL and PAUSE.
 
+use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, MutexGuard};
 use resp::Proto;
 use resp::table::{self, CommandId};
@@ -29,6 +30,9 @@ pub(super) mod state {
     pub(in crate::session) const NO_TOUCH: u32 = 1 << 4;
     pub(in crate::session) const RESP3: u32 = 1 << 5;
     pub(in crate::session) const PUBSUB: u32 = 1 << 10;
+    pub(in crate::session) const TRACKING: u32 = 1 << 11;
+    pub(in crate::session) const BROKEN_REDIRECT: u32 = 1 << 12;
+    pub(in crate::session) const BROADCAST: u32 = 1 << 13;
 }
 
 /// One connection. Only its own thread writes the figures; any may read them.
@@ -48,6 +52,10 @@ pub struct ClientEntry {
     killed: AtomicBool,
     /// CLIENT PAUSE holds its request back.
     held: AtomicBool,
+    /// Its place among its worker's connections, and its generation there.
+    place: AtomicU64,
+    /// The client that is told of invalidations instead: 0 for none, -1 without tracking.
+    redirect: AtomicI64,
     /// While it waits in a blocking command: one more than its place among its worker's connections; else 0.
     blocked_at: AtomicUsize,
     states: AtomicU32,
@@ -98,6 +106,23 @@ impl ClientEntry {
 
     pub(super) fn set_database(&self, number: u16) {
         self.database.store(number, Ordering::Relaxed);
+    }
+
+    /// Its worker finds it at this place, in this generation.
+    pub(super) fn set_place(&self, connection: u32, generation: u32) {
+        self.place.store(u64::from(connection) << 32 | u64::from(generation), Ordering::Release);
+    }
+
+    /// How its worker finds it.
+    #[must_use]
+    pub fn subscriber(&self) -> Subscriber {
+        let place = self.place.load(Ordering::Acquire);
+        Subscriber { worker: self.worker as u32, connection: (place >> 32) as u32, generation: place as u32 }
+    }
+
+    /// The client that is told of invalidations instead: 0 for none, -1 without tracking.
+    pub(super) fn set_redirect(&self, client: i64) {
+        self.redirect.store(client, Ordering::Relaxed);
     }
 
     pub(super) fn set(&self, bit: u32, on: bool) {
@@ -173,6 +198,9 @@ impl ClientEntry {
             (state::READONLY, 'r'),
             (state::NO_EVICT, 'e'),
             (state::NO_TOUCH, 'T'),
+            (state::TRACKING, 't'),
+            (state::BROKEN_REDIRECT, 'R'),
+            (state::BROADCAST, 'B'),
         ];
         let mut set: String = letters.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, letter)| letter).collect();
         if self.is_blocked() || self.held.load(Ordering::Relaxed) {
@@ -196,7 +224,7 @@ impl ClientEntry {
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={} sub={sub} psub={psub} ssub={ssub} multi={} \
              qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll=0 \
              omem={output_bytes} tot-mem={total_bytes} events=r cmd={command} \
-             user=default redir=-1 resp={} lib-name={} lib-ver={} tot-cmds={}",
+             user=default redir={} resp={} lib-name={} lib-ver={} tot-cmds={}",
             self.id,
             self.addr,
             self.laddr,
@@ -206,6 +234,7 @@ impl ClientEntry {
             self.flags(),
             self.database.load(Ordering::Relaxed),
             self.queued.load(Ordering::Relaxed),
+            self.redirect.load(Ordering::Relaxed),
             if self.has(state::RESP3) { 3 } else { 2 },
             about.lib_name,
             about.lib_ver,
@@ -250,6 +279,8 @@ impl Clients {
             about: Mutex::default(),
             killed: AtomicBool::new(false),
             held: AtomicBool::new(false),
+            place: AtomicU64::new(0),
+            redirect: AtomicI64::new(-1),
             blocked_at: AtomicUsize::new(0),
             states: AtomicU32::new(0),
             last_active_ms: AtomicU64::new(now_ms),

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::key_usage::KeyUsage;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
+use crate::tracking::Tracking;
 use replica::{DiskState, ReplicaStatus};
 use storage::EngineStats;
 use vocab::{NodeId, ShardId, Slot};
@@ -55,6 +56,9 @@ pub trait Host: Sync {
 
     /// The subscriptions of the node's clients, and what it knows of those of other nodes.
     fn broker(&self) -> &Broker;
+
+    /// What the node remembers of what its clients have cached.
+    fn tracking(&self) -> &Tracking;
 
     /// Has the other nodes told what this node's clients have subscribed to.
     fn announce(&self);

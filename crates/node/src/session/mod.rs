@@ -67,6 +67,6 @@ pub use effect::Effect;
 pub use host::{Host, NodeFacts, REDIS_VERSION, ShardFacts, TransferFacts};
 pub use keyspace::Keyspace;
 pub use memory_figures::MemoryFigures;
-pub use state::Session;
+pub use state::{Session, ToldHow};
 pub use transaction::Transaction;
 pub use wait::{WaitFor, Written};

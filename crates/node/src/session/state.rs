@@ -9,6 +9,7 @@ use super::watches::Watches;
 use crate::WatchedVersion;
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
 use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
+use crate::tracking::{Invalidation, Tracker, TrackingMode};
 use resp::table::{CommandId, CommandSpec, behaviour};
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -22,6 +23,17 @@ pub(super) enum ReplyMode {
     Off,
     /// The next request is not answered, and those after it are: CLIENT REPLY SKIP.
     SkipNext,
+}
+
+/// How a client is told of an invalidation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToldHow {
+    /// It cannot be told, or does not want to.
+    NotAtAll,
+    /// On its own connection.
+    Here,
+    /// The client of that number is told instead.
+    ByAnother(u64),
 }
 
 /// One connection, without its socket.
@@ -51,6 +63,8 @@ pub struct Session {
     pub(super) written: Written,
     /// What it has subscribed to; none if that is nothing.
     subscriptions: Option<Box<ClientSubscriptions>>,
+    /// How the keys that it reads are tracked; none: they are not.
+    tracking: Option<Box<TrackingMode>>,
     /// How its worker finds it.
     subscriber: Subscriber,
     keyspace: Keyspace,
@@ -79,6 +93,7 @@ impl Session {
             watches: Watches::default(),
             written: Written::default(),
             subscriptions: None,
+            tracking: None,
             subscriber,
             keyspace: Keyspace::Cluster,
             watches_elsewhere: false,
@@ -88,6 +103,7 @@ impl Session {
     /// Its worker finds it at this place, in this generation.
     pub fn placed(&mut self, connection: u32, generation: u32) {
         self.subscriber = Subscriber { connection, generation, ..self.subscriber };
+        self.entry.set_place(connection, generation);
     }
 
     /// Whose keys its requests name.
@@ -148,13 +164,86 @@ impl Session {
         left
     }
 
-    /// All its subscriptions end.
+    /// All its subscriptions end, and the tracking of what it reads.
     pub fn leave(&mut self, host: &dyn Host) {
+        if self.tracking.is_some() {
+            self.set_tracking(None, host);
+        }
         if let Some(own) = self.subscriptions.take() {
             self.set_subscriptions(Box::default());
             if host.broker().leave(self.subscriber, &own) {
                 host.announce();
             }
+        }
+    }
+
+    /// How the keys that it reads are tracked.
+    pub(super) fn tracking(&self) -> Option<&TrackingMode> {
+        self.tracking.as_deref()
+    }
+
+    pub(super) fn tracking_mut(&mut self) -> Option<&mut TrackingMode> {
+        self.tracking.as_deref_mut()
+    }
+
+    /// CLIENT CACHING is about the next command, or the whole of the next transaction: a command is admitted.
+    #[inline]
+    pub(super) fn pass_caching(&mut self, spec: &CommandSpec, begins: bool, ends: bool) {
+        if let Some(mode) = &mut self.tracking {
+            let is_about_client = spec.name.starts_with("CLIENT|");
+            mode.pass(is_about_client, begins || self.multi.is_some() && !ends);
+        }
+    }
+
+    /// From now on they are tracked so, or not.
+    pub(super) fn set_tracking(&mut self, mode: Option<TrackingMode>, host: &dyn Host) {
+        let (node, client) = (host.tracking(), self.subscriber);
+        if let Some(before) = &self.tracking {
+            node.remove_prefixes(&before.options().prefixes, client);
+        }
+        if self.tracking.is_some() != mode.is_some() {
+            node.count_client(mode.is_some());
+        }
+        let options = mode.as_ref().map(TrackingMode::options);
+        if let Some(options) = options {
+            node.add_prefixes(&options.prefixes, Tracker { client, no_loop: options.no_loop });
+        }
+        let redirect = options.map_or(-1, |options| options.redirect.map_or(0, |client| client as i64));
+        self.entry.set_redirect(redirect);
+        self.entry.set(state::TRACKING, mode.is_some());
+        self.entry.set(state::BROADCAST, options.is_some_and(|options| options.is_broadcast));
+        self.entry.set(state::BROKEN_REDIRECT, false);
+        self.tracking = mode.map(Box::new);
+    }
+
+    /// As whom it is registered for the keys that the request reads which was admitted last; none if it is not.
+    #[must_use]
+    pub fn tracker(&self) -> Option<Tracker> {
+        let mode = self.tracking.as_deref().filter(|mode| mode.registers())?;
+        Some(Tracker { client: self.subscriber, no_loop: mode.options().no_loop })
+    }
+
+    /// How it is told of an invalidation.
+    #[must_use]
+    pub fn told_how(&self, told: &Invalidation) -> ToldHow {
+        let Some(mode) = self.tracking.as_deref() else { return ToldHow::NotAtAll };
+        let options = mode.options();
+        // It may have changed its mode since it was registered.
+        if told.keys.is_some() && options.is_broadcast != told.is_broadcast {
+            return ToldHow::NotAtAll;
+        }
+        match options.redirect {
+            Some(client) => ToldHow::ByAnother(client),
+            None if self.proto == Proto::Resp3 => ToldHow::Here,
+            None => ToldHow::NotAtAll,
+        }
+    }
+
+    /// The client that is told instead is gone.
+    pub fn redirect_is_broken(&mut self) {
+        if let Some(mode) = &mut self.tracking {
+            mode.is_broken = true;
+            self.entry.set(state::BROKEN_REDIRECT, true);
         }
     }
 

@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::key_usage::KeyUsage;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
+use crate::tracking::Tracking;
 use crate::{DatabaseKeys, WatchedVersion};
 use parking_lot::Mutex;
 use replica::{DiskState, ReplicaStatus};
@@ -47,6 +48,7 @@ pub(crate) struct TestHost {
     woken: Mutex<Vec<u64>>,
     cluster: Mutex<ClusterFacts>,
     broker: Broker,
+    tracking: Tracking,
     announcements: AtomicU64,
 }
 
@@ -62,6 +64,7 @@ impl TestHost {
             woken: Mutex::default(),
             cluster: Mutex::new(store_of(1)),
             broker: Broker::default(),
+            tracking: Tracking::default(),
             announcements: AtomicU64::new(0),
         }
     }
@@ -179,6 +182,10 @@ impl Host for TestHost {
 
     fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    fn tracking(&self) -> &Tracking {
+        &self.tracking
     }
 
     fn announce(&self) {

@@ -167,6 +167,11 @@ impl Applier {
         if !evaluated.ready.is_empty() {
             parts.effects.keys_ready(evaluated.ready);
         }
+        if parts.handle.has_trackers() {
+            let told =
+                parts.handle.invalidations(&evaluated.changes, |item| tickets.get(item).and_then(Ticket::client));
+            parts.effects.keys_changed(told);
+        }
         if !evaluated.events.is_empty() {
             parts.effects.keyspace_events(evaluated.events);
         }

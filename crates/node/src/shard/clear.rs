@@ -10,6 +10,7 @@ pub(super) fn apply_clear(handle: &ShardHandle, index: u64, now_ms: u64) -> stor
     handle.begin_write(index);
     handle.engine().apply(index, WriteBatch::default());
     handle.clock().reach(now_ms);
+    handle.lose_trackers();
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use crate::format::slots::Slots;
 use crate::keyspace_events::KeyspaceEvent;
 use crate::peer_protocol::PeerMessage;
 use crate::shard_handle::ShardHandle;
+use crate::tracking::Invalidation;
 use replica::{Entry, LogRead, LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;
 use storage::{Engine, Keep, Snapshot};
@@ -31,6 +32,11 @@ pub trait Effects: Answers {
     /// An entry has written these keys, for which clients may wait. Its own answers are out.
     fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
         let _ = keys;
+    }
+
+    /// Clients are to be told of changes. The answers of the entry that has made them are out.
+    fn keys_changed(&mut self, told: Vec<Invalidation>) {
+        let _ = told;
     }
 
     /// Events of an entry that this replica has proposed: they are to be published.

@@ -18,6 +18,7 @@ use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS
 use crate::keyspace_events::{EventClasses, KeyspaceEvent};
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::{Collected, EntrySpace, Place};
+use crate::tracking::Changes;
 use crate::{Evaluation, Fault, ReadSpace, Record, WriteSpace, request};
 use resp::table::{self, CommandId, CommandSpec};
 use resp::{Proto, Reply};
@@ -79,6 +80,8 @@ pub(crate) struct Evaluated {
     pub(super) collected: Vec<Collected>,
     /// Keys that were written, and for which clients may wait.
     pub(super) ready: Vec<ReadyKey>,
+    /// Which keys were changed, where clients are told of it.
+    pub(super) changes: Changes,
     /// What has happened to keys, where it is to be told.
     pub(super) events: Vec<KeyspaceEvent>,
     /// The entry has removed all keys of the shard.
@@ -102,7 +105,7 @@ pub(crate) fn items(
     let mut takes_back = false;
     loop {
         let space = EntrySpace::new(handle, index, now_ms, items.evaluation());
-        let mut space = space.at(place).taking_back(takes_back).telling(told);
+        let mut space = space.at(place).taking_back(takes_back).telling(told).noting_changes(handle.has_trackers());
         let within = items.clone().within(arguments_max);
         match each_item(&mut space, now_ms, within, (awaited.clone(), rows), reply) {
             // Taking back costs the others so much that it is done only where an item has to be.
@@ -111,6 +114,7 @@ pub(crate) fn items(
             Ok(mut done) => {
                 done.ready = ready_keys(&space, proposer.may_wait);
                 done.events = space.take_events();
+                done.changes = space.take_changes();
                 space.commit();
                 return Ok(done);
             }
@@ -136,6 +140,7 @@ fn each_item(
         };
         match &item {
             Item::Housekeeping => {
+                space.of_item(None);
                 space.housekeep()?;
                 continue;
             }
@@ -144,6 +149,7 @@ fn each_item(
                 continue;
             }
             Item::Collect(from) => {
+                space.of_item(None);
                 done.collected.push(space.collect(from)?);
                 continue;
             }
@@ -153,6 +159,7 @@ fn each_item(
         reply.proto = proto.unwrap_or(Proto::Resp2);
         reply.discard(proto.is_none());
         reply.limit(bounds.of_item());
+        space.of_item(Some(done.ends.len()));
         match &item {
             Item::Command(args) => {
                 let row = take_rows(&mut rows, 1).first().copied().flatten();

@@ -3,6 +3,7 @@
 use crate::command::{known_answer, rewrites};
 use crate::format::entry::EncodedCommand;
 use crate::guarantees::Acks;
+use crate::subscriber::Subscriber;
 use resp::table::{CommandId, behaviour};
 use resp::{Proto, Reply};
 use smallvec::SmallVec;
@@ -51,6 +52,12 @@ impl Ticket {
         reply_bytes: 0,
         may_wait: false,
     };
+
+    /// The client that waits, if one does.
+    pub(crate) fn client(&self) -> Option<Subscriber> {
+        let Self { worker, connection, generation, .. } = *self;
+        (*self != Self::NONE).then_some(Subscriber { worker, connection, generation })
+    }
 
     /// Whether the client waits on after this answer: its command blocks, and has found nothing.
     #[must_use]

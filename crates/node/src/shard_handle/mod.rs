@@ -23,6 +23,8 @@ use crate::keyspace_events::EventClasses;
 use crate::peer_protocol::{DivisionReport, LeaderReport, ReplicaReport};
 use crate::skipped;
 use crate::store_clock::entry_time;
+use crate::subscriber::Subscriber;
+use crate::tracking::{Changes, Invalidation, TrackedKeys, Tracking};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use clock::ShardClock;
 use damage::Damage;
@@ -78,6 +80,8 @@ pub struct ShardHandle {
     absent: Arc<AbsentKeys>,
     /// Keys for which clients wait.
     awaited: Arc<AwaitedKeys>,
+    /// Keys that clients of this node may have cached.
+    tracked: OnceLock<TrackedKeys>,
     /// The node's settings, for what is only told and never stored.
     config: OnceLock<Arc<Config>>,
     /// What the node knows of the use of keys.
@@ -118,6 +122,7 @@ impl ShardHandle {
             damage: Damage::default(),
             absent: Arc::default(),
             awaited: Arc::default(),
+            tracked: OnceLock::new(),
             config: OnceLock::new(),
             usage: OnceLock::new(),
             skipped: OnceLock::new(),
@@ -176,8 +181,9 @@ impl ShardHandle {
     pub(crate) fn give_away(&self, slots: &Slots) {
         self.set_slots(self.slots.load().without(slots));
         self.counters.forget(slots);
-        // Changes of keys that are watched there cannot be seen any more: they count as changed.
+        // Changes of keys that are watched or cached there cannot be seen any more: they count as changed.
         self.absent.made_all();
+        self.lose_trackers();
         self.fence(None);
     }
 
@@ -247,6 +253,7 @@ impl ShardHandle {
                 not.error
             })?;
         }
+        self.lose_trackers();
         self.load_facts()?;
         self.garbage(true);
         self.next_expiry(0);
@@ -418,6 +425,7 @@ impl ShardHandle {
     /// what those read that still have this handle is not brought in.
     pub(crate) fn retire(&self) {
         self.begin_write(u64::MAX);
+        self.lose_trackers();
     }
 
     /// Whether a session asks what followers hold.
@@ -477,6 +485,39 @@ impl ShardHandle {
     /// What OBJECT ENCODING calls small.
     pub(crate) fn small_collections(&self) -> SmallCollections {
         self.config.get().map_or_else(SmallCollections::default, |config| SmallCollections::of_settings(config))
+    }
+
+    /// Tells it what the node remembers of what its clients have cached.
+    pub fn set_tracking(&self, tracking: Arc<Tracking>) {
+        // A handle belongs to one node: a second call brings the same.
+        let _ = self.tracked.set(TrackedKeys::of(tracking));
+    }
+
+    /// The keys that clients of this node may have cached, where that is remembered.
+    #[must_use]
+    pub fn tracked(&self) -> Option<&TrackedKeys> {
+        self.tracked.get()
+    }
+
+    /// Whether a client is to be told of changes.
+    pub(crate) fn has_trackers(&self) -> bool {
+        self.tracked.get().is_some_and(TrackedKeys::any)
+    }
+
+    /// What clients are told of the changes of an entry; `writer` finds the client of an item.
+    pub(crate) fn invalidations(
+        &self,
+        changes: &Changes,
+        writer: impl Fn(usize) -> Option<Subscriber>,
+    ) -> Vec<Invalidation> {
+        self.tracked.get().map(|keys| keys.node().told(keys, changes, writer)).unwrap_or_default()
+    }
+
+    /// Changes may have been missed, or may be from here on: those who may have cached keys are to forget all.
+    pub fn lose_trackers(&self) {
+        if let Some(tracked) = self.tracked.get() {
+            tracked.lose();
+        }
     }
 
     /// Which keyspace events are told, by this node's settings.

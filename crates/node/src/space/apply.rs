@@ -20,6 +20,7 @@ use crate::keyspace_events::{Event, EventClasses, KeyspaceEvent};
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Edit;
 use crate::space::read::{element_span, elements_between};
+use crate::tracking::Changes;
 use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteSpace};
 use storage::{Slice, Span};
 use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
@@ -71,6 +72,24 @@ impl<'a> EntrySpace<'a> {
     pub(crate) fn telling(mut self, classes: EventClasses) -> Self {
         self.writes.tell(classes);
         self
+    }
+
+    /// The same space, which notes what is changed if that is wanted.
+    pub(crate) fn noting_changes(mut self, wanted: bool) -> Self {
+        if wanted {
+            self.writes.note_changes();
+        }
+        self
+    }
+
+    /// The changes so far, which are taken out.
+    pub(crate) fn take_changes(&mut self) -> Changes {
+        self.writes.take_changes()
+    }
+
+    /// What is written from here on is of an item of the entry; `None`: of no client.
+    pub(crate) fn of_item(&mut self, item: Option<usize>) {
+        self.writes.of_item(item);
     }
 
     /// The events so far, which are taken out.

@@ -14,6 +14,7 @@ use node::session::{
     NodeFacts, Session, ShardFacts,
 };
 use node::stats::Stats;
+use node::tracking::Tracking;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -152,6 +153,10 @@ impl Host for NodeShared {
 
     fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    fn tracking(&self) -> &Tracking {
+        &self.tracking
     }
 
     fn announce(&self) {

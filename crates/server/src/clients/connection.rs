@@ -252,6 +252,17 @@ impl Connection {
         }
     }
 
+    /// Puts what the client is told of keys that it may have cached behind the replies that are under way, since these may show
+    /// what was before. A blocking command is not waited for.
+    pub(super) fn invalidate(&mut self, write: impl FnOnce(Proto, &mut Vec<u8>)) {
+        let proto = self.session.proto();
+        if self.queue.is_empty() || (self.blocking.is_some() && !self.queue.is_within_reply()) {
+            write(proto, &mut self.output.buf);
+        } else {
+            self.queue.append(|output| write(proto, output));
+        }
+    }
+
     /// Whether the client is owed more than so many bytes; 0: there is no limit.
     pub(super) fn owes_more(&self, hard_bytes: u64) -> bool {
         hard_bytes > 0 && (self.unsent() + self.queue.owed()) as u64 > hard_bytes

@@ -1,5 +1,6 @@
 //! Reads of one shard: on the event loop where memory answers, by way of the disk where not; confirmed where they must be.
 
+use super::invalidations::track;
 use super::reply_queue::{Effect, Mask};
 use super::request::Request;
 use super::turn::{Step, Target, Turn};
@@ -29,8 +30,7 @@ pub(super) fn read(
     handler: ReadHandler,
     reply: &mut Reply,
 ) -> Step {
-    let Request { id, spec, args } = request;
-    let Target { shard, slot, mask } = target;
+    let (Request { id, spec, args }, Target { shard, slot, mask }) = (request, target);
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     // Nor before a read of the same key that may take a while: it would answer the newer value of the two.
     if connection.must_wait(mask, Effect::Read) || connection.reads_slowly(spec, args) {
@@ -50,6 +50,7 @@ pub(super) fn read(
             Begin::NotHere(why) => return turn.not_here(id, slot, consistency, &why),
         };
     let handle = *attempt.handle();
+    track(connection, handle, spec, args);
     // Straight into the connection's output where nothing is before it.
     let direct = connection.is_quiet() && !connection.session.silent();
     let proto = reply.proto;
@@ -107,6 +108,9 @@ pub(super) fn read(
 /// Has a read made that waits for the disk.
 fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt, handler: ReadHandler) -> Step {
     let Some(ticket) = turn.begin_slow_read(request, mask) else { return Step::Stall };
+    if let Some(connection) = turn.clients.get(request.id) {
+        track(connection, attempt.handle(), request.spec, request.args);
+    }
     turn.requests.sampler.note(attempt.handle(), attempt.request().slot, 1);
     let in_steps = matches!(handler, ReadHandler::Steps(_));
     if let Some(connection) = turn.clients.get_mut(request.id).filter(|_| in_steps) {

@@ -1,6 +1,7 @@
 //! Writes of one shard, and of all: from the request to the shard's next entry.
 
 use super::connection::{PendingWrite, RunningTransaction};
+use super::invalidations::track;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
 use super::request::Request;
@@ -35,6 +36,9 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
         Err(why) => return turn.not_here(id, slot, Consistency::Absolute, &why),
     };
     let handle = leader.handle();
+    if let Some(connection) = turn.clients.get(id) {
+        track(connection, handle, spec, args);
+    }
     let answers_values = spec.answers_values(args);
     // How long the answer will be is only known of what is in memory.
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
@@ -172,7 +176,12 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     }
     let commands = transaction.take_data();
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
-    let handle = known.handle(shard.0 as usize).filter(|handle| handle.leading());
+    let handle = known.handle(shard.0 as usize);
+    if let (Some(connection), Some(handle)) = (turn.clients.get(id), handle) {
+        let specs = commands.iter().filter_map(|command| Some((command.spec()?, command)));
+        specs.for_each(|(spec, command)| track(connection, handle, spec, &command.args()));
+    }
+    let handle = handle.filter(|handle| handle.leading());
     let (expected, rewritten) = handle.map(|handle| expected_of(handle, &commands)).unwrap_or_default();
     let ticket = Ticket { slot, reply_bytes: expected.bytes().saturating_add(rewritten), ..ticket };
     let watches = transaction.watches().to_vec();

@@ -8,6 +8,7 @@ use node::peer_protocol::{NodeReport, PeerMessage};
 use node::pubsub::{Delivery, Evicted};
 use node::read::ReplyStream;
 use node::session::{Keyspace, WaitFor};
+use node::tracking::Invalidation;
 use node::{AppliedAside, ArrivedSnapshot, KeyHashes, Shard, Ticket, WatchedVersion, Write};
 use replica::{LogEntries, Result as LogResult};
 use std::sync::Arc;
@@ -121,6 +122,10 @@ pub(crate) enum SubscriberNews {
     Push(Box<Delivery>),
     /// Subscriptions to a channel of a slot have ended, because another node leads the slot.
     Evicted(Box<Evicted>),
+    /// What they may have cached has changed: for the clients of this worker, among others.
+    Invalidated(Arc<Invalidation>),
+    /// The same, for clients of this worker that are told instead of others.
+    Redirected(Box<Invalidation>),
     /// Other nodes are to be told what this node's clients have subscribed to: for the worker that has the links.
     Announce,
 }

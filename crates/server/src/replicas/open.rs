@@ -165,6 +165,7 @@ fn begin(
         patiently(store, shard, || Ok(ShardHandle::open(shard, slots.clone(), tree.clone(), store.cache.clone())?))?;
     handle.set_config(store.config.clone());
     handle.set_usage(store.usage.clone());
+    handle.set_tracking(store.tracking.clone());
     let fresh = store.log.state(shard).map_err(|e| e.to_string())?.is_none();
     if fresh {
         // The members of a store's first map know each other from it; any other replica is told by a snapshot.

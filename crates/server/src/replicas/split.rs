@@ -68,6 +68,7 @@ pub(super) fn fork(store: &NodeShared, task: &SplitTask) -> Result<Option<Opened
     })?;
     handle.set_config(store.config.clone());
     handle.set_usage(store.usage.clone());
+    handle.set_tracking(store.tracking.clone());
     Ok(Some(Opened { shard: open_replica(store, &handle)?, fresh: true }))
 }
 

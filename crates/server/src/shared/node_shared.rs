@@ -28,6 +28,7 @@ use node::KeyUsage;
 use node::pubsub::{Answered, Broker};
 use node::session::Clients;
 use node::stats::Stats;
+use node::tracking::Tracking;
 use node::{Config, ShardHandle, StoreClock};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
@@ -73,6 +74,8 @@ pub(crate) struct NodeShared {
     pub(crate) clients: Clients,
     /// Who has subscribed to what.
     pub(crate) broker: Broker,
+    /// What clients may have cached.
+    pub(crate) tracking: Arc<Tracking>,
     /// The links' worker has been asked to tell other nodes what clients have subscribed to.
     pub(crate) announces: AtomicBool,
     pub(crate) stats: Arc<Stats>,
@@ -134,8 +137,7 @@ impl NodeShared {
             open_files_max: usize::try_from(descriptors.files).unwrap_or(usize::MAX),
             ..StorageOptions::default()
         });
-        let cache = Arc::new(RowCache::new(budget.row_cache));
-        let health = Arc::new(DiskHealth::default());
+        let (cache, health) = (Arc::new(RowCache::new(budget.row_cache)), Arc::new(DiskHealth::default()));
         let alone = text("peer-listen").is_empty();
         if text("rebuild") == "yes" {
             set_aside(&mut dir, alone)?;
@@ -163,6 +165,7 @@ impl NodeShared {
             cursors: node::command::ScanCursors::default(),
             clients: Clients::default(),
             broker: Broker::default(),
+            tracking: Arc::default(),
             announces: AtomicBool::new(false),
             stats,
             usage: Arc::default(),

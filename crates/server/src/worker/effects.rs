@@ -5,7 +5,7 @@ use super::apply_thread::apply_beside;
 use super::keyspace_events::EventPublisher;
 use super::peers::Peers;
 use crate::api::digest_marked;
-use crate::clients::Clients;
+use crate::clients::{Clients, tell};
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
 use crate::mailbox::{BlockingMessage, EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
@@ -14,6 +14,7 @@ use cluster::{Change, MapUpdate};
 use node::blocking::{Answered, Blocked};
 use node::control::report_members;
 use node::peer_protocol::PeerMessage;
+use node::tracking::Invalidation;
 use node::{
     Answers, ApplyTask, Effects, KeyspaceEvent, PrefetchItem, ReadyKey, ShardHandle, SnapshotTask, SplitTask, Ticket,
     is_large_entry,
@@ -159,6 +160,11 @@ impl Effects for Shell {
 
     fn led(&mut self, shard: ShardId, leader: Option<NodeId>, term: u64) {
         let known = self.store.known();
+        if leader != Some(self.store.node())
+            && let Some(handle) = known.handle(shard.0 as usize)
+        {
+            handle.lose_trackers();
+        }
         if known.place(shard.0 as usize).is_some_and(|place| place.leader.learn(leader, term)) {
             self.peers.note_leader(shard);
         }
@@ -170,6 +176,10 @@ impl Effects for Shell {
 
     fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
         self.blocked.keys_ready(keys);
+    }
+
+    fn keys_changed(&mut self, told: Vec<Invalidation>) {
+        told.into_iter().for_each(|told| tell(&self.store, &mut self.clients, told));
     }
 
     fn keyspace_events(&mut self, events: Vec<KeyspaceEvent>) {

@@ -11,7 +11,10 @@ use super::fenced_writes::FencedWrites;
 use super::log_pipeline::{LogPipeline, Logged};
 use super::peers::{PeerEvent, Peers};
 use super::write_barriers::WriteBarriers;
-use crate::clients::{Clients, Dispatcher, FIRST_CONNECTION, FIRST_UPSTREAM, Forwarder, ReplySender, Waits, watched};
+use crate::clients::{
+    Clients, Dispatcher, FIRST_CONNECTION, FIRST_UPSTREAM, Forwarder, ReplySender, Waits, tell_here, tell_instead,
+    tend, watched,
+};
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
 use crate::mailbox::{Forked, Mailbox, Submission, SubscriberNews, WorkerMessage};
@@ -259,6 +262,7 @@ impl Worker {
             self.forwarder().flush();
         }
         self.waits.check(&self.store, &mut self.shell.clients);
+        tend(&self.store, &mut self.shell.clients);
         self.barriers.check(&self.multi_raft, &self.store.backups, self.now);
         self.sync_staged();
         let prefer_thread = self.log.synced_here() && self.store.spare_processors.for_helpers();
@@ -387,6 +391,8 @@ impl Worker {
                     self.store.mailboxes.tell_all(|| WorkerMessage::Led);
                 }
             }
+            SubscriberNews::Invalidated(told) => tell_here(&self.store, &mut self.shell.clients, &told),
+            SubscriberNews::Redirected(told) => tell_instead(&mut self.shell.clients, &told),
             SubscriberNews::Evicted(evicted) => self.shell.clients.evict(&evicted),
             SubscriberNews::Announce => self.shell.peers.announce(),
         }

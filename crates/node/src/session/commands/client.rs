@@ -20,10 +20,6 @@ pub(super) const ROWS: &[Row] = &[
     ("CLIENT|REPLY", reply),
     ("CLIENT|PAUSE", pause),
     ("CLIENT|UNPAUSE", unpause),
-    ("CLIENT|GETREDIR", getredir),
-    ("CLIENT|TRACKINGINFO", trackinginfo),
-    ("CLIENT|TRACKING", tracking),
-    ("CLIENT|CACHING", caching),
     ("CLIENT|UNBLOCK", unblock),
 ];
 
@@ -129,38 +125,6 @@ fn unpause(ask: &mut Ask<'_>) -> Outcome {
     ask.host.clients().unpause();
     ask.host.wake_all();
     ok(ask)
-}
-
-/// No connection has its invalidations redirected: there are none.
-fn getredir(ask: &mut Ask<'_>) -> Outcome {
-    ask.reply.int(-1);
-    Ok(Effect::None)
-}
-
-fn trackinginfo(ask: &mut Ask<'_>) -> Outcome {
-    let reply = &mut *ask.reply;
-    reply.map(3);
-    reply.bulk(b"flags");
-    reply.set(1);
-    reply.bulk(b"off");
-    reply.bulk(b"redirect");
-    reply.int(-1);
-    reply.bulk(b"prefixes");
-    reply.array(0);
-    Ok(Effect::None)
-}
-
-fn tracking(ask: &mut Ask<'_>) -> Outcome {
-    match ask.args[2] {
-        word if is_word(word, "OFF") => ok(ask),
-        word if is_word(word, "ON") => Err("ERR this server does not track what clients cache".into()),
-        _ => Err(SYNTAX),
-    }
-}
-
-fn caching(_: &mut Ask<'_>) -> Outcome {
-    Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
-        .into())
 }
 
 /// Ends the wait of another connection's blocking command.

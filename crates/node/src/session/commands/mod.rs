@@ -18,6 +18,7 @@ mod memory;
 mod promises;
 mod pubsub;
 mod sentinel;
+mod tracking;
 
 pub(super) use ask::Ask;
 pub use info::info;
@@ -65,6 +66,7 @@ const FAMILIES: &[&[Row]] = &[
     promises::ROWS,
     pubsub::ROWS,
     sentinel::ROWS,
+    tracking::ROWS,
 ];
 
 /// The commands that change what the session does with others.

@@ -11,6 +11,7 @@ use crate::keyspace_events::{EntryEvents, Event, EventClasses, KeyspaceEvent};
 use crate::request::key_hash;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Patch;
+use crate::tracking::Changes;
 use crate::{Evaluation, Fault, Record, Rows};
 use std::collections::BTreeMap;
 use storage::{PutMode, Short, Slice, Span, WriteBatch};
@@ -44,6 +45,10 @@ pub(super) struct EntryWrites<'a> {
     made: Vec<Vec<u8>>,
     /// Keys that were written and for which clients wait, in the order of the writes.
     awaited: Vec<Vec<u8>>,
+    /// Keys that were written or removed, where clients are told of it.
+    changes: Changes,
+    /// The item of the entry that is evaluated; `None`: it is no client's.
+    item: Option<usize>,
     /// What has happened to keys, where it is to be told.
     events: EntryEvents,
     tree_key: Vec<u8>,
@@ -85,6 +90,7 @@ struct Undo {
     made: usize,
     drops: usize,
     events: usize,
+    changes: usize,
 }
 
 impl<'a> EntryWrites<'a> {
@@ -106,6 +112,8 @@ impl<'a> EntryWrites<'a> {
             expired: 0,
             made: Vec::new(),
             awaited: Vec::new(),
+            changes: Changes::Unknown,
+            item: None,
             events: EntryEvents::default(),
             tree_key: Vec::new(),
             undo: None,
@@ -116,6 +124,21 @@ impl<'a> EntryWrites<'a> {
     #[cfg(test)]
     pub(super) fn dropped(&self) -> usize {
         self.drops.len()
+    }
+
+    /// Changes are noted.
+    pub(super) fn note_changes(&mut self) {
+        self.changes = Changes::Known(Vec::new());
+    }
+
+    /// What is written from here on is of an item of the entry; `None`: of no client.
+    pub(super) fn of_item(&mut self, item: Option<usize>) {
+        self.item = item;
+    }
+
+    /// The changes so far, which are taken out.
+    pub(super) fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
     }
 
     /// Events of these classes are collected.
@@ -161,6 +184,7 @@ impl<'a> EntryWrites<'a> {
             made: self.made.len(),
             drops: self.drops.len(),
             events: self.events.len(),
+            changes: self.changes.len(),
             ..Undo::default()
         });
     }
@@ -189,6 +213,7 @@ impl<'a> EntryWrites<'a> {
         self.made.truncate(undo.made);
         self.drops.truncate(undo.drops);
         self.events.truncate(undo.events);
+        self.changes.truncate(undo.changes);
     }
 
     /// What the entry wrote so far.
@@ -213,8 +238,9 @@ impl<'a> EntryWrites<'a> {
         })
     }
 
-    /// Notes a key that is written, if clients wait for it.
-    fn note_awaited(&mut self, key: &[u8]) {
+    /// Notes a key that is written, if clients wait for it, or are told of it.
+    fn note_written(&mut self, key: &[u8]) {
+        self.changes.note(key, self.item);
         let awaited = self.handle.awaited();
         if awaited.any() && awaited.has(key_hash(key)) {
             self.awaited.push(key.to_vec());
@@ -369,6 +395,7 @@ impl<'a> EntryWrites<'a> {
 
     /// Changes the string at `key`, which is changed in place.
     pub(super) fn patch(&mut self, key: &[u8], patch: &Patch) {
+        self.changes.note(key, self.item);
         self.edits.patch(key, patch);
     }
 
@@ -399,7 +426,7 @@ impl<'a> EntryWrites<'a> {
         if !there && self.handle.absent().any() {
             self.made.push(key.to_vec());
         }
-        self.note_awaited(key);
+        self.note_written(key);
         if old.is_none() {
             self.count(key, 1);
         }
@@ -443,7 +470,7 @@ impl<'a> EntryWrites<'a> {
 
     /// The same, and leaves its elements.
     pub(super) fn remove_record(&mut self, key: &[u8], record: &Record) {
-        self.note_awaited(key);
+        self.note_written(key);
         self.count(key, -1);
         if let Some(at_ms) = record.view().expire_at_ms {
             self.unschedule(at_ms, key);

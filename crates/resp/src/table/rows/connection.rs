@@ -25,11 +25,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("[username] password"),
     command(Group::Connection, 0, "CLIENT", -2, "2.4.0", "Groups the commands about client connections.")
         .cost("Depends on the subcommand."),
-    connection("CLIENT|CACHING", 3, "6.0.0", "Concerns client-side caching, which this server does not track.")
+    connection("CLIENT|CACHING", 3, "6.0.0", "Tells whether the keys of the next command are tracked, with OPTIN or OPTOUT.")
         .flags(ALWAYS)
         .args("YES | NO"),
     connection("CLIENT|GETNAME", 2, "2.6.9", "Returns the name of the connection.").flags(ALWAYS),
-    connection("CLIENT|GETREDIR", 2, "6.0.0", "Returns where invalidations go: -1, for nowhere.").flags(ALWAYS),
+    connection("CLIENT|GETREDIR", 2, "6.0.0", "Returns the client that is told of invalidations instead: 0 for none, -1 without tracking.").flags(ALWAYS),
     connection("CLIENT|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
     connection("CLIENT|ID", 2, "5.0.0", "Returns the number of the connection.").flags(ALWAYS),
     connection("CLIENT|INFO", 2, "6.2.0", "Returns figures of the connection.").flags(ALWAYS).tips(UNREPEATABLE),
@@ -61,10 +61,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(ALWAYS)
         .args("LIB-NAME libname | LIB-VER libver"),
     connection("CLIENT|SETNAME", 3, "2.6.9", "Names the connection.").flags(ALWAYS).args("connection-name"),
-    connection("CLIENT|TRACKING", -3, "6.0.0", "Concerns client-side caching, which this server does not track.")
+    connection("CLIENT|TRACKING", -3, "6.0.0", "Has the client told when keys change that it may have cached.")
+        .cost("O(1). Some commands take O(N) more, N being the number of keys that they read.")
         .flags(ALWAYS)
-        .args("<ON | OFF> [REDIRECT client-id:integer] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
-    connection("CLIENT|TRACKINGINFO", 2, "6.2.0", "Tells that client-side caching is not tracked.").flags(ALWAYS),
+        .args("<ON | OFF> [REDIRECT client-id:integer] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
+    connection("CLIENT|TRACKINGINFO", 2, "6.2.0", "Returns how the connection tracks the keys that it reads.").flags(ALWAYS),
     connection("CLIENT|UNBLOCK", -3, "5.0.0", "Ends the wait of a client in a blocking command.")
         .flags(ADMIN | ALWAYS)
         .args("client-id:integer [TIMEOUT | ERROR]"),

@@ -35,7 +35,7 @@ pub(super) fn clients(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("client_recent_max_input_buffer", buffers.iter().map(|of| of.query_bytes).max().unwrap_or(0));
     lines.add("client_recent_max_output_buffer", buffers.iter().map(|of| of.output_bytes).max().unwrap_or(0));
     lines.add("blocked_clients", clients.blocked());
-    lines.add("tracking_clients", 0);
+    lines.add("tracking_clients", facts.host.tracking().clients());
     lines.add("pubsub_clients", clients.all().iter().filter(|client| client.is_subscriber()).count());
 }
 
@@ -96,6 +96,10 @@ pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("migrate_cached_sockets", 0);
     lines.add("latest_fork_usec", 0);
     lines.add("total_forks", 0);
+    let tracking = facts.host.tracking();
+    lines.add("tracking_total_keys", tracking.keys());
+    lines.add("tracking_total_items", tracking.items());
+    lines.add("tracking_total_prefixes", tracking.prefixes());
     lines.add("total_error_replies", stats.errors().values().sum::<u64>());
     lines.add("total_reads_processed", totals.reads);
     lines.add("total_writes_processed", totals.writes);

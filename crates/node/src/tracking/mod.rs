@@ -1,0 +1,20 @@
+//! CLIENT TRACKING: which clients are told when keys change, because they may have cached them.
+//!
+//! A client reads at a node, and that node tells it. Each replica applies each write, so the node that has answered the read
+//! sees the change, whether or not it leads the shard. What a node remembers of a shard it forgets when it can no longer
+//! be sure to see the changes in time: another node leads the shard, the slots are split off, rows come by snapshot, all keys
+//! are removed, the replica is closed. Then those clients are told to forget all.
+//!
+//! Invariant: a client is registered for a key before the key is read for it, and the change of a key is looked up among the
+//! registered clients after the change is visible. So a client that has read an older value is registered by then. The server
+//! sends what a client is told behind the replies that were under way.
+
+mod changes;
+mod mode;
+mod prefixes;
+mod table;
+
+pub use changes::{Change, Changes, Invalidation, write_broken_redirect};
+pub use mode::{TrackingMode, TrackingOptions};
+pub use prefixes::Prefix;
+pub use table::{TrackedKeys, Tracker, Tracking};

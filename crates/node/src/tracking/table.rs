@@ -1,0 +1,378 @@
+//! The keys that clients may have cached, and who they are.
+
+use super::changes::{Change, Changes, Invalidation};
+use super::prefixes::{Prefix, Prefixes};
+use crate::subscriber::Subscriber;
+use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use vocab::limits::TRACKED_CLIENTS_PER_KEY;
+
+/// A client that is told of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tracker {
+    /// The client.
+    pub client: Subscriber,
+    /// It is not told of its own changes.
+    pub no_loop: bool,
+}
+
+/// What a node remembers of what its clients may have cached, but for the keys themselves.
+#[derive(Debug, Default)]
+pub struct Tracking {
+    /// How many clients have tracking on.
+    clients: AtomicUsize,
+    /// How many keys are registered, and how many clients for all of them.
+    keys: AtomicUsize,
+    items: AtomicUsize,
+    prefixes: RwLock<Prefixes>,
+    prefix_count: AtomicUsize,
+    /// Clients that are to forget all.
+    lost: Mutex<Vec<Subscriber>>,
+    has_lost: AtomicBool,
+}
+
+impl Tracking {
+    /// So many more clients have tracking on, or fewer.
+    pub fn count_client(&self, is_on: bool) {
+        if is_on {
+            self.clients.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many clients have tracking on.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// How many keys are registered.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    /// How many clients are registered for keys; one that is for two counts twice.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        self.items.load(Ordering::Relaxed)
+    }
+
+    /// How many prefixes are asked for.
+    #[must_use]
+    pub fn prefixes(&self) -> usize {
+        self.prefix_count.load(Ordering::SeqCst)
+    }
+
+    /// A client asks for prefixes.
+    pub fn add_prefixes(&self, prefixes: &[Prefix], tracker: Tracker) {
+        let mut all = self.prefixes.write();
+        prefixes.iter().for_each(|prefix| all.add(prefix, tracker));
+        self.prefix_count.store(all.len(), Ordering::SeqCst);
+    }
+
+    /// A client asks for prefixes no longer.
+    pub fn remove_prefixes(&self, prefixes: &[Prefix], client: Subscriber) {
+        let mut all = self.prefixes.write();
+        prefixes.iter().for_each(|prefix| all.remove(prefix, client));
+        self.prefix_count.store(all.len(), Ordering::SeqCst);
+    }
+
+    /// What clients are told of the changes of an entry, which is visible. `writer` finds the client of an item.
+    #[must_use]
+    pub fn told(
+        &self,
+        keys: &TrackedKeys,
+        changes: &Changes,
+        writer: impl Fn(usize) -> Option<Subscriber>,
+    ) -> Vec<Invalidation> {
+        let Changes::Known(changes) = changes else {
+            let (mut told, has_prefixes) = (keys.take_all(), self.prefixes() > 0);
+            if has_prefixes {
+                let clients = self.prefixes.read().clients();
+                told.push(Invalidation { keys: None, is_broadcast: true, clients });
+            }
+            return told;
+        };
+        let writer = |change: &Change| change.item.and_then(&writer);
+        let mut told = Vec::new();
+        for change in changes {
+            told.extend(keys.take(&change.key, writer(change)));
+        }
+        if self.prefixes() > 0 {
+            told.extend(self.prefixes.read().invalidations(changes, writer));
+        }
+        told
+    }
+
+    /// These clients, and all that have asked for prefixes, are to forget all.
+    fn lose(&self, clients: impl IntoIterator<Item = Subscriber>) {
+        let mut lost = self.lost.lock();
+        lost.extend(clients);
+        if self.prefixes() > 0 {
+            lost.extend(self.prefixes.read().clients());
+        }
+        self.has_lost.store(!lost.is_empty(), Ordering::Release);
+    }
+
+    /// The clients that are to forget all, each once.
+    #[must_use]
+    pub fn take_lost(&self) -> Option<Invalidation> {
+        if !self.has_lost.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut lost = self.lost.lock();
+        self.has_lost.store(false, Ordering::Release);
+        let mut clients = std::mem::take(&mut *lost);
+        clients.sort_unstable();
+        clients.dedup();
+        Some(Invalidation { keys: None, is_broadcast: false, clients })
+    }
+
+    /// How many keys too many are registered, where that many may be; 0: there is no bound.
+    #[must_use]
+    pub fn excess(&self, keys_max: usize) -> usize {
+        if keys_max == 0 { 0 } else { self.keys().saturating_sub(keys_max) }
+    }
+}
+
+/// The clients that are registered for one key, in their order.
+type Trackers = SmallVec<[Tracker; 2]>;
+
+/// The keys of one shard that clients may have cached.
+#[derive(Debug, Default)]
+pub struct TrackedKeys {
+    /// How many there are, so that entries need not take the lock when there are none.
+    count: AtomicUsize,
+    keys: Mutex<HashMap<Box<[u8]>, Trackers>>,
+    node: Arc<Tracking>,
+}
+
+impl TrackedKeys {
+    /// None yet, at a node.
+    #[must_use]
+    pub fn of(node: Arc<Tracking>) -> Self {
+        Self { count: AtomicUsize::new(0), keys: Mutex::default(), node }
+    }
+
+    /// What the node remembers.
+    #[must_use]
+    pub fn node(&self) -> &Tracking {
+        &self.node
+    }
+
+    /// Whether a client is registered, or has asked for a prefix.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0 || self.node.prefixes() > 0
+    }
+
+    /// Registers a client for keys that it is about to read.
+    pub fn add<'k>(&self, keys: impl Iterator<Item = &'k [u8]>, tracker: Tracker) {
+        let mut all = self.keys.lock();
+        for key in keys {
+            let trackers = match all.get_mut(key) {
+                Some(trackers) => trackers,
+                None => {
+                    self.node.keys.fetch_add(1, Ordering::Relaxed);
+                    all.entry(key.into()).or_default()
+                }
+            };
+            let at = match trackers.binary_search_by_key(&tracker.client, |other| other.client) {
+                Ok(at) => {
+                    trackers[at].no_loop = tracker.no_loop;
+                    continue;
+                }
+                Err(at) => at,
+            };
+            if trackers.len() < TRACKED_CLIENTS_PER_KEY {
+                self.node.items.fetch_add(1, Ordering::Relaxed);
+                trackers.insert(at, tracker);
+            } else {
+                // Most of so many are gone by now; one that is not is told to forget all.
+                let at = at.min(trackers.len() - 1);
+                let other = std::mem::replace(&mut trackers[at], tracker);
+                self.node.lose([other.client]);
+            }
+        }
+        self.count.store(all.len(), Ordering::SeqCst);
+    }
+
+    /// The clients that are registered for a key, and from here on are not; but for one that has changed the key itself and
+    /// does not want to know.
+    fn take(&self, key: &[u8], writer: Option<Subscriber>) -> Option<Invalidation> {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let mut all = self.keys.lock();
+        let trackers = all.remove(key)?;
+        self.count.store(all.len(), Ordering::SeqCst);
+        drop(all);
+        self.forgot(1, trackers.len());
+        let told = trackers.iter().filter(|tracker| !(tracker.no_loop && Some(tracker.client) == writer));
+        let clients: Vec<Subscriber> = told.map(|tracker| tracker.client).collect();
+        (!clients.is_empty()).then(|| Invalidation { keys: Some(vec![key.to_vec()]), is_broadcast: false, clients })
+    }
+
+    /// All of them.
+    fn take_all(&self) -> Vec<Invalidation> {
+        self.evict(usize::MAX)
+    }
+
+    /// Some of them, to make room: their clients are told as if the keys had changed.
+    #[must_use]
+    pub fn evict(&self, most: usize) -> Vec<Invalidation> {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return Vec::new();
+        }
+        let mut all = self.keys.lock();
+        let keys: Vec<Box<[u8]>> = all.keys().take(most).cloned().collect();
+        let mut told = Vec::with_capacity(keys.len());
+        for key in keys {
+            let trackers = all.remove(&key).unwrap_or_default();
+            self.forgot(1, trackers.len());
+            let clients = trackers.iter().map(|tracker| tracker.client).collect();
+            told.push(Invalidation { keys: Some(vec![key.into_vec()]), is_broadcast: false, clients });
+        }
+        self.count.store(all.len(), Ordering::SeqCst);
+        told
+    }
+
+    /// Changes may have been missed, or may be from here on: all that are registered are to forget all.
+    pub fn lose(&self) {
+        if !self.any() {
+            return;
+        }
+        let mut all = self.keys.lock();
+        let gone = std::mem::take(&mut *all);
+        self.count.store(0, Ordering::SeqCst);
+        drop(all);
+        let items: usize = gone.values().map(|trackers| trackers.len()).sum();
+        self.forgot(gone.len(), items);
+        self.node.lose(gone.into_values().flatten().map(|tracker| tracker.client));
+    }
+
+    fn forgot(&self, keys: usize, items: usize) {
+        self.node.keys.fetch_sub(keys, Ordering::Relaxed);
+        self.node.items.fetch_sub(items, Ordering::Relaxed);
+    }
+}
+
+impl Drop for TrackedKeys {
+    fn drop(&mut self) {
+        self.lose();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn client(connection: u32) -> Subscriber {
+        Subscriber { worker: 0, connection, generation: 1 }
+    }
+
+    fn tracker(connection: u32) -> Tracker {
+        Tracker { client: client(connection), no_loop: connection >= 10 }
+    }
+
+    fn changes(keys: &[(&str, usize)]) -> Changes {
+        Changes::Known(
+            keys.iter().map(|(key, item)| Change { key: key.as_bytes().to_vec(), item: Some(*item) }).collect(),
+        )
+    }
+
+    /// Who is told what: keys, or `*` for all, and connections.
+    fn shown(told: &[Invalidation]) -> String {
+        let one = |told: &Invalidation| {
+            let keys = told.keys.as_ref().map_or("*".to_owned(), |keys| {
+                keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>().join("+")
+            });
+            let clients: Vec<String> = told.clients.iter().map(|client| client.connection.to_string()).collect();
+            format!("{keys}: {}", clients.join(","))
+        };
+        told.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    fn add(keys: &TrackedKeys, names: &[&str], connection: u32) {
+        keys.add(names.iter().map(|name| name.as_bytes()), tracker(connection));
+    }
+
+    #[test]
+    fn a_key_is_told_once_to_those_who_have_read_it() {
+        let keys = TrackedKeys::default();
+        assert!(!keys.any());
+        // The items of an entry are those of the connections 10, 11, …
+        let told = |given: &[(&str, usize)]| {
+            shown(&keys.node().told(&keys, &changes(given), |item| Some(client(10 + item as u32))))
+        };
+        add(&keys, &["a", "b"], 1);
+        add(&keys, &["a", "a"], 2);
+        add(&keys, &["a"], 10);
+        assert_eq!((keys.node().keys(), keys.node().items()), (2, 4));
+        assert_eq!(told(&[("c", 0)]), "");
+        assert_eq!(told(&[("a", 0), ("a", 1)]), "a: 1,2", "10 has changed it itself");
+        assert_eq!(told(&[("a", 1)]), "");
+        add(&keys, &["a"], 10);
+        assert_eq!(told(&[("b", 1), ("a", 1)]), "b: 1; a: 10");
+        assert_eq!((keys.any(), keys.node().keys(), keys.node().items()), (false, 0, 0));
+    }
+
+    #[test]
+    fn prefixes_are_told_of_all_that_they_fit() {
+        let keys = TrackedKeys::default();
+        let node = keys.node();
+        let names: Vec<Prefix> = ["a:", "b:"].map(|name| name.as_bytes().into()).to_vec();
+        node.add_prefixes(&names, tracker(1));
+        node.add_prefixes(&names[..1], tracker(10));
+        assert!(keys.any() && node.prefixes() == 2);
+        let writer = |item: usize| Some(client(10 + item as u32));
+        let given = changes(&[("a:1", 0), ("b:1", 0), ("a:2", 1), ("c", 0), ("a:1", 0)]);
+        assert_eq!(shown(&node.told(&keys, &given, writer)), "a:1+a:2: 1; a:2: 10; b:1: 1");
+        assert_eq!(shown(&node.told(&keys, &Changes::Unknown, writer)), "*: 1,10");
+        node.remove_prefixes(&names, client(1));
+        assert_eq!(shown(&node.told(&keys, &given, writer)), "a:2: 10");
+        node.remove_prefixes(&names, client(10));
+        assert!(!keys.any());
+    }
+
+    #[test]
+    fn what_may_have_been_missed_is_forgotten() {
+        let keys = TrackedKeys::default();
+        let node = keys.node.clone();
+        assert_eq!(node.take_lost(), None);
+        add(&keys, &["a", "b"], 2);
+        add(&keys, &["a"], 1);
+        keys.lose();
+        assert_eq!(shown(&node.take_lost().into_iter().collect::<Vec<_>>()), "*: 1,2");
+        assert_eq!((node.take_lost(), node.keys(), node.items(), keys.any()), (None, 0, 0, false));
+        // No client was registered when the entry was evaluated, and one is now.
+        add(&keys, &["a"], 1);
+        assert_eq!(shown(&node.told(&keys, &Changes::Unknown, |_| None)), "a: 1");
+        // The replica is closed.
+        add(&keys, &["a"], 1);
+        drop(keys);
+        assert_eq!((node.take_lost().unwrap().clients, node.keys()), (vec![client(1)], 0));
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let keys = TrackedKeys::default();
+        for n in 0..5 {
+            add(&keys, &[&format!("k{n}")], 1);
+        }
+        assert_eq!((keys.node().excess(0), keys.node().excess(5), keys.node().excess(2)), (0, 0, 3));
+        let told = keys.evict(3);
+        assert!(told.len() == 3 && told.iter().all(|told| told.clients == [client(1)]));
+        assert_eq!(keys.node().keys(), 2);
+        let left = TRACKED_CLIENTS_PER_KEY as u32 + 3;
+        (0..left).for_each(|n| add(&keys, &["busy"], 100 + n));
+        assert_eq!(keys.node().take_lost().unwrap().clients.len(), 3);
+        assert_eq!(keys.node().items(), 2 + TRACKED_CLIENTS_PER_KEY);
+    }
+}

@@ -1,0 +1,111 @@
+//! CLIENT TRACKING on an event loop: clients are registered for the keys that they read, and told of changes.
+
+use super::client_id::ClientId;
+use super::connection::Connection;
+use super::registry::Clients;
+use crate::mailbox::{SubscriberNews, WorkerMessage};
+use crate::shared::NodeShared;
+use node::ShardHandle;
+use node::pubsub::Subscriber;
+use node::session::ToldHow;
+use node::tracking::{Invalidation, write_broken_redirect};
+use resp::Proto;
+use resp::table::CommandSpec;
+use std::sync::Arc;
+
+/// Keys that are evicted from the table in a turn.
+const EVICTED_PER_TURN_MAX: usize = 1024;
+
+/// Registers a client for the keys of a command before it is run, if that reads and its client is to be told of changes.
+#[inline]
+pub(super) fn track(connection: &Connection, handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) {
+    if let Some(tracker) = connection.session.tracker()
+        && !spec.is_write()
+        && let Some(keys) = handle.tracked()
+        && let Ok(positions) = spec.keys(args)
+    {
+        keys.add(positions.map(|at| args[at]), tracker);
+    }
+}
+
+/// Tells clients of an invalidation, whichever workers they are of.
+pub(crate) fn tell(store: &NodeShared, clients: &mut Clients, told: Invalidation) {
+    let told = Arc::new(told);
+    for worker in told.workers() {
+        if worker as usize == clients.worker() {
+            tell_here(store, clients, &told);
+        } else {
+            let news = SubscriberNews::Invalidated(told.clone());
+            store.mailboxes.tell(worker as usize, WorkerMessage::Subscribers(news));
+        }
+    }
+}
+
+/// Tells the clients of this worker.
+pub(crate) fn tell_here(store: &NodeShared, clients: &mut Clients, told: &Invalidation) {
+    let worker = clients.worker();
+    for client in told.clients.iter().filter(|client| client.worker as usize == worker) {
+        let id = id_of(client);
+        let Some(connection) = clients.find(id) else { continue };
+        match connection.session.told_how(told) {
+            ToldHow::NotAtAll => continue,
+            ToldHow::Here => connection.invalidate(|proto, output| told.write(proto, output)),
+            ToldHow::ByAnother(other) => match store.clients.get(other) {
+                Some(entry) => {
+                    let told = Invalidation { clients: vec![entry.subscriber()], ..told.clone() };
+                    if entry.worker == worker {
+                        tell_instead(clients, &told);
+                    } else {
+                        let news = SubscriberNews::Redirected(Box::new(told));
+                        store.mailboxes.tell(entry.worker, WorkerMessage::Subscribers(news));
+                    }
+                    continue;
+                }
+                None => {
+                    connection.session.redirect_is_broken();
+                    if connection.session.proto() == Proto::Resp3 {
+                        connection.invalidate(|_, output| write_broken_redirect(other, output));
+                    }
+                }
+            },
+        }
+        clients.touch(id.id);
+    }
+}
+
+/// Tells clients of this worker instead of others: one of RESP2 only while it listens.
+pub(crate) fn tell_instead(clients: &mut Clients, told: &Invalidation) {
+    for client in &told.clients {
+        let id = id_of(client);
+        let Some(connection) = clients.find(id) else { continue };
+        if connection.session.proto() == Proto::Resp3 || connection.session.is_subscriber() {
+            connection.push(|proto, output| told.write(proto, output));
+            clients.touch(id.id);
+        }
+    }
+}
+
+/// Tells clients to forget all where changes may have been missed, and keeps the table within its bound.
+pub(crate) fn tend(store: &NodeShared, clients: &mut Clients) {
+    if let Some(lost) = store.tracking.take_lost() {
+        tell(store, clients, lost);
+    }
+    let excess = store.tracking.excess(store.config.tracked_keys_max());
+    // One worker does it: several would evict too many.
+    if excess == 0 || clients.worker() > 0 {
+        return;
+    }
+    let mut left = excess.min(EVICTED_PER_TURN_MAX);
+    for keys in store.known().data_handles().filter_map(|handle| handle.tracked()) {
+        let told = keys.evict(left);
+        left -= told.len();
+        told.into_iter().for_each(|told| tell(store, clients, told));
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+fn id_of(client: &Subscriber) -> ClientId {
+    ClientId { id: client.connection as usize, generation: client.generation }
+}
