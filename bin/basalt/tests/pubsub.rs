@@ -261,14 +261,55 @@ fn each_event_of_a_key_is_heard_once_at_every_node() {
     // Back, it knows the setting, and hears.
     nodes.spawn(1);
     nodes.wait_whole();
-    let mut back = client(&nodes, 1, 3);
+    let mut asked = client(&nodes, 1, 2);
     eventually("the node has the setting again", PATIENCE, || {
-        words(&back.call("CONFIG GET notify-keyspace-events")).ends_with(" g$xKE").then_some(())
+        words(&asked.call("CONFIG GET notify-keyspace-events")).ends_with(" g$xKE").then_some(())
     });
+    let mut back = client(&nodes, 1, 3);
     subscribe(&mut back, "PSUBSCRIBE __keyevent@0__:*", 3);
     writer.call(PATIENCE, &["SET", &key, "5"]);
     assert_eq!(hear_events(&mut back, &others, 1), ["set"]);
     nodes.kill_all();
+}
+
+#[test]
+fn a_monitor_is_shown_what_its_node_runs() {
+    let dir = Dir::new("pubsub-monitor");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--workers", "2"));
+    let mut monitors = [server.connect(), server.connect()];
+    monitors.iter_mut().for_each(|monitor| assert_eq!(monitor.call("MONITOR").text(), "OK"));
+    let mut client = server.connect();
+    for request in [
+        "AUTH secret",
+        "SET a 1",
+        "NOSUCH",
+        "GET",
+        "MULTI",
+        "INCR a",
+        "EXEC",
+        "CONFIG GET port",
+        "HELLO 3 AUTH default secret",
+    ] {
+        client.call(request);
+    }
+    for monitor in &mut monitors {
+        for expected in [
+            r#""AUTH" "(redacted)""#,
+            r#""SET" "a" "1""#,
+            r#""MULTI""#,
+            r#""INCR" "a""#,
+            r#""EXEC""#,
+            r#""HELLO" "3" "(redacted)" "(redacted)" "(redacted)""#,
+        ] {
+            let line = monitor.read().unwrap().text();
+            let (_, shown) = line.split_once("] ").unwrap();
+            assert_eq!(shown, expected);
+        }
+    }
+    // One that is reset is shown no more.
+    assert_eq!(monitors[0].call("RESET").text(), "RESET");
+    client.call("GET a");
+    assert_eq!(monitors[0].call("PING").text(), "PONG");
 }
 
 /// A subscriber that takes nothing is closed; the others get everything meanwhile.

@@ -15,6 +15,7 @@ mod guarantees;
 pub mod inspect;
 mod key_usage;
 mod keyspace_events;
+mod monitors;
 pub mod multi_raft;
 pub mod peer_protocol;
 pub mod pubsub;
@@ -49,6 +50,7 @@ pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;
 pub use key_usage::KeyUsage;
 pub use keyspace_events::{Event, EventClass, EventClasses, KeyspaceEvent};
+pub use monitors::{Monitors, monitored};
 pub use reply_size::{ExpectedReply, expected_rewrite};
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use shard::{

@@ -42,6 +42,8 @@ pub const PATTERN_BYTES_MAX: usize = 4096;
 pub const CLIENT_SUBSCRIPTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most bytes that the subscriptions of all connections of a node take: each name once, and 96 bytes a subscription.
 pub const NODE_SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes of an argument that MONITOR shows.
+pub const MONITORED_ARGUMENT_BYTES_MAX: usize = 64 * 1024;
 /// Most clients that are told of the next change of one key, because they have read it.
 pub const TRACKED_CLIENTS_PER_KEY: usize = 16_384;
 /// Most prefixes of keys that one client is told of.

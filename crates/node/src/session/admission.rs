@@ -61,6 +61,7 @@ pub type Resolved = Result<&'static CommandSpec, String>;
 /// Decides what happens to the next request, whose row `table::resolve` has found, or not.
 pub fn admit(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
     session.mode_before = session.reply_mode;
+    session.rejected = false;
     session.silent = session.reply_mode != ReplyMode::On;
     if session.reply_mode == ReplyMode::SkipNext {
         session.reply_mode = ReplyMode::On;

@@ -30,6 +30,7 @@ pub(super) mod state {
     pub(in crate::session) const NO_TOUCH: u32 = 1 << 4;
     pub(in crate::session) const RESP3: u32 = 1 << 5;
     pub(in crate::session) const PUBSUB: u32 = 1 << 10;
+    pub(in crate::session) const MONITOR: u32 = 1 << 14;
     pub(in crate::session) const TRACKING: u32 = 1 << 11;
     pub(in crate::session) const BROKEN_REDIRECT: u32 = 1 << 12;
     pub(in crate::session) const BROADCAST: u32 = 1 << 13;
@@ -192,6 +193,7 @@ impl ClientEntry {
 
     fn flags(&self) -> String {
         let letters = [
+            (state::MONITOR, 'O'),
             (state::PUBSUB, 'P'),
             (state::MULTI, 'x'),
             (state::CLOSING, 'c'),

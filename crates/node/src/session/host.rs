@@ -5,6 +5,7 @@ use super::cluster_facts::ClusterFacts;
 use crate::DatabaseKeys;
 use crate::config::Config;
 use crate::key_usage::KeyUsage;
+use crate::monitors::Monitors;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
@@ -56,6 +57,9 @@ pub trait Host: Sync {
 
     /// The subscriptions of the node's clients, and what it knows of those of other nodes.
     fn broker(&self) -> &Broker;
+
+    /// The clients that are told of every command.
+    fn monitors(&self) -> &Monitors;
 
     /// What the node remembers of what its clients have cached.
     fn tracking(&self) -> &Tracking;

@@ -65,6 +65,10 @@ pub struct Session {
     subscriptions: Option<Box<ClientSubscriptions>>,
     /// How the keys that it reads are tracked; none: they are not.
     tracking: Option<Box<TrackingMode>>,
+    /// It is told of every command: MONITOR.
+    monitors: bool,
+    /// The request that was admitted last was refused.
+    pub(super) rejected: bool,
     /// How its worker finds it.
     subscriber: Subscriber,
     keyspace: Keyspace,
@@ -94,6 +98,8 @@ impl Session {
             written: Written::default(),
             subscriptions: None,
             tracking: None,
+            monitors: false,
+            rejected: false,
             subscriber,
             keyspace: Keyspace::Cluster,
             watches_elsewhere: false,
@@ -164,11 +170,12 @@ impl Session {
         left
     }
 
-    /// All its subscriptions end, and the tracking of what it reads.
+    /// All its subscriptions end, the tracking of what it reads, and MONITOR.
     pub fn leave(&mut self, host: &dyn Host) {
         if self.tracking.is_some() {
             self.set_tracking(None, host);
         }
+        self.set_monitor(false, host);
         if let Some(own) = self.subscriptions.take() {
             self.set_subscriptions(Box::default());
             if host.broker().leave(self.subscriber, &own) {
@@ -214,6 +221,27 @@ impl Session {
         self.entry.set(state::BROADCAST, options.is_some_and(|options| options.is_broadcast));
         self.entry.set(state::BROKEN_REDIRECT, false);
         self.tracking = mode.map(Box::new);
+    }
+
+    /// It is told of every command from now on, or no longer.
+    pub(super) fn set_monitor(&mut self, on: bool, host: &dyn Host) {
+        if self.monitors != on {
+            self.monitors = on;
+            self.entry.set(state::MONITOR, on);
+            if on { host.monitors().add(self.subscriber) } else { host.monitors().remove(self.subscriber) }
+        }
+    }
+
+    /// Whether it is told of every command.
+    #[must_use]
+    pub fn is_monitor(&self) -> bool {
+        self.monitors
+    }
+
+    /// Whether the request that was admitted last was refused before it was run.
+    #[must_use]
+    pub fn was_rejected(&self) -> bool {
+        self.rejected
     }
 
     /// As whom it is registered for the keys that the request reads which was admitted last; none if it is not.
@@ -374,6 +402,7 @@ impl Session {
     /// Refuses a request: writes the error, counts it and spoils the transaction under way, if there is one.
     pub fn reject(&mut self, spec: Option<CommandId>, text: &str, host: &dyn Host, reply: &mut Reply) {
         host.stats().worker(self.entry.worker).rejected(spec, text);
+        self.rejected = true;
         reply.error(text);
         if let Some(queue) = &mut self.multi {
             queue.spoil();

@@ -22,6 +22,7 @@ use super::*;
 use crate::command::Error;
 use crate::config::Config;
 use crate::key_usage::KeyUsage;
+use crate::monitors::Monitors;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
@@ -49,6 +50,7 @@ pub(crate) struct TestHost {
     cluster: Mutex<ClusterFacts>,
     broker: Broker,
     tracking: Tracking,
+    monitors: Monitors,
     announcements: AtomicU64,
 }
 
@@ -65,6 +67,7 @@ impl TestHost {
             cluster: Mutex::new(store_of(1)),
             broker: Broker::default(),
             tracking: Tracking::default(),
+            monitors: Monitors::default(),
             announcements: AtomicU64::new(0),
         }
     }
@@ -182,6 +185,10 @@ impl Host for TestHost {
 
     fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    fn monitors(&self) -> &Monitors {
+        &self.monitors
     }
 
     fn tracking(&self) -> &Tracking {

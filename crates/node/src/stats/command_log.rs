@@ -88,7 +88,7 @@ fn shortened(arg: &[u8]) -> Vec<u8> {
 }
 
 /// An argument, or what stands for it if it is a password.
-fn without_secret<'a>(spec: &CommandSpec, args: &[&'a [u8]], at: usize) -> &'a [u8] {
+pub(crate) fn without_secret<'a>(spec: &CommandSpec, args: &[&'a [u8]], at: usize) -> &'a [u8] {
     let is_secret = match spec.secrets {
         SecretArgs::None => false,
         SecretArgs::From(first) => at >= usize::from(first),

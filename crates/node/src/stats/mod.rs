@@ -9,6 +9,7 @@ mod rates;
 mod totals;
 mod worker;
 
+pub(crate) use command_log::without_secret;
 pub use command_log::{CommandLog, LoggedCommand, ShortArgs};
 pub use events::{Event, LatencyEvents, Sample};
 pub use histogram::Histogram;

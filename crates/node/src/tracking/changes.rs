@@ -2,6 +2,7 @@
 
 use crate::subscriber::Subscriber;
 use resp::{Proto, Reply};
+use vocab::client_key;
 
 /// The channel on which a client of RESP2 is told of invalidations.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -90,7 +91,7 @@ impl Invalidation {
         match &self.keys {
             Some(keys) => {
                 reply.array(keys.len());
-                keys.iter().for_each(|key| reply.bulk(key));
+                keys.iter().for_each(|key| reply.bulk(client_key(key)));
             }
             None => reply.null(),
         }

@@ -5,6 +5,7 @@ use super::table::Tracker;
 use crate::subscriber::Subscriber;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use vocab::client_key;
 
 /// With what keys begin.
 pub type Prefix = Arc<[u8]>;
@@ -53,7 +54,7 @@ impl Prefixes {
         let mut told = Vec::new();
         for (prefix, trackers) in &self.0 {
             let mut fits: BTreeMap<&[u8], Option<Subscriber>> = BTreeMap::new();
-            for change in changes.iter().filter(|change| change.key.starts_with(prefix)) {
+            for change in changes.iter().filter(|change| client_key(&change.key).starts_with(prefix)) {
                 fits.insert(&change.key, writer(change));
             }
             if fits.is_empty() {

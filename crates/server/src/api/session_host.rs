@@ -6,6 +6,7 @@ use crate::shared::NodeShared;
 use cluster::{NodeInfo, ReplicaInfo};
 use node::Config;
 use node::KeyUsage;
+use node::Monitors;
 use node::blocking::End;
 use node::pubsub::Broker;
 use node::read::Refusal;
@@ -153,6 +154,10 @@ impl Host for NodeShared {
 
     fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    fn monitors(&self) -> &Monitors {
+        &self.monitors
     }
 
     fn tracking(&self) -> &Tracking {

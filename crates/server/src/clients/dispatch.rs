@@ -6,6 +6,7 @@
 use super::connection::Connection;
 use super::forward;
 use super::forwarding::Watches;
+use super::monitor;
 use super::publish;
 use super::read;
 use super::registry::Clients;
@@ -358,6 +359,9 @@ impl Dispatch<'_> {
                     }
                 }
             }
+        }
+        if let Some(spec) = spec.filter(|_| matches!(step, Step::Next)) {
+            monitor::show(&mut self.turn, Request { id, spec, args });
         }
         // A large answer leaves no large buffer behind.
         if reply.buf.capacity() > limits::OUTPUT_BUFFER_BYTES_SOFT {

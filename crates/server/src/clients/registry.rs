@@ -21,7 +21,7 @@ use mio::{Interest, Registry, Token};
 use node::Ticket;
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
-use node::pubsub::{Answered, Delivery, Evicted, SubscriptionKind};
+use node::pubsub::{Answered, Delivery, Evicted, Subscriber, SubscriptionKind};
 use node::session::{self, Cost, Durability, Keyspace};
 use node::stats::Lookups;
 use resp::Reply;
@@ -355,6 +355,25 @@ impl Clients {
             }
             self.touch(client.id);
         }
+    }
+
+    /// Shows a monitor a command. One that does not take what it is shown is closed as a slow subscriber is.
+    pub(super) fn show(&mut self, client: &Subscriber, line: &[u8]) {
+        let id = ClientId { id: client.connection as usize, generation: client.generation };
+        let limit = self.subscribers_limit.hard_bytes;
+        let Some(connection) =
+            self.connections.get_mut(id.id).filter(|connection| connection.generation == id.generation)
+        else {
+            return;
+        };
+        if connection.is_broken() || !connection.session.is_monitor() {
+            return;
+        }
+        connection.push(|_, output| output.extend_from_slice(line));
+        if connection.owes_more(limit) {
+            note_slow(&self.store, self.worker, connection, Slow::Hard);
+        }
+        self.touch(id.id);
     }
 
     /// The subscriptions of some of this worker's connections to a channel of a slot have ended: they are told.

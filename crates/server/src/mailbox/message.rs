@@ -126,6 +126,8 @@ pub(crate) enum SubscriberNews {
     Invalidated(Arc<Invalidation>),
     /// The same, for clients of this worker that are told instead of others.
     Redirected(Box<Invalidation>),
+    /// A command was run: for the monitors of this worker.
+    Monitored(Arc<[u8]>),
     /// Other nodes are to be told what this node's clients have subscribed to: for the worker that has the links.
     Announce,
 }

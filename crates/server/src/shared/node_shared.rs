@@ -29,7 +29,7 @@ use node::pubsub::{Answered, Broker};
 use node::session::Clients;
 use node::stats::Stats;
 use node::tracking::Tracking;
-use node::{Config, ShardHandle, StoreClock};
+use node::{Config, Monitors, ShardHandle, StoreClock};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -74,6 +74,8 @@ pub(crate) struct NodeShared {
     pub(crate) clients: Clients,
     /// Who has subscribed to what.
     pub(crate) broker: Broker,
+    /// Clients that are told of every command.
+    pub(crate) monitors: Monitors,
     /// What clients may have cached.
     pub(crate) tracking: Arc<Tracking>,
     /// The links' worker has been asked to tell other nodes what clients have subscribed to.
@@ -138,7 +140,7 @@ impl NodeShared {
             ..StorageOptions::default()
         });
         let (cache, health) = (Arc::new(RowCache::new(budget.row_cache)), Arc::new(DiskHealth::default()));
-        let alone = text("peer-listen").is_empty();
+        let (alone, stats) = (text("peer-listen").is_empty(), Arc::new(Stats::new(workers)));
         if text("rebuild") == "yes" {
             set_aside(&mut dir, alone)?;
         }
@@ -148,7 +150,6 @@ impl NodeShared {
             false => format!("{e}; its peers have what it holds: start it with --rebuild"),
         })?;
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        let stats = Arc::new(Stats::new(workers));
         Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls_of(alone, threads)).map_err(|e| e.to_string())?,
@@ -166,6 +167,7 @@ impl NodeShared {
             clients: Clients::default(),
             broker: Broker::default(),
             tracking: Arc::default(),
+            monitors: Monitors::default(),
             announces: AtomicBool::new(false),
             stats,
             usage: Arc::default(),

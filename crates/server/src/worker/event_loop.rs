@@ -12,8 +12,8 @@ use super::log_pipeline::{LogPipeline, Logged};
 use super::peers::{PeerEvent, Peers};
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
-    Clients, Dispatcher, FIRST_CONNECTION, FIRST_UPSTREAM, Forwarder, ReplySender, Waits, tell_here, tell_instead,
-    tend, watched,
+    Clients, Dispatcher, FIRST_CONNECTION, FIRST_UPSTREAM, Forwarder, ReplySender, Waits, show_here, tell_here,
+    tell_instead, tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
@@ -393,6 +393,12 @@ impl Worker {
             }
             SubscriberNews::Invalidated(told) => tell_here(&self.store, &mut self.shell.clients, &told),
             SubscriberNews::Redirected(told) => tell_instead(&mut self.shell.clients, &told),
+            SubscriberNews::Monitored(line) => {
+                show_here(&self.store, &mut self.shell.clients, &line);
+                if self.store.broker.arrived(line.len() as u64) {
+                    self.store.mailboxes.tell_all(|| WorkerMessage::Led);
+                }
+            }
             SubscriberNews::Evicted(evicted) => self.shell.clients.evict(&evicted),
             SubscriberNews::Announce => self.shell.peers.announce(),
         }

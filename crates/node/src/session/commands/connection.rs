@@ -20,6 +20,7 @@ pub(super) const ROWS: &[Row] = &[
     ("FUNCTION|FLUSH", |ask| flush(ask, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
     ("INFO", info),
     ("ROLE", role),
+    ("MONITOR", monitor),
     ("MODULE|LIST", |ask| names(ask, &[])),
     ("ACL|USERS", |ask| names(ask, &["default"])),
     ("ACL|WHOAMI", whoami),
@@ -55,6 +56,11 @@ fn ping(ask: &mut Ask<'_>) -> Outcome {
 fn echo(ask: &mut Ask<'_>) -> Outcome {
     ask.reply.bulk(ask.args[1]);
     Ok(Effect::None)
+}
+
+fn monitor(ask: &mut Ask<'_>) -> Outcome {
+    ask.session.set_monitor(true, ask.host);
+    ok(ask)
 }
 
 fn quit(ask: &mut Ask<'_>) -> Outcome {

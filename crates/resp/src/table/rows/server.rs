@@ -71,6 +71,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of entries")
         .tips(TELL_ALL_NODES)
         .args("SLOW | LARGE-REQUEST | LARGE-REPLY"),
+    server(
+        "MONITOR",
+        1,
+        "1.0.0",
+        "Shows the connection every command that this node runs, until it is closed or RESET.",
+    )
+    .flags(OPERATOR),
     server("CONFIG", -2, "2.0.0", "Groups the commands about settings.").cost("Depends on the subcommand."),
     server("CONFIG|GET", -3, "2.0.0", "Returns the settings whose names match patterns.")
         .flags(OPERATOR)

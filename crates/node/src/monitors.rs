@@ -1,0 +1,129 @@
+//! MONITOR: clients that are told of every command that their node runs.
+
+use crate::stats::without_secret;
+use crate::subscriber::Subscriber;
+use parking_lot::RwLock;
+use resp::table::{CommandSpec, flag};
+use std::io::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vocab::limits::MONITORED_ARGUMENT_BYTES_MAX;
+
+/// The clients of a node that are told.
+#[derive(Debug, Default)]
+pub struct Monitors {
+    /// How many there are: commands pay one load of it where there is none.
+    count: AtomicUsize,
+    clients: RwLock<Vec<Subscriber>>,
+}
+
+impl Monitors {
+    /// Whether there is one.
+    #[inline]
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// A client is told from now on.
+    pub fn add(&self, client: Subscriber) {
+        let mut clients = self.clients.write();
+        if !clients.contains(&client) {
+            clients.push(client);
+        }
+        self.count.store(clients.len(), Ordering::Relaxed);
+    }
+
+    /// A client is told no longer.
+    pub fn remove(&self, client: Subscriber) {
+        let mut clients = self.clients.write();
+        clients.retain(|other| *other != client);
+        self.count.store(clients.len(), Ordering::Relaxed);
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn clients(&self) -> Vec<Subscriber> {
+        self.clients.read().clone()
+    }
+}
+
+/// What monitors are told of a command: its time, its client and its arguments, without secrets. `None` if they are not told of
+/// commands of this kind.
+#[must_use]
+pub fn monitored(now_us: u64, client: &str, spec: &CommandSpec, args: &[&[u8]]) -> Option<Vec<u8>> {
+    if spec.has(flag::ADMIN) || spec.has(flag::SKIP_MONITOR) {
+        return None;
+    }
+    let mut line = format!("+{}.{:06} [0 {client}]", now_us / 1_000_000, now_us % 1_000_000).into_bytes();
+    for at in 0..args.len() {
+        let arg = without_secret(spec, args, at);
+        line.extend_from_slice(b" \"");
+        let shown = &arg[..arg.len().min(MONITORED_ARGUMENT_BYTES_MAX)];
+        shown.iter().for_each(|byte| quote(*byte, &mut line));
+        line.push(b'"');
+        if shown.len() < arg.len() {
+            // Writing to memory does not fail.
+            let _ = write!(line, "... ({} more bytes)", arg.len() - shown.len());
+        }
+    }
+    line.extend_from_slice(b"\r\n");
+    Some(line)
+}
+
+fn quote(byte: u8, line: &mut Vec<u8>) {
+    let escaped = match byte {
+        b'\\' | b'"' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x07 => b'a',
+        0x08 => b'b',
+        b' '..=b'~' => return line.push(byte),
+        _ => {
+            let _ = write!(line, "\\x{byte:02x}");
+            return;
+        }
+    };
+    line.extend_from_slice(&[b'\\', escaped]);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use resp::table;
+
+    #[test]
+    fn lines_show_arguments_but_no_secrets() {
+        let shown = |words: &[&[u8]]| {
+            let line = monitored(1_700_000_000_000_123, "1.2.3.4:5", table::resolve(words).unwrap(), words)?;
+            Some(String::from_utf8(line).unwrap())
+        };
+        let head = "+1700000000.000123 [0 1.2.3.4:5]";
+        let long = vec![b'x'; MONITORED_ARGUMENT_BYTES_MAX + 7];
+        let cut = format!("\"{}\"... (7 more bytes)", "x".repeat(MONITORED_ARGUMENT_BYTES_MAX));
+        for (words, expected) in [
+            (&[&b"set"[..], b"a b", b"\"\\\n\x00\xff"][..], "\"set\" \"a b\" \"\\\"\\\\\\n\\x00\\xff\""),
+            (&[b"AUTH", b"user", b"secret"], "\"AUTH\" \"(redacted)\" \"(redacted)\""),
+            (
+                &[b"HELLO", b"3", b"AUTH", b"user", b"secret"],
+                "\"HELLO\" \"3\" \"(redacted)\" \"(redacted)\" \"(redacted)\"",
+            ),
+            (&[b"get", &long], &format!("\"get\" {cut}")),
+        ] {
+            assert_eq!(shown(words), Some(format!("{head} {expected}\r\n")));
+        }
+        assert_eq!(shown(&[b"CONFIG", b"SET", b"requirepass", b"x"]), None);
+        assert_eq!(shown(&[b"MONITOR"]), None);
+    }
+
+    #[test]
+    fn clients_come_once_and_go() {
+        let (monitors, client) = (Monitors::default(), Subscriber::default());
+        monitors.add(client);
+        monitors.add(client);
+        assert_eq!((monitors.any(), monitors.clients()), (true, vec![client]));
+        monitors.remove(client);
+        assert!(!monitors.any());
+    }
+}

@@ -1,0 +1,49 @@
+//! MONITOR on an event loop: commands that were run are shown to those who watch.
+
+use super::registry::Clients;
+use super::request::Request;
+use super::turn::Turn;
+use crate::mailbox::{SubscriberNews, WorkerMessage};
+use crate::shared::NodeShared;
+use node::monitored;
+use node::session::Host as _;
+use std::sync::Arc;
+
+/// Shows the monitors of all workers a request that was run, or queued by MULTI.
+#[inline]
+pub(super) fn show(turn: &mut Turn<'_>, request: Request<'_>) {
+    if turn.requests.store.monitors.any() {
+        show_all(turn, request);
+    }
+}
+
+#[cold]
+fn show_all(turn: &mut Turn<'_>, request: Request<'_>) {
+    let store = turn.requests.store.clone();
+    let Some(connection) = turn.clients.get(request.id).filter(|connection| !connection.session.was_rejected()) else {
+        return;
+    };
+    let client = &connection.session.entry().addr;
+    let Some(line) = monitored(store.now_us(), client, request.spec, request.args) else { return };
+    let line: Arc<[u8]> = line.into();
+    let mut workers: Vec<u32> = store.monitors.clients().iter().map(|client| client.worker).collect();
+    workers.sort_unstable();
+    workers.dedup();
+    for worker in workers {
+        if worker as usize == turn.clients.worker() {
+            show_here(&store, turn.clients, &line);
+        } else if !store.broker.is_overfull() {
+            store.broker.sets_out(line.len() as u64);
+            let news = SubscriberNews::Monitored(line.clone());
+            store.mailboxes.tell(worker as usize, WorkerMessage::Subscribers(news));
+        }
+    }
+}
+
+/// Shows a command to the monitors of this worker.
+pub(crate) fn show_here(store: &NodeShared, clients: &mut Clients, line: &[u8]) {
+    let worker = clients.worker() as u32;
+    for client in store.monitors.clients().into_iter().filter(|client| client.worker == worker) {
+        clients.show(&client, line);
+    }
+}
