@@ -274,20 +274,26 @@ mod tests {
     /// A replica here has given slots away, and the map does not say so yet.
     #[test]
     fn slots_are_the_new_shards_as_soon_as_its_parent_here_has_given_them_away() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut splitting = map(1);
-        let split = Split { plan: PlanId(1), parent: ShardId(1), slots: vec![(8192, 16383)] };
-        splitting.splits.insert(ShardId(2), split);
-        let child = splitting.shards[&ShardId(1)].clone();
-        splitting.shards.insert(ShardId(2), cluster::ShardInfo { slots: Vec::new(), ..child });
-        let table = RoutingTable::new();
-        table.set_map(Arc::new(splitting));
-        assert_eq!(words(&table), "1 1 [] 1=0-16383");
-        table.set_replica(ShardId(1), Some((ReplicaId(1), replica(folder.path(), ShardId(1), (0, 16383)))));
-        assert_eq!(words(&table), "1 1 [1] 1=0-16383");
-        let halved = replica(&folder.path().join("halved"), ShardId(1), (0, 8191));
-        table.set_replica(ShardId(1), Some((ReplicaId(1), halved)));
-        assert_eq!(words(&table), "1 2 [1] 1=0-8191 2=8192-16383");
-        assert_eq!(table.known().ranges(ShardId(2)), [(8192, 16383)]);
+        let (low, high) = ((0, 8191), (8192, 16383));
+        // Shards are told in the order of their slots, whichever half is the new one's.
+        for (kept, given, expected) in
+            [(low, high, "1 2 [1] 1=0-8191 2=8192-16383"), (high, low, "2 1 [1] 2=0-8191 1=8192-16383")]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let mut splitting = map(1);
+            let split = Split { plan: PlanId(1), parent: ShardId(1), slots: vec![given] };
+            splitting.splits.insert(ShardId(2), split);
+            let child = splitting.shards[&ShardId(1)].clone();
+            splitting.shards.insert(ShardId(2), cluster::ShardInfo { slots: Vec::new(), ..child });
+            let table = RoutingTable::new();
+            table.set_map(Arc::new(splitting));
+            assert_eq!(words(&table), "1 1 [] 1=0-16383");
+            table.set_replica(ShardId(1), Some((ReplicaId(1), replica(folder.path(), ShardId(1), (0, 16383)))));
+            assert_eq!(words(&table), "1 1 [1] 1=0-16383");
+            let halved = replica(&folder.path().join("halved"), ShardId(1), kept);
+            table.set_replica(ShardId(1), Some((ReplicaId(1), halved)));
+            assert_eq!(words(&table), expected);
+            assert_eq!(table.known().ranges(ShardId(2)), [given]);
+        }
     }
 }

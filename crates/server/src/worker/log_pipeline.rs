@@ -330,7 +330,8 @@ mod tests {
     use super::*;
     use crate::mailbox::WorkerMessage;
     use crate::testing::IdleNode;
-    use vocab::{Prng, ShardId};
+    use replica::LogStore;
+    use vocab::{Prng, ReplicaId, ShardId};
 
     /// By whom an fsync is made, for all of the facts that decide it.
     #[test]
@@ -364,6 +365,8 @@ mod tests {
         pipeline: LogPipeline,
         node: IdleNode,
         begun: u64,
+        /// The last write that says something.
+        last: Option<ReplicaId>,
         ended: Vec<u64>,
     }
 
@@ -375,7 +378,7 @@ mod tests {
                 pipeline.open_ring(node.poll.registry(), Token(1));
                 assert!(pipeline.has_ring, "this test needs io_uring");
             }
-            Self { pipeline, node, begun: 0, ended: Vec::new() }
+            Self { pipeline, node, begun: 0, last: None, ended: Vec::new() }
         }
 
         fn note(&mut self, logged: Option<Logged>) {
@@ -389,11 +392,20 @@ mod tests {
             self.begun += 1;
             let mut write = LogWrite::default();
             if vital {
-                write.remove(ShardId(99));
+                write.begin(ShardId(99), ReplicaId(self.begun), &[], &[]);
+                self.last = Some(ReplicaId(self.begun));
             }
             self.pipeline.room = RoomCheck { is_short: is_short_of_room, until_us: u64::MAX };
             let logged = self.pipeline.write(write, vec![(ShardId(99), self.begun)], 0);
             self.note(logged);
+        }
+
+        /// What the log holds, once nothing is under way, is what was written last.
+        fn check(&self) {
+            if !self.pipeline.is_logging() {
+                let state = self.node.store.log.state(ShardId(99)).expect("the log can be read");
+                assert_eq!(state.map(|state| state.replica), self.last, "after {} writes", self.begun);
+            }
         }
 
         fn end_turn(&mut self, served_others: bool) {
@@ -416,7 +428,7 @@ mod tests {
     }
 
     /// Writes of all kinds in random order, ended by worker, ring and log threads: each is told once, in the order in which
-    /// they began, and none is left.
+    /// they began, none is left, and the log has them in that order.
     #[test]
     fn log_writes_end_in_the_order_in_which_they_began() {
         for with_ring in [false, true] {
@@ -428,6 +440,7 @@ mod tests {
                     4..7 => harness.end_turn(prng.below(2) == 0),
                     _ => harness.look(),
                 }
+                harness.check();
                 let under_way = harness.pipeline.under_way.len();
                 assert!(under_way <= LOG_WRITES_MAX + 1, "{under_way} are under way");
             }
@@ -436,6 +449,7 @@ mod tests {
                 harness.look();
                 std::thread::yield_now();
             }
+            harness.check();
             assert_eq!(harness.ended, (1..=harness.begun).collect::<Vec<_>>(), "with a ring: {with_ring}");
             assert!(!harness.pipeline.is_stuck());
         }
