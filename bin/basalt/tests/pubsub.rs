@@ -273,6 +273,21 @@ fn each_event_of_a_key_is_heard_once_at_every_node() {
 }
 
 #[test]
+fn reads_that_find_nothing_are_told_if_that_is_asked_for() {
+    let dir = Dir::new("pubsub-keymiss");
+    let server = Server::start(&Setup::new(&dir.join("data")));
+    let (mut listener, mut client) = (server.connect(), server.connect());
+    client.call("CONFIG SET notify-keyspace-events Em");
+    subscribe(&mut listener, "PSUBSCRIBE *", 2);
+    client.call("SET {t}a 1");
+    for request in ["GET {t}a", "GET nosuch", "MGET {t}a {t}b"] {
+        client.call(request);
+    }
+    assert_eq!(next(&mut listener, 2), "pmessage * __keyevent@0__:keymiss nosuch");
+    assert_eq!(next(&mut listener, 2), "pmessage * __keyevent@0__:keymiss {t}b");
+}
+
+#[test]
 fn a_monitor_is_shown_what_its_node_runs() {
     let dir = Dir::new("pubsub-monitor");
     let server = Server::start(&Setup::new(&dir.join("data")).with("--workers", "2"));

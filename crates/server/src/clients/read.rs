@@ -88,7 +88,7 @@ pub(super) fn read(
     if !counts {
         reply.buf.truncate(mark);
     } else {
-        turn.requests.store.stats.worker(turn.requests.worker).looked_up(lookups);
+        turn.looked_up(handle, request, lookups);
         turn.requests.sampler.note(handle, slot, 1);
         turn.finished(request, &reply.buf[mark..]);
     }

@@ -9,12 +9,12 @@ use super::request::Request;
 use crate::disk_reads::DeferredRead;
 use crate::mailbox::{Mailbox, Submission, WaitingClient};
 use crate::os::steady_us;
-use crate::shared::{NodeShared, refusal_text};
+use crate::shared::{NodeShared, refusal_text, tell_misses};
 use node::pubsub::Answered;
 use node::read::{Again, Begin, NotHere, ReadRequest};
 use node::session::{self, Consistency, Cost};
-use node::stats::ShortArgs;
-use node::{KeyHash, LoadSampler, Ticket};
+use node::stats::{Lookups, ShortArgs};
+use node::{KeyHash, LoadSampler, ShardHandle, Ticket};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -187,6 +187,14 @@ impl Turn<'_> {
             let args = || ShortArgs::of(request.spec, request.args);
             session::note_if_costly(connection.session.entry(), request.spec, cost, &**store, args);
         }
+    }
+
+    /// A request has looked keys up.
+    #[inline]
+    pub(super) fn looked_up(&self, handle: &ShardHandle, request: Request<'_>, lookups: Lookups) {
+        let store = &self.requests.store;
+        store.stats.worker(self.requests.worker).looked_up(lookups);
+        tell_misses(store, handle, (request.spec, request.args), lookups);
     }
 
     /// Answers a request with an error.

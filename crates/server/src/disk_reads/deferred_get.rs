@@ -5,7 +5,7 @@ use super::outcome::Outcome;
 use crate::api::conclude_read;
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
-use crate::shared::{Job, NodeShared};
+use crate::shared::{Job, NodeShared, tell_misses};
 use node::command::{Error, ReadHandler, StepHandler};
 use node::read::{Attempt, Finish, ReadRequest, ReplyStream};
 use node::{EncodedCommand, Fault, Held, SnapshotSpace, Ticket};
@@ -100,8 +100,10 @@ impl DeferredGet {
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
             return false;
         }
-        self.store.stats.looked_up(space.lookups());
+        let lookups = space.lookups();
+        self.store.stats.looked_up(lookups);
         drop(space);
+        tell_misses(&self.store, handle, (self.spec, &self.command.args()), lookups);
         let done = if reply.exceeded() { Err(REPLY_TOO_LONG.into()) } else { done };
         conclude_read(attempt, done, reply, 0);
         // What does not wait tells nothing of the disk.

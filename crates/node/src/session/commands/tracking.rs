@@ -1,7 +1,7 @@
 //! CLIENT TRACKING and what belongs to it: whether the connection is told of changes of what it may have cached.
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Refusal, Row, SYNTAX, is_word};
-use crate::session::Effect;
+use crate::session::{Effect, Keyspace};
 use crate::tracking::{TrackingMode, TrackingOptions};
 use resp::parse_integer;
 
@@ -43,6 +43,10 @@ fn options(ask: &Ask<'_>) -> Result<TrackingOptions, Refusal> {
 fn tracking(ask: &mut Ask<'_>) -> Outcome {
     let options = options(ask)?;
     let mode = match ask.args[2] {
+        // What it is answered may be another node's, which does not know of it.
+        word if is_word(word, "ON") && matches!(ask.session.keyspace(), Keyspace::Database(_)) => {
+            return Err("ERR CLIENT TRACKING is not for clients of a database".into());
+        }
         word if is_word(word, "ON") => Some(TrackingMode::begin(ask.session.tracking(), options)?),
         word if is_word(word, "OFF") => None,
         _ => return Err(SYNTAX),

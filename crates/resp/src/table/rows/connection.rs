@@ -62,7 +62,6 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("LIB-NAME libname | LIB-VER libver"),
     connection("CLIENT|SETNAME", 3, "2.6.9", "Names the connection.").flags(ALWAYS).args("connection-name"),
     connection("CLIENT|TRACKING", -3, "6.0.0", "Has the client told when keys change that it may have cached.")
-        .cost("O(1). Some commands take O(N) more, N being the number of keys that they read.")
         .flags(ALWAYS)
         .args("<ON | OFF> [REDIRECT client-id:integer] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
     connection("CLIENT|TRACKINGINFO", 2, "6.2.0", "Returns how the connection tracks the keys that it reads.").flags(ALWAYS),

@@ -71,13 +71,6 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of entries")
         .tips(TELL_ALL_NODES)
         .args("SLOW | LARGE-REQUEST | LARGE-REPLY"),
-    server(
-        "MONITOR",
-        1,
-        "1.0.0",
-        "Shows the connection every command that this node runs, until it is closed or RESET.",
-    )
-    .flags(OPERATOR),
     server("CONFIG", -2, "2.0.0", "Groups the commands about settings.").cost("Depends on the subcommand."),
     server("CONFIG|GET", -3, "2.0.0", "Returns the settings whose names match patterns.")
         .flags(OPERATOR)
@@ -167,6 +160,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     server("MODULE", -2, "4.0.0", "Groups the commands about modules: there are none."),
     server("MODULE|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
     server("MODULE|LIST", 2, "4.0.0", "Returns the modules: none.").flags(ADMIN | NOSCRIPT).tips(ANY_ORDER),
+    server(
+        "MONITOR",
+        1,
+        "1.0.0",
+        "Shows the connection every command that this node runs, until it is closed or RESET.",
+    )
+    .flags(OPERATOR),
     server("ROLE", 1, "2.8.12", "Returns that the node is a master, and the nodes that follow it.")
         .flags(NOSCRIPT | LOADING | STALE | FAST)
         .dangerous(),
