@@ -3,12 +3,13 @@
 use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::checkers::Outcome;
+use crate::collection_serving::COLLECTIONS;
 use crate::effects::Outbox;
 use crate::event::NodeEvent;
 use crate::places::{Place, node_id, place_of};
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use crate::{control, prefetch, reading, recovery, serving, splitting, waiting};
+use crate::{collection_serving, control, prefetch, reading, recovery, serving, splitting};
 use node::ArrivedSnapshot;
 use node::control::report_members;
 use node::multi_raft::TICK_MS;
@@ -46,7 +47,7 @@ pub fn deliver(store: &mut Store, place: Place, event: NodeEvent) -> Outcome {
             serving::request(store, place, operation, request, since_us.unwrap_or(now.mono_us), &mut out)?;
         }
         NodeEvent::Bulk(request) => serving::bulk(store, place, *request, &mut out)?,
-        NodeEvent::Collection(request) => serving::collection(store, place, *request, &mut out)?,
+        NodeEvent::Collection(request) => collection_serving::ask(store, place, *request, &mut out)?,
         NodeEvent::RunRead(running) => reading::run_read(store, place, *running),
         NodeEvent::ReadMade(running, reply) => reading::read_made(store, place, *running, reply)?,
         NodeEvent::Prefetch(prefetch) => prefetch::prefetch(store, place, *prefetch),
@@ -108,7 +109,7 @@ pub fn round(store: &mut Store, place: Place) -> Outcome {
     let mut begun = false;
     loop {
         let mut out = prefetch::outbox(store, place);
-        waiting::serve(store, place, &mut out)?;
+        collection_serving::serve(store, place, &mut out)?;
         let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
         // With a newer map, what is under way is let out first.
         let overlaps = store.env.plan().overlap && !process.behind;
@@ -306,11 +307,15 @@ pub fn carry_out(store: &mut Store, place: Place, out: Outbox) -> Outcome {
     let mut news = out.wait_news.into_iter().peekable();
     for (at, (ticket, reply)) in out.answers.into_iter().enumerate() {
         while let Some((_, news)) = news.next_if(|(after, _)| *after <= at) {
-            waiting::hear(store, place, news);
+            collection_serving::hear(store, place, news);
         }
-        serving::answered(store, place, &ticket, reply)?;
+        if ticket.connection >= COLLECTIONS {
+            collection_serving::answered(store, place, &ticket, reply)?;
+        } else {
+            serving::answered(store, place, &ticket, reply)?;
+        }
     }
-    news.for_each(|(_, news)| waiting::hear(store, place, news));
+    news.for_each(|(_, news)| collection_serving::hear(store, place, news));
     for shard in out.readable {
         let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
         for read in process.reads.wake(shard) {

@@ -6,7 +6,6 @@ use crate::bulk::{BulkAnswer, BulkRequest};
 use crate::chance::Chance;
 use crate::checkers::Outcome;
 use crate::client_read::ClientRead;
-use crate::collections::{CollectionRequest, Told};
 use crate::effects::Outbox;
 use crate::event::NodeEvent;
 use crate::history::{Action, Answer, Operation, Outcome as Made};
@@ -15,7 +14,6 @@ use crate::reading;
 use crate::request::{Form, Request};
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use crate::waiting;
 use node::read::{Hold, NotHere, is_slot_moving, leader_access};
 use node::session::Acks;
 use node::{Ticket, key_hash};
@@ -24,9 +22,6 @@ use vocab::{NodeId, ShardId, Slot, slot_of};
 
 /// Tickets of hostile clients bear this as their connection, and more.
 const HOSTILE: u32 = 1;
-/// Tickets of clients of collections bear this as their connection, and more.
-const COLLECTIONS: u32 = 1000;
-
 /// A client's request comes to a node.
 pub fn request(
     store: &mut Store,
@@ -117,34 +112,6 @@ pub fn bulk(store: &mut Store, place: Place, request: BulkRequest, out: &mut Out
     Ok(())
 }
 
-/// A request for collections comes to a node.
-pub fn collection(store: &mut Store, place: Place, request: CollectionRequest, out: &mut Outbox) -> Outcome {
-    if !request.writes {
-        let arrived_us = store.moment(place).mono_us;
-        return reading::begin_read(store, place, ClientRead::of_collection(request, arrived_us));
-    }
-    let shard = match shard_of_write(store, place, request.slot()) {
-        Ok(shard) => shard,
-        Err(leader) => {
-            store.answer_collection(&request, Told::Refused, leader);
-            return Ok(());
-        }
-    };
-    let (connection, may_wait) = (COLLECTIONS + request.client as u32, request.is_blocking());
-    let ticket = Ticket { connection, may_wait, ..ticket(store, shard, request.slot(), request.tag) };
-    let now = store.moment(place);
-    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
-    let (write, keys) = (request.write(), request.key_hashes());
-    process.collections.insert((ticket.connection, ticket.sequence), request);
-    if waiting::waits_at_once(process, shard, &write, ticket, now) {
-        store.checks.waits_collection(ticket.sequence);
-        return Ok(());
-    }
-    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
-    process.core.submit(shard, &write, &keys, ticket, out);
-    Ok(())
-}
-
 /// The shard that takes a write to a slot at a node, or who should be asked instead.
 pub fn shard_of_write(store: &Store, place: Place, slot: Slot) -> Result<ShardId, Option<NodeId>> {
     let now = store.moment(place);
@@ -160,7 +127,7 @@ pub fn shard_of_write(store: &Store, place: Place, slot: Slot) -> Result<ShardId
 }
 
 /// A ticket for a write to a shard, without a connection.
-fn ticket(store: &Store, shard: ShardId, slot: Slot, sequence: u64) -> Ticket {
+pub fn ticket(store: &Store, shard: ShardId, slot: Slot, sequence: u64) -> Ticket {
     Ticket {
         worker: 0,
         connection: 0,
@@ -173,16 +140,6 @@ fn ticket(store: &Store, shard: ShardId, slot: Slot, sequence: u64) -> Ticket {
         reply_bytes: 0,
         may_wait: false,
     }
-}
-
-/// A shard has answered a client of collections.
-pub fn collection_answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
-    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
-    let Some(request) = process.collections.remove(&(ticket.connection, ticket.sequence)) else { return Ok(()) };
-    let leader = process.leaders.of(ShardId(ticket.generation));
-    let told = reply.map_or(Ok(Told::Refused), |reply| request.answer(&reply))?;
-    store.answer_collection(&request, told, leader);
-    Ok(())
 }
 
 /// A shard has answered a hostile client.
@@ -203,12 +160,6 @@ fn hold(store: &mut Store, place: Place, operation: usize, request: Request, sin
 
 /// A shard has answered a write.
 pub fn answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
-    if ticket.may_wait {
-        return waiting::answered(store, place, ticket, reply);
-    }
-    if ticket.connection >= COLLECTIONS {
-        return collection_answered(store, place, ticket, reply);
-    }
     if ticket.connection >= HOSTILE {
         return bulk_answered(store, place, ticket, reply);
     }

@@ -5,6 +5,7 @@
 
 use crate::chance::Chance;
 use crate::checkers::Outcome;
+use crate::collection_serving;
 use crate::control;
 use crate::event::NodeEvent;
 use crate::fork::{Fork, Made};
@@ -13,7 +14,6 @@ use crate::places::Place;
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::store::Store;
 use crate::tree::Folders;
-use crate::waiting;
 use node::control::reconcile::wants_fork;
 use node::{Shard, SplitTask};
 use replica::LogStore;
@@ -114,7 +114,7 @@ fn go_on(store: &mut Store, place: Place, made: Made) {
     }
     // It gives the slots away in this round, before the child answers for them.
     process.core.forked(task.parent, outcome);
-    waiting::moved(process, task.parent, now);
+    collection_serving::moved(process, task.parent, now);
     match child.filter(|_| parent.is_some()) {
         Some(child) => fork_later(store, place, Fork::Child(child, task.leads)),
         None => fork_ends(store, place, task.child),

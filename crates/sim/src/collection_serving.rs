@@ -1,18 +1,62 @@
-//! Blocking commands of a node's clients: `node::blocking` decides, and this carries it out.
+//! What clients of collections ask of a node. Of blocking commands `node::blocking` decides, and this carries it out.
 
 use crate::checkers::Outcome;
+use crate::client_read::ClientRead;
+use crate::collections::{CollectionRequest, Told};
 use crate::effects::{Outbox, WaitNews};
 use crate::host::Process;
 use crate::places::Place;
-use crate::serving::{collection_answered, shard_of_write};
+use crate::reading;
+use crate::serving::{shard_of_write, ticket};
 use crate::store::Store;
 use node::blocking::{Answered, Attempt, Begin};
 use node::read::is_slot_moving;
 use node::{EncodedCommand, KeyHash, Ticket, Write, key_hash};
 use vocab::{Moment, ShardId};
 
+/// Tickets of clients of collections bear this as their connection, and more.
+pub const COLLECTIONS: u32 = 1000;
+
+/// A request for collections comes to a node.
+pub fn ask(store: &mut Store, place: Place, request: CollectionRequest, out: &mut Outbox) -> Outcome {
+    if !request.writes {
+        let arrived_us = store.moment(place).mono_us;
+        return reading::begin_read(store, place, ClientRead::of_collection(request, arrived_us));
+    }
+    let shard = match shard_of_write(store, place, request.slot()) {
+        Ok(shard) => shard,
+        Err(leader) => {
+            store.answer_collection(&request, Told::Refused, leader);
+            return Ok(());
+        }
+    };
+    let (connection, may_wait) = (COLLECTIONS + request.client as u32, request.is_blocking());
+    let ticket = Ticket { connection, may_wait, ..ticket(store, shard, request.slot(), request.tag) };
+    let now = store.moment(place);
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let (write, keys) = (request.write(), request.key_hashes());
+    process.collections.insert((ticket.connection, ticket.sequence), request);
+    if waits_at_once(process, shard, &write, ticket, now) {
+        store.checks.waits_collection(ticket.sequence);
+        return Ok(());
+    }
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    process.core.submit(shard, &write, &keys, ticket, out);
+    Ok(())
+}
+
+/// A client is told what a shard has answered.
+fn told(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let Some(request) = process.collections.remove(&(ticket.connection, ticket.sequence)) else { return Ok(()) };
+    let leader = process.leaders.of(ShardId(ticket.generation));
+    let answer = reply.map_or(Ok(Told::Refused), |reply| request.answer(&reply))?;
+    store.answer_collection(&request, answer, leader);
+    Ok(())
+}
+
 /// A blocking command has come to its shard: whether its client waits at once, behind others.
-pub fn waits_at_once(process: &mut Process, shard: ShardId, write: &Write, ticket: Ticket, now: Moment) -> bool {
+fn waits_at_once(process: &mut Process, shard: ShardId, write: &Write, ticket: Ticket, now: Moment) -> bool {
     let Process { core, blocked, .. } = process;
     let (Some(shard), Write::Command(command), true) = (core.shard(shard), write, ticket.may_wait) else {
         return false;
@@ -29,21 +73,20 @@ pub fn hear(store: &mut Store, place: Place, news: WaitNews) {
     }
 }
 
-/// A shard has answered an attempt; `None`: it does not lead.
+/// A shard has answered a request, or an attempt for a client that may wait; `None`: it does not lead.
 pub fn answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+    if !ticket.may_wait {
+        return told(store, place, ticket, reply);
+    }
     let now = store.moment(place);
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     let Process { core, blocked, .. } = process;
     let Some(reply) = reply else {
-        return if blocked.withdraw(ticket, now.mono_us) {
-            Ok(())
-        } else {
-            collection_answered(store, place, ticket, None)
-        };
+        return if blocked.withdraw(ticket, now.mono_us) { Ok(()) } else { told(store, place, ticket, None) };
     };
     match blocked.answered(ticket, &reply, now, |shard| core.shard(shard).map(|shard| &**shard.handle())) {
-        Answered::Deliver => collection_answered(store, place, ticket, Some(reply)),
-        Answered::DeliverInstead(reply) => collection_answered(store, place, ticket, Some(reply)),
+        Answered::Deliver => told(store, place, ticket, Some(reply)),
+        Answered::DeliverInstead(reply) => told(store, place, ticket, Some(reply)),
         Answered::Waits(begins) => {
             if begins {
                 store.checks.waits_collection(ticket.sequence);
@@ -85,7 +128,7 @@ pub fn serve(store: &mut Store, place: Place, out: &mut Outbox) -> Outcome {
         route_again(store, place, attempt, out)?;
     }
     for ended in ended {
-        collection_answered(store, place, &ended.ticket, Some(ended.reply))?;
+        told(store, place, &ended.ticket, Some(ended.reply))?;
     }
     Ok(())
 }
@@ -95,7 +138,7 @@ fn route_again(store: &mut Store, place: Place, attempt: Attempt, out: &mut Outb
     let Attempt { ticket, command, .. } = attempt;
     store.checks.waits_no_longer(ticket.sequence);
     let Ok(shard) = shard_of_write(store, place, ticket.slot) else {
-        return collection_answered(store, place, &ticket, None);
+        return told(store, place, &ticket, None);
     };
     let now = store.moment(place);
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
