@@ -123,47 +123,68 @@ impl Field {
     }
 }
 
-/// All operations of a request.
-fn parse(words: &[&[u8]], only_reads: bool) -> Result<Vec<(Field, Action)>, Error> {
-    let mut actions = Vec::new();
-    let mut overflow = Overflow::Wrap;
-    let mut rest = words;
-    loop {
-        let (field, action, after) = match rest {
-            [] => return Ok(actions),
-            [word, ty, offset, after @ ..] if is_word(word, "GET") => (Field::parse(ty, offset)?, Action::Get, after),
-            [word, how, after @ ..] if is_word(word, "OVERFLOW") => {
-                overflow = match () {
-                    () if is_word(how, "WRAP") => Overflow::Wrap,
-                    () if is_word(how, "SAT") => Overflow::Saturate,
-                    () if is_word(how, "FAIL") => Overflow::Fail,
-                    () => return Err("ERR Invalid OVERFLOW type specified".into()),
-                };
-                rest = after;
-                continue;
-            }
-            [word, ty, offset, value, after @ ..] if is_word(word, "SET") => {
-                (Field::parse(ty, offset)?, Action::Set(int(value)?, overflow), after)
-            }
-            [word, ty, offset, by, after @ ..] if is_word(word, "INCRBY") => {
-                (Field::parse(ty, offset)?, Action::IncrementBy(int(by)?, overflow), after)
-            }
-            _ => return Err(SYNTAX.into()),
-        };
-        if only_reads && !matches!(action, Action::Get) {
-            return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
+/// The operations of a request, one after the other; an error is the last.
+struct Actions<'r, 'a> {
+    rest: &'r [&'a [u8]],
+    overflow: Overflow,
+}
+
+impl<'r, 'a> Actions<'r, 'a> {
+    fn of(words: &'r [&'a [u8]]) -> Self {
+        Self { rest: words, overflow: Overflow::Wrap }
+    }
+
+    fn parse_next(&mut self) -> Result<Option<(Field, Action)>, Error> {
+        loop {
+            let (field, action, after) = match self.rest {
+                [] => return Ok(None),
+                [word, ty, offset, after @ ..] if is_word(word, "GET") => {
+                    (Field::parse(ty, offset)?, Action::Get, after)
+                }
+                [word, how, after @ ..] if is_word(word, "OVERFLOW") => {
+                    self.overflow = match () {
+                        () if is_word(how, "WRAP") => Overflow::Wrap,
+                        () if is_word(how, "SAT") => Overflow::Saturate,
+                        () if is_word(how, "FAIL") => Overflow::Fail,
+                        () => return Err("ERR Invalid OVERFLOW type specified".into()),
+                    };
+                    self.rest = after;
+                    continue;
+                }
+                [word, ty, offset, value, after @ ..] if is_word(word, "SET") => {
+                    (Field::parse(ty, offset)?, Action::Set(int(value)?, self.overflow), after)
+                }
+                [word, ty, offset, by, after @ ..] if is_word(word, "INCRBY") => {
+                    (Field::parse(ty, offset)?, Action::IncrementBy(int(by)?, self.overflow), after)
+                }
+                _ => return Err(SYNTAX.into()),
+            };
+            self.rest = after;
+            return Ok(Some((field, action)));
         }
-        actions.push((field, action));
-        rest = after;
+    }
+}
+
+impl Iterator for Actions<'_, '_> {
+    type Item = Result<(Field, Action), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.parse_next().transpose()
     }
 }
 
 pub(super) fn bitfield_ro(call: &mut ReadCall<'_>) -> Outcome {
-    let actions = parse(&call.args[2..], true)?;
+    let only_reads = |found: Result<(Field, Action), Error>| -> Result<Field, Error> {
+        match found? {
+            (field, Action::Get) => Ok(field),
+            _ => Err("ERR BITFIELD_RO only supports the GET subcommand".into()),
+        }
+    };
+    let fields = Actions::of(&call.args[2..]).map(only_reads).collect::<Result<Vec<Field>, Error>>()?;
     let record = call.space.get(call.args[1])?;
     let bytes = bytes_of(record.as_ref())?;
-    call.reply.array(actions.len());
-    for (field, _) in actions {
+    call.reply.array(fields.len());
+    for field in fields {
         call.reply.int(field.get(bytes) as i64);
     }
     Ok(())
@@ -171,7 +192,7 @@ pub(super) fn bitfield_ro(call: &mut ReadCall<'_>) -> Outcome {
 
 pub(super) fn bitfield(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
-    let actions = parse(&call.args[2..], false)?;
+    let actions = Actions::of(&call.args[2..]).collect::<Result<Vec<_>, Error>>()?;
     let (answers, is_changed) = edit_string(call.space, call.args[1], |bytes| {
         let (answers, patch) = perform(&actions, bytes);
         Ok(((answers, patch.is_some()), patch))
@@ -191,8 +212,16 @@ pub(super) fn bitfield(call: &mut WriteCall<'_>) -> Outcome {
 
 /// By how many bytes BITFIELD may make a string longer.
 pub(super) fn growth(args: &[&[u8]]) -> usize {
-    let actions = parse(&args[2..], false).unwrap_or_default();
-    actions.iter().filter(|(_, action)| !matches!(action, Action::Get)).map(|(field, _)| field.end()).max().unwrap_or(0)
+    let mut growth = 0;
+    for action in Actions::of(&args[2..]) {
+        match action {
+            Ok((_, Action::Get)) => {}
+            Ok((field, _)) => growth = growth.max(field.end()),
+            // It writes nothing.
+            Err(_) => return 0,
+        }
+    }
+    growth
 }
 
 /// What the actions answer, and what they change of a string.

@@ -13,7 +13,6 @@ use crate::shard_handle::{ShardHandle, live};
 use crate::space::Patch;
 use crate::tracking::Changes;
 use crate::{Evaluation, Fault, Record, Rows};
-use std::collections::BTreeMap;
 use storage::{PutMode, Short, Slice, Span, WriteBatch};
 use vocab::limits::{APPLY_INLINE_BYTES_MAX, EDIT_IN_PLACE_BYTES_MIN};
 
@@ -35,10 +34,10 @@ pub(super) struct EntryWrites<'a> {
     bytes: usize,
     /// Prefixes of the rows of collections that are gone.
     drops: Vec<Slice>,
-    /// How many keys came and went.
-    counts: BTreeMap<Counted, i64>,
-    /// How many keys got an expiry, less those that lost it.
-    expiring: BTreeMap<Counted, i64>,
+    /// Keys that came and went, each with 1 or -1.
+    counts: Vec<(Counted, i64)>,
+    /// Keys that got an expiry or lost it, each with 1 or -1.
+    expiring: Vec<(Counted, i64)>,
     /// Keys that went, or were replaced, after their time had come.
     expired: u64,
     /// Keys that were not there when they were written.
@@ -77,15 +76,15 @@ impl Recent {
     }
 }
 
-/// What has been changed since an attempt began, oldest first.
+/// What takes back what has been written since an attempt began. Of what is only added to, how many there were.
 #[derive(Default)]
 struct Undo {
-    /// Tree keys, and what the entry had written there before.
+    /// Tree keys, and what the entry had written there before, oldest first.
     rows: Vec<(Slice, Option<Option<Slice>>)>,
     /// What `EntryWrites::bytes` was.
     bytes: usize,
-    counts: Vec<(Counted, i64)>,
-    expiring: Vec<(Counted, i64)>,
+    counts: usize,
+    expiring: usize,
     expired: u64,
     made: usize,
     drops: usize,
@@ -107,8 +106,8 @@ impl<'a> EntryWrites<'a> {
             near: NearRows::default(),
             bytes: 0,
             drops: Vec::new(),
-            counts: BTreeMap::new(),
-            expiring: BTreeMap::new(),
+            counts: Vec::new(),
+            expiring: Vec::new(),
             expired: 0,
             made: Vec::new(),
             awaited: Vec::new(),
@@ -183,6 +182,8 @@ impl<'a> EntryWrites<'a> {
             expired: self.expired,
             made: self.made.len(),
             drops: self.drops.len(),
+            counts: self.counts.len(),
+            expiring: self.expiring.len(),
             events: self.events.len(),
             changes: self.changes.len(),
             ..Undo::default()
@@ -207,8 +208,8 @@ impl<'a> EntryWrites<'a> {
                 None => self.overlay.take_back(&tree_key),
             }
         }
-        undo.counts.into_iter().for_each(|(counted, by)| *self.counts.entry(counted).or_default() -= by);
-        undo.expiring.into_iter().for_each(|(counted, by)| *self.expiring.entry(counted).or_default() -= by);
+        self.counts.truncate(undo.counts);
+        self.expiring.truncate(undo.expiring);
         self.expired = undo.expired;
         self.made.truncate(undo.made);
         self.drops.truncate(undo.drops);
@@ -218,7 +219,7 @@ impl<'a> EntryWrites<'a> {
 
     /// What the entry wrote so far.
     #[cfg(test)]
-    pub(super) fn rows(&self) -> BTreeMap<Slice, Option<Slice>> {
+    pub(super) fn rows(&self) -> std::collections::BTreeMap<Slice, Option<Slice>> {
         self.overlay.rows().iter().cloned().collect()
     }
 
@@ -255,7 +256,7 @@ impl<'a> EntryWrites<'a> {
         self.end_edits();
         let shard = self.handle.id().0;
         self.handle.begin_write(index);
-        self.handle.expect_rows(self.counts.keys().map(|counted| counted.slot));
+        self.handle.expect_rows(self.counts.iter().map(|(counted, _)| counted.slot));
         if self.handle.absent().any() {
             self.made.iter().for_each(|key| self.handle.absent().made(key));
         }
@@ -487,20 +488,12 @@ impl<'a> EntryWrites<'a> {
 
     /// A key came, or went.
     fn count(&mut self, key: &[u8], by: i64) {
-        let counted = Counted::of(key);
-        *self.counts.entry(counted).or_default() += by;
-        if let Some(undo) = &mut self.undo {
-            undo.counts.push((counted, by));
-        }
+        self.counts.push((Counted::of(key), by));
     }
 
     /// A key got an expiry, or lost it.
     fn count_expiring(&mut self, key: &[u8], by: i64) {
-        let counted = Counted::of(key);
-        *self.expiring.entry(counted).or_default() += by;
-        if let Some(undo) = &mut self.undo {
-            undo.expiring.push((counted, by));
-        }
+        self.expiring.push((Counted::of(key), by));
     }
 
     /// Takes a key that was to expire at `at_ms` out of the expiry index.

@@ -18,6 +18,8 @@ const PART_PLACES: usize = 128;
 const PART_PLACES_NEW: usize = 96;
 /// New rows are sorted with the others if there is more than one of them to so many.
 const FEW: usize = 16;
+/// Rows that are looked at while the writer waits: it takes about a tenth of a millisecond.
+const LOCKED_ROWS_MAX: usize = 1024;
 
 /// A row's place.
 #[derive(Clone, Copy)]
@@ -105,11 +107,13 @@ impl Order {
         let old = mem::take(&mut self.parts).into_iter().flat_map(|part| part.places);
         places.extend(old.filter(|place| !changed.contains(&place.row)));
         let sorted = places.len();
-        {
+        let new = (self.ordered..count).filter(|row| !changed.contains(row));
+        let unknown: Vec<u32> = changed.iter().copied().chain(new).collect();
+        for some in unknown.chunks(LOCKED_ROWS_MAX) {
+            // The writer does not wait for all of them.
             let rows = read(unsorted);
-            let new = (self.ordered..count).filter(|row| !changed.contains(row));
-            let here = changed.iter().copied().chain(new).filter(|row| !rows.row(*row).is_gone());
-            places.extend(here.map(|row| Place::of(&rows, row)));
+            let here = some.iter().filter(|row| !rows.row(**row).is_gone());
+            places.extend(here.map(|row| Place::of(&rows, *row)));
         }
         let compare = |a: &Place, b: &Place| {
             // Not held while all are sorted: that takes milliseconds.
