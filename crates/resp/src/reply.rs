@@ -58,6 +58,12 @@ impl Reply {
         (self.spent, self.bound) = (0, bytes);
     }
 
+    /// Whether there is a bound.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        self.bound != usize::MAX
+    }
+
     /// What they have cost since then, in bytes.
     #[must_use]
     pub fn spent(&self) -> usize {

@@ -6,6 +6,7 @@ use super::steps::{Progress, Rest, StoreRest};
 use crate::{ReadSpace, ShardSpace, Shards, WriteSpace};
 use resp::Reply;
 use vocab::Slot;
+use vocab::limits::ITEM_REPLY_BYTES_MAX;
 
 /// One command under way on one shard. What the space is decides what the command can do: see `crate::space`.
 pub struct Call<'a, S: ?Sized> {
@@ -114,11 +115,28 @@ impl ReadHandler {
     #[inline]
     pub fn run(self, args: &[&[u8]], space: &mut dyn ShardSpace, reply: &mut Reply) -> Outcome {
         match self {
-            Self::Keys(run) => run(&mut Call { args, space, reply }),
+            Self::Keys(run) => bounded(reply, |reply| run(&mut Call { args, space, reply })),
             Self::Steps(begin) => run_to_end(begin, &mut Call { args, space, reply }),
-            Self::Shard(run) => run(&mut Call { args, space, reply }),
+            Self::Shard(run) => bounded(reply, |reply| run(&mut Call { args, space, reply })),
         }
     }
+}
+
+/// The error about a reply that would be too long to be in memory as a whole.
+pub(super) const TOO_LONG: &str = "ERR the reply would take more than 128 MiB: ask for less at a time";
+const _: () = assert!(ITEM_REPLY_BYTES_MAX == 128 << 20, "TOO_LONG says how many");
+
+/// Runs what makes its reply at once, with a bound for it where it has none.
+#[inline]
+fn bounded(reply: &mut Reply, run: impl FnOnce(&mut Reply) -> Outcome) -> Outcome {
+    if reply.is_limited() {
+        return run(reply);
+    }
+    reply.limit(ITEM_REPLY_BYTES_MAX);
+    let done = run(reply);
+    let exceeded = reply.exceeded();
+    reply.limit(usize::MAX);
+    if exceeded { done.and(Err(TOO_LONG.into())) } else { done }
 }
 
 /// Runs a command to its end whose reply may be long.

@@ -3,6 +3,9 @@
 use super::call::{Error, Outcome};
 use vocab::limits::GATHERED_BYTES_MAX;
 
+/// What an element that is held takes beside its bytes, about.
+pub(super) const GATHERED_OVERHEAD_BYTES: usize = 32;
+
 /// Elements, each of a name and a value, in the order in which they came.
 ///
 /// Invariant: there are at most `count_max`, and their bytes are at most `GATHERED_BYTES_MAX`.

@@ -12,6 +12,8 @@ const EMBEDDED_BYTES_MAX: usize = 44;
 const SAMPLES: usize = 5;
 /// Most elements it looks at when asked for more.
 const SAMPLES_MAX: usize = 1024;
+/// After how many bytes it samples no more.
+const SAMPLED_BYTES_SOFT: usize = 8 << 20;
 
 const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
     that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
@@ -105,7 +107,7 @@ fn memory_usage(call: &mut ReadCall<'_>) -> Outcome {
     if record.view().kind == Kind::large(Type::List) {
         bytes += List::of(key, record)?.about_bytes(call.space, samples as u64)?;
     } else if let Some(rows) = record.view().fields(key) {
-        let sample = call.space.elements(&rows, None, samples)?;
+        let sample = call.space.elements_within(&rows, None, samples, SAMPLED_BYTES_SOFT)?;
         // A sorted set has its members twice: by name, and in order.
         let times = if record.view().kind.ty == Type::SortedSet { 2 } else { 1 };
         let sampled: usize = sample.iter().map(|(name, value)| key.len() + times * (name.len() + value.len())).sum();

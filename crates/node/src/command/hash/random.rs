@@ -3,7 +3,7 @@
 use super::element;
 use super::stored::{Form, Stored};
 use crate::command::args::{self, OUT_OF_RANGE};
-use crate::command::call::{Error, Outcome, ReadCall};
+use crate::command::call::{Error, Outcome, ReadCall, TOO_LONG};
 use crate::{Fault, ReadSpace, Rows, Type};
 use resp::{Proto, Reply};
 use std::collections::HashSet;
@@ -18,6 +18,9 @@ const STRETCH_MEAN: u64 = 16;
 const STRETCH_MAX: u64 = 48;
 /// How many draws are tried. A try succeeds in one of three cases.
 const TRIES_MAX: usize = 128;
+
+/// What a draw costs beside copying what is drawn, in the bytes that could be copied meanwhile.
+const DRAW_COST: usize = 64;
 
 pub(super) fn hrandfield(call: &mut ReadCall<'_>) -> Outcome {
     let Some(count) = call.args.get(2) else { return any_one(Type::Hash, call) };
@@ -158,6 +161,9 @@ fn repeated(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &m
     match &hash.form {
         Form::Large(rows) if count <= size / 3 => {
             for _ in 0..count {
+                if answer.reply.exceeded() {
+                    break;
+                }
                 let (name, value) = draw(space, hash, rows)?;
                 answer.field(hash.field_of(&name)?, &value);
             }
@@ -169,22 +175,34 @@ fn repeated(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &m
             places.sort_unstable();
             places.dedup();
             let mut kept: Vec<(Slice, Slice)> = Vec::with_capacity(places.len());
-            let mut at = 0;
+            let (mut at, mut bytes) = (0, 0);
             hash.each(space, |_, field, value| {
                 if places.get(kept.len()) == Some(&at) {
+                    bytes += field.len() + value.len();
+                    if bytes > limits::ITEM_REPLY_BYTES_MAX {
+                        return Err(TOO_LONG.into());
+                    }
                     kept.push((Slice::from(field), Slice::from(value)));
                 }
                 at += 1;
                 Ok(())
             })?;
             for place in drawn {
+                if answer.reply.exceeded() {
+                    break;
+                }
                 let (field, value) = &kept[places.partition_point(|&p| p < place)];
                 answer.field(field, value);
             }
         }
         Form::Inline(record) => {
             let entries = hash.entries(record)?;
+            let bytes = DRAW_COST + record.bytes().len() / entries.len().max(1);
+            space.afford(bytes.saturating_mul(count as usize))?;
             for _ in 0..count {
+                if answer.reply.exceeded() {
+                    break;
+                }
                 let (field, value) = entries[below(space, size)? as usize];
                 answer.field(field, value);
             }

@@ -370,3 +370,21 @@ fn encodings_are_named_as_in_redis() {
 fn encoding(space: &mut TestSpace) -> &'static str {
     Stored::load(space, b"h").unwrap().unwrap().encoding(space).unwrap()
 }
+
+#[test]
+fn a_reply_that_is_made_at_once_has_a_bound() {
+    let mut space = TestSpace::new();
+    let value = "v".repeat(1 << 20);
+    for i in 0..40 {
+        run(&mut space, &[b"HSET", b"h", format!("f{i}").as_bytes(), value.as_bytes()]).unwrap();
+    }
+    // Few fields, drawn often: one after the other, and in one pass.
+    for count in ["-10", "-1000", "-1000000"] {
+        let args: [&[u8]; 4] = [b"HRANDFIELD", b"h", count.as_bytes(), b"WITHVALUES"];
+        let (mut reply, spec) = (Reply::default(), resp::table::lookup(args[0]).unwrap());
+        let Some(crate::command::Handler::Read(handler)) = crate::command::handler(spec) else { panic!("no read") };
+        let done = handler.run(&args, &mut space, &mut reply);
+        assert_eq!(done.is_ok(), count == "-10", "{count}");
+        assert!(reply.buf.len() <= limits::ITEM_REPLY_BYTES_MAX + (64 << 20) && !reply.is_limited(), "{count}");
+    }
+}

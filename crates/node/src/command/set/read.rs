@@ -4,6 +4,7 @@ use super::combination::{Combination, Operation};
 use crate::Type;
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall};
+use crate::command::gathered::GATHERED_OVERHEAD_BYTES;
 use crate::command::hash::Stored;
 
 pub(super) fn scard(call: &mut ReadCall<'_>) -> Outcome {
@@ -57,7 +58,7 @@ fn combine(call: &mut ReadCall<'_>, operation: Operation) -> Outcome {
     while bytes <= call.reply.room()
         && let Some(member) = combination.next(call.space)?
     {
-        bytes += member.len();
+        bytes += member.len() + GATHERED_OVERHEAD_BYTES;
         members.push(member);
     }
     call.reply.set(members.len());

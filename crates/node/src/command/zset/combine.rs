@@ -8,6 +8,7 @@ use super::scored::Scored;
 use super::stored::SortedSet;
 use crate::command::args::check_release;
 use crate::command::call::{Outcome, ReadCall, WriteCall};
+use crate::command::gathered::GATHERED_OVERHEAD_BYTES;
 use crate::keyspace_events::Event;
 use vocab::limits;
 
@@ -34,7 +35,7 @@ fn combine(call: &mut ReadCall<'_>, operation: Operation) -> Outcome {
     while bytes <= call.reply.room()
         && let Some(next) = combination.next(call.space)?
     {
-        bytes += next.member.len();
+        bytes += next.member.len() + GATHERED_OVERHEAD_BYTES;
         kept.push(next);
     }
     let mut members: Vec<Scored<'_>> = kept.iter().map(Kept::scored).collect();

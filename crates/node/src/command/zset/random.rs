@@ -1,7 +1,7 @@
 //! ZRANDMEMBER: members by random ranks, so that each is as likely as any other.
 
 use super::range::Shape;
-use super::stored::SortedSet;
+use super::stored::{Form, SortedSet};
 use crate::ReadSpace;
 use crate::command::args::{OUT_OF_RANGE, SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall};
@@ -33,6 +33,10 @@ pub(super) fn zrandmember(call: &mut ReadCall<'_>) -> Outcome {
     let wanted = if count < 0 { count.unsigned_abs() } else { count.unsigned_abs().min(total) };
     if wanted > limits::RANDOM_FIELDS_MAX as u64 {
         return Err(OUT_OF_RANGE.into());
+    }
+    if let Form::Small(record) = &set.form {
+        // Each draw unpacks it.
+        call.space.afford(record.bytes().len().saturating_mul(wanted as usize))?;
     }
     shape.head(call.reply, wanted);
     let mut show = |space: &mut dyn ReadSpace, rank: u64, many: u64| {
