@@ -13,7 +13,8 @@ const NO_DATABASE: &str = "ERR KV.EMPTY is for clients of databases: FLUSHDB";
 pub(super) const ROWS: &[HandlerRow] = &[write("KV.EMPTY", empty)];
 
 fn empty(call: &mut WriteCall<'_>) -> Outcome {
-    let prefix = call.args[1];
+    // Without arguments it is about all databases, which no entry is.
+    let prefix = call.args.get(1).copied().unwrap_or_default();
     if Database::of_key(prefix).is_none_or(|database| database.prefix() != prefix) {
         return Err(NO_DATABASE.into());
     }

@@ -78,6 +78,8 @@ pub(crate) fn growth(spec: &CommandSpec, args: &[&[u8]]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::testspace::{TestSpace, run_of};
+    use resp::Reply;
     use resp::table::Group;
 
     /// Commands of these groups that the session answers.
@@ -131,5 +133,24 @@ mod tests {
         }
         let names: std::collections::BTreeSet<&str> = FAMILIES.iter().copied().flatten().map(|row| row.name).collect();
         assert_eq!(names.len(), FAMILIES.iter().copied().flatten().count(), "a command has one row");
+    }
+
+    /// A panic at apply would stop every replica of the shard.
+    #[test]
+    fn no_handler_needs_more_arguments_than_its_arity_says() {
+        let mut space = TestSpace::new();
+        for spec in table::all() {
+            let Some(Handler::Read(_) | Handler::Write(_) | Handler::WriteIf(..)) = handler(spec) else { continue };
+            let least = usize::from(spec.arity.unsigned_abs());
+            let most = if spec.arity < 0 { least + 4 } else { least };
+            for filler in ["", "1", "-1", "x"] {
+                for count in least..=most {
+                    let mut args: Vec<&[u8]> = spec.name.split('|').map(str::as_bytes).collect();
+                    args.resize(count.max(args.len()), filler.as_bytes());
+                    // An error is an answer.
+                    let _ = run_of(&mut space, spec, &args, &mut Reply::default());
+                }
+            }
+        }
     }
 }
