@@ -1,6 +1,5 @@
 //! What is asked of all databases together.
 
-use super::embedded::Caller;
 use super::handlers::{PoolHandler, Takes};
 use super::writer::ShardWriter;
 use crate::peers::ask;
@@ -77,7 +76,7 @@ fn run(store: &Arc<NodeShared>, key: &[u8], args: &[&[u8]]) -> Result<Value, Str
     let known = store.known();
     let shard = known.shard_of(slot_of(key)).ok_or_else(|| Refusal::NoStore.to_string())?;
     let answer = if known.handle(shard.0 as usize).is_some_and(|handle| handle.leading()) {
-        Caller::new(store.clone()).call(args)
+        (store.own_command)(store, args)
     } else {
         ask(store, store.leader_of(shard).ok_or_else(|| Refusal::NoLeader.to_string())?, args)?
     };

@@ -17,6 +17,11 @@ use std::sync::Arc;
 use std::time::Instant;
 use vocab::{ShardId, Slot};
 
+/// Runs one command of this process's own; answers one RESP2 frame.
+pub(crate) fn run_own_command(store: &Arc<NodeShared>, args: &[&[u8]]) -> Vec<u8> {
+    Caller::new(store.clone()).call(args)
+}
+
 /// One caller: for one thread at a time.
 pub struct Caller {
     writer: ShardWriter,

@@ -19,6 +19,7 @@ mod writer;
 pub(crate) use admin::digest_marked;
 pub(crate) use conclude::{conclude_on, conclude_read};
 pub use embedded::Caller;
+pub(crate) use embedded::run_own_command;
 pub(crate) use peer_command::run_peer_command;
 pub(crate) use route::{KeyTarget, Routed, route};
 pub(crate) use scatter_gather::{Asked, DIVIDED, SLOTS, begin_on_store, ranges_text, run_on_store};

@@ -3,7 +3,7 @@
 use super::background;
 use crate::api::Caller;
 use crate::api::http::{self, HttpListener};
-use crate::api::run_peer_command;
+use crate::api::{run_own_command, run_peer_command};
 use crate::links::{Identity, Links, LinksOptions, Packing};
 use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{share_out, spawn_critical};
@@ -76,7 +76,8 @@ impl Server {
             n => n.unsigned_abs() as usize,
         };
         let descriptors = share_out(&config, workers);
-        let store = NodeShared::open(Arc::new(config), workers, &descriptors, seed(), run_peer_command)?;
+        let store =
+            NodeShared::open(Arc::new(config), workers, &descriptors, seed(), (run_peer_command, run_own_command))?;
         let opened = open_shards(&store)?;
         store.health.be_patient();
         let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(|e| e.to_string())?;

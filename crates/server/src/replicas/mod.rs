@@ -5,6 +5,7 @@ mod leftovers;
 mod open;
 mod patience;
 mod reconcile;
+mod replica;
 mod report;
 mod split;
 mod transfers;

@@ -2,6 +2,7 @@
 
 use super::leftovers::{local_replicas, remove_leftovers};
 use super::patience::patiently;
+use super::replica::open_replica;
 use super::split::{comes_by_split_here, fork, joined_slots};
 use crate::mailbox::Opened;
 use crate::shared::{NodeShared, SET_ASIDE, read_map};
@@ -9,7 +10,7 @@ use cluster::{Map, MapUpdate};
 use node::control::reconcile::{Reconciliation, reconcile};
 use node::peer_protocol::PeerMessage;
 use node::{Answers, Effects, Shard, ShardHandle, SnapshotTask, SplitTask, Ticket};
-use replica::{LogStore, LogWrite, Members, Replica};
+use replica::{LogStore, LogWrite, Members};
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -187,19 +188,6 @@ fn join(store: &NodeShared, map: &Map, begun: Begun) -> Result<Opened, String> {
     let mut shard = open_replica(store, &handle)?;
     shard.set_first_map(map);
     Ok(Opened { shard, fresh })
-}
-
-/// Opens the replica of a tree whose group the log knows.
-pub(super) fn open_replica(store: &NodeShared, handle: &Arc<ShardHandle>) -> Result<Shard, String> {
-    let id = handle.id();
-    let seed = Prng::new(store.node().0 ^ u64::from(id.0)).next_u64();
-    patiently(store, id, || {
-        let state = store.log.state(id)?.ok_or_else(|| format!("the log forgot shard {id}"))?;
-        let (applied, installed) = (handle.engine().flushed_index(), handle.snapshot_point()?);
-        let log: Arc<dyn LogStore> = store.log.clone();
-        let replica = Replica::open(log, id, state, applied, installed.as_ref(), seed)?;
-        Ok(Shard::new(handle.clone(), replica, store.health.clone())?)
-    })
 }
 
 /// The effects of a replay: no client waits, so only splits are kept.

@@ -5,8 +5,8 @@
 //! say that it has applied the split. So a crash leaves a split that is applied again, of which each part that is there
 //! already is taken as it is.
 
-use super::open::open_replica;
 use super::patience::patiently;
+use super::replica::open_replica;
 use crate::mailbox::{Forked, Opened, WorkerMessage};
 use crate::shared::NodeShared;
 use cluster::Map;

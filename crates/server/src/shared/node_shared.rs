@@ -54,6 +54,9 @@ fn calls_of(alone: bool, threads: usize) -> usize {
 /// Runs a command of another node on this node's replica of a shard; answers one RESP3 frame.
 pub(crate) type PeerCommand = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
 
+/// Runs a command of this process's own, wherever its keys are led; answers one RESP2 frame.
+pub(crate) type OwnCommand = fn(&Arc<NodeShared>, &[&[u8]]) -> Vec<u8>;
+
 /// The state that all threads of a node share.
 pub(crate) struct NodeShared {
     pub(crate) config: Arc<Config>,
@@ -87,6 +90,7 @@ pub(crate) struct NodeShared {
     pub(crate) embedded: Callers,
     pub(crate) calls: PendingCalls,
     pub(crate) peer_command: PeerCommand,
+    pub(crate) own_command: OwnCommand,
     pub(crate) backups: BackupSnapshots,
     pub(crate) peers: PeerRegistry,
     pub(crate) holdings: Holdings,
@@ -122,7 +126,7 @@ impl NodeShared {
         workers: usize,
         descriptors: &Shares,
         seed: u64,
-        peer_command: PeerCommand,
+        (peer_command, own_command): (PeerCommand, OwnCommand),
     ) -> Result<Arc<Self>, String> {
         let text = |name: &str| config.text(name).unwrap_or_default();
         let number = |name: &str| config.number(name).unwrap_or_default();
@@ -175,6 +179,7 @@ impl NodeShared {
             embedded: Callers::default(),
             calls: PendingCalls::default(),
             peer_command,
+            own_command,
             backups: BackupSnapshots::default(),
             peers: PeerRegistry::default(),
             holdings: Holdings::default(),
