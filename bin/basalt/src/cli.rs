@@ -3,6 +3,7 @@
 use crate::cluster::ClusterOptions;
 use crate::ctl::CtlOptions;
 use crate::demo::DemoOptions;
+use crate::import::ImportOptions;
 use crate::inspect::InspectOptions;
 use crate::sim::SimOptions;
 use crate::start::StartOptions;
@@ -18,6 +19,7 @@ Examples:
   basalt cluster up                           a store of three nodes on this machine
   basalt bench                                measure an embedded store: no server needed
   basalt bench run --target redis://127.0.0.1:7000 -P workloada
+  basalt import redis://10.0.0.9:6379         take over the keys of a Redis, and follow it
   basalt inspect ./basalt-data                look into a data directory without changing it
 
 Exit codes: 0 done, 1 it failed or found errors, 2 the command line is wrong.";
@@ -47,6 +49,8 @@ pub enum Command {
     Demo(Box<DemoOptions>),
     /// Measure an embedded store, a server of the Redis kind, or a no-op server
     Bench(Box<BenchOptions>),
+    /// Copy a Redis or Valkey, or their files, into a store, and follow what changes
+    Import(Box<ImportOptions>),
     /// Look into a data directory without changing it
     Inspect(Box<InspectOptions>),
     /// Run whole stores in virtual time, with faults, and check what they do

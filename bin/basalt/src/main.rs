@@ -8,6 +8,7 @@ mod completions;
 mod ctl;
 mod demo;
 mod embedded;
+mod import;
 mod inspect;
 mod logging;
 mod sim;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Ctl(options) => ctl::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => embedded::run(&options),
+        Command::Import(options) => import::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Completions { shell } => completions::print(shell),

@@ -10,6 +10,8 @@ pub const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const STORED_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024;
 /// Longest bulk string in a request, in bytes: the default of `proto-max-bulk-len`.
 pub const BULK_BYTES_MAX: usize = VALUE_BYTES_MAX;
+/// Bytes of memory that a value takes while RESTORE reads it. It was given in at most [`BULK_BYTES_MAX`], perhaps compressed.
+pub const RESTORED_BYTES_MAX: usize = 3 * VALUE_BYTES_MAX;
 /// Most arguments of one request, as Redis has it.
 pub const ARGUMENTS_MAX: usize = 1024 * 1024;
 /// Most unparsed bytes that a connection may hold: the default of `client-query-buffer-limit`.

@@ -1,0 +1,123 @@
+//! Commands as Redis writes them to its replicas and to AOF files.
+
+use std::io::{BufRead, Read};
+use vocab::limits::REPLY_BULK_BYTES_MAX;
+
+/// Arguments of a command.
+const ARGUMENTS_MAX: usize = 1 << 20;
+/// Bytes of a line that tells a number.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+/// Bytes that are set aside at once for an argument whose length is only claimed.
+const TRUSTED_BYTES: usize = 64 * 1024;
+
+/// Reads commands one after the other.
+pub(super) struct Commands<R> {
+    input: R,
+    /// Bytes that were read.
+    position: u64,
+}
+
+impl<R: BufRead> Commands<R> {
+    /// Commands that begin at `position` of their stream.
+    pub(super) fn new(input: R, position: u64) -> Self {
+        Self { input, position }
+    }
+
+    /// How far the stream was read.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next command; `None` at the end of the stream. One that ends half-way is an error.
+    pub(super) fn next(&mut self) -> Result<Option<Vec<Vec<u8>>>, String> {
+        loop {
+            let Some(line) = self.line()? else { return Ok(None) };
+            match line.split_first() {
+                // A sign of life; a remark in an AOF file.
+                None | Some((b'#', _)) => {}
+                Some((b'*', count)) => {
+                    let count = number(count, ARGUMENTS_MAX)?;
+                    let args = (0..count).map(|_| self.argument()).collect::<Result<Vec<_>, _>>()?;
+                    if !args.is_empty() {
+                        return Ok(Some(args));
+                    }
+                }
+                // Words on a line, as people type them.
+                Some(_) => {
+                    let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+                    return Ok(Some(words.map(<[u8]>::to_vec).collect()));
+                }
+            }
+        }
+    }
+
+    /// A line without its end.
+    fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let mut line = Vec::new();
+        let read = (&mut self.input).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(|e| e.to_string())?;
+        self.position += read as u64;
+        match line.pop() {
+            None => return Ok(None),
+            Some(b'\n') => {}
+            Some(_) => return Err(format!("at byte {}: it ends within a command", self.position)),
+        }
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        Ok(Some(line))
+    }
+
+    fn argument(&mut self) -> Result<Vec<u8>, String> {
+        let torn = |position| format!("at byte {position}: it ends within a command");
+        let line = self.line()?.ok_or_else(|| torn(self.position))?;
+        let Some((b'$', length)) = line.split_first() else {
+            return Err(format!("at byte {}: this is not a command", self.position));
+        };
+        let length = number(length, REPLY_BULK_BYTES_MAX)?;
+        let mut argument = Vec::with_capacity((length + 2).min(TRUSTED_BYTES));
+        let read = (&mut self.input).take(length as u64 + 2).read_to_end(&mut argument).map_err(|e| e.to_string())?;
+        self.position += read as u64;
+        if argument.len() != length + 2 {
+            return Err(torn(self.position));
+        }
+        argument.truncate(length);
+        Ok(argument)
+    }
+}
+
+/// A number of at most `most`.
+fn number(text: &[u8], most: usize) -> Result<usize, String> {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).filter(|number| *number <= most);
+    number.ok_or_else(|| format!("\"{}\" is not a number of at most {most}", text.escape_ascii()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn all(bytes: &[u8]) -> Result<Vec<Vec<Vec<u8>>>, String> {
+        let mut commands = Commands::new(bytes, 0);
+        let mut found = Vec::new();
+        while let Some(args) = commands.next()? {
+            found.push(args);
+        }
+        assert_eq!(commands.position(), bytes.len() as u64);
+        Ok(found)
+    }
+
+    #[test]
+    fn commands_of_each_form() {
+        let bytes = b"\n*2\r\n$3\r\nDEL\r\n$3\r\na\r\n\r\n#TS:17\r\nSET b 1\r\n*1\r\n$4\r\nPING\r\n";
+        let words = |text: &str| text.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(all(bytes).unwrap(), [vec![b"DEL".to_vec(), b"a\r\n".to_vec()], words("SET b 1"), words("PING")]);
+    }
+
+    #[test]
+    fn what_is_torn_or_no_command_is_an_error() {
+        for bytes in [&b"*1\r\n"[..], b"*1\r\n$4\r\nPI", b"*1\r\n:4\r\n", b"*x\r\n", b"*1\r\n$99999999999\r\n", b"PING"]
+        {
+            assert!(all(bytes).is_err(), "{}", bytes.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Files: RDB, AOF in one or several parts, or commands.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// What a file holds.
+pub(super) enum Part {
+    /// A copy of keys, and perhaps commands behind it.
+    Copy,
+    Commands,
+}
+
+/// A file that was opened.
+pub(super) struct Opened {
+    pub(super) name: String,
+    pub(super) part: Part,
+    pub(super) bytes: Option<u64>,
+    pub(super) input: Box<dyn BufRead>,
+}
+
+/// The files that make up a source, in their order.
+pub(super) fn paths(source: &str) -> Result<Vec<PathBuf>, String> {
+    let path = Path::new(source);
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let named = |e: std::io::Error| format!("{}: {e}", path.display());
+    let mut manifests = Vec::new();
+    for entry in path.read_dir().map_err(named)? {
+        let entry = entry.map_err(named)?.path();
+        manifests.extend(entry.extension().is_some_and(|ending| ending == "manifest").then_some(entry));
+    }
+    let [manifest] = manifests.as_slice() else {
+        return Err(format!("{}: {} files end with .manifest; one is needed", path.display(), manifests.len()));
+    };
+    let text = std::fs::read_to_string(manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
+    let parts = parts_of(&text).map_err(|e| format!("{}: {e}", manifest.display()))?;
+    Ok(parts.into_iter().map(|name| path.join(name)).collect())
+}
+
+/// The names of the files that a manifest lists: the base, then what was appended, by their numbers.
+fn parts_of(manifest: &str) -> Result<Vec<String>, String> {
+    let mut parts = Vec::new();
+    for line in manifest.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let after = |word: &str| words.iter().position(|w| *w == word).and_then(|at| words.get(at + 1)).copied();
+        let (Some(name), Some(of), Some(number)) = (after("file"), after("type"), after("seq")) else {
+            return Err(format!("\"{line}\" names no file, seq and type"));
+        };
+        if name.contains('/') {
+            return Err(format!("\"{name}\" is not beside it"));
+        }
+        let number: u64 = number.parse().map_err(|_| format!("\"{number}\" is not a number"))?;
+        match of {
+            "b" => parts.push((0, 0, name.to_owned())),
+            "i" => parts.push((1, number, name.to_owned())),
+            // Left by a rewrite.
+            _ => {}
+        }
+    }
+    parts.sort();
+    Ok(parts.into_iter().map(|(.., name)| name).collect())
+}
+
+/// Opens a file; `-` is standard input.
+pub(super) fn open(path: &Path) -> Result<Opened, String> {
+    let name = path.display().to_string();
+    let named = |e: std::io::Error| format!("{name}: {e}");
+    let (input, bytes): (Box<dyn Read>, _) = if path == Path::new("-") {
+        (Box::new(std::io::stdin()), None)
+    } else {
+        let file = File::open(path).map_err(named)?;
+        let bytes = file.metadata().map_err(named)?.len();
+        (Box::new(file), Some(bytes))
+    };
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
+    let head = input.fill_buf().map_err(named)?;
+    let is_copy = head.starts_with(b"REDIS") || head.starts_with(b"VALKEY");
+    let part = if is_copy { Part::Copy } else { Part::Commands };
+    Ok(Opened { name, part, bytes, input: Box::new(input) })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_manifest_lists_its_files_in_order() {
+        let text = "file a.2.incr.aof seq 2 type i\nfile a.1.base.rdb seq 1 type b\nfile a.10.incr.aof seq 10 type i\n\
+                    file a.0.incr.aof seq 0 type h\n";
+        assert_eq!(parts_of(text).unwrap(), ["a.1.base.rdb", "a.2.incr.aof", "a.10.incr.aof"]);
+        for wrong in ["file a seq 1", "file ../a seq 1 type b", "file a seq x type i"] {
+            assert!(parts_of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The options of `basalt import`.
+
+use clap::Args;
+use client::StoreUrl;
+
+const AFTER: &str = "\
+SOURCE is one of
+  redis://[USER:PASSWORD@]HOST:PORT[/DATABASE]   a running Redis or Valkey, as one of its replicas (PSYNC)
+  dump.rdb                                       an RDB file, of Redis 1.2 to 8 or Valkey
+  appendonlydir, appendonly.aof, commands.txt    AOF files, or commands as redis-cli --pipe takes them
+  -                                              any of these files, from standard input
+
+From a running server it copies what is there, then follows what changes, and shows how far behind it is. With --cut-over it ends \
+as soon as nothing is missing: stop the application's writes first, and start it on Basalt afterwards. Keys that are there already are \
+left as they are, unless --replace is given; while it follows, the source's keys replace them. Ctrl-C ends it once nothing is missing, \
+a second one at once.
+
+The keys of one database are imported, number 0 unless the URL or --database names another. Commands of the source over keys of \
+several slots are not repeated: their keys are read from the source instead. Values of modules, and values of more than 64 MiB, \
+are left out, and told.
+
+Examples:
+  basalt import dump.rdb --dry-run
+  basalt import redis://10.0.0.9:6379 --node 10.0.0.1:7000
+  basalt import redis://10.0.0.9:6379 --cut-over --verify 10000
+
+Exit codes: 0 everything is there; 1 some keys are not, or it broke off; 2 the command line is wrong.";
+
+/// Copy a Redis or Valkey, or their files, into a store, and follow what changes
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub struct ImportOptions {
+    /// Where the keys are
+    #[arg(value_name = "SOURCE")]
+    pub source: String,
+    /// A node of the store that takes them
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
+    pub node: StoreUrl,
+    /// Which database of the source
+    #[arg(long, value_name = "N")]
+    pub database: Option<u64>,
+    /// Replace keys that are there
+    #[arg(long)]
+    pub replace: bool,
+    /// Read the source and say what is in it; write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// End when the copy is done, and follow nothing
+    #[arg(long, conflicts_with = "cut_over")]
+    pub no_follow: bool,
+    /// End when nothing is missing
+    #[arg(long)]
+    pub cut_over: bool,
+    /// At the end, compare so many keys, drawn at random, with a running source
+    #[arg(long, value_name = "KEYS", default_value_t = 0)]
+    pub verify: u64,
+    /// At most so many keys a second
+    #[arg(long, value_name = "KEYS")]
+    pub rate: Option<u64>,
+    /// Show the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}

@@ -1,0 +1,98 @@
+//! Questions to a running source besides its stream: what a key holds at a known place of the stream, and how far that is.
+
+use client::{Client, StoreUrl};
+use rdb::Value;
+use resp::Value as Answer;
+use std::time::Duration;
+use vocab::limits::RESTORED_BYTES_MAX;
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// What a key held.
+pub(super) struct Held {
+    /// `None` for a key that was not there.
+    pub(super) value: Option<(Value, Option<u64>)>,
+    /// The place of the stream at which it did.
+    pub(super) offset: u64,
+}
+
+/// A source that answers questions.
+pub(super) struct Source {
+    client: Client,
+    database: u64,
+}
+
+impl Source {
+    pub(super) fn open(url: &StoreUrl, database: u64) -> Result<Self, String> {
+        let client = Client::open_within(url, CONNECT_WITHIN, ANSWER_WITHIN);
+        let mut source = Self { client: client.map_err(|e| format!("the source: {e}"))?, database };
+        source.select()?;
+        Ok(source)
+    }
+
+    fn select(&mut self) -> Result<(), String> {
+        if self.database > 0 {
+            self.ask(&[b"SELECT", self.database.to_string().as_bytes()])?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, args: &[&[u8]]) -> Result<Answer, String> {
+        match self.client.call_here(args) {
+            Ok(Answer::Error(text)) => Err(format!("the source: {text}")),
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(format!("the source: {error}")),
+        }
+    }
+
+    /// How far the source's stream goes.
+    pub(super) fn offset(&mut self) -> Result<u64, String> {
+        let answer = self.ask(&[b"INFO", b"replication"])?;
+        offset_of(&answer).ok_or_else(|| "the source does not tell its master_repl_offset".to_owned())
+    }
+
+    /// What a key holds, and where in the stream that is: both of one moment.
+    pub(super) fn read(&mut self, key: &[u8], now_ms: u64) -> Result<Held, String> {
+        for args in [&[b"MULTI"][..], &[b"DUMP", key], &[b"PTTL", key], &[b"INFO", b"replication"]] {
+            self.ask(args)?;
+        }
+        let answer = self.ask(&[b"EXEC"])?;
+        let wrong = || "the source answers EXEC with something else".to_owned();
+        let Answer::Array(answers) = answer else { return Err(wrong()) };
+        let [dumped, ttl, info] = answers.as_slice() else { return Err(wrong()) };
+        let offset = offset_of(info).ok_or_else(wrong)?;
+        let value = match (dumped, ttl) {
+            (Answer::Bulk(dumped), Answer::Int(ttl)) => {
+                let expire_at_ms = u64::try_from(*ttl).ok().map(|ttl| now_ms + ttl);
+                Some((value_of(dumped)?, expire_at_ms))
+            }
+            (Answer::Error(text), _) => return Err(format!("the source: {text}")),
+            _ => None,
+        };
+        Ok(Held { value, offset })
+    }
+
+    /// A key, drawn at random; `None` if there is none.
+    pub(super) fn random_key(&mut self) -> Result<Option<Vec<u8>>, String> {
+        match self.ask(&[b"RANDOMKEY"])? {
+            Answer::Bulk(key) => Ok(Some(key)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The value of a dump.
+pub(super) fn value_of(dumped: &[u8]) -> Result<Value, String> {
+    let (version, body) = rdb::checked_body(dumped).ok_or("a dump of a version that is not known")?;
+    rdb::read_dump(version, body, RESTORED_BYTES_MAX).map_err(|e| e.to_string())
+}
+
+fn offset_of(info: &Answer) -> Option<u64> {
+    let text = match info {
+        Answer::Bulk(bytes) => std::str::from_utf8(bytes).ok()?,
+        Answer::Verbatim { text, .. } => std::str::from_utf8(text).ok()?,
+        _ => return None,
+    };
+    text.lines().find_map(|line| line.strip_prefix("master_repl_offset:"))?.trim().parse().ok()
+}

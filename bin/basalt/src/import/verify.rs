@@ -1,0 +1,63 @@
+//! Whether keys of the source are in the store as they are there.
+
+use super::outcome::{Outcome, shown};
+use super::source::{Source, value_of};
+use client::{Client, StoreUrl};
+use rdb::Value;
+use resp::Value as Answer;
+use vocab::wall_clock_ms;
+
+/// Compares so many keys of the source, drawn at random.
+pub(super) fn compare(source: &mut Source, node: &StoreUrl, keys: u64, outcome: &mut Outcome) -> Result<(), String> {
+    let mut store = Client::open(node).map_err(|e| format!("the store: {e}"))?;
+    for _ in 0..keys {
+        let Some(key) = source.random_key()? else { return Ok(()) };
+        let Some((value, _)) = source.read(&key, wall_clock_ms())?.value else { continue };
+        outcome.compared += 1;
+        let there = match store.call_repeatable(&[b"DUMP", &key]).map_err(|e| format!("the store: {e}"))? {
+            Answer::Bulk(dumped) => Some(value_of(&dumped)?),
+            Answer::Error(text) => return Err(format!("the store: {text}")),
+            _ => None,
+        };
+        if there.map(in_order) != Some(in_order(value)) {
+            // It may have changed between the two reads; else it is another.
+            let again = source.read(&key, wall_clock_ms())?.value.map(|(value, _)| in_order(value));
+            let there = match store.call_repeatable(&[b"DUMP", &key]).map_err(|e| format!("the store: {e}"))? {
+                Answer::Bulk(dumped) => Some(in_order(value_of(&dumped)?)),
+                _ => None,
+            };
+            if there != again {
+                outcome.problem(format!("{} is not what it is at the source", shown(&key)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A value whose parts stand in the same order wherever it is read.
+fn in_order(value: Value) -> Value {
+    match value {
+        Value::Set(mut members) => {
+            members.sort_unstable();
+            Value::Set(members)
+        }
+        Value::Hash(mut fields) => {
+            fields.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+            Value::Hash(fields)
+        }
+        Value::SortedSet(mut members) => {
+            members.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            Value::SortedSet(members)
+        }
+        Value::Stream(mut stream) => {
+            stream.groups.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+            for group in &mut stream.groups {
+                group.consumers.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+                // Redis 7.0 does not tell when a consumer last got something.
+                group.consumers.iter_mut().for_each(|consumer| consumer.active_ms = None);
+            }
+            Value::Stream(stream)
+        }
+        value => value,
+    }
+}

@@ -1,0 +1,66 @@
+//! What DUMP answers and RESTORE takes: the type, the value, the version in two bytes, and a checksum in eight.
+
+use crate::format::{VERSION_MAX, VERSION_VALKEY};
+use crate::read_value::read_value;
+use crate::reader::Reader;
+use crate::{Error, Value};
+use crc::{CRC_64_REDIS, Crc, Digest, Table};
+
+static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+
+const VERSION_BYTES: usize = 2;
+const CHECKSUM_BYTES: usize = 8;
+/// Bytes behind a value.
+pub const FOOTER_BYTES: usize = VERSION_BYTES + CHECKSUM_BYTES;
+
+/// The checksum of Redis, CRC-64 by Jones, of bytes that come in pieces.
+#[derive(Clone)]
+pub struct Checksum(Digest<'static, u64, Table<16>>);
+
+impl Default for Checksum {
+    fn default() -> Self {
+        Self(CRC.digest())
+    }
+}
+
+impl Checksum {
+    /// Takes in the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Of all bytes so far.
+    pub fn value(&self) -> u64 {
+        self.0.clone().finalize()
+    }
+
+    /// What stands behind the value whose bytes were taken in.
+    pub fn footer(&mut self, version: u16) -> [u8; FOOTER_BYTES] {
+        let mut footer = [0; FOOTER_BYTES];
+        let version = version.to_le_bytes();
+        self.update(&version);
+        footer[..VERSION_BYTES].copy_from_slice(&version);
+        footer[VERSION_BYTES..].copy_from_slice(&self.value().to_le_bytes());
+        footer
+    }
+}
+
+/// The version, and the type and value, of what was dumped; `None` if the checksum is another or the version not known.
+pub fn checked_body(dump: &[u8]) -> Option<(u16, &[u8])> {
+    let (checked, checksum) = dump.split_last_chunk::<CHECKSUM_BYTES>()?;
+    let (body, version) = checked.split_last_chunk::<VERSION_BYTES>()?;
+    let version = u16::from_le_bytes(*version);
+    let is_known = version <= VERSION_MAX || version == VERSION_VALKEY;
+    (is_known && CRC.checksum(checked) == u64::from_le_bytes(*checksum)).then_some((version, body))
+}
+
+/// The value in the body of a dump of that version. It takes up to `bytes_max` bytes.
+pub fn read_dump(version: u16, body: &[u8], bytes_max: usize) -> Result<Value, Error> {
+    let (&of, rest) = body.split_first().ok_or(Error::Truncated)?;
+    let mut reader = Reader::new(rest, version, bytes_max);
+    let value = read_value(&mut reader, of)?;
+    if reader.input().is_empty() { Ok(value) } else { Err(Error::Corrupt("bytes behind the value")) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Dumps of Redis 7.0.15, and of older formats made by hand, against the values that they hold.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::{Consumer, Group, HashField, Pending, Stream, StreamEntry, StreamId, put_value, value_type};
+use vocab::fuzz;
+
+const BYTES_MAX: usize = 1 << 20;
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|n| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).unwrap()).collect()
+}
+
+fn string(text: &str) -> Value {
+    Value::String(text.into())
+}
+
+fn strings(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn scored(members: &[(&str, f64)]) -> Value {
+    Value::SortedSet(members.iter().map(|(member, score)| (member.as_bytes().to_vec(), *score)).collect())
+}
+
+fn field(name: &str, value: &str, expire_at_ms: Option<u64>) -> HashField {
+    HashField { name: name.into(), value: value.into(), expire_at_ms }
+}
+
+fn hash(fields: &[(&str, &str)]) -> Value {
+    Value::Hash(fields.iter().map(|(name, value)| field(name, value, None)).collect())
+}
+
+/// What `DUMP` of Redis 7.0.15 answered, in hexadecimal.
+fn of_redis() -> Vec<(&'static str, Value)> {
+    vec![
+        ("000576616c75650a0081f6c138c1aa9b6e", string("value")),
+        ("00c0f40a004474ced75aa7ef82", string("-12")),
+        ("00c1d2040a00008708a144825ced", string("1234")),
+        ("00c215cd5b070a00a4b7c909e0e9379e", string("123456789")),
+        (
+            "00c30e40c8016161e059000062e058000162620a00c8ce2c8d5ab27cb4",
+            Value::String([[b'a'; 100], [b'b'; 100]].concat()),
+        ),
+        (
+            "120102c322414516450100000500816102dfff02c0c802f270110104e12c78e0ff00e01a000202aeff0a007132b7a222b63d98",
+            Value::List(strings(&["a", "-1", "200", "70000", &"x".repeat(300)])),
+        ),
+        ("0b0e0200000003000000feff01002c010a005b0aa862f794600a", Value::Set(strings(&["-2", "1", "300"]))),
+        (
+            "0b180800000002000000010000000000000000f2052a010000000a0054f5a26ae707b5fc",
+            Value::Set(strings(&["1", "5000000000"])),
+        ),
+        (
+            "111d1d0000000600816202842d302e3505816102010181630283696e6604ff0a00d7eefe4c1100690b",
+            scored(&[("b", -0.5), ("a", 1.0), ("c", f64::INFINITY)]),
+        ),
+        (
+            "0502c3094046016d6de03900016d6d000000000000f83f0162000000000000f0ff0a005e56f4aaed14f136",
+            scored(&[(&"m".repeat(70), 1.5), ("b", f64::NEG_INFINITY)]),
+        ),
+        ("10121200000004008166028176028167020c01ff0a00de133993f783817e", hash(&[("f", "v"), ("g", "12")])),
+        ("04010166c3094046017676e039000176760a00f21bfa0a02f2749c", hash(&[("f", &"v".repeat(70))])),
+        (
+            "02040161146c6f6e676572207468616e2061206e756d6265720162c0070a00da6cd1543ccb78f9",
+            Value::Set(strings(&["a", "longer than a number", "b", "7"])),
+        ),
+        (STREAM, stream()),
+    ]
+}
+
+const STREAM: &str = concat!(
+    "130110000000000000000100000000000000014052520000001f000301010102018166028167020001020100010001817602",
+    "020105010301000101018177020301050100010401dfff020101856f74686572060101060102010501dfff02817a02817a02",
+    "0501ff0306000101010204020567726f7570050081ffffffffffffffff020000000000000001000000000000000115206c18",
+    "a2010000010000000000000005000000000000000016206c18a20100000102036f6e6515206c18a201000001000000000000",
+    "000100000000000000010374776f16206c18a201000001000000000000000500000000000000000469646c65060081ffffff",
+    "ffffffffff00000a0082a3381c59de4a93",
+);
+
+fn stream() -> Value {
+    let id = |ms, seq| StreamId { ms, seq };
+    let entry = |id, fields: &[(&str, &str)]| StreamEntry {
+        id,
+        fields: fields.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect(),
+    };
+    let consumer = |name: &str, of, ms| Consumer {
+        name: name.into(),
+        seen_ms: ms,
+        active_ms: Some(ms),
+        pending: vec![Pending { id: of, delivered_ms: ms, deliveries: 1 }],
+    };
+    Value::Stream(Box::new(Stream {
+        entries: vec![
+            entry(id(1, 1), &[("f", "v"), ("g", "2")]),
+            entry(id(5, 0), &[("other", "1")]),
+            entry(id(6, 0), &[("f", "z"), ("g", "z")]),
+        ],
+        last_id: id(6, 0),
+        max_deleted_id: id(1, 2),
+        added: 4,
+        groups: vec![
+            Group {
+                name: b"group".to_vec(),
+                last_id: id(5, 0),
+                read: None,
+                consumers: vec![consumer("one", id(1, 1), 0x1a2_186c_2015), consumer("two", id(5, 0), 0x1a2_186c_2016)],
+            },
+            Group { name: b"idle".to_vec(), last_id: id(6, 0), read: None, consumers: vec![] },
+        ],
+    }))
+}
+
+/// Formats that Redis 7.0 only reads, or that newer servers write; without a version and a checksum.
+fn of_others() -> Vec<(u16, &'static str, Value)> {
+    let plain = || hash(&[("f", "v"), ("g", "12")]);
+    vec![
+        (1, "01020161c005", Value::List(strings(&["a", "5"]))),
+        (1, "03020161033131350162ff", scored(&[("a", 115.0), ("b", f64::NEG_INFINITY)])),
+        (1, "09 10 02 0166 010076 0167 0203 3132 787878 ff", plain()),
+        (5, "0d 17 17000000 13000000 0400 00 0166 03 0176 03 0167 03 fe0c ff", plain()),
+        (
+            5,
+            "0a 19 19000000 00000000 0400 00 c02c01 04 fe9c 03 fd 02 f0000001 ff",
+            Value::List(strings(&["300", "-100", "12", "65536"])),
+        ),
+        (9, "0e 01 10 10000000 00000000 0200 00 0161 03 f2 ff", Value::List(strings(&["a", "1"]))),
+        (11, "14 0c 0c000000 0200 816102 0501 ff", Value::Set(strings(&["a", "5"]))),
+        (
+            12,
+            "18 e803000000000000 02 00 0166 0176 01 0167 0177",
+            Value::Hash(vec![field("f", "v", None), field("g", "w", Some(1000))]),
+        ),
+        (
+            12,
+            "19 d007000000000000 18 18000000 0600 816602 817602 0001 816702 817702 c7d002 ff",
+            Value::Hash(vec![field("f", "v", None), field("g", "w", Some(2000))]),
+        ),
+        (
+            80,
+            "16 02 0166 0176 ffffffffffffffff 0167 0177 e803000000000000",
+            Value::Hash(vec![field("f", "v", None), field("g", "w", Some(1000))]),
+        ),
+    ]
+}
+
+#[test]
+fn dumps_of_redis_are_read() {
+    for (hex, expected) in of_redis() {
+        let bytes = bytes_of(hex);
+        let (version, body) = checked_body(&bytes).unwrap();
+        assert_eq!((version, read_dump(version, body, BYTES_MAX).unwrap()), (10, expected), "{hex}");
+    }
+}
+
+#[test]
+fn older_and_newer_formats_are_read() {
+    for (version, hex, expected) in of_others() {
+        let body = bytes_of(&hex.replace(' ', ""));
+        assert_eq!(read_dump(version, &body, BYTES_MAX).unwrap(), expected, "{hex}");
+    }
+}
+
+/// As DUMP would hand it out.
+fn dumped(value: &Value) -> Vec<u8> {
+    let mut bytes = vec![value_type(value).unwrap()];
+    put_value(&mut bytes, value);
+    let mut sum = Checksum::default();
+    sum.update(&bytes);
+    bytes.extend_from_slice(&sum.footer(crate::VERSION));
+    bytes
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let known = of_redis().into_iter().map(|(_, value)| value).chain(of_others().into_iter().map(|(.., value)| value));
+    let long = Value::List(vec![vec![b'x'; 70_000], vec![b'y'; 20_000]]);
+    let many = Value::Set((0..20_000).map(|n: u32| n.to_string().into_bytes()).collect());
+    for value in known.chain([long, many, many_entries()]) {
+        let bytes = dumped(&value);
+        let (version, body) = checked_body(&bytes).unwrap();
+        assert!(read_dump(version, body, BYTES_MAX).unwrap() == value, "{value:?}");
+    }
+}
+
+/// A stream of several packed lists, whose entries have fields of their own now and then.
+fn many_entries() -> Value {
+    let entry = |n: u64| StreamEntry {
+        id: StreamId { ms: n / 7, seq: n % 7 + 1 },
+        fields: vec![(
+            if n % 10 == 0 { b"rare".to_vec() } else { b"often".to_vec() },
+            vec![b'v'; (n * 37 % 300) as usize],
+        )],
+    };
+    let entries: Vec<_> = (0..1000).map(entry).collect();
+    let last_id = entries[999].id;
+    Value::Stream(Box::new(Stream { entries, last_id, added: 1000, ..Stream::default() }))
+}
+
+#[test]
+fn every_damage_changes_the_checksum() {
+    let bytes = dumped(&stream());
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        assert!(checked_body(&changed).is_none() && checked_body(&bytes[..at]).is_none(), "byte {at}");
+    }
+}
+
+#[test]
+fn a_value_that_only_claims_to_be_large_costs_nothing() {
+    for hex in
+        ["0081ffffffffffffffff", "0280ffffffff", "1281ffffffffffffffff", "0d80ffffffff00", "1381ffffffffffffffff"]
+    {
+        assert!(read_dump(10, &bytes_of(hex), BYTES_MAX).is_err(), "{hex}");
+    }
+    // 3 bytes that say that they are 4 GiB.
+    assert!(matches!(read_dump(10, &bytes_of("00c30380ffffffff000000"), BYTES_MAX), Err(Error::TooLarge(_))));
+}
+
+#[test]
+fn fuzz_dumps() {
+    let mut seeds: Vec<(u16, Vec<u8>)> = of_redis().into_iter().map(|(hex, _)| (10, bytes_of(hex))).collect();
+    seeds.iter_mut().for_each(|(_, bytes)| bytes.truncate(bytes.len() - FOOTER_BYTES));
+    seeds.extend(of_others().into_iter().map(|(version, hex, _)| (version, bytes_of(&hex.replace(' ', "")))));
+    fuzz::rounds(31, |prng| {
+        let (version, mut bytes) = seeds[prng.below(seeds.len() as u64) as usize].clone();
+        fuzz::mutate(&mut bytes, 4, prng);
+        let Ok(value) = read_dump(version, &bytes, BYTES_MAX) else { return };
+        if value_type(&value).is_some() {
+            let again = dumped(&value);
+            let (version, body) = checked_body(&again).unwrap();
+            assert_eq!(read_dump(version, body, 16 * BYTES_MAX).unwrap(), value);
+        }
+    });
+}

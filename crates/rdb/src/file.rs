@@ -1,0 +1,216 @@
+//! An RDB file: a head with the version, databases with their keys, functions and notes, and a checksum.
+
+use crate::format::{VERSION_MAX, VERSION_VALKEY, operation as op};
+use crate::read_value::{module_name, read_value};
+use crate::reader::Reader;
+use crate::{Checksum, Error, VERSION, VERSION_FIELD_TTLS, Value, put_length, put_string, put_value, value_type};
+use std::io::{Read, Write};
+
+const CHECKSUM_BYTES: usize = 8;
+/// Versions from this one on end with a checksum.
+const VERSION_CHECKSUM: u16 = 5;
+
+/// What stands in a file.
+#[derive(Debug, PartialEq)]
+pub enum Item {
+    /// A note about the server that wrote the file.
+    Note {
+        /// Its name.
+        name: Vec<u8>,
+        /// What it says.
+        text: Vec<u8>,
+    },
+    /// The keys that follow are of this database.
+    Database(u64),
+    /// A key. Its value may be of a module, and then was skipped.
+    Key {
+        /// Its name.
+        key: Vec<u8>,
+        /// Its value.
+        value: Value,
+        /// When it expires, and how it was used.
+        lifetime: Lifetime,
+    },
+    /// The source of a library of functions.
+    Library(Vec<u8>),
+    /// What a module wrote besides keys was skipped; its name.
+    ModuleNotes(String),
+}
+
+/// When a key expires, and how it was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lifetime {
+    /// When it expires, in milliseconds since 1970.
+    pub expire_at_ms: Option<u64>,
+    /// Seconds since it was last used.
+    pub idle_seconds: Option<u64>,
+    /// How often it is used, as a logarithm.
+    pub frequency: Option<u8>,
+}
+
+/// Bytes are taken into the checksum as they are read.
+struct Summed<R> {
+    input: R,
+    sum: Checksum,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Summed<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(into)?;
+        self.sum.update(&into[..read]);
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}
+
+/// Reads a file from its beginning.
+pub struct FileReader<R> {
+    reader: Reader<Summed<R>>,
+    version: u16,
+    is_over: bool,
+}
+
+impl<R: Read> FileReader<R> {
+    /// Reads the head. Values of more than `value_bytes_max` bytes will be refused. `input` should have a buffer.
+    pub fn new(input: R, value_bytes_max: usize) -> Result<Self, Error> {
+        let mut input = Summed { input, sum: Checksum::default(), bytes: 0 };
+        let mut head = [0; 9];
+        input.read_exact(&mut head)?;
+        let digits = head.strip_prefix(b"REDIS").or_else(|| head.strip_prefix(b"VALKEY"));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| digits.parse().ok());
+        let version: u16 = digits.ok_or(Error::Corrupt("not the head of an RDB file"))?;
+        if !(1..=VERSION_MAX).contains(&version) && version != VERSION_VALKEY {
+            return Err(Error::Unknown("RDB version", version.into()));
+        }
+        Ok(Self { reader: Reader::new(input, version, value_bytes_max), version, is_over: false })
+    }
+
+    /// The version that the head tells.
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// How many bytes were read.
+    pub fn position(&mut self) -> u64 {
+        self.reader.input().bytes
+    }
+
+    /// What comes next; `None` at the end, whose checksum fits. Behind an error nothing more can be read.
+    pub fn next_item(&mut self) -> Result<Option<Item>, Error> {
+        let mut lifetime = Lifetime::default();
+        while !self.is_over {
+            self.reader.budget().renew();
+            let reader = &mut self.reader;
+            match reader.byte()? {
+                op::EXPIRE_MS => lifetime.expire_at_ms = Some(reader.time_ms()?),
+                op::EXPIRE_SECONDS => {
+                    let seconds = i32::from_le_bytes(reader.array()?);
+                    lifetime.expire_at_ms = Some(u64::try_from(seconds).unwrap_or(0) * 1000);
+                }
+                op::IDLE => lifetime.idle_seconds = Some(reader.length()?),
+                op::FREQUENCY => lifetime.frequency = Some(reader.byte()?),
+                op::SIZES => _ = (reader.length()?, reader.length()?),
+                op::SLOT_INFO => _ = (reader.length()?, reader.length()?, reader.length()?),
+                op::SLOT_IMPORT => _ = (reader.string()?, reader.length()?, reader.length()?),
+                op::AUX => return Ok(Some(Item::Note { name: reader.string()?, text: reader.string()? })),
+                op::DATABASE => return Ok(Some(Item::Database(reader.length()?))),
+                op::FUNCTION => return Ok(Some(Item::Library(reader.string()?))),
+                op::MODULE_AUX => {
+                    let id = reader.length()?;
+                    reader.skip_module_parts()?;
+                    return Ok(Some(Item::ModuleNotes(module_name(id))));
+                }
+                op::END => self.end()?,
+                of => {
+                    let key = reader.string()?;
+                    let value = read_value(reader, of)?;
+                    return Ok(Some(Item::Key { key, value, lifetime }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.is_over = true;
+        if self.version < VERSION_CHECKSUM {
+            return Ok(());
+        }
+        let expected = self.reader.input().sum.value();
+        let told = u64::from_le_bytes(self.reader.array::<CHECKSUM_BYTES>()?);
+        // 0 is written by a server that makes no checksums.
+        if told == 0 || told == expected { Ok(()) } else { Err(Error::Checksum) }
+    }
+}
+
+/// Writes a file that Redis 7.0 reads.
+pub struct FileWriter<W> {
+    output: W,
+    sum: Checksum,
+    piece: Vec<u8>,
+}
+
+impl<W: Write> FileWriter<W> {
+    /// Writes the head. `has_field_ttls`: fields of hashes may expire, which needs Redis 7.4. `output` should have a buffer.
+    pub fn new(output: W, has_field_ttls: bool) -> std::io::Result<Self> {
+        let version = if has_field_ttls { VERSION_FIELD_TTLS } else { VERSION };
+        let mut writer = Self { output, sum: Checksum::default(), piece: format!("REDIS{version:04}").into_bytes() };
+        writer.write_piece()?;
+        Ok(writer)
+    }
+
+    fn write_piece(&mut self) -> std::io::Result<()> {
+        self.sum.update(&self.piece);
+        self.output.write_all(&self.piece)?;
+        self.piece.clear();
+        Ok(())
+    }
+
+    /// Writes a note about the server.
+    pub fn note(&mut self, name: &str, text: &str) -> std::io::Result<()> {
+        self.piece.push(op::AUX);
+        put_string(&mut self.piece, name.as_bytes());
+        put_string(&mut self.piece, text.as_bytes());
+        self.write_piece()
+    }
+
+    /// The source of a library of functions.
+    pub fn library(&mut self, source: &[u8]) -> std::io::Result<()> {
+        self.piece.push(op::FUNCTION);
+        put_string(&mut self.piece, source);
+        self.write_piece()
+    }
+
+    /// The keys that follow are of this database.
+    pub fn database(&mut self, number: u64) -> std::io::Result<()> {
+        self.piece.push(op::DATABASE);
+        put_length(&mut self.piece, number);
+        self.write_piece()
+    }
+
+    /// A key and its value. A module's value is left out.
+    pub fn key(&mut self, key: &[u8], value: &Value, expire_at_ms: Option<u64>) -> std::io::Result<()> {
+        let Some(of) = value_type(value) else { return Ok(()) };
+        if let Some(at) = expire_at_ms {
+            self.piece.push(op::EXPIRE_MS);
+            self.piece.extend_from_slice(&at.to_le_bytes());
+        }
+        self.piece.push(of);
+        put_string(&mut self.piece, key);
+        put_value(&mut self.piece, value);
+        self.write_piece()
+    }
+
+    /// Ends the file, and hands its output back.
+    pub fn finish(mut self) -> std::io::Result<W> {
+        self.piece.push(op::END);
+        self.write_piece()?;
+        self.output.write_all(&self.sum.value().to_le_bytes())?;
+        self.output.flush()?;
+        Ok(self.output)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! Redis's serialisation of values: what DUMP hands out, and what an RDB file holds. Pure: bytes in, values out, and back.
+//!
+//! | | versions |
+//! |-|-|
+//! | read | RDB 1 to 12 (Redis 1.2 to 8), and 80 (Valkey 9) |
+//! | written | 10 (Redis 7.0); a hash whose fields expire needs 12 (Redis 7.4) |
+//!
+//! The format has no specification; these modules follow what `rdb.c`, `listpack.c`, `ziplist.c` and `t_stream.c` of Redis and Valkey
+//! read and write. Values of modules are skipped, and their keys told.
+
+mod budget;
+mod dump;
+mod error;
+mod file;
+mod format;
+mod lzf;
+mod packed;
+mod read_value;
+mod reader;
+mod stream;
+mod value;
+mod write_value;
+mod writer;
+
+pub use dump::{Checksum, FOOTER_BYTES, checked_body, read_dump};
+pub use error::Error;
+pub use file::{FileReader, FileWriter, Item, Lifetime};
+pub use format::{VERSION, VERSION_FIELD_TTLS, value as types};
+pub use stream::{Consumer, Group, Pending, Stream, StreamEntry, StreamId};
+pub use value::{HashField, Value};
+pub use write_value::{field_ttls_head, put_hash_field, put_value, value_type};
+pub use writer::{length_bytes, put_length, put_score, put_string, string_bytes};

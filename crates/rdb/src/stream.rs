@@ -1,0 +1,304 @@
+//! Streams: entries in packed lists of up to a hundred, each list with the names of its first entry's fields, then the groups.
+
+use crate::Error;
+use crate::budget::Budget;
+use crate::format::value::{STREAM_1, STREAM_3};
+use crate::packed::listpack::{Builder, Element, elements};
+use crate::reader::Reader;
+use crate::writer::{put_length, put_string};
+use std::collections::BTreeMap;
+use std::io::Read;
+
+const DELETED: i64 = 1;
+const SAME_FIELDS: i64 = 2;
+/// Entries of a packed list, and bytes after which it is closed: Redis's defaults.
+const NODE_ENTRIES_MAX: usize = 100;
+const NODE_BYTES_SOFT: usize = 4096;
+/// Numbers of an entry besides its fields: flags, and what its id adds to that of the list.
+const ENTRY_NUMBERS: usize = 3;
+
+/// The id of an entry: milliseconds and a number within them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct StreamId {
+    /// Milliseconds.
+    pub ms: u64,
+    /// The number.
+    pub seq: u64,
+}
+
+impl StreamId {
+    /// The 16 bytes that it is in the format, big-endian.
+    fn bytes(self) -> [u8; 16] {
+        (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
+    }
+
+    fn from_bytes(bytes: [u8; 16]) -> Self {
+        let both = u128::from_be_bytes(bytes);
+        Self { ms: (both >> 64) as u64, seq: both as u64 }
+    }
+}
+
+/// A stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stream {
+    /// The entries in their order.
+    pub entries: Vec<StreamEntry>,
+    /// The id that was given last.
+    pub last_id: StreamId,
+    /// The highest id of an entry that was deleted.
+    pub max_deleted_id: StreamId,
+    /// How many entries there ever were.
+    pub added: u64,
+    /// The groups.
+    pub groups: Vec<Group>,
+}
+
+/// An entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamEntry {
+    /// Its id.
+    pub id: StreamId,
+    /// Its fields and values.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A group of consumers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The id of the last entry that was delivered.
+    pub last_id: StreamId,
+    /// How many entries were delivered; `None` if that is not known.
+    pub read: Option<u64>,
+    /// The consumers.
+    pub consumers: Vec<Consumer>,
+}
+
+/// A consumer of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consumer {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// When it last asked, in milliseconds since 1970.
+    pub seen_ms: u64,
+    /// When it last got something.
+    pub active_ms: Option<u64>,
+    /// What it got and has not acknowledged, by id.
+    pub pending: Vec<Pending>,
+}
+
+/// An entry that was delivered and not acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pending {
+    /// Its id.
+    pub id: StreamId,
+    /// When it was last delivered, in milliseconds since 1970.
+    pub delivered_ms: u64,
+    /// How often it was.
+    pub deliveries: u64,
+}
+
+pub(crate) fn read<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Stream, Error> {
+    let mut stream = Stream::default();
+    for _ in 0..reader.length()? {
+        let master = StreamId::from_bytes(id_of(&reader.string()?)?);
+        let packed = reader.string()?;
+        read_node(&mut stream.entries, master, elements(&packed, reader.budget())?, reader.budget())?;
+    }
+    let length = reader.length()?;
+    if length != stream.entries.len() as u64 {
+        return Err(Error::Corrupt("number of entries"));
+    }
+    if !stream.entries.is_sorted_by(|a, b| a.id < b.id) {
+        return Err(Error::Corrupt("order of entries"));
+    }
+    stream.last_id = read_id(reader)?;
+    stream.added = length;
+    if of != STREAM_1 {
+        read_id(reader)?;
+        stream.max_deleted_id = read_id(reader)?;
+        stream.added = reader.length()?;
+    }
+    for _ in 0..reader.length()? {
+        let group = read_group(reader, of)?;
+        stream.groups.push(group);
+    }
+    Ok(stream)
+}
+
+fn id_of(bytes: &[u8]) -> Result<[u8; 16], Error> {
+    bytes.try_into().map_err(|_| Error::Corrupt("id of entries"))
+}
+
+fn read_id<R: Read>(reader: &mut Reader<R>) -> Result<StreamId, Error> {
+    Ok(StreamId { ms: reader.length()?, seq: reader.length()? })
+}
+
+/// The entries of a packed list.
+fn read_node(
+    into: &mut Vec<StreamEntry>,
+    master: StreamId,
+    elements: Vec<Element>,
+    budget: &mut Budget,
+) -> Result<(), Error> {
+    const WRONG: Error = Error::Corrupt("entries of a stream");
+    let mut rest = elements.into_iter();
+    let mut next = || rest.next().ok_or(WRONG);
+    let count = |element: Element| usize::try_from(element.number()?).map_err(|_| WRONG);
+    let (live, deleted, field_count) = (count(next()?)?, count(next()?)?, count(next()?)?);
+    let mut names = Vec::new();
+    for _ in 0..field_count {
+        names.push(next()?.into_string());
+    }
+    next()?;
+    let mut found = 0;
+    for _ in 0..live.checked_add(deleted).ok_or(WRONG)? {
+        let flags = next()?.number()?;
+        let plus = |base: u64, element: Element| Ok::<_, Error>(base.wrapping_add_signed(element.number()?));
+        let id = StreamId { ms: plus(master.ms, next()?)?, seq: plus(master.seq, next()?)? };
+        let mut fields = Vec::new();
+        if flags & SAME_FIELDS != 0 {
+            for name in &names {
+                budget.count_element(name.len())?;
+                fields.push((name.clone(), next()?.into_string()));
+            }
+        } else {
+            for _ in 0..count(next()?)? {
+                fields.push((next()?.into_string(), next()?.into_string()));
+            }
+        }
+        // How many elements the entry has, for who reads from the end.
+        next()?;
+        if flags & DELETED == 0 {
+            found += 1;
+            into.push(StreamEntry { id, fields });
+        }
+    }
+    if found == live && rest.next().is_none() { Ok(()) } else { Err(WRONG) }
+}
+
+fn read_group<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Group, Error> {
+    let (name, last_id) = (reader.string()?, read_id(reader)?);
+    // -1 stands for a number that is not known.
+    let read = if of == STREAM_1 { None } else { Some(reader.length()?).filter(|&read| i64::try_from(read).is_ok()) };
+    let mut pending = BTreeMap::new();
+    for _ in 0..reader.length()? {
+        let id = StreamId::from_bytes(id_of(&reader.bytes(16)?)?);
+        let (delivered_ms, deliveries) = (reader.time_ms()?, reader.length()?);
+        if pending.insert(id, Pending { id, delivered_ms, deliveries }).is_some() {
+            return Err(Error::Corrupt("entry that is pending twice"));
+        }
+    }
+    let mut consumers = Vec::new();
+    for _ in 0..reader.length()? {
+        let (name, seen_ms) = (reader.string()?, reader.time_ms()?);
+        let active_ms =
+            if of >= STREAM_3 { u64::try_from(i64::from_le_bytes(reader.array()?)).ok() } else { Some(seen_ms) };
+        let mut own = Vec::new();
+        for _ in 0..reader.length()? {
+            let id = StreamId::from_bytes(id_of(&reader.bytes(16)?)?);
+            own.push(pending.remove(&id).ok_or(Error::Corrupt("pending entry of two consumers, or of no group"))?);
+        }
+        consumers.push(Consumer { name, seen_ms, active_ms, pending: own });
+    }
+    if pending.is_empty() {
+        Ok(Group { name, last_id, read, consumers })
+    } else {
+        Err(Error::Corrupt("pending entry of no consumer"))
+    }
+}
+
+/// Appends a stream as Redis 7.0 writes it (`STREAM_LISTPACKS_2`).
+pub(crate) fn write(out: &mut Vec<u8>, stream: &Stream) {
+    let nodes = nodes(&stream.entries);
+    put_length(out, nodes.len() as u64);
+    for node in nodes {
+        put_string(out, &node[0].id.bytes());
+        put_string(out, &packed_node(node));
+    }
+    put_length(out, stream.entries.len() as u64);
+    let first = stream.entries.first().map_or(StreamId::default(), |entry| entry.id);
+    for id in [stream.last_id, first, stream.max_deleted_id] {
+        put_id(out, id);
+    }
+    put_length(out, stream.added);
+    put_length(out, stream.groups.len() as u64);
+    for group in &stream.groups {
+        write_group(out, group);
+    }
+}
+
+fn put_id(out: &mut Vec<u8>, id: StreamId) {
+    put_length(out, id.ms);
+    put_length(out, id.seq);
+}
+
+/// The entries, cut into packed lists.
+fn nodes(entries: &[StreamEntry]) -> Vec<&[StreamEntry]> {
+    let mut nodes = Vec::new();
+    let (mut from, mut bytes) = (0, 0);
+    for (at, entry) in entries.iter().enumerate() {
+        if at > from && (at - from >= NODE_ENTRIES_MAX || bytes >= NODE_BYTES_SOFT) {
+            nodes.push(&entries[from..at]);
+            (from, bytes) = (at, 0);
+        }
+        bytes += entry.fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+    }
+    nodes.extend((from < entries.len()).then(|| &entries[from..]));
+    nodes
+}
+
+fn packed_node(entries: &[StreamEntry]) -> Vec<u8> {
+    let mut packed = Builder::new();
+    let master = &entries[0];
+    packed.push_number(entries.len() as i64);
+    packed.push_number(0);
+    packed.push_number(master.fields.len() as i64);
+    for (name, _) in &master.fields {
+        packed.push_string(name);
+    }
+    packed.push_number(0);
+    for entry in entries {
+        let is_same = entry.fields.len() == master.fields.len()
+            && entry.fields.iter().zip(&master.fields).all(|((name, _), (other, _))| name == other);
+        packed.push_number(if is_same { SAME_FIELDS } else { 0 });
+        packed.push_number(entry.id.ms.wrapping_sub(master.id.ms) as i64);
+        packed.push_number(entry.id.seq.wrapping_sub(master.id.seq) as i64);
+        if !is_same {
+            packed.push_number(entry.fields.len() as i64);
+        }
+        for (name, value) in &entry.fields {
+            if !is_same {
+                packed.push_string(name);
+            }
+            packed.push_string(value);
+        }
+        let elements = if is_same { entry.fields.len() } else { 2 * entry.fields.len() + 1 };
+        packed.push_number((ENTRY_NUMBERS + elements) as i64);
+    }
+    packed.finish()
+}
+
+fn write_group(out: &mut Vec<u8>, group: &Group) {
+    put_string(out, &group.name);
+    put_id(out, group.last_id);
+    put_length(out, group.read.unwrap_or(u64::MAX));
+    let mut pending: Vec<&Pending> = group.consumers.iter().flat_map(|consumer| &consumer.pending).collect();
+    pending.sort_unstable_by_key(|pending| pending.id);
+    put_length(out, pending.len() as u64);
+    for pending in pending {
+        out.extend_from_slice(&pending.id.bytes());
+        out.extend_from_slice(&pending.delivered_ms.to_le_bytes());
+        put_length(out, pending.deliveries);
+    }
+    put_length(out, group.consumers.len() as u64);
+    for consumer in &group.consumers {
+        put_string(out, &consumer.name);
+        out.extend_from_slice(&consumer.seen_ms.to_le_bytes());
+        put_length(out, consumer.pending.len() as u64);
+        for pending in &consumer.pending {
+            out.extend_from_slice(&pending.id.bytes());
+        }
+    }
+}
