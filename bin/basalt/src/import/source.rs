@@ -54,7 +54,8 @@ impl Source {
 
     /// What a key holds, and where in the stream that is: both of one moment.
     pub(super) fn read(&mut self, key: &[u8], now_ms: u64) -> Result<Held, String> {
-        for args in [&[b"MULTI"][..], &[b"DUMP", key], &[b"PTTL", key], &[b"INFO", b"replication"]] {
+        let requests: [&[&[u8]]; 4] = [&[b"MULTI"], &[b"DUMP", key], &[b"PTTL", key], &[b"INFO", b"replication"]];
+        for args in requests {
             self.ask(args)?;
         }
         let answer = self.ask(&[b"EXEC"])?;
