@@ -41,6 +41,7 @@ const COMMANDS: [&str; 37] = [
     "bench run",
     "bench noop-server",
     "bench suite",
+    "import",
     "inspect",
     "sim",
     "completions",

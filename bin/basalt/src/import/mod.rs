@@ -104,7 +104,7 @@ fn of_files(options: &ImportOptions, outcome: &mut Outcome) -> Result<(), String
                 continue;
             }
             // Commands of an AOF file behind a copy begin in database 0.
-            selected = selected.min(0);
+            selected = 0;
         }
         let mut commands = Commands::new(&mut file.input, 0);
         let mut follower = target.as_mut().map(|target| Follower::new(target, None, database, selected));

@@ -83,7 +83,10 @@ fn ask(input: &mut Input, mut writer: &TcpStream, args: &[&[u8]]) -> Result<Stri
     writer.write_all(&request).map_err(|e| e.to_string())?;
     let line = line(input).map_err(|e| e.to_string())?;
     // A PING is answered with an error where a password is missing.
-    if line.starts_with('-') { Err(line[1..].to_owned()) } else { Ok(line) }
+    match line.strip_prefix('-') {
+        Some(error) => Err(error.to_owned()),
+        None => Ok(line),
+    }
 }
 
 /// A line that says something.
