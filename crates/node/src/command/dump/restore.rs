@@ -1,7 +1,8 @@
 //! RESTORE: a value from outside, checked whole before anything of it is written.
 
+use super::error::{BAD_DATA, TORN};
+use super::streams;
 use super::version_1::{self, Payload};
-use super::{BAD_DATA, TORN, streams};
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::command::string::put_string;

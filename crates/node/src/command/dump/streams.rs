@@ -1,6 +1,6 @@
 //! Streams between their items (`command::stream::Export`) and the form in which Redis dumps them.
 
-use super::{BAD_DATA, TOO_LARGE};
+use super::error::{BAD_DATA, TOO_LARGE};
 use crate::command::call::Error;
 use crate::command::stream::{Export, Item};
 use crate::{ReadSpace, Record};

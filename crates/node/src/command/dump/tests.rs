@@ -1,8 +1,11 @@
 #![allow(clippy::unwrap_used)]
-use super::*;
+use super::error::{BAD_DATA, TOO_LARGE, TORN};
+use crate::ReadSpace;
 use crate::command::call::Error;
 use crate::command::testspace::{self, TestSpace};
+use rdb::Checksum;
 use resp::{Proto, Reply};
+use vocab::limits::BULK_BYTES_MAX;
 use xxhash_rust::xxh3::xxh3_64;
 
 #[test]

@@ -9,7 +9,7 @@
 //! 8 bytes  XXH3-64 of all before, little-endian
 //! ```
 
-use super::BAD_DATA;
+use super::error::BAD_DATA;
 use crate::command::call::Error;
 use crate::format::score;
 use rdb::{HashField, Value};
