@@ -1,9 +1,11 @@
 //! What bytes mean, on disk and in the log. No behaviour. docs/FORMATS.md has the layouts.
 
 pub(crate) mod client_requests;
+pub(crate) mod element;
 pub(crate) mod entry;
 pub(crate) mod internal_commands;
 pub(crate) mod keys;
+pub(crate) mod packed_hash;
 pub(crate) mod packing;
 pub(crate) mod record;
 pub(crate) mod score;

@@ -1,11 +1,11 @@
 //! Makes a whole hash of fields that are given one after the other.
 
-use super::element;
-use super::packed::{self, Entry, Packed, Varint};
 use super::stored::Stored;
 use crate::command::call::Error;
 use crate::command::gathered::Gathered;
+use crate::format::element;
 use crate::format::keys::{self, Home};
+use crate::format::packed_hash::{self as packed, Entry, Packed, Varint};
 use crate::{Evaluation, Kind, Record, Rows, Type, WriteSpace};
 use std::collections::HashSet;
 use vocab::limits;

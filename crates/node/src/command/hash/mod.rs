@@ -1,25 +1,24 @@
 //! Hashes: fields and values under one key. Sets (`command::set`) are kept as hashes are, with empty values.
 //!
-//! A small hash is one record (`packed`). One with more than `INLINE_FIELDS_MAX` fields or
+//! A small hash is one record (`format::packed_hash`). One with more than `INLINE_FIELDS_MAX` fields or
 //! `INLINE_COLLECTION_BYTES_MAX` bytes is *large*: its record refers to rows, of which each holds one field
-//! (`element`), so that no write costs the size of the hash. A large hash stays so until it is empty, as in Redis. `stored` reads either form, `write` changes it, `build` makes a whole one.
+//! (`format::element`), so that no write costs the size of the hash. A large hash stays so until it is empty, as in Redis.
+//! `stored` reads either form, `write` changes it, `build` makes a whole one.
 
 mod build;
-mod element;
 mod increment;
-mod packed;
 mod random;
 mod read;
 mod scan;
 mod stored;
 mod write;
 
+pub(crate) use crate::format::element::field_of;
+pub(super) use crate::format::element::name_of;
+pub(super) use crate::format::packed_hash::Varint;
+pub(crate) use crate::format::packed_hash::fields_of;
+pub use crate::format::packed_hash::fuzz_packed;
 pub(super) use build::{Builder, TOO_LARGE_TO_COPY, copy, restore};
-pub(crate) use element::field_of;
-pub(super) use element::name_of;
-pub(super) use packed::Varint;
-pub(crate) use packed::fields_of;
-pub use packed::fuzz_packed;
 pub(super) use random::{below, distinct, one_of, srandmember};
 pub(super) use read::smembers;
 pub(super) use scan::{scan_of, value_of};

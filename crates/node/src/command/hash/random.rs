@@ -1,9 +1,9 @@
 //! HRANDFIELD.
 
-use super::element;
 use super::stored::{Form, Stored};
 use crate::command::args::{self, OUT_OF_RANGE};
 use crate::command::call::{Error, Outcome, ReadCall, TOO_LONG};
+use crate::format::element;
 use crate::{Fault, ReadSpace, Rows, Type};
 use resp::{Proto, Reply};
 use std::collections::HashSet;

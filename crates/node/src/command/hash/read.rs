@@ -1,10 +1,10 @@
 //! HGET, HMGET, HGETALL, HKEYS, HVALS, HEXISTS, HLEN and HSTRLEN.
 
-use super::element::field_of;
 use super::stored::{Form, Stored};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::error::corrupt;
 use crate::command::steps::{Progress, ReplySteps, Rest, Step};
+use crate::format::element::field_of;
 use crate::{ReadSpace, Rows, Type};
 use resp::Reply;
 use storage::Slice;

@@ -4,11 +4,11 @@
 //! `element`) at which to go on; all fields of a position are answered together. So every field that is there from the
 //! beginning of an iteration to its end is answered, each once, and nothing is kept between the calls.
 
-use super::element;
-use super::packed::Entry;
 use super::stored::{Form, Stored};
 use crate::command::args;
 use crate::command::call::{Error, Outcome, ReadCall};
+use crate::format::element;
+use crate::format::packed_hash::Entry;
 use crate::format::score;
 use crate::{ReadSpace, Rows, Type};
 use resp::{Reply, glob_matches};

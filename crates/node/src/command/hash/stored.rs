@@ -1,10 +1,10 @@
 //! A hash as it is stored, in either form, and how it is read.
 
-use super::element;
-use super::packed::{self, Entry, Malformed, Packed, Varint};
 use crate::command::args;
 use crate::command::call::Error;
 use crate::command::error::corrupt;
+use crate::format::element;
+use crate::format::packed_hash::{self as packed, Entry, Malformed, Packed, Varint};
 use crate::{ReadSpace, Record, Rows, Type};
 use std::ops::Deref;
 use storage::Slice;

@@ -3,11 +3,11 @@
 //! Everything is read and checked before the first write, so that an error leaves nothing behind.
 
 use super::build::{Builder, FIELD_TOO_LONG, MEMBER_TOO_LONG, fits_inline, large};
-use super::element;
-use super::packed::{Entry, Varint};
 use super::stored::{Form, Stored};
 use crate::command::args::{check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
+use crate::format::element;
+use crate::format::packed_hash::{Entry, Varint};
 use crate::keyspace_events::Event;
 use crate::{Kind, Record, Rows, Type, WriteSpace};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

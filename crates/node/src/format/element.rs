@@ -11,12 +11,12 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Positions are below this.
-pub(super) const POSITIONS: u64 = 1 << 48;
+pub(crate) const POSITIONS: u64 = 1 << 48;
 
 const POSITION_BYTES: usize = 6;
 
 /// The name of `field`'s element.
-pub(in crate::command) fn name_of(field: &[u8]) -> Vec<u8> {
+pub(crate) fn name_of(field: &[u8]) -> Vec<u8> {
     let mut name = Vec::with_capacity(POSITION_BYTES + field.len());
     name.extend_from_slice(&before(position_of_field(field)));
     name.extend_from_slice(field);
@@ -29,14 +29,14 @@ pub(crate) fn field_of(name: &[u8]) -> Option<&[u8]> {
 }
 
 /// The position of the element of that name.
-pub(super) fn position_of(name: &[u8]) -> Option<u64> {
+pub(crate) fn position_of(name: &[u8]) -> Option<u64> {
     let (head, _) = name.split_at_checked(POSITION_BYTES)?;
     Some(head.iter().fold(0, |position, &byte| position << 8 | u64::from(byte)))
 }
 
 /// What stands before every element at `position` (from 1 on) and after all below it: the empty field, the only one
 /// whose name is as short as this, is at position 0.
-pub(super) fn before(position: u64) -> [u8; POSITION_BYTES] {
+pub(crate) fn before(position: u64) -> [u8; POSITION_BYTES] {
     debug_assert!(position < POSITIONS);
     let bytes = position.to_be_bytes();
     bytes[8 - POSITION_BYTES..].try_into().expect("six of eight bytes")
