@@ -9,8 +9,9 @@ pub use replay::Replay;
 
 use crate::command::hash;
 use crate::format::entry::{Args, Item};
+use crate::format::field_expiry;
 use crate::format::keys;
-use crate::format::record::{Kind, Record, Rows};
+use crate::format::record::{Kind, Layout, Record, Rows};
 use crate::format::score;
 use resp::table;
 use storage::Span;
@@ -47,6 +48,13 @@ pub enum TreeKey<'a> {
         /// In ms since the epoch.
         at_ms: u64,
         /// The key.
+        key: &'a [u8],
+    },
+    /// When background collection is to look at the fields of a hash.
+    FieldsDue {
+        /// In ms since the epoch.
+        at_ms: u64,
+        /// The key of the hash.
         key: &'a [u8],
     },
     /// What is remembered of the numbered requests of a client.
@@ -92,6 +100,9 @@ impl<'a> TreeKey<'a> {
         if let Some((at_ms, key)) = keys::parse_expiry(tree_key) {
             return Some(Self::Expiry { at_ms, key });
         }
+        if let Some((at_ms, key)) = keys::parse_fields_due(tree_key) {
+            return Some(Self::FieldsDue { at_ms, key });
+        }
         if let Some(client) = keys::client_of_requests(tree_key) {
             return Some(Self::Requests { client });
         }
@@ -133,9 +144,11 @@ impl<'a> TreeKey<'a> {
     #[must_use]
     pub fn key(&self) -> Option<&'a [u8]> {
         match self {
-            Self::Record(key) | Self::Element { key, .. } | Self::Expiry { key, .. } | Self::Garbage { key, .. } => {
-                Some(key)
-            }
+            Self::Record(key)
+            | Self::Element { key, .. }
+            | Self::Expiry { key, .. }
+            | Self::FieldsDue { key, .. }
+            | Self::Garbage { key, .. } => Some(key),
             Self::Row { .. } => None,
             Self::Requests { .. } | Self::Forgetting { .. } => None,
             Self::Map | Self::MapChange { .. } | Self::Event { .. } => None,
@@ -163,6 +176,12 @@ pub fn field_of<'k>(fields: &Rows, tree_key: &'k [u8]) -> Option<&'k [u8]> {
     hash::field_of(tree_key.strip_prefix(&fields.prefix[..])?)
 }
 
+/// Whether the row of a hash says when a field expires, and is no field.
+#[must_use]
+pub fn is_about_expiry(fields: &Rows, tree_key: &[u8]) -> bool {
+    tree_key.strip_prefix(&fields.prefix[..]).is_some_and(field_expiry::is_about_expiry)
+}
+
 /// A score as it is stored.
 #[must_use]
 pub fn score_of(value: &[u8]) -> Option<f64> {
@@ -181,7 +200,10 @@ pub type Field<'a> = (&'a [u8], &'a [u8]);
 /// The fields and values of a hash that is one record, or the members of a set and nothing; the error says what is malformed. None for other kinds.
 pub fn hash_fields(record: &Record) -> Result<Vec<Field<'_>>, String> {
     let view = record.view();
-    if matches!(view.kind, Kind::HASH | Kind::SET | Kind::SORTED_SET) {
+    if view.kind.layout == Layout::ExpiringPacked {
+        let (_, packed) = field_expiry::parse(view.payload).map_err(|why| why.to_string())?;
+        hash::fields_of(packed)
+    } else if matches!(view.kind, Kind::HASH | Kind::SET | Kind::SORTED_SET) {
         hash::fields_of(view.payload)
     } else {
         Ok(Vec::new())
@@ -228,6 +250,7 @@ mod tests {
             (keys::record(b"k"), TreeKey::Record(b"k")),
             (keys::record(b""), TreeKey::Record(b"")),
             (keys::expiry(9, b"k"), TreeKey::Expiry { at_ms: 9, key: b"k" }),
+            (keys::fields_due(9, b"k"), TreeKey::FieldsDue { at_ms: 9, key: b"k" }),
             (keys::element(&keyed, name), TreeKey::Element { key: b"h", generation: 7, field: b"field" }),
             (keys::element(&rows, name), TreeKey::Row { slot: Slot(5), id: 8, rest: name }),
             (keys::requests(b"c"), TreeKey::Requests { client: b"c" }),

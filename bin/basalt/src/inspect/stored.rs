@@ -2,8 +2,8 @@
 
 use super::show::{Bytes, Shown, count, time};
 use super::source::tell;
-use node::inspect::{element_span, field_of, hash_fields, list_elements, score_of};
-use node::{Kind, Record, Type};
+use node::inspect::{element_span, field_of, hash_fields, is_about_expiry, list_elements, score_of};
+use node::{Kind, Layout, Record, Type};
 use serde::Serialize;
 use std::io::{self, Write};
 use storage::{Slice, Snapshot};
@@ -68,7 +68,7 @@ impl StoredRecord {
             _ => Bytes::of(value, shown),
         };
         let field = |name: &[u8], bytes: &[u8]| Field { field: Bytes::of(name, shown), value: value(bytes) };
-        if matches!(view.kind, Kind::HASH | Kind::SET | Kind::SORTED_SET) {
+        if matches!(view.kind.ty, Type::Hash | Type::Set | Type::SortedSet) && !view.kind.is_large() {
             let fields = hash_fields(&record).map_err(|why| wrong(&why))?;
             stored.field_count = Some(fields.len() as u64);
             stored.fields = fields.iter().take(most).map(|(name, value)| field(name, value)).collect();
@@ -82,10 +82,17 @@ impl StoredRecord {
         } else if let Some(rows) = view.fields(key) {
             stored.field_count = Some(rows.count);
             stored.rows = Some(rows.prefix.escape_ascii().to_string());
+            let expires = view.kind.layout == Layout::ExpiringRows;
             // The rows of other types have no fields.
             let most = if matches!(view.kind.ty, Type::Hash | Type::Set) { most } else { 0 };
-            for row in tree.iter(element_span(&rows), false).take(most) {
+            for row in tree.iter(element_span(&rows), false) {
+                if stored.fields.len() >= most {
+                    break;
+                }
                 let (tree_key, value) = row.map_err(tell)?;
+                if expires && is_about_expiry(&rows, &tree_key) {
+                    continue;
+                }
                 let Some(name) = field_of(&rows, &tree_key) else {
                     return Err(wrong("an element without a field"));
                 };

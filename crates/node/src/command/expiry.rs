@@ -19,7 +19,7 @@ pub(super) const ROWS: &[HandlerRow] = &[
 
 /// On which present expiry an EXPIRE depends.
 #[derive(Default)]
-struct Conditions {
+pub(super) struct Conditions {
     absent: bool,
     present: bool,
     greater: bool,
@@ -27,7 +27,12 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(words: &[&[u8]]) -> Result<Self, Error> {
+    /// Whether a word is one of these conditions.
+    pub(super) fn has(word: &[u8]) -> bool {
+        ["NX", "XX", "GT", "LT"].iter().any(|name| is_word(word, name))
+    }
+
+    pub(super) fn parse(words: &[&[u8]]) -> Result<Self, Error> {
         let mut conditions = Self::default();
         for word in words {
             let flag = if is_word(word, "NX") {
@@ -54,7 +59,7 @@ impl Conditions {
     }
 
     /// A key without an expiry counts as one that expires after all others.
-    fn hold(&self, current: Option<i64>, new: i64) -> bool {
+    pub(super) fn hold(&self, current: Option<i64>, new: i64) -> bool {
         let refused = self.absent && current.is_some()
             || self.present && current.is_none()
             || self.greater && current.is_none_or(|current| new <= current)

@@ -53,12 +53,13 @@ fn type_of(call: &mut ReadCall<'_>) -> Outcome {
 fn place(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     let view = record.view();
     let (ty, expire_at_ms) = (view.kind.ty, view.expire_at_ms);
-    if view.kind.is_large() {
+    if view.kind.is_large() && view.kind.layout != Layout::ExpiringRows {
         match ty {
             Type::List => return list::copy(space, &List::of(from, record)?, to, expire_at_ms),
             Type::SortedSet => return zset::copy(space, &SortedSet::of(from, record)?, to, expire_at_ms),
             Type::String | Type::Hash | Type::Set => {
-                return hash::copy(space, &Stored::of(from, record)?, to, expire_at_ms);
+                let now_ms = space.now_ms();
+                return hash::copy(space, &Stored::of(from, record, now_ms)?, to, expire_at_ms);
             }
             Type::Stream => {}
         }
@@ -105,7 +106,9 @@ fn move_to(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -
         && let Some(rows) = view.rows(from)
     {
         let moved = match view.kind.layout {
-            Layout::Rows => Record::stamped_new(space.version(), view.kind, view.expire_at_ms, &[view.payload]),
+            Layout::Rows | Layout::ExpiringRows => {
+                Record::stamped_new(space.version(), view.kind, view.expire_at_ms, &[view.payload])
+            }
             _ => Record::large(view.kind.ty, space.version(), view.expire_at_ms, &rows),
         };
         space.give_up(from)?;

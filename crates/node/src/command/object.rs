@@ -4,7 +4,8 @@ use super::args::{SYNTAX, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, read};
 use super::hash::Stored;
 use super::list::List;
-use crate::{Kind, ReadSpace, Record, Type, key_hash};
+use crate::format::element::before;
+use crate::{Kind, Layout, ReadSpace, Record, Type, key_hash};
 
 /// Longest string that Redis would embed in its object, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 44;
@@ -84,7 +85,10 @@ fn encoding(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<&'s
         // Redis 7.0 has one form of lists.
         Type::List => Ok("quicklist"),
         Type::Stream => Ok("stream"),
-        Type::String | Type::Hash | Type::Set | Type::SortedSet => Stored::of(key, record)?.encoding(space),
+        Type::String | Type::Hash | Type::Set | Type::SortedSet => {
+            let now_ms = space.now_ms();
+            Stored::of(key, record, now_ms)?.encoding(space)
+        }
     }
 }
 
@@ -107,7 +111,10 @@ fn memory_usage(call: &mut ReadCall<'_>) -> Outcome {
     if record.view().kind == Kind::large(Type::List) {
         bytes += List::of(key, record)?.about_bytes(call.space, samples as u64)?;
     } else if let Some(rows) = record.view().fields(key) {
-        let sample = call.space.elements_within(&rows, None, samples, SAMPLED_BYTES_SOFT)?;
+        // Behind what is known of expiries.
+        let first = (record.view().kind.layout == Layout::ExpiringRows).then(|| before(1));
+        let sample =
+            call.space.elements_within(&rows, first.as_ref().map(|first| &first[..]), samples, SAMPLED_BYTES_SOFT)?;
         // A sorted set has its members twice: by name, and in order.
         let times = if record.view().kind.ty == Type::SortedSet { 2 } else { 1 };
         let sampled: usize = sample.iter().map(|(name, value)| key.len() + times * (name.len() + value.len())).sum();

@@ -204,7 +204,7 @@ impl Sorting {
                     (Source::List(list.walk(first, count, from)), count)
                 }
                 Type::Set => {
-                    let count = Stored::of(key, record.clone())?.count()?;
+                    let count = Stored::of(key, record.clone(), space.now_ms())?.count()?;
                     (Source::Set(count, None), count)
                 }
                 Type::SortedSet => {
@@ -240,7 +240,7 @@ impl Sorting {
                 })?;
             }
             Source::Set(left, after) => {
-                let set = Stored::of(&self.key, record.clone())?;
+                let set = Stored::of(&self.key, record.clone(), space.now_ms())?;
                 match &set.form {
                     Form::Inline(record) if *left > 0 => {
                         elements = set.entries(record)?.into_iter().map(|(member, _)| member.to_vec()).collect();

@@ -2,9 +2,12 @@
 //! handlers run on.
 
 use super::{Call, Error, Handler, Outcome, ScanCursors, StoreCall, handler};
+use crate::format::element::position_of;
+use crate::format::field_expiry::{self, RowExpiries, is_about_expiry};
 use crate::format::keys;
 use crate::{
-    Fault, Heads, Need, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace, ShardSpaces, Shards, WriteSpace,
+    Fault, Heads, Layout, Need, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace, ShardSpaces, Shards,
+    WriteSpace,
 };
 use resp::table::CommandSpec;
 use resp::{Proto, Reply, Value};
@@ -73,8 +76,41 @@ impl TestSpace {
 
     /// Elements of the large collection at `key`.
     pub(crate) fn element_count(&self, key: &[u8]) -> usize {
-        let rows = self.records.get(key).and_then(|record| record.view().fields(key));
-        rows.map_or(0, |rows| self.rows_of(&rows.prefix).count())
+        let Some(record) = self.records.get(key) else { return 0 };
+        let expires = record.view().kind.layout == Layout::ExpiringRows;
+        let is_element = |rows: &Rows, tree_key: &[u8]| !expires || !is_about_expiry(&tree_key[rows.prefix.len()..]);
+        let count = |rows: Rows| self.rows_of(&rows.prefix).filter(|(tree_key, _)| is_element(&rows, tree_key)).count();
+        record.view().fields(key).map_or(0, count)
+    }
+
+    /// Each expiry of a field has a row by field and one by time, as the record of its hash says.
+    fn validate_expiries(&self, record: &Record, rows: &Rows) {
+        if record.view().kind.layout != Layout::ExpiringRows {
+            return;
+        }
+        let expiries = RowExpiries::decode(record.view().tail()).expect("a record says when fields expire");
+        let mut times = Vec::new();
+        for (tree_key, value) in self.rows_of(&rows.prefix) {
+            let name = &tree_key[rows.prefix.len()..];
+            if let Some(field) = field_expiry::parse_by_field(name) {
+                assert!(
+                    self.elements.contains_key(&keys::element(&rows.prefix, field)),
+                    "a field with an expiry is there"
+                );
+                times.push((field_expiry::parse_expiry(value).expect("an expiry"), field.to_vec()));
+            }
+        }
+        times.sort();
+        let by_time = self.rows_of(&rows.prefix).filter_map(|(tree_key, _)| {
+            let (at_ms, name) = field_expiry::parse_by_time(&tree_key[rows.prefix.len()..])?;
+            Some((at_ms, name.to_vec()))
+        });
+        assert_eq!(by_time.collect::<Vec<_>>(), times);
+        assert_eq!(expiries.fields, times.len() as u64);
+        if let Some((at_ms, name)) = times.first() {
+            let first = (*at_ms, position_of(name).expect("an element has a position"));
+            assert!(expiries.first <= first && expiries.due_ms <= *at_ms.max(&self.now_ms), "{expiries:?} {first:?}");
+        }
     }
 
     /// Rows of all large collections.
@@ -117,6 +153,7 @@ impl TestSpace {
                 let has_others = matches!(record.view().kind.ty, crate::Type::List | crate::Type::Stream);
                 let is_right = has_others || self.element_count(key) as u64 == rows.count;
                 assert!(is_right, "count of {}", key.escape_ascii());
+                self.validate_expiries(record, &rows);
                 rows_left -= self.rows_of(&rows.prefix).count();
             }
         }
@@ -204,6 +241,7 @@ impl WriteSpace for TestSpace {
 
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.writes += 1;
+        let record = record.due_from(self.now_ms);
         let new = record.view().rows(key).map(|rows| rows.prefix);
         let old = self.records.insert(key.to_vec(), record.stamped(self.version));
         if let Some(old) = old.as_ref().and_then(|old| old.view().rows(key))

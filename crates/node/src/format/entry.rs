@@ -39,6 +39,7 @@ const SEAL: u8 = 8;
 const COLLECT: u8 = 9;
 const KEPT_CHANGE: u8 = 10;
 const PACKING: u8 = 11;
+const COLLECT_FIELDS: u8 = 12;
 
 /// The arguments of one command.
 pub type Args<'a> = Vec<&'a [u8]>;
@@ -114,6 +115,8 @@ pub struct CollectFrom {
     pub expiry: Vec<u8>,
     /// Among the collections that are to be collected.
     pub garbage: Vec<u8>,
+    /// Among the hashes of which fields are due.
+    pub fields: Vec<u8>,
 }
 
 /// A shard becomes two.
@@ -240,8 +243,8 @@ impl EntryBuilder {
     /// Adds one step of background collection.
     pub fn collect(&mut self, from: &CollectFrom) {
         self.is_second = true;
-        self.bytes.push(COLLECT);
-        [&from.expiry, &from.garbage].into_iter().for_each(|key| put_bytes(&mut self.bytes, key));
+        self.bytes.push(COLLECT_FIELDS);
+        [&from.expiry, &from.garbage, &from.fields].into_iter().for_each(|key| put_bytes(&mut self.bytes, key));
     }
 
     /// Says, before the items, how the commands of the entry keep values.
@@ -450,7 +453,7 @@ pub fn clears(data: &[u8]) -> bool {
 /// Whether an entry is a step of background collection.
 #[must_use]
 pub fn collects(data: &[u8]) -> bool {
-    data.get(HEAD_BYTES) == Some(&COLLECT)
+    matches!(data.get(HEAD_BYTES), Some(&(COLLECT | COLLECT_FIELDS)))
 }
 
 /// The items of an entry.
@@ -496,7 +499,9 @@ impl<'a> Iterator for Items<'a> {
             KEPT_CHANGE => self.reader.bytes().map(Item::KeptChange).map_err(Malformed::text),
             SPLIT => split(&mut self.reader).map(Item::Split),
             SEAL => Ok(Item::Seal),
-            COLLECT if self.evaluation == Evaluation::Second => collect(&mut self.reader).map(Item::Collect),
+            COLLECT | COLLECT_FIELDS if self.evaluation == Evaluation::Second => {
+                collect(&mut self.reader, kind == COLLECT_FIELDS).map(Item::Collect)
+            }
             PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
             MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
@@ -530,8 +535,10 @@ fn args<'a>(reader: &mut Reader<'a>, left: &mut usize) -> Result<Args<'a>, &'sta
     (0..count).map(|_| Ok(reader.bytes()?)).collect()
 }
 
-fn collect(reader: &mut Reader<'_>) -> Result<CollectFrom, &'static str> {
-    Ok(CollectFrom { expiry: reader.bytes()?.to_vec(), garbage: reader.bytes()?.to_vec() })
+fn collect(reader: &mut Reader<'_>, has_fields: bool) -> Result<CollectFrom, &'static str> {
+    let (expiry, garbage) = (reader.bytes()?.to_vec(), reader.bytes()?.to_vec());
+    let fields = if has_fields { reader.bytes()?.to_vec() } else { Vec::new() };
+    Ok(CollectFrom { expiry, garbage, fields })
 }
 
 fn packing(reader: &mut Reader<'_>) -> Result<Packing, &'static str> {
@@ -630,7 +637,7 @@ mod tests {
     }
 
     fn sample_from() -> CollectFrom {
-        CollectFrom { expiry: b"x1".to_vec(), garbage: Vec::new() }
+        CollectFrom { expiry: b"x1".to_vec(), garbage: Vec::new(), fields: b"h2".to_vec() }
     }
 
     fn sample() -> Vec<u8> {

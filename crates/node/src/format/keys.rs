@@ -6,6 +6,7 @@
 //! e length(u16) key generation(u64) element  the same, as earlier releases wrote them
 //! g length(u16) key generation(u64)          such elements, to be collected in the background
 //! x time(u64) key                            when a key expires: the expiry index
+//! h time(u64) key                            when fields of a hash expire: one for each hash that has such
 //! t time(u64) prefix                         rows that are being made, and by when they must be whole
 //! q client                                   what is remembered of a client's numbered requests; q alone: of how many
 //! y time(u64) client                         when that is to be forgotten
@@ -40,6 +41,7 @@ const RECORD: u8 = b'r';
 const KEYED_ROW: u8 = b'e';
 const ROW: u8 = b'f';
 const EXPIRY: u8 = b'x';
+const FIELDS_DUE: u8 = b'h';
 const GARBAGE: u8 = b'g';
 const STAGED: u8 = b't';
 const REQUESTS: u8 = b'q';
@@ -133,6 +135,21 @@ pub(crate) fn expiry(at_ms: u64, key: &[u8]) -> Vec<u8> {
 /// The time and the user's key in an expiry key.
 pub(crate) fn parse_expiry(tree_key: &[u8]) -> Option<(u64, &[u8])> {
     parse_timed(EXPIRY, tree_key)
+}
+
+/// Background collection is to look at the fields of the hash at `key` then.
+pub(crate) fn fields_due(at_ms: u64, key: &[u8]) -> Vec<u8> {
+    timed(FIELDS_DUE, at_ms, key)
+}
+
+/// The time and the user's key in such a tree key.
+pub(crate) fn parse_fields_due(tree_key: &[u8]) -> Option<(u64, &[u8])> {
+    parse_timed(FIELDS_DUE, tree_key)
+}
+
+/// First and end of all such tree keys.
+pub(crate) fn all_fields_due() -> (Vec<u8>, Vec<u8>) {
+    (vec![FIELDS_DUE], vec![FIELDS_DUE + 1])
 }
 
 /// Of what a large collection a row is.

@@ -3,6 +3,7 @@
 pub(crate) mod client_requests;
 pub(crate) mod element;
 pub(crate) mod entry;
+pub(crate) mod field_expiry;
 pub(crate) mod internal_commands;
 pub(crate) mod keys;
 pub(crate) mod packed_hash;

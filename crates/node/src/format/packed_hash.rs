@@ -13,7 +13,7 @@ use vocab::Reader;
 
 /// Why bytes are not a packed hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed(&'static str);
+pub(crate) struct Malformed(pub(crate) &'static str);
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

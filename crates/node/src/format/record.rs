@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! byte 0      format (high 4 bits, now 1) and kind (low 4 bits)
-//! byte 1      flags: bit 0 = has an expiry, bit 1 = its elements are rows of their own
+//! byte 1      flags: bit 0 = has an expiry, bit 1 = its elements are rows of their own, bit 2 = fields of the hash expire
 //! bytes 2..10 version, little-endian
 //! 8 bytes     expiry in ms since the epoch, little-endian, only with flag bit 0
 //! rest        payload, by kind; with flag bit 1 a `Rows`; behind that what is known of a list (`command::list`) or of a
-//!             stream (`command::stream`) as a whole
+//!             stream (`command::stream`) as a whole; with flag bit 2 see `format::field_expiry`
 //! ```
 
+use super::field_expiry::EXPIRIES_BYTES;
 use super::keys;
 use std::io::{self, Read};
 use storage::Slice;
@@ -16,8 +17,10 @@ use storage::Slice;
 const FORMAT: u8 = 1;
 const FLAG_EXPIRY: u8 = 1;
 const FLAG_ROWS: u8 = 2;
+const FLAG_FIELD_EXPIRIES: u8 = 4;
 const HEAD_BYTES: usize = 10;
 const COUNT_BYTES: usize = 8;
+const DUE_BYTES: usize = 8;
 /// What the payload of each large collection below an id begins with: its count and the prefix of its rows.
 pub(crate) const ROWS_HEAD_BYTES: usize = COUNT_BYTES + keys::ROWS_BYTES;
 const KEYED_ROWS_BYTES: usize = 16;
@@ -59,6 +62,10 @@ pub enum Layout {
     Rows,
     /// In rows below the key, as earlier releases wrote it: the payload is a generation and a count.
     KeyedRows,
+    /// As `Packed`, of a hash that has fields with an expiry of their own.
+    ExpiringPacked,
+    /// As `Rows`, of a hash that has, or had, fields with an expiry of their own.
+    ExpiringRows,
 }
 
 /// One stored record: reference-counted bytes whose head has been checked.
@@ -148,7 +155,7 @@ impl Kind {
     /// Whether its elements are rows of their own.
     #[must_use]
     pub fn is_large(self) -> bool {
-        self.layout != Layout::Packed
+        matches!(self.layout, Layout::Rows | Layout::KeyedRows | Layout::ExpiringRows)
     }
 
     /// A small collection.
@@ -164,6 +171,10 @@ impl Kind {
     }
 
     fn of_head(code: u8, flags: u8) -> Option<Self> {
+        if flags & FLAG_FIELD_EXPIRIES != 0 {
+            let layout = if flags & FLAG_ROWS == 0 { Layout::ExpiringPacked } else { Layout::ExpiringRows };
+            return (code == Type::Hash as u8).then_some(Self { ty: Type::Hash, layout });
+        }
         match (code, flags & FLAG_ROWS != 0) {
             (1, false) => Some(Self::STRING),
             (2, false) => Some(Self::HASH),
@@ -186,7 +197,12 @@ impl Kind {
     }
 
     fn flags(self) -> u8 {
-        if self.layout == Layout::Rows { FLAG_ROWS } else { 0 }
+        match self.layout {
+            Layout::Packed | Layout::KeyedRows => 0,
+            Layout::Rows => FLAG_ROWS,
+            Layout::ExpiringPacked => FLAG_FIELD_EXPIRIES,
+            Layout::ExpiringRows => FLAG_ROWS | FLAG_FIELD_EXPIRIES,
+        }
     }
 
     /// The word that TYPE answers.
@@ -207,12 +223,34 @@ impl Kind {
 pub(crate) const MEMBERS: u8 = b'm';
 
 impl RecordView<'_> {
-    /// What the record of a large collection says of it, behind the prefix of its rows.
+    /// What the record of a large collection says of it beside its count and the prefix of its rows.
     #[must_use]
     pub fn tail(&self) -> &[u8] {
-        let has_tail = self.kind.layout == Layout::Rows && self.kind.ty.has_tail();
-        let tail = has_tail.then(|| self.payload.get(COUNT_BYTES + keys::ROWS_BYTES..)).flatten();
+        let tail = match self.kind.layout {
+            Layout::ExpiringRows => self.payload.get(COUNT_BYTES..COUNT_BYTES + EXPIRIES_BYTES),
+            Layout::Rows if self.kind.ty.has_tail() => self.payload.get(COUNT_BYTES + keys::ROWS_BYTES..),
+            _ => None,
+        };
         tail.unwrap_or_default()
+    }
+
+    /// When background collection is to look at the fields of a hash; `None` if none of them has an expiry. No field that is
+    /// seen before then has expired.
+    #[must_use]
+    pub fn fields_due_ms(&self) -> Option<u64> {
+        let at = self.fields_due_at()?;
+        let bytes = self.payload.get(at..at + DUE_BYTES)?;
+        let due_ms = u64::from_le_bytes(bytes.try_into().ok()?);
+        (due_ms != u64::MAX).then_some(due_ms)
+    }
+
+    /// Where in the payload that stands.
+    fn fields_due_at(&self) -> Option<usize> {
+        match self.kind.layout {
+            Layout::ExpiringPacked => Some(0),
+            Layout::ExpiringRows => Some(COUNT_BYTES),
+            Layout::Packed | Layout::Rows | Layout::KeyedRows => None,
+        }
     }
 
     /// Where the fields of a large hash at `key` are, or the members of a set or sorted set, a row each by its position;
@@ -228,10 +266,10 @@ impl RecordView<'_> {
     pub fn rows(&self, key: &[u8]) -> Option<Rows> {
         let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
         match self.kind.layout {
-            Layout::Packed => None,
-            Layout::Rows => {
+            Layout::Packed | Layout::ExpiringPacked => None,
+            Layout::Rows | Layout::ExpiringRows => {
                 let (count, _) = self.payload.split_at_checked(COUNT_BYTES)?;
-                Some(Rows { prefix: prefix_of(self.kind.ty, self.payload).to_vec(), count: number(count)? })
+                Some(Rows { prefix: prefix_of(self.kind, self.payload).to_vec(), count: number(count)? })
             }
             Layout::KeyedRows => {
                 let (generation, count) = self.payload.split_at_checked(KEYED_ROWS_BYTES - COUNT_BYTES)?;
@@ -242,9 +280,10 @@ impl RecordView<'_> {
 }
 
 /// With what the tree keys of a large collection's rows begin.
-fn prefix_of(ty: Type, payload: &[u8]) -> &[u8] {
-    let rest = payload.get(COUNT_BYTES..).unwrap_or_default();
-    if ty.has_tail() { &rest[..rest.len().min(keys::ROWS_BYTES)] } else { rest }
+fn prefix_of(kind: Kind, payload: &[u8]) -> &[u8] {
+    let before = if kind.layout == Layout::ExpiringRows { COUNT_BYTES + EXPIRIES_BYTES } else { COUNT_BYTES };
+    let rest = payload.get(before..).unwrap_or_default();
+    if kind.ty.has_tail() { &rest[..rest.len().min(keys::ROWS_BYTES)] } else { rest }
 }
 
 /// The parts of a payload one after the other, so that a record is built with one copy.
@@ -296,9 +335,14 @@ impl Record {
         Self::stamped_new(version, Kind::large(ty), expire_at_ms, &[&rows.count.to_le_bytes(), &rows.prefix])
     }
 
-    /// The record of a large collection of which it says more.
+    /// The record of a large collection of which it says more: of a hash, when its fields expire.
     #[must_use]
     pub fn large_with_tail(ty: Type, version: u64, expire_at_ms: Option<u64>, rows: &Rows, tail: &[u8]) -> Self {
+        if ty == Type::Hash && tail.len() == EXPIRIES_BYTES {
+            let kind = Kind { ty, layout: Layout::ExpiringRows };
+            let payload: [&[u8]; 3] = [&rows.count.to_le_bytes(), tail, &rows.prefix];
+            return Self::stamped_new(version, kind, expire_at_ms, &payload);
+        }
         debug_assert!(tail.is_empty() || ty.has_tail(), "a record of another type ends with its prefix");
         let payload: [&[u8]; 3] = [&rows.count.to_le_bytes(), &rows.prefix, tail];
         Self::stamped_new(version, Kind::large(ty), expire_at_ms, &payload)
@@ -321,6 +365,21 @@ impl Record {
         Self::stamped_new(version, view.kind, view.expire_at_ms, &[view.payload])
     }
 
+    /// The same record, of whose fields background collection looks at none before `now_ms`.
+    #[must_use]
+    pub fn due_from(self, now_ms: u64) -> Self {
+        let view = self.view();
+        if view.fields_due_ms().is_none_or(|due_ms| due_ms >= now_ms) {
+            return self;
+        }
+        let Some((before, rest)) = view.fields_due_at().and_then(|at| view.payload.split_at_checked(at)) else {
+            return self;
+        };
+        let behind = rest.get(DUE_BYTES..).unwrap_or_default();
+        let payload = [before, &now_ms.to_le_bytes(), behind];
+        Self::stamped_new(view.version, view.kind, view.expire_at_ms, &payload)
+    }
+
     /// Checks the head of stored bytes. The error says what is wrong.
     pub fn decode(bytes: Slice) -> Result<Self, &'static str> {
         if bytes.len() < HEAD_BYTES {
@@ -329,7 +388,7 @@ impl Record {
         if bytes[0] >> 4 != FORMAT {
             return Err("unknown record format");
         }
-        if bytes[1] & !(FLAG_EXPIRY | FLAG_ROWS) != 0 {
+        if bytes[1] & !(FLAG_EXPIRY | FLAG_ROWS | FLAG_FIELD_EXPIRIES) != 0 {
             return Err("unknown record flags");
         }
         let kind = Kind::of_head(bytes[0] & 15, bytes[1]).ok_or("unknown record kind")?;
@@ -338,7 +397,7 @@ impl Record {
         }
         let payload = &bytes[HEAD_BYTES + if bytes[1] & FLAG_EXPIRY == 0 { 0 } else { 8 }..];
         match kind.layout {
-            Layout::Rows if !keys::is_rows_prefix(prefix_of(kind.ty, payload)) => {
+            Layout::Rows | Layout::ExpiringRows if !keys::is_rows_prefix(prefix_of(kind, payload)) => {
                 return Err("record of a large collection without its rows");
             }
             Layout::KeyedRows if payload.len() != KEYED_ROWS_BYTES => {
@@ -406,11 +465,14 @@ mod tests {
         assert_eq!(large.view().rows(b"any"), Some(rows));
         let keyed = Record::keyed_hash(1, Some(1), 3, 4);
         assert_eq!(keyed.view().rows(b"k"), Some(Rows::of_key(b"k", 3, 4)));
-        for whole in [large, keyed] {
+        let rows = Rows { prefix: keys::rows(Slot(7), 3), count: 4 };
+        let expiring = Record::large_with_tail(Type::Hash, 1, Some(1), &rows, &[9; EXPIRIES_BYTES]);
+        assert_eq!((expiring.view().rows(b"any"), expiring.view().tail()), (Some(rows), &[9; EXPIRIES_BYTES][..]));
+        for whole in [large, keyed, expiring] {
             for length in 0..whole.bytes().len() {
                 assert!(Record::decode(Slice::from(&whole.bytes()[..length])).is_err(), "{length}");
             }
-            for (at, byte) in [(0, 0x21), (0, 0x1f), (1, 4)] {
+            for (at, byte) in [(0, 0x21), (0, 0x1f), (1, 8)] {
                 let mut bytes = whole.bytes().to_vec();
                 bytes[at] = byte;
                 assert!(Record::decode(Slice::from(bytes)).is_err(), "{byte:#x}");
@@ -419,12 +481,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_due_moves_forward_alone() {
+        let rows = Rows { prefix: keys::rows(Slot(7), 3), count: 4 };
+        let tail = [&500_u64.to_le_bytes()[..], &[1; EXPIRIES_BYTES - DUE_BYTES]].concat();
+        let packed = Kind { ty: Type::Hash, layout: Layout::ExpiringPacked };
+        let records = [
+            Record::large_with_tail(Type::Hash, 1, None, &rows, &tail),
+            Record::new(packed, None, &[&500_u64.to_le_bytes(), b"rest"]),
+        ];
+        for record in records {
+            assert_eq!(record.view().fields_due_ms(), Some(500));
+            assert_eq!(record.clone().due_from(500), record);
+            let later = record.clone().due_from(501);
+            assert_eq!((later.view().fields_due_ms(), later.view().kind), (Some(501), record.view().kind));
+            assert_eq!(later.view().rows(b"k"), record.view().rows(b"k"));
+            assert_eq!(later.bytes().len(), record.bytes().len());
+        }
+        assert_eq!(Record::new(Kind::HASH, None, &[&500_u64.to_le_bytes()]).view().fields_due_ms(), None);
+    }
+
+    #[test]
     fn fuzz_records() {
         fuzz::rounds(1, |prng| {
             let expiry = (prng.below(2) == 1).then(|| prng.next_u64());
             let bytes = vec![7; prng.below(40) as usize];
             let rows = Rows { prefix: keys::rows(Slot(9), 8), count: 7 };
-            let record = match prng.below(12) {
+            let record = match prng.below(14) {
+                12 => Record::large_with_tail(Type::Hash, 1, expiry, &rows, &[3; EXPIRIES_BYTES]),
+                13 => Record::new(Kind { ty: Type::Hash, layout: Layout::ExpiringPacked }, expiry, &[&bytes]),
                 6 => Record::new(Kind::LIST, expiry, &[&bytes]),
                 7 => Record::large_with_tail(Type::List, 1, expiry, &rows, &bytes),
                 8 => Record::new(Kind::SORTED_SET, expiry, &[&bytes]),

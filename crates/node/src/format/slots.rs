@@ -129,7 +129,8 @@ impl Slots {
 
     /// Whether the row of a tree key is one of these slots', or of none.
     fn keeps(&self, tree_key: &[u8]) -> bool {
-        let of_timed = || keys::parse_expiry(tree_key).map(|(_, key)| key);
+        let timed = || keys::parse_expiry(tree_key).or_else(|| keys::parse_fields_due(tree_key));
+        let of_timed = || timed().map(|(_, key)| key);
         let rows = keys::parse_staged(tree_key).map_or(tree_key, |(_, prefix)| prefix);
         let slot = match keys::parse_collection(rows).map(|collection| collection.home) {
             Some(Home::Id(slot, _)) => Some(slot),

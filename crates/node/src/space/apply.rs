@@ -1,6 +1,7 @@
 //! A shard while an entry is applied: commands see the tree with what the entry has written so far above it.
 
 mod collect;
+mod collect_fields;
 mod edits;
 mod near_rows;
 mod overlay;
@@ -163,7 +164,7 @@ impl<'a> EntrySpace<'a> {
 
     /// One step of background collection, from `from` on.
     pub(crate) fn collect(&mut self, from: &CollectFrom) -> Result<Collected, Fault> {
-        collect::collect(&mut self.writes, from)
+        collect::collect(&mut self.writes, from, self.index)
     }
 
     /// One step of background collection as entries of format 1 have it.
@@ -282,7 +283,8 @@ impl WriteSpace for EntrySpace<'_> {
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.work.add(1, record.bytes().len())?;
         self.may_write(record.bytes().len())?;
-        self.writes.put(key, &record.stamped(self.index))
+        // What is written to be looked at lies ahead of where collection has been.
+        self.writes.put(key, &record.stamped(self.index).due_from(self.writes.now_ms()))
     }
 
     fn edit(&mut self, key: &[u8], edit: &mut Edit<'_>) -> Result<(), Fault> {

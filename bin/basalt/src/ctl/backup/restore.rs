@@ -3,11 +3,12 @@
 use super::lists::ListWriter;
 use super::manifest::Manifest;
 use super::place::Place;
-use super::rows::{BackupRow, FileFacts, RowValue, read_file};
+use super::rows::{BackupRow, ExpiringField, FileFacts, RowValue, read_file};
 use super::streams::StreamWriter;
 use client::{Access, Answer, Ask, Frame, Pool, PoolOptions, ReadFrom, StoreUrl};
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -221,6 +222,21 @@ fn writes_of(row: BackupRow) -> Vec<Write> {
                 request(args)
             };
             fields.chunks(FIELDS_MAX).map(chunk).collect()
+        }
+        RowValue::Expiring(fields) => {
+            let mut by_time: BTreeMap<u64, Vec<ExpiringField>> = BTreeMap::new();
+            fields.into_iter().for_each(|field| by_time.entry(field.at_ms).or_default().push(field));
+            let chunk = |at_ms: u64, fields: &[ExpiringField]| {
+                let number = |n: u64| n.to_string().into_bytes();
+                let head = [b"HSETEX".to_vec(), row.key.clone(), b"PXAT".to_vec(), number(at_ms)];
+                let mut args = [&head[..], &[b"FIELDS".to_vec(), number(fields.len() as u64)]].concat();
+                args.extend(fields.iter().flat_map(|field| [field.field.clone(), field.value.clone()]));
+                request(args)
+            };
+            let of_time = |(at_ms, fields): (u64, Vec<ExpiringField>)| {
+                fields.chunks(FIELDS_MAX).map(|fields| chunk(at_ms, fields)).collect::<Vec<_>>()
+            };
+            by_time.into_iter().flat_map(of_time).collect()
         }
         RowValue::Set(members) => {
             let chunk =

@@ -26,6 +26,7 @@ const SET: u8 = 4;
 const LIST: u8 = 5;
 const SORTED_SET: u8 = 6;
 const STREAM: u8 = 7;
+const EXPIRING: u8 = 8;
 
 /// A key with what it holds; of a large collection, some of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(crate) enum RowValue {
     String(Vec<u8>),
     /// Fields and values.
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    /// Fields of a hash that expire.
+    Expiring(Vec<ExpiringField>),
     /// Members.
     Set(Vec<Vec<u8>>),
     /// Elements of a list, in order.
@@ -58,6 +61,15 @@ pub(crate) enum RowValue {
         is_first: bool,
         items: Vec<Item>,
     },
+}
+
+/// A field of a hash that expires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExpiringField {
+    pub(crate) field: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    /// In ms since the epoch.
+    pub(crate) at_ms: u64,
 }
 
 /// A file of a backup.
@@ -144,6 +156,15 @@ impl Packer {
                     put_bytes(&mut self.bytes, value);
                 }
             }
+            RowValue::Expiring(fields) => {
+                self.bytes.push(EXPIRING);
+                put_varint(&mut self.bytes, fields.len() as u64);
+                for field in fields {
+                    put_bytes(&mut self.bytes, &field.field);
+                    put_bytes(&mut self.bytes, &field.value);
+                    put_varint(&mut self.bytes, field.at_ms);
+                }
+            }
             RowValue::Set(members) => {
                 self.bytes.push(SET);
                 put_varint(&mut self.bytes, members.len() as u64);
@@ -221,6 +242,15 @@ fn unpack(bytes: &[u8]) -> Result<Vec<BackupRow>, &'static str> {
                 }
                 if kind == HASH { RowValue::Hash(fields) } else { RowValue::SortedSet(fields) }
             }
+            EXPIRING => {
+                let count = reader.count(3)?;
+                let mut fields = Vec::new();
+                for _ in 0..count {
+                    let (field, value) = (reader.bytes()?.to_vec(), reader.bytes()?.to_vec());
+                    fields.push(ExpiringField { field, value, at_ms: reader.varint()? });
+                }
+                RowValue::Expiring(fields)
+            }
             SET => {
                 let count = reader.count(1)?;
                 let mut members = Vec::new();
@@ -277,6 +307,8 @@ mod tests {
         let fields = vec![(b"a".to_vec(), Vec::new()), (Vec::new(), b"b".to_vec())];
         let mut rows: Vec<BackupRow> = (0..3000).map(|i| row(i, 1000)).collect();
         rows.push(BackupRow { key: Vec::new(), expire_at_ms: u64::MAX, value: RowValue::Hash(fields) });
+        let field = ExpiringField { field: b"f".to_vec(), value: Vec::new(), at_ms: 1 << 45 };
+        rows.push(BackupRow { key: b"hash".to_vec(), expire_at_ms: 7, value: RowValue::Expiring(vec![field]) });
         let members = vec![b"a".to_vec(), Vec::new()];
         rows.push(BackupRow { key: b"set".to_vec(), expire_at_ms: 0, value: RowValue::Set(members) });
         let elements = vec![b"b".to_vec(), b"a".to_vec(), b"b".to_vec()];

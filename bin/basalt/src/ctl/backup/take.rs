@@ -4,7 +4,7 @@ use super::catalog::Catalog;
 use super::manifest::{Manifest, ShardFacts};
 use super::node::{connect, said};
 use super::place::Place;
-use super::rows::{BackupRow, FileFacts, Packed, Packer, RowValue, Stored};
+use super::rows::{BackupRow, ExpiringField, FileFacts, Packed, Packer, RowValue, Stored};
 use client::{Client, StoreUrl, Value};
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
@@ -260,10 +260,25 @@ fn read_row(row: Value) -> Option<BackupRow> {
         }
         (Value::Bulk(bytes), None) => RowValue::String(bytes),
         (Value::Bulk(word), Some(Value::Array(parts))) if word == b"ZSET" => RowValue::SortedSet(pairs_of(parts)?),
+        (Value::Bulk(word), Some(Value::Array(parts))) if word == b"EXPIRING" => {
+            RowValue::Expiring(expiring_of(parts)?)
+        }
         (Value::Array(parts), None) => RowValue::Hash(pairs_of(parts)?),
         _ => return None,
     };
     Some(BackupRow { key, expire_at_ms: expire_at_ms as u64, value })
+}
+
+/// Fields, values and expiries in turn.
+fn expiring_of(parts: Vec<Value>) -> Option<Vec<ExpiringField>> {
+    let mut fields = Vec::with_capacity(parts.len() / 3);
+    let mut parts = parts.into_iter();
+    while let Some(field) = parts.next() {
+        let (Value::Bulk(field), Some(Value::Bulk(value))) = (field, parts.next()) else { return None };
+        let Some(Value::Int(at_ms)) = parts.next() else { return None };
+        fields.push(ExpiringField { field, value, at_ms: u64::try_from(at_ms).ok()? });
+    }
+    Some(fields)
 }
 
 /// Strings in turn, as pairs.

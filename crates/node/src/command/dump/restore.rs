@@ -59,7 +59,7 @@ pub(super) fn restore(call: &mut WriteCall<'_>) -> Outcome {
     let now_ms = call.space.now_ms();
     let base = if options.absolute { 0 } else { now_ms };
     let expire_at_ms = (ttl > 0).then(|| base.saturating_add(ttl).min(i64::MAX.unsigned_abs()));
-    if expire_at_ms.is_some_and(|at| at <= now_ms) {
+    if is_over(&payload, now_ms) || expire_at_ms.is_some_and(|at| at <= now_ms) {
         call.space.delete_told(key)?;
     } else {
         let restored = match payload {
@@ -74,6 +74,12 @@ pub(super) fn restore(call: &mut WriteCall<'_>) -> Outcome {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// Whether it is a hash of which all fields have expired.
+fn is_over(payload: &Payload<'_>, now_ms: u64) -> bool {
+    let Payload::Value(Value::Hash(fields)) = payload else { return false };
+    !fields.is_empty() && fields.iter().all(|field| field.expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms))
 }
 
 /// What was dumped, by Redis or by Basalt.
@@ -115,7 +121,7 @@ fn put(space: &mut dyn WriteSpace, key: &[u8], expire_at_ms: Option<u64>, value:
             list::restore(space, key, expire_at_ms, &elements)
         }
         Value::Set(members) => {
-            let members: Vec<_> = members.iter().map(|member| (member.as_slice(), &b""[..])).collect();
+            let members: Vec<_> = members.iter().map(|member| (member.as_slice(), &b""[..], None)).collect();
             hash::restore(space, Type::Set, key, expire_at_ms, &members)
         }
         Value::SortedSet(members) => {
@@ -123,7 +129,10 @@ fn put(space: &mut dyn WriteSpace, key: &[u8], expire_at_ms: Option<u64>, value:
             zset::restore(space, key, expire_at_ms, members)
         }
         Value::Hash(fields) => {
-            let fields: Vec<_> = fields.iter().map(|field| (field.name.as_slice(), field.value.as_slice())).collect();
+            let now_ms = space.now_ms();
+            let seen = fields.iter().filter(|field| field.expire_at_ms.is_none_or(|at_ms| at_ms > now_ms));
+            let fields: Vec<_> =
+                seen.map(|field| (field.name.as_slice(), field.value.as_slice(), field.expire_at_ms)).collect();
             hash::restore(space, Type::Hash, key, expire_at_ms, &fields)
         }
         Value::Stream(stream) => {

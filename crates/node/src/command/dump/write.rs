@@ -3,12 +3,12 @@
 use super::error::{BAD_DATA, TOO_LARGE};
 use super::streams;
 use crate::command::call::{Error, ReadCall};
-use crate::command::hash::{self, Stored};
+use crate::command::hash::{self, Fields, Stored};
 use crate::command::list::{List, Side, Walk};
 use crate::command::steps::{Progress, ReplySteps, Rest};
 use crate::format::score::SCORE_BYTES;
-use crate::{Kind, ReadSpace, Record, Rows, Type};
-use rdb::Checksum;
+use crate::{Kind, ReadSpace, Record, Type};
+use rdb::{Checksum, HashField};
 use resp::Reply;
 use storage::Slice;
 use vocab::limits::{BULK_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
@@ -22,24 +22,35 @@ pub(super) fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     };
     let ty = record.view().kind.ty;
     let Some(rows) = record.view().fields(key).filter(|_| ty != Type::Stream) else {
-        call.reply.bulk(&whole(call.space, key, record)?);
+        let dumped = whole(call.space, key, record)?;
+        call.reply.bulk_or_null(dumped.as_deref());
         return Ok(None);
     };
     if ty == Type::List {
         return dump_list(call, List::of(key, record.clone())?, record);
     }
     let mut length = Length::default();
-    Stored::of(key, record)?.each(call.space, |_, field, value| length.add(element_bytes(ty, field, value)))?;
-    let mut dumped = Dumped::begin(call.reply, ty, rows.count, length)?;
+    let hash = Stored::of(key, record, call.space.now_ms())?;
+    let (earliest_ms, mut count) = (hash.earliest_expiry_ms(), 0);
+    hash.each_with_expiry(call.space, |_, field, value, at_ms| {
+        count += 1;
+        length.add(Element { ty, earliest_ms, field, value, at_ms }.bytes())
+    })?;
+    if count == 0 {
+        call.reply.null();
+        return Ok(None);
+    }
+    let mut dumped = Dumped::begin(call.reply, ty, earliest_ms, count, length)?;
     dumped.flush(call.reply);
-    Ok(Some(Box::new(ElementsLeft { ty, left: rows.count, rows, after: None, dumped })))
+    let fields = hash.fields(&rows);
+    Ok(Some(Box::new(ElementsLeft { ty, earliest_ms, left: fields.stored(), fields, after: None, dumped })))
 }
 
 fn dump_list(call: &mut ReadCall<'_>, list: List<'_>, record: Record) -> Result<Rest, Error> {
     let mut length = Length::default();
     list.each(call.space, |element| length.add(rdb::string_bytes(element.len())))?;
     let count = list.count()?;
-    let mut dumped = Dumped::begin(call.reply, Type::List, count, length)?;
+    let mut dumped = Dumped::begin(call.reply, Type::List, None, count, length)?;
     dumped.flush(call.reply);
     let walk = list.walk(0, count, Side::Left);
     Ok(Some(Box::new(ListLeft { key: call.args[1].to_vec(), record, walk, dumped })))
@@ -62,19 +73,26 @@ struct Dumped {
     checksum: Checksum,
     /// What is still to be answered.
     piece: Vec<u8>,
+    /// Of the format.
+    version: u16,
 }
 
 impl Dumped {
-    /// Answers how long a collection of `count` elements is that take so many bytes.
-    fn begin(reply: &mut Reply, ty: Type, count: u64, elements: Length) -> Result<Self, Error> {
-        let mut piece = vec![type_of(ty)];
-        rdb::put_length(&mut piece, count);
+    /// Answers how long a collection of `count` elements is that take so many bytes. `earliest_ms`: fields expire, none before.
+    fn begin(
+        reply: &mut Reply,
+        ty: Type,
+        earliest_ms: Option<u64>,
+        count: u64,
+        elements: Length,
+    ) -> Result<Self, Error> {
+        let piece = head(ty, earliest_ms, count);
         let bytes = piece.len() + elements.0 + rdb::FOOTER_BYTES;
         if bytes > BULK_BYTES_MAX {
             return Err(TOO_LARGE.into());
         }
         reply.bulk_head(bytes);
-        Ok(Self { checksum: Checksum::default(), piece })
+        Ok(Self { checksum: Checksum::default(), piece, version: version_of(earliest_ms) })
     }
 
     fn flush(&mut self, reply: &mut Reply) {
@@ -86,7 +104,7 @@ impl Dumped {
     /// Answers what stands behind the value.
     fn finish(&mut self, reply: &mut Reply) {
         self.flush(reply);
-        reply.bulk_piece(&self.checksum.footer(rdb::VERSION));
+        reply.bulk_piece(&self.checksum.footer(self.version));
         reply.bulk_piece(b"\r\n");
     }
 }
@@ -94,7 +112,10 @@ impl Dumped {
 /// These elements of a hash, a set or a sorted set are still to be dumped.
 struct ElementsLeft {
     ty: Type,
-    rows: Rows,
+    /// If fields expire, none does before.
+    earliest_ms: Option<u64>,
+    fields: Fields,
+    /// How many there are, expired ones too.
     left: u64,
     /// The element that was dumped last.
     after: Option<Slice>,
@@ -104,9 +125,12 @@ struct ElementsLeft {
 impl ReplySteps for ElementsLeft {
     fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
         let after = self.after.as_deref();
-        let found = space.elements_within(&self.rows, after, STREAM_STEP_ITEMS_MAX, STREAM_STEP_BYTES_SOFT)?;
-        for (name, value) in &found {
-            put_element(&mut self.dumped.piece, self.ty, hash::field_of(name).ok_or(BAD_DATA)?, value);
+        let found = self.fields.within(space, after, STREAM_STEP_ITEMS_MAX, STREAM_STEP_BYTES_SOFT)?;
+        let expiries = self.fields.expiries_of(space, &found)?;
+        for ((name, value), at_ms) in found.iter().zip(expiries).filter(|(_, at_ms)| self.fields.is_seen(*at_ms)) {
+            let field = hash::field_of(name).ok_or(BAD_DATA)?;
+            let (ty, earliest_ms) = (self.ty, self.earliest_ms);
+            Element { ty, earliest_ms, field, value, at_ms }.put(&mut self.dumped.piece);
         }
         if found.is_empty() && self.left > 0 {
             return Err(BAD_DATA.into());
@@ -159,37 +183,75 @@ fn type_of(ty: Type) -> u8 {
     }
 }
 
-/// How many bytes an element takes: a set's is a member, a sorted set's has a score, a hash's a value.
-fn element_bytes(ty: Type, field: &[u8], value: &[u8]) -> usize {
-    let behind = match ty {
-        Type::Set => 0,
-        Type::SortedSet => SCORE_BYTES,
-        _ => rdb::string_bytes(value.len()),
+/// What stands before the elements of a collection.
+fn head(ty: Type, earliest_ms: Option<u64>, count: u64) -> Vec<u8> {
+    let Some(earliest_ms) = earliest_ms else {
+        let mut head = vec![type_of(ty)];
+        rdb::put_length(&mut head, count);
+        return head;
     };
-    rdb::string_bytes(field.len()) + behind
+    let mut head = vec![rdb::types::HASH_TTLS];
+    rdb::field_ttls_head(&mut head, earliest_ms, count);
+    head
 }
 
-/// Appends an element. A score is stored as the format has it.
-fn put_element(out: &mut Vec<u8>, ty: Type, field: &[u8], value: &[u8]) {
-    rdb::put_string(out, field);
-    match ty {
-        Type::Set => {}
-        Type::SortedSet => out.extend_from_slice(value),
-        _ => rdb::put_string(out, value),
+/// Fields that expire need another version of the format.
+fn version_of(earliest_ms: Option<u64>) -> u16 {
+    if earliest_ms.is_some() { rdb::VERSION_FIELD_TTLS } else { rdb::VERSION }
+}
+
+/// An element: a set's is a member, a sorted set's has a score, a hash's a value.
+struct Element<'a> {
+    ty: Type,
+    /// If fields of the hash expire, none does before.
+    earliest_ms: Option<u64>,
+    field: &'a [u8],
+    value: &'a [u8],
+    at_ms: Option<u64>,
+}
+
+impl Element<'_> {
+    /// How many bytes it takes.
+    fn bytes(&self) -> usize {
+        let mut behind = match self.ty {
+            Type::Set => 0,
+            Type::SortedSet => SCORE_BYTES,
+            _ => rdb::string_bytes(self.value.len()),
+        };
+        if let Some(earliest_ms) = self.earliest_ms {
+            // As the crate `rdb` tells it: 0 for a field that does not expire.
+            behind += rdb::length_bytes(self.at_ms.map_or(0, |at_ms| at_ms.saturating_sub(earliest_ms) + 1));
+        }
+        rdb::string_bytes(self.field.len()) + behind
+    }
+
+    /// Appends it. A score is stored as the format has it.
+    fn put(&self, out: &mut Vec<u8>) {
+        if let Some(earliest_ms) = self.earliest_ms {
+            let (name, value) = (self.field.to_vec(), self.value.to_vec());
+            return rdb::put_hash_field(out, earliest_ms, &HashField { name, value, expire_at_ms: self.at_ms });
+        }
+        rdb::put_string(out, self.field);
+        match self.ty {
+            Type::Set => {}
+            Type::SortedSet => out.extend_from_slice(self.value),
+            _ => rdb::put_string(out, self.value),
+        }
     }
 }
 
-/// The dump of a value that is one record, or of a stream.
-fn whole(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u8>, Error> {
+/// The dump of a value that is one record, or of a stream; `None` if nothing is seen of it.
+fn whole(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Option<Vec<u8>>, Error> {
     let view = record.view();
     let ty = view.kind.ty;
     let mut bytes = vec![type_of(ty)];
+    let mut version = rdb::VERSION;
     if view.kind == Kind::STRING {
         rdb::put_string(&mut bytes, view.payload);
     } else if ty == Type::Stream {
         rdb::put_value(&mut bytes, &streams::read(space, key, record)?);
     } else {
-        let (mut count, mut elements) = (0, Vec::new());
+        let (mut count, mut elements, mut earliest_ms) = (0, Vec::new(), None);
         if ty == Type::List {
             List::of(key, record)?.each(space, |element| {
                 count += 1;
@@ -197,18 +259,24 @@ fn whole(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u8
                 Ok(())
             })?;
         } else {
-            Stored::of(key, record)?.each(space, |_, field, value| {
+            let hash = Stored::of(key, record, space.now_ms())?;
+            if hash.is_gone()? {
+                return Ok(None);
+            }
+            earliest_ms = hash.earliest_expiry_ms();
+            hash.each_with_expiry(space, |_, field, value, at_ms| {
                 count += 1;
-                put_element(&mut elements, ty, field, value);
+                Element { ty, earliest_ms, field, value, at_ms }.put(&mut elements);
                 Ok(())
             })?;
         }
-        rdb::put_length(&mut bytes, count);
+        bytes = head(ty, earliest_ms, count);
+        version = version_of(earliest_ms);
         bytes.extend_from_slice(&elements);
     }
     let mut checksum = Checksum::default();
     checksum.update(&bytes);
-    bytes.extend_from_slice(&checksum.footer(rdb::VERSION));
+    bytes.extend_from_slice(&checksum.footer(version));
     // What RESTORE could not be given back as one argument is not handed out.
-    if bytes.len() > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(bytes) }
+    if bytes.len() > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(Some(bytes)) }
 }

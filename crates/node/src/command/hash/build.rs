@@ -4,6 +4,7 @@ use super::stored::Stored;
 use crate::command::call::Error;
 use crate::command::gathered::Gathered;
 use crate::format::element;
+use crate::format::field_expiry::{self, PACKED_EXPIRY_BYTES_MAX, PACKED_HEAD_BYTES_MAX, Places, RowExpiries};
 use crate::format::keys::{self, Home};
 use crate::format::packed_hash::{self as packed, Entry, Packed, Varint};
 use crate::{Evaluation, Kind, Record, Rows, Type, WriteSpace};
@@ -40,11 +41,16 @@ pub(in crate::command) struct Builder<'k> {
     body: Vec<u8>,
     /// Where the fields are that are elements.
     rows: Option<Rows>,
+    /// When packed fields expire.
+    places: Places,
+    /// When elements do.
+    expiries: RowExpiries,
 }
 
 impl<'k> Builder<'k> {
     pub(in crate::command) fn new(ty: Type, key: &'k [u8], expire_at_ms: Option<u64>) -> Self {
-        Self { ty, key, expire_at_ms, count: 0, body: Vec::new(), rows: None }
+        let (body, places, expiries) = (Vec::new(), Places::new(), RowExpiries::NONE);
+        Self { ty, key, expire_at_ms, count: 0, body, rows: None, places, expiries }
     }
 
     pub(in crate::command) fn push(
@@ -53,12 +59,26 @@ impl<'k> Builder<'k> {
         field: &[u8],
         value: &[u8],
     ) -> Result<(), Error> {
+        self.push_expiring(space, field, value, None)
+    }
+
+    /// The same of a field that may have an expiry.
+    pub(super) fn push_expiring(
+        &mut self,
+        space: &mut dyn WriteSpace,
+        field: &[u8],
+        value: &[u8],
+        at_ms: Option<u64>,
+    ) -> Result<(), Error> {
         self.count += 1;
         if let Some(rows) = &self.rows {
-            return Ok(space.element_put(rows, &element::name_of(field), value)?);
+            return put_element(space, rows, &mut self.expiries, (field, value), at_ms);
         }
-        let count_bytes = Varint::new(self.count).bytes().len();
-        if fits_inline(self.count, count_bytes + self.body.len() + packed::entry_bytes(field, value)) {
+        let expiring = self.places.len() + usize::from(at_ms.is_some());
+        let head = if expiring == 0 { 0 } else { PACKED_HEAD_BYTES_MAX + expiring * PACKED_EXPIRY_BYTES_MAX };
+        let bytes = head + Varint::new(self.count).bytes().len() + self.body.len() + packed::entry_bytes(field, value);
+        if fits_inline(self.count, bytes) {
+            self.places.extend(at_ms.map(|at_ms| (self.count - 1, at_ms)));
             packed::push_entry(&mut self.body, field, value);
             return Ok(());
         }
@@ -66,11 +86,13 @@ impl<'k> Builder<'k> {
         let mut payload = Varint::new(self.count - 1).bytes().to_vec();
         payload.append(&mut self.body);
         let held_back = Packed::parse(&payload).expect("it was packed here");
-        for entry in held_back.entries() {
-            let (field, value) = entry.expect("it was packed here");
-            space.element_put(&rows, &element::name_of(field), value)?;
+        let mut places = std::mem::take(&mut self.places).into_iter().peekable();
+        for (place, entry) in held_back.entries().enumerate() {
+            let entry = entry.expect("it was packed here");
+            let at_ms = places.next_if(|(of, _)| *of == place).map(|(_, at_ms)| at_ms);
+            put_element(space, &rows, &mut self.expiries, entry, at_ms)?;
         }
-        space.element_put(&rows, &element::name_of(field), value)?;
+        put_element(space, &rows, &mut self.expiries, (field, value), at_ms)?;
         self.rows = Some(rows);
         Ok(())
     }
@@ -78,21 +100,75 @@ impl<'k> Builder<'k> {
     /// Writes the record. At least one field must have been pushed: there is no empty hash.
     pub(in crate::command) fn finish(self, space: &mut dyn WriteSpace) -> Result<(), Error> {
         assert!(self.count > 0, "an empty hash is no hash");
+        let count = Varint::new(self.count);
+        let body: [&[u8]; 2] = [count.bytes(), &self.body];
         let record = match self.rows {
-            Some(rows) => large(space, self.ty, self.key, self.expire_at_ms, &rows.with_count(self.count as u64)),
-            None => Record::stamped_new(
-                space.version(),
-                Kind::packed(self.ty),
-                self.expire_at_ms,
-                &[Varint::new(self.count).bytes(), &self.body],
-            ),
+            Some(rows) => {
+                let rows = rows.with_count(self.count as u64);
+                let expiries = (self.expiries.fields > 0).then_some(self.expiries);
+                large(space, self.ty, self.key, self.expire_at_ms, &rows, expiries)
+            }
+            None if !self.places.is_empty() => {
+                field_expiry::record_of(space.version(), self.expire_at_ms, &self.places, &body)
+            }
+            None => Record::stamped_new(space.version(), Kind::packed(self.ty), self.expire_at_ms, &body),
         };
         Ok(space.put(self.key, record)?)
     }
 }
 
-/// The record of a large hash, as the rules of the entry have it.
-pub(super) fn large(space: &dyn WriteSpace, ty: Type, key: &[u8], expire_at_ms: Option<u64>, rows: &Rows) -> Record {
+/// Writes a field of a new large hash.
+fn put_element(
+    space: &mut dyn WriteSpace,
+    rows: &Rows,
+    expiries: &mut RowExpiries,
+    (field, value): Entry<'_>,
+    at_ms: Option<u64>,
+) -> Result<(), Error> {
+    let name = element::name_of(field);
+    space.element_put(rows, &name, value)?;
+    set_expiry(space, rows, expiries, &name, None, at_ms)
+}
+
+/// Gives the field with that element of a large hash another expiry, or none.
+pub(super) fn set_expiry(
+    space: &mut dyn WriteSpace,
+    rows: &Rows,
+    expiries: &mut RowExpiries,
+    name: &[u8],
+    was_ms: Option<u64>,
+    at_ms: Option<u64>,
+) -> Result<(), Error> {
+    if was_ms == at_ms {
+        return Ok(());
+    }
+    if let Some(was_ms) = was_ms {
+        space.element_delete(rows, &field_expiry::row_by_time(was_ms, name))?;
+        expiries.remove();
+    }
+    match at_ms {
+        Some(at_ms) => {
+            space.element_put(rows, &field_expiry::row_by_field(name), &at_ms.to_le_bytes())?;
+            space.element_put(rows, &field_expiry::row_by_time(at_ms, name), b"")?;
+            expiries.add(at_ms, name);
+        }
+        None => space.element_delete(rows, &field_expiry::row_by_field(name))?,
+    }
+    Ok(())
+}
+
+/// The record of a large hash, as the rules of the entry have it; with what it says of expiries, if fields expire or did.
+pub(super) fn large(
+    space: &dyn WriteSpace,
+    ty: Type,
+    key: &[u8],
+    expire_at_ms: Option<u64>,
+    rows: &Rows,
+    expiries: Option<RowExpiries>,
+) -> Record {
+    if let Some(expiries) = expiries {
+        return Record::large_with_tail(ty, space.version(), expire_at_ms, rows, &expiries.encode());
+    }
     if space.evaluation() == Evaluation::First
         && let Some(Home::Key(of, generation)) = keys::parse_collection(&rows.prefix).map(|found| found.home)
         && of == key
@@ -127,23 +203,23 @@ pub(crate) fn copy(
     builder.finish(space)
 }
 
-/// Makes the hash `key` of fields from outside; what was at `key` is replaced. Writes nothing and answers false if
+/// Makes the hash `key` of fields from outside, some of which may have an expiry; what was at `key` is replaced. Writes nothing and answers false if
 /// there is no field, one comes twice, or one is too long.
 pub(crate) fn restore(
     space: &mut dyn WriteSpace,
     ty: Type,
     key: &[u8],
     expire_at_ms: Option<u64>,
-    fields: &[Entry<'_>],
+    fields: &[(&[u8], &[u8], Option<u64>)],
 ) -> Result<bool, Error> {
     let mut seen = HashSet::with_capacity(fields.len());
-    let fit = fields.iter().all(|&(field, _)| field.len() <= limits::FIELD_BYTES_MAX && seen.insert(field));
+    let fit = fields.iter().all(|&(field, ..)| field.len() <= limits::FIELD_BYTES_MAX && seen.insert(field));
     if fields.is_empty() || !fit {
         return Ok(false);
     }
     let mut builder = Builder::new(ty, key, expire_at_ms);
-    for (field, value) in fields {
-        builder.push(space, field, value)?;
+    for (field, value, at_ms) in fields {
+        builder.push_expiring(space, field, value, *at_ms)?;
     }
     builder.finish(space)?;
     Ok(true)

@@ -6,7 +6,10 @@
 //! `stored` reads either form, `write` changes it, `build` makes a whole one.
 
 mod build;
+mod expiring;
+mod fields;
 mod increment;
+mod lifetime;
 mod random;
 mod read;
 mod scan;
@@ -19,6 +22,7 @@ pub(super) use crate::format::packed_hash::Varint;
 pub(crate) use crate::format::packed_hash::fields_of;
 pub use crate::format::packed_hash::fuzz_packed;
 pub(super) use build::{Builder, TOO_LARGE_TO_COPY, copy, restore};
+pub(super) use fields::Fields;
 pub(super) use random::{below, distinct, one_of, srandmember};
 pub(super) use read::smembers;
 pub(super) use scan::{scan_of, value_of};
@@ -45,6 +49,17 @@ pub(super) const ROWS: &[HandlerRow] = &[
     writes("HINCRBYFLOAT", increment::hincrbyfloat),
     reads("HRANDFIELD", random::hrandfield),
     reads("HSCAN", scan::hscan),
+    writes("HEXPIRE", |call| lifetime::expire(call, "hexpire", 1000, true)),
+    writes("HPEXPIRE", |call| lifetime::expire(call, "hpexpire", 1, true)),
+    writes("HEXPIREAT", |call| lifetime::expire(call, "hexpireat", 1000, false)),
+    writes("HPEXPIREAT", |call| lifetime::expire(call, "hpexpireat", 1, false)),
+    reads("HTTL", |call| lifetime::tell(call, |at, now| (at + 999 - now) / 1000)),
+    reads("HPTTL", |call| lifetime::tell(call, |at, now| at - now)),
+    reads("HEXPIRETIME", |call| lifetime::tell(call, |at, _| (at + 999) / 1000)),
+    reads("HPEXPIRETIME", |call| lifetime::tell(call, |at, _| at)),
+    writes("HPERSIST", lifetime::persist),
+    writes("HGETEX", lifetime::hgetex),
+    writes("HSETEX", lifetime::hsetex),
 ];
 
 #[cfg(test)]

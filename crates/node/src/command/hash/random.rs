@@ -1,5 +1,6 @@
 //! HRANDFIELD.
 
+use super::fields::Fields;
 use super::stored::{Form, Stored};
 use crate::command::args::{self, OUT_OF_RANGE};
 use crate::command::call::{Error, Outcome, ReadCall, TOO_LONG};
@@ -59,7 +60,7 @@ fn draw_all(ty: Type, call: &mut ReadCall<'_>, count: i64, with_values: bool) ->
     let mut answer = Answer { with_values, nested: with_values && call.reply.proto == Proto::Resp3, reply: call.reply };
     match Stored::load_of(ty, call.space, call.args[1])? {
         Some(hash) if count > 0 => {
-            let count = count.unsigned_abs().min(hash.count()?);
+            let count = count.unsigned_abs().min(hash.seen(call.space)?);
             answer.head(count as usize);
             distinct(call.space, &hash, count, &mut |field, value| answer.field(field, value))
         }
@@ -95,10 +96,18 @@ impl Answer<'_> {
 }
 
 fn any_one(ty: Type, call: &mut ReadCall<'_>) -> Outcome {
-    match Stored::load_of(ty, call.space, call.args[1])? {
-        Some(hash) => call.reply.bulk(&one_of(call.space, &hash)?),
-        None => call.reply.null(),
+    let Some(hash) = Stored::load_of(ty, call.space, call.args[1])? else {
+        call.reply.null();
+        return Ok(());
+    };
+    if !hash.is_late() {
+        call.reply.bulk(&one_of(call.space, &hash)?);
+        return Ok(());
     }
+    let mut drawn = None;
+    let count = hash.seen(call.space)?.min(1);
+    distinct(call.space, &hash, count, &mut |field, _| drawn = Some(field.to_vec()))?;
+    call.reply.bulk_or_null(drawn.as_deref());
     Ok(())
 }
 
@@ -125,9 +134,10 @@ pub(in crate::command) fn distinct(
     count: u64,
     show: &mut dyn FnMut(&[u8], &[u8]),
 ) -> Outcome {
-    let size = hash.count()?;
+    let size = hash.seen(space)?;
     if let Form::Large(rows) = &hash.form
         && count <= size / 3
+        && !hash.is_late()
     {
         let mut seen = HashSet::new();
         while (seen.len() as u64) < count {
@@ -156,10 +166,14 @@ fn repeated(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &m
     if count > limits::RANDOM_FIELDS_MAX as u64 {
         return Err(OUT_OF_RANGE.into());
     }
+    let size = hash.seen(space)?;
+    if size == 0 {
+        answer.head(0);
+        return Ok(());
+    }
     answer.head(count as usize);
-    let size = hash.count()?;
     match &hash.form {
-        Form::Large(rows) if count <= size / 3 => {
+        Form::Large(rows) if count <= size / 3 && !hash.is_late() => {
             for _ in 0..count {
                 if answer.reply.exceeded() {
                     break;
@@ -218,6 +232,9 @@ fn repeated(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &m
 /// depend on its neighbours.
 fn draw(space: &mut dyn ReadSpace, hash: &Stored<'_>, rows: &Rows) -> Result<(Slice, Slice), Error> {
     let lacking = || hash.corrupt("hash without its elements");
+    if hash.has_expiries() {
+        return draw_field(space, hash, rows)?.ok_or_else(lacking);
+    }
     if rows.count <= WHOLE_MAX {
         let at = below(space, rows.count)? as usize;
         return space.element_at(rows, &[], &[], at)?.ok_or_else(lacking);
@@ -239,6 +256,41 @@ fn draw(space: &mut dyn ReadSpace, hash: &Stored<'_>, rows: &Rows) -> Result<(Sl
         Some(found) => Ok(found),
         None => space.element_at(rows, &[], &[], 0)?.ok_or_else(lacking),
     }
+}
+
+/// The same of a hash of which fields expire: not all its rows are fields. None of them has expired by now.
+fn draw_field(space: &mut dyn ReadSpace, hash: &Stored<'_>, rows: &Rows) -> Result<Option<(Slice, Slice)>, Error> {
+    let fields = hash.fields(rows);
+    if rows.count <= WHOLE_MAX {
+        let mut all = fields.within(space, None, WHOLE_MAX as usize, usize::MAX)?;
+        let at = below(space, all.len() as u64)? as usize;
+        return Ok((at < all.len()).then(|| all.swap_remove(at)));
+    }
+    let width = (element::POSITIONS / rows.count * STRETCH_MEAN).clamp(1, element::POSITIONS);
+    for _ in 0..TRIES_MAX {
+        let start = below(space, element::POSITIONS.div_ceil(width))? * width;
+        let mut stretch = from_position(space, &fields, start, STRETCH_MAX as usize)?;
+        stretch.retain(|(name, _)| element::position_of(name).is_some_and(|position| position < start + width));
+        let place = below(space, STRETCH_MAX)? as usize;
+        if place < stretch.len() {
+            return Ok(Some(stretch.swap_remove(place)));
+        }
+    }
+    let start = below(space, element::POSITIONS)?;
+    let next = from_position(space, &fields, start, 1)?.pop();
+    if next.is_some() { Ok(next) } else { Ok(from_position(space, &fields, 0, 1)?.pop()) }
+}
+
+/// Up to `limit` fields at `position` and after.
+fn from_position(
+    space: &mut dyn ReadSpace,
+    fields: &Fields,
+    position: u64,
+    limit: usize,
+) -> Result<Vec<(Slice, Slice)>, Error> {
+    let before = element::before(position);
+    let after = (position > 0).then_some(&before[..]);
+    Ok(fields.within(space, after, limit, usize::MAX)?)
 }
 
 /// A random number below `bound`.

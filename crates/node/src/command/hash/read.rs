@@ -1,11 +1,12 @@
 //! HGET, HMGET, HGETALL, HKEYS, HVALS, HEXISTS, HLEN and HSTRLEN.
 
+use super::fields::Fields;
 use super::stored::{Form, Stored};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::error::corrupt;
 use crate::command::steps::{Progress, ReplySteps, Rest, Step};
 use crate::format::element::field_of;
-use crate::{ReadSpace, Rows, Type};
+use crate::{ReadSpace, Type};
 use resp::Reply;
 use storage::Slice;
 use vocab::limits::{STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
@@ -139,7 +140,7 @@ fn each_field(ty: Type, call: &mut ReadCall<'_>, columns: Columns) -> Result<Res
         columns.head(0, call.reply);
         return Ok(None);
     };
-    let count = reply_count(&hash)?;
+    let count = reply_count(&hash, call.space)?;
     match &hash.form {
         Form::Inline(record) => {
             call.reply.buf.reserve(record.bytes().len() + (2 * count + 1) * HEAD_BYTES);
@@ -152,9 +153,9 @@ fn each_field(ty: Type, call: &mut ReadCall<'_>, columns: Columns) -> Result<Res
         }
         Form::Large(rows) => {
             columns.head(count, call.reply);
-            let (key, rows) = (call.args[1].to_vec(), rows.clone());
-            let left = rows.count;
-            Ok((left > 0).then(|| Box::new(FieldsLeft { key, rows, columns, left, after: None }) as _))
+            let (key, fields) = (call.args[1].to_vec(), hash.fields(rows));
+            let left = fields.stored();
+            Ok((count > 0).then(|| Box::new(FieldsLeft { key, fields, columns, left, after: None }) as _))
         }
     }
 }
@@ -162,8 +163,9 @@ fn each_field(ty: Type, call: &mut ReadCall<'_>, columns: Columns) -> Result<Res
 /// These fields of a large hash are still to be answered.
 struct FieldsLeft {
     key: Vec<u8>,
-    rows: Rows,
+    fields: Fields,
     columns: Columns,
+    /// How many there are, expired ones too.
     left: u64,
     /// The element that was answered last.
     after: Option<Slice>,
@@ -172,16 +174,17 @@ struct FieldsLeft {
 impl ReplySteps for FieldsLeft {
     fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
         let after = self.after.as_deref();
-        let found = space.elements_within(&self.rows, after, STREAM_STEP_ITEMS_MAX, STREAM_STEP_BYTES_SOFT)?;
+        let mut found = self.fields.within(space, after, STREAM_STEP_ITEMS_MAX, STREAM_STEP_BYTES_SOFT)?;
         if found.is_empty() || found.len() as u64 > self.left {
             return Err(corrupt(&self.key, "hash whose elements are not as many as its count"));
         }
         self.left -= found.len() as u64;
+        self.after = found.last().map(|(name, _)| name.clone());
+        self.fields.retain_seen(space, &mut found)?;
         for (name, value) in &found {
             let field = field_of(name).ok_or_else(|| corrupt(&self.key, "hash element without a position"))?;
             self.columns.write(field, value, reply);
         }
-        self.after = found.into_iter().last().map(|(name, _)| name);
         Ok(if self.left == 0 { Progress::Done } else { Progress::More })
     }
 }
@@ -194,7 +197,7 @@ pub(super) fn hexists(call: &mut ReadCall<'_>) -> Outcome {
 
 pub(super) fn hlen(call: &mut ReadCall<'_>) -> Outcome {
     let count = match Stored::load(call.space, call.args[1])? {
-        Some(hash) => reply_count(&hash)?,
+        Some(hash) => reply_count(&hash, call.space)?,
         None => 0,
     };
     call.reply.int(count as i64);
@@ -213,6 +216,6 @@ fn value_length(call: &mut ReadCall<'_>) -> Result<Option<usize>, Error> {
 }
 
 /// The count, as the head of a reply takes it.
-pub(super) fn reply_count(hash: &Stored<'_>) -> Result<usize, Error> {
-    usize::try_from(hash.count()?).map_err(|_| hash.corrupt("hash with more fields than memory can hold"))
+pub(super) fn reply_count(hash: &Stored<'_>, space: &mut dyn ReadSpace) -> Result<usize, Error> {
+    usize::try_from(hash.seen(space)?).map_err(|_| hash.corrupt("hash with more fields than memory can hold"))
 }

@@ -4,13 +4,14 @@
 //! `element`) at which to go on; all fields of a position are answered together. So every field that is there from the
 //! beginning of an iteration to its end is answered, each once, and nothing is kept between the calls.
 
+use super::fields::Fields;
 use super::stored::{Form, Stored};
 use crate::command::args;
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::format::element;
 use crate::format::packed_hash::Entry;
 use crate::format::score;
-use crate::{ReadSpace, Rows, Type};
+use crate::{ReadSpace, Type};
 use resp::{Reply, glob_matches};
 use storage::Slice;
 
@@ -44,7 +45,9 @@ pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome 
             answer(values, call, 0, &entries);
         }
         Form::Large(rows) => {
-            let (next, elements) = walk(call.space, &hash, rows, cursor, options.count)?;
+            let fields = hash.fields(rows);
+            let (next, mut elements) = walk(call.space, &hash, &fields, cursor, options.count)?;
+            fields.retain_seen(call.space, &mut elements)?;
             let mut entries = Vec::with_capacity(elements.len());
             for (name, value) in &elements {
                 let field = hash.field_of(name)?;
@@ -78,11 +81,11 @@ pub(in crate::command) fn value_of(ty: Type, value: &[u8], reply: &mut Reply) {
     }
 }
 
-/// The elements at `cursor` and after, at least `count` of them if there are so many, and the cursor after them.
+/// The elements at `cursor` and after, expired ones too, at least `count` of them if there are so many, and the cursor after them.
 fn walk(
     space: &mut dyn ReadSpace,
     hash: &Stored<'_>,
-    rows: &Rows,
+    fields: &Fields,
     cursor: u64,
     count: usize,
 ) -> Result<(u64, Vec<(Slice, Slice)>), Error> {
@@ -96,7 +99,7 @@ fn walk(
     loop {
         // One more than wanted tells whether, and where, to go on.
         let limit = (count - count.min(found.len())).saturating_add(1).min(CHUNK);
-        let chunk = space.elements_within(rows, after.as_deref(), limit, BYTES_SOFT)?;
+        let chunk = fields.within(space, after.as_deref(), limit, BYTES_SOFT)?;
         let chunk_bytes: usize = chunk.iter().map(|(name, value)| name.len() + value.len()).sum();
         // A space may count more for each element than its own bytes: what is far from the bound was not cut short by it.
         let ended = chunk.is_empty() || (chunk.len() < limit && chunk_bytes < BYTES_SOFT / 2);

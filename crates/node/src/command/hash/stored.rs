@@ -1,11 +1,13 @@
 //! A hash as it is stored, in either form, and how it is read.
 
+use super::fields::Fields;
 use crate::command::args;
 use crate::command::call::Error;
 use crate::command::error::corrupt;
 use crate::format::element;
+use crate::format::field_expiry::{LiveFields, Places, RowExpiries};
 use crate::format::packed_hash::{self as packed, Entry, Malformed, Packed, Varint};
-use crate::{ReadSpace, Record, Rows, Type};
+use crate::{Kind, Layout, ReadSpace, Record, Rows, Type};
 use std::ops::Deref;
 use storage::Slice;
 use vocab::limits;
@@ -25,11 +27,25 @@ pub(crate) struct Stored<'k> {
     pub(in crate::command) key: &'k [u8],
     pub(super) expire_at_ms: Option<u64>,
     pub(in crate::command) form: Form,
+    pub(super) expiries: Expiries,
+    /// The time as of which its fields are seen.
+    pub(super) now_ms: u64,
+}
+
+/// When fields of a hash expire.
+#[derive(Debug)]
+pub(super) enum Expiries {
+    /// None of them does.
+    None,
+    /// By their places in the record.
+    Packed(Places),
+    /// What the record of a large hash says.
+    Rows(RowExpiries),
 }
 
 /// Where the fields of a hash are.
 pub(in crate::command) enum Form {
-    /// In the record.
+    /// In the record: without those that have expired, and without expiries.
     Inline(Record),
     /// In rows of their own.
     Large(Rows),
@@ -60,27 +76,80 @@ impl<'k> Stored<'k> {
 
     /// The collection of that type at `key`, if there is one.
     pub(crate) fn load_of(ty: Type, space: &mut dyn ReadSpace, key: &'k [u8]) -> Result<Option<Self>, Error> {
-        let stored = space.get(key)?.map(|record| Self::of(key, record)).transpose()?;
+        let now_ms = space.now_ms();
+        let stored = space.get(key)?.map(|record| Self::of(key, record, now_ms)).transpose()?;
         if stored.as_ref().is_some_and(|stored| stored.ty != ty) {
             return Err(args::WRONGTYPE.into());
         }
-        Ok(stored)
+        match stored {
+            Some(stored) if stored.is_gone()? => Ok(None),
+            stored => Ok(stored),
+        }
     }
 
-    /// The hash, set or sorted set whose record was read at `key`.
-    pub(crate) fn of(key: &'k [u8], record: Record) -> Result<Self, Error> {
+    /// The hash, set or sorted set whose record was read at `key`, as it is seen at `now_ms`.
+    pub(crate) fn of(key: &'k [u8], record: Record, now_ms: u64) -> Result<Self, Error> {
         let view = record.view();
         let expire_at_ms = view.expire_at_ms;
         let ty = view.kind.ty;
         if !matches!(ty, Type::Hash | Type::Set | Type::SortedSet) {
             return Err(args::WRONGTYPE.into());
         }
-        let form = match (view.kind.is_large(), view.fields(key)) {
-            (false, _) => Form::Inline(record),
-            (true, Some(rows)) => Form::Large(rows),
-            (true, None) => return Err(corrupt(key, "record of a large hash of a wrong length")),
-        };
-        Ok(Self { ty, key, expire_at_ms, form })
+        let stored = |form, expiries| Self { ty, key, expire_at_ms, form, expiries, now_ms };
+        match view.kind.layout {
+            Layout::Packed => Ok(stored(Form::Inline(record), Expiries::None)),
+            Layout::ExpiringPacked => {
+                let live = LiveFields::at(view.payload, now_ms).map_err(|why| corrupt(key, &why.to_string()))?;
+                let packed = Record::stamped_new(view.version, Kind::HASH, expire_at_ms, &[&live.packed]);
+                Ok(stored(Form::Inline(packed), Expiries::Packed(live.expiries)))
+            }
+            Layout::Rows | Layout::KeyedRows | Layout::ExpiringRows => {
+                let rows = view.fields(key);
+                let rows = rows.ok_or_else(|| corrupt(key, "record of a large hash of a wrong length"))?;
+                let expiries = RowExpiries::decode(view.tail());
+                let expiries = expiries.filter(|_| view.kind.layout == Layout::ExpiringRows);
+                Ok(stored(Form::Large(rows), expiries.map_or(Expiries::None, Expiries::Rows)))
+            }
+        }
+    }
+
+    /// Whether nothing is seen of it: all its fields have expired. Of a large one this is not known.
+    pub(crate) fn is_gone(&self) -> Result<bool, Error> {
+        match &self.form {
+            Form::Inline(record) => {
+                Ok(matches!(self.expiries, Expiries::Packed(_)) && self.packed(record)?.count() == 0)
+            }
+            Form::Large(_) => Ok(false),
+        }
+    }
+
+    /// The rows of a large one, with its expiries.
+    pub(in crate::command) fn fields(&self, rows: &Rows) -> Fields {
+        Fields::new(rows.clone(), self.row_expiries(), self.now_ms)
+    }
+
+    /// What the record of a large hash says of expiries.
+    pub(super) fn row_expiries(&self) -> Option<RowExpiries> {
+        if let Expiries::Rows(expiries) = &self.expiries { Some(*expiries) } else { None }
+    }
+
+    /// Whether fields expire, or did.
+    pub(in crate::command) fn has_expiries(&self) -> bool {
+        !matches!(self.expiries, Expiries::None)
+    }
+
+    /// If fields expire, none of them does before this, in ms since the epoch.
+    pub(in crate::command) fn earliest_expiry_ms(&self) -> Option<u64> {
+        match &self.expiries {
+            Expiries::None => None,
+            Expiries::Packed(places) => places.iter().map(|(_, at_ms)| *at_ms).min(),
+            Expiries::Rows(expiries) => (expiries.fields > 0).then_some(expiries.first.0),
+        }
+    }
+
+    /// Whether fields of a large hash may have expired that are not collected.
+    pub(super) fn is_late(&self) -> bool {
+        self.row_expiries().is_some_and(|expiries| expiries.due_ms <= self.now_ms)
     }
 
     /// Whether it is a set: no field has a value.
@@ -93,7 +162,15 @@ impl<'k> Stored<'k> {
         self.ty
     }
 
-    /// How many fields there are.
+    /// How many fields are seen.
+    pub(crate) fn seen<S: ReadSpace + ?Sized>(&self, space: &mut S) -> Result<u64, Error> {
+        match &self.form {
+            Form::Large(rows) if self.is_late() => self.fields(rows).count(space),
+            _ => self.count(),
+        }
+    }
+
+    /// How many fields there are; those of a large hash that have expired count until they are collected.
     pub(crate) fn count(&self) -> Result<u64, Error> {
         match &self.form {
             Form::Inline(record) => Ok(self.packed(record)?.count() as u64),
@@ -120,7 +197,8 @@ impl<'k> Stored<'k> {
             longest = longest.max(field.len()).max(if is_sorted { 0 } else { value.len() });
             Ok(())
         })?;
-        Ok(if longest as u64 <= bytes_max { "listpack" } else { large })
+        let small = if self.has_expiries() { "listpackex" } else { "listpack" };
+        Ok(if longest as u64 <= bytes_max { small } else { large })
     }
 
     fn encoding_of_set(&self, space: &mut dyn ReadSpace, integers_max: u64) -> Result<&'static str, Error> {
@@ -145,14 +223,21 @@ impl<'k> Stored<'k> {
             // A longer one could not be stored; nor may the tree be asked for it.
             Form::Large(_) if field.len() > limits::FIELD_BYTES_MAX => Ok(None),
             Form::Large(rows) => {
-                let found = space.element_get(rows, &element::name_of(field))?;
+                let name = element::name_of(field);
+                let found = space.element_get(rows, &name)?;
+                if found.is_some()
+                    && self.is_late()
+                    && self.fields(rows).expiry_of(space, &name)?.is_some_and(|at_ms| at_ms <= self.now_ms)
+                {
+                    return Ok(None);
+                }
                 Ok(found.map(Value::Element))
             }
         }
     }
 
-    /// Calls `visit` with the space and every field and value: an inline hash's in the order in which they were
-    /// first set, a large one's by position.
+    /// Calls `visit` with the space and every field and value that is seen: an inline hash's in the order in which they
+    /// were first set, a large one's by position.
     pub(crate) fn each<S: ReadSpace + ?Sized>(
         &self,
         space: &mut S,
@@ -164,29 +249,75 @@ impl<'k> Stored<'k> {
                     let (field, value) = entry.map_err(|why| self.malformed(why))?;
                     visit(space, field, value)?;
                 }
+                Ok(())
             }
             Form::Large(rows) => {
-                let mut left = rows.count;
-                let mut after: Option<Slice> = None;
-                while left > 0 {
-                    let chunk = space.elements_within(rows, after.as_deref(), CHUNK, CHUNK_BYTES_SOFT)?;
-                    if chunk.is_empty() || chunk.len() as u64 > left {
-                        return Err(self.corrupt("hash whose elements are not as many as its count"));
-                    }
-                    left -= chunk.len() as u64;
-                    for (name, value) in &chunk {
-                        visit(space, self.field_of(name)?, value)?;
-                    }
-                    after = chunk.into_iter().last().map(|(name, _)| name);
-                }
+                let fields = self.fields(rows);
+                self.each_chunk(space, rows, |space, mut chunk| {
+                    fields.retain_seen(space, &mut chunk)?;
+                    chunk.iter().try_for_each(|(name, value)| visit(space, self.field_of(name)?, value))
+                })
             }
+        }
+    }
+
+    /// The same with the time at which each field expires, if it does.
+    pub(crate) fn each_with_expiry<S: ReadSpace + ?Sized>(
+        &self,
+        space: &mut S,
+        mut visit: impl FnMut(&mut S, &[u8], &[u8], Option<u64>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match (&self.form, &self.expiries) {
+            (Form::Inline(record), Expiries::Packed(places)) => {
+                let mut places = places.iter().peekable();
+                for (place, entry) in self.packed(record)?.entries().enumerate() {
+                    let (field, value) = entry.map_err(|why| self.malformed(why))?;
+                    let at_ms = places.next_if(|(of, _)| *of == place).map(|(_, at_ms)| *at_ms);
+                    visit(space, field, value, at_ms)?;
+                }
+                Ok(())
+            }
+            (Form::Large(rows), Expiries::Rows(_)) => {
+                let fields = self.fields(rows);
+                self.each_chunk(space, rows, |space, chunk| {
+                    let expiries = fields.expiries_of(space, &chunk)?;
+                    for ((name, value), at_ms) in chunk.iter().zip(expiries) {
+                        if fields.is_seen(at_ms) {
+                            visit(space, self.field_of(name)?, value, at_ms)?;
+                        }
+                    }
+                    Ok(())
+                })
+            }
+            _ => self.each(space, |space, field, value| visit(space, field, value, None)),
+        }
+    }
+
+    /// Calls `visit` with the fields of a large hash, a chunk at a time, expired ones too.
+    fn each_chunk<S: ReadSpace + ?Sized>(
+        &self,
+        space: &mut S,
+        rows: &Rows,
+        mut visit: impl FnMut(&mut S, Vec<(Slice, Slice)>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let fields = self.fields(rows);
+        let mut left = rows.count;
+        let mut after: Option<Slice> = None;
+        while left > 0 {
+            let chunk = fields.within(space, after.as_deref(), CHUNK, CHUNK_BYTES_SOFT)?;
+            if chunk.is_empty() || chunk.len() as u64 > left {
+                return Err(self.corrupt("hash whose elements are not as many as its count"));
+            }
+            left -= chunk.len() as u64;
+            after = chunk.last().map(|(name, _)| name.clone());
+            visit(space, chunk)?;
         }
         Ok(())
     }
 
     /// All fields as the payload of an inline hash, however large; `None` if that is longer than `bytes_max`.
     pub(crate) fn packed_whole(&self, space: &mut dyn ReadSpace, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
-        let mut payload = Varint::new(self.count()? as usize).bytes().to_vec();
+        let mut payload = Varint::new(self.seen(space)? as usize).bytes().to_vec();
         let packed = self.each(space, |_, field, value| {
             if payload.len() + packed::entry_bytes(field, value) > bytes_max {
                 return Err(TOO_LONG.into());

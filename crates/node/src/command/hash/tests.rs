@@ -16,6 +16,11 @@ use vocab::{Prng, limits};
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[test]
+fn fields_that_expire() {
+    transcript::check("hash_expiry");
+}
+
+#[test]
 fn small_hashes() {
     transcript::check("hash");
 }
@@ -337,11 +342,11 @@ fn copies_and_restores_both_forms() {
         assert_eq!(space.get(b"copy").unwrap().unwrap().view().expire_at_ms, Some(u64::MAX));
 
         let mut flat: Vec<(&[u8], &[u8])> = all.chunks(2).map(|pair| (&pair[0][..], &pair[1][..])).collect();
-        assert!(restore(&mut space, Type::Hash, b"restored", None, &flat).unwrap());
+        assert!(restore(&mut space, Type::Hash, b"restored", None, &lasting(&flat)).unwrap());
         assert_eq!(strings(&mut space, &[b"HGETALL", b"restored"]), all);
         let writes = space.writes;
         flat.push(flat[0]);
-        assert!(!restore(&mut space, Type::Hash, b"twice", None, &flat).unwrap());
+        assert!(!restore(&mut space, Type::Hash, b"twice", None, &lasting(&flat)).unwrap());
         assert!(!restore(&mut space, Type::Hash, b"none", None, &[]).unwrap());
         assert_eq!(space.writes, writes);
         space.validate();
@@ -386,5 +391,129 @@ fn a_reply_that_is_made_at_once_has_a_bound() {
         let done = handler.run(&args, &mut space, &mut reply);
         assert_eq!(done.is_ok(), count == "-10", "{count}");
         assert!(reply.buf.len() <= limits::ITEM_REPLY_BYTES_MAX + (64 << 20) && !reply.is_limited(), "{count}");
+    }
+}
+
+/// Fields without an expiry.
+fn lasting<'a>(fields: &[(&'a [u8], &'a [u8])]) -> Vec<(&'a [u8], &'a [u8], Option<u64>)> {
+    fields.iter().map(|(field, value)| (*field, *value, None)).collect()
+}
+
+/// Values and expiries by field.
+type Expiring = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
+
+/// One random step on a hash of which fields expire, and on the model.
+fn expiring_step(prng: &mut Prng, space: &mut TestSpace, model: &mut Expiring, names: u64) {
+    let field = match prng.below(names) {
+        0 => Vec::new(),
+        n => format!("field{n}").into_bytes(),
+    };
+    let value = vec![b'x'; prng.below(90) as usize];
+    let at_ms = space.now_ms + 1 + prng.below(2_000);
+    let at = at_ms.to_string().into_bytes();
+    let was = model.get(&field).cloned();
+    match prng.below(12) {
+        0..=4 => {
+            model.insert(field.clone(), (value.clone(), None));
+            assert_eq!(run(space, &[b"HSET", b"h", &field, &value]), int(usize::from(was.is_none())));
+        }
+        5..=7 => {
+            let answer = if was.is_some() { "*1\r\n:1\r\n" } else { "*1\r\n:-2\r\n" };
+            model.entry(field.clone()).and_modify(|(_, expiry)| *expiry = Some(at_ms));
+            let found = run(space, &[b"HPEXPIREAT", b"h", &at, b"FIELDS", b"1", &field]).unwrap();
+            assert_eq!(found, answer.as_bytes());
+        }
+        8 => {
+            model.insert(field.clone(), (value.clone(), was.and_then(|(_, expiry)| expiry)));
+            assert_eq!(run(space, &[b"HSETEX", b"h", b"KEEPTTL", b"FIELDS", b"1", &field, &value]), int(1));
+        }
+        9 => {
+            model.insert(field.clone(), (value.clone(), Some(at_ms)));
+            assert_eq!(run(space, &[b"HSETEX", b"h", b"PXAT", &at, b"FIELDS", b"1", &field, &value]), int(1));
+        }
+        10 => {
+            model.entry(field.clone()).and_modify(|(_, expiry)| *expiry = None);
+            run(space, &[b"HPERSIST", b"h", b"FIELDS", b"1", &field]).unwrap();
+        }
+        _ => {
+            model.remove(&field);
+            assert_eq!(run(space, &[b"HDEL", b"h", &field]), int(usize::from(was.is_some())));
+        }
+    }
+}
+
+#[test]
+fn fields_that_expire_agree_with_a_model_in_both_forms() {
+    for (seed, names) in [(1, 40), (2, 300), (3, 300)] {
+        let (mut prng, mut space, mut model) = (Prng::new(seed), TestSpace::new(), Expiring::new());
+        let mut was_large = BTreeSet::new();
+        for round in 0..2_500 {
+            space.version += 1;
+            if prng.below(4) == 0 {
+                space.now_ms += prng.below(40);
+                let now_ms = space.now_ms;
+                model.retain(|_, (_, expiry)| expiry.is_none_or(|at_ms| at_ms > now_ms));
+            }
+            expiring_step(&mut prng, &mut space, &mut model, names);
+            space.validate();
+            assert_eq!(run(&mut space, &[b"HLEN", b"h"]), int(model.len()), "round {round}");
+            if round % 25 == 0 {
+                let expected: Model = model.iter().map(|(field, (value, _))| (field.clone(), value.clone())).collect();
+                assert_eq!(pairs(&strings(&mut space, &[b"HGETALL", b"h"])), expected, "round {round}");
+                assert_eq!(pairs(&all_scanned(&mut space)), expected, "round {round}");
+                let drawn = strings(&mut space, &[b"HRANDFIELD", b"h", b"20", b"WITHVALUES"]);
+                assert_eq!(drawn.len(), 2 * model.len().min(20), "round {round}");
+                assert!(pairs(&drawn).iter().all(|pair| expected.get_key_value(pair.0) == Some(pair)));
+                run(&mut space, &[b"DEL", b"copy"]).unwrap();
+                run(&mut space, &[b"COPY", b"h", b"copy"]).unwrap();
+                space.validate();
+                for (field, (_, expiry)) in model.iter().take(5) {
+                    let at = expiry.map_or(-1, |at_ms| at_ms as i64);
+                    for key in [b"h".as_slice(), b"copy"] {
+                        let told = run(&mut space, &[b"HPEXPIRETIME", key, b"FIELDS", b"1", field]).unwrap();
+                        assert_eq!(told, format!("*1\r\n:{at}\r\n").into_bytes());
+                    }
+                }
+            }
+            was_large.insert(space.get(b"h").unwrap().is_some_and(|record| record.view().kind.is_large()));
+        }
+        assert_eq!(was_large.contains(&true), names > 128);
+    }
+}
+
+/// All fields and values, by HSCAN.
+fn all_scanned(space: &mut TestSpace) -> Vec<Vec<u8>> {
+    let (mut cursor, mut found) = (b"0".to_vec(), Vec::new());
+    loop {
+        let mut answer = strings(space, &[b"HSCAN", b"h", &cursor, b"COUNT", b"30"]).into_iter();
+        cursor = answer.next().unwrap();
+        found.extend(answer);
+        if cursor == b"0" {
+            return found;
+        }
+    }
+}
+
+#[test]
+fn fields_that_expire_are_dumped_and_restored() {
+    for fields in [3, 400] {
+        let mut space = space_with(fields);
+        let at = (space.now_ms + 500).to_string().into_bytes();
+        run(&mut space, &[b"HPEXPIREAT", b"h", &at, b"FIELDS", b"2", b"f0", b"f1"]).unwrap();
+        let dumped = strings(&mut space, &[b"DUMP", b"h"]).remove(0);
+        space.version += 1;
+        assert_eq!(run(&mut space, &[b"RESTORE", b"r", b"0", &dumped]).unwrap(), b"+OK\r\n");
+        space.validate();
+        let told = run(&mut space, &[b"HPEXPIRETIME", b"r", b"FIELDS", b"3", b"f0", b"f1", b"f2"]).unwrap();
+        assert_eq!(told, [b"*3\r\n:", &at[..], b"\r\n:", &at, b"\r\n:-1\r\n"].concat());
+        space.now_ms += 500;
+        assert_eq!(run(&mut space, &[b"HLEN", b"r"]), int(fields - 2));
+        let dumped_late = strings(&mut space, &[b"DUMP", b"h"]).remove(0);
+        for (key, dumped) in [(b"late".as_slice(), &dumped), (b"later", &dumped_late)] {
+            space.version += 1;
+            assert_eq!(run(&mut space, &[b"RESTORE", key, b"0", dumped]).unwrap(), b"+OK\r\n");
+            assert_eq!(run(&mut space, &[b"HLEN", key]), int(fields - 2));
+        }
+        space.validate();
     }
 }

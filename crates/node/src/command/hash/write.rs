@@ -3,8 +3,10 @@
 //! Everything is read and checked before the first write, so that an error leaves nothing behind.
 
 use super::build::{Builder, FIELD_TOO_LONG, MEMBER_TOO_LONG, fits_inline, large};
+use super::expiring::{self, Lifetime};
+use super::lifetime::{NOT_POSITIVE, counted_fields};
 use super::stored::{Form, Stored};
-use crate::command::args::{check_release, is_word};
+use crate::command::args::check_release;
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::format::element;
 use crate::format::packed_hash::{Entry, Varint};
@@ -54,7 +56,7 @@ pub(super) fn hdel(call: &mut WriteCall<'_>) -> Outcome {
 /// HGETDEL: answers fields and removes them.
 pub(super) fn hgetdel(call: &mut WriteCall<'_>) -> Outcome {
     let hash = Stored::load(call.space, call.args[1])?;
-    let fields = counted_fields(&call.args[2..])?;
+    let fields = counted_fields(&call.args[2..], NOT_POSITIVE)?;
     check_release(call.space)?;
     call.reply.array(fields.len());
     let Some(hash) = hash else {
@@ -71,19 +73,6 @@ pub(super) fn hgetdel(call: &mut WriteCall<'_>) -> Outcome {
     Ok(())
 }
 
-/// The fields of `FIELDS count field …`.
-fn counted_fields<'a>(words: &'a [&'a [u8]]) -> Result<&'a [&'a [u8]], Error> {
-    if !is_word(words[0], "FIELDS") {
-        return Err("ERR mandatory argument FIELDS is missing or not at the right position".into());
-    }
-    let count = resp::parse_integer(words[1]).filter(|count| *count > 0);
-    let count = count.ok_or("ERR Number of fields must be a positive integer")?;
-    if count.unsigned_abs() != words.len() as u64 - 2 {
-        return Err("ERR The `numfields` parameter must match the number of arguments".into());
-    }
-    Ok(&words[2..])
-}
-
 fn set_all(call: &mut WriteCall<'_>, odd: &'static str) -> Result<usize, Error> {
     let pairs = &call.args[2..];
     if pairs.len() % 2 == 1 {
@@ -96,7 +85,7 @@ fn set_all(call: &mut WriteCall<'_>, odd: &'static str) -> Result<usize, Error> 
 }
 
 /// Sets fields of the hash (or set) at `key`, which `hash` is; `pairs` are fields and values in turn, of which the last counts.
-/// Keeps the key's expiry. Answers how many fields are new.
+/// Keeps the key's expiry, and not those of the fields. Answers how many fields are new.
 pub(in crate::command) fn put(
     space: &mut dyn WriteSpace,
     ty: Type,
@@ -110,6 +99,9 @@ pub(in crate::command) fn put(
     let Some(hash) = hash else {
         return put_whole(space, ty, key, None, Vec::new(), pairs);
     };
+    if hash.has_expiries() {
+        return expiring::put(space, key, Some(hash), pairs, Lifetime::None);
+    }
     match (&hash.form, pairs) {
         (Form::Large(rows), _) => put_elements(space, hash, rows, pairs),
         (Form::Inline(record), [field, value]) => put_one(space, hash, record, field, value),
@@ -203,12 +195,15 @@ fn put_elements(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows, pair
 }
 
 fn put_count(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows) -> Outcome {
-    let record = large(space, hash.ty, hash.key, hash.expire_at_ms, rows);
+    let record = large(space, hash.ty, hash.key, hash.expire_at_ms, rows, None);
     Ok(space.put(hash.key, record)?)
 }
 
 /// Removes fields and, with the last of them, the key. Answers how many there were.
 fn remove(space: &mut dyn WriteSpace, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<usize, Error> {
+    if hash.has_expiries() {
+        return expiring::remove(space, hash, fields);
+    }
     match (&hash.form, fields) {
         (Form::Large(rows), _) => remove_elements(space, hash, rows, fields),
         (Form::Inline(record), [field]) => remove_one(space, hash, record, field),

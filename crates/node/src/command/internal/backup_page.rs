@@ -4,7 +4,8 @@
 //! `[key, expiry in ms since the epoch or 0, value]`, the value a string, or fields and values; of a set, `SET` and its
 //! members stand for the value; of a list, `LIST`, the index of the first of these elements, and the elements; of a sorted
 //! set, `ZSET` and its members with their scores, doubles in little-endian; of a stream, `STREAM`, 1 if they are its first,
-//! and items, each a list of words (`command::stream`). A large collection is as many rows as it takes, one after the other.
+//! and items, each a list of words (`command::stream`); of fields of a hash that expire, `EXPIRING` and for each of them field,
+//! value, and expiry in ms since the epoch: its other fields are rows of their own. A large collection is as many rows as it takes, one after the other.
 
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Stored, field_of};
@@ -89,6 +90,18 @@ impl Page {
         }
     }
 
+    fn expiring(&mut self, key: &[u8], expire_at_ms: Option<u64>, fields: &[(Vec<u8>, Vec<u8>, u64)]) {
+        self.row(key, expire_at_ms, 4);
+        self.body.bulk(b"EXPIRING");
+        self.body.array(3 * fields.len());
+        for (field, value, at_ms) in fields {
+            self.bytes += field.len() + value.len();
+            self.body.bulk(field);
+            self.body.bulk(value);
+            self.body.int(*at_ms as i64);
+        }
+    }
+
     fn collection<'a>(
         &mut self,
         ty: Type,
@@ -113,6 +126,33 @@ impl Page {
             if !is_set {
                 self.body.bulk(value);
             }
+        }
+    }
+}
+
+/// Fields of a hash: those without an expiry, and those with one.
+#[derive(Default)]
+struct HashFields {
+    plain: Vec<(Vec<u8>, Vec<u8>)>,
+    expiring: Vec<(Vec<u8>, Vec<u8>, u64)>,
+}
+
+impl HashFields {
+    fn push(&mut self, field: &[u8], value: &[u8], at_ms: Option<u64>) {
+        match at_ms {
+            Some(at_ms) => self.expiring.push((field.to_vec(), value.to_vec(), at_ms)),
+            None => self.plain.push((field.to_vec(), value.to_vec())),
+        }
+    }
+
+    /// Writes a row, or two.
+    fn write(&self, ty: Type, key: &[u8], expire_at_ms: Option<u64>, page: &mut Page) {
+        if !self.plain.is_empty() {
+            let plain = self.plain.iter().map(|(field, value)| (field.as_slice(), value.as_slice()));
+            page.collection(ty, key, expire_at_ms, plain);
+        }
+        if !self.expiring.is_empty() {
+            page.expiring(key, expire_at_ms, &self.expiring);
         }
     }
 }
@@ -200,21 +240,17 @@ fn row(space: &mut SnapshotSpace<'_>, key: &[u8], record: Record, page: &mut Pag
             page.bytes += view.payload.len();
             page.body.bulk(view.payload);
         }
-        (Type::Hash | Type::Set | Type::SortedSet, Layout::Packed) => {
+        (Type::Hash | Type::Set | Type::SortedSet, Layout::Packed | Layout::ExpiringPacked) => {
             let ty = view.kind.ty;
-            let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-            Stored::of(key, record)?.each(space, |_, field, value| {
-                fields.push((field.to_vec(), value.to_vec()));
+            let now_ms = space.now_ms();
+            let mut fields = HashFields::default();
+            Stored::of(key, record, now_ms)?.each_with_expiry(space, |_, field, value, at_ms| {
+                fields.push(field, value, at_ms);
                 Ok(())
             })?;
-            page.collection(
-                ty,
-                key,
-                expire_at_ms,
-                fields.iter().map(|(field, value)| (field.as_slice(), value.as_slice())),
-            );
+            fields.write(ty, key, expire_at_ms, page);
         }
-        (Type::Hash | Type::Set | Type::SortedSet, Layout::Rows | Layout::KeyedRows) => {
+        (Type::Hash | Type::Set | Type::SortedSet, Layout::Rows | Layout::KeyedRows | Layout::ExpiringRows) => {
             return large(space, key, &record, None, page);
         }
         (Type::List, _) => return list(space, key, record, 0, page),
@@ -309,21 +345,26 @@ fn large(
 ) -> Result<Option<Cursor>, Error> {
     let view = record.view();
     let Some(rows) = view.fields(key) else { return Ok(None) };
+    let fields = Stored::of(key, record.clone(), space.now_ms())?.fields(&rows);
     let mut after = after.map(Slice::from);
     loop {
         if page.is_full() {
             let element = after.map(|element| element.to_vec()).unwrap_or_default();
             return Ok(Some(Cursor::Within(key.to_vec(), element)));
         }
-        let elements = space.elements(&rows, after.as_deref(), ELEMENTS)?;
+        let elements = fields.within(space, after.as_deref(), ELEMENTS, usize::MAX)?;
         let Some((last, _)) = elements.last() else { return Ok(None) };
         after = Some(last.clone());
-        let fields: Option<Vec<(&[u8], &[u8])>> =
-            elements.iter().map(|(element, value)| Some((field_of(element)?, &value[..]))).collect();
-        let fields = fields.ok_or_else(|| {
-            Error::Reply(format!("ERR the hash {} has an element without a position", key.escape_ascii()).into())
-        })?;
-        page.collection(view.kind.ty, key, view.expire_at_ms, fields.into_iter());
+        let mut row = HashFields::default();
+        for ((element, value), at_ms) in elements.iter().zip(fields.expiries_of(space, &elements)?) {
+            let field = field_of(element).ok_or_else(|| {
+                Error::Reply(format!("ERR the hash {} has an element without a position", key.escape_ascii()).into())
+            })?;
+            if fields.is_seen(at_ms) {
+                row.push(field, value, at_ms);
+            }
+        }
+        row.write(view.kind.ty, key, view.expire_at_ms, page);
     }
 }
 

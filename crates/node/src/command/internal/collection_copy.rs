@@ -80,7 +80,7 @@ impl SliceSource for CollectionCopy<'_> {
         ];
         // Members of an earlier release know hashes alone, and not those words.
         EncodedCommand::new(match self.ty {
-            Type::Hash => &end[..8],
+            Type::Hash if self.tail.is_empty() => &end[..8],
             _ if self.tail.is_empty() => &end[..9],
             _ => &end,
         })

@@ -141,11 +141,12 @@ fn packed(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Recor
     }
     let view = record.view();
     let (ty, version, expire_at_ms) = (view.kind.ty, view.version, view.expire_at_ms);
+    let now_ms = space.now_ms();
     let payload = match ty {
         Type::Stream => return Ok(without_payload(&record)),
         Type::List => List::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)?,
         Type::String | Type::Hash | Type::Set | Type::SortedSet => {
-            Stored::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)?
+            Stored::of(key, record, now_ms)?.packed_whole(space, RANGE_BYTES_SOFT)?
         }
     };
     let Some(payload) = payload else {

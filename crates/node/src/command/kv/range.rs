@@ -304,7 +304,10 @@ fn write_row(shards: &mut dyn ShardSpaces, row: &Row, columns: Columns, reply: &
     match view.kind.ty {
         Type::String => reply.bulk(view.payload),
         Type::List => write_list(space, &List::of(&row.key, row.record.clone())?, reply)?,
-        Type::Hash | Type::Set => write_hash(space, &Stored::of(&row.key, row.record.clone())?, reply)?,
+        Type::Hash | Type::Set => {
+            let now_ms = space.now_ms();
+            write_hash(space, &Stored::of(&row.key, row.record.clone(), now_ms)?, reply)?;
+        }
         // The row says that the key is there; commands of its type read it.
         Type::SortedSet | Type::Stream => reply.null_array(),
     }
@@ -318,7 +321,7 @@ fn write_row(shards: &mut dyn ShardSpaces, row: &Row, columns: Columns, reply: &
 fn write_hash(space: &mut dyn ReadSpace, hash: &Stored<'_>, reply: &mut Reply) -> Outcome {
     let mark = reply.buf.len();
     let (ty, is_set) = (hash.ty(), hash.is_set());
-    reply.array(if is_set { 1 } else { 2 } * hash.count()? as usize);
+    reply.array(if is_set { 1 } else { 2 } * hash.seen(space)? as usize);
     let done = hash.each(space, |_, field, value| {
         if reply.buf.len() - mark > RANGE_BYTES_SOFT {
             return Err(Error::Fault(Fault::WouldBlock));

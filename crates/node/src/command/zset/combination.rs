@@ -144,7 +144,8 @@ impl<'k> Combination<'k> {
         let (keys, options) = args[1..].split_at_checked(numkeys).ok_or(SYNTAX)?;
         let mut sets = Vec::with_capacity(keys.len());
         for key in keys {
-            let set = space.get(key)?.map(|record| Stored::of(key, record)).transpose()?;
+            let now_ms = space.now_ms();
+            let set = space.get(key)?.map(|record| Stored::of(key, record, now_ms)).transpose()?;
             if set.as_ref().is_some_and(|set| !matches!(set.ty(), Type::Set | Type::SortedSet)) {
                 return Err(WRONGTYPE.into());
             }

@@ -1,5 +1,6 @@
-//! Background collection, a step an entry: keys whose time has come, and collections that are gone.
+//! Background collection, a step an entry: keys and fields whose time has come, and collections that are gone.
 
+use super::collect_fields::FieldStep;
 use super::requests;
 use super::writes::EntryWrites;
 use crate::Fault;
@@ -13,19 +14,22 @@ use vocab::limits::{COLLECT_COLLECTIONS_STEP_MAX, COLLECT_STEP_MAX, EXPIRE_STEP_
 pub(crate) struct Collected {
     /// Where the next step begins.
     pub(crate) next: CollectFrom,
-    /// There are more keys whose time has come.
+    /// There are more keys, or fields, whose time has come.
     pub(crate) more_expired: bool,
     /// There are more rows of collections that are gone.
     pub(crate) more_rows: bool,
 }
 
-/// One step, from `from` on.
-pub(super) fn collect(writes: &mut EntryWrites<'_>, from: &CollectFrom) -> Result<Collected, Fault> {
+/// One step of the entry that is version `version`, from `from` on.
+pub(super) fn collect(writes: &mut EntryWrites<'_>, from: &CollectFrom, version: u64) -> Result<Collected, Fault> {
     let mut collected = Collected { next: from.clone(), ..Collected::default() };
     let next_expiry = expire(writes, &mut collected)?;
+    let fields = FieldStep::new(writes, version).run(&from.fields)?;
+    collected.next.fields = fields.next;
+    collected.more_expired |= fields.more;
     let next_forgetting = requests::forget(writes)?;
     let next_drop = drop_unfinished(writes)?;
-    writes.handle().next_expiry(next_expiry.min(next_forgetting).min(next_drop));
+    writes.handle().next_expiry(next_expiry.min(fields.due_ms).min(next_forgetting).min(next_drop));
     drop_collections(writes, &mut collected)?;
     writes.handle().garbage(collected.more_rows);
     Ok(collected)

@@ -418,11 +418,11 @@ impl<'a> EntryWrites<'a> {
     /// Writes a record: keeps the key count, the expiry index and the elements of what it replaces in order.
     pub(super) fn put(&mut self, key: &[u8], record: &Record) -> Result<(), Fault> {
         let old = self.record(key)?;
-        let (old_expiry, old_rows) = old.as_ref().map_or((None, None), |old| {
+        let (old_expiry, old_due, old_rows) = old.as_ref().map_or((None, None, None), |old| {
             let view = old.view();
-            (view.expire_at_ms, view.rows(key))
+            (view.expire_at_ms, view.fields_due_ms(), view.rows(key))
         });
-        let expiry = record.view().expire_at_ms;
+        let (expiry, due) = (record.view().expire_at_ms, record.view().fields_due_ms());
         let there = old.as_ref().is_some_and(|old| old.view().expire_at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
         if !there && self.handle.absent().any() {
             self.made.push(key.to_vec());
@@ -438,6 +438,15 @@ impl<'a> EntryWrites<'a> {
             if let Some(at_ms) = expiry {
                 self.count_expiring(key, 1);
                 self.write(&keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
+                self.handle.expires_at(at_ms);
+            }
+        }
+        if old_due != due {
+            if let Some(at_ms) = old_due {
+                self.write(&keys::fields_due(at_ms, key), None);
+            }
+            if let Some(at_ms) = due {
+                self.write(&keys::fields_due(at_ms, key), Some(Slice::from(&[][..])));
                 self.handle.expires_at(at_ms);
             }
         }
@@ -475,6 +484,9 @@ impl<'a> EntryWrites<'a> {
         self.count(key, -1);
         if let Some(at_ms) = record.view().expire_at_ms {
             self.unschedule(at_ms, key);
+        }
+        if let Some(at_ms) = record.view().fields_due_ms() {
+            self.write(&keys::fields_due(at_ms, key), None);
         }
         self.write_record(key, None);
     }

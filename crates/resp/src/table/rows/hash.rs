@@ -19,6 +19,21 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(READONLY | FAST)
         .touches(&[key(1, RO)])
         .args("key field"),
+    hash("HEXPIRE", -6, "7.4.0", "Sets when fields of a hash expire, in seconds from now.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .cost("O(N), N being the number of fields")
+        .args("key seconds:integer [NX | XX | GT | LT] FIELDS numfields:integer field [field ...]"),
+    hash("HEXPIREAT", -6, "7.4.0", "Sets when fields of a hash expire, as a Unix time in seconds.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .cost("O(N), N being the number of fields")
+        .args("key unix-time-seconds:unix-time [NX | XX | GT | LT] FIELDS numfields:integer field [field ...]"),
+    hash("HEXPIRETIME", -5, "7.4.0", "Returns when fields of a hash expire, as Unix times in seconds.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .cost("O(N), N being the number of fields")
+        .args("key FIELDS numfields:integer field [field ...]"),
     hash("HGET", 3, "2.0.0", "Returns the value of a field of a hash.")
         .answers(Answers::Values)
         .flags(READONLY | FAST)
@@ -30,6 +45,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RW | ACCESS | DELETE)])
         .cost("O(N), N being the number of fields")
         .args("key FIELDS numfields:integer field [field ...]"),
+    hash("HGETEX", -5, "8.0.0", "Returns fields of a hash, and sets or removes their expiry.")
+        .answers(Answers::Values)
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | ACCESS | UPDATE)])
+        .cost("O(N), N being the number of fields")
+        .args(
+            "key [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time \
+             | PXAT unix-time-milliseconds:unix-time | PERSIST] FIELDS numfields:integer field [field ...]",
+        ),
     hash("HGETALL", 2, "2.0.0", "Returns all fields and values of a hash.")
         .answers(Answers::Values)
         .flags(READONLY)
@@ -73,6 +97,32 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of fields to set")
         .args("key field value [field value ...]")
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
+    hash("HPERSIST", -5, "7.4.0", "Removes the expiry of fields of a hash.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .cost("O(N), N being the number of fields")
+        .args("key FIELDS numfields:integer field [field ...]"),
+    hash("HPEXPIRE", -6, "7.4.0", "Sets when fields of a hash expire, in milliseconds from now.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .cost("O(N), N being the number of fields")
+        .args("key milliseconds:integer [NX | XX | GT | LT] FIELDS numfields:integer field [field ...]"),
+    hash("HPEXPIREAT", -6, "7.4.0", "Sets when fields of a hash expire, as a Unix time in milliseconds.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .cost("O(N), N being the number of fields")
+        .args("key unix-time-milliseconds:unix-time [NX | XX | GT | LT] FIELDS numfields:integer field [field ...]"),
+    hash("HPEXPIRETIME", -5, "7.4.0", "Returns when fields of a hash expire, as Unix times in milliseconds.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .cost("O(N), N being the number of fields")
+        .args("key FIELDS numfields:integer field [field ...]"),
+    hash("HPTTL", -5, "7.4.0", "Returns how long fields of a hash live, in milliseconds.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .tips(&["nondeterministic_output"])
+        .cost("O(N), N being the number of fields")
+        .args("key FIELDS numfields:integer field [field ...]"),
     hash("HRANDFIELD", -2, "6.2.0", "Returns fields of a hash chosen at random.")
         .answers(Answers::Values)
         .flags(READONLY)
@@ -92,6 +142,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(N), N being the number of fields to set")
         .args("key field value [field value ...]"),
+    hash("HSETEX", -6, "8.0.0", "Sets fields of a hash, and when they expire, if all of them exist or none does.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .cost("O(N), N being the number of fields")
+        .args(
+            "key [FNX | FXX] [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time \
+             | PXAT unix-time-milliseconds:unix-time | KEEPTTL] FIELDS numfields:integer field value [field value ...]",
+        ),
     hash("HSETNX", 4, "2.0.0", "Sets a field of a hash if the field does not exist.")
         .flags(WRITE | DENYOOM | FAST)
         .touches(&[key(1, RW | INSERT)])
@@ -100,6 +158,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(READONLY | FAST)
         .touches(&[key(1, RO)])
         .args("key field"),
+    hash("HTTL", -5, "7.4.0", "Returns how long fields of a hash live, in seconds.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .tips(&["nondeterministic_output"])
+        .cost("O(N), N being the number of fields")
+        .args("key FIELDS numfields:integer field [field ...]"),
     hash("HVALS", 2, "2.0.0", "Returns all values of a hash.")
         .answers(Answers::Values)
         .flags(READONLY)
