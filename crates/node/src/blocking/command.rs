@@ -88,7 +88,7 @@ impl BlockingCommand {
             return self.command.clone();
         }
         let count = self.spec.key_specs.first().and_then(|keys| match keys.place {
-            KeyPlace::Counted { count } => Some(usize::from(count)),
+            KeyPlace::Counted { count, .. } => Some(usize::from(count)),
             _ => None,
         });
         // Of streams, each key has its id behind the keys.

@@ -2,6 +2,7 @@
 
 use super::args::{self, NOT_FLOAT, NOT_INTEGER, string_of};
 use super::call::{HandlerRow, Outcome, WriteCall, write};
+use super::increx::increx;
 use super::number::extended::Extended;
 use super::string::put_string;
 use crate::keyspace_events::Event;
@@ -14,6 +15,7 @@ pub(super) const ROWS: &[HandlerRow] = &[
     write("INCRBY", incrby),
     write("DECRBY", decrby),
     write("INCRBYFLOAT", incrbyfloat),
+    write("INCREX", increx),
 ];
 
 fn incrby(call: &mut WriteCall<'_>) -> Outcome {

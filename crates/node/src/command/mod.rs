@@ -20,6 +20,7 @@ mod geo;
 pub(crate) mod hash;
 mod hyperloglog;
 mod idempotency;
+mod increx;
 mod internal;
 mod keyspace;
 mod kv;

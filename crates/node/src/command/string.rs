@@ -21,6 +21,7 @@ pub(super) const ROWS: &[HandlerRow] = &[
     reads_in_steps("MGET", mget),
     write("MSET", mset).answers(|args| ok_if(args.len() % 2 == 1)),
     write("MSETNX", msetnx),
+    write("MSETEX", msetex),
 ];
 
 /// The longest expiry, in ms or s, that is foreseen to be accepted whatever the time is.
@@ -130,7 +131,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    fn of_word(word: &[u8]) -> Option<Self> {
+    pub(super) fn of_word(word: &[u8]) -> Option<Self> {
         // One comparison of lengths spares four of words for most arguments.
         match word.len() {
             2 if is_word(word, "EX") => Some(Self::Seconds),
@@ -389,6 +390,41 @@ fn msetnx(call: &mut WriteCall<'_>) -> Outcome {
     }
     for pair in pairs {
         set_string(call.space, pair[0], None, pair[1])?;
+    }
+    call.reply.int(1);
+    Ok(())
+}
+
+/// MSETEX: sets keys, and when they expire, if all of them are there, or none.
+fn msetex(call: &mut WriteCall<'_>) -> Outcome {
+    let count = resp::parse_integer(call.args[1]).filter(|count| (1..=i64::from(i32::MAX)).contains(count));
+    let count = count.ok_or("ERR invalid numkeys value")?;
+    let (pairs, words) = usize::try_from(count)
+        .ok()
+        .and_then(|count| call.args[2..].split_at_checked(2 * count))
+        .ok_or("ERR wrong number of key-value pairs")?;
+    let options = Options::parse(words, true)?;
+    if options.get || options.condition.is_some() {
+        return Err(SYNTAX.into());
+    }
+    let now_ms = call.space.now_ms();
+    let expire_at_ms = options.expire_at_ms(now_ms, "msetex")?;
+    check_release(call.space)?;
+    let mut expiries = Vec::new();
+    for pair in pairs.chunks_exact(2) {
+        if !(options.if_absent || options.if_present || options.keep_ttl) {
+            break;
+        }
+        let old = call.space.get(pair[0])?;
+        if options.if_absent && old.is_some() || options.if_present && old.is_none() {
+            call.reply.int(0);
+            return Ok(());
+        }
+        expiries.push(old.and_then(|record| record.view().expire_at_ms));
+    }
+    for (at, pair) in pairs.chunks_exact(2).enumerate() {
+        let kept = if options.keep_ttl { expiries.get(at).copied().flatten() } else { expire_at_ms };
+        put_unless_past(call.space, pair[0], kept, pair[1], options.expiry.is_some())?;
     }
     call.reply.int(1);
     Ok(())

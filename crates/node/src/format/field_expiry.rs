@@ -225,6 +225,8 @@ mod tests {
     use vocab::fuzz;
 
     type Fields<'a> = &'a [&'a [u8]];
+    /// The time, and the fields and expiries that are seen.
+    type Case<'a> = (u64, Fields<'a>, &'a [(usize, u64)]);
 
     fn packed(fields: Fields<'_>) -> Vec<u8> {
         let mut bytes = Varint::new(fields.len()).bytes().to_vec();
@@ -237,7 +239,7 @@ mod tests {
         let record = record_of(7, Some(9), &[(0, 100), (2, 50), (3, 200)], &[&packed(&[b"a", b"b", b"c", b"d"])]);
         let view = record.view();
         assert_eq!((view.fields_due_ms(), view.expire_at_ms, view.version), (Some(50), Some(9), 7));
-        let table: [(u64, Fields<'_>, &[(usize, u64)]); 4] = [
+        let table: [Case<'_>; 4] = [
             (49, &[b"a", b"b", b"c", b"d"], &[(0, 100), (2, 50), (3, 200)]),
             (50, &[b"a", b"b", b"d"], &[(0, 100), (2, 200)]),
             (199, &[b"b", b"d"], &[(1, 200)]),

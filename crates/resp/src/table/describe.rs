@@ -103,9 +103,14 @@ fn write_key_spec(keys: &KeySpec, reply: &mut Reply) {
             let limits = [("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)];
             write_search("find_keys", "range", &limits, reply);
         }
-        KeyPlace::Counted { count } => {
+        KeyPlace::Counted { count, step } => {
             write_search("begin_search", "index", &[("index", i64::from(count))], reply);
-            write_search("find_keys", "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)], reply);
+            write_search(
+                "find_keys",
+                "keynum",
+                &[("keynumidx", 0), ("firstkey", 1), ("keystep", i64::from(step))],
+                reply,
+            );
         }
         KeyPlace::AfterWord { word, from } => {
             begin_search(reply, "begin_search", "keyword", 2);

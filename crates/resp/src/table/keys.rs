@@ -130,11 +130,13 @@ fn next_op<'a>(args: &'a [&'a [u8]], at: usize) -> Option<ExecOp<'a>> {
 
 /// The keys behind the argument at `at`, which says how many there are. What it says wrongly is the handler's to refuse: as
 /// Redis, a number that is none or leads beyond the arguments tells no keys.
-pub(super) fn counted(args: &[&[u8]], at: u16) -> Result<KeyPositions, MalformedKeys> {
+pub(super) fn counted(args: &[&[u8]], at: u16, step: u16) -> Result<KeyPositions, MalformedKeys> {
     let first = usize::from(at) + 1;
     let keys = args.get(usize::from(at)).copied().and_then(count).unwrap_or(0);
-    let end = first.checked_add(keys).filter(|end| *end <= args.len()).unwrap_or(first);
-    Ok(KeyPositions(Places::Range { next: first, end, step: 1 }))
+    let step = usize::from(step);
+    let end = keys.checked_mul(step).and_then(|arguments| first.checked_add(arguments));
+    let end = end.filter(|end| *end <= args.len()).unwrap_or(first);
+    Ok(KeyPositions(Places::Range { next: first, end, step }))
 }
 
 /// The argument behind the last `word` among those from `from` on, if there is one.

@@ -202,6 +202,8 @@ pub enum KeyPlace {
     Counted {
         /// The argument.
         count: u16,
+        /// From one key to the next.
+        step: u16,
     },
     /// Behind an option: the last of its kind counts.
     AfterWord {
@@ -489,8 +491,8 @@ impl CommandSpec {
         if self.key_specs.is_empty() {
             return Ok(KeyPositions::none());
         }
-        if let [KeySpec { place: KeyPlace::Counted { count }, .. }] = self.key_specs {
-            return counted(args, *count);
+        if let [KeySpec { place: KeyPlace::Counted { count, step }, .. }] = self.key_specs {
+            return counted(args, *count, *step);
         }
         if let [KeySpec { place: KeyPlace::Halved { word, from }, .. }] = self.key_specs {
             return Ok(halved(args, word, *from));
@@ -508,7 +510,9 @@ impl CommandSpec {
                     let last = if last < 0 { last } else { first as i16 + last };
                     keys.extend(KeyPositions::range(args.len(), first, last, step).map(|at| (at, flags)));
                 }
-                KeyPlace::Counted { count } => keys.extend(counted(args, count)?.map(|at| (at, flags))),
+                KeyPlace::Counted { count, step } => {
+                    keys.extend(counted(args, count, step)?.map(|at| (at, flags)));
+                }
                 KeyPlace::Halved { word, from } => {
                     keys.extend(halved(args, word, from).map(|at| (at, flags)));
                 }
@@ -653,7 +657,12 @@ pub(super) const fn key(at: u16, flags: u32) -> KeySpec {
 
 /// So many as the argument at `count` says, behind it.
 pub(super) const fn keys_counted(count: u16, flags: u32) -> KeySpec {
-    KeySpec { place: KeyPlace::Counted { count }, flags, note: "", without: None }
+    KeySpec { place: KeyPlace::Counted { count, step: 1 }, flags, note: "", without: None }
+}
+
+/// So many keys, each with a value behind it, as the argument at `count` says.
+pub(super) const fn pairs_counted(count: u16, flags: u32) -> KeySpec {
+    KeySpec { place: KeyPlace::Counted { count, step: 2 }, flags, note: "", without: None }
 }
 
 /// The argument behind the option `word`, which is `from` or a later argument.

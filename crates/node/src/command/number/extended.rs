@@ -129,6 +129,23 @@ impl Extended {
         Self::round_128(negative, larger.abs_diff(smaller), exponent, false)
     }
 
+    /// The difference, rounded; `None` if it is infinite or not a number.
+    pub(in crate::command) fn checked_sub(self, other: Self) -> Option<Self> {
+        let Self::Finite { negative, mantissa, exponent } = other else { return None };
+        self.checked_add(Self::Finite { negative: !negative, mantissa, exponent })
+    }
+
+    /// Whether it is below zero.
+    pub(in crate::command) fn is_negative(self) -> bool {
+        matches!(self, Self::Finite { negative: true, mantissa: 1.., .. })
+    }
+
+    /// Whether it is less than another; both are finite.
+    pub(in crate::command) fn is_below(self, other: Self) -> bool {
+        // A difference that is too large for a number is one of two numbers of different signs.
+        self.checked_sub(other).map_or(self.is_negative(), Self::is_negative)
+    }
+
     /// C's `%.17Lf` without trailing zeros, and never `-0`.
     pub(in crate::command) fn to_text(self) -> String {
         let Self::Finite { negative, mantissa, exponent } = self else { return "inf".to_owned() };

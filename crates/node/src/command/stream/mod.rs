@@ -24,6 +24,7 @@ mod names;
 mod pending;
 mod range;
 mod read;
+mod references;
 mod stored;
 mod trim;
 mod write;
@@ -37,6 +38,8 @@ pub(super) const ROWS: &[HandlerRow] = &[
     writes("XADD", edit::xadd),
     writes("XTRIM", edit::xtrim),
     writes("XDEL", edit::xdel),
+    writes("XDELEX", references::xdelex),
+    writes("XACKDEL", references::xackdel),
     writes("XSETID", edit::xsetid),
     reads("XLEN", edit::xlen),
     reads_in_steps("XRANGE", range::xrange),

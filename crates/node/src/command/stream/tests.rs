@@ -11,6 +11,11 @@ use std::collections::BTreeMap;
 use vocab::Prng;
 
 #[test]
+fn entries_that_groups_know_are_removed_with_regard_to_them() {
+    crate::command::transcript::check("stream_references");
+}
+
+#[test]
 fn transcript() {
     crate::command::transcript::check("stream");
     crate::command::transcript::check("stream_groups");

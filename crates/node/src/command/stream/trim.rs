@@ -3,8 +3,9 @@
 use super::entry::Entry;
 use super::id::{NewId, StreamId};
 use super::meta::Ordinal;
+use super::references::{Groups, References};
 use super::stored::Stream;
-use super::write::trim_to;
+use super::write::{delete, trim_to};
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::Error;
 use crate::format::packing::Packing;
@@ -30,6 +31,7 @@ pub(super) struct Trim {
     is_rough: bool,
     /// Of a rough one: no more than so many entries go. `None`: as many as the settings say; 0: any number.
     limit: Option<u64>,
+    references: References,
 }
 
 /// The words of XADD before its fields, or those of XTRIM behind its key.
@@ -48,6 +50,7 @@ impl TrimWords {
     pub(super) fn parse(words: &[&[u8]], of_xadd: bool) -> Result<Self, Error> {
         let mut parsed = Self::default();
         let (mut keep, mut is_rough, mut limit) = (None, false, None);
+        let mut references = References::default();
         let mut at = 0;
         while let Some(word) = words.get(at) {
             let has_more = at + 1 < words.len();
@@ -71,6 +74,8 @@ impl TrimWords {
                 at += 1;
             } else if of_xadd && is_word(word, "NOMKSTREAM") {
                 parsed.no_stream = true;
+            } else if let Some(asked) = References::of_word(word) {
+                references = asked;
             } else if of_xadd {
                 parsed.id = Some(NewId::parse(word, 0)?);
                 break;
@@ -88,7 +93,7 @@ impl TrimWords {
         if limit.is_some() && !is_rough {
             return Err("ERR syntax error, LIMIT cannot be used without the special ~ option".into());
         }
-        parsed.trim = keep.map(|keep| Trim { keep, is_rough, limit });
+        parsed.trim = keep.map(|keep| Trim { keep, is_rough, limit, references });
         Ok(parsed)
     }
 
@@ -121,8 +126,45 @@ pub(super) fn cut(space: &mut dyn WriteSpace, stream: &mut Stream<'_>, trim: Tri
     if to <= first {
         return Ok(0);
     }
+    if trim.references == References::Acknowledged {
+        return cut_acknowledged(space, stream, trim, to);
+    }
     let removed = to.0 - first.0 - gone(space, stream, to)?;
     trim_to(space, stream, to, removed)?;
+    if trim.references == References::Remove {
+        let names = Groups::names(space, stream)?;
+        let mut groups = Groups::load(space, stream, &names)?;
+        let end = if stream.meta.length == 0 { StreamId::MAX } else { stream.meta.first_id };
+        groups.forget_before(space, stream, end)?;
+        groups.save(space)?;
+    }
+    Ok(removed)
+}
+
+/// Removes the entries before `to` that all groups have acknowledged. Of a length that is to be kept exactly, those behind make
+/// up for the ones that stay.
+fn cut_acknowledged(
+    space: &mut dyn WriteSpace,
+    stream: &mut Stream<'_>,
+    trim: Trim,
+    to: Ordinal,
+) -> Result<u64, Error> {
+    let (end, length) = match trim.keep {
+        Keep::Length(length) if !trim.is_rough => (stream.meta.next, length),
+        Keep::Length(_) | Keep::From(_) => (to, 0),
+    };
+    let names = Groups::names(space, stream)?;
+    let groups = Groups::load(space, stream, &names)?;
+    let (mut at, mut removed) = (stream.meta.first, 0);
+    while stream.meta.length > length
+        && let Some((found, entry)) = stream.live_from(space, at, end)?
+    {
+        if !groups.need(space, stream, entry.id)? {
+            delete(space, stream, entry.id)?;
+            removed += 1;
+        }
+        at = Ordinal(found.0 + 1);
+    }
     Ok(removed)
 }
 

@@ -22,6 +22,16 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(1) for each entry")
         .args("key group id [id ...]"),
+    stream(
+        "XACKDEL",
+        -6,
+        "8.2.0",
+        "Takes entries off what is pending in a group, and removes them from the stream.",
+    )
+    .flags(WRITE | FAST)
+    .touches(&[key(1, RW | DELETE)])
+    .cost("O(G log N) for each entry, G being the number of groups and N the length of the stream")
+    .args("key group [KEEPREF | DELREF | ACKED] IDS numids:integer id [id ...]"),
     stream("XADD", -5, "5.0.0", "Adds an entry to a stream; creates the key if it does not exist.")
         .flags(WRITE | DENYOOM | FAST)
         .does_also(PACKS)
@@ -32,7 +42,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(1); with trimming O(N), N being the number of entries removed, and O(log N) from 512 on")
         .tips(VARIES)
         .args(
-            "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count:integer]] <* | id> field value [field value ...]",
+            "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count:integer]] <* | id> field value [field value ...]",
         ),
     stream("XAUTOCLAIM", -6, "6.2.0", "Gives a consumer what has been pending for others for long.")
         .answers(Answers::Values)
@@ -55,6 +65,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RW | DELETE)])
         .cost("O(log N) for each entry, N being the length of the stream")
         .args("key id [id ...]"),
+    stream("XDELEX", -5, "8.2.0", "Removes entries from a stream, with regard to the groups that know them.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | DELETE)])
+        .cost("O(G log N) for each entry, G being the number of groups and N the length of the stream")
+        .args("key [KEEPREF | DELREF | ACKED] IDS numids:integer id [id ...]"),
     command(Group::Stream, 0, "XGROUP", -2, "5.0.0", "Groups the commands about groups of consumers.")
         .cost("Depends on the subcommand."),
     stream("XGROUP|CREATE", -5, "5.0.0", "Makes a group of consumers.")
@@ -148,5 +163,5 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RW | DELETE)])
         .cost("O(N), N being the number of entries removed, and O(log N) from 512 on")
         .tips(VARIES)
-        .args("key <MAXLEN | MINID> [= | ~] threshold [LIMIT count:integer]"),
+        .args("key <MAXLEN | MINID> [= | ~] threshold [LIMIT count:integer] [KEEPREF | DELREF | ACKED]"),
 ];

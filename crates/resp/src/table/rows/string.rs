@@ -4,7 +4,9 @@ use crate::table::behaviour::LOOKS_UP;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE, VARIABLE};
-use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, Without, command, key, keys_to_end};
+use crate::table::spec::{
+    Answers, CommandSpec, Group, KeyPlace, KeySpec, Without, command, key, keys_to_end, pairs_counted,
+};
 
 const fn string(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::String, acl::STRING, name, arity, since, summary)
@@ -89,6 +91,19 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .flags(WRITE | DENYOOM | FAST)
     .touches(&[key(1, COUNTS)])
     .args("key increment:double"),
+    string(
+        "INCREX",
+        -2,
+        "8.8.0",
+        "Adds a number to the value of a key, within bounds, and sets when the key expires; 0 stands for a missing key.",
+    )
+    .flags(WRITE | DENYOOM | FAST)
+    .touches(&[key(1, COUNTS)])
+    .args(
+        "key [BYFLOAT float:double | BYINT integer:integer] [LBOUND lowerbound] [UBOUND upperbound] [SATURATE] \
+         [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time \
+         | PXAT unix-time-milliseconds:unix-time | PERSIST] [ENX]",
+    ),
     string("LCS", -3, "7.0.0", "Finds the longest subsequence that two strings have in common.")
         .answers(Answers::Values)
         .flags(READONLY)
@@ -108,6 +123,20 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of keys")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
         .args("key value [key value ...]"),
+    string(
+        "MSETEX",
+        -4,
+        "8.4.0",
+        "Sets several keys, all at once, and when they expire, if all of them exist or none does.",
+    )
+    .flags(WRITE | DENYOOM)
+    .touches(&[pairs_counted(1, OW | UPDATE)])
+    .cost("O(N), N being the number of keys")
+    .tips(&["request_policy:multi_shard", "response_policy:agg_min"])
+    .args(
+        "numkeys:integer key value [key value ...] [NX | XX] [EX seconds:integer | PX milliseconds:integer \
+         | EXAT unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | KEEPTTL]",
+    ),
     string("MSETNX", -3, "1.0.1", "Sets several keys, all at once, if none of them exists.")
         .flags(WRITE | DENYOOM)
         .touches(&[keys_to_end(1, 2, OW | INSERT)])
