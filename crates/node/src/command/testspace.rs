@@ -109,7 +109,10 @@ impl TestSpace {
         assert_eq!(expiries.fields, times.len() as u64);
         if let Some((at_ms, name)) = times.first() {
             let first = (*at_ms, position_of(name).expect("an element has a position"));
-            assert!(expiries.first <= first && expiries.due_ms <= *at_ms.max(&self.now_ms), "{expiries:?} {first:?}");
+            assert!(
+                expiries.first <= first && expiries.due_ms <= *at_ms.max(&(self.now_ms + 1)),
+                "{expiries:?} {first:?}"
+            );
         }
     }
 
@@ -241,7 +244,7 @@ impl WriteSpace for TestSpace {
 
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.writes += 1;
-        let record = record.due_from(self.now_ms);
+        let record = record.due_from(self.now_ms + 1);
         let new = record.view().rows(key).map(|rows| rows.prefix);
         let old = self.records.insert(key.to_vec(), record.stamped(self.version));
         if let Some(old) = old.as_ref().and_then(|old| old.view().rows(key))
@@ -377,7 +380,7 @@ pub(crate) fn run_on_store(
     args: &[&[u8]],
     reply: &mut Reply,
 ) -> Outcome {
-    let spec = resp::table::lookup(args[0]).expect("a command");
+    let spec = resp::table::resolve(args).expect("a command");
     let Some(Handler::Store(run)) = handler(spec) else { panic!("{} is not over the whole store", spec.name) };
     run.run(&mut StoreCall { args, shards, streams: false, cursors, reply })
 }

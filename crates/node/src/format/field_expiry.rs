@@ -139,6 +139,11 @@ impl RowExpiries {
     /// Those of a hash of which no field has one.
     pub(crate) const NONE: Self = Self { fields: 0, due_ms: NEVER, first: (NEVER, element::POSITIONS - 1) };
 
+    /// Whether fields may have expired that are not collected.
+    pub(crate) fn may_have_expired(&self, now_ms: u64) -> bool {
+        self.first.0 <= now_ms
+    }
+
     /// The bytes in the record.
     pub(crate) fn encode(&self) -> [u8; EXPIRIES_BYTES] {
         let mut bytes = [0; EXPIRIES_BYTES];

@@ -234,8 +234,7 @@ impl RecordView<'_> {
         tail.unwrap_or_default()
     }
 
-    /// When background collection is to look at the fields of a hash; `None` if none of them has an expiry. No field that is
-    /// seen before then has expired.
+    /// When background collection is to look at the fields of a hash; `None` if none of them has an expiry.
     #[must_use]
     pub fn fields_due_ms(&self) -> Option<u64> {
         let at = self.fields_due_at()?;

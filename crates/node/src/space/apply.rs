@@ -283,8 +283,8 @@ impl WriteSpace for EntrySpace<'_> {
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.work.add(1, record.bytes().len())?;
         self.may_write(record.bytes().len())?;
-        // What is written to be looked at lies ahead of where collection has been.
-        self.writes.put(key, &record.stamped(self.index).due_from(self.writes.now_ms()))
+        // What is due lies ahead of where collection has been by now, even if it has expired before.
+        self.writes.put(key, &record.stamped(self.index).due_from(self.writes.now_ms() + 1))
     }
 
     fn edit(&mut self, key: &[u8], edit: &mut Edit<'_>) -> Result<(), Fault> {

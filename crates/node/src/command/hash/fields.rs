@@ -35,7 +35,7 @@ impl Fields {
 
     /// Whether some may have expired that are not collected.
     pub(in crate::command) fn are_late(&self) -> bool {
-        self.expiries.is_some_and(|expiries| expiries.due_ms <= self.now_ms)
+        self.expiries.is_some_and(|expiries| expiries.may_have_expired(self.now_ms))
     }
 
     /// Whether a field with that expiry is seen.

@@ -149,7 +149,7 @@ impl<'k> Stored<'k> {
 
     /// Whether fields of a large hash may have expired that are not collected.
     pub(super) fn is_late(&self) -> bool {
-        self.row_expiries().is_some_and(|expiries| expiries.due_ms <= self.now_ms)
+        self.row_expiries().is_some_and(|expiries| expiries.may_have_expired(self.now_ms))
     }
 
     /// Whether it is a set: no field has a value.

@@ -34,8 +34,8 @@ impl<'w, 'a> FieldStep<'w, 'a> {
         Self { writes, version, left: EXPIRE_STEP_MAX }
     }
 
-    /// Removes fields of the hashes that are due, from a tree key on. No hash is due before the time of the entry that wrote
-    /// it, so nothing appears before where the step ends.
+    /// Removes fields of the hashes that are due, from a tree key on. A hash is due behind the time of the entry that
+    /// wrote it, so nothing appears before where the step ends.
     pub(super) fn run(mut self, from: &[u8]) -> Result<FieldsLeft, Fault> {
         let now_ms = self.writes.now_ms();
         let (start, end) = keys::all_fields_due();
@@ -229,7 +229,7 @@ mod tests {
         // What is moved is looked at although it was due before.
         entry(&handle, 5_000, |space| run(space, "RENAME small moved"));
         entry(&handle, 5_000, |space| run(space, "COPY large copied"));
-        collect(&handle, 5_000, &mut from);
+        collect(&handle, 5_001, &mut from);
         // Two large hashes of ten fields that last.
         assert_eq!((rows(&handle), handle.key_count()), (2 + 20, 2));
         assert!(!handle.wants_housekeeping(u64::MAX - 1));
