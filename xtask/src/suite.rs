@@ -33,6 +33,7 @@ const UNITS: &[Unit] = &[
     Unit { name: "unit/type/stream-cgroups", peer: 48, floor: 47 },
     Unit { name: "unit/type/list-3", peer: 9, floor: 9 },
     Unit { name: "unit/sort", peer: 17, floor: 16 },
+    Unit { name: "unit/hyperloglog", peer: 20, floor: 19 },
     Unit { name: "unit/bitops", peer: 45, floor: 43 },
     Unit { name: "unit/bitfield", peer: 16, floor: 16 },
     Unit { name: "unit/pubsub", peer: 29, floor: 29 },

@@ -35,6 +35,7 @@ pub(crate) mod registry;
 mod scan;
 mod set;
 mod slot;
+mod slot_stats;
 mod sort;
 mod steps;
 mod stream;

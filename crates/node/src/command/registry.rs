@@ -34,6 +34,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     random_key::ROWS,
     database::ROWS,
     slot::ROWS,
+    super::slot_stats::ROWS,
     kv::GET_PUT_ROWS,
     kv::EXEC_ROWS,
     kv::RANGE_ROWS,

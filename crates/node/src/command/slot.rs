@@ -1,7 +1,7 @@
 //! CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: questions to the shard of a slot.
 
 use super::args::NOT_INTEGER;
-use super::call::{HandlerRow, Outcome, ShardCall, shard};
+use super::call::{Error, HandlerRow, Outcome, ShardCall, shard};
 use crate::RecordRange;
 use resp::parse_integer;
 use vocab::{SLOT_COUNT, Slot, slot_of};
@@ -21,6 +21,12 @@ pub(crate) fn slot_argument(args: &[&[u8]]) -> Result<Slot, &'static str> {
         _ if count.is_some() => Err("ERR Invalid slot or number of keys"),
         _ => Err("ERR Invalid slot"),
     }
+}
+
+/// The slot that is written so.
+pub(super) fn slot_of_text(text: &[u8]) -> Result<Slot, Error> {
+    let slot = parse_integer(text).and_then(|slot| u16::try_from(slot).ok()).filter(|slot| *slot < SLOT_COUNT);
+    slot.map(Slot).ok_or_else(|| "ERR Invalid or out of range slot".into())
 }
 
 fn count_keys(call: &mut ShardCall<'_>) -> Outcome {

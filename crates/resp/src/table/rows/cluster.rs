@@ -66,6 +66,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .tips(UNREPEATABLE)
         .args("node-id")
         .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
+    cluster("CLUSTER|SLOT-STATS", -4, "8.0.0", "Returns how many keys the slots have that this node leads.")
+        .flags(STALE)
+        .cost("O(N log N), N being the number of slots")
+        .tips(&["nondeterministic_output", "request_policy:all_shards"])
+        .args("<SLOTSRANGE start-slot:integer end-slot:integer | ORDERBY metric [LIMIT limit:integer] [ASC | DESC]>"),
     cluster("CLUSTER|SLOTS", 2, "3.0.0", "Returns ranges of slots and the nodes that serve them.")
         .flags(STALE)
         .cost(COST_NODES)
