@@ -36,6 +36,8 @@ const UNITS: &[Unit] = &[
     Unit { name: "unit/hyperloglog", peer: 20, floor: 19 },
     Unit { name: "unit/bitops", peer: 45, floor: 43 },
     Unit { name: "unit/bitfield", peer: 16, floor: 16 },
+    Unit { name: "unit/scripting", peer: 178, floor: 0 },
+    Unit { name: "unit/functions", peer: 86, floor: 0 },
     Unit { name: "unit/pubsub", peer: 29, floor: 29 },
     Unit { name: "unit/tracking", peer: 50, floor: 46 },
     Unit { name: "unit/introspection", peer: 27, floor: 22 },

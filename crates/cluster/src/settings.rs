@@ -78,6 +78,24 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         "notify-keyspace-events",
         "Which events of keys are published, by the letters of Redis; empty: none. CONFIG SET at any node sets it too.",
     ),
+    row(
+        "script-instructions-max",
+        Count(10_000, 100_000_000_000),
+        "400000000",
+        "Instructions of Lua that a script may run before it is refused, and nothing of it written: about 100 million a second.",
+    ),
+    row(
+        "script-memory-max",
+        Bytes(MIB, 1 << 30),
+        "64mb",
+        "Bytes that a script may hold in Lua before it is refused, and nothing of it written.",
+    ),
+    row(
+        "functions-version",
+        Count(0, u32::MAX as u64),
+        "0",
+        "Counts the changes of functions: the store sets it itself.",
+    ),
     row("moves-per-source", Count(1, 16), "1", "Replicas that may leave one node at the same time."),
     row("moves-per-node", Count(1, 16), "2", "Replicas that may arrive at one node at the same time."),
     above(

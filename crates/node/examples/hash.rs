@@ -71,7 +71,9 @@ impl Bench {
         let done = match handler {
             Handler::Read(handler) => handler.run(args, space, reply),
             Handler::Write(run) | Handler::WriteIf(_, run, _) => run(&mut Call { args, space, reply }),
-            Handler::Store(_) => panic!("no hash command is over the whole store"),
+            Handler::Store(_) | Handler::Script(_) => {
+                panic!("no hash command is over the whole store, or runs a script")
+            }
         };
         done.expect("it is well formed");
     }

@@ -81,6 +81,11 @@ pub enum TreeKey<'a> {
         /// Its number.
         number: u64,
     },
+    /// A script, or the libraries of functions, in the metadata group.
+    Program {
+        /// Its name.
+        name: &'a [u8],
+    },
     /// Elements that are to be collected.
     Garbage {
         /// The key of the hash that they belonged to.
@@ -118,6 +123,9 @@ impl<'a> TreeKey<'a> {
         if let Some(number) = keys::number_of_event(tree_key) {
             return Some(Self::Event { number });
         }
+        if let Some(name) = keys::name_of_program(tree_key) {
+            return Some(Self::Program { name });
+        }
         let keys::CollectionKey { home, is_garbage, rest } = keys::parse_collection(tree_key)?;
         match (home, is_garbage) {
             (keys::Home::Id(slot, id), false) => Some(Self::Row { slot, id, rest }),
@@ -151,7 +159,7 @@ impl<'a> TreeKey<'a> {
             | Self::Garbage { key, .. } => Some(key),
             Self::Row { .. } => None,
             Self::Requests { .. } | Self::Forgetting { .. } => None,
-            Self::Map | Self::MapChange { .. } | Self::Event { .. } => None,
+            Self::Map | Self::MapChange { .. } | Self::Event { .. } | Self::Program { .. } => None,
         }
     }
 }
@@ -258,6 +266,7 @@ mod tests {
             (keys::MAP.to_vec(), TreeKey::Map),
             (keys::map_change(9), TreeKey::MapChange { epoch: 9 }),
             (keys::event(9), TreeKey::Event { number: 9 }),
+            (keys::program(b"sx"), TreeKey::Program { name: b"sx" }),
             (keys::garbage(&keyed), TreeKey::Garbage { key: b"h", generation: 7 }),
         ];
         for (tree_key, parts) in &table {

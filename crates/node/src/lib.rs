@@ -20,8 +20,11 @@ pub mod multi_raft;
 pub mod peer_protocol;
 pub mod pubsub;
 pub mod read;
+mod redis_version;
 mod reply_size;
 pub mod request;
+mod script;
+mod script_message;
 pub mod session;
 mod shard;
 mod shard_handle;
@@ -53,10 +56,17 @@ pub use keyspace_events::{Event, EventClass, EventClasses, KeyspaceEvent};
 pub use monitors::{Monitors, monitored};
 pub use reply_size::{ExpectedReply, expected_rewrite};
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
+pub use script::{
+    FunctionInfo, KnownScripts, LIBRARIES_NAME, Libraries, LoadedLibrary, ScriptContext, ScriptFlags, ScriptHeader,
+    ScriptOrigin, check_library, check_script, is_sha, keep_script, sha1_hex, stored_libraries, stored_script,
+    stored_script_names,
+};
+pub use script_message::ScriptMessage;
 pub use shard::{
-    Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, PrefetchItem, Prefetched, Shard,
-    SnapshotTask, SplitTask, StoreEvent, Ticket, Write, events_after, is_large_entry, newest_event, newest_events,
-    read_transaction, read_transaction_in_steps, stored_map,
+    Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, NOSCRIPT, PrefetchItem, Prefetched, Shard,
+    SnapshotTask, SplitTask, StoreEvent, Ticket, Write, declared_keys, events_after, function_command, is_large_entry,
+    newest_event, newest_events, read_script, read_transaction, read_transaction_in_steps, script_command,
+    slot_of_script, stored_map, without_database,
 };
 pub use shard_handle::ShardHandle;
 pub use shard_handle::load::LoadSampler;

@@ -373,3 +373,27 @@ const _: () =
 const _: () = assert!(PEER_FRAME_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(PEER_PIECE_BYTES < PEER_FRAME_BYTES_SOFT);
 const _: () = assert!(PEER_FRAME_BYTES_SOFT < PEER_QUEUE_BYTES_MAX);
+/// Instructions of Lua that a script may run, unless a setting says otherwise: about what Redis calls busy, five seconds.
+pub const SCRIPT_INSTRUCTIONS_MAX: u64 = 400_000_000;
+/// Bytes that the Lua state of a script may hold, unless a setting says otherwise.
+pub const SCRIPT_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes of a text that a library makes of a script's tables.
+pub const SCRIPT_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Instructions of Lua that a script may run on an event loop before a thread takes it.
+pub const SCRIPT_SLICE_INSTRUCTIONS_MAX: u64 = 200_000;
+/// Bytes that the Lua state of an event loop may hold.
+pub const SCRIPT_SLICE_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Scripts that a thread keeps compiled.
+pub const SCRIPTS_COMPILED_MAX: usize = 512;
+/// Bytes of their sources.
+pub const SCRIPTS_COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of a script.
+pub const SCRIPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Scripts that the store knows because they were run. The oldest are forgotten, as Redis does.
+pub const SCRIPTS_RUN_MAX: usize = 500;
+/// Bytes of all scripts that the store knows.
+pub const SCRIPTS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Scripts that a node remembers besides those of the store: their bytes.
+pub const SCRIPTS_KNOWN_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Words of work that an instruction of Lua counts for in an entry.
+pub const SCRIPT_INSTRUCTION_COST: u64 = 2;

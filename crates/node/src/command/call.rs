@@ -158,6 +158,28 @@ pub enum Handler {
     WriteIf(&'static [&'static str], WriteHandler, StepHandler),
     /// On the whole store.
     Store(StoreHandler),
+    /// A script, on one shard: in an entry, or as a read.
+    Script(ScriptCommand),
+}
+
+/// A command that runs a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptCommand {
+    /// How the script is named.
+    pub names: ScriptName,
+    /// Whether it may write.
+    pub writes: bool,
+}
+
+/// How a request names the script that it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptName {
+    /// By its source.
+    Source,
+    /// By its SHA1.
+    Sha,
+    /// By the name of a function.
+    Function,
 }
 
 /// Tells a write's answer from its arguments, where nothing that the shard holds can change it.
@@ -203,6 +225,11 @@ pub(super) const fn write_if(
     begin: StepHandler,
 ) -> HandlerRow {
     row(name, Handler::WriteIf(words, run, begin))
+}
+
+/// A command that runs a script.
+pub(super) const fn script(name: &'static str, names: ScriptName, writes: bool) -> HandlerRow {
+    row(name, Handler::Script(ScriptCommand { names, writes }))
 }
 
 /// A command over the whole store.

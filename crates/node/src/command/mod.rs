@@ -33,6 +33,7 @@ mod random_key;
 mod ranges;
 pub(crate) mod registry;
 mod scan;
+mod scripts;
 mod set;
 mod slot;
 mod slot_stats;
@@ -45,15 +46,15 @@ mod test_walk;
 #[cfg(test)]
 pub(crate) mod testspace;
 #[cfg(test)]
-mod transcript;
+pub(crate) mod transcript;
 mod zset;
 
-pub use crate::format::internal_commands::STAGE;
+pub use crate::format::internal_commands::{PROGRAM, STAGE};
 pub(crate) use blocking::{holds, timeout_of_ms, timeout_of_seconds};
 pub(crate) use call::run_to_end;
 pub use call::{
-    Call, Error, Handler, Outcome, ReadCall, ReadHandler, ShardCall, StepHandler, StoreCall, StoreHandler, WriteCall,
-    WriteHandler,
+    Call, Error, Handler, Outcome, ReadCall, ReadHandler, ScriptCommand, ScriptName, ShardCall, StepHandler, StoreCall,
+    StoreHandler, WriteCall, WriteHandler,
 };
 pub use cursors::ScanCursors;
 pub use hash::fuzz_packed;
@@ -61,8 +62,8 @@ pub(crate) use internal::entry_handler;
 pub use internal::{CollectionCopy, SliceSource, SortedSetCopy, StagedAt, backup_page, peer_handler};
 pub use keyspace::copy_options;
 pub use long_list::{ListCopy, LongEdit};
-pub use registry::handler;
 pub(crate) use registry::{growth, known_answer, rewrites};
+pub use registry::{handler, script_of};
 pub use set::SetCopy;
 pub(crate) use slot::slot_argument;
 pub use sort::sorted_copy;

@@ -1,10 +1,10 @@
 //! What runs which command: a row of a family for each row of the command table, found once by its name and then by
 //! the command's number.
 
-use super::call::{Handler, HandlerRow};
+use super::call::{Handler, HandlerRow, ScriptCommand};
 use super::{
     bits, cluster_scan, condition, counters, database, dump, expiry, geo, hash, hyperloglog, keyspace, kv, lcs, list,
-    object, random_key, ranges, scan, set, slot, sort, stream, string, zset,
+    object, random_key, ranges, scan, scripts, set, slot, sort, stream, string, zset,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -30,6 +30,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     object::ROWS,
     dump::ROWS,
     scan::ROWS,
+    scripts::ROWS,
     cluster_scan::ROWS,
     random_key::ROWS,
     database::ROWS,
@@ -59,6 +60,15 @@ fn row(spec: &CommandSpec) -> Option<&'static HandlerRow> {
 #[must_use]
 pub fn handler(spec: &CommandSpec) -> Option<Handler> {
     row(spec).map(|row| row.handler)
+}
+
+/// How a command runs a script, if it does.
+#[must_use]
+pub fn script_of(spec: &'static CommandSpec) -> Option<ScriptCommand> {
+    match handler(spec) {
+        Some(Handler::Script(script)) => Some(script),
+        _ => None,
+    }
 }
 
 /// A write's answer, where its arguments alone tell it.
@@ -127,7 +137,10 @@ mod tests {
     fn a_handler_writes_if_and_only_if_the_table_says_so() {
         for spec in table::all() {
             let Some(handler) = handler(spec) else { continue };
-            let writes = matches!(handler, Handler::Write(_) | Handler::WriteIf(..));
+            let writes = match handler {
+                Handler::Script(script) => script.writes,
+                handler => matches!(handler, Handler::Write(_) | Handler::WriteIf(..)),
+            };
             assert_eq!(writes, spec.is_write(), "{}", spec.name);
             let is_plain = |row: &HandlerRow| row.known_answer.is_none() && row.rewrites.is_none();
             assert!(row(spec).is_some_and(is_plain) || spec.is_write(), "{}", spec.name);

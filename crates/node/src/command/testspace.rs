@@ -370,6 +370,7 @@ pub(crate) fn run_of(space: &mut TestSpace, spec: &CommandSpec, args: &[&[u8]], 
         Handler::Read(handler) => handler.run(args, space, reply),
         Handler::Write(run) | Handler::WriteIf(_, run, _) => run(&mut Call { args, space, reply }),
         Handler::Store(_) => panic!("{} is over the whole store", spec.name),
+        Handler::Script(_) => panic!("{} runs a script", spec.name),
     }
 }
 

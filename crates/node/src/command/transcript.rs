@@ -28,11 +28,16 @@ use std::path::Path;
 
 /// Plays `testdata/{name}.txt` and compares.
 pub(crate) fn check(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/command/testdata/{name}.txt"));
+    check_with(&format!("src/command/testdata/{name}.txt"), || Box::new(Local::new()));
+}
+
+/// The same of any file, whose commands `local` answers.
+pub(crate) fn check_with(name: &str, local: impl FnOnce() -> Box<dyn Player>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let text = std::fs::read_to_string(&path).expect("the transcript can be read");
     let mode = std::env::var("BASALT_TRANSCRIPTS").unwrap_or_default();
     let mut player: Box<dyn Player> = match mode.as_str() {
-        "" | "rewrite" => Box::new(Local::new()),
+        "" | "rewrite" => local(),
         address => Box::new(Remote::new(address)),
     };
     let played = play(&text, player.as_mut());
@@ -44,12 +49,15 @@ pub(crate) fn check(name: &str) {
 }
 
 /// What answers the commands of a transcript.
-trait Player {
+pub(crate) trait Player {
+    /// A line that is no command.
     fn directive(&mut self, words: &[&str]);
     /// The encoded reply.
     fn command(&mut self, args: &[&[u8]]) -> Vec<u8>;
     /// Whether it answers what is not comparable, too.
-    fn knows_all(&self) -> bool;
+    fn knows_all(&self) -> bool {
+        true
+    }
 }
 
 fn play(text: &str, player: &mut dyn Player) -> String {
@@ -184,10 +192,6 @@ impl Player for Local {
             Err(Error::Fault(fault)) => panic!("{name}: {fault:?}"),
         }
         reply.buf
-    }
-
-    fn knows_all(&self) -> bool {
-        true
     }
 }
 

@@ -13,6 +13,7 @@
 //! m                                          the map; only in the metadata group
 //! m epoch(u64)                               the change that made the map of that epoch; the same
 //! v number(u64)                              an event of the store; only in the metadata group
+//! p name                                     a program of the store, such as a script; only in the metadata group
 //! ```
 //! Integers are big-endian, so that byte order is their order. Byte 0 belongs to storage.
 
@@ -47,6 +48,7 @@ const STAGED: u8 = b't';
 const REQUESTS: u8 = b'q';
 const FORGETTING: u8 = b'y';
 const EVENT: u8 = b'v';
+const PROGRAM: u8 = b'p';
 const MAP_CHANGE: u8 = b'm';
 const _: () = assert!(MAP_CHANGE == MAP[0]);
 
@@ -126,6 +128,16 @@ pub(crate) fn garbage(prefix: &[u8]) -> Vec<u8> {
         *first = GARBAGE;
     }
     tree_key
+}
+
+/// The row of a program.
+pub(crate) fn program(name: &[u8]) -> Vec<u8> {
+    with_prefix(PROGRAM, name)
+}
+
+/// The name in the key of such a row.
+pub(crate) fn name_of_program(tree_key: &[u8]) -> Option<&[u8]> {
+    tree_key.strip_prefix(&[PROGRAM])
 }
 
 pub(crate) fn expiry(at_ms: u64, key: &[u8]) -> Vec<u8> {

@@ -61,6 +61,10 @@ impl DatabaseRequest {
             self.push(database.number().to_string().as_bytes());
             return Ok(spec);
         }
+        if spec.does(behaviour::RUNS_SCRIPT) {
+            // A script may touch keys that it does not declare.
+            self.push(&database.prefix());
+        }
         // Channels are no keys.
         if !spec.has_keys() || spec.group == Group::PubSub {
             return Ok(spec);

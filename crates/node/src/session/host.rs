@@ -13,8 +13,7 @@ use replica::{DiskState, ReplicaStatus};
 use storage::EngineStats;
 use vocab::{NodeId, ShardId, Slot};
 
-/// The version of Redis whose behaviour clients can count on.
-pub const REDIS_VERSION: &str = "7.0.15";
+pub use crate::redis_version::REDIS_VERSION;
 
 /// The shell, as sessions see it.
 pub trait Host: Sync {
@@ -125,6 +124,23 @@ pub struct NodeFacts {
     pub expired_keys: Option<u64>,
     /// Snapshots on their way from or to other nodes.
     pub transfers: Vec<TransferFacts>,
+    /// The scripts and functions that the node knows.
+    pub programs: ProgramFacts,
+}
+
+/// The scripts and functions that a node knows the store to have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProgramFacts {
+    /// Scripts.
+    pub scripts: usize,
+    /// Their bytes.
+    pub script_bytes: usize,
+    /// Libraries of functions.
+    pub libraries: usize,
+    /// Functions.
+    pub functions: usize,
+    /// Bytes of the libraries.
+    pub library_bytes: usize,
 }
 
 /// A snapshot on its way.

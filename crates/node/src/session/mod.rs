@@ -64,7 +64,7 @@ pub use costly::{Cost, note_if_costly, note_large};
 pub use database_request::{DatabaseArgs, DatabaseRequest};
 pub use door::{is_protected, turned_away};
 pub use effect::Effect;
-pub use host::{Host, NodeFacts, REDIS_VERSION, ShardFacts, TransferFacts};
+pub use host::{Host, NodeFacts, ProgramFacts, REDIS_VERSION, ShardFacts, TransferFacts};
 pub use keyspace::Keyspace;
 pub use memory_figures::MemoryFigures;
 pub use state::{Session, ToldHow};

@@ -143,6 +143,7 @@ impl Host for TestHost {
             compactions_running: 0,
             compactions: 3,
             expired_keys: None,
+            programs: ProgramFacts::default(),
             transfers: vec![TransferFacts {
                 inbound: true,
                 shard: ShardId(5),

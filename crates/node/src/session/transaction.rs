@@ -24,6 +24,8 @@ impl Transaction {
     /// The error means that keys, watched ones included, are of more than one slot.
     pub(super) fn new(exec: &'static CommandSpec, queue: Queue, watches: Watches) -> Result<Self, ()> {
         let QueuedParts { commands, keys, slot } = queue.into_parts(watches.slot()?)?;
+        // A script without declared keys is any shard's.
+        let slot = slot.or_else(|| commands.iter().any(|queued| queued.by == By::Shard).then_some(Slot(0)));
         Ok(Self { exec, commands, keys, watches: watches.into_versions(), slot })
     }
 

@@ -175,6 +175,9 @@ impl Applier {
         if !evaluated.events.is_empty() {
             parts.effects.keyspace_events(evaluated.events);
         }
+        if !evaluated.messages.is_empty() {
+            parts.effects.messages(evaluated.messages);
+        }
         if evaluated.is_cleared {
             parts.effects.cleared(parts.handle.id());
         }

@@ -8,6 +8,7 @@ use crate::format::Fact;
 use crate::format::slots::Slots;
 use crate::keyspace_events::KeyspaceEvent;
 use crate::peer_protocol::PeerMessage;
+use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
 use crate::tracking::Invalidation;
 use replica::{Entry, LogRead, LogWrite, Members, Message, SnapshotPoint};
@@ -42,6 +43,11 @@ pub trait Effects: Answers {
     /// Events of an entry that this replica has proposed: they are to be published.
     fn keyspace_events(&mut self, events: Vec<KeyspaceEvent>) {
         let _ = events;
+    }
+
+    /// What the scripts of an entry that this replica has proposed have published.
+    fn messages(&mut self, messages: Vec<ScriptMessage>) {
+        let _ = messages;
     }
 
     /// An entry has removed all keys of a shard.

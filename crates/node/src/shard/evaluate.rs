@@ -9,13 +9,15 @@
 
 use super::apply_error::ApplyError;
 use super::proposer::Proposer;
+use super::scripts::{self, Commands};
 use crate::awaited_keys::ReadyKey;
 use crate::command::{
-    Call, Error, Handler, Outcome, Progress, ReadCall, ReadHandler, ReplySteps, Rest, StepHandler, WriteHandler,
-    entry_handler, handler, holds, run_to_end,
+    Call, Error, Handler, Outcome, Progress, ReadCall, ReadHandler, ReplySteps, Rest, ScriptCommand, StepHandler,
+    WriteHandler, entry_handler, handler, holds, run_to_end,
 };
 use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::keyspace_events::{EventClasses, KeyspaceEvent};
+use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::{Collected, EntrySpace, Place};
 use crate::tracking::Changes;
@@ -84,6 +86,8 @@ pub(crate) struct Evaluated {
     pub(super) changes: Changes,
     /// What has happened to keys, where it is to be told.
     pub(super) events: Vec<KeyspaceEvent>,
+    /// What its scripts have published, where this replica has proposed the entry.
+    pub(super) messages: Vec<ScriptMessage>,
     /// The entry has removed all keys of the shard.
     pub(super) is_cleared: bool,
 }
@@ -115,6 +119,9 @@ pub(crate) fn items(
                 done.ready = ready_keys(&space, proposer.may_wait);
                 done.events = space.take_events();
                 done.changes = space.take_changes();
+                if proposer.is_here {
+                    done.messages = space.take_messages();
+                }
                 space.commit();
                 return Ok(done);
             }
@@ -211,6 +218,18 @@ enum Runs {
     Read(fn(&mut ReadCall<'_>) -> Outcome),
     Steps(StepHandler),
     Write(WriteHandler),
+    Script(ScriptCommand),
+}
+
+/// What runs that command in an entry.
+fn runs_of(spec: &CommandSpec) -> Result<Runs, Error> {
+    Ok(match handler(spec) {
+        Some(Handler::Read(ReadHandler::Keys(run))) => Runs::Read(run),
+        Some(Handler::Read(ReadHandler::Steps(begin))) => Runs::Steps(begin),
+        Some(Handler::Write(run) | Handler::WriteIf(_, run, _)) => Runs::Write(run),
+        Some(Handler::Script(script)) => Runs::Script(script),
+        Some(Handler::Read(ReadHandler::Shard(_)) | Handler::Store(_)) | None => return Err(NOT_OF_ENTRY.into()),
+    })
 }
 
 /// The command that `args` begin with, whose row is known to the replica that has proposed it; the error is its reply.
@@ -230,12 +249,7 @@ fn find(args: &[&[u8]], row: Option<CommandId>) -> Result<Found, Error> {
             table::resolve(args).map_err(|text| Error::Reply(text.into()))?
         }
     };
-    let runs = match handler(spec) {
-        Some(Handler::Read(ReadHandler::Keys(run))) => Runs::Read(run),
-        Some(Handler::Read(ReadHandler::Steps(begin))) => Runs::Steps(begin),
-        Some(Handler::Write(run) | Handler::WriteIf(_, run, _)) => Runs::Write(run),
-        Some(Handler::Read(ReadHandler::Shard(_)) | Handler::Store(_)) | None => return Err(NOT_OF_ENTRY.into()),
-    };
+    let runs = runs_of(spec)?;
     request::check_keys(spec, args).map_err(Error::Reply)?;
     Ok(Found { spec: Some(spec), runs })
 }
@@ -247,8 +261,45 @@ fn run(runs: Runs, args: &[&[u8]], space: &mut dyn WriteSpace, reply: &mut Reply
         Runs::Read(run) => run(&mut Call { args, space, reply }),
         Runs::Steps(begin) => run_to_end(begin, &mut Call { args, space, reply }),
         Runs::Write(run) => run(&mut Call { args, space, reply }),
+        Runs::Script(script) => scripts::run(script, args, &mut Commands { space, run: run_nested }, reply),
     };
     conclude(done, mark, reply)
+}
+
+/// Runs a command of a script in an entry.
+fn run_nested(
+    spec: &'static CommandSpec,
+    args: &[&[u8]],
+    space: &mut (dyn WriteSpace + '_),
+    reply: &mut Reply,
+) -> Result<(), Fault> {
+    match runs_of(spec) {
+        Ok(runs) => run(runs, args, space, reply).map(drop),
+        Err(_) if scripts::publishes(spec) => scripts::publish(spec, args, space, reply),
+        Err(_) => scripts::run_own(spec, args, space, reply),
+    }
+}
+
+/// Runs a command of a script that is a read.
+fn run_nested_read(
+    spec: &'static CommandSpec,
+    args: &[&[u8]],
+    space: &mut (dyn ReadSpace + '_),
+    reply: &mut Reply,
+) -> Result<(), Fault> {
+    match runs_of(spec) {
+        Ok(runs) => run_read(runs, args, space, reply).map(drop),
+        Err(_) => scripts::run_own(spec, args, space, reply),
+    }
+}
+
+/// Runs a script that writes nothing, as a read. The arguments are those that an entry would have.
+pub fn read_script(call: &mut ReadCall<'_>) -> Outcome {
+    let Some(Handler::Script(script)) = call.args.first().and_then(|name| table::lookup(name)).and_then(handler) else {
+        return Err(NOT_OF_ENTRY.into());
+    };
+    let script = ScriptCommand { writes: false, ..script };
+    scripts::run(script, call.args, &mut Commands { space: call.space, run: run_nested_read }, call.reply)
 }
 
 /// Runs a handler outside of an entry: a command that may write is refused.
@@ -258,6 +309,8 @@ fn run_read(runs: Runs, args: &[&[u8]], space: &mut dyn ReadSpace, reply: &mut R
         Runs::Read(run) => run(&mut Call { args, space, reply }),
         Runs::Steps(begin) => run_to_end(begin, &mut Call { args, space, reply }),
         Runs::Write(_) => Err(ONLY_IN_ENTRY.into()),
+        Runs::Script(script) if script.writes => Err(ONLY_IN_ENTRY.into()),
+        Runs::Script(script) => scripts::run(script, args, &mut Commands { space, run: run_nested_read }, reply),
     };
     conclude(done, mark, reply)
 }
@@ -295,7 +348,9 @@ pub(super) fn command(
     space.begin_item();
     if !space.takes_back() {
         run(found.runs, args, space, reply)?;
-        let is_refused = reply.exceeded() && found.spec.is_some_and(|spec| spec.answers_values(args));
+        let is_bounded =
+            found.spec.is_some_and(|spec| spec.answers_values(args) || matches!(found.runs, Runs::Script(_)));
+        let is_refused = reply.exceeded() && is_bounded;
         // It may have written before it answered so much: the entry is evaluated again, and it is taken back.
         return if is_refused { space.refuse_item() } else { Ok(()) };
     }
@@ -321,7 +376,7 @@ fn refusal_of<T>(
 ) -> Option<&'static str> {
     match ran {
         Ok(_) => reply.exceeded().then_some(too_long),
-        Err(Fault::WouldBlock) => space.refuses_item().then_some(TOUCHES_TOO_MUCH),
+        Err(Fault::WouldBlock) => space.refuses_item().then(|| space.refusal().unwrap_or(TOUCHES_TOO_MUCH)),
         Err(_) => None,
     }
 }

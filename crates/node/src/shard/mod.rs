@@ -27,6 +27,7 @@ mod proposals;
 mod proposer;
 #[cfg(test)]
 mod scale_tests;
+mod scripts;
 mod snapshot;
 mod split;
 mod ticket;
@@ -35,13 +36,14 @@ pub use apply_task::{AppliedAside, ApplyTask, is_large_entry};
 pub(crate) use clear::clear;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
 pub(crate) use evaluate::items as evaluate_items;
-pub use evaluate::{read_transaction, read_transaction_in_steps};
+pub use evaluate::{read_script, read_transaction, read_transaction_in_steps};
 pub use events::{StoreEvent, events_after, newest_event, newest_events};
 pub use lease::LEASE_US;
 pub use meta::stored_map;
 pub(crate) use prefetch::CpuPrefetch;
 pub use prefetch::{PrefetchItem, Prefetched};
 pub(crate) use proposer::Proposer;
+pub use scripts::{NOSCRIPT, declared_keys, function_command, script_command, slot_of_script, without_database};
 pub(crate) use ticket::CommandRows;
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};
@@ -163,7 +165,7 @@ impl Shard {
             refuse(&refusal, &ticket, answers);
             return false;
         }
-        if write.is_of_slot() && !self.handle.owns(ticket.slot) {
+        if write.is_of_slot() && self.handle.id() != ShardId::META && !self.handle.owns(ticket.slot) {
             // The shell routes it anew.
             refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
             return false;

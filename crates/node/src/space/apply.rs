@@ -18,6 +18,7 @@ use crate::format::keys;
 use crate::format::packing::Packing;
 use crate::key_usage::KeyUsage;
 use crate::keyspace_events::{Event, EventClasses, KeyspaceEvent};
+use crate::script_message::ScriptMessage;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Edit;
 use crate::space::read::{element_span, elements_between};
@@ -39,6 +40,8 @@ pub struct EntrySpace<'a> {
     work: Work,
     /// Whether each item is evaluated so that it can be taken back.
     takes_back: bool,
+    /// Why the item under way is refused, where that is no matter of what it has touched.
+    refusal: Option<&'static str>,
     /// Large collections that the entry has made.
     new_collections: u64,
     packing: Packing,
@@ -54,7 +57,16 @@ impl<'a> EntrySpace<'a> {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(handle.id().0));
         let writes = EntryWrites::new(handle, now_ms, evaluation);
         let work = Work::new(evaluation, Place::Aside);
-        Self { index, prng, writes, work, takes_back: false, new_collections: 0, packing: Packing::default() }
+        Self {
+            index,
+            prng,
+            writes,
+            work,
+            takes_back: false,
+            refusal: None,
+            new_collections: 0,
+            packing: Packing::default(),
+        }
     }
 
     /// The same space, for an evaluation at `place`.
@@ -93,6 +105,11 @@ impl<'a> EntrySpace<'a> {
         self.writes.of_item(item);
     }
 
+    /// The messages of scripts so far, which are taken out.
+    pub(crate) fn take_messages(&mut self) -> Vec<ScriptMessage> {
+        self.writes.take_messages()
+    }
+
     /// The events so far, which are taken out.
     pub(crate) fn take_events(&mut self) -> Vec<KeyspaceEvent> {
         self.writes.take_events()
@@ -107,6 +124,12 @@ impl<'a> EntrySpace<'a> {
     pub(crate) fn begin_item(&mut self) {
         self.work.begin_item();
         self.writes.begin_item();
+        self.refusal = None;
+    }
+
+    /// Why the item under way is refused, if there is a text of its own for it.
+    pub(crate) fn refusal(&self) -> Option<&'static str> {
+        self.refusal
     }
 
     /// Whether the item under way has read and written more than any item may: it is refused.
@@ -247,6 +270,15 @@ impl ReadSpace for EntrySpace<'_> {
         self.work.add(0, steps)
     }
 
+    fn is_slice(&self) -> bool {
+        self.work.is_slice()
+    }
+
+    fn refuse(&mut self, text: &'static str) -> Option<Fault> {
+        self.refusal = Some(text);
+        self.work.refuse().err()
+    }
+
     fn element_before(&mut self, rows: &Rows, before: &[u8]) -> Result<Option<(Slice, Slice)>, Fault> {
         let span = Span { start: rows.prefix.clone(), end: keys::element(&rows.prefix, before) };
         let found = self.writes.last(&span)?;
@@ -374,6 +406,17 @@ impl WriteSpace for EntrySpace<'_> {
 
     fn request_clients(&mut self) -> Result<u64, Fault> {
         requests::client_count(&self.writes)
+    }
+
+    fn publish(&mut self, message: ScriptMessage) -> Result<(), Fault> {
+        self.work.add(0, message.channel.len() + message.message.len())?;
+        self.writes.publish(message);
+        Ok(())
+    }
+
+    fn put_program(&mut self, name: &[u8], row: Option<&[u8]>) -> Result<(), Fault> {
+        self.writes.write(&keys::program(name), row.map(Slice::from));
+        Ok(())
     }
 
     fn stage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {

@@ -19,6 +19,7 @@ use crate::format::entry::Evaluation;
 use crate::format::packing::Packing;
 use crate::key_usage::KeyUsage;
 use crate::keyspace_events::Event;
+use crate::script_message::ScriptMessage;
 use crate::{Fault, Kind, Record, RecordView, Rows};
 use storage::Slice;
 
@@ -83,6 +84,17 @@ pub trait ReadSpace {
     /// much work to a thread, and an entry has a bound.
     fn afford(&mut self, _steps: usize) -> Result<(), Fault> {
         Ok(())
+    }
+
+    /// Whether an event loop waits for what runs on it: much work is to be given up, by `Fault::WouldBlock`.
+    fn is_slice(&self) -> bool {
+        false
+    }
+
+    /// Gives up what runs, for it passes a bound: the fault that says so, or none where the text is its reply. In an entry
+    /// nothing of it is written.
+    fn refuse(&mut self, _text: &'static str) -> Option<Fault> {
+        self.is_slice().then_some(Fault::WouldBlock)
     }
 
     /// The last element whose name is below `before`.
@@ -216,6 +228,16 @@ pub trait WriteSpace: ReadSpace {
 
     /// Of how many clients the shard remembers requests.
     fn request_clients(&mut self) -> Result<u64, Fault>;
+
+    /// Publishes a message once the entry is applied.
+    fn publish(&mut self, _message: ScriptMessage) -> Result<(), Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    /// Keeps a program of the store, or forgets it: only in the metadata group.
+    fn put_program(&mut self, _name: &[u8], _row: Option<&[u8]>) -> Result<(), Fault> {
+        Err(Fault::WouldBlock)
+    }
 
     /// Rows are being made that no record refers to, and are dropped at that time.
     fn stage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault>;

@@ -69,6 +69,10 @@ impl ReadSpace for CachedSpace<'_> {
         Ok(live)
     }
 
+    fn is_slice(&self) -> bool {
+        true
+    }
+
     fn small_collections(&self) -> SmallCollections {
         self.handle.small_collections()
     }
@@ -479,6 +483,10 @@ impl ReadSpace for SnapshotSpace<'_> {
         }
         self.took(found.len(), bytes);
         Ok(found)
+    }
+
+    fn is_slice(&self) -> bool {
+        self.rows_left != usize::MAX || self.held.is_some()
     }
 
     fn afford(&mut self, steps: usize) -> Result<(), Fault> {

@@ -24,6 +24,10 @@ pub const FOR_SUBSCRIBERS: u32 = 1 << 18;
 pub const PEEKS: u32 = 1 << 14;
 /// A use of its keys even of a client that has said CLIENT NO-TOUCH.
 pub const USES: u32 = 1 << 15;
+/// Runs a script: its entry has the source, whatever the request names it by.
+pub const RUNS_SCRIPT: u32 = 1 << 20;
+/// The script may write.
+pub const WRITES_BY_SCRIPT: u32 = 1 << 21;
 /// What it writes depends on settings that its entry carries.
 pub const PACKS: u32 = 1 << 7;
 

@@ -47,7 +47,7 @@ fn heading(group: Group) -> (&'static str, &'static str) {
 
 fn write_command(page: &mut String, spec: &CommandSpec, release: &str) {
     let usage = format!("{} {}", spec.typed_name(), plain(spec.arguments));
-    let kind = if spec.has(flag::WRITE) {
+    let kind = if spec.is_write() {
         "write"
     } else if spec.has(flag::READONLY) {
         "read"

@@ -1,8 +1,8 @@
 //! All rows in one array, and the way from a name to its row.
 
 use super::rows::{
-    basalt, bitmap, cluster, connection, generic, geo, hash, hyperloglog, list, pubsub, server, set, sorted_set,
-    stream, string,
+    basalt, bitmap, cluster, connection, generic, geo, hash, hyperloglog, list, pubsub, scripting, server, set,
+    sorted_set, stream, string,
 };
 use super::spec::{CommandId, CommandSpec};
 
@@ -22,6 +22,7 @@ const CHAPTERS: &[&[CommandSpec]] = &[
     pubsub::ROWS,
     server::ROWS,
     cluster::ROWS,
+    scripting::ROWS,
     super::rows::blocking::ROWS,
 ];
 

@@ -1,6 +1,6 @@
 //! What the table knows of one command, and how a row is written.
 
-use super::behaviour::SecretArgs;
+use super::behaviour::{SecretArgs, WRITES_BY_SCRIPT};
 use super::keys::{KeyPositions, MalformedKeys, after_word, counted, exec_ops, halved};
 
 /// A dense number for arrays indexed by command. Not stable from one release to the next.
@@ -423,7 +423,7 @@ impl CommandSpec {
     /// Whether it may change data.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        self.has(flag::WRITE)
+        self.has(flag::WRITE) || self.does(WRITES_BY_SCRIPT)
     }
 
     /// Whether CLIENT PAUSE WRITE holds it back.

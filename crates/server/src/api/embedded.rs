@@ -1,7 +1,8 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
 use super::conclude::conclude_read;
-use super::route::{KeyTarget, Routed, route};
+use super::route::route;
+use super::routed::{KeyTarget, Routed};
 use super::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 use super::writer::{ANSWER_WITHIN, ShardWrite, ShardWriter};
 use crate::os::steady_us;
@@ -57,6 +58,13 @@ impl Caller {
         reply
     }
 
+    /// Runs one command and appends its reply, in the reply's protocol.
+    pub(crate) fn call_into(&mut self, args: &[&[u8]], reply: &mut Reply) {
+        if self.start(0, args, reply) {
+            self.wait(None, &mut |_, answer| reply.raw(answer));
+        }
+    }
+
     /// Starts a command: true if its answer will come later.
     fn start(&mut self, token: u32, args: &[&[u8]], reply: &mut Reply) -> bool {
         let spec = match table::resolve(args) {
@@ -88,6 +96,25 @@ impl Caller {
             }
             Ok(Routed::Pool { handler }) => {
                 handler(self.store(), args, reply);
+                false
+            }
+            Ok(Routed::Script { target: KeyTarget { shard, slot, .. }, command, reads: true }) => {
+                let handler = ReadHandler::Keys(node::read_script);
+                self.read(shard, slot, handler, &command.args(), arrived_us, reply);
+                false
+            }
+            Ok(Routed::Script { target: KeyTarget { shard, slot, keys }, command, .. }) => match shard {
+                Some(shard) => {
+                    let write = Write::Command(command);
+                    self.submit_write(token, ShardWrite { shard, slot, write, keys }, reply)
+                }
+                None => {
+                    reply.error(&Refusal::NoStore.to_string());
+                    false
+                }
+            },
+            Ok(Routed::UnknownScript) => {
+                reply.error(node::NOSCRIPT);
                 false
             }
             Ok(Routed::Clear) => {

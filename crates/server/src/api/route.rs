@@ -1,49 +1,22 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
 use super::handlers::{CallHandler, PoolHandler, Takes, has_word};
-use super::{admin, backup, copy, databases, long_list};
+use super::routed::{KeyTarget, Routed};
+use super::{admin, backup, copy, databases, functions, long_list, scripts};
 use crate::shared::NodeShared;
-use node::command::{Handler, ReadHandler, StoreHandler, handler};
-use node::{KeyHashes, RequestKeys};
+use node::RequestKeys;
+use node::command::{Handler, ReadHandler, handler};
 use resp::table::{self, CommandId, CommandSpec, behaviour};
 use std::borrow::Cow;
 use std::sync::OnceLock;
-use vocab::{ShardId, Slot};
-
-/// The shard of a request's keys.
-pub(crate) struct KeyTarget {
-    /// The shard; `None` while the node belongs to no store.
-    pub(crate) shard: Option<ShardId>,
-    /// The slot of the keys.
-    pub(crate) slot: Slot,
-    /// Hashes of the keys.
-    pub(crate) keys: KeyHashes,
-}
-
-/// Where a request runs.
-pub(crate) enum Routed {
-    /// On a replica of one shard that may answer, by this handler.
-    Read(KeyTarget, ReadHandler),
-    /// On the leader of one shard: what runs it is found when its entry is applied.
-    Write(KeyTarget),
-    /// On all shards together.
-    Store {
-        /// What runs it.
-        handler: StoreHandler,
-        /// The slot whose leader is to run it, if it matters.
-        slot: Option<Slot>,
-    },
-    /// By a thread of the pool, over what that finds out itself.
-    Pool {
-        /// What runs it.
-        handler: PoolHandler,
-    },
-    /// On each shard: FLUSHALL.
-    Clear,
-}
+use vocab::Slot;
 
 /// Finds where a command over data runs. The error is the text of the reply.
-pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> Result<Routed, Cow<'static, str>> {
+pub(crate) fn route(
+    store: &NodeShared,
+    spec: &'static CommandSpec,
+    args: &[&[u8]],
+) -> Result<Routed, Cow<'static, str>> {
     if spec.does(behaviour::CLEARS_STORE) {
         check_flush(args)?;
         return Ok(Routed::Clear);
@@ -59,6 +32,7 @@ pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> R
         Handler::Write(_) => Ok(Routed::Write(target(store, spec, args)?)),
         Handler::WriteIf(words, ..) if has_word(args, words) => Ok(Routed::Write(target(store, spec, args)?)),
         Handler::WriteIf(_, _, begin) => Ok(Routed::Read(target(store, spec, args)?, ReadHandler::Steps(begin))),
+        Handler::Script(command) => scripts::route(store, spec, command, args),
         Handler::Store(handler) => Ok(Routed::Store { handler, slot: handler.slot(args) }),
     }
 }
@@ -84,14 +58,24 @@ pub(super) struct ServerHandlers {
 /// The server's handlers of a command.
 pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
     static TABLE: OnceLock<Vec<ServerHandlers>> = OnceLock::new();
-    let of_pool = [backup::handler, admin::handler, copy::handler, databases::handler, long_list::handler];
+    let of_pool = [
+        backup::handler,
+        admin::handler,
+        copy::handler,
+        databases::handler,
+        long_list::handler,
+        scripts::handler,
+        functions::handler,
+    ];
     let of = |spec: &CommandSpec| ServerHandlers {
         pool: of_pool.iter().find_map(|family| family(spec.name)),
         takes: [databases::takes, copy::takes, long_list::takes]
             .iter()
             .find_map(|of| of(spec.name))
             .unwrap_or_default(),
-        call: backup::call_handler(spec.name).or_else(|| admin::call_handler(spec.name)),
+        call: [backup::call_handler, admin::call_handler, scripts::call_handler, functions::call_handler]
+            .iter()
+            .find_map(|of| of(spec.name)),
     };
     let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());
     table.get(id.index()).copied().unwrap_or_default()

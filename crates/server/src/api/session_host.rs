@@ -91,6 +91,7 @@ impl Host for NodeShared {
             compactions: self.background.compactions.load(Ordering::Relaxed),
             expired_keys: Some(self.data_handles().iter().map(|handle| handle.expired_ever()).sum()),
             transfers: self.snapshots.get().map(transfer_facts).unwrap_or_default(),
+            programs: self.program_facts(),
         }
     }
 

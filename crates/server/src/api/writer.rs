@@ -122,6 +122,11 @@ impl ShardWriter {
         }
     }
 
+    /// Has a shard, which this node leads, carry out a command.
+    pub(super) fn confirm_command(&mut self, shard: ShardId, command: EncodedCommand) -> Result<(), String> {
+        self.confirm(shard, Write::Command(command))
+    }
+
     /// Submits a command; its answer is one of `await_answers`.
     pub(super) fn submit_command(&mut self, shard: ShardId, slot: Slot, command: EncodedCommand) -> Result<(), String> {
         let write = ShardWrite { shard, slot, write: Write::Command(command), keys: KeyHashes::new() };

@@ -17,7 +17,7 @@ use super::turn::{Requests, Step, Target, Turn, Wanted};
 use super::wait;
 use super::watch;
 use super::write;
-use crate::api::{Asked, begin_on_store};
+use crate::api::{Asked, begin_on_store, first_run};
 use crate::api::{KeyTarget, Routed, route};
 use crate::disk_reads::next_part;
 use crate::mailbox::Mailbox;
@@ -25,7 +25,7 @@ use crate::net::Received;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
-use node::command::{Handler, handler};
+use node::command::{Handler, ReadHandler, handler};
 use node::config::CommandLogKind;
 use node::session::{self, Admission, Consistency, DatabaseRequest, Keyspace, Resolved, Transaction};
 use node::{EncodedCommand, RequestKeys, Ticket};
@@ -457,6 +457,18 @@ impl Dispatch<'_> {
         slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot))
     }
 
+    /// Has a thread of the pool run a request.
+    fn in_pool(&mut self, request: Request<'_>, run: fn(&Arc<NodeShared>, &[&[u8]], &mut Reply)) -> Step {
+        let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
+        let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(request.spec, request.args));
+        self.turn.requests.store.pool.run(Box::new(move || {
+            let mut reply = Reply::new(ticket.proto);
+            run(&store, &command.args(), &mut reply);
+            store.mailboxes.answer(ticket, reply.buf);
+        }));
+        Step::Next
+    }
+
     fn execute(&mut self, request: Request<'_>, reply: &mut Reply) -> Step {
         let Request { id, spec, args } = request;
         if let Some(slot) = self.slot_elsewhere(request) {
@@ -480,6 +492,15 @@ impl Dispatch<'_> {
                 let target = Target { shard, slot, mask: mask_of_all(&keys) };
                 write::write(&mut self.turn, request, target, keys)
             }
+            Ok(Routed::Script { target: KeyTarget { shard, slot, keys }, command, reads }) => {
+                // It may touch keys that it does not declare.
+                let target = Target { shard, slot, mask: ALL_KEYS };
+                if !reads {
+                    return write::write_command(&mut self.turn, request, target, keys, Some(command));
+                }
+                let request = Request { id, spec, args: &command.args() };
+                read::read(&mut self.turn, request, target, ReadHandler::Keys(node::read_script), reply)
+            }
             Ok(Routed::Store { handler, slot }) => {
                 if let Some(step) = slot.and_then(|slot| self.turn.elsewhere(request, slot)) {
                     return step;
@@ -497,16 +518,8 @@ impl Dispatch<'_> {
                 }));
                 Step::Next
             }
-            Ok(Routed::Pool { handler }) => {
-                let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
-                let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(spec, args));
-                self.turn.requests.store.pool.run(Box::new(move || {
-                    let mut reply = Reply::new(ticket.proto);
-                    handler(&store, &command.args(), &mut reply);
-                    store.mailboxes.answer(ticket, reply.buf);
-                }));
-                Step::Next
-            }
+            Ok(Routed::Pool { handler }) => self.in_pool(request, handler),
+            Ok(Routed::UnknownScript) => self.in_pool(request, first_run),
             Ok(Routed::Clear) => write::clear(&mut self.turn, request),
             Err(text) => {
                 if let Some(connection) = self.turn.clients.get_mut(id) {

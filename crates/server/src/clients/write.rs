@@ -6,7 +6,7 @@ use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
 use super::request::Request;
 use super::turn::{Step, Target, Turn, Wanted};
-use crate::api::{SLOTS, ranges_text};
+use crate::api::{SLOTS, ranges_text, resolved};
 use crate::disk_reads::{DeferredGet, begin_patiently};
 use crate::disk_reads::{DeferredRead, Prefetch};
 use crate::mailbox::Submission;
@@ -23,6 +23,17 @@ use resp::Reply;
 use vocab::Slot;
 
 pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, keys: KeyHashes) -> Step {
+    write_command(turn, request, target, keys, None)
+}
+
+/// The same; the entry may have other words than the request.
+pub(super) fn write_command(
+    turn: &mut Turn<'_>,
+    request: Request<'_>,
+    target: Target,
+    keys: KeyHashes,
+    command: Option<EncodedCommand>,
+) -> Step {
     let Request { id, spec, args } = request;
     if turn.requests.store.is_full() {
         return turn.stall(id);
@@ -43,7 +54,7 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
     // How long the answer will be is only known of what is in memory.
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| handle.is_cached(args[at])));
-    let command = EncodedCommand::of(spec, args);
+    let command = command.unwrap_or_else(|| EncodedCommand::of(spec, args));
     let Some(ticket) = turn.clients.begin(request, mask, Effect::Write, turn.requests.clock) else {
         return Step::Stall;
     };
@@ -174,7 +185,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         turn.clients.deliver(&ticket, b"*0\r\n");
         return Step::Next;
     }
-    let commands = transaction.take_data();
+    let of_entry = |command| resolved(&turn.requests.store, command, slot);
+    let commands: Vec<EncodedCommand> = transaction.take_data().into_iter().map(of_entry).collect();
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let handle = known.handle(shard.0 as usize);
     if let (Some(connection), Some(handle)) = (turn.clients.get(id), handle) {

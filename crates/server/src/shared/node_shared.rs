@@ -12,6 +12,7 @@ use super::entry_formats::EntryFormats;
 use super::forks::Forks;
 use super::free_space::FreeSpace;
 use super::holdings::Holdings;
+use super::known_functions::KnownFunctions;
 use super::peer_registry::PeerRegistry;
 use super::pending_calls::PendingCalls;
 use super::pool::Pool;
@@ -26,10 +27,10 @@ use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
 use node::KeyUsage;
 use node::pubsub::{Answered, Broker};
-use node::session::Clients;
+use node::session::{Clients, ProgramFacts};
 use node::stats::Stats;
 use node::tracking::Tracking;
-use node::{Config, Monitors, ShardHandle, StoreClock};
+use node::{Config, KnownScripts, Monitors, ShardHandle, StoreClock};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -81,6 +82,10 @@ pub(crate) struct NodeShared {
     pub(crate) monitors: Monitors,
     /// What clients may have cached.
     pub(crate) tracking: Arc<Tracking>,
+    /// The scripts that this node knows the store to know.
+    pub(crate) scripts: KnownScripts,
+    /// The functions that this node knows the store to have.
+    pub(crate) functions: KnownFunctions,
     /// The links' worker has been asked to tell other nodes what clients have subscribed to.
     pub(crate) announces: AtomicBool,
     pub(crate) stats: Arc<Stats>,
@@ -148,11 +153,7 @@ impl NodeShared {
         if text("rebuild") == "yes" {
             set_aside(&mut dir, alone)?;
         }
-        let opened = Log::open(&dir.log(), &LogOptions::default(), health.clone());
-        let log = opened.map(Arc::new).map_err(|e| match alone {
-            true => e.to_string(),
-            false => format!("{e}; its peers have what it holds: start it with --rebuild"),
-        })?;
+        let log = open_log(&dir, &health, alone)?;
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
@@ -172,6 +173,8 @@ impl NodeShared {
             broker: Broker::default(),
             tracking: Arc::default(),
             monitors: Monitors::default(),
+            scripts: KnownScripts::default(),
+            functions: KnownFunctions::default(),
             announces: AtomicBool::new(false),
             stats,
             usage: Arc::default(),
@@ -204,6 +207,14 @@ impl NodeShared {
     /// Now, by the store's time and the steady clock.
     pub(crate) fn moment(&self) -> Moment {
         self.clock.read(raw_moment())
+    }
+
+    /// The scripts and functions that the node knows.
+    pub(crate) fn program_facts(&self) -> ProgramFacts {
+        let (scripts, script_bytes) = self.scripts.figures();
+        let known = self.functions.newest();
+        let (libraries, functions) = known.libraries.counts();
+        ProgramFacts { scripts, script_bytes, libraries, functions, library_bytes: known.libraries.bytes() }
     }
 
     /// The store's time, in ms since the epoch.
@@ -350,6 +361,14 @@ impl NodeShared {
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.health.state() != DiskState::Healthy || FreeSpace::of(self.dir.root()).is_ok_and(|space| space.is_short())
     }
+}
+
+fn open_log(dir: &DataDir, health: &Arc<DiskHealth>, alone: bool) -> Result<Arc<Log>, String> {
+    let opened = Log::open(&dir.log(), &LogOptions::default(), health.clone());
+    opened.map(Arc::new).map_err(|e| match alone {
+        true => e.to_string(),
+        false => format!("{e}; its peers have what it holds: start it with --rebuild"),
+    })
 }
 
 /// `start --rebuild`.

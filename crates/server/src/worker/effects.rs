@@ -16,8 +16,8 @@ use node::control::report_members;
 use node::peer_protocol::PeerMessage;
 use node::tracking::Invalidation;
 use node::{
-    Answers, ApplyTask, Effects, KeyspaceEvent, PrefetchItem, ReadyKey, ShardHandle, SnapshotTask, SplitTask, Ticket,
-    is_large_entry,
+    Answers, ApplyTask, Effects, KeyspaceEvent, PrefetchItem, ReadyKey, ScriptMessage, ShardHandle, SnapshotTask,
+    SplitTask, Ticket, is_large_entry,
 };
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
@@ -185,6 +185,12 @@ impl Effects for Shell {
     fn keyspace_events(&mut self, events: Vec<KeyspaceEvent>) {
         let worker = self.worker as u32;
         EventPublisher { store: &self.store, worker, clients: &mut self.clients }.publish(&events);
+    }
+
+    fn messages(&mut self, messages: Vec<ScriptMessage>) {
+        let worker = self.worker as u32;
+        let mut publisher = EventPublisher { store: &self.store, worker, clients: &mut self.clients };
+        messages.iter().for_each(|message| publisher.send(message));
     }
 
     fn cleared(&mut self, shard: ShardId) {

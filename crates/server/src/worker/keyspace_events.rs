@@ -3,9 +3,9 @@
 use crate::clients::Clients;
 use crate::mailbox::WorkerMessage;
 use crate::shared::NodeShared;
-use node::KeyspaceEvent;
 use node::peer_protocol::PeerMessage;
 use node::pubsub::SubscriptionKind;
+use node::{KeyspaceEvent, ScriptMessage};
 
 /// The part of a worker in keyspace events: it publishes those of the entries that its shards have proposed and applied.
 pub(super) struct EventPublisher<'a> {
@@ -31,9 +31,19 @@ impl EventPublisher<'_> {
         }
     }
 
+    /// Publishes what a script of an entry has published.
+    pub(super) fn send(&mut self, message: &ScriptMessage) {
+        let kind = if message.is_of_slot { SubscriptionKind::ShardChannel } else { SubscriptionKind::Channel };
+        self.publish_to(kind, &message.channel, &message.message);
+    }
+
     fn tell(&mut self, channel: &[u8], message: &[u8]) {
+        self.publish_to(SubscriptionKind::Channel, channel, message);
+    }
+
+    fn publish_to(&mut self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) {
         let broker = &self.store.broker;
-        let publication = broker.publish(SubscriptionKind::Channel, channel, message);
+        let publication = broker.publish(kind, channel, message);
         // The entry is applied: it cannot be told to wait.
         let reaches_others = !broker.is_overfull();
         for delivery in &publication.deliveries {

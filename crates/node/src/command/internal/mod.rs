@@ -2,6 +2,7 @@
 
 mod backup_page;
 mod collection_copy;
+mod programs;
 mod shard_page;
 mod sorted_set_copy;
 mod staging;

@@ -14,11 +14,12 @@
 //!
 //! What is not whole in time is dropped by background collection, so that a sender may die at any moment.
 
+use super::programs;
 use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall, WriteHandler};
 use crate::command::list;
 use crate::command::zset::{self, Scored};
-use crate::format::internal_commands::STAGE;
+use crate::format::internal_commands::{PROGRAM, STAGE};
 use crate::format::keys;
 use crate::format::score::decode;
 use crate::keyspace_events::Event;
@@ -30,8 +31,11 @@ const TOO_LATE: &str = "TRYAGAIN the collection was not whole in time: nothing w
 
 /// The handler of a command of entries that no client sends.
 pub(crate) fn entry_handler(args: &[&[u8]]) -> Option<WriteHandler> {
-    let is_stage = args.len() > 2 && args[0].eq_ignore_ascii_case(STAGE);
-    is_stage.then_some(stage as WriteHandler)
+    let name = *args.first()?;
+    if args.len() > 2 && name.eq_ignore_ascii_case(STAGE) {
+        return Some(stage as WriteHandler);
+    }
+    (args.len() > 2 && name == PROGRAM).then_some(programs::program as WriteHandler)
 }
 
 fn stage(call: &mut WriteCall<'_>) -> Outcome {

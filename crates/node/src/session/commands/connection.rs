@@ -1,6 +1,6 @@
 //! Commands about the connection itself, and small ones that need nothing else.
 
-use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX, is_word};
+use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX};
 use crate::session::state::ReplyMode;
 use crate::session::{Effect, Keyspace, clients};
 use resp::{Proto, parse_integer, table};
@@ -16,8 +16,9 @@ pub(super) const ROWS: &[Row] = &[
     ("TIME", time),
     ("UNWATCH", unwatch),
     ("ASKING", ok),
-    ("SCRIPT|FLUSH", |ask| flush(ask, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
-    ("FUNCTION|FLUSH", |ask| flush(ask, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+    ("SCRIPT|KILL", |_| Err("NOTBUSY No scripts in execution right now.".into())),
+    ("SCRIPT|DEBUG", |_| Err("ERR there is no debugger of scripts".into())),
+    ("FUNCTION|KILL", |_| Err("NOTBUSY No scripts in execution right now.".into())),
     ("INFO", info),
     ("ROLE", role),
     ("MONITOR", monitor),
@@ -121,15 +122,6 @@ fn time(ask: &mut Ask<'_>) -> Outcome {
 fn unwatch(ask: &mut Ask<'_>) -> Outcome {
     ask.session.unwatch();
     ok(ask)
-}
-
-/// There are no scripts and functions, so there is nothing to flush.
-fn flush(ask: &mut Ask<'_>, wrong: &'static str) -> Outcome {
-    match ask.args[2..] {
-        [] => ok(ask),
-        [how] if is_word(how, "SYNC") || is_word(how, "ASYNC") => ok(ask),
-        _ => Err(wrong.into()),
-    }
 }
 
 fn info(ask: &mut Ask<'_>) -> Outcome {

@@ -92,6 +92,11 @@ impl Work {
         self.place == Place::Aside && (self.refused || self.touched.exceeds(self.max))
     }
 
+    /// Whether an event loop waits for it.
+    pub(super) fn is_slice(&self) -> bool {
+        self.place == Place::EventLoop
+    }
+
     /// The item under way cannot be.
     pub(super) fn refuse(&mut self) -> Result<(), Fault> {
         self.refused = true;

@@ -9,6 +9,7 @@ use crate::counters::Counted;
 use crate::format::keys;
 use crate::keyspace_events::{EntryEvents, Event, EventClasses, KeyspaceEvent};
 use crate::request::key_hash;
+use crate::script_message::ScriptMessage;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Patch;
 use crate::tracking::Changes;
@@ -50,6 +51,8 @@ pub(super) struct EntryWrites<'a> {
     item: Option<usize>,
     /// What has happened to keys, where it is to be told.
     events: EntryEvents,
+    /// What scripts have published.
+    messages: Vec<ScriptMessage>,
     tree_key: Vec<u8>,
     /// What takes back the writes since `begin_attempt`.
     undo: Option<Undo>,
@@ -90,6 +93,7 @@ struct Undo {
     drops: usize,
     events: usize,
     changes: usize,
+    messages: usize,
 }
 
 impl<'a> EntryWrites<'a> {
@@ -114,6 +118,7 @@ impl<'a> EntryWrites<'a> {
             changes: Changes::Unknown,
             item: None,
             events: EntryEvents::default(),
+            messages: Vec::new(),
             tree_key: Vec::new(),
             undo: None,
         }
@@ -153,6 +158,16 @@ impl<'a> EntryWrites<'a> {
         self.events.push(if is_evicted { Event::EVICTED } else { event }, key);
     }
 
+    /// A script publishes a message.
+    pub(super) fn publish(&mut self, message: ScriptMessage) {
+        self.messages.push(message);
+    }
+
+    /// The messages so far, which are taken out.
+    pub(super) fn take_messages(&mut self) -> Vec<ScriptMessage> {
+        std::mem::take(&mut self.messages)
+    }
+
     /// The events so far, which are taken out.
     pub(super) fn take_events(&mut self) -> Vec<KeyspaceEvent> {
         self.events.take()
@@ -186,6 +201,7 @@ impl<'a> EntryWrites<'a> {
             expiring: self.expiring.len(),
             events: self.events.len(),
             changes: self.changes.len(),
+            messages: self.messages.len(),
             ..Undo::default()
         });
     }
@@ -215,6 +231,7 @@ impl<'a> EntryWrites<'a> {
         self.drops.truncate(undo.drops);
         self.events.truncate(undo.events);
         self.changes.truncate(undo.changes);
+        self.messages.truncate(undo.messages);
     }
 
     /// What the entry wrote so far.

@@ -1,7 +1,7 @@
 //! The cluster, and what its clients and test suites send besides.
 
 use crate::table::spec::acl;
-use crate::table::spec::flag::{ADMIN, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
+use crate::table::spec::flag::{ADMIN, FAST, LOADING, READONLY, STALE};
 use crate::table::spec::key_flag::NOT_KEY;
 use crate::table::spec::{CommandSpec, Group, command, key};
 
@@ -11,10 +11,6 @@ const fn cluster(name: &'static str, arity: i16, since: &'static str, summary: &
 
 const fn routing(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Cluster, acl::CONNECTION, name, arity, since, summary)
-}
-
-const fn scripting(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
-    command(Group::Scripting, acl::SCRIPTING, name, arity, since, summary)
 }
 
 const UNREPEATABLE: &[&str] = &["nondeterministic_output"];
@@ -89,21 +85,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
     .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])
     .args("cursor:string [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [SLOT slot:integer]"),
-    command(Group::Scripting, 0, "FUNCTION", -2, "7.0.0", "Groups the commands about functions; there are none yet.")
-        .cost("Depends on the subcommand."),
-    scripting("FUNCTION|FLUSH", -2, "7.0.0", "Deletes all functions.")
-        .flags(WRITE | NOSCRIPT)
-        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-        .args("[ASYNC | SYNC]"),
-    scripting("FUNCTION|HELP", 2, "7.0.0", "Lists the subcommands.").flags(LOADING | STALE),
     routing("READONLY", 1, "3.0.0", "Lets any replica answer the connection's reads: `KV.CONSISTENCY any`.")
         .flags(LOADING | STALE | FAST),
     routing("READWRITE", 1, "3.0.0", "Ends READONLY: `KV.CONSISTENCY absolute`.").flags(LOADING | STALE | FAST),
-    scripting("SCRIPT", -2, "2.6.0", "Groups the commands about scripts; there are none yet.")
-        .cost("Depends on the subcommand."),
-    scripting("SCRIPT|FLUSH", -2, "2.6.0", "Deletes all cached scripts.")
-        .flags(NOSCRIPT)
-        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .args("[ASYNC | SYNC]"),
-    scripting("SCRIPT|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
 ];

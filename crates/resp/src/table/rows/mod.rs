@@ -11,6 +11,7 @@ pub(super) mod hash;
 pub(super) mod hyperloglog;
 pub(super) mod list;
 pub(super) mod pubsub;
+pub(super) mod scripting;
 pub(super) mod server;
 pub(super) mod set;
 pub(super) mod sorted_set;

@@ -53,6 +53,13 @@ pub(super) fn memory(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("used_memory_dataset", memory.dataset_bytes());
     // Used memory is what is resident.
     lines.add("mem_fragmentation_ratio", "1.00");
+    let programs = &facts.node.programs;
+    lines.add("used_memory_scripts_eval", programs.script_bytes);
+    lines.add("number_of_cached_scripts", programs.scripts);
+    lines.add("number_of_functions", programs.functions);
+    lines.add("number_of_libraries", programs.libraries);
+    lines.add("used_memory_functions", programs.library_bytes);
+    lines.add("used_memory_scripts", programs.script_bytes + programs.library_bytes);
     if let Some(bytes) = facts.node.system_memory_bytes {
         lines.add("total_system_memory", bytes);
         lines.add("total_system_memory_human", human(bytes));

@@ -1,0 +1,133 @@
+//! Scripts and functions on three nodes, one of which dies.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Client, Connection, Dir, Nodes, Value, eventually};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Takes a lock, or tells who has it.
+const TAKE: &str = "if redis.call('SET',KEYS[1],ARGV[1],'NX','PX',ARGV[2]) then return 1 end return 0";
+/// Gives a lock back that one has.
+const RELEASE: &str = "if redis.call('GET',KEYS[1]) == ARGV[1] then redis.call('PUBLISH','released',KEYS[1]) return redis.call('DEL',KEYS[1]) end return 0";
+
+fn call(client: &mut Client, words: &[&str]) -> String {
+    shown(&client.call(PATIENCE, words))
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Array(items) | Value::Push(items) => items.iter().map(shown).collect::<Vec<_>>().join(" "),
+        Value::Int(n) => n.to_string(),
+        Value::NilBulk | Value::Null => "nil".to_owned(),
+        other => other.text(),
+    }
+}
+
+fn ask(connection: &mut Connection, words: &[&str]) -> String {
+    shown(&connection.try_call(words).unwrap())
+}
+
+#[test]
+fn a_lock_outlives_the_leader_of_its_slot_and_its_scripts_are_known_everywhere() {
+    let dir = Dir::new("scripts-lock");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let lock = nodes.key_led_by(2, "lock");
+    // One is loaded at one node, the other is known because it was run.
+    let release = ask(&mut nodes.connect(0), &["SCRIPT", "LOAD", RELEASE]);
+    let mut client = nodes.client();
+    assert_eq!(call(&mut client, &["EVAL", TAKE, "1", &lock, "me", "600000"]), "1");
+    let take = ask(&mut nodes.connect(1), &["SCRIPT", "LOAD", TAKE]);
+    assert_eq!(ask(&mut nodes.connect(2), &["SCRIPT", "EXISTS", &take, &release, &"0".repeat(40)]), "1 1 0");
+    assert_eq!(call(&mut client, &["EVALSHA", &take, "1", &lock, "other", "600000"]), "0");
+    let mut listener = nodes.connect(0);
+    assert_eq!(ask(&mut listener, &["SUBSCRIBE", "released"]), "subscribe released 1");
+    assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "other"]), "0");
+    nodes.kill(2);
+    // Whoever leads now knows the script.
+    assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "me"]), "1");
+    assert_eq!(shown(&listener.read().unwrap()), format!("message released {lock}"));
+    assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "me"]), "0");
+    nodes.kill_all();
+    (0..3).for_each(|n| nodes.spawn(n));
+    nodes.wait_whole();
+    let mut client = nodes.client();
+    assert_eq!(call(&mut client, &["EVALSHA", &take, "1", &lock, "me", "600000"]), "1");
+    assert_eq!(ask(&mut nodes.connect(1), &["SCRIPT", "FLUSH"]), "OK");
+    assert!(client.call(PATIENCE, &["EVALSHA", &take, "1", &lock, "me", "1"]).text().starts_with("NOSCRIPT "));
+    nodes.kill_all();
+}
+
+#[test]
+fn scripts_touch_keys_of_their_slot_and_no_others() {
+    let dir = Dir::new("scripts-keys");
+    let mut nodes = Nodes::start(&dir, 1, &[("--shards", "3")]);
+    let mut connection = nodes.connect(0);
+    let mut ask = |words: &[&str]| self::ask(&mut connection, words);
+    // Keys that are not declared: the first that is touched says which slot it is.
+    for key in ["a", "b", "c", "d"] {
+        assert_eq!(ask(&["EVAL", "return redis.call('INCR',ARGV[1])", "0", key]), "1");
+        assert_eq!(ask(&["EVAL", "return redis.call('INCR','{'..KEYS[1]..'}x')", "1", key]), "1");
+        assert_eq!(ask(&["GET", key]), "1");
+        assert_eq!(ask(&["EVAL_RO", "return redis.call('GET',ARGV[1])", "0", key]), "1");
+    }
+    let refused = ask(&["EVAL", "redis.call('GET','a') return redis.call('GET','b')", "0"]);
+    assert!(refused.contains("Script attempted to access a non local key in a cluster node"), "{refused}");
+    assert!(ask(&["EVAL", "return 1", "2", "a", "b"]).starts_with("CROSSSLOT "));
+    // In a transaction.
+    assert_eq!(ask(&["MULTI"]), "OK");
+    for words in [
+        &["EVAL", "return redis.call('INCR',KEYS[1])", "1", "a"][..],
+        &["INCR", "a"],
+        &["EVAL_RO", "return redis.call('GET',KEYS[1])", "1", "a"],
+    ] {
+        assert_eq!(ask(words), "QUEUED");
+    }
+    assert_eq!(ask(&["EXEC"]), "2 3 3");
+    // One that never ends is ended, and has written nothing.
+    assert!(ask(&["KV.ADMIN", "SETTINGS", "SET", "script-instructions-max", "1000000"]).starts_with('{'));
+    eventually("a script is ended", PATIENCE, || {
+        let text = ask(&["EVAL", "redis.call('SET',KEYS[1],'x') while true do end", "1", "a"]);
+        text.contains("more instructions").then_some(())
+    });
+    assert_eq!(ask(&["GET", "a"]), "3");
+    nodes.kill_all();
+}
+
+#[test]
+fn functions_are_the_same_at_all_nodes() {
+    let dir = Dir::new("scripts-functions");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let library = |n: u32| {
+        format!(
+            "#!lua name=lib\nredis.register_function('add', function(keys, args) return redis.call('INCRBY', keys[1], args[1] * {n}) end)\n\
+             redis.register_function{{function_name='look', callback=function(keys) return redis.call('GET', keys[1]) end, flags={{'no-writes'}}}}"
+        )
+    };
+    assert_eq!(ask(&mut nodes.connect(1), &["FUNCTION", "LOAD", &library(1)]), "lib");
+    let mut client = nodes.client();
+    for n in 0..3 {
+        let key = nodes.key_led_by(n, "n");
+        assert_eq!(call(&mut client, &["FCALL", "add", "1", &key, "5"]), "5");
+        assert_eq!(call(&mut client, &["FCALL_RO", "look", "1", &key]), "5");
+    }
+    assert!(ask(&mut nodes.connect(0), &["FUNCTION", "LOAD", &library(2)]).contains("already exists"));
+    assert_eq!(ask(&mut nodes.connect(2), &["FUNCTION", "LOAD", "REPLACE", &library(2)]), "lib");
+    let key = nodes.key_led_by(0, "m");
+    eventually("the new function is called", PATIENCE, || {
+        client.call(PATIENCE, &["SET", &key, "0"]);
+        (call(&mut client, &["FCALL", "add", "1", &key, "5"]) == "10").then_some(())
+    });
+    nodes.kill_all();
+    (0..3).for_each(|n| nodes.spawn(n));
+    nodes.wait_whole();
+    let mut client = nodes.client();
+    assert_eq!(call(&mut client, &["FCALL", "look", "1", &key]), "10");
+    assert_eq!(ask(&mut nodes.connect(0), &["FUNCTION", "DELETE", "lib"]), "OK");
+    assert_eq!(ask(&mut nodes.connect(0), &["FUNCTION", "LIST"]), "");
+    nodes.kill_all();
+}

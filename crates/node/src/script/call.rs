@@ -1,0 +1,313 @@
+//! One run of a script.
+
+use super::context::ScriptContext;
+use super::engine::{Compiled, Engine, text_of, with_used_again};
+use super::host::ScriptHost;
+use super::meter::{End, Meter};
+use super::raised::Raised;
+use super::to_lua::{error_text, to_lua};
+use super::to_reply::to_reply;
+use super::values::text_of as text_of_value;
+use crate::Fault;
+use crate::command::{Error, Outcome};
+use mlua::{Lua, MultiValue, Value};
+use resp::table::{self, CommandSpec, Group, flag};
+use resp::{Proto, Reply};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
+use vocab::limits::{ITEM_REPLY_BYTES_MAX, SCRIPT_SLICE_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX};
+use vocab::{Database, slot_of};
+
+const TOO_LONG: &str =
+    "ERR the script ran more instructions than a script may (`script-instructions-max`): nothing was written";
+const TOO_LARGE: &str =
+    "ERR the script needed more memory than a script may (`script-memory-max`): nothing was written";
+const ANSWER_TOO_LARGE: &str = "ERR a command of the script answered more than a script may take: nothing was written";
+const INVALID: &str = "ERR Invalid arguments specified for command";
+const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scripts.";
+
+/// What runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    /// The script, or a library.
+    pub(crate) text: &'a [u8],
+    /// Which function of the library.
+    pub(crate) function: Option<&'a str>,
+    /// Keys that it declares.
+    pub(crate) keys: &'a [&'a [u8]],
+    /// Its other arguments.
+    pub(crate) argv: &'a [&'a [u8]],
+}
+
+/// What a run may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// It may write.
+    Write,
+    /// It may not: the client has said so.
+    Read,
+}
+
+/// Runs a script and writes its reply, an error of its own included. The error takes back what it has written.
+pub(crate) fn run(
+    source: &Source<'_>,
+    context: &ScriptContext,
+    rights: Rights,
+    host: &mut dyn ScriptHost,
+    reply: &mut Reply,
+) -> Outcome {
+    // A budget that refuses what a script does must do so on all replicas: there the state is new.
+    let is_exact = rights == Rights::Write && !host.is_slice();
+    let run = Run { context, rights, host };
+    let done = match is_exact {
+        true => Engine::new().map(|mut engine| run.run(&mut engine, source, reply)),
+        false => with_used_again(|engine| run.run(engine, source, reply)),
+    };
+    done.unwrap_or_else(|e| Err(fail(&e)))
+}
+
+/// There is no state for a script.
+fn fail(error: &mlua::Error) -> Error {
+    Error::Reply(format!("ERR no state for a script: {error}").into())
+}
+
+/// What is to be called; the error is the text of a reply.
+fn script_of(engine: &mut Engine, source: &Source<'_>) -> Result<Compiled, String> {
+    let Some(name) = source.function else { return engine.compile(source.text) };
+    let (_, functions) = engine.load(source.text)?;
+    let found = functions.into_iter().find(|(info, _)| info.name == name);
+    let (info, function) = found.ok_or("ERR Function not found")?;
+    Ok(Compiled { function, flags: info.script_flags(), sha: name.into() })
+}
+
+struct Run<'a> {
+    context: &'a ScriptContext,
+    rights: Rights,
+    host: &'a mut dyn ScriptHost,
+}
+
+impl Run<'_> {
+    fn run(mut self, engine: &mut Engine, source: &Source<'_>, reply: &mut Reply) -> Outcome {
+        let is_slice = self.host.is_slice();
+        let budget = |own: u64, of_slice: u64| if is_slice { own.min(of_slice) } else { own };
+        let memory_bytes = budget(self.context.memory_bytes_max, SCRIPT_SLICE_MEMORY_BYTES_MAX);
+        engine.meter.begin(budget(self.context.instructions_max, SCRIPT_SLICE_INSTRUCTIONS_MAX));
+        engine.limit_memory(usize::try_from(memory_bytes).unwrap_or(usize::MAX)).map_err(|e| fail(&e))?;
+        let script = match script_of(engine, source) {
+            Ok(script) => script,
+            // It may want for memory, which a thread has.
+            Err(_) if is_slice => return Err(self.host.refuse(TOO_LARGE)),
+            Err(text) => return Err(Error::Reply(text.into())),
+        };
+        self.check_flags(&script)?;
+        let is_read_only = self.rights == Rights::Read || script.flags.no_writes;
+        engine.meter.seed(self.host.seed());
+        let shared = RefCell::new(Shared { host: &mut *self.host, failed: None });
+        let context = self.context;
+        let caller =
+            Caller { slot: context.slot, database: context.database, is_read_only, meter: engine.meter.clone() };
+        let done = engine.lua.scope(|scope| {
+            let (caller, shared) = (&caller, &shared);
+            let call = scope.create_function(|lua, args: MultiValue| caller.call(lua, &args, shared))?;
+            let pcall = scope.create_function(|lua, args: MultiValue| caller.pcall(lua, &args, shared))?;
+            engine.run(&script.function, (&call, &pcall), (source.keys, source.argv), source.function.is_some())
+        });
+        let failed = shared.into_inner().failed;
+        if let Ok((false, failure)) = &done {
+            // Lua tells no handler that memory is short.
+            engine.meter.is_over(failure);
+        }
+        engine.limit_memory(0).map_err(|e| fail(&e))?;
+        self.host.afford(engine.meter.instructions())?;
+        if let Some(error) = failed {
+            return Err(self.end(error));
+        }
+        match engine.meter.end() {
+            Some(End::Instructions) => return Err(self.host.refuse(TOO_LONG)),
+            Some(End::Memory) => return Err(self.host.refuse(TOO_LARGE)),
+            Some(End::Given) | None => {}
+        }
+        match done {
+            Ok((true, value)) => {
+                to_reply(&value, engine.meter.proto(), reply).map_err(|_| self.host.refuse(TOO_LARGE))?;
+            }
+            Ok((false, failure)) => reply.error(&failure_text(&failure, &script)),
+            Err(mlua::Error::MemoryError(_)) => return Err(self.host.refuse(TOO_LARGE)),
+            Err(error) => reply.error(&format!("ERR {}", text_of(&error))),
+        }
+        Ok(())
+    }
+
+    fn check_flags(&self, script: &Compiled) -> Result<(), Error> {
+        if script.flags.no_cluster {
+            return Err("ERR Can not run script on cluster, 'no-cluster' flag is set.".into());
+        }
+        if self.rights == Rights::Read && !script.flags.is_plain && !script.flags.no_writes {
+            return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, error: Failed) -> Error {
+        match error {
+            Failed::Fault(fault) => fault.into(),
+            Failed::AnswerTooLarge => self.host.refuse(ANSWER_TOO_LARGE),
+        }
+    }
+}
+
+/// Why a command ends the whole run.
+enum Failed {
+    Fault(Fault),
+    AnswerTooLarge,
+}
+
+/// What answers the commands of one run.
+struct Caller {
+    slot: vocab::Slot,
+    database: Option<Database>,
+    is_read_only: bool,
+    meter: Rc<Meter>,
+}
+
+/// What a run's commands share: what they run on, and what has ended the run.
+struct Shared<'a, 'h> {
+    host: &'a mut (dyn ScriptHost + 'h),
+    failed: Option<Failed>,
+}
+
+impl Caller {
+    /// `redis.call`: an error is raised.
+    fn call(&self, lua: &Lua, args: &MultiValue, shared: &RefCell<Shared<'_, '_>>) -> mlua::Result<Value> {
+        match self.answer(args, shared)? {
+            (resp::Value::Error(text), _) => Err(Raised::reply(error_text(&text))),
+            (value, proto) => to_lua(lua, &value, proto),
+        }
+    }
+
+    /// `redis.pcall`: an error is answered.
+    fn pcall(&self, lua: &Lua, args: &MultiValue, shared: &RefCell<Shared<'_, '_>>) -> mlua::Result<Value> {
+        let (value, proto) = self.answer(args, shared)?;
+        to_lua(lua, &value, proto)
+    }
+
+    /// The answer of a command. What ends the run is noted, and raised.
+    fn answer(&self, args: &MultiValue, shared: &RefCell<Shared<'_, '_>>) -> mlua::Result<(resp::Value, Proto)> {
+        let words = match words_of(args) {
+            Ok(words) => words,
+            Err(text) => return Ok((resp::Value::Error(text.to_owned()), Proto::Resp2)),
+        };
+        let mut shared = shared.try_borrow_mut().map_err(|_| mlua::Error::RecursiveMutCallback)?;
+        let Shared { host, failed } = &mut *shared;
+        let answered = self.command(&words, *host).map_err(|error| {
+            *failed = Some(error);
+            self.meter.stop(End::Given)
+        })?;
+        match resp::decode(&answered.buf) {
+            Ok(Some((value, _))) => Ok((value, answered.proto)),
+            _ => Err(self.meter.stop(End::Memory)),
+        }
+    }
+
+    fn command(&self, words: &[Word], host: &mut dyn ScriptHost) -> Result<Reply, Failed> {
+        let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
+        let admitted = self.admit(&args).and_then(|spec| {
+            let stored = self.stored(spec, words)?;
+            let args: Vec<&[u8]> = stored.iter().map(Word::as_slice).collect();
+            self.check_keys(spec, &args, host)?;
+            Ok((spec, stored))
+        });
+        let (spec, words) = match admitted {
+            Ok(admitted) => admitted,
+            Err(text) => return Ok(refused(&text)),
+        };
+        let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
+        let mut reply = Reply::new(self.meter.proto());
+        reply.limit(ITEM_REPLY_BYTES_MAX);
+        host.run(spec, &args, &mut reply).map_err(Failed::Fault)?;
+        if reply.exceeded() { Err(Failed::AnswerTooLarge) } else { Ok(reply) }
+    }
+
+    /// Whether the script may run that command.
+    fn admit(&self, args: &[&[u8]]) -> Result<&'static CommandSpec, String> {
+        let spec = table::find(args).ok_or_else(|| match args.first().and_then(|name| table::lookup(name)) {
+            Some(row)
+                if !row.is_container() || args.get(1).is_some_and(|name| table::subcommand(row, name).is_some()) =>
+            {
+                "ERR Wrong number of args calling Redis command from script"
+            }
+            _ => "ERR Unknown Redis command called from script",
+        })?;
+        if spec.has(flag::NOSCRIPT) {
+            return Err("ERR This Redis command is not allowed from script".to_owned());
+        }
+        if self.is_read_only && (spec.is_write() || spec.has(flag::MAY_REPLICATE)) {
+            return Err(READ_ONLY.to_owned());
+        }
+        Ok(spec)
+    }
+
+    /// The words of a command with keys under the names that are stored.
+    fn stored<'a>(&self, spec: &CommandSpec, words: &'a [Word]) -> Result<Cow<'a, [Word]>, String> {
+        let Some(database) = self.database.filter(|_| spec.has_keys() && spec.group != Group::PubSub) else {
+            return Ok(Cow::Borrowed(words));
+        };
+        let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
+        let positions = spec.keys(&args).map_err(|_| INVALID)?;
+        let mut stored = words.to_vec();
+        for at in positions {
+            crate::request::check_database_key(&words[at])?;
+            stored[at].insert_from_slice(0, &database.prefix());
+        }
+        Ok(Cow::Owned(stored))
+    }
+
+    /// Whether the keys of a command are short enough, and of the script's slot.
+    fn check_keys(&self, spec: &CommandSpec, args: &[&[u8]], host: &mut dyn ScriptHost) -> Result<(), String> {
+        crate::request::check(spec, args)?;
+        let is_message = self.database.is_some() && spec.group == Group::PubSub;
+        for at in spec.keys(args).map_err(|_| INVALID)? {
+            if !is_message && !host.may_touch(slot_of(args[at]), self.slot) {
+                return Err("ERR Script attempted to access a non local key in a cluster node".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A reply that is an error.
+fn refused(text: &str) -> Reply {
+    let mut reply = Reply::new(Proto::Resp2);
+    reply.error(text);
+    reply
+}
+
+/// One word of a command.
+type Word = SmallVec<[u8; 64]>;
+
+/// The words of a command, as Redis takes them from a script; the error is the text of a reply.
+fn words_of(args: &MultiValue) -> Result<SmallVec<[Word; 8]>, &'static str> {
+    if args.is_empty() {
+        return Err("ERR Please specify at least one argument for this redis lib call");
+    }
+    let words: Option<_> = args.iter().map(text_of_value).collect();
+    words.ok_or("ERR Lua redis lib command arguments must be strings or integers")
+}
+
+/// What the client of a script that has failed is told.
+fn failure_text(failure: &Value, script: &Compiled) -> String {
+    let Value::Table(table) = failure else { return "ERR execution failure".to_owned() };
+    let field = |name: &str| match table.get::<Value>(name) {
+        Ok(Value::String(text)) => Some(text.to_string_lossy()),
+        Ok(Value::Integer(n)) => Some(n.to_string()),
+        Ok(Value::Number(n)) => Some(n.to_string()),
+        _ => None,
+    };
+    let text = field("err").unwrap_or_else(|| "(null)".to_owned());
+    match (field("source"), field("line")) {
+        (Some(source), Some(line)) => format!("{text} script: {}, on {source}:{line}.", script.sha),
+        _ => text,
+    }
+}

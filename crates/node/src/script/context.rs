@@ -1,0 +1,76 @@
+//! What an entry tells of a script beside the words of its client: the last argument of EVAL and FCALL in an entry.
+//!
+//! ```text
+//! u8 version (1), varint slot, varint instructions, varint bytes, varint 0 or 1 + the number of a database
+//! ```
+
+use vocab::{Database, Reader, Slot, put_varint};
+
+const VERSION: u8 = 1;
+
+/// The slot of a script's keys, and its budgets: the same on every replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptContext {
+    /// The slot of its keys, declared or not.
+    pub slot: Slot,
+    /// The database that it runs in, if its client is one of a database: its keys have the names that such clients use.
+    pub database: Option<Database>,
+    /// Instructions of Lua that it may run.
+    pub instructions_max: u64,
+    /// Bytes that its Lua state may hold.
+    pub memory_bytes_max: u64,
+}
+
+impl ScriptContext {
+    /// The argument.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        put_varint(&mut bytes, u64::from(self.slot.0));
+        put_varint(&mut bytes, self.instructions_max);
+        put_varint(&mut bytes, self.memory_bytes_max);
+        put_varint(&mut bytes, self.database.map_or(0, |database| 1 + u64::from(database.number())));
+        bytes
+    }
+
+    /// Reads it; none if it is something else.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8().ok()? != VERSION {
+            return None;
+        }
+        let slot = Slot(reader.number().ok()?);
+        let (instructions_max, memory_bytes_max) = (reader.varint().ok()?, reader.varint().ok()?);
+        let database = match reader.varint().ok()?.checked_sub(1) {
+            Some(number) => Some(Database::of_number(number)?),
+            None => None,
+        };
+        reader.end().ok()?;
+        Some(Self { slot, database, instructions_max, memory_bytes_max })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_is_read_as_it_was_written_and_nothing_else_is() {
+        let context = ScriptContext {
+            slot: Slot(16_383),
+            database: Database::of_number(3),
+            instructions_max: 400_000_000,
+            memory_bytes_max: 1 << 26,
+        };
+        let plain = ScriptContext { database: None, ..context };
+        assert_eq!(ScriptContext::decode(&plain.encode()), Some(plain));
+        let bytes = context.encode();
+        assert_eq!(ScriptContext::decode(&bytes), Some(context));
+        for cut in 0..bytes.len() {
+            assert_eq!(ScriptContext::decode(&bytes[..cut]), None);
+        }
+        assert_eq!(ScriptContext::decode(b"2 keys"), None);
+        assert_eq!(ScriptContext::decode(&[&bytes[..], b"x"].concat()), None);
+    }
+}

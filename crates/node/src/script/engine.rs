@@ -1,0 +1,225 @@
+//! A Lua state with the prelude, and the scripts that it has compiled.
+
+use super::functions::{FunctionInfo, Registered};
+use super::header::{ScriptFlags, ScriptHeader};
+use super::library::{JsonSettings, libraries};
+use super::library_source::LibraryHeader;
+use super::meter::{INSTRUCTIONS_AT_ONCE, Meter};
+use super::natives::{natives, sha1_hex};
+use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use vocab::client_key;
+use vocab::limits::{SCRIPT_SLICE_MEMORY_BYTES_MAX, SCRIPTS_COMPILED_BYTES_MAX, SCRIPTS_COMPILED_MAX};
+
+const PRELUDE: &str = include_str!("prelude.lua");
+
+thread_local! {
+    /// The state that a thread uses again: nothing of a run is left in it but what is compiled.
+    static USED_AGAIN: RefCell<Option<Engine>> = const { RefCell::new(None) };
+}
+
+/// A script that is compiled.
+#[derive(Clone)]
+pub(super) struct Compiled {
+    pub(super) function: Function,
+    pub(super) flags: ScriptFlags,
+    /// Its name in errors.
+    pub(super) sha: Rc<str>,
+}
+
+/// A library whose code has been run, for nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedLibrary {
+    /// Its name.
+    pub name: String,
+    /// Its functions, by their names.
+    pub functions: Vec<FunctionInfo>,
+}
+
+/// Instructions of Lua that the code of a library may run while it is loaded.
+const LOAD_INSTRUCTIONS_MAX: u64 = 10_000_000;
+
+/// A Lua state.
+pub(super) struct Engine {
+    pub(super) lua: Lua,
+    pub(super) meter: Rc<Meter>,
+    json: Rc<JsonSettings>,
+    environment: Table,
+    begin: Function,
+    finish: Function,
+    run: Function,
+    load: Function,
+    compiled: HashMap<Vec<u8>, Compiled>,
+    compiled_bytes: usize,
+}
+
+/// Hands over the state of this thread, or a new one where it is in use.
+pub(super) fn with_used_again<T>(run: impl FnOnce(&mut Engine) -> T) -> mlua::Result<T> {
+    USED_AGAIN.with(|place| {
+        let mut engine = match place.take() {
+            Some(engine) => engine,
+            None => Engine::new()?,
+        };
+        let done = run(&mut engine);
+        place.replace(Some(engine));
+        Ok(done)
+    })
+}
+
+/// Compiles a script, for nothing; the error is the text of a reply.
+pub fn check_script(source: &[u8]) -> Result<(), String> {
+    let compiled = with_used_again(|engine| engine.compile(source).map(drop));
+    compiled.unwrap_or_else(|e| Err(format!("ERR no state for a script: {e}")))
+}
+
+/// Runs the code of a library, for what it registers; the error is the text of a reply.
+pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
+    let loaded = Engine::new().map_err(|e| e.to_string()).and_then(|mut engine| {
+        engine.meter.begin(LOAD_INSTRUCTIONS_MAX);
+        engine.lua.set_memory_limit(SCRIPT_SLICE_MEMORY_BYTES_MAX as usize).map_err(|e| e.to_string())?;
+        let (name, functions) = engine.load(source)?;
+        let mut functions: Vec<FunctionInfo> = functions.into_iter().map(|(info, _)| info).collect();
+        functions.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(LoadedLibrary { name, functions })
+    });
+    match loaded {
+        Ok(library) if library.functions.is_empty() => Err("ERR No functions registered".to_owned()),
+        loaded => loaded,
+    }
+}
+
+impl Engine {
+    pub(super) fn new() -> mlua::Result<Self> {
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
+        let meter = Rc::new(Meter::default());
+        let natives = natives(&lua, &meter)?;
+        let json = Rc::new(JsonSettings::default());
+        let libraries = libraries(&lua, &json)?;
+        let prelude: Table =
+            lua.load(PRELUDE).set_name("=prelude").set_mode(ChunkMode::Text).call((natives, libraries))?;
+        let of_hook = meter.clone();
+        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
+        lua.set_global_hook(triggers, move |_, _| of_hook.count())?;
+        Ok(Self {
+            meter,
+            json,
+            environment: prelude.get("environment")?,
+            begin: prelude.get("begin")?,
+            finish: prelude.get("finish")?,
+            run: prelude.get("run")?,
+            load: prelude.get("load")?,
+            compiled: HashMap::new(),
+            compiled_bytes: 0,
+            lua,
+        })
+    }
+
+    /// Has the state hold at most so many bytes; 0: as many as there are. What earlier runs have left is freed where it is much.
+    pub(super) fn limit_memory(&self, bytes_max: usize) -> mlua::Result<()> {
+        if bytes_max > 0 && self.lua.used_memory() > bytes_max / 2 {
+            self.lua.set_memory_limit(0)?;
+            self.lua.gc_collect()?;
+        }
+        self.lua.set_memory_limit(bytes_max).map(drop)
+    }
+
+    /// The script of that source; the error is the text of a reply.
+    pub(super) fn compile(&mut self, source: &[u8]) -> Result<Compiled, String> {
+        if let Some(compiled) = self.compiled.get(source) {
+            return Ok(compiled.clone());
+        }
+        let header = ScriptHeader::of(source)?;
+        let chunk = self.lua.load(&source[header.bytes..]).set_name("@user_script").set_mode(ChunkMode::Text);
+        let function = chunk
+            .set_environment(self.environment.clone())
+            .into_function()
+            .map_err(|e| format!("ERR Error compiling script (new function): {}", text_of(&e)))?;
+        let compiled = Compiled { function, flags: header.flags, sha: sha1_hex(source).into() };
+        self.remember(source, compiled.clone());
+        Ok(compiled)
+    }
+
+    /// Runs the code of a library; the error is the text of a reply.
+    pub(super) fn load(&mut self, source: &[u8]) -> Result<(String, Vec<(FunctionInfo, Function)>), String> {
+        let header = LibraryHeader::of(source)?;
+        let code = match self.compiled.get(source) {
+            Some(compiled) => compiled.function.clone(),
+            None => {
+                let chunk = self.lua.load(&source[header.bytes..]).set_name("@user_function").set_mode(ChunkMode::Text);
+                let code = chunk
+                    .set_environment(self.environment.clone())
+                    .into_function()
+                    .map_err(|e| format!("ERR Error compiling function: {}", text_of(&e)))?;
+                let compiled = Compiled { function: code.clone(), flags: ScriptFlags::default(), sha: "".into() };
+                self.remember(source, compiled);
+                code
+            }
+        };
+        let registered = Rc::new(Registered::default());
+        let done = registered.register_function(&self.lua).and_then(|register| self.load.call((code, register)));
+        let functions = registered.take();
+        let (ok, failure): (bool, Value) =
+            done.map_err(|e| format!("ERR Error registering functions: {}", text_of(&e)))?;
+        match (ok, failure) {
+            (true, _) => Ok((header.name, functions)),
+            _ if self.meter.end().is_some() => Err("ERR Error registering functions: FUNCTION LOAD timeout".to_owned()),
+            (_, failure) => Err(format!("ERR Error registering functions: {}", failure_of(&failure))),
+        }
+    }
+
+    fn remember(&mut self, source: &[u8], compiled: Compiled) {
+        self.compiled_bytes += source.len();
+        if self.compiled_bytes > SCRIPTS_COMPILED_BYTES_MAX || self.compiled.len() >= SCRIPTS_COMPILED_MAX {
+            self.compiled.clear();
+            self.compiled_bytes = source.len();
+        }
+        self.compiled.insert(source.to_vec(), compiled);
+    }
+
+    /// Runs a script: true and what it returns, or false and its error.
+    pub(super) fn run(
+        &self,
+        script: &Function,
+        (call, pcall): (&Function, &Function),
+        (keys, argv): (&[&[u8]], &[&[u8]]),
+        is_function: bool,
+    ) -> mlua::Result<(bool, Value)> {
+        self.json.reset();
+        // Scripts see the names of keys that clients use.
+        let keys: Vec<&[u8]> = keys.iter().map(|key| client_key(key)).collect();
+        let (keys, argv) = (self.strings(&keys)?, self.strings(argv)?);
+        self.begin.call::<()>((call, pcall, (!is_function).then_some(&keys), (!is_function).then_some(&argv)))?;
+        let done = self.run.call((script, keys, argv));
+        self.finish.call::<()>(())?;
+        done
+    }
+
+    fn strings(&self, words: &[&[u8]]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+        for (i, word) in words.iter().enumerate() {
+            table.raw_set(i + 1, self.lua.create_string(word)?)?;
+        }
+        Ok(table)
+    }
+}
+
+/// What an error of Lua says, without what the binding adds to it.
+pub(super) fn text_of(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => message.clone(),
+        error => error.to_string(),
+    }
+}
+
+/// The text of a table that a script has failed with.
+fn failure_of(failure: &Value) -> String {
+    let Value::Table(table) = failure else { return "execution failure".to_owned() };
+    let text = table.get::<Option<String>>("err").ok().flatten().unwrap_or_default();
+    let text = text.strip_prefix("ERR ").unwrap_or(&text).to_owned();
+    match (table.get::<Option<String>>("source"), table.get::<Option<String>>("line")) {
+        (Ok(Some(source)), Ok(Some(line))) => format!("{source}:{line}: {text}"),
+        _ => text,
+    }
+}

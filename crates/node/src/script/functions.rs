@@ -1,0 +1,146 @@
+//! A library of functions while its code runs: what it registers.
+
+use super::header::ScriptFlags;
+use super::library_source::is_name;
+use super::raised::Raised;
+use mlua::{Function, Lua, MultiValue, Table, Value};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The flags of a function, and the words for them.
+const FLAGS: &[&str] = &["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
+
+/// A function of a library, as it is listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionInfo {
+    /// Its name.
+    pub name: String,
+    /// What its author says of it.
+    pub description: Option<String>,
+    /// Its flags.
+    pub flags: Vec<&'static str>,
+}
+
+impl FunctionInfo {
+    /// What they say of how it is run.
+    #[must_use]
+    pub fn script_flags(&self) -> ScriptFlags {
+        ScriptFlags {
+            is_plain: false,
+            no_writes: self.flags.contains(&"no-writes"),
+            no_cluster: self.flags.contains(&"no-cluster"),
+        }
+    }
+}
+
+/// What a library has registered so far.
+#[derive(Debug, Default)]
+pub(super) struct Registered {
+    functions: RefCell<Vec<(FunctionInfo, Function)>>,
+}
+
+impl Registered {
+    /// The functions, which are taken out.
+    pub(super) fn take(&self) -> Vec<(FunctionInfo, Function)> {
+        std::mem::take(&mut *self.functions.borrow_mut())
+    }
+
+    /// `redis.register_function`.
+    pub(super) fn register_function(self: &Rc<Self>, lua: &Lua) -> mlua::Result<Function> {
+        let of = self.clone();
+        lua.create_function(move |_, args: MultiValue| {
+            of.register(&args).map_err(|text| Raised::reply(format!("ERR {text}")))
+        })
+    }
+
+    fn register(&self, args: &MultiValue) -> Result<(), String> {
+        let (info, callback) = match (args.len(), args.front(), args.get(1)) {
+            (1, Some(Value::Table(table)), _) => named(table)?,
+            (1, ..) => {
+                return Err("calling redis.register_function with a single argument is only applicable to Lua table \
+                            (representing named arguments)."
+                    .to_owned());
+            }
+            (2, Some(name), Some(callback)) => {
+                let name = text(name).ok_or("first argument to redis.register_function must be a string")?;
+                let Value::Function(callback) = callback else {
+                    return Err("second argument to redis.register_function must be a function".to_owned());
+                };
+                (FunctionInfo { name, ..FunctionInfo::default() }, callback.clone())
+            }
+            _ => return Err("wrong number of arguments to redis.register_function".to_owned()),
+        };
+        if !is_name(info.name.as_bytes()) {
+            return Err("Library names can only contain letters, numbers, or underscores(_) and must be at least one \
+                        character long"
+                .to_owned());
+        }
+        let mut functions = self.functions.borrow_mut();
+        if functions.iter().any(|(known, _)| known.name == info.name) {
+            return Err("Function already exists in the library".to_owned());
+        }
+        functions.push((info, callback));
+        Ok(())
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.to_string_lossy()),
+        Value::Integer(n) => Some(n.to_string()),
+        Value::Number(n) => Some(n.to_string()),
+        _ => None,
+    }
+}
+
+fn named(table: &Table) -> Result<(FunctionInfo, Function), String> {
+    let (mut info, mut found, mut callback) = (FunctionInfo::default(), false, None);
+    for pair in table.pairs::<Value, Value>() {
+        let (key, value) = pair.map_err(|e| e.to_string())?;
+        let key = text(&key).ok_or("named argument key given to redis.register_function is not a string")?;
+        match key.to_ascii_lowercase().as_str() {
+            "function_name" => {
+                let text = text(&value);
+                info.name = text.ok_or("function_name argument given to redis.register_function must be a string")?;
+                found = true;
+            }
+            "description" => {
+                let text = text(&value);
+                let text = text.ok_or("description argument given to redis.register_function must be a string")?;
+                info.description = Some(text);
+            }
+            "callback" => {
+                let Value::Function(function) = value else {
+                    return Err("callback argument given to redis.register_function must be a function".to_owned());
+                };
+                callback = Some(function);
+            }
+            "flags" => {
+                let Value::Table(flags) = value else {
+                    return Err(
+                        "flags argument to redis.register_function must be a table representing function flags"
+                            .to_owned(),
+                    );
+                };
+                info.flags = flags_of(&flags)?;
+            }
+            _ => return Err("unknown argument given to redis.register_function".to_owned()),
+        }
+    }
+    if !found {
+        return Err("redis.register_function must get a function name argument".to_owned());
+    }
+    let callback = callback.ok_or("redis.register_function must get a callback argument")?;
+    Ok((info, callback))
+}
+
+fn flags_of(table: &Table) -> Result<Vec<&'static str>, String> {
+    let mut flags = Vec::new();
+    for value in table.sequence_values::<Value>() {
+        let word = value.ok().as_ref().and_then(text).unwrap_or_default();
+        let flag = FLAGS.iter().copied().find(|flag| flag.eq_ignore_ascii_case(&word));
+        flags.push(flag.ok_or("unknown flag given")?);
+    }
+    // In the order in which Redis lists them, each once.
+    Ok(FLAGS.iter().copied().filter(|flag| flags.contains(flag)).collect())
+}

@@ -1,0 +1,30 @@
+//! What a script runs on.
+
+use crate::Fault;
+use crate::command::Error;
+use resp::Reply;
+use resp::table::CommandSpec;
+use vocab::Slot;
+
+/// The shard as a script sees it: commands that run one after the other, the time, and chance.
+pub(crate) trait ScriptHost {
+    /// What begins the row of a script's random numbers: the same on every replica for the same entry.
+    fn seed(&mut self) -> u64;
+
+    /// Whether an event loop waits for it: much work is to be left to a thread.
+    fn is_slice(&self) -> bool;
+
+    /// Asked after so many instructions. The fault: that is too much here.
+    fn afford(&mut self, instructions: u64) -> Result<(), Fault>;
+
+    /// Gives the script up, and what it has written with it.
+    fn refuse(&mut self, text: &'static str) -> Error;
+
+    /// Whether the script, whose keys are of the slot `own`, may touch a key of that slot.
+    fn may_touch(&mut self, slot: Slot, own: Slot) -> bool {
+        slot == own
+    }
+
+    /// Runs a command whose length has been checked, and whose keys are of the script's slot. Its errors are its reply.
+    fn run(&mut self, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault>;
+}

@@ -1,0 +1,180 @@
+//! The libraries of functions that a node knows the store to have: all of them, as of one version.
+
+use super::engine::{LoadedLibrary, check_library};
+use super::functions::FunctionInfo;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vocab::{Reader, put_bytes, put_varint};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What a dump begins with: its kind and version.
+const DUMP_MARK: &[u8] = b"BASALTF\x01";
+
+/// One library.
+#[derive(Debug)]
+pub struct Library {
+    /// Its code, with its header.
+    pub source: Vec<u8>,
+    /// What it is called and has.
+    pub loaded: LoadedLibrary,
+}
+
+/// A set of libraries: no two of them have functions of one name.
+#[derive(Clone, Debug, Default)]
+pub struct Libraries {
+    by_name: BTreeMap<String, Arc<Library>>,
+    by_function: BTreeMap<String, Arc<Library>>,
+}
+
+impl Libraries {
+    /// All, by their names.
+    pub fn all(&self) -> impl Iterator<Item = &Library> {
+        self.by_name.values().map(|library| &**library)
+    }
+
+    /// How many libraries and functions there are.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        (self.by_name.len(), self.by_function.len())
+    }
+
+    /// Bytes of their sources.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.all().map(|library| library.source.len()).sum()
+    }
+
+    /// The library that has a function, and the function.
+    #[must_use]
+    pub fn function(&self, name: &str) -> Option<(&Library, &FunctionInfo)> {
+        let library = self.by_function.get(name)?;
+        let info = library.loaded.functions.iter().find(|info| info.name == name)?;
+        Some((&**library, info))
+    }
+
+    /// Adds a library and answers its name; the error is the text of a reply.
+    pub fn add(&mut self, source: &[u8], replace: bool) -> Result<String, String> {
+        let loaded = check_library(source)?;
+        let name = loaded.name.clone();
+        let old = self.by_name.get(&name);
+        if old.is_some() && !replace {
+            return Err(format!("ERR Library '{name}' already exists"));
+        }
+        let is_taken = |info: &&FunctionInfo| self.by_function.get(&info.name).is_some_and(|of| of.loaded.name != name);
+        if let Some(taken) = loaded.functions.iter().find(is_taken) {
+            return Err(format!("ERR Function {} already exists", taken.name));
+        }
+        self.remove(&name);
+        let library = Arc::new(Library { source: source.to_vec(), loaded });
+        for info in &library.loaded.functions {
+            self.by_function.insert(info.name.clone(), library.clone());
+        }
+        self.by_name.insert(name.clone(), library);
+        Ok(name)
+    }
+
+    /// Removes a library; false if there is none of that name.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let Some(old) = self.by_name.remove(name) else { return false };
+        for info in &old.loaded.functions {
+            self.by_function.remove(&info.name);
+        }
+        true
+    }
+
+    /// Their sources in one piece: varint count, each varint length and bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, self.by_name.len() as u64);
+        self.all().for_each(|library| put_bytes(&mut bytes, &library.source));
+        bytes
+    }
+
+    /// What FUNCTION DUMP returns: a mark, the libraries, and their checksum.
+    #[must_use]
+    pub fn dump(&self) -> Vec<u8> {
+        let mut bytes = DUMP_MARK.to_vec();
+        bytes.extend(self.encode());
+        let sum = xxh3_64(&bytes);
+        bytes.extend(sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what `dump` has made; the error is the text of a reply.
+    pub fn of_dump(bytes: &[u8]) -> Result<Self, String> {
+        const WRONG: &str = "ERR DUMP payload version or checksum are wrong";
+        let (body, sum) = bytes.split_at_checked(bytes.len().saturating_sub(8)).ok_or(WRONG)?;
+        let encoded = body.strip_prefix(DUMP_MARK).ok_or(WRONG)?;
+        if xxh3_64(body).to_le_bytes() != *sum {
+            return Err(WRONG.to_owned());
+        }
+        Self::decode(encoded)
+    }
+
+    /// Reads them; the error is the text of a reply.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        const MALFORMED: &str = "ERR failed loading the given functions payload";
+        let mut reader = Reader::new(bytes);
+        let mut libraries = Self::default();
+        for _ in 0..reader.count(1).map_err(|_| MALFORMED)? {
+            libraries.add(reader.bytes().map_err(|_| MALFORMED)?, false)?;
+        }
+        reader.end().map_err(|_| MALFORMED)?;
+        Ok(libraries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn library(name: &str, function: &str) -> Vec<u8> {
+        format!("#!lua name={name}\nredis.register_function('{function}', function(keys, args) return 1 end)")
+            .into_bytes()
+    }
+
+    #[test]
+    fn functions_have_one_library_and_what_is_encoded_is_read() {
+        let mut libraries = Libraries::default();
+        assert_eq!(libraries.add(&library("a", "f"), false), Ok("a".to_owned()));
+        assert_eq!(libraries.add(&library("a", "g"), false), Err("ERR Library 'a' already exists".to_owned()));
+        assert_eq!(libraries.add(&library("b", "f"), false), Err("ERR Function f already exists".to_owned()));
+        assert_eq!(libraries.add(&library("a", "g"), true), Ok("a".to_owned()));
+        assert!(libraries.function("f").is_none() && libraries.function("g").is_some());
+        assert_eq!(libraries.add(&library("b", "f"), false), Ok("b".to_owned()));
+        let read = Libraries::decode(&libraries.encode()).unwrap();
+        assert_eq!((read.counts(), read.encode()), ((2, 2), libraries.encode()));
+        assert!(libraries.remove("b") && !libraries.remove("b") && libraries.counts() == (1, 1));
+        assert!(Libraries::decode(b"\x01").is_err());
+        let dump = libraries.dump();
+        assert_eq!(Libraries::of_dump(&dump).unwrap().encode(), libraries.encode());
+        assert!(Libraries::of_dump(&dump[1..]).is_err() && Libraries::of_dump(b"").is_err());
+    }
+
+    #[test]
+    fn a_library_registers_functions_and_does_nothing_else() {
+        for (code, error) in [
+            ("return 1", "ERR No functions registered"),
+            ("redis.call('PING')", "redis.call/pcall can only be called inside a script invocation"),
+            ("redis.register_function('f')", "calling redis.register_function with a single argument"),
+            ("redis.register_function('f', 1)", "second argument to redis.register_function must be a function"),
+            ("redis.register_function{function_name='f', callback=function() end, flags={'no'}}", "unknown flag given"),
+            ("while true do end", "FUNCTION LOAD timeout"),
+            ("x = 1", "Attempt to modify a readonly table"),
+            ("return {", "ERR Error compiling function: user_function:2:"),
+        ] {
+            let text = check_library(format!("#!lua name=l\n{code}").as_bytes()).unwrap_err();
+            assert!(text.contains(error), "{code}: {text}");
+        }
+        let code = b"#!lua name=l\nredis.register_function{function_name='f', description='d', callback=function() end, flags={'allow-stale','no-writes'}}";
+        let loaded = check_library(code).unwrap();
+        let info = FunctionInfo {
+            name: "f".to_owned(),
+            description: Some("d".to_owned()),
+            flags: vec!["no-writes", "allow-stale"],
+        };
+        assert_eq!(loaded, LoadedLibrary { name: "l".to_owned(), functions: vec![info] });
+    }
+}

@@ -1,0 +1,176 @@
+//! `cjson`: its functions and settings.
+
+use super::arguments::Arguments;
+use super::json_decode::decode;
+use super::json_encode::encode;
+use mlua::{Lua, MultiValue, Table, Value};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Tables within tables by default.
+const DEPTH_MAX: i64 = 1000;
+
+/// How numbers are written that JSON has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InvalidNumbers {
+    Refused,
+    Written,
+    Null,
+}
+
+/// What a script may set. A run begins with the defaults: nothing of a run is left for the next.
+#[derive(Debug)]
+pub(in crate::script) struct JsonSettings {
+    pub(super) sparse_convert: Cell<bool>,
+    pub(super) sparse_ratio: Cell<i64>,
+    pub(super) sparse_safe: Cell<i64>,
+    pub(super) encode_depth_max: Cell<i64>,
+    pub(super) decode_depth_max: Cell<i64>,
+    pub(super) precision: Cell<i64>,
+    pub(super) encode_invalid: Cell<InvalidNumbers>,
+    pub(super) decode_invalid: Cell<bool>,
+    keep_buffer: Cell<bool>,
+}
+
+impl Default for JsonSettings {
+    fn default() -> Self {
+        Self {
+            sparse_convert: Cell::new(false),
+            sparse_ratio: Cell::new(2),
+            sparse_safe: Cell::new(10),
+            encode_depth_max: Cell::new(DEPTH_MAX),
+            decode_depth_max: Cell::new(DEPTH_MAX),
+            precision: Cell::new(14),
+            encode_invalid: Cell::new(InvalidNumbers::Refused),
+            decode_invalid: Cell::new(true),
+            keep_buffer: Cell::new(true),
+        }
+    }
+}
+
+impl JsonSettings {
+    /// The defaults hold again.
+    pub(in crate::script) fn reset(&self) {
+        let defaults = Self::default();
+        self.sparse_convert.swap(&defaults.sparse_convert);
+        self.sparse_ratio.swap(&defaults.sparse_ratio);
+        self.sparse_safe.swap(&defaults.sparse_safe);
+        self.encode_depth_max.swap(&defaults.encode_depth_max);
+        self.decode_depth_max.swap(&defaults.decode_depth_max);
+        self.precision.swap(&defaults.precision);
+        self.encode_invalid.swap(&defaults.encode_invalid);
+        self.decode_invalid.swap(&defaults.decode_invalid);
+        self.keep_buffer.swap(&defaults.keep_buffer);
+    }
+}
+
+/// A function of the library.
+type Run = fn(&Arguments<'_>, &JsonSettings) -> mlua::Result<MultiValue>;
+
+const FUNCTIONS: &[(&str, usize, Run)] = &[
+    ("encode_sparse_array", 3, sparse_array),
+    ("encode_max_depth", 1, |of, settings| {
+        integer(of, 1, &settings.encode_depth_max, (1, i64::from(i32::MAX))).map(one)
+    }),
+    ("decode_max_depth", 1, |of, settings| {
+        integer(of, 1, &settings.decode_depth_max, (1, i64::from(i32::MAX))).map(one)
+    }),
+    ("encode_number_precision", 1, |of, settings| integer(of, 1, &settings.precision, (1, 14)).map(one)),
+    ("encode_keep_buffer", 1, |of, settings| flag(of, 1, &settings.keep_buffer).map(one)),
+    ("encode_invalid_numbers", 1, invalid_numbers),
+    ("decode_invalid_numbers", 1, |of, settings| flag(of, 1, &settings.decode_invalid).map(one)),
+];
+
+pub(super) fn library(lua: &Lua, settings: &Rc<JsonSettings>) -> mlua::Result<Table> {
+    let library = lua.create_table()?;
+    for &(name, count_max, run) in FUNCTIONS {
+        let of = settings.clone();
+        let function = lua.create_function(move |lua, values: MultiValue| {
+            let arguments = Arguments { lua, name, values: &values };
+            match values.len() > count_max {
+                true => Err(arguments.bad(count_max + 1, "found too many arguments")),
+                false => run(&arguments, &of),
+            }
+        })?;
+        library.raw_set(name, function)?;
+    }
+    let of = settings.clone();
+    let function = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, name: "encode", values: &values };
+        lua.create_string(encode(&arguments, &of)?)
+    })?;
+    library.raw_set("encode", function)?;
+    let of = settings.clone();
+    let function = lua.create_function(move |lua, values: MultiValue| {
+        decode(&Arguments { lua, name: "decode", values: &values }, &of)
+    })?;
+    library.raw_set("decode", function)?;
+    library.raw_set("new", lua.create_function(|lua, ()| self::library(lua, &Rc::new(JsonSettings::default())))?)?;
+    library.raw_set("null", Value::NULL)?;
+    library.raw_set("_NAME", "cjson")?;
+    library.raw_set("_VERSION", "2.1.0")?;
+    Ok(library)
+}
+
+fn one(value: Value) -> MultiValue {
+    MultiValue::from_iter([value])
+}
+
+fn is_given(of: &Arguments<'_>, number: usize) -> bool {
+    of.value(number).is_some_and(|value| !value.is_nil())
+}
+
+fn integer(of: &Arguments<'_>, number: usize, setting: &Cell<i64>, (min, max): (i64, i64)) -> mlua::Result<Value> {
+    if is_given(of, number) {
+        let value = of.integer_or(number, 0)?;
+        if !(min..=max).contains(&value) {
+            return Err(of.bad(1, &format!("expected integer between {min} and {max}")));
+        }
+        setting.set(value);
+    }
+    Ok(Value::Number(setting.get() as f64))
+}
+
+/// The place of the word that is given among `words`.
+fn word(of: &Arguments<'_>, number: usize, words: &[&str]) -> mlua::Result<usize> {
+    let given = of.bytes(number)?;
+    let found = words.iter().position(|word| word.as_bytes() == given);
+    found.ok_or_else(|| of.bad(number, &format!("invalid option '{}'", String::from_utf8_lossy(&given))))
+}
+
+fn flag(of: &Arguments<'_>, number: usize, setting: &Cell<bool>) -> mlua::Result<Value> {
+    match of.value(number) {
+        None | Some(Value::Nil) => {}
+        Some(Value::Boolean(value)) => setting.set(*value),
+        Some(_) => setting.set(word(of, number, &["off", "on"])? == 1),
+    }
+    Ok(Value::Boolean(setting.get()))
+}
+
+fn sparse_array(of: &Arguments<'_>, settings: &JsonSettings) -> mlua::Result<MultiValue> {
+    let any = (0, i64::from(i32::MAX));
+    Ok(MultiValue::from_iter([
+        flag(of, 1, &settings.sparse_convert)?,
+        integer(of, 2, &settings.sparse_ratio, any)?,
+        integer(of, 3, &settings.sparse_safe, any)?,
+    ]))
+}
+
+fn invalid_numbers(of: &Arguments<'_>, settings: &JsonSettings) -> mlua::Result<MultiValue> {
+    match of.value(1) {
+        None | Some(Value::Nil) => {}
+        Some(Value::Boolean(value)) => {
+            settings.encode_invalid.set(if *value { InvalidNumbers::Written } else { InvalidNumbers::Refused });
+        }
+        Some(_) => settings.encode_invalid.set(match word(of, 1, &["off", "on", "null"])? {
+            0 => InvalidNumbers::Refused,
+            1 => InvalidNumbers::Written,
+            _ => InvalidNumbers::Null,
+        }),
+    }
+    Ok(one(match settings.encode_invalid.get() {
+        InvalidNumbers::Refused => Value::Boolean(false),
+        InvalidNumbers::Written => Value::Boolean(true),
+        InvalidNumbers::Null => Value::String(of.lua.create_string("null")?),
+    }))
+}

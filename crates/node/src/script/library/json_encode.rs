@@ -1,0 +1,176 @@
+//! `cjson.encode`.
+
+use super::arguments::{Arguments, format_g, type_name};
+use super::json::{InvalidNumbers, JsonSettings};
+use mlua::{Error, Table, Value};
+use vocab::limits::SCRIPT_TEXT_BYTES_MAX;
+
+/// Tables within tables, whatever is set.
+const DEPTH_MAX: i64 = 1000;
+
+pub(super) fn encode(of: &Arguments<'_>, settings: &JsonSettings) -> mlua::Result<Vec<u8>> {
+    let [value] = &of.values.iter().collect::<Vec<_>>()[..] else { return Err(of.bad(1, "expected 1 argument")) };
+    let mut encoder = Encoder { of, settings, text: Vec::new(), open: Vec::new() };
+    encoder.begin(value)?;
+    while encoder.go_on()? {}
+    Ok(encoder.text)
+}
+
+/// A table that is being written.
+enum Open {
+    Array { table: Table, next: i64, length: i64 },
+    Object { pairs: std::vec::IntoIter<(Value, Value)>, is_first: bool },
+}
+
+/// Tables within tables are kept here, not on the stack of the thread.
+struct Encoder<'a> {
+    of: &'a Arguments<'a>,
+    settings: &'a JsonSettings,
+    text: Vec<u8>,
+    open: Vec<Open>,
+}
+
+impl Encoder<'_> {
+    fn refuse(&self, value: &Value, why: &str) -> Error {
+        self.of.error(&format!("Cannot serialise {}: {why}", type_name(value)))
+    }
+
+    /// Writes a value, or the beginning of one that is a table.
+    fn begin(&mut self, value: &Value) -> mlua::Result<()> {
+        // Tables may be shared: what is short in memory may be long as a text.
+        if self.text.len() > SCRIPT_TEXT_BYTES_MAX {
+            return Err(Error::MemoryError("the text is too long".to_owned()));
+        }
+        match value {
+            Value::String(text) => self.string(&text.as_bytes()),
+            Value::Integer(n) => self.number(value, *n as f64)?,
+            Value::Number(n) => self.number(value, *n)?,
+            Value::Boolean(b) => self.text.extend_from_slice(if *b { b"true" } else { b"false" }),
+            Value::Table(table) => return self.begin_table(value, table),
+            Value::Nil => self.text.extend_from_slice(b"null"),
+            Value::LightUserData(pointer) if pointer.0.is_null() => self.text.extend_from_slice(b"null"),
+            _ => return Err(self.refuse(value, "type not supported")),
+        }
+        Ok(())
+    }
+
+    fn begin_table(&mut self, value: &Value, table: &Table) -> mlua::Result<()> {
+        let depth = self.open.len() as i64 + 1;
+        if depth > self.settings.encode_depth_max.get().min(DEPTH_MAX) {
+            return Err(self.of.error(&format!("Cannot serialise, excessive nesting ({depth})")));
+        }
+        self.open.push(match self.array_length(value, table)? {
+            Some(length) if length > 0 => {
+                self.text.push(b'[');
+                Open::Array { table: table.clone(), next: 1, length }
+            }
+            _ => {
+                self.text.push(b'{');
+                let pairs: Vec<(Value, Value)> = table.pairs::<Value, Value>().collect::<mlua::Result<_>>()?;
+                Open::Object { pairs: pairs.into_iter(), is_first: true }
+            }
+        });
+        Ok(())
+    }
+
+    /// Writes what comes next in the innermost table; false if none is left.
+    fn go_on(&mut self) -> mlua::Result<bool> {
+        let value = match self.open.last_mut() {
+            None => return Ok(false),
+            Some(Open::Array { table, next, length }) => {
+                let at = *next;
+                *next += 1;
+                (at <= *length).then(|| Ok::<_, Error>((at > 1, None, table.raw_get(at)?))).transpose()?
+            }
+            Some(Open::Object { pairs, is_first }) => {
+                let is_later = !std::mem::take(is_first);
+                pairs.next().map(|(key, value)| (is_later, Some(key), value))
+            }
+        };
+        let Some((is_later, key, value)) = value else {
+            let closing = if matches!(self.open.pop(), Some(Open::Array { .. })) { b']' } else { b'}' };
+            self.text.push(closing);
+            return Ok(true);
+        };
+        if is_later {
+            self.text.push(b',');
+        }
+        match key {
+            None => {}
+            Some(Value::String(text)) => self.string(&text.as_bytes()),
+            Some(key @ (Value::Integer(_) | Value::Number(_))) => {
+                self.text.push(b'"');
+                self.begin(&key)?;
+                self.text.push(b'"');
+            }
+            Some(key) => return Err(self.refuse(&key, "table key must be a number or string")),
+        }
+        if matches!(self.open.last(), Some(Open::Object { .. })) {
+            self.text.push(b':');
+        }
+        self.begin(&value)?;
+        Ok(true)
+    }
+
+    /// How long a table is that has whole numbers above zero as its keys, and nothing else.
+    fn array_length(&self, value: &Value, table: &Table) -> mlua::Result<Option<i64>> {
+        let (mut max, mut items) = (0.0f64, 0i64);
+        for pair in table.pairs::<Value, Value>() {
+            let key = match pair?.0 {
+                Value::Integer(n) => n as f64,
+                Value::Number(n) => n,
+                _ => return Ok(None),
+            };
+            if key.floor() != key || key < 1.0 {
+                return Ok(None);
+            }
+            max = max.max(key);
+            items += 1;
+        }
+        let max = max as i64;
+        let ratio = self.settings.sparse_ratio.get();
+        if ratio > 0 && max > items.saturating_mul(ratio) && max > self.settings.sparse_safe.get() {
+            return match self.settings.sparse_convert.get() {
+                true => Ok(None),
+                false => Err(self.refuse(value, "excessively sparse array")),
+            };
+        }
+        Ok(Some(max))
+    }
+
+    fn number(&mut self, value: &Value, n: f64) -> mlua::Result<()> {
+        let text = match self.settings.encode_invalid.get() {
+            _ if n.is_finite() => format_g(n, self.settings.precision.get().clamp(1, 14) as usize),
+            InvalidNumbers::Refused => return Err(self.refuse(value, "must not be NaN or Inf")),
+            InvalidNumbers::Written if n.is_nan() => "nan".to_owned(),
+            InvalidNumbers::Written => format_g(n, 14),
+            InvalidNumbers::Null => "null".to_owned(),
+        };
+        self.text.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    fn string(&mut self, text: &[u8]) {
+        self.text.push(b'"');
+        for &byte in text {
+            let short = match byte {
+                8 => b'b',
+                b'\t' => b't',
+                b'\n' => b'n',
+                12 => b'f',
+                b'\r' => b'r',
+                b'"' | b'/' | b'\\' => byte,
+                0..32 | 127 => {
+                    self.text.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+                    continue;
+                }
+                _ => {
+                    self.text.push(byte);
+                    continue;
+                }
+            };
+            self.text.extend_from_slice(&[b'\\', short]);
+        }
+        self.text.push(b'"');
+    }
+}

@@ -1,0 +1,26 @@
+//! The libraries that Redis gives to scripts beside Lua's own: `cjson`, `cmsgpack`, `struct` and `bit`. What they write is what
+//! Redis 7.0 writes, byte for byte.
+
+mod arguments;
+mod bits;
+mod json;
+mod json_decode;
+mod json_encode;
+mod msgpack;
+mod packed_struct;
+
+pub(super) use arguments::Arguments;
+pub(super) use json::JsonSettings;
+
+use mlua::{Lua, Table};
+use std::rc::Rc;
+
+/// All of them, by their names.
+pub(super) fn libraries(lua: &Lua, json: &Rc<JsonSettings>) -> mlua::Result<Table> {
+    let libraries = lua.create_table()?;
+    libraries.raw_set("cjson", json::library(lua, json)?)?;
+    libraries.raw_set("cmsgpack", msgpack::library(lua)?)?;
+    libraries.raw_set("struct", packed_struct::library(lua)?)?;
+    libraries.raw_set("bit", bits::library(lua)?)?;
+    Ok(libraries)
+}

@@ -1,0 +1,280 @@
+//! The functions in Rust of which the prelude makes what scripts see.
+
+use super::library::Arguments;
+use super::meter::Meter;
+use super::patterns;
+use super::raised::{PRELUDE, Raised};
+use super::values::{number_of, text_of};
+use crate::redis_version::REDIS_VERSION;
+use mlua::{Lua, MultiValue, Table, Value};
+use resp::{Proto, table};
+use sha1::{Digest, Sha1};
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// The prelude's functions, by their names.
+pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
+    let natives = lua.create_table()?;
+    natives.raw_set("version", REDIS_VERSION)?;
+    natives.raw_set("version_number", version_number(REDIS_VERSION))?;
+    natives.raw_set("sha1hex", lua.create_function(|lua, args: MultiValue| sha1_of(lua, &args))?)?;
+    natives
+        .raw_set("error_text", lua.create_function(|lua, text: mlua::String| lua.create_string(error_text(&text)))?)?;
+    natives.raw_set("position", lua.create_function(|lua, ()| Ok(position(lua)))?)?;
+    natives.raw_set("acl_check_cmd", lua.create_function(|_, words: MultiValue| may_run(&words))?)?;
+    natives.raw_set("log", lua.create_function(|_, args: MultiValue| log_of(&args))?)?;
+    natives.raw_set("set_repl", lua.create_function(|_, args: MultiValue| set_repl(&args))?)?;
+    natives.raw_set(
+        "value_of",
+        lua.create_function(|lua, failure: Value| match &failure {
+            Value::Error(error) => Raised::of(error).map_or(Ok(Value::Nil), |raised| raised.to_value(lua)),
+            _ => Ok(failure),
+        })?,
+    )?;
+    natives.raw_set("maths", maths(lua)?)?;
+    natives.raw_set("strings", strings(lua, meter)?)?;
+    let of = meter.clone();
+    natives.raw_set("is_over", lua.create_function(move |_, failure: Value| Ok(of.is_over(&failure)))?)?;
+    let of = meter.clone();
+    natives.raw_set("random", lua.create_function(move |lua, args: MultiValue| random(lua, &of, &args))?)?;
+    let of = meter.clone();
+    natives.raw_set(
+        "randomseed",
+        lua.create_function(move |lua, args: MultiValue| {
+            let seed = args
+                .front()
+                .and_then(number_of)
+                .ok_or_else(|| Raised::here(lua, "bad argument #1 to 'randomseed' (number expected)"))?;
+            of.seed(seed as i64 as u64);
+            Ok(())
+        })?,
+    )?;
+    let of = meter.clone();
+    natives.raw_set("clock", lua.create_function(move |_, ()| Ok(of.instructions() as f64 / 1e8))?)?;
+    let of = meter.clone();
+    natives.raw_set("setresp", lua.create_function(move |_, args: MultiValue| set_proto(&of, &args))?)?;
+    Ok(natives)
+}
+
+/// The SHA1 of a text, in hexadecimal digits: what names a script.
+#[must_use]
+pub fn sha1_hex(text: &[u8]) -> String {
+    Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a word can name a script.
+#[must_use]
+pub fn is_sha(word: &[u8]) -> bool {
+    word.len() == 40 && word.iter().all(u8::is_ascii_hexdigit)
+}
+
+fn sha1_of(lua: &Lua, args: &MultiValue) -> mlua::Result<mlua::String> {
+    if args.len() != 1 {
+        return Err(Raised::reply("ERR wrong number of arguments"));
+    }
+    let text = args.front().and_then(text_of).unwrap_or_default();
+    lua.create_string(sha1_hex(&text))
+}
+
+/// Functions over patterns.
+fn strings(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
+    let strings = lua.create_table()?;
+    let of = meter.clone();
+    let find = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, name: "find", values: &values };
+        let (text, pattern) = (arguments.bytes(1)?, arguments.bytes(2)?);
+        let is_plain = !matches!(arguments.value(4), None | Some(Value::Nil | Value::Boolean(false)));
+        patterns::find(lua, &of, (&text, &pattern), arguments.integer_or(3, 1)?, is_plain)
+    })?;
+    strings.raw_set("find", find)?;
+    let of = meter.clone();
+    let match_of = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, name: "match", values: &values };
+        let (text, pattern) = (arguments.bytes(1)?, arguments.bytes(2)?);
+        patterns::match_of(lua, &of, (&text, &pattern), arguments.integer_or(3, 1)?)
+    })?;
+    strings.raw_set("match", match_of)?;
+    let of = meter.clone();
+    let next_match = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, name: "gmatch", values: &values };
+        let (text, pattern) = (arguments.bytes(1)?, arguments.bytes(2)?);
+        let from = usize::try_from(arguments.integer_or(3, 0)?).unwrap_or(usize::MAX);
+        let may_be_anchored = matches!(arguments.value(4), Some(Value::Boolean(true)));
+        patterns::next_match(lua, &of, (&text, &pattern), from, may_be_anchored)
+    })?;
+    strings.raw_set("next_match", next_match)?;
+    let of = meter.clone();
+    let replace = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, name: "gsub", values: &values };
+        let (text, pattern, by) = (arguments.bytes(1)?, arguments.bytes(2)?, arguments.bytes(3)?);
+        let count_max = usize::try_from(arguments.integer_or(4, i64::MAX)?).unwrap_or(0);
+        let (made, count) = patterns::replace(lua, &of, (&text, &pattern), &by, count_max)?;
+        Ok((lua.create_string(made)?, count as f64))
+    })?;
+    strings.raw_set("replace", replace)?;
+    Ok(strings)
+}
+
+/// A function of one number.
+type OfOne = fn(f64) -> f64;
+/// A function of two numbers.
+type OfTwo = fn(f64, f64) -> f64;
+
+/// Functions whose last bits differ between C libraries: these are the same on every replica.
+const OF_ONE: &[(&str, OfOne)] = &[
+    ("sin", libm::sin),
+    ("cos", libm::cos),
+    ("tan", libm::tan),
+    ("asin", libm::asin),
+    ("acos", libm::acos),
+    ("atan", libm::atan),
+    ("sinh", libm::sinh),
+    ("cosh", libm::cosh),
+    ("tanh", libm::tanh),
+    ("exp", libm::exp),
+    ("log", libm::log),
+    ("log10", libm::log10),
+];
+
+/// The same of two numbers.
+const OF_TWO: &[(&str, OfTwo)] = &[("atan2", libm::atan2), ("pow", libm::pow)];
+
+fn maths(lua: &Lua) -> mlua::Result<Table> {
+    let maths = lua.create_table()?;
+    let argument = |lua: &Lua, args: &MultiValue, at: usize, name: &str| {
+        args.get(at)
+            .and_then(number_of)
+            .ok_or_else(|| Raised::here(lua, &format!("bad argument #{} to '{name}' (number expected)", at + 1)))
+    };
+    for &(name, run) in OF_ONE {
+        let function = lua.create_function(move |lua, args: MultiValue| Ok(run(argument(lua, &args, 0, name)?)))?;
+        maths.raw_set(name, function)?;
+    }
+    for &(name, run) in OF_TWO {
+        let function = lua.create_function(move |lua, args: MultiValue| {
+            Ok(run(argument(lua, &args, 0, name)?, argument(lua, &args, 1, name)?))
+        })?;
+        maths.raw_set(name, function)?;
+    }
+    Ok(maths)
+}
+
+/// As Redis has it: Lua's own with other bits.
+fn random(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<f64> {
+    let r = meter.random();
+    let bound = |at: usize| {
+        let number = args.get(at).and_then(number_of);
+        let text = || format!("bad argument #{} to 'random' (number expected)", at + 1);
+        number.map(f64::trunc).ok_or_else(|| Raised::here(lua, &text()))
+    };
+    let (low, high) = match args.len() {
+        0 => return Ok(r),
+        1 => (1.0, bound(0)?),
+        2 => (bound(0)?, bound(1)?),
+        _ => return Err(Raised::here(lua, "wrong number of arguments")),
+    };
+    if low > high {
+        let text = format!("bad argument #{} to 'random' (interval is empty)", args.len());
+        return Err(Raised::here(lua, &text));
+    }
+    Ok((r * (high - low + 1.0)).floor() + low)
+}
+
+fn log_of(args: &MultiValue) -> mlua::Result<()> {
+    if args.len() < 2 {
+        return Err(Raised::reply("ERR redis.log() requires two arguments or more."));
+    }
+    let level = args.front().and_then(number_of);
+    let level = level.ok_or_else(|| Raised::reply("ERR First argument must be a number (log level)."))?;
+    let level = match level as i64 {
+        0 | 1 => log::Level::Debug,
+        2 => log::Level::Info,
+        3 => log::Level::Warn,
+        _ => return Err(Raised::reply("ERR Invalid debug level.")),
+    };
+    let words: Vec<_> = args.iter().skip(1).filter_map(text_of).collect();
+    let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    log::log!(level, "a script says: {}", words.join(" "));
+    Ok(())
+}
+
+fn set_repl(args: &MultiValue) -> mlua::Result<()> {
+    if args.len() != 1 {
+        return Err(Raised::reply("ERR redis.set_repl() requires two arguments."));
+    }
+    match args.front().and_then(number_of).unwrap_or(0.0) as i64 {
+        0..=3 => Ok(()),
+        _ => Err(Raised::reply("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")),
+    }
+}
+
+fn set_proto(meter: &Meter, args: &MultiValue) -> mlua::Result<()> {
+    if args.len() != 1 {
+        return Err(Raised::reply("ERR redis.setresp() requires one argument."));
+    }
+    match args.front().and_then(number_of).unwrap_or(0.0) as i64 {
+        2 => meter.set_proto(Proto::Resp2),
+        3 => meter.set_proto(Proto::Resp3),
+        _ => return Err(Raised::reply("ERR RESP version must be 2 or 3.")),
+    }
+    Ok(())
+}
+
+/// The text of an error that a script makes: its code and what it says.
+fn error_text(text: &mlua::String) -> Vec<u8> {
+    let text = text.as_bytes();
+    let text = text.strip_prefix(b"-").unwrap_or(&text);
+    let end = text.iter().rposition(|b| !matches!(b, b'\r' | b'\n')).map_or(0, |at| at + 1);
+    let text = &text[..end];
+    if text.contains(&b' ') { text.to_vec() } else { [b"ERR ", text].concat() }
+}
+
+/// The line of the script that runs: the innermost that is neither of the prelude nor in Rust.
+fn position(lua: &Lua) -> (Option<String>, Option<usize>) {
+    let mut level = 1;
+    loop {
+        let found = lua.inspect_stack(level, |debug| {
+            let source = debug.source();
+            let of_script = !matches!(source.what, "C" | "tail") && source.source.as_deref() != Some(PRELUDE);
+            of_script.then(|| (source.source.map(|source| source.into_owned()), debug.current_line()))
+        });
+        match found {
+            None => return (None, None),
+            Some(Some(position)) => return position,
+            Some(None) => level += 1,
+        }
+    }
+}
+
+/// Whether the user may run a command: there is one user, who may.
+fn may_run(words: &MultiValue) -> mlua::Result<bool> {
+    if words.is_empty() {
+        return Err(Raised::reply("ERR Please specify at least one argument for this redis lib call"));
+    }
+    let texts: Option<Vec<_>> = words.iter().map(text_of).collect();
+    let texts =
+        texts.ok_or_else(|| Raised::reply("ERR Lua redis lib command arguments must be strings or integers"))?;
+    let args: Vec<&[u8]> = texts.iter().map(SmallVec::as_slice).collect();
+    let known = args.first().and_then(|name| table::lookup(name)).is_some_and(|spec| {
+        !spec.is_container() || args.get(1).is_none_or(|name| table::subcommand(spec, name).is_some())
+    });
+    if known { Ok(true) } else { Err(Raised::reply("ERR Invalid command passed to redis.acl_check_cmd()")) }
+}
+
+/// `7.0.15` as 0x0007000f.
+fn version_number(version: &str) -> u32 {
+    let parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    parts.fold(0, |number, part| number << 8 | part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_those_of_redis() {
+        assert_eq!(sha1_hex(b"return 1"), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        assert_eq!(version_number("7.0.15"), 0x0007_000F);
+        assert!(is_sha(sha1_hex(b"").as_bytes()) && !is_sha(b"e0e1") && !is_sha(&[b'g'; 40]));
+    }
+}

@@ -1,0 +1,401 @@
+//! Scripts on a space: what a command that runs one gives `crate::script`, and what its commands run on.
+
+use crate::command::{Error, Outcome, ScriptCommand, ScriptName};
+use crate::script::{self, Rights, ScriptContext, ScriptHost, Source};
+use crate::script_message::ScriptMessage;
+use crate::{EncodedCommand, Fault, ReadSpace, WriteSpace};
+use resp::table::{self, CommandSpec, flag};
+use resp::{Reply, parse_integer};
+use std::sync::LazyLock;
+use vocab::limits::{CHANNEL_BYTES_MAX, SCRIPT_INSTRUCTION_COST, SCRIPT_INSTRUCTIONS_MAX};
+use vocab::{DATABASE_PREFIX_BYTES, Database, Slot, is_database_key};
+
+/// The error of a script that the store does not know.
+pub const NOSCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+
+/// What runs a command of a script on a space.
+type Nested<S> = fn(&'static CommandSpec, &[&[u8]], &mut S, &mut Reply) -> Result<(), Fault>;
+
+/// The commands of a script on a space.
+pub(super) struct Commands<'a, S: ?Sized> {
+    pub(super) space: &'a mut S,
+    pub(super) run: Nested<S>,
+}
+
+impl<S: ReadSpace + ?Sized> ScriptHost for Commands<'_, S> {
+    fn seed(&mut self) -> u64 {
+        // A read may begin anew on another space: its chance is its time's.
+        let of_read = self.space.now_ms();
+        self.space.random_u64().unwrap_or(of_read)
+    }
+
+    fn is_slice(&self) -> bool {
+        self.space.is_slice()
+    }
+
+    fn afford(&mut self, instructions: u64) -> Result<(), Fault> {
+        let steps = instructions.saturating_mul(SCRIPT_INSTRUCTION_COST);
+        self.space.afford(usize::try_from(steps).unwrap_or(usize::MAX))
+    }
+
+    fn refuse(&mut self, text: &'static str) -> Error {
+        self.space.refuse(text).map_or_else(|| text.into(), Error::Fault)
+    }
+
+    fn run(&mut self, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
+        (self.run)(spec, args, self.space, reply)
+    }
+}
+
+/// Runs a script. The last argument is its context, which its client has not sent.
+pub(super) fn run<S: ReadSpace + ?Sized>(
+    command: ScriptCommand,
+    args: &[&[u8]],
+    commands: &mut Commands<'_, S>,
+    reply: &mut Reply,
+) -> Outcome {
+    let (context, args) = args.split_last().ok_or("ERR a script without its context")?;
+    let Some(context) = ScriptContext::decode(context) else {
+        // Nothing resolved its name: no node has found it.
+        return Err(match command.names {
+            ScriptName::Sha => NOSCRIPT.into(),
+            ScriptName::Source => "ERR a script without its context".into(),
+            ScriptName::Function => "ERR Function not found".into(),
+        });
+    };
+    if command.names == ScriptName::Function {
+        return run_function(command, &context, args, commands, reply);
+    }
+    let keys = declared_keys(args)?;
+    let source = Source { text: args[1], function: None, keys: &args[3..3 + keys], argv: &args[3 + keys..] };
+    let rights = if command.writes { Rights::Write } else { Rights::Read };
+    script::run(&source, &context, rights, commands, reply)
+}
+
+/// Runs a function. Before the context stands its library.
+fn run_function<S: ReadSpace + ?Sized>(
+    command: ScriptCommand,
+    context: &ScriptContext,
+    args: &[&[u8]],
+    commands: &mut Commands<'_, S>,
+    reply: &mut Reply,
+) -> Outcome {
+    let (library, args) = args.split_last().ok_or("ERR Function not found")?;
+    let keys = declared_keys(args)?;
+    let name = String::from_utf8_lossy(args[1]);
+    let source = Source { text: library, function: Some(&name), keys: &args[3..3 + keys], argv: &args[3 + keys..] };
+    let rights = if command.writes { Rights::Write } else { Rights::Read };
+    script::run(&source, context, rights, commands, reply)
+}
+
+/// The words of a request without the database of its client, and that database. A client's words never end in a prefix: what runs
+/// the requests of databases adds it.
+#[must_use]
+pub fn without_database<'a, 'b>(args: &'b [&'a [u8]]) -> (&'b [&'a [u8]], Option<Database>) {
+    match args {
+        [rest @ .., last] if last.len() == DATABASE_PREFIX_BYTES && is_database_key(last) => {
+            Database::of_key(last).map_or((args, None), |database| (rest, Some(database)))
+        }
+        _ => (args, None),
+    }
+}
+
+/// The command of an entry that calls a function of a library.
+#[must_use]
+pub fn function_command(library: &[u8], args: &[&[u8]], context: &ScriptContext, reads: bool) -> EncodedCommand {
+    let name = if reads { "FCALL_RO" } else { "FCALL" };
+    let context = context.encode();
+    let mut words = vec![name.as_bytes()];
+    words.extend_from_slice(&args[1..]);
+    words.extend([library, &context]);
+    EncodedCommand::new(&words)
+}
+
+/// The command of an entry that runs a script for a request, whose arguments declare their keys rightly.
+#[must_use]
+pub fn script_command(source: &[u8], args: &[&[u8]], context: &ScriptContext, reads: bool) -> EncodedCommand {
+    let name = if reads { "EVAL_RO" } else { "EVAL" };
+    let context = context.encode();
+    let mut words = vec![name.as_bytes(), source];
+    words.extend_from_slice(&args[2..]);
+    words.push(&context);
+    EncodedCommand::new(&words)
+}
+
+/// The slot of the first key that a script without declared keys touches, if it touches one: found by running it up to there.
+#[must_use]
+pub fn slot_of_script(text: &[u8], function: Option<&str>, argv: &[&[u8]], now_ms: u64) -> Option<Slot> {
+    let mut probe = Probe { now_ms, slot: None };
+    let context = ScriptContext {
+        slot: Slot(0),
+        database: None,
+        instructions_max: SCRIPT_INSTRUCTIONS_MAX,
+        memory_bytes_max: u64::MAX,
+    };
+    let source = Source { text, function, keys: &[], argv };
+    let _ = script::run(&source, &context, Rights::Write, &mut probe, &mut Reply::default());
+    probe.slot
+}
+
+/// Runs a script up to the first key that it touches.
+struct Probe {
+    now_ms: u64,
+    slot: Option<Slot>,
+}
+
+impl ScriptHost for Probe {
+    fn seed(&mut self) -> u64 {
+        self.now_ms
+    }
+
+    fn is_slice(&self) -> bool {
+        true
+    }
+
+    fn afford(&mut self, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn refuse(&mut self, text: &'static str) -> Error {
+        text.into()
+    }
+
+    fn may_touch(&mut self, slot: Slot, _: Slot) -> bool {
+        self.slot.get_or_insert(slot);
+        true
+    }
+
+    fn run(&mut self, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
+        if self.slot.is_some() {
+            return Err(Fault::WouldBlock);
+        }
+        match publishes(spec) {
+            true => reply.int(0),
+            false => answer_own(spec, args, self.now_ms, reply),
+        }
+        Ok(())
+    }
+}
+
+/// How many keys a request declares; the error is the text of its reply.
+pub fn declared_keys(args: &[&[u8]]) -> Result<usize, &'static str> {
+    let count =
+        args.get(2).and_then(|count| parse_integer(count)).ok_or("ERR value is not an integer or out of range")?;
+    let count = usize::try_from(count).map_err(|_| "ERR Number of keys can't be negative")?;
+    if count > args.len() - 3 {
+        return Err("ERR Number of keys can't be greater than number of args");
+    }
+    Ok(count)
+}
+
+/// Commands that publish, and whether their channel is a slot's.
+const PUBLISHING: &[(&str, bool)] = &[("PUBLISH", false), ("SPUBLISH", true)];
+
+/// Whether that command publishes.
+pub(super) fn publishes(spec: &CommandSpec) -> bool {
+    spec.has(flag::PUBSUB) && PUBLISHING.iter().any(|(name, _)| *name == spec.name)
+}
+
+/// Publishes what a script does, once its entry is applied. How many will receive it no replica knows: the answer is 0.
+pub(super) fn publish(
+    spec: &CommandSpec,
+    args: &[&[u8]],
+    space: &mut (dyn WriteSpace + '_),
+    reply: &mut Reply,
+) -> Result<(), Fault> {
+    if args[1].len() > CHANNEL_BYTES_MAX {
+        reply.error(&format!("ERR a channel's name may have {CHANNEL_BYTES_MAX} bytes"));
+        return Ok(());
+    }
+    let is_of_slot = PUBLISHING.iter().any(|(name, is_of_slot)| *name == spec.name && *is_of_slot);
+    space.publish(ScriptMessage { is_of_slot, channel: args[1].to_vec(), message: args[2].to_vec() })?;
+    reply.int(0);
+    Ok(())
+}
+
+/// Answers a command without keys, as of a time in ms.
+type Own = fn(&[&[u8]], u64, &mut Reply);
+
+/// Commands that a script may run though they are no shard's.
+const OWN: &[(&str, Own)] = &[
+    ("ECHO", |args, _, reply| reply.bulk(args[1])),
+    ("PING", |args, _, reply| match args.get(1) {
+        Some(text) => reply.bulk(text),
+        None => reply.simple("PONG"),
+    }),
+    ("TIME", |_, now_ms, reply| {
+        reply.array(2);
+        reply.bulk((now_ms / 1000).to_string().as_bytes());
+        reply.bulk((now_ms % 1000 * 1000).to_string().as_bytes());
+    }),
+];
+
+/// Runs such a command, or answers why it cannot be run.
+pub(super) fn run_own<S: ReadSpace + ?Sized>(
+    spec: &CommandSpec,
+    args: &[&[u8]],
+    space: &mut S,
+    reply: &mut Reply,
+) -> Result<(), Fault> {
+    answer_own(spec, args, space.now_ms(), reply);
+    Ok(())
+}
+
+fn answer_own(spec: &CommandSpec, args: &[&[u8]], now_ms: u64, reply: &mut Reply) {
+    static BY_NUMBER: LazyLock<Vec<Option<Own>>> = LazyLock::new(|| {
+        let mut own = vec![None; table::COMMAND_COUNT];
+        for (name, run) in OWN {
+            let spec = table::lookup(name.as_bytes()).expect("it is in the command table");
+            own[spec.id.index()] = Some(*run);
+        }
+        own
+    });
+    match BY_NUMBER.get(spec.id.index()).copied().flatten() {
+        Some(run) => run(args, now_ms, reply),
+        None => reply.error(&format!("ERR {} is not about one shard: a script cannot run it", spec.typed_name())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::command::transcript::{Player, check_with};
+    use crate::shard::evaluate::command;
+    use crate::space::apply::Place;
+    use crate::test_shard::empty_shard;
+    use crate::{EntrySpace, Evaluation, ScriptHeader, ShardHandle};
+    use resp::Proto;
+    use std::sync::Arc;
+    use vocab::ShardId;
+    use vocab::limits::SCRIPT_MEMORY_BYTES_MAX;
+
+    /// A shard, and a client whose every request is an entry.
+    struct Entries {
+        handle: Arc<ShardHandle>,
+        index: u64,
+        proto: Proto,
+        context: ScriptContext,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Entries {
+        fn new() -> Self {
+            let (handle, folder) = empty_shard(ShardId(1));
+            let context = ScriptContext {
+                slot: Slot(0),
+                database: None,
+                instructions_max: SCRIPT_INSTRUCTIONS_MAX,
+                memory_bytes_max: SCRIPT_MEMORY_BYTES_MAX,
+            };
+            Self { handle, index: 0, proto: Proto::Resp2, context, _folder: folder }
+        }
+
+        /// What the entry of a request holds; the error is its answer.
+        fn entry_of(&self, args: &[&[u8]]) -> Result<EncodedCommand, String> {
+            let spec = table::resolve(args)?;
+            let Some(script) = crate::command::script_of(spec) else { return Ok(EncodedCommand::of(spec, args)) };
+            let declared = declared_keys(args)?;
+            let keys = spec.keys(args).unwrap().next().map(|at| vocab::slot_of(args[at]));
+            let slot = keys.or_else(|| slot_of_script(args[1], None, &args[3 + declared..], 1000));
+            let context = ScriptContext { slot: slot.unwrap_or(Slot(0)), ..self.context };
+            let header = ScriptHeader::of(args[1])?;
+            Ok(script_command(args[1], args, &context, !script.writes || header.flags.no_writes))
+        }
+
+        fn at(&self, place: Place, args: &[&[u8]]) -> (Result<(), Fault>, Vec<u8>, EntrySpace<'_>) {
+            let space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second).at(place);
+            let mut space = space.taking_back(place == Place::Aside);
+            let mut reply = Reply::new(self.proto);
+            let done = command(&mut space, args, None, &mut reply);
+            (done, reply.buf, space)
+        }
+    }
+
+    impl Player for Entries {
+        fn directive(&mut self, words: &[&str]) {
+            self.proto = if words == ["resp3"] { Proto::Resp3 } else { Proto::Resp2 };
+        }
+
+        fn command(&mut self, args: &[&[u8]]) -> Vec<u8> {
+            self.index += 1;
+            let encoded = match self.entry_of(args) {
+                Ok(encoded) => encoded,
+                Err(text) => {
+                    let mut reply = Reply::new(self.proto);
+                    reply.error(&text);
+                    return reply.buf;
+                }
+            };
+            let args = encoded.args();
+            let (done, answer, space) = self.at(Place::Aside, &args);
+            done.unwrap();
+            // A state that is used again comes to the same, or gives the script up.
+            if let (Ok(()), there, loop_space) = self.at(Place::EventLoop, &args) {
+                assert_eq!(there.escape_ascii().to_string(), answer.escape_ascii().to_string());
+                assert_eq!(loop_space.writes(), space.writes());
+            }
+            space.commit();
+            answer
+        }
+    }
+
+    #[test]
+    fn scripts_answer_as_redis_does() {
+        check_with("src/script/testdata/eval.txt", || Box::new(Entries::new()));
+    }
+
+    #[test]
+    fn libraries_answer_as_those_of_redis_do() {
+        check_with("src/script/testdata/libraries.txt", || Box::new(Entries::new()));
+        check_with("src/script/testdata/patterns.txt", || Box::new(Entries::new()));
+    }
+
+    #[test]
+    fn a_budget_ends_a_script_and_nothing_of_it_is_written() {
+        let mut entries = Entries::new();
+        entries.context.instructions_max = 1_000_000;
+        entries.context.memory_bytes_max = 4 << 20;
+        let mut ask = |script: &str| {
+            let answer = entries.command(&[b"EVAL", script.as_bytes(), b"1", b"k"]);
+            (String::from_utf8(answer).unwrap(), entries.handle.key_count())
+        };
+        for (script, why) in [
+            ("redis.call('SET',KEYS[1],1) while true do end", "more instructions"),
+            (
+                "redis.call('SET',KEYS[1],1) while true do pcall(function() while true do end end) end",
+                "more instructions",
+            ),
+            (
+                "redis.call('SET',KEYS[1],1) local c=coroutine.wrap(function() while true do end end) pcall(c)",
+                "more instructions",
+            ),
+            (
+                "redis.call('SET',KEYS[1],1) return ('a'):rep(30):find(('a?'):rep(30) .. ('a'):rep(31))",
+                "more instructions",
+            ),
+            ("redis.call('SET',KEYS[1],1) return ('a'):rep(300):find('(.-)(.-)(.-)(.-)(.-)b')", "more instructions"),
+            ("redis.call('SET',KEYS[1],1) local s='x' while true do s=s..s end", "more memory"),
+            ("redis.call('SET',KEYS[1],1) pcall(string.rep,'x',1e8) return 1", "more memory"),
+            ("redis.call('SET',KEYS[1],1) local t={} for i=1,1e9 do t[i]=i end", "more "),
+        ] {
+            let (answer, keys) = ask(script);
+            assert!(answer.starts_with("-ERR the script") && answer.contains(why), "{script}: {answer}");
+            assert_eq!(keys, 0, "{script}");
+        }
+        assert_eq!(ask("for i=1,100000 do end return redis.call('SET',KEYS[1],1)"), ("+OK\r\n".to_owned(), 1));
+    }
+
+    #[test]
+    fn the_slot_of_a_script_is_that_of_the_first_key_it_touches() {
+        for (script, key) in [
+            ("return redis.call('GET','a')", Some("a")),
+            ("redis.call('PING') if redis.call('TIME') then return redis.call('SET',ARGV[1],1) end", Some("b")),
+            ("return 1", None),
+            ("return {", None),
+        ] {
+            let slot = slot_of_script(script.as_bytes(), None, &[b"b"], 1);
+            assert_eq!(slot, key.map(|key| vocab::slot_of(key.as_bytes())), "{script}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! FCALL and FUNCTION: the libraries of functions that the metadata group keeps.
+//!
+//! All libraries are one row of the group. A setting of the store counts their changes, so that all nodes with one map have one set of
+//! functions: a node that knows those of another version asks the group's leader before it calls one.
+
+use super::admin;
+use super::handlers::{CallHandler, PoolHandler};
+use super::programs::{at_meta, context, meta_leader, write_program};
+use super::routed::{KeyTarget, Routed};
+use crate::shared::{KnownFunctions, NodeShared, VERSION_SETTING};
+use node::command::ScriptCommand;
+use node::{
+    EncodedCommand, LIBRARIES_NAME, Libraries, RequestKeys, ScriptContext, declared_keys, function_command,
+    slot_of_script, stored_libraries,
+};
+use resp::table::CommandSpec;
+use resp::{Proto, Reply, Value, glob_matches};
+use std::borrow::Cow;
+use std::sync::Arc;
+use vocab::limits::SCRIPTS_BYTES_MAX;
+use vocab::{Database, ShardId, Slot};
+
+const NOT_FOUND: &str = "ERR Function not found";
+
+/// Where a request that calls a function goes. The error is the text of the reply.
+pub(super) fn route(
+    store: &NodeShared,
+    spec: &'static CommandSpec,
+    command: ScriptCommand,
+    args: &[&[u8]],
+    database: Option<Database>,
+) -> Result<Routed, Cow<'static, str>> {
+    let version = store.known().map.as_ref().map_or(0, |map| KnownFunctions::version_of(map));
+    let Some(known) = store.functions.of_version(version) else {
+        return Ok(Routed::UnknownScript);
+    };
+    let name = String::from_utf8_lossy(args[1]);
+    let (library, info) = known.libraries.function(&name).ok_or(NOT_FOUND)?;
+    let declared = declared_keys(args).map_err(|text| match text {
+        "ERR value is not an integer or out of range" => "ERR Bad number of keys provided",
+        text => text,
+    })?;
+    let keys = RequestKeys::of(spec, args)?;
+    let slot =
+        keys.slot.or_else(|| slot_of_script(&library.source, Some(&name), &args[3 + declared..], store.now_ms()));
+    let slot = slot.unwrap_or(Slot(0));
+    let reads = !command.writes || info.script_flags().no_writes;
+    let target = KeyTarget { shard: store.known().shard_of(slot), slot, keys: keys.hashes };
+    let command = function_command(&library.source, args, &context(store, slot, database), reads);
+    Ok(Routed::Script { target, command, reads })
+}
+
+/// The same command as an entry has it, by what this node knows of functions now.
+pub(super) fn resolved(
+    store: &NodeShared,
+    args: &[&[u8]],
+    writes: bool,
+    context: &ScriptContext,
+) -> Option<EncodedCommand> {
+    let known = store.functions.newest();
+    let (library, _) = known.libraries.function(&String::from_utf8_lossy(args[1]))?;
+    Some(function_command(&library.source, args, context, !writes))
+}
+
+/// Has this node know the functions of the store as they are now.
+pub(super) fn learn(store: &Arc<NodeShared>) -> Result<Libraries, String> {
+    let version = store.known().map.as_ref().map_or(0, |map| KnownFunctions::version_of(map));
+    let libraries = match at_meta(store, &[b"FUNCTION", b"STORED"])? {
+        Value::Bulk(bytes) if !bytes.is_empty() => Libraries::decode(&bytes)?,
+        _ => Libraries::default(),
+    };
+    store.functions.learn(version, libraries.clone());
+    Ok(libraries)
+}
+
+/// What runs a command about functions for a client.
+pub(super) fn handler(name: &str) -> Option<PoolHandler> {
+    match name {
+        "FUNCTION|LOAD" | "FUNCTION|DELETE" | "FUNCTION|FLUSH" | "FUNCTION|RESTORE" => Some(change as PoolHandler),
+        "FUNCTION|LIST" => Some(|store, args, reply| answer(reply, |reply| list(store, args, reply))),
+        "FUNCTION|STATS" => Some(|store, _, reply| answer(reply, |reply| stats(store, reply))),
+        "FUNCTION|DUMP" => Some(|store, _, reply| {
+            answer(reply, |reply| {
+                reply.bulk(&learn(store)?.dump());
+                Ok(())
+            });
+        }),
+        _ => None,
+    }
+}
+
+/// What runs one for another node.
+pub(super) fn call_handler(name: &str) -> Option<CallHandler> {
+    (name == "FUNCTION").then_some(serve as CallHandler)
+}
+
+fn answer(reply: &mut Reply, run: impl FnOnce(&mut Reply) -> Result<(), String>) {
+    let mark = reply.buf.len();
+    if let Err(text) = run(reply) {
+        reply.buf.truncate(mark);
+        reply.error(&text);
+    }
+}
+
+/// A change of functions, which the leader of the metadata group makes.
+fn change(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    answer(reply, |reply| {
+        at_meta(store, args)?.write(reply);
+        // The next call finds them, whenever the map comes.
+        learn(store).map(drop)
+    });
+}
+
+/// Answers another node, on the leader of the metadata group: one RESP3 frame.
+fn serve(store: &Arc<NodeShared>, _: ShardId, args: &[&[u8]]) -> Vec<u8> {
+    let mut reply = Reply::new(Proto::Resp3);
+    answer(&mut reply, |reply| {
+        let handle = meta_leader(store)?;
+        if args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"STORED")) {
+            reply.bulk(&stored_libraries(&handle)?);
+            return Ok(());
+        }
+        let _one_at_a_time = store.functions.begin_change();
+        let stored = stored_libraries(&handle)?;
+        let mut libraries = if stored.is_empty() { Libraries::default() } else { Libraries::decode(&stored)? };
+        let changed = changed(&mut libraries, args)?;
+        if libraries.bytes() > SCRIPTS_BYTES_MAX {
+            return Err(format!("OOM the functions of the store would take more than {SCRIPTS_BYTES_MAX} bytes"));
+        }
+        write_program(store, &[b"PUT".to_vec(), LIBRARIES_NAME.to_vec(), libraries.encode()])?;
+        let version = store.known().map.as_ref().map_or(0, |map| KnownFunctions::version_of(map)) + 1;
+        admin::admin(store, &["SETTINGS", "SET", VERSION_SETTING, &version.to_string()]).map_err(|e| e.reply())?;
+        match changed {
+            Some(name) => reply.bulk(name.as_bytes()),
+            None => reply.ok(),
+        }
+        Ok(())
+    });
+    reply.buf
+}
+
+/// Changes libraries as a command says; answers the name of the one that is loaded. The error is the text of a reply.
+fn changed(libraries: &mut Libraries, args: &[&[u8]]) -> Result<Option<String>, String> {
+    let word = args[1].to_ascii_uppercase();
+    match (&word[..], &args[2..]) {
+        (b"LOAD", [options @ .., code]) => {
+            let mut replace = false;
+            for option in options {
+                if !option.eq_ignore_ascii_case(b"REPLACE") {
+                    return Err(format!("ERR Unknown option given: {}", String::from_utf8_lossy(option)));
+                }
+                replace = true;
+            }
+            libraries.add(code, replace).map(Some)
+        }
+        (b"DELETE", [name]) if libraries.remove(&String::from_utf8_lossy(name)) => Ok(None),
+        (b"DELETE", [_]) => Err("ERR Library not found".to_owned()),
+        (b"FLUSH", []) => {
+            *libraries = Libraries::default();
+            Ok(None)
+        }
+        (b"FLUSH", [how]) if how.eq_ignore_ascii_case(b"SYNC") || how.eq_ignore_ascii_case(b"ASYNC") => {
+            *libraries = Libraries::default();
+            Ok(None)
+        }
+        (b"FLUSH", _) => Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".to_owned()),
+        (b"RESTORE", [dump, policy @ ..]) => restored(libraries, dump, policy).map(|()| None),
+        _ => Err("ERR syntax error".to_owned()),
+    }
+}
+
+fn restored(libraries: &mut Libraries, dump: &[u8], policy: &[&[u8]]) -> Result<(), String> {
+    let policy = match policy {
+        [] => "APPEND".to_owned(),
+        [word] => String::from_utf8_lossy(word).to_ascii_uppercase(),
+        _ => {
+            return Err(
+                "ERR unknown subcommand or wrong number of arguments for 'restore'. Try FUNCTION HELP.".to_owned()
+            );
+        }
+    };
+    let replace = match policy.as_str() {
+        "APPEND" => false,
+        "FLUSH" | "REPLACE" => true,
+        _ => return Err("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.".to_owned()),
+    };
+    let given = Libraries::of_dump(dump)?;
+    if policy == "FLUSH" {
+        *libraries = given;
+        return Ok(());
+    }
+    let mut joined = libraries.clone();
+    for library in given.all() {
+        joined.add(&library.source, replace).map_err(|text| match text.strip_suffix(" already exists") {
+            Some(name) => format!("{name} already exists"),
+            None => text,
+        })?;
+    }
+    *libraries = joined;
+    Ok(())
+}
+
+fn list(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
+    let (mut with_code, mut pattern) = (false, None);
+    let mut words = args[2..].iter();
+    while let Some(word) = words.next() {
+        if !with_code && word.eq_ignore_ascii_case(b"WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && word.eq_ignore_ascii_case(b"LIBRARYNAME") {
+            pattern = Some(*words.next().ok_or("ERR library name argument was not given")?);
+        } else {
+            return Err(format!("ERR Unknown argument {}", String::from_utf8_lossy(word)));
+        }
+    }
+    let libraries = learn(store)?;
+    let is_asked = |name: &str| pattern.is_none_or(|pattern| glob_matches(pattern, name.as_bytes(), true));
+    let listed: Vec<_> = libraries.all().filter(|library| is_asked(&library.loaded.name)).collect();
+    reply.array(listed.len());
+    for library in listed {
+        reply.map(if with_code { 4 } else { 3 });
+        reply.bulk(b"library_name");
+        reply.bulk(library.loaded.name.as_bytes());
+        reply.bulk(b"engine");
+        reply.bulk(b"LUA");
+        reply.bulk(b"functions");
+        reply.array(library.loaded.functions.len());
+        for info in &library.loaded.functions {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(info.name.as_bytes());
+            reply.bulk(b"description");
+            reply.bulk_or_null(info.description.as_ref().map(String::as_bytes));
+            reply.bulk(b"flags");
+            reply.set(info.flags.len());
+            info.flags.iter().for_each(|flag| reply.simple(flag));
+        }
+        if with_code {
+            reply.bulk(b"library_code");
+            reply.bulk(&library.source);
+        }
+    }
+    Ok(())
+}
+
+fn stats(store: &Arc<NodeShared>, reply: &mut Reply) -> Result<(), String> {
+    let (libraries, functions) = learn(store)?.counts();
+    reply.map(2);
+    reply.bulk(b"running_script");
+    reply.null();
+    reply.bulk(b"engines");
+    reply.map(1);
+    reply.bulk(b"LUA");
+    reply.map(2);
+    reply.bulk(b"libraries_count");
+    reply.int(libraries as i64);
+    reply.bulk(b"functions_count");
+    reply.int(functions as i64);
+    Ok(())
+}

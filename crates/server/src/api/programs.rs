@@ -1,0 +1,53 @@
+//! What scripts and functions need of the metadata group, which keeps them.
+
+use super::writer::ShardWriter;
+use crate::os::steady_us;
+use crate::peers::call_leader;
+use crate::shared::NodeShared;
+use node::command::PROGRAM;
+use node::{EncodedCommand, ScriptContext, ShardHandle};
+use std::sync::Arc;
+use vocab::limits::{SCRIPT_INSTRUCTIONS_MAX, SCRIPT_MEMORY_BYTES_MAX};
+use vocab::{Database, ShardId, Slot};
+
+/// The context of a script: its budgets are settings of the store.
+pub(super) fn context(store: &NodeShared, slot: Slot, database: Option<Database>) -> ScriptContext {
+    let known = store.known();
+    let number = |name: &str| {
+        let setting = cluster::store_setting(name)?;
+        cluster::setting_value(known.map.as_ref()?, setting)?.parse::<u64>().ok()
+    };
+    ScriptContext {
+        slot,
+        database,
+        instructions_max: number("script-instructions-max").unwrap_or(SCRIPT_INSTRUCTIONS_MAX),
+        memory_bytes_max: number("script-memory-max").unwrap_or(SCRIPT_MEMORY_BYTES_MAX),
+    }
+}
+
+/// Asks the leader of the metadata group. The error is the text of a reply.
+pub(super) fn at_meta(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<resp::Value, String> {
+    if store.known().map.is_none() {
+        return Err("CLUSTERDOWN this node belongs to no store yet".to_owned());
+    }
+    let frame = call_leader(store, ShardId::META, args)?;
+    match resp::decode(&frame) {
+        Ok(Some((resp::Value::Error(text), _))) => Err(text),
+        Ok(Some((value, _))) => Ok(value),
+        _ => Err("ERR the metadata group has answered what cannot be read".to_owned()),
+    }
+}
+
+/// The replica of the metadata group here, if it leads.
+pub(super) fn meta_leader(store: &NodeShared) -> Result<Arc<ShardHandle>, String> {
+    let handle = store.known().handle(0).filter(|handle| handle.serving()).cloned();
+    let handle = handle.filter(|handle| store.access().confirm_leader(handle, steady_us()));
+    handle.ok_or_else(|| "CLUSTERDOWN this node does not lead the metadata group".to_owned())
+}
+
+/// Has the metadata group write programs.
+pub(super) fn write_program(store: &Arc<NodeShared>, words: &[Vec<u8>]) -> Result<(), String> {
+    let mut args = vec![PROGRAM];
+    args.extend(words.iter().map(Vec::as_slice));
+    ShardWriter::new(store.clone()).confirm_command(ShardId::META, EncodedCommand::new(&args))
+}

@@ -1,0 +1,49 @@
+//! Where a request runs.
+
+use super::handlers::PoolHandler;
+use node::command::{ReadHandler, StoreHandler};
+use node::{EncodedCommand, KeyHashes};
+use vocab::{ShardId, Slot};
+
+/// The shard of a request's keys.
+pub(crate) struct KeyTarget {
+    /// The shard; `None` while the node belongs to no store.
+    pub(crate) shard: Option<ShardId>,
+    /// The slot of the keys.
+    pub(crate) slot: Slot,
+    /// Hashes of the keys.
+    pub(crate) keys: KeyHashes,
+}
+
+/// Where a request runs.
+pub(crate) enum Routed {
+    /// On a replica of one shard that may answer, by this handler.
+    Read(KeyTarget, ReadHandler),
+    /// On the leader of one shard: what runs it is found when its entry is applied.
+    Write(KeyTarget),
+    /// On all shards together.
+    Store {
+        /// What runs it.
+        handler: StoreHandler,
+        /// The slot whose leader is to run it, if it matters.
+        slot: Option<Slot>,
+    },
+    /// By a thread of the pool, over what that finds out itself.
+    Pool {
+        /// What runs it.
+        handler: PoolHandler,
+    },
+    /// A script, on one shard.
+    Script {
+        /// Where.
+        target: KeyTarget,
+        /// The command as an entry has it.
+        command: EncodedCommand,
+        /// Whether it writes nothing: it is a read.
+        reads: bool,
+    },
+    /// A script that this node does not know: once it does, the request is routed anew.
+    UnknownScript,
+    /// On each shard: FLUSHALL.
+    Clear,
+}

@@ -1,0 +1,240 @@
+//! Commands that run scripts: from what a client sends to what an entry holds; and the scripts that the store knows.
+//!
+//! The metadata group keeps them. A node remembers those that it has met, so that it asks the group once for each. A script is
+//! kept before it runs for the first time: whoever is answered may rely on its SHA1 at every node.
+
+use super::functions;
+use super::handlers::{CallHandler, PoolHandler};
+use super::programs::{at_meta, context, meta_leader, write_program};
+use super::routed::{KeyTarget, Routed};
+use crate::os::now_ms;
+use crate::peers::call_node;
+use crate::shared::NodeShared;
+use node::command::{ScriptCommand, ScriptName};
+use node::{
+    EncodedCommand, NOSCRIPT, RequestKeys, ScriptHeader, ScriptOrigin, check_script, declared_keys, is_sha,
+    keep_script, script_command, sha1_hex, slot_of_script, stored_script, stored_script_names, without_database,
+};
+use resp::table::{self, CommandSpec};
+use resp::{Proto, Reply};
+use std::borrow::Cow;
+use std::sync::Arc;
+use vocab::limits::SCRIPT_BYTES_MAX;
+use vocab::{Database, ShardId, Slot};
+
+/// Names of a command that nodes send each other: its first word is SCRIPT's.
+const KEEP_RUN: &[u8] = b"KEEP";
+const FORGET: &[u8] = b"FORGET";
+/// Names that one entry of the metadata group drops.
+const DROPPED_AT_ONCE: usize = 1000;
+
+/// Where a request that runs a script goes, and with which words. The error is the text of the reply.
+pub(super) fn route(
+    store: &NodeShared,
+    spec: &'static CommandSpec,
+    command: ScriptCommand,
+    args: &[&[u8]],
+) -> Result<Routed, Cow<'static, str>> {
+    let (args, database) = without_database(args);
+    if command.names == ScriptName::Function {
+        return functions::route(store, spec, command, args, database);
+    }
+    let declared = declared_keys(args)?;
+    let Some(source) = known_source(store, command, args)? else {
+        return Ok(Routed::UnknownScript);
+    };
+    let keys = RequestKeys::of(spec, args)?;
+    let slot = match keys.slot.or_else(|| database.map(Database::slot)) {
+        Some(slot) => slot,
+        None => slot_of_script(&source, None, &args[3 + declared..], store.now_ms()).unwrap_or(Slot(0)),
+    };
+    let reads = !command.writes || ScriptHeader::of(&source)?.flags.no_writes;
+    let target = KeyTarget { shard: store.known().shard_of(slot), slot, keys: keys.hashes };
+    Ok(Routed::Script { target, command: script_command(&source, args, &context(store, slot, database), reads), reads })
+}
+
+/// The same command as an entry has it: with the source of its script, and its context. One whose script is not known is left as
+/// it is; its answer says so.
+pub(crate) fn resolved(store: &NodeShared, command: EncodedCommand, slot: Slot) -> EncodedCommand {
+    let Some(script) = command.spec().and_then(node::command::script_of) else { return command };
+    let args = command.args();
+    let (args, database) = without_database(&args);
+    let context = context(store, slot, database);
+    if script.names == ScriptName::Function {
+        return functions::resolved(store, args, script.writes, &context).unwrap_or_else(|| command.clone());
+    }
+    match known_source(store, script, args) {
+        Ok(Some(source)) => script_command(&source, args, &context, !script.writes),
+        _ if script.names == ScriptName::Source => script_command(args[1], args, &context, !script.writes),
+        _ => command.clone(),
+    }
+}
+
+/// The source of a request's script, if this node knows that the store knows it.
+fn known_source<'a>(
+    store: &NodeShared,
+    command: ScriptCommand,
+    args: &[&'a [u8]],
+) -> Result<Option<Cow<'a, [u8]>>, Cow<'static, str>> {
+    let name = args[1];
+    match command.names {
+        ScriptName::Source if name.len() > SCRIPT_BYTES_MAX => {
+            Err(format!("ERR the script is too long ({} bytes, {SCRIPT_BYTES_MAX} are allowed)", name.len()).into())
+        }
+        ScriptName::Source => Ok(store.scripts.holds(name).then_some(Cow::Borrowed(name))),
+        ScriptName::Sha if !is_sha(name) => Err(NOSCRIPT.into()),
+        ScriptName::Function => Ok(None),
+        ScriptName::Sha => Ok(store.scripts.get(name).map(|source| Cow::Owned(source.to_vec()))),
+    }
+}
+
+/// Has this node know the script of a request, which the store knows then. The error is the text of the reply.
+pub(super) fn learn(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(), String> {
+    let script = table::resolve(args).ok().and_then(node::command::script_of);
+    match script.map(|script| script.names) {
+        Some(ScriptName::Source) => keep(store, args[1], KEEP_RUN),
+        Some(ScriptName::Sha) => find(store, args[1]),
+        Some(ScriptName::Function) => functions::learn(store).map(drop),
+        None => Err("ERR not a script".to_owned()),
+    }
+}
+
+/// Has the store know a script; `word` says why.
+fn keep(store: &Arc<NodeShared>, source: &[u8], word: &[u8]) -> Result<(), String> {
+    check_script(source)?;
+    at_meta(store, &[b"SCRIPT", word, source])?;
+    store.scripts.add(source);
+    Ok(())
+}
+
+/// Has this node know a script that the store knows.
+fn find(store: &Arc<NodeShared>, sha: &[u8]) -> Result<(), String> {
+    match at_meta(store, &[b"SCRIPT", b"SHOW", sha])? {
+        resp::Value::Bulk(source) => {
+            store.scripts.add(&source);
+            Ok(())
+        }
+        _ => Err(NOSCRIPT.to_owned()),
+    }
+}
+
+/// What runs a command about scripts for a client.
+pub(super) fn handler(name: &str) -> Option<PoolHandler> {
+    match name {
+        "SCRIPT|LOAD" => Some(load as PoolHandler),
+        "SCRIPT|EXISTS" => Some(exists as PoolHandler),
+        "SCRIPT|SHOW" => Some(show as PoolHandler),
+        "SCRIPT|FLUSH" => Some(flush as PoolHandler),
+        _ => None,
+    }
+}
+
+/// What runs one for another node.
+pub(super) fn call_handler(name: &str) -> Option<CallHandler> {
+    (name == "SCRIPT").then_some(serve as CallHandler)
+}
+
+fn load(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    let source = args[2];
+    let kept = match source.len() > SCRIPT_BYTES_MAX {
+        true => Err(format!("ERR the script is too long ({} bytes, {SCRIPT_BYTES_MAX} are allowed)", source.len())),
+        false => keep(store, source, b"LOAD"),
+    };
+    match kept {
+        Ok(()) => reply.bulk(sha1_hex(source).as_bytes()),
+        Err(text) => reply.error(&text),
+    }
+}
+
+fn exists(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    pass_on(store, args, reply);
+}
+
+fn show(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    match at_meta(store, args) {
+        Ok(resp::Value::Null) => reply.error(NOSCRIPT),
+        Ok(value) => value.write(reply),
+        Err(text) => reply.error(&text),
+    }
+}
+
+fn pass_on(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    match at_meta(store, args) {
+        Ok(value) => value.write(reply),
+        Err(text) => reply.error(&text),
+    }
+}
+
+/// Once the group has forgotten the scripts, so do the nodes that can be reached. One that cannot goes on running them by name
+/// until it starts again: that they are the right ones is sure, since their names are their sums.
+fn flush(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    let is_right = match args {
+        [_, _] => true,
+        [_, _, how] => how.eq_ignore_ascii_case(b"SYNC") || how.eq_ignore_ascii_case(b"ASYNC"),
+        _ => false,
+    };
+    if !is_right {
+        return reply.error("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+    }
+    if let Err(text) = at_meta(store, &[b"SCRIPT", b"FLUSH"]) {
+        return reply.error(&text);
+    }
+    store.scripts.forget_all();
+    let known = store.known();
+    let others = known.map.iter().flat_map(|map| map.nodes.keys().copied()).filter(|node| *node != store.node());
+    for node in others {
+        // What is lost here is explained above.
+        let _ = call_node(store, node, ShardId::META, &[b"SCRIPT", FORGET]);
+    }
+    reply.ok();
+}
+
+/// Answers another node: one RESP3 frame.
+fn serve(store: &Arc<NodeShared>, _: ShardId, args: &[&[u8]]) -> Vec<u8> {
+    let mut reply = Reply::new(Proto::Resp3);
+    if args.get(1).is_some_and(|word| *word == FORGET) {
+        store.scripts.forget_all();
+        reply.ok();
+        return reply.buf;
+    }
+    if let Err(text) = leading(store, args, &mut reply) {
+        reply.buf.clear();
+        reply.error(&text);
+    }
+    reply.buf
+}
+
+/// On the leader of the metadata group.
+fn leading(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
+    let handle = meta_leader(store)?;
+    let is = |word: &[u8], name: &[u8]| word.eq_ignore_ascii_case(name);
+    match args {
+        [_, word, source] if is(word, KEEP_RUN) || is(word, b"LOAD") => {
+            let origin = if is(word, KEEP_RUN) { ScriptOrigin::Run } else { ScriptOrigin::Loaded };
+            for words in keep_script(&handle, source, origin, now_ms())? {
+                write_program(store, &words)?;
+            }
+            reply.ok();
+        }
+        [_, word, sha] if is(word, b"SHOW") => match stored_script(&handle, sha)? {
+            Some(source) => reply.bulk(&source),
+            None => reply.null(),
+        },
+        [_, word, shas @ ..] if is(word, b"EXISTS") => {
+            reply.array(shas.len());
+            for sha in shas {
+                reply.int(i64::from(stored_script(&handle, sha)?.is_some()));
+            }
+        }
+        [_, word] if is(word, b"FLUSH") => {
+            for names in stored_script_names(&handle)?.chunks(DROPPED_AT_ONCE) {
+                let mut words = vec![b"DROP".to_vec()];
+                words.extend_from_slice(names);
+                write_program(store, &words)?;
+            }
+            reply.ok();
+        }
+        _ => return Err("ERR this command is not for other nodes".to_owned()),
+    }
+    Ok(())
+}
