@@ -125,6 +125,11 @@ impl Lane {
         self.page.begin(&self.operation.key);
     }
 
+    /// Whether its operation is a read and a write, each of which is told.
+    pub(super) fn is_compound(&self, workload: &Workload) -> bool {
+        self.operation.kind == OpKind::ReadModifyWrite && reads_first(workload, &self.operation)
+    }
+
     /// Whether it has lost a race.
     pub(super) fn has_conflicted(&self) -> bool {
         self.conflicts > 0

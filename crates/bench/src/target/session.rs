@@ -18,7 +18,7 @@ use super::outcome::{Completion, OpStage};
 use super::replies::Checker;
 use super::requests;
 use super::transport::Transport;
-use crate::workload::{OpKind, Operation, Workload};
+use crate::workload::{Operation, Workload};
 
 /// One thread's way to a target: lanes, each with one operation at a time.
 pub trait Session {
@@ -92,7 +92,7 @@ impl<T: Transport> Session for RecordSession<T> {
         let Self { transport, workload, lanes, checker, again, waiting, manner, .. } = self;
         transport.wait(until, &mut |lane, answer, at| {
             let state = &mut lanes[lane as usize];
-            let compound = state.operation.kind == OpKind::ReadModifyWrite;
+            let compound = state.is_compound(workload);
             match state.on_answer(answer, at, workload, checker, *manner) {
                 Next::Request => again.push(lane),
                 Next::Attempt(at) => waiting.push((at, lane)),

@@ -9,7 +9,7 @@ use client::{Access, Answer, Failure, Frame};
 use super::super::outcome::{Fault, OpOutcome};
 use super::super::transport::{About, ArgumentSink};
 use super::*;
-use crate::workload::{Config, Properties, Task};
+use crate::workload::{Config, OpKind, Properties, Task};
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug)]
