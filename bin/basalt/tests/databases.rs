@@ -38,7 +38,7 @@ fn three_nodes(dir: &Dir) -> (Nodes, Vec<u16>) {
     (Nodes::start_with(dir, 3, &[("--shards", "6")], &own), ports)
 }
 
-/// Every node answers for every database, whoever leads it.
+/// Every node answers for every database, whichever node leads it.
 #[test]
 fn any_node_answers_as_a_plain_redis() {
     let dir = Dir::new("databases-of-three");

@@ -72,7 +72,7 @@ fn commands_tell_what_redis_tells() {
 }
 
 #[test]
-fn keys_expire_once_whoever_finds_it() {
+fn keys_expire_once_whatever_finds_them() {
     let mut teller = Teller::new("EAn");
     for key in ["a", "b", "c", "d"] {
         teller.command(&format!("SET {key} 1 PX 10"));
