@@ -189,7 +189,7 @@ fn many_entries() -> Value {
     let entry = |n: u64| StreamEntry {
         id: StreamId { ms: n / 7, seq: n % 7 + 1 },
         fields: vec![(
-            if n % 10 == 0 { b"rare".to_vec() } else { b"often".to_vec() },
+            if n.is_multiple_of(10) { b"rare".to_vec() } else { b"often".to_vec() },
             vec![b'v'; (n * 37 % 300) as usize],
         )],
     };
