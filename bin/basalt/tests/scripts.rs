@@ -47,7 +47,7 @@ fn a_lock_outlives_the_leader_of_its_slot_and_its_scripts_are_known_everywhere()
     assert_eq!(ask(&mut listener, &["SUBSCRIBE", "released"]), "subscribe released 1");
     assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "other"]), "0");
     nodes.kill(2);
-    // Whoever leads now knows the script.
+    // The next leader knows the script.
     assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "me"]), "1");
     assert_eq!(shown(&listener.read().unwrap()), format!("message released {lock}"));
     assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "me"]), "0");

@@ -349,7 +349,9 @@ impl ShardSpace for TestSpace {
 
 /// Runs a command over data of one shard, whatever it does; its arity is not checked.
 pub(crate) fn run(space: &mut TestSpace, args: &[&[u8]], reply: &mut Reply) -> Outcome {
-    run_of(space, resp::table::lookup(args[0]).expect("a command"), args, reply)
+    // A word of a container, too.
+    let spec = resp::table::resolve(args).ok().or_else(|| resp::table::lookup(args[0]));
+    run_of(space, spec.expect("a command"), args, reply)
 }
 
 /// Runs a command as one that writes a version of its own, and answers its reply, errors too.

@@ -19,11 +19,9 @@
 
 use super::element;
 use super::packed_hash::{self, Malformed, Packed, Varint};
-use super::record::{Kind, Layout, Record, Type};
+use super::record::{EXPIRIES_BYTES, Kind, Layout, Record, Type};
 use vocab::Reader;
 
-/// How much a large hash's record says of expiries.
-pub(crate) const EXPIRIES_BYTES: usize = 30;
 /// So many bytes the expiry of one field adds to a small hash at most.
 pub(crate) const PACKED_EXPIRY_BYTES_MAX: usize = 10;
 /// So many bytes the first expiry of a field adds beside.

@@ -9,7 +9,6 @@
 //!             stream (`command::stream`) as a whole; with flag bit 2 see `format::field_expiry`
 //! ```
 
-use super::field_expiry::EXPIRIES_BYTES;
 use super::keys;
 use std::io::{self, Read};
 use storage::Slice;
@@ -23,6 +22,8 @@ const COUNT_BYTES: usize = 8;
 const DUE_BYTES: usize = 8;
 /// What the payload of each large collection below an id begins with: its count and the prefix of its rows.
 pub(crate) const ROWS_HEAD_BYTES: usize = COUNT_BYTES + keys::ROWS_BYTES;
+/// How much a large hash's record says of expiries of its fields (`format::field_expiry`).
+pub(crate) const EXPIRIES_BYTES: usize = 30;
 const KEYED_ROWS_BYTES: usize = 16;
 const KEYED_HASH: u8 = 3;
 

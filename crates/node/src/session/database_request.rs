@@ -13,6 +13,10 @@ const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 
 const NOT_IN_MULTI: &str = "ERR Command not allowed inside a transaction";
 
+/// What runs for FLUSHDB and FLUSHALL, and for MOVE and COPY to another database.
+const EMPTY: &[u8] = b"KV.EMPTY";
+const TRANSFER: &[u8] = b"KV.TRANSFER";
+
 /// The arguments of a request.
 pub type DatabaseArgs<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -51,7 +55,7 @@ impl DatabaseRequest {
             return self.empty(database, spec, args, in_multi);
         }
         if spec.does(behaviour::TO_DATABASE)
-            && let Some(to) = other_database(args, databases)?.filter(|to| *to != database || args.len() == 3)
+            && let Some(to) = other_database(spec, args, databases)?.filter(|to| *to != database || args.len() == 3)
         {
             return if in_multi { Err(NOT_IN_MULTI.into()) } else { self.transfer(database, to, args) };
         }
@@ -83,7 +87,7 @@ impl DatabaseRequest {
 
     /// MOVE, and COPY to another database.
     fn transfer(&mut self, from: Database, to: Database, args: &[&[u8]]) -> Result<&'static CommandSpec, Refusal> {
-        let transfer = table::lookup(b"KV.TRANSFER").ok_or("ERR keys cannot be transferred")?;
+        let transfer = table::lookup(TRANSFER).ok_or("ERR keys cannot be transferred")?;
         let moves = args.len() == 3;
         let (source, destination) = (args[1], if moves { args[1] } else { args[2] });
         if moves && from == to {
@@ -113,7 +117,7 @@ impl DatabaseRequest {
         if args.len() > 2 || !args[1..].iter().all(is_how) {
             return Err("ERR syntax error".into());
         }
-        let empty = table::lookup(b"KV.EMPTY").ok_or("ERR databases cannot be emptied")?;
+        let empty = table::lookup(EMPTY).ok_or("ERR databases cannot be emptied")?;
         self.push(empty.name.as_bytes());
         if in_multi || spec.does(behaviour::EMPTIES_DATABASE) {
             self.push(&database.prefix());
@@ -139,9 +143,10 @@ impl DatabaseRequest {
 }
 
 /// The database that MOVE or COPY names, if it does. What else is wrong with COPY is its handler's to say.
-fn other_database(args: &[&[u8]], databases: u64) -> Result<Option<Database>, Refusal> {
+fn other_database(spec: &CommandSpec, args: &[&[u8]], databases: u64) -> Result<Option<Database>, Refusal> {
     let number = match args {
-        [_, _, number] if !args[0].eq_ignore_ascii_case(b"COPY") => number,
+        // MOVE has no other arguments; COPY may.
+        [_, _, number] if spec.arity == 3 => number,
         [_, _, _, words @ ..] => {
             let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"DB"));
             let Some(number) = at.and_then(|at| words.get(at + 1)) else { return Ok(None) };

@@ -13,8 +13,10 @@ mod changes;
 mod mode;
 mod prefixes;
 mod table;
+mod tracker;
 
 pub use changes::{Change, Changes, Invalidation, write_broken_redirect};
 pub use mode::{TrackingMode, TrackingOptions};
 pub use prefixes::Prefix;
-pub use table::{TrackedKeys, Tracker, Tracking};
+pub use table::{TrackedKeys, Tracking};
+pub use tracker::Tracker;

@@ -1,7 +1,7 @@
 //! Clients that are told of all keys that begin with a prefix: BCAST.
 
 use super::changes::{Change, Invalidation};
-use super::table::Tracker;
+use super::tracker::Tracker;
 use crate::subscriber::Subscriber;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use super::changes::{Change, Changes, Invalidation};
 use super::prefixes::{Prefix, Prefixes};
+use super::tracker::Tracker;
 use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
@@ -9,15 +10,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vocab::limits::TRACKED_CLIENTS_PER_KEY;
-
-/// A client that is told of changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tracker {
-    /// The client.
-    pub client: Subscriber,
-    /// It is not told of its own changes.
-    pub no_loop: bool,
-}
 
 /// What a node remembers of what its clients may have cached, but for the keys themselves.
 #[derive(Debug, Default)]

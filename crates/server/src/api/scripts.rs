@@ -1,7 +1,7 @@
 //! Commands that run scripts: from what a client sends to what an entry holds; and the scripts that the store knows.
 //!
 //! The metadata group keeps them. A node remembers those that it has met, so that it asks the group once for each. A script is
-//! kept before it runs for the first time: whoever is answered may rely on its SHA1 at every node.
+//! kept before it runs for the first time: a client that is answered may rely on its SHA1 at every node.
 
 use super::functions;
 use super::handlers::{CallHandler, PoolHandler};

@@ -1,7 +1,7 @@
 //! `cjson.decode`.
 
 use super::arguments::Arguments;
-use super::json::JsonSettings;
+use super::json_settings::JsonSettings;
 use mlua::{Error, Table, Value};
 
 /// Values within values, whatever is set.

@@ -1,7 +1,7 @@
 //! `cjson.encode`.
 
 use super::arguments::{Arguments, format_g, type_name};
-use super::json::{InvalidNumbers, JsonSettings};
+use super::json_settings::{InvalidNumbers, JsonSettings};
 use mlua::{Error, Table, Value};
 use vocab::limits::SCRIPT_TEXT_BYTES_MAX;
 

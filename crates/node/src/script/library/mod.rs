@@ -6,11 +6,12 @@ mod bits;
 mod json;
 mod json_decode;
 mod json_encode;
+mod json_settings;
 mod msgpack;
 mod packed_struct;
 
 pub(super) use arguments::Arguments;
-pub(super) use json::JsonSettings;
+pub(super) use json_settings::JsonSettings;
 
 use mlua::{Lua, Table};
 use std::rc::Rc;
