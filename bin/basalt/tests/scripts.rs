@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Client, Connection, Dir, Nodes, Value, eventually};
+use common::{Client, Connection, Dir, Nodes, Server, Setup, Value, eventually};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,8 +64,8 @@ fn a_lock_outlives_the_leader_of_its_slot_and_its_scripts_are_known_everywhere()
 #[test]
 fn scripts_touch_keys_of_their_slot_and_no_others() {
     let dir = Dir::new("scripts-keys");
-    let mut nodes = Nodes::start(&dir, 1, &[("--shards", "3")]);
-    let mut connection = nodes.connect(0);
+    let server = Server::start(&Setup::bare(&dir.join("data")).with("--shards", "3"));
+    let mut connection = server.connect();
     let mut ask = |words: &[&str]| self::ask(&mut connection, words);
     // Keys that are not declared: the first that is touched says which slot it is.
     for key in ["a", "b", "c", "d"] {
@@ -94,7 +94,7 @@ fn scripts_touch_keys_of_their_slot_and_no_others() {
         text.contains("more instructions").then_some(())
     });
     assert_eq!(ask(&["GET", "a"]), "3");
-    nodes.kill_all();
+    assert!(server.stop());
 }
 
 #[test]

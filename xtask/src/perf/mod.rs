@@ -9,7 +9,6 @@ mod embedded;
 mod etcd;
 mod findings;
 mod floor;
-mod helpers;
 mod larger;
 mod machine;
 mod nodes;
@@ -22,6 +21,7 @@ mod redis;
 mod redis_benchmark;
 mod report;
 mod server;
+mod spare_threads;
 mod store;
 mod types;
 mod wire;
@@ -137,12 +137,12 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement {
         name: "helpers/sending",
         what: "YCSB A and B on three nodes, `sync`, 4 to 200 clients, with and without helper threads",
-        run: |bench| helpers::sending(bench).map(Into::into),
+        run: |bench| spare_threads::sending(bench).map(Into::into),
     },
     Measurement {
         name: "helpers/reading",
         what: "the same with records that do not fit into memory",
-        run: |bench| helpers::reading(bench).map(Into::into),
+        run: |bench| spare_threads::reading(bench).map(Into::into),
     },
     Measurement { name: "nodes/etcd", what: "writes sync on three nodes against etcd", run: nodes::etcd },
 ];

@@ -102,7 +102,8 @@ impl Refusal {
 /// Whether a leader keeps a write back because the write's slot moves: it was given to another shard, or is about to be.
 #[must_use]
 pub fn is_slot_moving(handle: &ShardHandle, slot: Slot) -> bool {
-    handle.leading() && !handle.owns(slot)
+    // The metadata group has no slots, and writes of its own.
+    handle.id() != ShardId::META && handle.leading() && !handle.owns(slot)
 }
 
 /// Where a request that only the leader may serve goes: a write, or what reads before one.
