@@ -47,8 +47,10 @@ fn a_lock_outlives_the_leader_of_its_slot_and_its_scripts_are_known_everywhere()
     assert_eq!(ask(&mut listener, &["SUBSCRIBE", "released"]), "subscribe released 1");
     assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "other"]), "0");
     nodes.kill(2);
-    // The next leader knows the script.
-    assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "me"]), "1");
+    // The next leader knows the script. A request that was held while there was no leader may have been given up by its client, and
+    // be made all the same: then the client's next one finds no lock. What was published tells that one of them has released it.
+    let released = call(&mut client, &["EVALSHA", &release, "1", &lock, "me"]);
+    assert!(released == "1" || released == "0", "{released}");
     assert_eq!(shown(&listener.read().unwrap()), format!("message released {lock}"));
     assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "me"]), "0");
     nodes.kill_all();
