@@ -54,9 +54,6 @@ const UNIT_SECONDS_MAX: u64 = 180;
 /// What is asked of a server that owns all slots and cannot be restarted by the suite.
 const TAGS: &str = "-slow -needs:debug -needs:repl -needs:config-maxmemory -needs:save";
 
-/// Tests that leave all clients paused where the server runs no scripts: they are left out.
-const PAUSED_SCRIPTS: &str = "/Test .*scripts";
-
 /// A test that leaves its connection within MULTI where FLUSHDB is refused there, so that those behind it fail: it is left out.
 const LEFT_OUT: &str = "flushdb tracking invalidation message is not interleaved with transaction response";
 
@@ -107,8 +104,7 @@ fn run_units(root: &Path, folder: &Path, suite: &Path, options: &Options) -> Res
     let mut total = Count::default();
     for unit in UNITS.iter().filter(|unit| chosen(&options.units, unit.name)) {
         let log = folder.join(format!("{}.log", unit.name.replace('/', "-")));
-        let left_out = (!options.calibrate).then_some(PAUSED_SCRIPTS);
-        let tally = run_unit(suite, unit.name, port, left_out, &log)?;
+        let tally = run_unit(suite, unit.name, port, &log)?;
         let end = if tally.whole { "" } else { "  broke off" };
         let (passed, failed, unclaimed) = (tally.passed, tally.failed, tally.unclaimed);
         println!("{:<18} {passed:>7} {failed:>7} {unclaimed:>10} {:>7} {:>7}{end}", unit.name, unit.floor, unit.peer);
@@ -147,14 +143,13 @@ fn chosen(units: &[String], name: &str) -> bool {
     units.is_empty() || units.iter().any(|unit| name.ends_with(unit.as_str()))
 }
 
-fn run_unit(suite: &Path, name: &str, port: u16, left_out: Option<&str>, log: &Path) -> Result<Tally, String> {
+fn run_unit(suite: &Path, name: &str, port: u16, log: &Path) -> Result<Tally, String> {
     let failed = |error: std::io::Error| format!("{name}: {error}");
     let output = File::create(log).map_err(failed)?;
     let mut child = Command::new("tclsh")
         .args(["tests/test_helper.tcl", "--host", "127.0.0.1", "--port", &port.to_string(), "--single", name])
         .args(["--durable", "--cluster-mode", "--singledb", "--ignore-encoding", "--ignore-digest", "--tags", TAGS])
         .args(["--skiptest", LEFT_OUT])
-        .args(left_out.iter().flat_map(|tests| ["--skiptest", tests]))
         .current_dir(suite)
         .stdin(Stdio::null())
         .stdout(output.try_clone().map_err(failed)?)
