@@ -155,7 +155,7 @@ fn each_type_comes_back() {
             run(&mut space, &[b"SADD", b"set", text]).unwrap();
             run(&mut space, &[b"ZADD", b"sorted", text, b"member", text, text]).unwrap();
             run(&mut space, &[b"RPUSH", b"list", text]).unwrap();
-            run(&mut space, &[b"XADD", b"stream", format!("{n}-1").as_bytes(), b"field", text]).unwrap();
+            run(&mut space, &[b"XADD", b"stream", format!("{}-1", count + n).as_bytes(), b"field", text]).unwrap();
         }
         _ = run(&mut space, &[b"XGROUP", b"CREATE", b"stream", b"group", b"0"]);
         run(&mut space, &[b"XREADGROUP", b"GROUP", b"group", b"one", b"COUNT", b"2", b"STREAMS", b"stream", b">"])
