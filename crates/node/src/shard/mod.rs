@@ -237,7 +237,6 @@ impl Shard {
     pub fn collect(&mut self, write: &mut LogWrite, effects: &mut dyn Effects) -> Result<u64, String> {
         let mut number = if self.intake.is_lacking() && self.can_write() { self.install(write, effects)? } else { 0 };
         while let Some(mut turn) = self.replica.ready(write).map_err(|e| e.to_string())? {
-            number = number.max(turn.number);
             if turn.role_changed {
                 self.lease.end(&self.handle);
                 self.applier.collector().role_changed();
@@ -247,10 +246,13 @@ impl Shard {
                 self.splitting.stop(&self.handle);
                 self.tell_followers();
             }
+            let mut due = turn.number;
             if let Some(point) = turn.snapshot.take() {
                 self.intake.accept(point, &self.handle)?;
-                number = number.max(self.install(write, effects)?);
+                // One that cannot be installed now is due with the write that notes it, and not with this one.
+                due = self.install(write, effects)?;
             }
+            number = number.max(due);
             self.post(std::mem::take(&mut turn.messages), effects);
             if !turn.committed.is_empty() || !turn.read_states.is_empty() {
                 self.queue.push(turn);
