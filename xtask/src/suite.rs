@@ -17,29 +17,26 @@ struct Unit {
 }
 
 const UNITS: &[Unit] = &[
-    Unit { name: "unit/type/string", peer: 72, floor: 58 },
+    Unit { name: "unit/type/string", peer: 72, floor: 71 },
     Unit { name: "unit/type/hash", peer: 72, floor: 70 },
-    Unit { name: "unit/type/incr", peer: 23, floor: 21 },
+    Unit { name: "unit/type/incr", peer: 23, floor: 23 },
     Unit { name: "unit/expire", peer: 56, floor: 56 },
     Unit { name: "unit/keyspace", peer: 41, floor: 41 },
     Unit { name: "unit/scan", peer: 17, floor: 17 },
     Unit { name: "unit/multi", peer: 31, floor: 26 },
     Unit { name: "unit/protocol", peer: 19, floor: 19 },
-    Unit { name: "unit/type/set", peer: 94, floor: 91 },
-    Unit { name: "unit/type/list", peer: 219, floor: 215 },
+    Unit { name: "unit/type/set", peer: 94, floor: 94 },
+    Unit { name: "unit/type/list", peer: 219, floor: 219 },
     Unit { name: "unit/type/zset", peer: 269, floor: 269 },
     Unit { name: "unit/geo", peer: 59, floor: 59 },
     Unit { name: "unit/type/stream", peer: 63, floor: 63 },
     Unit { name: "unit/type/stream-cgroups", peer: 48, floor: 47 },
     Unit { name: "unit/type/list-3", peer: 9, floor: 9 },
-    Unit { name: "unit/sort", peer: 17, floor: 16 },
+    Unit { name: "unit/sort", peer: 17, floor: 17 },
     Unit { name: "unit/hyperloglog", peer: 20, floor: 19 },
-    Unit { name: "unit/bitops", peer: 45, floor: 43 },
+    Unit { name: "unit/bitops", peer: 45, floor: 44 },
     Unit { name: "unit/bitfield", peer: 16, floor: 16 },
-    Unit { name: "unit/scripting", peer: 178, floor: 0 },
-    Unit { name: "unit/functions", peer: 86, floor: 0 },
     Unit { name: "unit/pubsub", peer: 29, floor: 29 },
-    Unit { name: "unit/tracking", peer: 50, floor: 46 },
     Unit { name: "unit/introspection", peer: 27, floor: 22 },
     Unit { name: "unit/introspection-2", peer: 43, floor: 36 },
     Unit { name: "unit/pause", peer: 14, floor: 8 },
@@ -47,6 +44,10 @@ const UNITS: &[Unit] = &[
     Unit { name: "unit/latency-monitor", peer: 13, floor: 12 },
     Unit { name: "unit/slowlog", peer: 9, floor: 9 },
     Unit { name: "unit/dump", peer: 9, floor: 9 },
+    // The last may leave scripts running, or a client that lost its place.
+    Unit { name: "unit/tracking", peer: 50, floor: 46 },
+    Unit { name: "unit/functions", peer: 86, floor: 0 },
+    Unit { name: "unit/scripting", peer: 178, floor: 0 },
 ];
 
 /// Longest run of one unit; one that hangs is ended, and counts for what it passed by then.
@@ -54,8 +55,15 @@ const UNIT_SECONDS_MAX: u64 = 180;
 /// What is asked of a server that owns all slots and cannot be restarted by the suite.
 const TAGS: &str = "-slow -needs:debug -needs:repl -needs:config-maxmemory -needs:save";
 
-/// A test that leaves its connection within MULTI where FLUSHDB is refused there, so that those behind it fail: it is left out.
-const LEFT_OUT: &str = "flushdb tracking invalidation message is not interleaved with transaction response";
+/// Tests that keep those behind them from running: each waits for what does not come, leaves all clients paused, or leaves its
+/// connection within MULTI. docs/TESTING.md says why.
+const LEFT_OUT: [&str; 5] = [
+    "flushdb tracking invalidation message is not interleaved with transaction response",
+    "MONITOR can log commands issued by the scripting engine",
+    "Invalid keys should not be tracked for scripts in NOLOOP mode",
+    "/Test .*scripts",
+    "/Timedout .*",
+];
 
 /// What the options ask for.
 #[derive(Default)]
@@ -149,7 +157,7 @@ fn run_unit(suite: &Path, name: &str, port: u16, log: &Path) -> Result<Tally, St
     let mut child = Command::new("tclsh")
         .args(["tests/test_helper.tcl", "--host", "127.0.0.1", "--port", &port.to_string(), "--single", name])
         .args(["--durable", "--cluster-mode", "--singledb", "--ignore-encoding", "--ignore-digest", "--tags", TAGS])
-        .args(["--skiptest", LEFT_OUT])
+        .args(LEFT_OUT.iter().flat_map(|test| ["--skiptest", test]))
         .current_dir(suite)
         .stdin(Stdio::null())
         .stdout(output.try_clone().map_err(failed)?)
@@ -219,7 +227,7 @@ impl Server {
         server.wait_ready(peer)?;
         if !peer {
             // The suite waits for scripts that never end, and this program is not optimised.
-            server.ask("KV.ADMIN SETTINGS SET script-instructions-max 20000000");
+            server.ask("KV.ADMIN SETTINGS SET script-instructions-max 4000000");
         }
         Ok(server)
     }
