@@ -37,17 +37,12 @@ const UNITS: &[Unit] = &[
     Unit { name: "unit/bitops", peer: 45, floor: 44 },
     Unit { name: "unit/bitfield", peer: 16, floor: 16 },
     Unit { name: "unit/pubsub", peer: 29, floor: 29 },
-    Unit { name: "unit/introspection", peer: 27, floor: 22 },
-    Unit { name: "unit/introspection-2", peer: 43, floor: 36 },
-    Unit { name: "unit/pause", peer: 14, floor: 8 },
-    Unit { name: "unit/other", peer: 11, floor: 8 },
+    Unit { name: "unit/introspection", peer: 27, floor: 24 },
+    Unit { name: "unit/introspection-2", peer: 43, floor: 40 },
+    Unit { name: "unit/other", peer: 11, floor: 10 },
     Unit { name: "unit/latency-monitor", peer: 13, floor: 12 },
     Unit { name: "unit/slowlog", peer: 9, floor: 9 },
     Unit { name: "unit/dump", peer: 9, floor: 9 },
-    // The last may leave scripts running, or a client that lost its place.
-    Unit { name: "unit/tracking", peer: 50, floor: 46 },
-    Unit { name: "unit/functions", peer: 86, floor: 0 },
-    Unit { name: "unit/scripting", peer: 178, floor: 0 },
 ];
 
 /// Longest run of one unit; one that hangs is ended, and counts for what it passed by then.
@@ -55,14 +50,11 @@ const UNIT_SECONDS_MAX: u64 = 180;
 /// What is asked of a server that owns all slots and cannot be restarted by the suite.
 const TAGS: &str = "-slow -needs:debug -needs:repl -needs:config-maxmemory -needs:save";
 
-/// Tests that keep those behind them from running: each waits for what does not come, leaves all clients paused, or leaves its
-/// connection within MULTI. docs/TESTING.md says why.
-const LEFT_OUT: [&str; 5] = [
+/// Tests that keep those behind them from running: each waits for what does not come, or leaves its connection within
+/// MULTI. docs/TESTING.md says why.
+const LEFT_OUT: [&str; 2] = [
     "flushdb tracking invalidation message is not interleaved with transaction response",
     "/MONITOR can log commands issued by .*",
-    "Invalid keys should not be tracked for scripts in NOLOOP mode",
-    "/Test .*scripts",
-    "/Timedout .*",
 ];
 
 /// What the options ask for.
