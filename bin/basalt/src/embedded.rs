@@ -1,17 +1,16 @@
 //! `basalt bench`, and the store in this process that it measures when it is given no other.
 
+use crate::stop_flag::stop_flag;
 use crate::suite_stores::LocalStores;
 use bench::cli::BenchOptions;
 use bench::program::Program;
 use bench::target::{EmbeddedHandle, EmbeddedStore, TargetFacts};
 use node::Config;
 use server::{Caller, Server};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// A store in this process. Stops in order when the last user lets go.
@@ -85,13 +84,13 @@ impl EmbeddedHandle for Handle {
 
 /// Runs the laboratory until it is done or is told to stop.
 pub fn run(options: &BenchOptions) -> ExitCode {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        if let Err(e) = signal_hook::flag::register(signal, stop.clone()) {
-            bench::note!("basalt bench: signals cannot be handled: {e}");
+    let stop = match stop_flag() {
+        Ok(stop) => stop,
+        Err(e) => {
+            bench::note!("basalt bench: {e}");
             return ExitCode::FAILURE;
         }
-    }
+    };
     let open_store = |dir: &Path, settings: &[(String, String)]| -> io::Result<Arc<dyn EmbeddedStore>> {
         Ok(Arc::new(Embedded::open(dir, settings)?))
     };

@@ -13,6 +13,7 @@ mod inspect;
 mod logging;
 mod sim;
 mod start;
+mod stop_flag;
 mod suite_stores;
 
 use clap::Parser;

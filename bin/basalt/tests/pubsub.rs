@@ -18,21 +18,11 @@ fn client(nodes: &Nodes, n: usize, version: u8) -> Connection {
     connection
 }
 
-/// A message, a confirmation or a reply, as words.
-fn words(value: &Value) -> String {
-    match value {
-        Value::Array(items) | Value::Push(items) => items.iter().map(words).collect::<Vec<_>>().join(" "),
-        Value::Int(n) => n.to_string(),
-        Value::NilBulk | Value::Null => "nil".to_owned(),
-        other => other.text(),
-    }
-}
-
 /// The next that comes, as words; a push if and only if the client speaks RESP3.
 fn next(connection: &mut Connection, version: u8) -> String {
     let value = connection.read().unwrap();
     assert_eq!(matches!(value, Value::Push(_)), version == 3, "{value:?}");
-    words(&value)
+    value.words()
 }
 
 fn subscribe(connection: &mut Connection, request: &str, version: u8) {
@@ -159,11 +149,11 @@ fn channels_of_a_slot_are_heard_at_its_leader() {
     let mut publisher = client(&nodes, 1, 2);
     assert_eq!(publisher.call(&format!("SPUBLISH {channel} hello")).int(), 1);
     assert_eq!(next(&mut here, 3), format!("smessage {channel} hello"));
-    assert_eq!(words(&publisher.call("PUBSUB SHARDCHANNELS")), channel);
+    assert_eq!(publisher.call("PUBSUB SHARDCHANNELS").words(), channel);
     // Leadership goes to another node: the subscriber is told.
     assert!(nodes.run_ctl(&["drain-leaders", &nodes.address(1)]).status.success());
     assert_eq!(next(&mut here, 3), format!("sunsubscribe {channel} 0"));
-    assert_eq!(words(&publisher.call("PUBSUB SHARDCHANNELS")), "");
+    assert_eq!(publisher.call("PUBSUB SHARDCHANNELS").words(), "");
     nodes.kill_all();
 }
 
@@ -179,7 +169,7 @@ fn a_transaction_publishes_after_its_writes_and_counts_the_store() {
     for request in ["MULTI", "SET x 1", "PUBLISH news written", "GET x"] {
         connection.call(request);
     }
-    assert_eq!(words(&connection.call("EXEC")), "OK 1 1");
+    assert_eq!(connection.call("EXEC").words(), "OK 1 1");
     assert_eq!(next(&mut listener, 3), "message news written");
     // A message follows the writes before it on its connection.
     let mut reader = client(&nodes, leader, 2);
@@ -187,7 +177,7 @@ fn a_transaction_publishes_after_its_writes_and_counts_the_store() {
         connection.send(format!("SET x {i}\r\nPUBLISH news {i}\r\n").as_bytes()).unwrap();
         assert_eq!(next(&mut listener, 3), format!("message news {i}"));
         assert_eq!(reader.call("GET x").text(), i.to_string());
-        assert_eq!((words(&connection.read().unwrap()), connection.read().unwrap().int()), ("OK".to_owned(), 1));
+        assert_eq!((connection.read().unwrap().words(), connection.read().unwrap().int()), ("OK".to_owned(), 1));
     }
     nodes.kill_all();
 }
@@ -215,7 +205,7 @@ fn each_event_of_a_key_is_heard_once_at_every_node() {
     assert_eq!(clients[1].call("CONFIG SET notify-keyspace-events KExg$").text(), "OK");
     eventually("every node has the setting", PATIENCE, || {
         let has =
-            |client: &mut Connection| words(&client.call("CONFIG GET notify-keyspace-events")).ends_with(" g$xKE");
+            |client: &mut Connection| client.call("CONFIG GET notify-keyspace-events").words().ends_with(" g$xKE");
         clients.iter_mut().all(has).then_some(())
     });
     let mut subscribers: Vec<Connection> = (0..3).map(|n| client(&nodes, n, 3)).collect();
@@ -263,7 +253,7 @@ fn each_event_of_a_key_is_heard_once_at_every_node() {
     nodes.wait_whole();
     let mut asked = client(&nodes, 1, 2);
     eventually("the node has the setting again", PATIENCE, || {
-        words(&asked.call("CONFIG GET notify-keyspace-events")).ends_with(" g$xKE").then_some(())
+        asked.call("CONFIG GET notify-keyspace-events").words().ends_with(" g$xKE").then_some(())
     });
     let mut back = client(&nodes, 1, 3);
     subscribe(&mut back, "PSUBSCRIBE __keyevent@0__:*", 3);
@@ -377,7 +367,7 @@ fn ten_thousand_subscriptions_of_a_thousand_channels() {
     let sum: i64 = (0..1000).map(|_| publisher.read().unwrap().int()).sum();
     assert_eq!(sum, 10_000);
     for subscriber in &mut subscribers {
-        (0..100).for_each(|_| assert!(words(&subscriber.read().unwrap()).ends_with(" x")));
+        (0..100).for_each(|_| assert!(subscriber.read().unwrap().words().ends_with(" x")));
     }
     assert!(publisher.call("INFO clients").text().contains("pubsub_clients:100"));
     drop(subscribers);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Client, Connection, Dir, Nodes, Server, Setup, Value, eventually};
+use common::{Client, Connection, Dir, Nodes, Server, Setup, eventually};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -14,20 +14,11 @@ const TAKE: &str = "if redis.call('SET',KEYS[1],ARGV[1],'NX','PX',ARGV[2]) then 
 const RELEASE: &str = "if redis.call('GET',KEYS[1]) == ARGV[1] then redis.call('PUBLISH','released',KEYS[1]) return redis.call('DEL',KEYS[1]) end return 0";
 
 fn call(client: &mut Client, words: &[&str]) -> String {
-    shown(&client.call(PATIENCE, words))
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Array(items) | Value::Push(items) => items.iter().map(shown).collect::<Vec<_>>().join(" "),
-        Value::Int(n) => n.to_string(),
-        Value::NilBulk | Value::Null => "nil".to_owned(),
-        other => other.text(),
-    }
+    client.call(PATIENCE, words).words()
 }
 
 fn ask(connection: &mut Connection, words: &[&str]) -> String {
-    shown(&connection.try_call(words).unwrap())
+    connection.try_call(words).unwrap().words()
 }
 
 #[test]
@@ -51,7 +42,7 @@ fn a_lock_outlives_the_leader_of_its_slot_and_its_scripts_are_known_everywhere()
     // be made all the same: then the client's next one finds no lock. What was published tells that one of them has released it.
     let released = call(&mut client, &["EVALSHA", &release, "1", &lock, "me"]);
     assert!(released == "1" || released == "0", "{released}");
-    assert_eq!(shown(&listener.read().unwrap()), format!("message released {lock}"));
+    assert_eq!(listener.read().unwrap().words(), format!("message released {lock}"));
     assert_eq!(call(&mut client, &["EVALSHA", &release, "1", &lock, "me"]), "0");
     nodes.kill_all();
     (0..3).for_each(|n| nodes.spawn(n));

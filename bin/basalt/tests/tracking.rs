@@ -8,16 +8,6 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A reply or a push, as words.
-fn words(value: &Value) -> String {
-    match value {
-        Value::Array(items) | Value::Push(items) => items.iter().map(words).collect::<Vec<_>>().join(" "),
-        Value::Int(n) => n.to_string(),
-        Value::NilBulk | Value::Null => "nil".to_owned(),
-        other => other.text(),
-    }
-}
-
 /// A client of RESP3 that has its reads tracked.
 fn tracked(mut connection: Connection, options: &str) -> Connection {
     connection.call("HELLO 3");
@@ -29,7 +19,7 @@ fn tracked(mut connection: Connection, options: &str) -> Connection {
 fn pushed(connection: &mut Connection) -> String {
     let value = connection.read().unwrap();
     assert!(matches!(value, Value::Push(_)), "{value:?}");
-    words(&value)
+    value.words()
 }
 
 #[test]
@@ -102,8 +92,8 @@ fn prefixes_and_other_connections_are_told() {
     old.call("GET a:1{t}");
     writer.call("MSET a:1{t} 1 a:2{t} 2 c:1{t} 3");
     assert_eq!(pushed(&mut by_prefix), "invalidate a:1{t} a:2{t}");
-    assert_eq!(words(&listener.read().unwrap()), "message __redis__:invalidate a:1{t}");
-    assert!(words(&by_prefix.call("CLIENT TRACKINGINFO")).contains("bcast"));
+    assert_eq!(listener.read().unwrap().words(), "message __redis__:invalidate a:1{t}");
+    assert!(by_prefix.call("CLIENT TRACKINGINFO").words().contains("bcast"));
     assert!(writer.call("INFO stats").text().contains("tracking_total_prefixes:2"));
     // The other connection is gone.
     old.call("HELLO 3");

@@ -1,9 +1,9 @@
 //! What DUMP answers and RESTORE takes: the type, the value, the version in two bytes, and a checksum in eight.
 
-use crate::format::{VERSION_MAX, VERSION_VALKEY};
+use crate::format::{VERSION, VERSION_FIELD_TTLS, VERSION_MAX, VERSION_VALKEY, value};
 use crate::read_value::read_value;
 use crate::reader::Reader;
-use crate::{Error, Value};
+use crate::{Error, Value, put_value, value_type};
 use crc::{CRC_64_REDIS, Crc, Digest, Table};
 
 static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
@@ -43,6 +43,22 @@ impl Checksum {
         footer[VERSION_BYTES..].copy_from_slice(&self.value().to_le_bytes());
         footer
     }
+}
+
+/// Appends to a type and its value what stands behind them.
+pub fn seal(mut body: Vec<u8>, version: u16) -> Vec<u8> {
+    let mut checksum = Checksum::default();
+    checksum.update(&body);
+    body.extend_from_slice(&checksum.footer(version));
+    body
+}
+
+/// A value as RESTORE takes it; `None` for a module's, which is not written.
+pub fn write_dump(of: &Value) -> Option<Vec<u8>> {
+    let ty = value_type(of)?;
+    let mut body = vec![ty];
+    put_value(&mut body, of);
+    Some(seal(body, if ty == value::HASH_TTLS { VERSION_FIELD_TTLS } else { VERSION }))
 }
 
 /// The version, and the type and value, of what was dumped; `None` if the checksum is another or the version not known.

@@ -22,11 +22,11 @@ mod value;
 mod write_value;
 mod writer;
 
-pub use dump::{Checksum, FOOTER_BYTES, checked_body, read_dump};
+pub use dump::{Checksum, FOOTER_BYTES, checked_body, read_dump, seal, write_dump};
 pub use error::Error;
 pub use file::{FileReader, FileWriter, Item, Lifetime};
 pub use format::{VERSION, VERSION_FIELD_TTLS, value as types};
 pub use stream::{Consumer, Group, Pending, Stream, StreamEntry, StreamId};
 pub use value::{HashField, Value};
-pub use write_value::{field_ttls_head, put_hash_field, put_value, value_type};
+pub use write_value::{field_ttl, field_ttls_head, put_hash_field, put_value, value_type};
 pub use writer::{length_bytes, put_length, put_score, put_string, string_bytes};

@@ -11,13 +11,16 @@ pub fn field_ttls_head(out: &mut Vec<u8>, first_expire_at_ms: u64, fields: u64) 
     put_length(out, fields);
 }
 
-/// Appends a field of such a hash.
-pub fn put_hash_field(out: &mut Vec<u8>, first_expire_at_ms: u64, field: &HashField) {
-    // 0 stands for a field that does not expire.
-    let ttl = field.expire_at_ms.map_or(0, |at| at.saturating_sub(first_expire_at_ms).saturating_add(1));
+/// What is written of a field's expiry, a length: 0 for a field that does not expire.
+pub fn field_ttl(first_expire_at_ms: u64, expire_at_ms: Option<u64>) -> u64 {
+    expire_at_ms.map_or(0, |at| at.saturating_sub(first_expire_at_ms).saturating_add(1))
+}
+
+/// Appends a field of such a hash: what is written of its expiry ([`field_ttl`]), its name and its value.
+pub fn put_hash_field(out: &mut Vec<u8>, ttl: u64, name: &[u8], value: &[u8]) {
     put_length(out, ttl);
-    put_string(out, &field.name);
-    put_string(out, &field.value);
+    put_string(out, name);
+    put_string(out, value);
 }
 
 /// When the first field of a hash expires.
@@ -57,7 +60,9 @@ pub fn put_value(out: &mut Vec<u8>, value: &Value) {
         Value::Hash(fields) => match first_expiry(fields) {
             Some(first) => {
                 field_ttls_head(out, first, fields.len() as u64);
-                fields.iter().for_each(|field| put_hash_field(out, first, field));
+                for field in fields {
+                    put_hash_field(out, field_ttl(first, field.expire_at_ms), &field.name, &field.value);
+                }
             }
             None => {
                 put_length(out, fields.len() as u64);

@@ -5,9 +5,8 @@ use super::options::UpOptions;
 use super::status::{Board, node_name, quoted};
 use super::trouble::Trouble;
 use super::watch::{Sight, Watch};
+use crate::stop_flag::stop_flag;
 use bench::output::print;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(500);
 
 /// Runs it.
 pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
-    let stop = stop_flag()?;
+    let stop = stop_flag().map_err(|e| Trouble::Failed(e.to_string()))?;
     let mut store = prepare(options)?;
     let lifetime = if options.background { Lifetime::Their } else { Lifetime::Ours };
     let begun = Instant::now();
@@ -45,16 +44,6 @@ pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
     print(&serves)?;
     tend(&mut store, &stop)?;
     stop_all(&mut store)
-}
-
-/// Set by SIGINT and SIGTERM.
-fn stop_flag() -> Result<Arc<AtomicBool>, Trouble> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())
-            .map_err(|e| Trouble::Failed(format!("signals cannot be handled: {e}")))?;
-    }
-    Ok(stop)
 }
 
 /// The store that is to be started: new, or as it was.

@@ -10,6 +10,7 @@ mod verdict;
 pub use options::DemoOptions;
 
 use crate::cluster::Trouble;
+use crate::stop_flag::stop_flag;
 use audit::Audit;
 use bench::driver::{EventLog, Limit, OnlyErrors, Pace, PhasePlan};
 use bench::program::Program;
@@ -19,13 +20,12 @@ use bench::{Drive, Run, title};
 use client::ReadFrom;
 use readers::Readers;
 use script::Script;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use stage::Stage;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use verdict::Verdict;
 
@@ -45,11 +45,7 @@ pub fn run(options: &DemoOptions) -> ExitCode {
 
 fn demonstrate(options: &DemoOptions) -> Result<bool, Trouble> {
     options.check()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())
-            .map_err(|e| Trouble::Failed(format!("signals cannot be handled: {e}")))?;
-    }
+    let stop = stop_flag().map_err(|e| Trouble::Failed(e.to_string()))?;
     options.say(&format!("starting {} nodes, {}, {} shards", options.nodes, options.durability, options.shards));
     let Some(mut stage) = Stage::set(options, &stop)? else { return Ok(false) };
     options.say(&format!("they serve redis://{}; data in {}", stage.store.url(), stage.store.dir().display()));

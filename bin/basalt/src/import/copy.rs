@@ -3,7 +3,7 @@
 use super::outcome::{Outcome, shown};
 use super::pace::Pace;
 use super::target::{Kind, Target};
-use rdb::{Checksum, Error, FileReader, Item, Lifetime, Value};
+use rdb::{Error, FileReader, Item, Lifetime, Value};
 use std::io::Read;
 use vocab::limits::{BULK_BYTES_MAX, KEY_BYTES_MAX, RESTORED_BYTES_MAX};
 
@@ -93,10 +93,10 @@ pub(super) fn request(
         args.extend((!replace).then(|| b"NX".to_vec()));
         return Ok(args);
     }
-    let dumped = match (value, rdb::value_type(value)) {
-        (Value::Module(name), _) => return Err(format!("the value of {} is of module {name}", shown(&key))),
+    let dumped = match (value, rdb::write_dump(value)) {
+        (_, Some(dumped)) => dumped,
+        (Value::Module(name), None) => return Err(format!("the value of {} is of module {name}", shown(&key))),
         (_, None) => return Err(format!("the value of {} cannot be written", shown(&key))),
-        (_, Some(of)) => dump(of, value),
     };
     if dumped.len() > BULK_BYTES_MAX {
         return Err(too_large(dumped.len()));
@@ -105,15 +105,4 @@ pub(super) fn request(
     let mut args = vec![b"RESTORE".to_vec(), key, at, dumped, b"ABSTTL".to_vec()];
     args.extend(replace.then(|| b"REPLACE".to_vec()));
     Ok(args)
-}
-
-/// A value as RESTORE takes it.
-fn dump(of: u8, value: &Value) -> Vec<u8> {
-    let mut bytes = vec![of];
-    rdb::put_value(&mut bytes, value);
-    let version = if of == rdb::types::HASH_TTLS { rdb::VERSION_FIELD_TTLS } else { rdb::VERSION };
-    let mut checksum = Checksum::default();
-    checksum.update(&bytes);
-    bytes.extend_from_slice(&checksum.footer(version));
-    bytes
 }

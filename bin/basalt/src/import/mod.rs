@@ -14,6 +14,7 @@ mod verify;
 
 pub use options::ImportOptions;
 
+use crate::stop_flag::patient_stop_flag;
 use client::StoreUrl;
 use commands::Commands;
 use copy::Copy;
@@ -25,8 +26,7 @@ use replica::Replica;
 use source::Source;
 use std::io::BufRead as _;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use target::Target;
 use vocab::wall_clock_ms;
@@ -155,12 +155,7 @@ fn follow(
     database: u64,
     outcome: &mut Outcome,
 ) -> Result<(), String> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends it at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stopped)).map_err(|e| e.to_string())?;
-        signal_hook::flag::register(signal, Arc::clone(&stopped)).map_err(|e| e.to_string())?;
-    }
+    let stopped = patient_stop_flag().map_err(|e| e.to_string())?;
     if !options.quiet {
         bench::note!("the copy is there ({} keys); following what changes", outcome.written);
     }

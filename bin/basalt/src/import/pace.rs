@@ -4,18 +4,21 @@ use super::outcome::Outcome;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+use vocab::TokenBucket;
 
 /// The least time between two looks at the bar.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
+
+/// What may be written at once after a rest, as a time at the full rate.
+const BURST: Duration = Duration::from_millis(50);
 
 /// The rate of an import, and its bar.
 pub(super) struct Pace {
     bar: ProgressBar,
     shown: Instant,
-    /// Keys a second.
-    rate: Option<u64>,
-    began: Instant,
-    keys: u64,
+    /// Keys a second; 0: no limit.
+    rate: u64,
+    bucket: TokenBucket,
 }
 
 impl Pace {
@@ -32,17 +35,14 @@ impl Pace {
         };
         bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
         let now = Instant::now();
-        Self { bar, shown: now, rate, began: now, keys: 0 }
+        Self { bar, shown: now, rate: rate.map_or(0, |rate| rate.max(1)), bucket: TokenBucket::new(BURST, now) }
     }
 
     /// Waits until one more key may be written.
     pub(super) fn wait(&mut self) {
-        self.keys += 1;
-        let Some(rate) = self.rate else { return };
-        let due = Duration::from_secs_f64(self.keys as f64 / rate.max(1) as f64);
-        let ahead = due.saturating_sub(self.began.elapsed());
-        if ahead > Duration::from_millis(1) {
-            std::thread::sleep(ahead);
+        // The clock is not asked where nothing is limited.
+        if self.rate > 0 {
+            std::thread::sleep(self.bucket.take(1, self.rate, Duration::MAX, Instant::now()));
         }
     }
 

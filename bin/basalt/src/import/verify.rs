@@ -12,26 +12,28 @@ pub(super) fn compare(source: &mut Source, node: &StoreUrl, keys: u64, outcome: 
     let mut store = Client::open(node).map_err(|e| format!("the store: {e}"))?;
     for _ in 0..keys {
         let Some(key) = source.random_key()? else { return Ok(()) };
-        let Some((value, _)) = source.read(&key, wall_clock_ms())?.value else { continue };
+        let (here, there) = both(source, &mut store, &key)?;
+        if here.is_none() {
+            continue;
+        }
         outcome.compared += 1;
-        let there = match store.call_repeatable(&[b"DUMP", &key]).map_err(|e| format!("the store: {e}"))? {
-            Answer::Bulk(dumped) => Some(value_of(&dumped)?),
-            Answer::Error(text) => return Err(format!("the store: {text}")),
-            _ => None,
-        };
-        if there.map(in_order) != Some(in_order(value)) {
-            // It may have changed between the two reads; else it is another.
-            let again = source.read(&key, wall_clock_ms())?.value.map(|(value, _)| in_order(value));
-            let there = match store.call_repeatable(&[b"DUMP", &key]).map_err(|e| format!("the store: {e}"))? {
-                Answer::Bulk(dumped) => Some(in_order(value_of(&dumped)?)),
-                _ => None,
-            };
-            if there != again {
-                outcome.problem(format!("{} is not what it is at the source", shown(&key)));
-            }
+        // It may have changed between the two reads; else it is another.
+        if here != there && !matches!(both(source, &mut store, &key)?, (here, there) if here == there) {
+            outcome.problem(format!("{} is not what it is at the source", shown(&key)));
         }
     }
     Ok(())
+}
+
+/// What a key holds at the source, and in the store.
+fn both(source: &mut Source, store: &mut Client, key: &[u8]) -> Result<(Option<Value>, Option<Value>), String> {
+    let here = source.read(key, wall_clock_ms())?.value.map(|(value, _)| in_order(value));
+    let there = match store.call_repeatable(&[b"DUMP", key]).map_err(|e| format!("the store: {e}"))? {
+        Answer::Bulk(dumped) => Some(in_order(value_of(&dumped)?)),
+        Answer::Error(text) => return Err(format!("the store: {text}")),
+        _ => None,
+    };
+    Ok((here, there))
 }
 
 /// A value whose parts stand in the same order wherever it is read.

@@ -65,6 +65,16 @@ impl Value {
         }
     }
 
+    /// A reply or a push as words, those of arrays one after the other.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Array(items) | Self::Push(items) => items.iter().map(Self::words).collect::<Vec<_>>().join(" "),
+            Self::Int(n) => n.to_string(),
+            Self::NilBulk | Self::Null => "nil".to_owned(),
+            other => other.text(),
+        }
+    }
+
     /// As UTF-8, whatever the string type.
     pub fn text(&self) -> String {
         match self {

@@ -3,7 +3,7 @@
 use super::args::{Decimal, NOT_FLOAT, NOT_INTEGER, SYNTAX, check_release, is_word, string_of};
 use super::call::{Error, Outcome, WriteCall};
 use super::number::extended::Extended;
-use super::string::{Unit, put_string};
+use super::string::{Unit, end_write, put_string};
 use crate::WriteSpace;
 use crate::keyspace_events::Event;
 use resp::{Proto, Reply};
@@ -192,13 +192,7 @@ fn put(
             space.notify(Event::INCRBYFLOAT, key);
         }
     }
-    if expires {
-        space.notify(Event::EXPIRE, key);
-    }
-    if is_past {
-        space.delete(key)?;
-        space.notify(Event::EXPIRED, key);
-    }
+    end_write(space, key, expires, is_past)?;
     Ok(())
 }
 

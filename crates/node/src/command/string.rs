@@ -256,6 +256,11 @@ fn put_unless_past(
 ) -> Result<(), Fault> {
     let is_past = expire_at_ms.is_some_and(|at| at <= space.now_ms());
     set_string(space, key, expire_at_ms.filter(|_| !is_past), value)?;
+    end_write(space, key, expires, is_past)
+}
+
+/// Ends a write that may have set an expiry, even one that is past: such a key goes at once.
+pub(super) fn end_write(space: &mut dyn WriteSpace, key: &[u8], expires: bool, is_past: bool) -> Result<(), Fault> {
     if expires {
         space.notify(Event::EXPIRE, key);
     }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::{Consumer, Group, HashField, Pending, Stream, StreamEntry, StreamId, put_value, value_type};
+use crate::{Consumer, Group, HashField, Pending, Stream, StreamEntry, StreamId};
 use vocab::fuzz;
 
 const BYTES_MAX: usize = 1 << 20;
@@ -162,14 +162,8 @@ fn older_and_newer_formats_are_read() {
     }
 }
 
-/// As DUMP would hand it out.
 fn dumped(value: &Value) -> Vec<u8> {
-    let mut bytes = vec![value_type(value).unwrap()];
-    put_value(&mut bytes, value);
-    let mut sum = Checksum::default();
-    sum.update(&bytes);
-    bytes.extend_from_slice(&sum.footer(crate::VERSION));
-    bytes
+    write_dump(value).unwrap()
 }
 
 #[test]

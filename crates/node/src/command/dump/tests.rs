@@ -3,7 +3,6 @@ use super::error::{BAD_DATA, TOO_LARGE, TORN};
 use crate::ReadSpace;
 use crate::command::call::Error;
 use crate::command::testspace::{self, TestSpace};
-use rdb::Checksum;
 use resp::{Proto, Reply};
 use vocab::limits::BULK_BYTES_MAX;
 use xxhash_rust::xxh3::xxh3_64;
@@ -87,11 +86,7 @@ fn no_torn_or_changed_dump_is_restored() {
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
         bytes
     };
-    let sealed = |body: &[u8]| {
-        let mut checksum = Checksum::default();
-        checksum.update(body);
-        [body, &checksum.footer(rdb::VERSION)].concat()
-    };
+    let sealed = |body: &[u8]| rdb::seal(body.to_vec(), rdb::VERSION);
     let of_version_1 = [
         &b""[..],
         b"\x03",

@@ -8,7 +8,7 @@ use crate::command::list::{List, Side, Walk};
 use crate::command::steps::{Progress, ReplySteps, Rest};
 use crate::format::score::SCORE_BYTES;
 use crate::{Kind, ReadSpace, Record, Type};
-use rdb::{Checksum, HashField};
+use rdb::Checksum;
 use resp::Reply;
 use storage::Slice;
 use vocab::limits::{BULK_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
@@ -219,8 +219,7 @@ impl Element<'_> {
             _ => rdb::string_bytes(self.value.len()),
         };
         if let Some(earliest_ms) = self.earliest_ms {
-            // As the crate `rdb` tells it: 0 for a field that does not expire.
-            behind += rdb::length_bytes(self.at_ms.map_or(0, |at_ms| at_ms.saturating_sub(earliest_ms) + 1));
+            behind += rdb::length_bytes(rdb::field_ttl(earliest_ms, self.at_ms));
         }
         rdb::string_bytes(self.field.len()) + behind
     }
@@ -228,8 +227,8 @@ impl Element<'_> {
     /// Appends it. A score is stored as the format has it.
     fn put(&self, out: &mut Vec<u8>) {
         if let Some(earliest_ms) = self.earliest_ms {
-            let (name, value) = (self.field.to_vec(), self.value.to_vec());
-            return rdb::put_hash_field(out, earliest_ms, &HashField { name, value, expire_at_ms: self.at_ms });
+            let ttl = rdb::field_ttl(earliest_ms, self.at_ms);
+            return rdb::put_hash_field(out, ttl, self.field, self.value);
         }
         rdb::put_string(out, self.field);
         match self.ty {
@@ -274,9 +273,7 @@ fn whole(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Option
         version = version_of(earliest_ms);
         bytes.extend_from_slice(&elements);
     }
-    let mut checksum = Checksum::default();
-    checksum.update(&bytes);
-    bytes.extend_from_slice(&checksum.footer(version));
+    let bytes = rdb::seal(bytes, version);
     // What RESTORE could not be given back as one argument is not handed out.
     if bytes.len() > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(Some(bytes)) }
 }

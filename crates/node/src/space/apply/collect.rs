@@ -145,18 +145,10 @@ fn collect_garbage(writes: &mut EntryWrites<'_>) -> Result<(), Fault> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::test_shard::empty_shard;
+    use crate::test_shard::{empty_shard, entry};
     use crate::{EntrySpace, Evaluation, Kind, Record, ShardHandle, WriteSpace};
     use std::sync::Arc;
     use vocab::ShardId;
-
-    fn entry<T>(handle: &Arc<ShardHandle>, now_ms: u64, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
-        let index = handle.engine().applied_index() + 1;
-        let mut space = EntrySpace::new(handle, index, now_ms, Evaluation::Second);
-        let done = run(&mut space);
-        space.commit();
-        done
-    }
 
     fn rows(handle: &Arc<ShardHandle>) -> usize {
         let snapshot = handle.engine().snapshot();

@@ -138,19 +138,11 @@ mod tests {
     use super::*;
     use crate::command::{Call, Handler, ReadHandler, handler};
     use crate::format::entry::CollectFrom;
-    use crate::test_shard::empty_shard;
-    use crate::{EntrySpace, Evaluation, ReadSpace, ShardHandle};
+    use crate::test_shard::{empty_shard, entry};
+    use crate::{EntrySpace, ReadSpace, ShardHandle};
     use resp::Reply;
     use std::sync::Arc;
     use vocab::ShardId;
-
-    fn entry<T>(handle: &Arc<ShardHandle>, now_ms: u64, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
-        let index = handle.engine().applied_index() + 1;
-        let mut space = EntrySpace::new(handle, index, now_ms, Evaluation::Second);
-        let done = run(&mut space);
-        space.commit();
-        done
-    }
 
     fn run(space: &mut EntrySpace<'_>, text: &str) -> String {
         let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
