@@ -10,3 +10,11 @@ pub struct Subscriber {
     /// Tells it from the connections that had its place before.
     pub generation: u32,
 }
+
+/// The workers that have some of the clients, in their order.
+pub fn workers_of(clients: &[Subscriber]) -> Vec<u32> {
+    let mut workers: Vec<u32> = clients.iter().map(|client| client.worker).collect();
+    workers.sort_unstable();
+    workers.dedup();
+    workers
+}

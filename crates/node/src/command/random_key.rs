@@ -6,7 +6,8 @@
 
 use super::args::{SYNTAX, database, is_word};
 use super::call::{HandlerRow, Outcome, StoreCall, store_at};
-use super::scan::{NOT_SERVED, end_of_prefix, slot_of_database, successor};
+use super::scan::{NOT_SERVED, end_of_prefix, slot_of_database};
+use crate::format::keys::successor;
 use crate::{Fault, Need, Record, RecordRange, ShardSpace};
 use storage::Slice;
 use vocab::{Database, client_key};

@@ -7,6 +7,7 @@ use super::args::{SYNTAX, database, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, StoreCall, store_at, store_in_steps};
 use super::cursors::{Cursor, key_hash};
 use super::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
+use crate::format::keys::successor;
 use crate::{Fault, Need, Record, RecordRange, ShardSpace, ShardSpaces, Shards};
 use resp::{Reply, glob_matches};
 use storage::Slice;
@@ -96,11 +97,6 @@ impl<'a> Wanted<'a> {
         let Some(last) = rows.last().map(|(key, _)| key.clone()) else { return Ok(None) };
         Ok(Some((rows.into_iter().map(|(key, _)| key).filter(|key| self.includes(key)).collect(), last)))
     }
-}
-
-/// The first key after `key`.
-pub(super) fn successor(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
 }
 
 /// The first key after all that begin with `prefix`; empty if there is none.

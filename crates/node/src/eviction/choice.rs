@@ -1,6 +1,7 @@
 //! Which keys of a shard go: as in Redis, the worst of a sample; and the next worst are remembered for the next choice.
 
 use crate::config::{Among, By, EvictionPolicy};
+use crate::format::keys::successor;
 use crate::key_usage::KeyUsage;
 use crate::request::key_hash;
 use crate::{Fault, ReadSpace, Record, RecordRange, ShardSpace, SnapshotSpace};
@@ -163,7 +164,7 @@ impl Sweep {
         self.from = next;
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
-            let end = [&key[..], &[0]].concat();
+            let end = successor(&key);
             let head = space.heads(&RecordRange::heads(&key, &end, 1))?.pop();
             found.extend(head.map(|(_, head)| sampled(&key, &head)));
         }

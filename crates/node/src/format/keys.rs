@@ -300,6 +300,11 @@ pub(crate) fn garbages() -> (Vec<u8>, Vec<u8>) {
     (vec![GARBAGE], vec![GARBAGE + 1])
 }
 
+/// The first key after `key`, of a tree or of the store.
+pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
 /// The first tree key after all that begin with `prefix`; empty if there is none.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();

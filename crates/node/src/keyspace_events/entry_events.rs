@@ -17,6 +17,11 @@ impl EntryEvents {
         Self { classes, events: Vec::new() }
     }
 
+    /// Whether none is collected.
+    pub(crate) fn is_off(&self) -> bool {
+        self.classes.is_empty()
+    }
+
     /// An event of a key. That a key is new is told once, though the key may be named twice.
     #[inline]
     pub(crate) fn push(&mut self, event: Event, key: &[u8]) {

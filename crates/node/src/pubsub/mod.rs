@@ -17,7 +17,7 @@ mod receivers;
 mod remote;
 mod subscriptions;
 
-pub use crate::subscriber::Subscriber;
+pub use crate::subscriber::{Subscriber, workers_of};
 pub use announcements::{Announcement, Answered};
 pub use broker::{Broker, Publication, Settled};
 pub use client::{ClientSubscriptions, Refused};

@@ -28,18 +28,15 @@ impl KnownScripts {
         if !is_sha(sha) {
             return None;
         }
-        let known = self.0.lock();
-        if known.by_sha.is_empty() {
-            return None;
-        }
         let name = String::from_utf8_lossy(sha).to_ascii_lowercase();
-        known.by_sha.get(&name).cloned()
+        self.0.lock().by_sha.get(&name).cloned()
     }
 
     /// Whether a script is known.
     #[must_use]
     pub fn holds(&self, source: &[u8]) -> bool {
-        self.get(sha1_hex(source).as_bytes()).is_some()
+        let sha = sha1_hex(source);
+        self.0.lock().by_sha.contains_key(&sha)
     }
 
     /// The store knows a script.

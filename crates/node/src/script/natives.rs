@@ -59,7 +59,9 @@ pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
 /// The SHA1 of a text, in hexadecimal digits: what names a script.
 #[must_use]
 pub fn sha1_hex(text: &[u8]) -> String {
-    Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = Sha1::digest(text);
+    digits.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
 /// Whether a word can name a script.

@@ -349,8 +349,8 @@ pub(super) fn command(
     if !space.takes_back() {
         run(found.runs, args, space, reply)?;
         let is_bounded =
-            found.spec.is_some_and(|spec| spec.answers_values(args) || matches!(found.runs, Runs::Script(_)));
-        let is_refused = reply.exceeded() && is_bounded;
+            || found.spec.is_some_and(|spec| spec.answers_values(args) || matches!(found.runs, Runs::Script(_)));
+        let is_refused = reply.exceeded() && is_bounded();
         // It may have written before it answered so much: the entry is evaluated again, and it is taken back.
         return if is_refused { space.refuse_item() } else { Ok(()) };
     }

@@ -305,7 +305,7 @@ impl WriteSpace for EntrySpace<'_> {
     }
 
     fn keys(&mut self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Slice>, Fault> {
-        let start = after.map_or_else(|| keys::record(prefix), |after| keys::record(&[after, &[0]].concat()));
+        let start = after.map_or_else(|| keys::record(prefix), |after| keys::record(&keys::successor(after)));
         let span = Span { start, end: keys::prefix_end(&keys::record(prefix)) };
         let found = self.writes.merged_keys(&span, limit)?;
         self.work.add(1 + found.len(), found.iter().map(|tree_key| tree_key.len()).sum())?;

@@ -331,7 +331,7 @@ impl<'a> SnapshotSpace<'a> {
             && let Some(tree_key) = index.advance()?
         {
             found.extend(keys::parse_expiry(&tree_key).map(|(_, key)| key.to_vec()));
-            next = [&tree_key[..], &[0]].concat();
+            next = keys::successor(&tree_key);
         }
         Ok((found, next))
     }

@@ -6,6 +6,7 @@ mod tests;
 
 use super::{Heads, heads};
 use crate::format::internal_commands::SHARD_PAGE;
+use crate::format::keys::successor;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, ShardSpace};
 use resp::Value;
 use std::collections::VecDeque;
@@ -144,7 +145,7 @@ impl Span {
         if self.reverse {
             self.end = key.to_vec();
         } else {
-            self.start = [key, &[0]].concat();
+            self.start = successor(key);
         }
     }
 
@@ -269,7 +270,7 @@ impl<R: Remote> ReadSpace for RemoteSpace<R> {
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
-        let end = [key, &[0]].concat();
+        let end = successor(key);
         let range = RecordRange { start: key, end: &end, reverse: false, payloads: true, limit: 1 };
         let answer = self.remote.call(self.shard, &page_command(&range, b"1"));
         Ok(page(answer)?.0.pop().map(|(_, record)| record))

@@ -1,6 +1,6 @@
 //! What entries have changed, and what clients are told of it.
 
-use crate::subscriber::Subscriber;
+use crate::subscriber::{Subscriber, workers_of};
 use resp::{Proto, Reply};
 use vocab::client_key;
 
@@ -68,10 +68,7 @@ impl Invalidation {
     /// The workers that have some of the clients.
     #[must_use]
     pub fn workers(&self) -> Vec<u32> {
-        let mut workers: Vec<u32> = self.clients.iter().map(|client| client.worker).collect();
-        workers.sort_unstable();
-        workers.dedup();
-        workers
+        workers_of(&self.clients)
     }
 
     /// Appends what a client of that protocol is told: of RESP2, as a message of a channel.

@@ -22,6 +22,11 @@ use vocab::{Database, ShardId, Slot};
 
 const NOT_FOUND: &str = "ERR Function not found";
 
+/// The version of the store's functions, as far as this node knows the map.
+fn version_now(store: &NodeShared) -> u64 {
+    store.known().map.as_ref().map_or(0, |map| KnownFunctions::version_of(map))
+}
+
 /// Where a request that calls a function goes. The error is the text of the reply.
 pub(super) fn route(
     store: &NodeShared,
@@ -30,7 +35,7 @@ pub(super) fn route(
     args: &[&[u8]],
     database: Option<Database>,
 ) -> Result<Routed, Cow<'static, str>> {
-    let version = store.known().map.as_ref().map_or(0, |map| KnownFunctions::version_of(map));
+    let version = version_now(store);
     let Some(known) = store.functions.of_version(version) else {
         return Ok(Routed::UnknownScript);
     };
@@ -64,7 +69,7 @@ pub(super) fn resolved(
 
 /// Has this node know the functions of the store as they are now.
 pub(super) fn learn(store: &Arc<NodeShared>) -> Result<Libraries, String> {
-    let version = store.known().map.as_ref().map_or(0, |map| KnownFunctions::version_of(map));
+    let version = version_now(store);
     let libraries = match at_meta(store, &[b"FUNCTION", b"STORED"])? {
         Value::Bulk(bytes) if !bytes.is_empty() => Libraries::decode(&bytes)?,
         _ => Libraries::default(),
@@ -128,7 +133,7 @@ fn serve(store: &Arc<NodeShared>, _: ShardId, args: &[&[u8]]) -> Vec<u8> {
             return Err(format!("OOM the functions of the store would take more than {SCRIPTS_BYTES_MAX} bytes"));
         }
         write_program(store, &[b"PUT".to_vec(), LIBRARIES_NAME.to_vec(), libraries.encode()])?;
-        let version = store.known().map.as_ref().map_or(0, |map| KnownFunctions::version_of(map)) + 1;
+        let version = version_now(store) + 1;
         admin::admin(store, &["SETTINGS", "SET", VERSION_SETTING, &version.to_string()]).map_err(|e| e.reply())?;
         match changed {
             Some(name) => reply.bulk(name.as_bytes()),

@@ -78,14 +78,21 @@ fn known_source<'a>(
 ) -> Result<Option<Cow<'a, [u8]>>, Cow<'static, str>> {
     let name = args[1];
     match command.names {
-        ScriptName::Source if name.len() > SCRIPT_BYTES_MAX => {
-            Err(format!("ERR the script is too long ({} bytes, {SCRIPT_BYTES_MAX} are allowed)", name.len()).into())
+        ScriptName::Source => {
+            check_length(name)?;
+            Ok(store.scripts.holds(name).then_some(Cow::Borrowed(name)))
         }
-        ScriptName::Source => Ok(store.scripts.holds(name).then_some(Cow::Borrowed(name))),
         ScriptName::Sha if !is_sha(name) => Err(NOSCRIPT.into()),
         ScriptName::Function => Ok(None),
         ScriptName::Sha => Ok(store.scripts.get(name).map(|source| Cow::Owned(source.to_vec()))),
     }
+}
+
+fn check_length(source: &[u8]) -> Result<(), String> {
+    if source.len() > SCRIPT_BYTES_MAX {
+        return Err(format!("ERR the script is too long ({} bytes, {SCRIPT_BYTES_MAX} are allowed)", source.len()));
+    }
+    Ok(())
 }
 
 /// Has this node know the script of a request, which the store knows then. The error is the text of the reply.
@@ -122,7 +129,7 @@ fn find(store: &Arc<NodeShared>, sha: &[u8]) -> Result<(), String> {
 pub(super) fn handler(name: &str) -> Option<PoolHandler> {
     match name {
         "SCRIPT|LOAD" => Some(load as PoolHandler),
-        "SCRIPT|EXISTS" => Some(exists as PoolHandler),
+        "SCRIPT|EXISTS" => Some(pass_on as PoolHandler),
         "SCRIPT|SHOW" => Some(show as PoolHandler),
         "SCRIPT|FLUSH" => Some(flush as PoolHandler),
         _ => None,
@@ -136,18 +143,10 @@ pub(super) fn call_handler(name: &str) -> Option<CallHandler> {
 
 fn load(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     let source = args[2];
-    let kept = match source.len() > SCRIPT_BYTES_MAX {
-        true => Err(format!("ERR the script is too long ({} bytes, {SCRIPT_BYTES_MAX} are allowed)", source.len())),
-        false => keep(store, source, b"LOAD"),
-    };
-    match kept {
+    match check_length(source).and_then(|()| keep(store, source, b"LOAD")) {
         Ok(()) => reply.bulk(sha1_hex(source).as_bytes()),
         Err(text) => reply.error(&text),
     }
-}
-
-fn exists(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    pass_on(store, args, reply);
 }
 
 fn show(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {

@@ -6,6 +6,7 @@ use super::turn::Turn;
 use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::shared::NodeShared;
 use node::monitored;
+use node::pubsub::workers_of;
 use node::session::Host as _;
 use std::sync::Arc;
 
@@ -26,10 +27,7 @@ fn show_all(turn: &mut Turn<'_>, request: Request<'_>) {
     let client = &connection.session.entry().addr;
     let Some(line) = monitored(store.now_us(), client, request.spec, request.args) else { return };
     let line: Arc<[u8]> = line.into();
-    let mut workers: Vec<u32> = store.monitors.clients().iter().map(|client| client.worker).collect();
-    workers.sort_unstable();
-    workers.dedup();
-    for worker in workers {
+    for worker in workers_of(&store.monitors.clients()) {
         if worker as usize == turn.clients.worker() {
             show_here(&store, turn.clients, &line);
         } else if !store.broker.is_overfull() {

@@ -56,7 +56,7 @@ fn expire(writes: &mut EntryWrites<'_>, collected: &mut Collected) -> Result<u64
             // The index is kept with the record; a stray key of it is dropped all the same.
             _ => writes.write(&tree_key, None),
         }
-        collected.next.expiry = following(&tree_key);
+        collected.next.expiry = keys::successor(&tree_key);
     }
     collected.more_expired = !all;
     Ok(if all { u64::MAX } else { writes.now_ms() })
@@ -69,7 +69,7 @@ fn drop_collections(writes: &mut EntryWrites<'_>, collected: &mut Collected) -> 
     let garbage = writes.merged_keys(&Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)?;
     // Behind the last one it begins again: others may have been dropped before it meanwhile.
     collected.more_rows = !garbage.is_empty() || !collected.next.garbage.is_empty();
-    collected.next.garbage = garbage.last().map(|last| following(last)).unwrap_or_default();
+    collected.next.garbage = garbage.last().map(|last| keys::successor(last)).unwrap_or_default();
     for dropped in garbage {
         writes.drop_rows(&keys::rows_of_garbage(&dropped));
         writes.write(&dropped, None);
@@ -91,10 +91,6 @@ fn drop_unfinished(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
         writes.write(&tree_key, None);
     }
     Ok(u64::MAX)
-}
-
-fn following(tree_key: &[u8]) -> Vec<u8> {
-    [tree_key, &[0]].concat()
 }
 
 /// One step as entries of format 1 have it: keys whose time has come, clients that number their requests and have sent

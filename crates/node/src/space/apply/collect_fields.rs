@@ -64,7 +64,7 @@ impl<'w, 'a> FieldStep<'w, 'a> {
             if !is_done {
                 return Ok(FieldsLeft { next: tree_key.to_vec(), due_ms: now_ms, more: true });
             }
-            next = [&tree_key[..], &[0]].concat();
+            next = keys::successor(&tree_key);
         }
         Ok(FieldsLeft { next, due_ms: if more { now_ms } else { u64::MAX }, more })
     }

@@ -33,17 +33,25 @@ impl Overlay {
 
     /// Writes at a tree key; answers what was written there before.
     pub(super) fn put(&mut self, tree_key: &[u8], value: Option<Slice>) -> Option<Option<Slice>> {
-        if let Some(at) = self.place_of(tree_key) {
+        let number = self.rows.len();
+        if number <= FEW {
+            if let Some(at) = self.place_of(tree_key) {
+                return Some(std::mem::replace(&mut self.rows[at].1, value));
+            }
+            self.rows.push((Slice::from(tree_key), value));
+            if number == FEW {
+                for (at, (key, _)) in self.rows.iter().enumerate() {
+                    self.index.insert(hash(key), at as u32);
+                }
+            }
+            return None;
+        }
+        let hash = hash(tree_key);
+        if let Some(at) = self.indexed(hash, tree_key) {
             return Some(std::mem::replace(&mut self.rows[at].1, value));
         }
-        let number = self.rows.len();
         self.rows.push((Slice::from(tree_key), value));
-        if number >= FEW {
-            let unknown = if number == FEW { 0 } else { number };
-            for at in unknown..=number {
-                self.index.insert(hash(&self.rows[at].0), at as u32);
-            }
-        }
+        self.index.insert(hash, number as u32);
         None
     }
 
@@ -101,7 +109,12 @@ impl Overlay {
         if self.rows.len() <= FEW {
             return self.rows.iter().position(|(key, _)| key[..] == *tree_key);
         }
-        let found = self.index.find(hash(tree_key), |at| self.rows[at as usize].0[..] == *tree_key);
+        self.indexed(hash(tree_key), tree_key)
+    }
+
+    /// Likewise, of more than `FEW`.
+    fn indexed(&self, hash: u32, tree_key: &[u8]) -> Option<usize> {
+        let found = self.index.find(hash, |at| self.rows[at as usize].0[..] == *tree_key);
         found.map(|at| at as usize)
     }
 }

@@ -153,6 +153,9 @@ impl<'a> EntryWrites<'a> {
     /// Something has happened to a key.
     #[inline]
     pub(super) fn notify(&mut self, event: Event, key: &[u8]) {
+        if self.events.is_off() {
+            return;
+        }
         // What is told is not stored: it may go by what this node alone knows.
         let is_evicted = event == Event::DEL && self.handle.usage().is_some_and(|usage| usage.is_going(key_hash(key)));
         self.events.push(if is_evicted { Event::EVICTED } else { event }, key);
