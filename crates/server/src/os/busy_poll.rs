@@ -13,8 +13,8 @@ const FOR_CLIENTS: Duration = Duration::from_micros(20);
 const FOR_READS: Duration = Duration::from_micros(200);
 /// Fewer reads are not awaited: that would cost twice the processor time, and a client that is alone gets slower.
 const READS_MIN: usize = 4;
-/// The longest time between two looks. A longer one means that other threads want the processor.
-const GLANCE_MAX: Duration = Duration::from_micros(50);
+/// The longest time between two looks. A longer one means that another thread had the processor.
+const GLANCE_MAX: Duration = Duration::from_micros(10);
 /// After busy-polls that found nothing, at most so many waits go without one.
 const WITHOUT_MAX: u32 = 16;
 
@@ -23,11 +23,18 @@ const WITHOUT_MAX: u32 = 16;
 pub(crate) struct BusyPoll {
     /// Waits until the next busy-poll.
     without: u32,
-    /// How many follow a busy-poll that finds nothing: doubled by each of these, halved by each that finds something. So
-    /// busy-polls are rare unless more than half of them find something.
+    /// How many follow a busy-poll that does not pay: doubled by each of these, halved by each that pays. So busy-polls are
+    /// rare unless more than half of them pay.
     penalty: u32,
     /// How long busy-polls have waited.
     polled: Duration,
+}
+
+/// What a busy-poll cost.
+struct Look {
+    took: Duration,
+    /// Another thread had the processor meanwhile, so to block would have cost no more.
+    lost_processor: bool,
 }
 
 impl BusyPoll {
@@ -55,14 +62,18 @@ impl BusyPoll {
             if let Some(left) = self.without.checked_sub(1) {
                 self.without = left;
             } else {
-                looked = Self::look(poll, events, span)?;
+                let look = Self::look(poll, events, span)?;
+                looked = look.took;
                 self.polled += looked;
-                if !events.is_empty() {
+                if !events.is_empty() && !look.lost_processor {
                     self.penalty /= 2;
                     return Ok(());
                 }
                 self.penalty = (2 * self.penalty + 1).min(WITHOUT_MAX);
                 self.without = self.penalty;
+                if !events.is_empty() {
+                    return Ok(());
+                }
             }
         }
         poll.poll(events, Some(timeout.saturating_sub(looked)))
@@ -73,15 +84,16 @@ impl BusyPoll {
         std::mem::take(&mut self.polled)
     }
 
-    /// Looks for events without blocking, and tells for how long. It yields the processor between two looks. If another
-    /// thread takes it, the busy-poll is over: a blocked thread is given a processor sooner than one that goes on.
-    fn look(poll: &mut Poll, events: &mut Events, span: Duration) -> io::Result<Duration> {
+    /// Looks for events without blocking. It yields the processor between two looks. If another thread takes it, the
+    /// busy-poll is over: a blocked thread is given a processor sooner than one that goes on.
+    fn look(poll: &mut Poll, events: &mut Events, span: Duration) -> io::Result<Look> {
         let (begun, mut last) = (Instant::now(), Duration::ZERO);
         loop {
             poll.poll(events, Some(Duration::ZERO))?;
             let now = begun.elapsed();
-            if !events.is_empty() || now >= span || now - last > GLANCE_MAX {
-                return Ok(now);
+            let lost_processor = now - last > GLANCE_MAX;
+            if !events.is_empty() || now >= span || lost_processor {
+                return Ok(Look { took: now, lost_processor });
             }
             last = now;
             std::thread::yield_now();
