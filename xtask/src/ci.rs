@@ -3,6 +3,7 @@
 //! Black-box tests leave much of the processors unused: they wait for elections, for disks and for other systems. Steps
 //! whose result does not depend on their speed run beside them, with less priority.
 
+use crate::apps;
 use crate::before;
 use crate::commands_page;
 use crate::house;
@@ -113,6 +114,12 @@ const STEPS: &[Step] = &[
         run: blackbox,
     },
     Step { name: "suite", what: "Redis's own Tcl suite against basalt", turn: Turn::Waits, run: redis_suite },
+    Step {
+        name: "apps",
+        what: "a quarter of the applications, against one node, three, and three of which one is killed",
+        turn: Turn::Waits,
+        run: applications,
+    },
     Step { name: "unit", what: "the tests of all other crates, and of docs", turn: Turn::Beside, run: unit },
     Step {
         name: "miri",
@@ -338,6 +345,10 @@ fn redis_suite(root: &Path, _: Output) -> Verdict {
         Err(suite::Failure::Short(why)) => Verdict::Failed(Count::default(), why),
         Err(suite::Failure::Unavailable(why)) => lacking("suite", why),
     }
+}
+
+fn applications(root: &Path, _: Output) -> Verdict {
+    verdict(apps::check(root))
 }
 
 /// So that they cannot rot; their figures mean nothing here.

@@ -1,5 +1,6 @@
 //! The house's automation: `cargo xtask ci` is the gate; the rest are the tools that it and its users need.
 
+mod apps;
 mod before;
 mod ci;
 mod commands_page;
@@ -30,6 +31,9 @@ Tasks:
                           redis-server itself
   perf [NAME…] [--runs 5] [--quick] [--json] [--list] [--no-build]
                           what docs/PERFORMANCE.md says, measured: each bar, both sides alternating, as Markdown
+  apps [--only NAME[,NAME]] [--quarter 1-4] [--situation single|three|killed] [--program FILE] [--port P] [--list]
+                          applications from their registries, against one node, three, and three of which one is
+                          killed; writes docs/APPLICATIONS.md
   before [COMMIT]         builds the binary of a commit before, for tests of upgrades: target/before/basalt
   docs                    writes docs/COMMANDS.md from the command table
   help                    this text
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
             Ok(_) => Ok(()),
             Err(suite::Failure::Unavailable(why) | suite::Failure::Short(why)) => Err(why),
         },
+        Some("apps") => apps::run(&root, &arguments[1..]),
         Some("perf") => perf::run(&root, &arguments[1..]),
         Some("before") => before::build(&root, arguments.get(1).map(String::as_str)).map(|_| ()),
         Some("docs") => commands_page::write(&root),

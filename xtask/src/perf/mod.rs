@@ -16,15 +16,15 @@ mod noop;
 mod options;
 mod others;
 mod phase;
-mod program;
+pub mod program;
 mod redis;
 mod redis_benchmark;
 mod report;
-mod server;
+pub mod server;
 mod spare_threads;
 mod store;
 mod types;
-mod wire;
+pub mod wire;
 
 use bench::Bench;
 use findings::Findings;
