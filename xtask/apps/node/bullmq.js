@@ -22,7 +22,7 @@ run(async () => {
     await sleep(10);
     return job.data.number * 2;
   };
-  const workers = [1, 2].map(() => new Worker('work', processor, { connection, concurrency: 4 }));
+  const workers = [1, 2].map(() => new Worker('work', processor, { connection, concurrency: 4, lockDuration: 4000, stalledInterval: 2000 }));
   workers.forEach(quiet);
   const add = (number) => again(() => queue.add('work', { number }, { jobId: `job-${number}` }));
   for (let number = 0; number < JOBS / 2; number++) await add(number);

@@ -69,7 +69,7 @@ pub const APPLICATIONS: &[Application] = &[
     databases(
         Python,
         "django-redis",
-        &["django-redis==7.0.0", "django==6.0"],
+        &["django-redis==7.0.0", "django==5.2.19"],
         "a counter under a lock, 50 sessions, patterns, counters, expiry, versions",
     ),
     databases(
@@ -87,7 +87,7 @@ pub const APPLICATIONS: &[Application] = &[
     databases(
         Node,
         "bullmq",
-        &["bullmq@6.7.0"],
+        &["bullmq@6.7.0", "ioredis@5.11.1"],
         "124 jobs by two workers: delay, retry, priority; a flow, a rate limit, events",
     ),
     databases(Node, "bee-queue", &["bee-queue@2.0.0"], "122 jobs by two workers: results, a delay, a retry"),
@@ -118,7 +118,7 @@ pub const APPLICATIONS: &[Application] = &[
     databases(
         Node,
         "connect-redis",
-        &["connect-redis@10.0.0", "redis@6.3.1", "express@5.3.0", "express-session@1.19.0"],
+        &["connect-redis@9.0.0", "redis@6.3.1", "express@5.3.0", "express-session@1.19.0"],
         "400 visits of 20 users over two servers, sessions that end and expire",
     ),
     databases(
@@ -166,7 +166,7 @@ pub const APPLICATIONS: &[Application] = &[
     databases(
         Java,
         "redisson",
-        &["org.redisson:redisson:4.0.0"],
+        &["org.redisson:redisson:4.3.0"],
         "a counter under a lock by six threads, messages, maps, a fair lock, a semaphore, a blocking queue",
     ),
     databases(
