@@ -4,7 +4,6 @@ import collections
 import os
 import subprocess
 import sys
-import tempfile
 import time
 
 URL = os.environ["BASALT_URL"]
@@ -46,15 +45,16 @@ class Done:
 
     def __init__(self):
         # Workers are told by the environment.
-        self.path = os.environ.setdefault("TRIAL_DONE", os.path.join(tempfile.mkdtemp(prefix="done-", dir="."), "jobs"))
+        self.path = os.environ.setdefault("TRIAL_DONE", os.path.abspath(f"done-{os.environ['BASALT_SITUATION']}"))
+        if "TRIAL_WORKERS" not in os.environ:
+            os.environ["TRIAL_WORKERS"] = "this is not the first process"
+            open(self.path, "w").close()
 
     def add(self, job):
         with open(self.path, "ab", buffering=0) as file:
             file.write(f"{job}\n".encode())
 
     def counts(self):
-        if not os.path.exists(self.path):
-            return collections.Counter()
         with open(self.path) as file:
             return collections.Counter(file.read().split())
 

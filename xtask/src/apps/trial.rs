@@ -60,7 +60,7 @@ pub fn run(
     let leader = store.leader_of(DATABASE_0)?;
     let log = folder.join(format!("{}.log", situation.name()));
     let mut command = application.toolchain.command(folder);
-    addresses(application, store, leader).into_iter().for_each(|(name, value)| drop(command.env(name, value)));
+    command.envs(addresses(application, store, leader));
     command.env("BASALT_SITUATION", situation.name());
     let mut program = Program::start(&mut command, &log)?;
     let mut killed = None;
