@@ -22,8 +22,6 @@ pub struct KeyUsage {
     tracks: AtomicBool,
     /// The policy goes by frequency.
     by_frequency: AtomicBool,
-    /// More data is refused.
-    refuses: AtomicBool,
     /// Since when uses are noted, in ms since the epoch.
     since_ms: AtomicU64,
     /// `lfu-log-factor`: uses that a frequency stands for grow by it.
@@ -35,7 +33,6 @@ pub struct KeyUsage {
     evicts: AtomicBool,
     /// Hashes of these keys.
     going: Mutex<HashSet<u64>>,
-    data_bytes: AtomicU64,
     cells: OnceLock<Box<[AtomicU64]>>,
 }
 
@@ -75,18 +72,6 @@ impl KeyUsage {
         self.by_frequency.load(Ordering::Relaxed)
     }
 
-    /// More data is refused from now on, or is not.
-    pub fn refuse(&self, refuses: bool) {
-        self.refuses.store(refuses, Ordering::Relaxed);
-    }
-
-    /// Whether commands that may add data are refused.
-    #[inline]
-    #[must_use]
-    pub fn refuses(&self) -> bool {
-        self.refuses.load(Ordering::Relaxed)
-    }
-
     /// The keys of those hashes are being evicted, and no others: events say so, rather than that they were deleted.
     pub fn set_going(&self, keys: impl IntoIterator<Item = u64>) {
         let mut going = self.going.lock();
@@ -109,17 +94,6 @@ impl KeyUsage {
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
-    }
-
-    /// The data that the bound is about has so many bytes.
-    pub fn set_data_bytes(&self, bytes: u64) {
-        self.data_bytes.store(bytes, Ordering::Relaxed);
-    }
-
-    /// How many bytes the data has that the bound is about, as last told; 0 while there is no bound.
-    #[must_use]
-    pub fn data_bytes(&self) -> u64 {
-        self.data_bytes.load(Ordering::Relaxed)
     }
 
     /// Notes a use of the key of that hash. `chance`: random bits.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use vocab::{Prng, ShardId};
 
 /// Keys that one choice chooses, at most.
-const CHOSEN_MAX: usize = 64;
+const CHOSEN_MAX: usize = 256;
 /// Keys that are sampled for each that is chosen, at most.
 const SAMPLES_MAX: usize = 16;
 /// The next worst that are remembered of a shard.
@@ -26,6 +26,8 @@ pub struct Victim {
     pub key: Vec<u8>,
     /// The version that it had.
     pub version: u64,
+    /// Its elements are rows of their own, whose room comes back late.
+    pub is_large: bool,
     /// The higher, the sooner it goes.
     score: u64,
 }
@@ -79,7 +81,7 @@ impl Victims {
         for _ in 0..PAGES_MAX {
             let sampled = sweep.sample(space, policy, wanted * samples)?;
             let is_empty = sampled.is_empty();
-            for Sampled { key, version, expires_at_ms } in sampled {
+            for Sampled { key, version, is_large, expires_at_ms } in sampled {
                 let score = match policy.by {
                     By::LeastRecentlyUsed => usage.idle_ms(key_hash(&key), now_ms),
                     By::LeastFrequentlyUsed => u64::from(u8::MAX - usage.frequency(key_hash(&key), now_ms)),
@@ -87,7 +89,7 @@ impl Victims {
                     By::TimeToLive => u64::MAX - expires_at_ms.unwrap_or(u64::MAX),
                 };
                 sweep.scores.note(score);
-                candidates.push(Victim { key, version, score });
+                candidates.push(Victim { key, version, is_large, score });
             }
             let bar = sweep.scores.bar(samples);
             let good = candidates.iter().filter(|victim| victim.score >= bar).count();
@@ -120,6 +122,7 @@ impl Victims {
 struct Sampled {
     key: Vec<u8>,
     version: u64,
+    is_large: bool,
     expires_at_ms: Option<u64>,
 }
 
@@ -149,6 +152,7 @@ impl Sweep {
         let sampled = |key: &[u8], head: &Record| Sampled {
             key: key.to_vec(),
             version: head.view().version,
+            is_large: head.view().kind.is_large(),
             expires_at_ms: head.view().expire_at_ms,
         };
         if policy.among == Among::All {

@@ -1,10 +1,12 @@
-//! Which keys go when a store that is a cache has reached its bound.
+//! Which keys go when a store that is a cache has reached its bound, and what becomes of writes meanwhile.
 //!
 //! The node that leads a shard decides, and has the keys removed by entries like those of clients: all replicas remove the
 //! same. It goes by what it knows of the use of keys (`KeyUsage`).
 
 mod choice;
 mod pace;
+mod room;
 
 pub use choice::{Victim, Victims};
 pub use pace::Pace;
+pub use room::{Admitted, Room};

@@ -6,6 +6,7 @@ use super::state::ReplyMode;
 use super::{Effect, Host, Session, Transaction, WaitFor, clients};
 use crate::RequestKeys;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
+use crate::eviction::Admitted;
 use crate::pubsub::SubscriptionKind;
 use crate::request::CROSSSLOT;
 use resp::Reply;
@@ -50,7 +51,7 @@ pub enum Admission {
     },
     /// Nothing happened: admit the request again at that time, in ms since the epoch, or after `Host::wake_all`.
     Hold {
-        /// When.
+        /// When; 0: as soon as something has changed, such as the room for data.
         until_ms: u64,
     },
 }
@@ -103,9 +104,17 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         return Admission::Answered(Effect::None);
     }
     let role = commands::role(spec.id);
-    if spec.has(flag::DENYOOM) && host.usage().refuses() {
-        session.reject(Some(spec.id), out_of_room(host), host, reply);
-        return Admission::Answered(Effect::None);
+    match admit_data(session, spec, role, args, host) {
+        Admitted::Now => {}
+        // A request that was held begins again whenever something has changed.
+        Admitted::Later => return Admission::Hold { until_ms: 0 },
+        Admitted::Never if matches!(role, Role::Exec) => {
+            return exec_without_room(&mut Ask { session, host, spec, args, reply });
+        }
+        Admitted::Never => {
+            session.reject(Some(spec.id), out_of_room(host), host, reply);
+            return Admission::Answered(Effect::None);
+        }
     }
     session.pass_caching(spec, matches!(role, Role::Multi), matches!(role, Role::Exec | Role::Discard));
     if let Some(until_ms) = paused_until(session, spec, role, host) {
@@ -134,6 +143,31 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         },
         Role::Publish(kind) => Admission::Publish { spec, kind },
     }
+}
+
+/// Whether there is room for what a command may add to the data: about as much as its request has.
+#[inline]
+fn admit_data(session: &Session, spec: &CommandSpec, role: Role, args: &[&[u8]], host: &dyn Host) -> Admitted {
+    if spec.has(flag::DENYOOM) {
+        return host.room().admit(|| args.iter().map(|arg| arg.len()).sum());
+    }
+    if matches!(role, Role::Exec) && session.multi.as_ref().is_some_and(Queue::may_add_data) {
+        // The commands took their room when they were queued.
+        return host.room().admit(|| 0);
+    }
+    if spec.is_write() {
+        host.room().reconsider();
+    }
+    Admitted::Now
+}
+
+/// EXEC of commands that may add data, which has reached its bound.
+#[cold]
+fn exec_without_room(ask: &mut Ask<'_>) -> Admission {
+    ask.session.leave_multi();
+    ask.session.unwatch();
+    let text = format!("EXECABORT Transaction discarded because of: {}", out_of_room(ask.host));
+    fail(ask, &text)
 }
 
 /// The refusal of what may add data, when the data has reached its bound.

@@ -4,6 +4,7 @@ use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
 use crate::DatabaseKeys;
 use crate::config::Config;
+use crate::eviction::Room;
 use crate::key_usage::KeyUsage;
 use crate::monitors::Monitors;
 use crate::pubsub::Broker;
@@ -29,8 +30,11 @@ pub trait Host: Sync {
     /// The counters.
     fn stats(&self) -> &Stats;
 
-    /// What is known of the use of keys, and whether there is room for more data.
+    /// What is known of the use of keys.
     fn usage(&self) -> &KeyUsage;
+
+    /// The room for more data.
+    fn room(&self) -> &Room;
 
     /// Has the worker that owns this connection close it.
     fn wake(&self, client: &ClientEntry);

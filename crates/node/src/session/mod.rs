@@ -16,8 +16,8 @@
 //!     Admission::WaitFor(wait) => answer with `wait.answer` once `wait.is_met`, or its time is over; hold the connection's
 //!         later requests until then. Admit WAIT and WAITAOF only when all requests before are answered.
 //!     Admission::Publish { spec, kind } => bring the message to the subscribers; the reply is their number.
-//!     Admission::Hold { until_ms } => CLIENT PAUSE: nothing is written; admit the same request again at that time,
-//!         or earlier when `Host::wake_all` was called.
+//!     Admission::Hold { until_ms } => CLIENT PAUSE, or no room for data: nothing is written; admit the same request
+//!         again at that time, or earlier when `Host::wake_all` was called.
 //! }
 //! ```
 //!

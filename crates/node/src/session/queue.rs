@@ -3,7 +3,7 @@
 use crate::format::entry::EncodedCommand;
 use crate::request::ITEM_BYTES_MAX;
 use crate::{KeyHash, RequestKeys};
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, flag};
 use vocab::{Slot, limits};
 
 /// What a transaction takes in an entry beside its commands and watches, at most.
@@ -65,6 +65,11 @@ impl Queue {
     /// Whether CLIENT PAUSE WRITE holds any of them back.
     pub(super) fn pauses_with_writes(&self) -> bool {
         self.commands.iter().any(|queued| queued.spec.pauses_with_writes())
+    }
+
+    /// Whether any of them may add data.
+    pub(super) fn may_add_data(&self) -> bool {
+        self.commands.iter().any(|queued| queued.spec.has(flag::DENYOOM))
     }
 
     /// Adds a command; the error is the text of the reply.

@@ -10,7 +10,8 @@
 //! ! version x 5           the version of a key, for WATCH
 //! ! wrote a 3 17          a write of connection a was answered: entry 17 of shard 3
 //! ! nodes 3               the store has so many nodes and 4 shards, led by the first three in turn
-//! ! full yes             the data has reached its bound, or (no) has not
+//! ! full yes              nothing can be evicted, or (no) there is no bound
+//! ! room 100              so many bytes may be written before the data has reached its bound
 //! ! dead 2                node 2 is not heard of any more, and its shards have no leader
 //! ! leader 2 3            shard 2 is led by node 3
 //! ! outcome *1\r\n:1\r\n  what the shard answers to the next transaction
@@ -21,6 +22,7 @@
 use super::*;
 use crate::command::Error;
 use crate::config::Config;
+use crate::eviction::Room;
 use crate::key_usage::KeyUsage;
 use crate::monitors::Monitors;
 use crate::pubsub::Broker;
@@ -46,6 +48,7 @@ pub(crate) struct TestHost {
     clients: Clients,
     stats: Stats,
     usage: KeyUsage,
+    room: Room,
     woken: Mutex<Vec<u64>>,
     cluster: Mutex<ClusterFacts>,
     broker: Broker,
@@ -63,6 +66,7 @@ impl TestHost {
             clients: Clients::default(),
             stats: Stats::new(2),
             usage: KeyUsage::default(),
+            room: Room::default(),
             woken: Mutex::default(),
             cluster: Mutex::new(store_of(1)),
             broker: Broker::default(),
@@ -100,6 +104,10 @@ impl Host for TestHost {
 
     fn usage(&self) -> &KeyUsage {
         &self.usage
+    }
+
+    fn room(&self) -> &Room {
+        &self.room
     }
 
     fn wake(&self, client: &ClientEntry) {
@@ -328,7 +336,9 @@ impl Player {
             ["version", key, version] => {
                 self.versions.insert(key.into(), version.parse().expect("a number"));
             }
-            ["full", word] => self.host.usage.refuse(word == "yes"),
+            ["full", "yes"] => self.host.room.fill(),
+            ["full", "no"] => self.host.room.open(),
+            ["room", bytes] => self.host.room.leave(bytes.parse().expect("a number of bytes")),
             ["nodes", n] => *self.cluster() = store_of(n.parse().expect("a number")),
             ["dead", n] => {
                 let at: usize = n.parse().expect("a number");

@@ -8,6 +8,7 @@ use node::Config;
 use node::KeyUsage;
 use node::Monitors;
 use node::blocking::End;
+use node::eviction::Room;
 use node::pubsub::Broker;
 use node::read::Refusal;
 use node::session::{
@@ -40,6 +41,10 @@ impl Host for NodeShared {
 
     fn usage(&self) -> &KeyUsage {
         &self.usage
+    }
+
+    fn room(&self) -> &Room {
+        &self.room
     }
 
     fn wake(&self, client: &ClientEntry) {

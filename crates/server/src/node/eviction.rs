@@ -1,21 +1,32 @@
 //! Keeps the node's data within its bound: `maxmemory`, or `max-data-bytes`.
+//!
+//! ```text
+//! engine memory:  evicted from 15/16 of the bound on; writes wait at the bound
+//! engine lsm:     evicted from the bound on;          writes wait at 9/8 of it, since a tree gives room back late
+//! ```
+//! Writes that wait go on when keys are gone. They are refused if nothing can be evicted.
 
 use crate::api::Caller;
+use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::config::EvictionPolicy;
-use node::eviction::{Pace, Victims};
+use node::eviction::{Pace, Victim, Victims};
 use node::{ShardHandle, SnapshotSpace, key_hash};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the data while there is a bound.
+/// Between two looks at the data while there is a bound, unless writes ask for one.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Between two looks at the settings while there is none.
 const IDLE: Duration = Duration::from_millis(250);
 /// For how long the removal of one choice of keys is waited for.
 const REMOVED_WITHIN: Duration = Duration::from_secs(2);
-/// While keys are evicted, data beyond this part of the bound is refused.
+/// Writes that wait are refused after so long without any key gone.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+/// In memory, keys are evicted this part of the bound ahead of it.
+const AHEAD_PART: u64 = 16;
+/// On disk, writes wait this part of the bound beyond it.
 const SLACK_PART: u64 = 8;
 /// Of the memory budget, the part that what is known of the use of keys takes.
 const USAGE_PART: u64 = 256;
@@ -25,10 +36,15 @@ const HALF_LIVES_MS: (u64, u64) = (1_000, 10_000);
 /// The thread; it ends when the store stops.
 pub(super) fn evict(store: &Arc<NodeShared>) {
     let caller = Caller::new(store.clone());
-    let mut evictor = Evictor { store, caller, pace: Pace::default(), victims: None };
+    let mut evictor = Evictor { store, caller, pace: Pace::default(), victims: None, token: 0, moved: Instant::now() };
     while !store.is_stopping() {
         let pause = evictor.turn();
-        std::thread::park_timeout(pause);
+        if store.room.frees_waiting() {
+            store.mailboxes.tell_all(|| WorkerMessage::Led);
+        }
+        if !pause.is_zero() {
+            store.room.wait(pause);
+        }
     }
 }
 
@@ -39,32 +55,92 @@ struct Evictor<'a> {
     pace: Pace,
     /// Of the policy that was set last.
     victims: Option<Victims>,
+    /// What the next removal bears.
+    token: u32,
+    /// When a key was gone last, or writes had room.
+    moved: Instant,
+}
+
+/// The bytes of data at which something happens.
+struct Bounds {
+    /// Keys are evicted.
+    evict: u64,
+    /// Writes wait.
+    wait: u64,
+}
+
+/// A key that is to go, and how much of its room comes back late.
+struct Chosen {
+    victim: Victim,
+    late_bytes: u64,
+}
+
+/// What has become of one choice of keys.
+#[derive(Default)]
+struct Round {
+    /// The policy finds keys.
+    found: bool,
+    /// So many are gone.
+    removed: u64,
 }
 
 impl Evictor<'_> {
     /// Looks at the settings and the data, and evicts some keys if these are too many; when to look again.
     fn turn(&mut self) -> Duration {
-        let policy = self.store.config.eviction_policy();
+        let store = self.store;
+        let config = &store.config;
+        let policy = config.eviction_policy();
         self.track(policy);
-        let Some(bound) = self.store.config.data_bound() else {
-            self.store.usage.refuse(false);
-            self.store.usage.set_data_bytes(0);
+        let Some(bound) = config.data_bound() else {
+            self.moved = Instant::now();
+            store.room.open();
+            store.room.set_data_bytes(0);
             return IDLE;
         };
-        let bytes = data_bytes(self.store);
-        self.store.usage.set_data_bytes(bytes);
-        let half_life_ms = match self.store.config.data_is_in_memory() {
-            true => HALF_LIVES_MS.0,
-            false => HALF_LIVES_MS.1,
-        };
-        let excess = self.pace.excess(bytes, bound, steady_us() / 1000, half_life_ms);
+        let bytes = data_bytes(store);
+        store.room.set_data_bytes(bytes);
+        let led = self.led();
+        if led.is_empty() {
+            // Other nodes lead, and evict: clients are told where to go.
+            store.room.open();
+            return LOOK_EVERY;
+        }
         let Some(policy) = policy else {
-            self.store.usage.refuse(bytes > bound);
+            self.moved = Instant::now();
+            if bytes > bound { store.room.fill() } else { self.leave(bound, bytes) }
             return LOOK_EVERY;
         };
-        let found = excess == 0 || self.evict(policy, excess, bytes);
-        self.store.usage.refuse(bytes > bound && (!found || bytes > bound.saturating_add(bound / SLACK_PART)));
-        if excess > 0 && found { Duration::ZERO } else { LOOK_EVERY }
+        let (bounds, half_life_ms) = match config.data_is_in_memory() {
+            true => (Bounds { evict: bound - bound / AHEAD_PART, wait: bound }, HALF_LIVES_MS.0),
+            false => (Bounds { evict: bound, wait: bound.saturating_add(bound / SLACK_PART) }, HALF_LIVES_MS.1),
+        };
+        let excess = self.pace.excess(bytes, bounds.evict, steady_us() / 1000, half_life_ms);
+        if excess == 0 && bytes <= bounds.wait {
+            self.moved = Instant::now();
+            self.leave(bounds.wait, bytes);
+            return LOOK_EVERY;
+        }
+        let round = match excess {
+            0 => Round { found: true, removed: 0 },
+            _ => self.evict(policy, &led, excess, bytes),
+        };
+        let bytes = data_bytes(store);
+        if round.removed > 0 || bytes <= bounds.wait {
+            self.moved = Instant::now();
+        }
+        match bytes > bounds.wait && (!round.found || self.moved.elapsed() > STUCK_AFTER) {
+            true => store.room.fill(),
+            false => self.leave(bounds.wait, bytes),
+        }
+        if round.removed > 0 { Duration::ZERO } else { LOOK_EVERY }
+    }
+
+    /// Writes may go on until the data has `bound`; it has `bytes`, and some are under way.
+    fn leave(&self, bound: u64, bytes: u64) {
+        let taken = bytes.saturating_add(self.store.queued_bytes() as u64);
+        // The data may have as many bytes as the bound says: one more write begins then.
+        let left = i128::from(bound) - i128::from(taken) + 1;
+        self.store.room.leave(i64::try_from(left).unwrap_or(if left < 0 { i64::MIN } else { i64::MAX }));
     }
 
     /// Has uses of keys noted while the policy goes by them.
@@ -85,64 +161,85 @@ impl Evictor<'_> {
         }
     }
 
-    /// Evicts keys of each shard that this node leads, by how much of the data is the shard's. False if no key was found.
-    fn evict(&mut self, policy: EvictionPolicy, excess: u64, bytes: u64) -> bool {
-        if self.victims.as_ref().is_none_or(|victims| victims.policy() != policy) {
-            self.victims = Some(Victims::new(policy, steady_us()));
-        }
-        // They are not held: who gives up a replica waits for none of the others.
-        let handles = self.store.known();
-        let led = handles.data_handles().filter(|handle| handle.serving());
-        let led: Vec<Weak<ShardHandle>> = led.map(Arc::downgrade).collect();
-        drop(handles);
-        let mut found = led.is_empty();
+    /// The shards that this node leads. They are not held: who gives up a replica waits for none of the others.
+    fn led(&self) -> Vec<Weak<ShardHandle>> {
+        let known = self.store.known();
+        known.data_handles().filter(|handle| handle.serving()).map(Arc::downgrade).collect()
+    }
+
+    /// Evicts keys of all these shards, by how much of the data is the shard's: their removals are under way at the same
+    /// time, and waited for once.
+    fn evict(&mut self, policy: EvictionPolicy, led: &[Weak<ShardHandle>], excess: u64, bytes: u64) -> Round {
+        let in_memory = self.store.config.data_is_in_memory();
+        let mut victims = match self.victims.take() {
+            Some(victims) if victims.policy() == policy => victims,
+            _ => Victims::new(policy, steady_us()),
+        };
+        let (mut round, mut chosen) = (Round::default(), Vec::new());
         for handle in led.iter().filter_map(Weak::upgrade) {
-            if self.store.is_stopping() {
-                return true;
-            }
-            let own_bytes = bytes_of(&handle, self.store.config.data_is_in_memory());
+            let own_bytes = bytes_of(&handle, in_memory);
             let goal = (u128::from(excess) * u128::from(own_bytes)).div_ceil(u128::from(bytes.max(1))) as u64;
             let key_bytes = (own_bytes / handle.key_count().max(1)).max(1);
             let wanted = usize::try_from(goal / key_bytes).unwrap_or(usize::MAX).saturating_add(1);
-            found |= self.evict_of(&handle, wanted, key_bytes);
+            match self.choose(&mut victims, &handle, wanted) {
+                Ok(some) => chosen.extend(some.into_iter().map(|victim| {
+                    let late_bytes = if victim.is_large || !in_memory { key_bytes } else { 0 };
+                    Chosen { victim, late_bytes }
+                })),
+                Err(fault) => {
+                    log::warn!("shard {}: no key can be evicted: {fault:?}", handle.id());
+                    round.found = true;
+                }
+            }
         }
-        found
+        self.victims = Some(victims);
+        round.found |= !chosen.is_empty();
+        round.removed = self.remove(&chosen);
+        round
     }
 
-    /// Evicts about `wanted` keys of a shard, or as many as one choice may have. False if there are none.
-    fn evict_of(&mut self, handle: &ShardHandle, wanted: usize, key_bytes: u64) -> bool {
-        let (store, samples) = (self.store, self.store.config.number("maxmemory-samples").unwrap_or(5));
-        let Some(victims) = &mut self.victims else { return false };
-        let samples = usize::try_from(samples).unwrap_or(1);
+    fn choose(
+        &self,
+        victims: &mut Victims,
+        handle: &ShardHandle,
+        wanted: usize,
+    ) -> Result<Vec<Victim>, node::Fault> {
+        let store = self.store;
+        let samples = usize::try_from(store.config.number("maxmemory-samples").unwrap_or(5)).unwrap_or(1);
         let mut space = SnapshotSpace::new(handle, store.now_ms(), steady_us());
-        let chosen = victims.choose(&mut space, handle.id(), (wanted, samples), &store.usage);
-        drop(space);
-        let chosen = match chosen {
-            Ok(chosen) => chosen,
-            Err(fault) => {
-                log::warn!("shard {}: no key can be evicted: {fault:?}", handle.id());
-                return true;
-            }
-        };
-        store.usage.set_going(chosen.iter().map(|victim| key_hash(&victim.key)));
-        let (mut under_way, mut evicted) = (0, 0);
+        victims.choose(&mut space, handle.id(), (wanted, samples), &store.usage)
+    }
+
+    /// Has those keys removed that were not written since; how many are gone.
+    fn remove(&mut self, chosen: &[Chosen]) -> u64 {
+        let (store, first) = (self.store, self.token);
+        let usage = &store.usage;
+        usage.set_going(chosen.iter().map(|chosen| key_hash(&chosen.victim.key)));
+        let mut under_way = 0;
         let mut reply = Vec::new();
-        for victim in &chosen {
+        for Chosen { victim, .. } in chosen {
             let version = victim.version.to_string();
             let command: [&[u8]; 4] = [b"KV.DEL", &victim.key, b"IFVERSION", version.as_bytes()];
-            under_way += usize::from(!self.caller.submit(0, &command, &mut reply));
+            under_way += usize::from(!self.caller.submit(self.token, &command, &mut reply));
+            self.token = self.token.wrapping_add(1);
         }
         let until = Instant::now() + REMOVED_WITHIN;
-        while under_way > 0 && Instant::now() < until {
-            self.caller.wait(Some(until), &mut |_, answer| {
+        let (mut removed, mut late_bytes) = (0, 0);
+        while under_way > 0 && Instant::now() < until && !store.is_stopping() {
+            self.caller.wait(Some(until), &mut |token, answer| {
+                // Answers to what was earlier choices may come late.
+                let Some(chosen) = chosen.get(token.wrapping_sub(first) as usize) else { return };
                 under_way -= 1;
-                evicted += u64::from(answer == b":1\r\n");
+                if answer == b":1\r\n" {
+                    removed += 1;
+                    late_bytes += chosen.late_bytes;
+                }
             });
         }
-        store.usage.set_going([]);
-        store.usage.note_evicted(evicted);
-        self.pace.evicted(evicted * key_bytes);
-        !chosen.is_empty()
+        usage.set_going([]);
+        usage.note_evicted(removed);
+        self.pace.evicted(late_bytes);
+        removed
     }
 }
 
@@ -199,10 +296,10 @@ mod tests {
         let used = (0..100).filter(|key| node.call(&format!("EXISTS k{key}")) == ":1\r\n").count();
         assert!(used > 90, "of the 100 keys in use {used} are left");
         node.store().config.set(&[(b"maxmemory-policy", b"noeviction"), (b"maxmemory", b"500kb")]).unwrap();
-        until("data is refused", || usage.refuses());
+        until("data is refused", || node.store().room.refuses());
         let evicted = usage.evicted();
         node.store().config.set(&[(b"maxmemory", b"0")]).unwrap();
-        until("nothing is refused without a bound", || !usage.refuses());
+        until("nothing is refused without a bound", || !node.store().room.refuses());
         assert_eq!(usage.evicted(), evicted);
     }
 
@@ -221,7 +318,7 @@ mod tests {
         assert_eq!(left(200..500), 300);
         assert!(left(0..50) < left(150..200), "those that expire sooner go first");
         node.store().config.set(&[(b"maxmemory", b"100kb")]).unwrap();
-        until("nothing more can go", || node.store().usage.refuses());
+        until("nothing more can go", || node.store().room.refuses());
         assert_eq!((left(0..200), left(200..500)), (0, 300));
     }
 }

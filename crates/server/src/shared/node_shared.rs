@@ -26,6 +26,7 @@ use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
 use node::KeyUsage;
+use node::eviction::Room;
 use node::pubsub::{Answered, Broker};
 use node::session::{Clients, ProgramFacts};
 use node::stats::Stats;
@@ -91,6 +92,8 @@ pub(crate) struct NodeShared {
     pub(crate) stats: Arc<Stats>,
     /// What is known of the use of keys, for eviction.
     pub(crate) usage: Arc<KeyUsage>,
+    /// The room that clients have for more data.
+    pub(crate) room: Room,
     pub(crate) background: BackgroundState,
     pub(crate) embedded: Callers,
     pub(crate) calls: PendingCalls,
@@ -178,6 +181,7 @@ impl NodeShared {
             announces: AtomicBool::new(false),
             stats,
             usage: Arc::default(),
+            room: Room::default(),
             background: BackgroundState::default(),
             embedded: Callers::default(),
             calls: PendingCalls::default(),
@@ -293,6 +297,11 @@ impl NodeShared {
     /// Writes of so many bytes are proposed, or were refused.
     pub(crate) fn write_left(&self, bytes: usize) {
         self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of writes that are on their way to their shard's next entry.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued_bytes.load(Ordering::Relaxed)
     }
 
     /// Whether as many writes wait for the log as may. A store that refuses writes lets reads go on.

@@ -69,7 +69,7 @@ pub(super) fn memory(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("maxmemory", maxmemory);
     lines.add("maxmemory_human", human(maxmemory));
     if facts.host.config().data_bound().is_some() {
-        lines.add("basalt_data_bytes", facts.host.usage().data_bytes());
+        lines.add("basalt_data_bytes", facts.host.room().data_bytes());
     }
     lines.add_known("maxmemory_policy", config.text("maxmemory-policy"));
     lines.add("mem_clients_normal", memory.client_bytes);
