@@ -39,6 +39,9 @@ impl Event {
     pub const PFADD: Self = of(String, "pfadd");
     pub const HSET: Self = of(Hash, "hset");
     pub const HDEL: Self = of(Hash, "hdel");
+    pub const HEXPIRE: Self = of(Hash, "hexpire");
+    pub const HPERSIST: Self = of(Hash, "hpersist");
+    pub const HEXPIRED: Self = of(Hash, "hexpired");
     pub const HINCRBY: Self = of(Hash, "hincrby");
     pub const HINCRBYFLOAT: Self = of(Hash, "hincrbyfloat");
     pub const LPUSH: Self = of(List, "lpush");

@@ -13,3 +13,6 @@ pub(crate) use classes::EVENT_LETTERS;
 pub use classes::{EventClass, EventClasses};
 pub(crate) use entry_events::EntryEvents;
 pub use event::{Event, KeyspaceEvent};
+
+#[cfg(test)]
+mod command_tests;

@@ -156,8 +156,22 @@ fn put_large(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows, expirie
     Ok(space.put(hash.key, record)?)
 }
 
-/// Removes fields and, with the last of them, the key. Answers how many were seen.
-pub(super) fn remove(space: &mut dyn WriteSpace, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<usize, Error> {
+/// What has been removed of a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Removed {
+    /// How many fields that were seen.
+    pub(super) fields: usize,
+    /// The hash, with the last of them.
+    pub(super) is_gone: bool,
+}
+
+impl Removed {
+    /// None of the fields was there.
+    pub(super) const NOTHING: Self = Self { fields: 0, is_gone: false };
+}
+
+/// Removes fields and, with the last of them, the key.
+pub(super) fn remove(space: &mut dyn WriteSpace, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<Removed, Error> {
     let mut edit = Edit::begin(hash, space)?;
     let mut removed = 0;
     for field in fields {
@@ -166,8 +180,7 @@ pub(super) fn remove(space: &mut dyn WriteSpace, hash: &Stored<'_>, fields: &[&[
             removed += 1;
         }
     }
-    edit.write(space)?;
-    Ok(removed)
+    Ok(Removed { fields: removed, is_gone: edit.write(space)? })
 }
 
 /// What is known of a field: `None` if it is not seen; else when it expires, if it does.
@@ -252,12 +265,12 @@ impl<'h> Edit<'h> {
         }
     }
 
-    /// Writes what has changed.
-    pub(super) fn write(self, space: &mut dyn WriteSpace) -> Outcome {
+    /// Writes what has changed. True: the hash has no field any more, and is gone.
+    pub(super) fn write(self, space: &mut dyn WriteSpace) -> Result<bool, Error> {
         let changed: BTreeMap<Vec<u8>, (State, State)> =
             self.asked.into_iter().filter(|(_, (was, is))| was != is).collect();
         if changed.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let hash = self.states.hash;
         let Form::Large(rows) = &hash.form else {
@@ -271,7 +284,8 @@ impl<'h> Edit<'h> {
                 Some((_, None)) => false,
                 None => true,
             });
-            return write_packed(space, hash.key, hash.expire_at_ms, &fields);
+            write_packed(space, hash.key, hash.expire_at_ms, &fields)?;
+            return Ok(fields.is_empty());
         };
         let removed = changed.values().filter(|(_, is)| is.is_none()).count() as u64;
         let left = rows.count.checked_sub(removed);
@@ -279,7 +293,7 @@ impl<'h> Edit<'h> {
         if left == 0 {
             // The elements go with the record.
             space.delete(hash.key)?;
-            return Ok(());
+            return Ok(true);
         }
         let mut expiries = hash.row_expiries().unwrap_or(RowExpiries::NONE);
         for (field, (was, is)) in changed {
@@ -289,6 +303,7 @@ impl<'h> Edit<'h> {
                 space.element_delete(rows, &name)?;
             }
         }
-        put_large(space, hash, &rows.with_count(left), expiries)
+        put_large(space, hash, &rows.with_count(left), expiries)?;
+        Ok(false)
     }
 }

@@ -5,6 +5,7 @@ use super::stored::Stored;
 use crate::command::args::{check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
 use crate::command::expiry::Conditions;
+use crate::keyspace_events::Event;
 use std::borrow::Cow;
 
 /// The last time at which a field may expire, in ms since the epoch, as in Redis.
@@ -73,6 +74,7 @@ pub(super) fn expire(call: &mut WriteCall<'_>, command: &str, scale: i64, from_n
         return Ok(());
     };
     let mut edit = Edit::begin(&hash, call.space)?;
+    let mut event = None;
     for field in fields {
         let Some(was_ms) = edit.state(call.space, field)? else {
             call.reply.int(NO_FIELD);
@@ -82,6 +84,7 @@ pub(super) fn expire(call: &mut WriteCall<'_>, command: &str, scale: i64, from_n
         let becomes = (at_ms > now_ms).then_some(Some(at_ms));
         if holds {
             edit.set(field, becomes);
+            event = Some(event_of(becomes));
         }
         call.reply.int(match (holds, becomes) {
             (false, _) => REFUSED,
@@ -89,7 +92,25 @@ pub(super) fn expire(call: &mut WriteCall<'_>, command: &str, scale: i64, from_n
             (true, None) => REMOVED,
         });
     }
-    edit.write(call.space)
+    write_told(edit, call, event)
+}
+
+/// What is told of fields that become so.
+fn event_of(becomes: State) -> Event {
+    match becomes {
+        None => Event::HDEL,
+        Some(None) => Event::HPERSIST,
+        Some(Some(_)) => Event::HEXPIRE,
+    }
+}
+
+/// Writes what has become of fields, and tells it.
+fn write_told(edit: Edit<'_>, call: &mut WriteCall<'_>, event: Option<Event>) -> Outcome {
+    let is_gone = edit.write(call.space)?;
+    if let Some(event) = event {
+        call.space.notify_removal(event, call.args[1], is_gone);
+    }
+    Ok(())
 }
 
 /// HTTL and the like: a figure of the time of expiry and of now for each field.
@@ -126,10 +147,12 @@ pub(super) fn persist(call: &mut WriteCall<'_>) -> Outcome {
         return Ok(());
     };
     let mut edit = Edit::begin(&hash, call.space)?;
+    let mut event = None;
     for field in fields {
         let state = edit.state(call.space, field)?;
         if matches!(state, Some(Some(_))) {
             edit.set(field, Some(None));
+            event = Some(Event::HPERSIST);
         }
         call.reply.int(match state {
             None => NO_FIELD,
@@ -137,7 +160,7 @@ pub(super) fn persist(call: &mut WriteCall<'_>) -> Outcome {
             Some(Some(_)) => SET,
         });
     }
-    edit.write(call.space)
+    write_told(edit, call, event)
 }
 
 /// HGETEX: answers fields, and changes when they expire.
@@ -161,14 +184,18 @@ pub(super) fn hgetex(call: &mut WriteCall<'_>) -> Outcome {
         return Ok(());
     };
     let mut edit = Edit::begin(&hash, call.space)?;
+    let mut event = None;
     for field in fields {
         let value = edit.value(call.space, field)?;
         call.reply.bulk_or_null(value.as_deref());
         if let (Some(_), Some(becomes)) = (value, becomes) {
+            let was = edit.state(call.space, field)?;
             edit.set(field, becomes);
+            // A field that does not expire is not told to persist.
+            event = event.or((becomes != Some(None) || was != becomes).then_some(event_of(becomes)));
         }
     }
-    edit.write(call.space)
+    write_told(edit, call, event)
 }
 
 /// The arguments of HSETEX behind the key.
@@ -255,11 +282,20 @@ pub(super) fn hsetex(call: &mut WriteCall<'_>) -> Outcome {
         // What would have expired by now is removed.
         (Lifetime::Until(at_ms), hash) if at_ms <= now_ms => {
             let fields: Vec<&[u8]> = arguments.pairs.iter().step_by(2).copied().collect();
-            if let Some(hash) = hash {
-                expiring::remove(call.space, hash, &fields)?;
+            let is_gone = match hash {
+                Some(hash) => expiring::remove(call.space, hash, &fields)?.is_gone,
+                None => true,
+            };
+            call.space.notify(Event::HSET, call.args[1]);
+            call.space.notify_removal(Event::HDEL, call.args[1], is_gone);
+        }
+        (lifetime, hash) => {
+            expiring::put(call.space, call.args[1], hash.as_ref(), arguments.pairs, lifetime)?;
+            call.space.notify(Event::HSET, call.args[1]);
+            if let Lifetime::Until(_) = lifetime {
+                call.space.notify(Event::HEXPIRE, call.args[1]);
             }
         }
-        (lifetime, hash) => _ = expiring::put(call.space, call.args[1], hash.as_ref(), arguments.pairs, lifetime)?,
     }
     call.reply.int(1);
     Ok(())

@@ -3,7 +3,7 @@
 //! Everything is read and checked before the first write, so that an error leaves nothing behind.
 
 use super::build::{Builder, FIELD_TOO_LONG, MEMBER_TOO_LONG, fits_inline, large};
-use super::expiring::{self, Lifetime};
+use super::expiring::{self, Lifetime, Removed};
 use super::lifetime::{NOT_POSITIVE, counted_fields};
 use super::stored::{Form, Stored};
 use crate::command::args::check_release;
@@ -199,45 +199,38 @@ fn put_count(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows) -> Outc
     Ok(space.put(hash.key, record)?)
 }
 
-/// Removes fields and, with the last of them, the key. Answers how many there were.
-fn remove(space: &mut dyn WriteSpace, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<usize, Error> {
-    if hash.has_expiries() {
-        return expiring::remove(space, hash, fields);
-    }
-    match (&hash.form, fields) {
-        (Form::Large(rows), _) => remove_elements(space, hash, rows, fields),
-        (Form::Inline(record), [field]) => remove_one(space, hash, record, field),
-        (Form::Inline(record), _) => remove_packed(space, hash, record, fields),
-    }
-}
-
-/// The same, and tells it.
+/// Removes fields and, with the last of them, the key, and tells it. Answers how many fields there were.
 pub(in crate::command) fn remove_told(
     space: &mut dyn WriteSpace,
     event: Event,
     hash: &Stored<'_>,
     fields: &[&[u8]],
 ) -> Result<usize, Error> {
-    let removed = remove(space, hash, fields)?;
-    if removed > 0 {
-        space.notify_removal(event, hash.key, removed as u64 == hash.count()?);
+    let removed = match (&hash.form, fields) {
+        _ if hash.has_expiries() => expiring::remove(space, hash, fields)?,
+        (Form::Large(rows), _) => remove_elements(space, hash, rows, fields)?,
+        (Form::Inline(record), [field]) => remove_one(space, hash, record, field)?,
+        (Form::Inline(record), _) => remove_packed(space, hash, record, fields)?,
+    };
+    if removed.fields > 0 {
+        space.notify_removal(event, hash.key, removed.is_gone);
     }
-    Ok(removed)
+    Ok(removed.fields)
 }
 
-fn remove_one(space: &mut dyn WriteSpace, hash: &Stored<'_>, record: &Record, field: &[u8]) -> Result<usize, Error> {
+fn remove_one(space: &mut dyn WriteSpace, hash: &Stored<'_>, record: &Record, field: &[u8]) -> Result<Removed, Error> {
     let packed = hash.packed(record)?;
-    let Some(place) = packed.find(field).map_err(|why| hash.malformed(why))? else { return Ok(0) };
+    let Some(place) = packed.find(field).map_err(|why| hash.malformed(why))? else { return Ok(Removed::NOTHING) };
     if packed.count() == 1 {
         space.delete(hash.key)?;
-        return Ok(1);
+        return Ok(Removed { fields: 1, is_gone: true });
     }
     let payload = record.view().payload;
     let body = payload.len() - packed.body().len();
     let count = Varint::new(packed.count() - 1);
     let parts: [&[u8]; 3] = [count.bytes(), &payload[body..place.start], &payload[place.end..]];
     space.put(hash.key, Record::stamped_new(space.version(), Kind::packed(hash.ty), hash.expire_at_ms, &parts))?;
-    Ok(1)
+    Ok(Removed { fields: 1, is_gone: false })
 }
 
 fn remove_packed(
@@ -245,17 +238,17 @@ fn remove_packed(
     hash: &Stored<'_>,
     record: &Record,
     fields: &[&[u8]],
-) -> Result<usize, Error> {
+) -> Result<Removed, Error> {
     let ordered: BTreeSet<&[u8]> =
         if fields.len() > ONE_BY_ONE_MAX { fields.iter().copied().collect() } else { BTreeSet::new() };
     let asked = |field: &[u8]| if ordered.is_empty() { fields.contains(&field) } else { ordered.contains(field) };
     let mut entries = hash.entries(record)?;
     let before = entries.len();
     entries.retain(|(field, _)| !asked(field));
-    let removed = before - entries.len();
-    if entries.is_empty() {
+    let removed = Removed { fields: before - entries.len(), is_gone: entries.is_empty() };
+    if removed.is_gone {
         space.delete(hash.key)?;
-    } else if removed > 0 {
+    } else if removed.fields > 0 {
         put_whole(space, hash.ty, hash.key, hash.expire_at_ms, entries, &[])?;
     }
     Ok(removed)
@@ -266,7 +259,7 @@ fn remove_elements(
     hash: &Stored<'_>,
     rows: &Rows,
     fields: &[&[u8]],
-) -> Result<usize, Error> {
+) -> Result<Removed, Error> {
     let fields: BTreeSet<&[u8]> = fields.iter().copied().collect();
     let mut found = Vec::new();
     for field in fields.into_iter().filter(|field| field.len() <= limits::FIELD_BYTES_MAX) {
@@ -287,5 +280,5 @@ fn remove_elements(
         }
         put_count(space, hash, &rows.with_count(left))?;
     }
-    Ok(removed)
+    Ok(Removed { fields: removed, is_gone: left == 0 })
 }

@@ -4,6 +4,7 @@ use super::writes::EntryWrites;
 use crate::format::element::position_of;
 use crate::format::field_expiry::{self, LiveFields, RowExpiries};
 use crate::format::keys;
+use crate::keyspace_events::Event;
 use crate::{Fault, Layout, Record, Type};
 use storage::Span;
 use vocab::limits::EXPIRE_STEP_MAX;
@@ -79,7 +80,7 @@ impl<'w, 'a> FieldStep<'w, 'a> {
         let live = LiveFields::at(view.payload, self.writes.now_ms()).map_err(|_| self.corrupt(malformed))?;
         self.left = self.left.saturating_sub(live.expired);
         if live.count().map_err(|_| self.corrupt(malformed))? == 0 {
-            self.writes.remove(key, record);
+            self.remove(key, record);
         } else {
             self.writes.put(key, &live.record(self.version, view.expire_at_ms))?;
         }
@@ -115,7 +116,7 @@ impl<'w, 'a> FieldStep<'w, 'a> {
         let is_done = next.is_none_or(|(at_ms, _)| at_ms > now_ms);
         let count = rows.count.saturating_sub(removed as u64);
         if count == 0 {
-            self.writes.remove(key, record);
+            self.remove(key, record);
             return Ok(true);
         }
         expiries.first = next.unwrap_or(RowExpiries::NONE.first);
@@ -125,6 +126,13 @@ impl<'w, 'a> FieldStep<'w, 'a> {
         let written = Record::large_with_tail(Type::Hash, self.version, view.expire_at_ms, &rows, &tail);
         self.writes.put(key, &written)?;
         Ok(is_done)
+    }
+
+    /// The last field of a hash has expired. What is left of others is told when it is written.
+    fn remove(&mut self, key: &[u8], record: &Record) {
+        self.writes.remove(key, record);
+        self.writes.notify(Event::HEXPIRED, key);
+        self.writes.notify(Event::DEL, key);
     }
 
     fn corrupt(&self, detail: &'static str) -> Fault {

@@ -13,7 +13,7 @@ use crate::script_message::ScriptMessage;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Patch;
 use crate::tracking::Changes;
-use crate::{Evaluation, Fault, Record, Rows};
+use crate::{Evaluation, Fault, Record, Rows, Type};
 use storage::{PutMode, Short, Slice, Span, WriteBatch};
 use vocab::limits::{APPLY_INLINE_BYTES_MAX, EDIT_IN_PLACE_BYTES_MIN};
 
@@ -464,6 +464,10 @@ impl<'a> EntryWrites<'a> {
         if old_due != due {
             if let Some(at_ms) = old_due {
                 self.write(&keys::fields_due(at_ms, key), None);
+                // A hash is written without the fields that have expired.
+                if at_ms <= self.now_ms && record.view().kind.ty == Type::Hash {
+                    self.events.push(Event::HEXPIRED, key);
+                }
             }
             if let Some(at_ms) = due {
                 self.write(&keys::fields_due(at_ms, key), Some(Slice::from(&[][..])));
