@@ -51,6 +51,17 @@ fn add(stream: &mut Stream, item: Item) -> Option<()> {
             let group = stream.groups.iter_mut().find(|group| group.name == first)?;
             group.consumers.push(Consumer { name, seen_ms, active_ms, pending: Vec::new() });
         }
+        // Redis 7 knows no pending entry of no consumer: it is one of a consumer without a name.
+        b"N" => {
+            let (id, deliveries) = (id(&words.next()?)?, number(&words.next()?)?);
+            let group = stream.groups.iter_mut().find(|group| group.name == first)?;
+            let at = group.consumers.iter().position(|of| of.name.is_empty()).unwrap_or_else(|| {
+                let (name, pending) = (Vec::new(), Vec::new());
+                group.consumers.push(Consumer { name, seen_ms: 0, active_ms: None, pending });
+                group.consumers.len() - 1
+            });
+            group.consumers[at].pending.push(Pending { id, delivered_ms: 0, deliveries });
+        }
         b"P" => {
             let consumer = words.next()?;
             let (id, delivered_ms, deliveries) =

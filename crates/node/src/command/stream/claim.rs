@@ -35,7 +35,7 @@ struct Claim<'a> {
 impl Claim<'_> {
     /// Whether an entry was delivered too lately to be taken.
     fn is_too_new(&self, pending: &Pending, now_ms: u64) -> bool {
-        now_ms.saturating_sub(pending.delivered_ms) < self.min_idle_ms
+        !pending.is_released() && now_ms.saturating_sub(pending.delivered_ms) < self.min_idle_ms
     }
 
     /// Gives an entry to the consumer, and answers it.
@@ -55,7 +55,7 @@ impl Claim<'_> {
                 *self.taker.insert(consumer)
             }
         };
-        let deliveries = self.deliveries.unwrap_or(base.deliveries + u64::from(!self.ids_only));
+        let deliveries = self.deliveries.unwrap_or_else(|| next_delivery(base.deliveries, self.ids_only));
         let pending = Pending { consumer, delivered_ms: self.delivered_ms, deliveries, ..base };
         change.put(space, stream, entry.id, before, pending)?;
         if self.ids_only {
@@ -66,8 +66,13 @@ impl Claim<'_> {
     }
 }
 
-/// The stream and the group that a claim is about.
-fn found<'a>(call: &mut WriteCall<'a>) -> Result<(Stream<'a>, GroupChange<'a>), Error> {
+/// How often an entry has been delivered once it is claimed. XNACK FATAL leaves the highest number.
+fn next_delivery(deliveries: u64, ids_only: bool) -> u64 {
+    if ids_only { deliveries } else { (deliveries + 1).min(i64::MAX as u64) }
+}
+
+/// The stream and the group that a command is about.
+pub(super) fn found<'a>(call: &mut WriteCall<'a>) -> Result<(Stream<'a>, GroupChange<'a>), Error> {
     let stream = Stream::load(call.space, call.args[1])?;
     let change = match &stream {
         Some(stream) => GroupChange::load(call.space, stream, call.args[2])?,

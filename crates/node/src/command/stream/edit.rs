@@ -1,6 +1,7 @@
 //! XADD, XTRIM, XDEL, XSETID and XLEN.
 
 use super::id::{NewId, StreamId};
+use super::producers;
 use super::stored::Stream;
 use super::trim::{TrimWords, cut, new_entry, new_id};
 use super::write::{append, delete};
@@ -30,12 +31,22 @@ pub(super) fn xadd(call: &mut WriteCall<'_>) -> Outcome {
     if stream.meta.last_id == StreamId::MAX {
         return Err("ERR The stream has exhausted the last possible ID, unable to add more items".into());
     }
+    if let Some(request) = words.request
+        && let Some(id) = producers::earlier(call.space, &mut stream, request, strings)?
+    {
+        stream.save(call.space)?;
+        super::entry::write_id(id, call.reply);
+        return Ok(());
+    }
     let id = new_id(&stream, words.id, call.space.now_ms())?;
     let entry = new_entry(id, strings);
     if entry.fields.len() > VALUE_BYTES_MAX {
         return Err("ERR Elements are too large to be stored".into());
     }
     append(call.space, &mut stream, entry)?;
+    if let Some(request) = words.request {
+        producers::note(call.space, &mut stream, request, strings, id)?;
+    }
     let removed = match words.trim {
         Some(trim) => cut(call.space, &mut stream, trim)?,
         None => 0,

@@ -6,6 +6,7 @@
 //! | stream | `S`, last id, highest id that XDEL removed, entries ever added; behind all entries |
 //! | group | `G`, name, last id, entries read or -1; behind the stream |
 //! | consumer | `C`, group, name, when it last asked, when it last got something or -1; behind all groups |
+//! | released | `N`, group, id, how often it was delivered: pending for no consumer; behind its group |
 //! | pending | `P`, group, consumer, id, when and how often it was delivered; behind the consumers of its group |
 //!
 //! Ids and numbers are texts, as in commands.
@@ -126,6 +127,10 @@ impl Export {
             }
             Some(Named::Pending(group, id)) => {
                 let pending = Pending::decode(row).map_err(wrong)?;
+                if pending.is_released() {
+                    let group = self.group(space, stream, rows, group)?;
+                    return Ok(Some(vec![b"N".to_vec(), group, id.to_string().into_bytes(), text(pending.deliveries)]));
+                }
                 let consumer = self.consumer(space, stream, (group, pending.consumer))?;
                 let (group, id) = (self.group(space, stream, rows, group)?, id.to_string().into_bytes());
                 let (delivered, deliveries) = (text(pending.delivered_ms), text(pending.deliveries));
@@ -189,6 +194,7 @@ enum Parsed<'a> {
     Stream(Meta),
     Group { name: &'a [u8], last_id: StreamId, read: Option<u64> },
     Consumer { group: &'a [u8], name: &'a [u8], seen_ms: u64, active_ms: Option<u64> },
+    Released { group: &'a [u8], id: StreamId, deliveries: u64 },
     Pending { group: &'a [u8], consumer: &'a [u8], id: StreamId, delivered_ms: u64, deliveries: u64 },
 }
 
@@ -209,6 +215,9 @@ fn parse<'a>(item: &'a [&'a [u8]]) -> Option<Parsed<'a>> {
         [b"G", name, last, read] => Some(Parsed::Group { name, last_id: id(last)?, read: or_none(read)? }),
         [b"C", group, name, seen, active] => {
             Some(Parsed::Consumer { group, name, seen_ms: number(seen)?, active_ms: or_none(active)? })
+        }
+        [b"N", group, of, deliveries] => {
+            Some(Parsed::Released { group, id: id(of)?, deliveries: number(deliveries)? })
         }
         [b"P", group, consumer, of, delivered, deliveries] => Some(Parsed::Pending {
             group,
@@ -249,6 +258,7 @@ impl<'a> Seen<'a> {
             Parsed::Consumer { group, name, .. } => {
                 self.groups.contains(group) && check_name(name).is_ok() && self.consumers.insert((group, name))
             }
+            Parsed::Released { group, id, .. } => self.groups.contains(group) && self.pending.insert((group, *id)),
             Parsed::Pending { group, consumer, id, .. } => {
                 self.consumers.contains(&(*group, *consumer)) && self.pending.insert((group, *id))
             }
@@ -291,7 +301,7 @@ fn restore_group(space: &mut dyn WriteSpace, stream: &mut Stream<'_>, item: &Par
     let group = match item {
         Parsed::Entry(..) | Parsed::Stream(_) => return Ok(()),
         Parsed::Group { name, last_id, read } => return Group::create(space, stream, name, *last_id, *read),
-        Parsed::Consumer { group, .. } | Parsed::Pending { group, .. } => group,
+        Parsed::Consumer { group, .. } | Parsed::Released { group, .. } | Parsed::Pending { group, .. } => group,
     };
     let change = GroupChange::load(space, stream, group)?;
     let mut change = change.ok_or_else(|| stream.corrupt("group that was just made"))?;
@@ -302,12 +312,21 @@ fn restore_group(space: &mut dyn WriteSpace, stream: &mut Stream<'_>, item: &Par
         Parsed::Pending { consumer, id, delivered_ms, deliveries, .. } => {
             let found = Consumer::load(space, stream, &change.group, consumer)?;
             let consumer = found.ok_or_else(|| stream.corrupt("consumer that was just made"))?.id;
-            // Of an entry that is gone, what is pending refers to none.
-            let at = stream.get(space, *id)?.map_or(Ordinal(u64::MAX), |(at, _)| at);
+            let at = place_of(space, stream, *id)?;
             let pending = Pending { consumer, delivered_ms: *delivered_ms, deliveries: *deliveries, at };
+            change.put(space, stream, *id, None, pending)?;
+        }
+        Parsed::Released { id, deliveries, .. } => {
+            let at = place_of(space, stream, *id)?;
+            let pending = Pending { consumer: ConsumerId::NONE, delivered_ms: 0, deliveries: *deliveries, at };
             change.put(space, stream, *id, None, pending)?;
         }
         _ => {}
     }
     change.save(space)
+}
+
+/// Of an entry that is gone, what is pending refers to none.
+fn place_of(space: &mut dyn ReadSpace, stream: &Stream<'_>, id: StreamId) -> Result<Ordinal, Error> {
+    Ok(stream.get(space, id)?.map_or(Ordinal(u64::MAX), |(at, _)| at))
 }

@@ -4,7 +4,7 @@
 //! group      u64 number, last delivered id (u64 ms, u64 number), u64 ordinal of the first entry behind it,
 //!            u64 entries read (all ones: not known), u64 pending entries, u64 consumers, u64 number of the next consumer
 //! consumer   u64 number, u64 when it last asked, u64 when it last got something (all ones: never), u64 pending entries
-//! pending    u64 consumer, u64 when it was last delivered, u64 how often, u64 ordinal of the entry
+//! pending    u64 consumer (all ones: none), u64 when it was last delivered, u64 how often, u64 ordinal of the entry
 //! ```
 //! Little-endian; times in ms since the epoch. `names` has the names of the rows.
 
@@ -59,7 +59,7 @@ pub(super) struct Consumer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pending {
     pub(super) consumer: ConsumerId,
-    /// When it was last delivered, in ms since the epoch.
+    /// When it was last delivered, in ms since the epoch; 0 if it has been released.
     pub(super) delivered_ms: u64,
     /// How often it was delivered.
     pub(super) deliveries: u64,
@@ -185,6 +185,11 @@ impl Consumer {
 }
 
 impl Pending {
+    /// Whether XNACK has released it: it is pending for no consumer, and each may claim it at once.
+    pub(super) fn is_released(&self) -> bool {
+        self.consumer == ConsumerId::NONE
+    }
+
     fn encode(&self) -> Vec<u8> {
         bytes_of(&[self.consumer.0, self.delivered_ms, self.deliveries, self.at.0])
     }
@@ -220,13 +225,16 @@ pub(super) fn check_name(name: &[u8]) -> Outcome {
     if name.len() > FIELD_BYTES_MAX { Err(NAME_TOO_LONG.into()) } else { Ok(()) }
 }
 
-/// The name of a consumer of which a pending entry tells the number.
+/// The name of a consumer of which a pending entry tells the number; empty if the entry is pending for none.
 pub(super) fn name_of(
     space: &mut dyn ReadSpace,
     stream: &Stream<'_>,
     group: GroupId,
     consumer: ConsumerId,
 ) -> Result<Vec<u8>, Error> {
+    if consumer == ConsumerId::NONE {
+        return Ok(Vec::new());
+    }
     let rows = stream.rows().ok_or_else(|| stream.corrupt("small stream with a group"))?;
     let name = space.element_get(rows, &names::consumer_name(group, consumer))?;
     Ok(name.ok_or_else(|| stream.corrupt("consumer without a name"))?.to_vec())
@@ -311,19 +319,26 @@ impl<'a> GroupChange<'a> {
         }
     }
 
-    fn consumer(
+    /// More or fewer entries are pending for a consumer.
+    fn count_pending(
         &mut self,
         space: &mut dyn ReadSpace,
         stream: &Stream<'_>,
         id: ConsumerId,
-    ) -> Result<&mut Consumer, Error> {
+        by: i64,
+    ) -> Outcome {
+        if id == ConsumerId::NONE {
+            return Ok(());
+        }
         if !self.consumers.contains_key(&id) {
             let name = name_of(space, stream, self.group.id, id)?;
             let consumer = Consumer::load(space, stream, &self.group, &name)?;
             let consumer = consumer.ok_or_else(|| stream.corrupt("pending entry without a consumer"))?;
             self.consumers.insert(id, (name, consumer));
         }
-        Ok(&mut self.consumers.get_mut(&id).expect("it was put there").1)
+        let consumer = &mut self.consumers.get_mut(&id).expect("it was put there").1;
+        consumer.pending = consumer.pending.saturating_add_signed(by);
+        Ok(())
     }
 
     /// Makes an entry pending; `before` is what was pending of that id.
@@ -339,13 +354,12 @@ impl<'a> GroupChange<'a> {
         if before.is_none_or(|before| before.consumer != pending.consumer) {
             if let Some(before) = before {
                 space.element_delete(&self.rows, &names::pending_of(group, before.consumer, id))?;
-                let other = self.consumer(space, stream, before.consumer)?;
-                other.pending = other.pending.saturating_sub(1);
+                self.count_pending(space, stream, before.consumer, -1)?;
             } else {
                 self.group.pending += 1;
             }
             space.element_put(&self.rows, &names::pending_of(group, pending.consumer, id), b"")?;
-            self.consumer(space, stream, pending.consumer)?.pending += 1;
+            self.count_pending(space, stream, pending.consumer, 1)?;
         }
         Ok(space.element_put(&self.rows, &names::pending(group, id), &pending.encode())?)
     }
@@ -362,9 +376,7 @@ impl<'a> GroupChange<'a> {
         space.element_delete(&self.rows, &names::pending(group, id))?;
         space.element_delete(&self.rows, &names::pending_of(group, pending.consumer, id))?;
         self.group.pending = self.group.pending.saturating_sub(1);
-        let consumer = self.consumer(space, stream, pending.consumer)?;
-        consumer.pending = consumer.pending.saturating_sub(1);
-        Ok(())
+        self.count_pending(space, stream, pending.consumer, -1)
     }
 
     /// Whether there is a consumer of that name.

@@ -112,7 +112,8 @@ pub(super) fn stream(call: &mut ReadCall<'_>) -> Outcome {
     let meta = &stream.meta;
     // Redis tells of its radix tree here: one key for each of its nodes, about.
     let nodes = if meta.length == 0 { 0 } else { meta.next.0.div_ceil(100) - meta.first.0 / 100 };
-    reply.map(if count.is_some() { 9 } else { 10 });
+    let producers = stream.producers.as_ref();
+    reply.map(if count.is_some() { 9 } else { 10 } + if producers.is_some() { 6 } else { 0 });
     number(reply, "length", meta.length);
     number(reply, "radix-tree-keys", nodes);
     number(reply, "radix-tree-nodes", nodes + 1);
@@ -120,6 +121,14 @@ pub(super) fn stream(call: &mut ReadCall<'_>) -> Outcome {
     id(reply, "max-deleted-entry-id", meta.max_deleted_id);
     number(reply, "entries-added", meta.added);
     id(reply, "recorded-first-entry-id", meta.first_id);
+    if let Some(producers) = producers {
+        number(reply, "idmp-duration", producers.duration_s);
+        number(reply, "idmp-maxsize", producers.ids_max);
+        number(reply, "pids-tracked", producers.producers);
+        number(reply, "iids-tracked", producers.ids);
+        number(reply, "iids-added", producers.ids_ever);
+        number(reply, "iids-duplicates", producers.duplicates);
+    }
     let Some(count) = count else {
         number(reply, "groups", meta.groups);
         text(reply, "first-entry");

@@ -20,8 +20,10 @@ mod groups;
 mod id;
 mod info;
 mod meta;
+mod nack;
 mod names;
 mod pending;
+mod producers;
 mod range;
 mod read;
 mod references;
@@ -47,6 +49,8 @@ pub(super) const ROWS: &[HandlerRow] = &[
     reads_in_steps("XREAD", read::xread),
     writes("XREADGROUP", groups::xreadgroup),
     writes("XACK", groups::xack),
+    writes("XNACK", nack::xnack),
+    writes("XCFGSET", producers::configure),
     writes("XGROUP|CREATE", groups::create),
     writes("XGROUP|SETID", groups::set_id),
     writes("XGROUP|DESTROY", groups::destroy),

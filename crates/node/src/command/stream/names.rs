@@ -8,6 +8,9 @@
 //! 4 group 2 consumer                       the name of a consumer
 //! 4 group 3 id                             a pending entry: which consumer's it is, when and how often it was delivered
 //! 4 group 4 consumer id                    the same by consumer; no value
+//! 5 epoch 1 producer                       a producer (`producers`)
+//! 5 epoch 2 producer id                    a request of it, which is applied once
+//! 5 epoch 3 producer number                the same by number
 //! ```
 //! The first byte says what it is. Numbers are eight bytes, ids sixteen, big-endian: byte order is their order.
 
@@ -27,10 +30,19 @@ const NAMED: u8 = 0;
 const CONSUMER_NAME: u8 = 2;
 const PENDING: u8 = 3;
 const PENDING_OF: u8 = 4;
+const REQUESTS: u8 = 5;
+const PRODUCER: u8 = 1;
+const REQUEST: u8 = 2;
+const NUMBERED_REQUEST: u8 = 3;
 
 /// The number of a consumer within its group; none is used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ConsumerId(pub(super) u64);
+
+impl ConsumerId {
+    /// In place of the consumer of an entry that XNACK has released: it is pending for none.
+    pub(super) const NONE: Self = Self(u64::MAX);
+}
 
 /// What a row is that tells of the stream by itself.
 pub(super) enum Named<'n> {
@@ -147,6 +159,26 @@ pub(super) fn pending_of(group: GroupId, consumer: ConsumerId, id: StreamId) -> 
 /// With what the names of a consumer's pending entries begin.
 pub(super) fn all_pending_of(group: GroupId, consumer: ConsumerId) -> Vec<u8> {
     tagged(group, PENDING_OF, &consumer.0.to_be_bytes())
+}
+
+/// With what the names begin of what is known of requests, in an epoch.
+pub(super) fn requests(epoch: u64) -> Vec<u8> {
+    numbered(REQUESTS, epoch).to_vec()
+}
+
+/// A producer, called by its hash.
+pub(super) fn producer(epoch: u64, producer: u128) -> Vec<u8> {
+    [&requests(epoch), &[PRODUCER][..], &producer.to_be_bytes()].concat()
+}
+
+/// A request of a producer; its id's hash calls it.
+pub(super) fn request(epoch: u64, producer: u128, id: &[u8]) -> Vec<u8> {
+    [&requests(epoch), &[REQUEST][..], &producer.to_be_bytes(), id].concat()
+}
+
+/// The same, called by its number.
+pub(super) fn numbered_request(epoch: u64, producer: u128, number: u64) -> Vec<u8> {
+    [&requests(epoch), &[NUMBERED_REQUEST][..], &producer.to_be_bytes(), &number.to_be_bytes()].concat()
 }
 
 /// The id at the end of the name of a pending entry.

@@ -181,13 +181,13 @@ fn entries(call: &mut ReadCall<'_>, stream: &Stream<'_>, group: &Group, asked: &
             };
             let pending = pending.ok_or_else(|| stream.corrupt("pending entry without its row"))?;
             let idle_ms = now_ms.saturating_sub(pending.delivered_ms);
-            if idle_ms < asked.min_idle_ms {
+            if !pending.is_released() && idle_ms < asked.min_idle_ms {
                 continue;
             }
             call.reply.array(4);
             write_id(id, call.reply);
             call.reply.bulk(consumers.get(call.space, stream, group, pending.consumer)?);
-            call.reply.int(idle_ms as i64);
+            call.reply.int(if pending.is_released() { -1 } else { idle_ms as i64 });
             call.reply.int(pending.deliveries as i64);
             count += 1;
         }

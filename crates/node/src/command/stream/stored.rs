@@ -4,6 +4,7 @@ use super::entry::{Entry, Spot};
 use super::id::StreamId;
 use super::meta::{META_BYTES, Meta, Ordinal};
 use super::names;
+use super::producers::{PRODUCERS_BYTES, Producers};
 use crate::command::args;
 use crate::command::call::Error;
 use crate::command::error::corrupt;
@@ -18,6 +19,8 @@ pub(super) struct Stream<'k> {
     pub(super) expire_at_ms: Option<u64>,
     pub(super) meta: Meta,
     pub(super) form: Form,
+    /// What is known of the requests of producers; a small stream has none.
+    pub(super) producers: Option<Producers>,
 }
 
 /// Where the entries of a stream are.
@@ -41,16 +44,16 @@ impl<'k> Stream<'k> {
             return Err(args::WRONGTYPE.into());
         }
         let found = match view.rows(key) {
-            Some(rows) => Meta::decode(&mut Reader::new(view.tail())).map(|meta| (meta, Form::Large(rows))),
-            None => inline(view.payload).map(|(meta, entries)| (meta, Form::Inline(entries))),
+            Some(rows) => large(view.tail()).map(|(meta, producers)| (meta, Form::Large(rows), producers)),
+            None => inline(view.payload).map(|(meta, entries)| (meta, Form::Inline(entries), None)),
         };
-        let (meta, form) = found.map_err(|why| corrupt(key, why.text()))?;
-        Ok(Self { key, expire_at_ms: view.expire_at_ms, meta, form })
+        let (meta, form, producers) = found.map_err(|why| corrupt(key, why.text()))?;
+        Ok(Self { key, expire_at_ms: view.expire_at_ms, meta, form, producers })
     }
 
     /// One without entries.
     pub(super) fn new(key: &'k [u8]) -> Self {
-        Self { key, expire_at_ms: None, meta: Meta::default(), form: Form::Inline(Vec::new()) }
+        Self { key, expire_at_ms: None, meta: Meta::default(), form: Form::Inline(Vec::new()), producers: None }
     }
 
     /// Writes the record.
@@ -59,7 +62,9 @@ impl<'k> Stream<'k> {
         let record = match &self.form {
             Form::Large(rows) => {
                 let rows = rows.with_count(self.meta.length);
-                Record::large_with_tail(Type::Stream, space.version(), self.expire_at_ms, &rows, &meta)
+                let producers = self.producers.as_ref().map(Producers::encode);
+                let tail = [&meta[..], producers.as_ref().map_or(&[][..], |bytes| bytes)].concat();
+                Record::large_with_tail(Type::Stream, space.version(), self.expire_at_ms, &rows, &tail)
             }
             Form::Inline(entries) => {
                 let mut payload = Vec::with_capacity(META_BYTES + self.meta.bytes as usize + 32 * entries.len());
@@ -294,6 +299,17 @@ impl<'k> Stream<'k> {
 
     pub(super) fn corrupt(&self, detail: &str) -> Error {
         corrupt(self.key, detail)
+    }
+}
+
+/// What the record of a large stream says of it.
+fn large(tail: &[u8]) -> Result<(Meta, Option<Producers>), Malformed> {
+    let (meta, producers) = tail.split_at_checked(META_BYTES).ok_or(Malformed::CutShort)?;
+    let meta = Meta::decode(&mut Reader::new(meta))?;
+    match producers.len() {
+        0 => Ok((meta, None)),
+        PRODUCERS_BYTES => Ok((meta, Some(Producers::decode(&mut Reader::new(producers))?))),
+        _ => Err(Malformed::TooLong),
     }
 }
 

@@ -16,6 +16,16 @@ fn entries_that_groups_know_are_removed_with_regard_to_them() {
 }
 
 #[test]
+fn pending_entries_are_given_back() {
+    crate::command::transcript::check("stream_nack");
+}
+
+#[test]
+fn requests_of_producers_are_applied_once() {
+    crate::command::transcript::check("stream_producers");
+}
+
+#[test]
 fn transcript() {
     crate::command::transcript::check("stream");
     crate::command::transcript::check("stream_groups");

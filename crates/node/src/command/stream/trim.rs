@@ -3,6 +3,7 @@
 use super::entry::Entry;
 use super::id::{NewId, StreamId};
 use super::meta::Ordinal;
+use super::producers::RequestName;
 use super::references::{Groups, References};
 use super::stored::Stream;
 use super::write::{delete, trim_to};
@@ -39,6 +40,8 @@ pub(super) struct Trim {
 pub(super) struct TrimWords {
     pub(super) trim: Option<Trim>,
     pub(super) no_stream: bool,
+    /// Of XADD: the request is applied once.
+    pub(super) request: Option<RequestName>,
     /// Of XADD; `None` for `*`.
     pub(super) id: Option<NewId>,
     /// How many words there were: the fields of XADD begin behind them.
@@ -72,6 +75,11 @@ impl TrimWords {
                 let most = u64::try_from(int(words[at])?);
                 limit = Some(most.map_err(|_| Error::from("ERR The LIMIT argument must be >= 0."))?);
                 at += 1;
+            } else if of_xadd && let Some((request, count)) = RequestName::parse(&words[at - 1..])? {
+                if parsed.request.replace(request).is_some() {
+                    return Err("ERR IDMP/IDMPAUTO specified multiple times".into());
+                }
+                at += count - 1;
             } else if of_xadd && is_word(word, "NOMKSTREAM") {
                 parsed.no_stream = true;
             } else if let Some(asked) = References::of_word(word) {
@@ -84,6 +92,9 @@ impl TrimWords {
             }
         }
         parsed.count = at;
+        if parsed.request.is_some() && parsed.id.is_some() {
+            return Err("ERR IDMP/IDMPAUTO can be used only with auto-generated IDs".into());
+        }
         if limit.is_some_and(|limit| limit > 0) && keep.is_none() {
             return Err("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy".into());
         }

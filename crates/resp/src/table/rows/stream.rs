@@ -42,7 +42,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(1); with trimming O(N), N being the number of entries removed, and O(log N) from 512 on")
         .tips(VARIES)
         .args(
-            "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count:integer]] <* | id> field value [field value ...]",
+            "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count:integer]] <* | id> field value [field value ...]",
         ),
     stream("XAUTOCLAIM", -6, "6.2.0", "Gives a consumer what has been pending for others for long.")
         .answers(Answers::Values)
@@ -51,6 +51,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the count; at most 16,384 entries")
         .tips(VARIES)
         .args("key group consumer min-idle-time start [COUNT count:integer] [JUSTID]"),
+    stream("XCFGSET", -2, "8.6.0", "Sets how long, and how many, ids of producers' requests are known.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .cost("O(1)")
+        .args("key [IDMP-DURATION duration:integer] [IDMP-MAXSIZE maxsize:integer]"),
     stream("XCLAIM", -6, "5.0.0", "Gives a consumer entries that are pending for others.")
         .answers(Answers::Values)
         .flags(WRITE | FAST)
@@ -120,6 +125,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(READONLY | FAST)
         .touches(&[key(1, RO)])
         .args("key"),
+    stream("XNACK", -7, "8.8.0", "Gives pending entries back to their group: any consumer may claim them at once.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .cost("O(1) for each entry")
+        .args(
+            "key group <SILENT | FAIL | FATAL> IDS numids:integer id [id ...] [RETRYCOUNT count:integer] [FORCE]",
+        ),
     stream("XPENDING", -3, "5.0.0", "Tells what was delivered to the consumers of a group and is not acknowledged.")
         .answers(Answers::Values)
         .flags(READONLY)
