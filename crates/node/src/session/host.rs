@@ -5,6 +5,7 @@ use super::cluster_facts::ClusterFacts;
 use crate::DatabaseKeys;
 use crate::config::Config;
 use crate::eviction::Room;
+use crate::hot_keys::HotKeys;
 use crate::key_usage::KeyUsage;
 use crate::monitors::Monitors;
 use crate::pubsub::Broker;
@@ -35,6 +36,9 @@ pub trait Host: Sync {
 
     /// The room for more data.
     fn room(&self) -> &Room;
+
+    /// Which keys cost the node most.
+    fn hot_keys(&self) -> &HotKeys;
 
     /// Has the worker that owns this connection close it.
     fn wake(&self, client: &ClientEntry);

@@ -23,6 +23,7 @@ use super::*;
 use crate::command::Error;
 use crate::config::Config;
 use crate::eviction::Room;
+use crate::hot_keys::HotKeys;
 use crate::key_usage::KeyUsage;
 use crate::monitors::Monitors;
 use crate::pubsub::Broker;
@@ -49,6 +50,7 @@ pub(crate) struct TestHost {
     stats: Stats,
     usage: KeyUsage,
     room: Room,
+    hot_keys: HotKeys,
     woken: Mutex<Vec<u64>>,
     cluster: Mutex<ClusterFacts>,
     broker: Broker,
@@ -67,6 +69,7 @@ impl TestHost {
             stats: Stats::new(2),
             usage: KeyUsage::default(),
             room: Room::default(),
+            hot_keys: HotKeys::default(),
             woken: Mutex::default(),
             cluster: Mutex::new(store_of(1)),
             broker: Broker::default(),
@@ -108,6 +111,10 @@ impl Host for TestHost {
 
     fn room(&self) -> &Room {
         &self.room
+    }
+
+    fn hot_keys(&self) -> &HotKeys {
+        &self.hot_keys
     }
 
     fn wake(&self, client: &ClientEntry) {
@@ -464,9 +471,18 @@ fn describe(transaction: &Transaction) -> String {
 
 #[test]
 fn transcripts() {
-    for name in
-        ["transactions", "connection", "clients", "settings", "cluster", "figures", "promises", "wait", "pubsub"]
-    {
+    for name in [
+        "hot_keys",
+        "transactions",
+        "connection",
+        "clients",
+        "settings",
+        "cluster",
+        "figures",
+        "promises",
+        "wait",
+        "pubsub",
+    ] {
         check(name);
     }
 }

@@ -5,6 +5,7 @@ use crate::replicas::transfer_facts;
 use crate::shared::NodeShared;
 use cluster::{NodeInfo, ReplicaInfo};
 use node::Config;
+use node::HotKeys;
 use node::KeyUsage;
 use node::Monitors;
 use node::blocking::End;
@@ -45,6 +46,10 @@ impl Host for NodeShared {
 
     fn room(&self) -> &Room {
         &self.room
+    }
+
+    fn hot_keys(&self) -> &HotKeys {
+        &self.hot_keys
     }
 
     fn wake(&self, client: &ClientEntry) {

@@ -28,7 +28,7 @@ use node::blocking::BlockingCommand;
 use node::command::{Handler, ReadHandler, handler};
 use node::config::CommandLogKind;
 use node::session::{self, Admission, Consistency, DatabaseRequest, Keyspace, Resolved, Transaction};
-use node::{EncodedCommand, RequestKeys, Ticket};
+use node::{EncodedCommand, HotCost, RequestKeys, Ticket};
 use resp::table::{self, CommandSpec, Group, behaviour};
 use resp::{Parsed, Reply, parse_request};
 use smallvec::SmallVec;
@@ -315,6 +315,7 @@ impl Dispatch<'_> {
         let mut reply = std::mem::take(self.scratch);
         reply.buf.clear();
         reply.proto = connection.session.proto();
+        let hot = store.hot_keys.is_on().then(Instant::now);
         let admission = session::admit(&mut connection.session, row, args, &**store, &mut reply);
         *self.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
         if behaviour & behaviour::ENDS_WATCHES != 0
@@ -362,6 +363,11 @@ impl Dispatch<'_> {
         }
         if let Some(spec) = spec.filter(|_| matches!(step, Step::Next)) {
             monitor::show(&mut self.turn, Request { id, spec, args });
+            if let Some(began) = hot {
+                let bytes = (bytes + reply.buf.len()) as u64;
+                self.turn
+                    .note_hot(Request { id, spec, args }, HotCost { ns: began.elapsed().as_nanos() as u64, bytes });
+            }
         }
         // A large answer leaves no large buffer behind.
         if reply.buf.capacity() > limits::OUTPUT_BUFFER_BYTES_SOFT {

@@ -14,7 +14,7 @@ use node::pubsub::Answered;
 use node::read::{Again, Begin, NotHere, ReadRequest};
 use node::session::{self, Consistency, Cost};
 use node::stats::{Lookups, ShortArgs};
-use node::{KeyHash, LoadSampler, ShardHandle, Ticket};
+use node::{HotCost, KeyHash, LoadSampler, ShardHandle, Ticket};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -142,6 +142,14 @@ impl Turn<'_> {
                 self.requests.store.usage.note(*key, self.now.wall_ms, chance);
             }
         }
+    }
+
+    /// Notes what a request has cost, for HOTKEYS: of one that is handed on, what that has cost so far.
+    #[cold]
+    pub(super) fn note_hot(&self, request: Request<'_>, cost: HotCost) {
+        let Ok(keys) = request.spec.keys(request.args) else { return };
+        let keys: Vec<&[u8]> = keys.map(|at| request.args[at]).collect();
+        self.requests.store.hot_keys.note(&keys, cost, self.now.wall_ms);
     }
 
     /// The request stays where it is, and begins again when something has changed.

@@ -107,7 +107,11 @@ impl Evictor<'_> {
         }
         let Some(policy) = policy else {
             self.moved = Instant::now();
-            if bytes > bound { store.room.fill() } else { self.leave(bound, bytes) }
+            if bytes > bound {
+                store.room.fill()
+            } else {
+                self.leave(bound, bytes)
+            }
             return LOOK_EVERY;
         };
         let (bounds, half_life_ms) = match config.data_is_in_memory() {
@@ -198,12 +202,7 @@ impl Evictor<'_> {
         round
     }
 
-    fn choose(
-        &self,
-        victims: &mut Victims,
-        handle: &ShardHandle,
-        wanted: usize,
-    ) -> Result<Vec<Victim>, node::Fault> {
+    fn choose(&self, victims: &mut Victims, handle: &ShardHandle, wanted: usize) -> Result<Vec<Victim>, node::Fault> {
         let store = self.store;
         let samples = usize::try_from(store.config.number("maxmemory-samples").unwrap_or(5)).unwrap_or(1);
         let mut space = SnapshotSpace::new(handle, store.now_ms(), steady_us());

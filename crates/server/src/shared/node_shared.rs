@@ -25,6 +25,7 @@ use crate::os::{Shares, SpareProcessors, now_ms, raw_moment, waited_for_disk};
 use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
+use node::HotKeys;
 use node::KeyUsage;
 use node::eviction::Room;
 use node::pubsub::{Answered, Broker};
@@ -94,6 +95,8 @@ pub(crate) struct NodeShared {
     pub(crate) usage: Arc<KeyUsage>,
     /// The room that clients have for more data.
     pub(crate) room: Room,
+    /// Which keys cost the node most.
+    pub(crate) hot_keys: HotKeys,
     pub(crate) background: BackgroundState,
     pub(crate) embedded: Callers,
     pub(crate) calls: PendingCalls,
@@ -182,6 +185,7 @@ impl NodeShared {
             stats,
             usage: Arc::default(),
             room: Room::default(),
+            hot_keys: HotKeys::default(),
             background: BackgroundState::default(),
             embedded: Callers::default(),
             calls: PendingCalls::default(),

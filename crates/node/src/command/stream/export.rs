@@ -216,9 +216,7 @@ fn parse<'a>(item: &'a [&'a [u8]]) -> Option<Parsed<'a>> {
         [b"C", group, name, seen, active] => {
             Some(Parsed::Consumer { group, name, seen_ms: number(seen)?, active_ms: or_none(active)? })
         }
-        [b"N", group, of, deliveries] => {
-            Some(Parsed::Released { group, id: id(of)?, deliveries: number(deliveries)? })
-        }
+        [b"N", group, of, deliveries] => Some(Parsed::Released { group, id: id(of)?, deliveries: number(deliveries)? }),
         [b"P", group, consumer, of, delivered, deliveries] => Some(Parsed::Pending {
             group,
             consumer,

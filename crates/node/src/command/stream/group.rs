@@ -320,13 +320,7 @@ impl<'a> GroupChange<'a> {
     }
 
     /// More or fewer entries are pending for a consumer.
-    fn count_pending(
-        &mut self,
-        space: &mut dyn ReadSpace,
-        stream: &Stream<'_>,
-        id: ConsumerId,
-        by: i64,
-    ) -> Outcome {
+    fn count_pending(&mut self, space: &mut dyn ReadSpace, stream: &Stream<'_>, id: ConsumerId, by: i64) -> Outcome {
         if id == ConsumerId::NONE {
             return Ok(());
         }

@@ -11,6 +11,7 @@ mod config;
 mod connection;
 mod debug;
 mod greeting;
+mod hot_keys;
 mod info;
 mod latency;
 mod lolwut;
@@ -60,6 +61,7 @@ const FAMILIES: &[&[Row]] = &[
     cluster::ROWS,
     command_log::ROWS,
     debug::ROWS,
+    hot_keys::ROWS,
     latency::ROWS,
     lolwut::ROWS,
     memory::ROWS,

@@ -113,6 +113,20 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of keys")
         .tips(TELL_ALL_SHARDS)
         .args("[ASYNC | SYNC]"),
+    server("HOTKEYS", -2, "8.6.0", "Groups the commands about the keys that cost a node most.")
+        .cost("Depends on the subcommand."),
+    server("HOTKEYS|GET", 2, "8.6.0", "Returns the keys with the highest costs.")
+        .flags(ADMIN | NOSCRIPT)
+        .cost("O(K), K being the number of keys returned"),
+    server("HOTKEYS|HELP", 2, "8.6.0", "Lists the subcommands.").flags(LOADING | STALE),
+    server("HOTKEYS|RESET", 2, "8.6.0", "Forgets what was counted.").flags(ADMIN | NOSCRIPT).cost("O(1)"),
+    server("HOTKEYS|START", -2, "8.6.0", "Begins to count what the requests of each key cost this node.")
+        .flags(ADMIN | NOSCRIPT)
+        .cost("O(1)")
+        .args(
+            "METRICS count:integer [CPU] [NET] [COUNT k:integer] [DURATION seconds:integer] [SAMPLE ratio:integer] [SLOTS count:integer slot:integer [slot:integer ...]]",
+        ),
+    server("HOTKEYS|STOP", 2, "8.6.0", "Ends the counting; what was counted stays.").flags(ADMIN | NOSCRIPT).cost("O(1)"),
     server("INFO", -1, "1.0.0", "Returns figures of the server.")
         .flags(LOADING | STALE)
         .dangerous()

@@ -1,0 +1,230 @@
+//! HOTKEYS: which keys cost this node most time, and most bytes.
+
+use super::ask::{Ask, NOT_INTEGER, Outcome, Refusal, Row, SYNTAX, is_word};
+use crate::hot_keys::{HOT_KEYS_MAX, HotKeysOrder, HotKeysReport};
+use crate::session::{ClusterFacts, Effect};
+use resp::{Reply, parse_integer};
+use vocab::{SLOT_COUNT, Slot};
+
+/// Keys that are answered if START is not told how many.
+const COUNT_DEFAULT: usize = 10;
+
+pub(super) const ROWS: &[Row] =
+    &[("HOTKEYS|START", start), ("HOTKEYS|STOP", stop), ("HOTKEYS|GET", get), ("HOTKEYS|RESET", reset)];
+
+fn refuse(text: &'static str) -> Refusal {
+    Refusal::Borrowed(text)
+}
+
+/// The words of START, one after the other.
+struct Words<'a> {
+    left: &'a [&'a [u8]],
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (first, rest) = self.left.split_first()?;
+        self.left = rest;
+        Some(first)
+    }
+
+    fn number(&mut self) -> Result<i64, Refusal> {
+        let word = self.next().ok_or(SYNTAX)?;
+        parse_integer(word).ok_or(NOT_INTEGER)
+    }
+
+    /// `METRICS count metric …`: whether time counts, and whether bytes do. Metrics of another name are passed over.
+    fn metrics(&mut self) -> Result<(bool, bool), Refusal> {
+        let is_there = self.next().is_some_and(|word| is_word(word, "METRICS"));
+        let count = self.next().filter(|_| is_there).ok_or(refuse("ERR METRICS parameter is required"))?;
+        let count = parse_integer(count).filter(|count| *count > 0);
+        let count = count.ok_or(refuse("ERR METRICS count must be a positive integer"))?;
+        let count = usize::try_from(count).ok().filter(|count| *count <= self.left.len());
+        let count = count.ok_or(refuse("ERR METRICS count does not match number of metric types provided"))?;
+        let (mut time, mut bytes) = (false, false);
+        for _ in 0..count {
+            match self.next() {
+                Some(word) if is_word(word, "CPU") => {
+                    if std::mem::replace(&mut time, true) {
+                        return Err(refuse("ERR METRICS CPU defined more than once"));
+                    }
+                }
+                Some(word) if is_word(word, "NET") => {
+                    if std::mem::replace(&mut bytes, true) {
+                        return Err(refuse("ERR METRICS NET defined more than once"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if time || bytes { Ok((time, bytes)) } else { Err(refuse("ERR METRICS no valid metrics passed")) }
+    }
+
+    /// `count slot …` behind SLOTS, in order.
+    fn slots(&mut self, facts: &ClusterFacts) -> Result<Vec<Slot>, Refusal> {
+        let count = self.number()?;
+        let count = usize::try_from(count).ok().filter(|count| (1..=usize::from(SLOT_COUNT)).contains(count));
+        let count = count.ok_or(refuse("ERR SLOTS count must be between 1 and 16384"))?;
+        if self.left.len() < count {
+            return Err(refuse("ERR not enough slot numbers provided"));
+        }
+        let own = own_slots(facts);
+        let mut slots = Vec::with_capacity(count);
+        for word in &self.left[..count] {
+            let slot = parse_integer(word).and_then(|slot| u16::try_from(slot).ok());
+            let slot = slot.filter(|slot| *slot < SLOT_COUNT).ok_or(refuse("ERR Invalid or out of range slot"))?;
+            if !own.iter().any(|(first, last)| (*first..=*last).contains(&slot)) {
+                return Err(format!("ERR slot {slot} not handled by this node").into());
+            }
+            slots.push(Slot(slot));
+        }
+        self.left = &self.left[count..];
+        slots.sort_unstable();
+        if slots.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(refuse("ERR duplicate slot number"));
+        }
+        Ok(slots)
+    }
+}
+
+/// The ranges of slots that this node leads, in order.
+fn own_slots(facts: &ClusterFacts) -> Vec<(u16, u16)> {
+    let myself = facts.myself().map(|node| node.id);
+    let led = facts.shards.iter().filter(|shard| Some(shard.leader) == myself);
+    let mut ranges: Vec<(u16, u16)> = led.flat_map(|shard| shard.slots.iter().copied()).collect();
+    ranges.sort_unstable();
+    joined(ranges)
+}
+
+/// Ranges in order, those that follow on each other as one.
+fn joined(ranges: Vec<(u16, u16)>) -> Vec<(u16, u16)> {
+    let mut joined: Vec<(u16, u16)> = Vec::new();
+    for (first, last) in ranges {
+        match joined.last_mut() {
+            Some(before) if before.1 + 1 == first => before.1 = last,
+            _ => joined.push((first, last)),
+        }
+    }
+    joined
+}
+
+fn parse(args: &[&[u8]], facts: &ClusterFacts) -> Result<HotKeysOrder, Refusal> {
+    let mut words = Words { left: &args[2..] };
+    let (time, bytes) = words.metrics()?;
+    let (mut count, mut one_of, mut duration_ms, mut slots) = (COUNT_DEFAULT, 1, None, None);
+    while let Some(word) = words.next() {
+        if is_word(word, "COUNT") {
+            let asked = usize::try_from(words.number()?).ok().filter(|asked| (1..=HOT_KEYS_MAX).contains(asked));
+            count = asked.ok_or(refuse("ERR COUNT must be between 1 and 64"))?;
+        } else if is_word(word, "DURATION") {
+            let asked = u64::try_from(words.number()?).ok().filter(|asked| *asked > 0);
+            let seconds = asked.ok_or(refuse("ERR DURATION must be positive"))?;
+            duration_ms = Some(seconds.saturating_mul(1000).min(u64::MAX / 2));
+        } else if is_word(word, "SAMPLE") {
+            let asked = u64::try_from(words.number()?).ok().filter(|asked| *asked > 0);
+            one_of = asked.ok_or(refuse("ERR SAMPLE ratio must be positive"))?;
+        } else if is_word(word, "SLOTS") {
+            if slots.is_some() {
+                return Err(refuse("ERR SLOTS parameter already specified"));
+            }
+            slots = Some(words.slots(facts)?);
+        } else {
+            return Err(SYNTAX);
+        }
+    }
+    let shown_slots = match &slots {
+        Some(slots) => joined(slots.iter().map(|slot| (slot.0, slot.0)).collect()),
+        None => own_slots(facts),
+    };
+    Ok(HotKeysOrder { time, bytes, count, one_of, duration_ms, slots, shown_slots })
+}
+
+fn cpu_us(ask: &Ask<'_>) -> (u64, u64) {
+    let facts = ask.host.node_facts();
+    (facts.cpu_user_us.unwrap_or(0), facts.cpu_system_us.unwrap_or(0))
+}
+
+fn start(ask: &mut Ask<'_>) -> Outcome {
+    let order = parse(ask.args, &ask.host.cluster_facts())?;
+    if ask.session.keyspace().database().is_some() && order.slots.is_some() {
+        return Err(refuse("ERR SLOTS parameter cannot be used in non-cluster mode"));
+    }
+    if !ask.host.hot_keys().start(order, ask.now_ms(), cpu_us(ask)) {
+        return Err(refuse("ERR hotkey tracking session already in progress"));
+    }
+    ask.reply.ok();
+    Ok(Effect::None)
+}
+
+fn stop(ask: &mut Ask<'_>) -> Outcome {
+    if ask.host.hot_keys().stop(ask.now_ms(), cpu_us(ask)) {
+        ask.reply.ok()
+    } else {
+        ask.reply.null()
+    }
+    Ok(Effect::None)
+}
+
+fn reset(ask: &mut Ask<'_>) -> Outcome {
+    if !ask.host.hot_keys().reset(ask.now_ms()) {
+        return Err(refuse("ERR hotkey tracking session in progress, stop tracking first"));
+    }
+    ask.reply.ok();
+    Ok(Effect::None)
+}
+
+fn get(ask: &mut Ask<'_>) -> Outcome {
+    match ask.host.hot_keys().report(ask.now_ms(), cpu_us(ask)) {
+        Some(report) => write(&report, ask.reply),
+        None => ask.reply.null(),
+    }
+    Ok(Effect::None)
+}
+
+fn write(report: &HotKeysReport, reply: &mut Reply) {
+    let order = &report.order;
+    let (selects, samples) = (order.slots.is_some(), order.slots.is_some() && order.one_of > 1);
+    let numbers = [
+        (true, "all-commands-all-slots-us", report.all.us()),
+        (selects, "all-commands-selected-slots-us", report.selected.us()),
+        (samples, "sampled-commands-selected-slots-us", report.sampled.us()),
+        (true, "net-bytes-all-commands-all-slots", report.all.bytes),
+        (selects, "net-bytes-all-commands-selected-slots", report.selected.bytes),
+        (samples, "net-bytes-sampled-commands-selected-slots", report.sampled.bytes),
+        (true, "collection-start-time-unix-ms", report.began_ms),
+        (true, "collection-duration-ms", report.lasted_ms),
+        (order.time, "total-cpu-time-user-ms", report.cpu_us.0 / 1000),
+        (order.time, "total-cpu-time-sys-ms", report.cpu_us.1 / 1000),
+        (order.bytes, "total-net-bytes", report.all.bytes),
+    ];
+    let lists = [(order.time, "by-cpu-time-us", &report.by_time), (order.bytes, "by-net-bytes", &report.by_bytes)];
+    let shown = numbers.iter().filter(|(shown, ..)| *shown);
+    let listed = lists.iter().filter(|(shown, ..)| *shown);
+    reply.array(1);
+    reply.map(3 + shown.clone().count() + listed.clone().count());
+    reply.bulk(b"tracking-active");
+    reply.int(i64::from(report.is_on));
+    reply.bulk(b"sample-ratio");
+    reply.int(order.one_of as i64);
+    reply.bulk(b"selected-slots");
+    reply.array(order.shown_slots.len());
+    for (first, last) in &order.shown_slots {
+        reply.array(if first == last { 1 } else { 2 });
+        reply.int(i64::from(*first));
+        if first != last {
+            reply.int(i64::from(*last));
+        }
+    }
+    for (_, name, number) in shown {
+        reply.bulk(name.as_bytes());
+        reply.int(*number as i64);
+    }
+    for (_, name, keys) in listed {
+        reply.bulk(name.as_bytes());
+        reply.array(2 * keys.len());
+        for (key, amount) in *keys {
+            reply.bulk(key);
+            reply.int(*amount as i64);
+        }
+    }
+}
