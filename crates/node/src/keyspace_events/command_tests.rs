@@ -76,7 +76,7 @@ const TOLD: &[(&str, &str)] = &[
 fn run(space: &mut EntrySpace<'_>, text: &str) {
     let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
     let mut reply = Reply::default();
-    match handler(resp::table::lookup(args[0]).unwrap()).unwrap() {
+    match handler(resp::table::resolve(&args).unwrap()).unwrap() {
         Handler::Write(run) => run(&mut Call { args: &args, space, reply: &mut reply }).unwrap(),
         Handler::Read(ReadHandler::Keys(run)) => run(&mut Call { args: &args, space, reply: &mut reply }).unwrap(),
         _ => panic!("{text}"),
