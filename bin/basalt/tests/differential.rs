@@ -1,125 +1,13 @@
 //! Seeded random commands to Basalt and to redis-server: every answer must be the same, to the byte.
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
+#[path = "differential/commands.rs"]
+mod commands;
 mod common;
 
+use commands::{FAMILIES, GENERAL};
 use common::{Connection, Dir, Random, Server, Setup, Value, installed, number, skip};
-
-/// What is sent. `K` is a key, `V` a value, `H` a field, `I` an integer or what looks like one, `F` a float or what
-/// looks like one, `T` a time to live that is over at once or not soon, `A` a time in the past or the far future,
-/// `M` many fields with values, `O` and `E` an option or a wrong one; all else stands for itself. Left out are commands whose answer is a matter of
-/// chance or of the moment.
-const COMMANDS: &[&str] = &[
-    "SET K V",
-    "SET K V",
-    "SET K I",
-    "SET K V O",
-    "SET K V O O",
-    "SET K V EX T",
-    "SET K V PX T",
-    "SET K V PXAT A GET",
-    "SET K V EXAT A",
-    "SET K V KEEPTTL GET",
-    "SET K F",
-    "GET K",
-    "GET K",
-    "SETNX K V",
-    "SETEX K T V",
-    "PSETEX K T V",
-    "GETSET K V",
-    "GETDEL K",
-    "GETEX K",
-    "GETEX K PERSIST",
-    "GETEX K EX T",
-    "GETEX K PXAT A",
-    "GETEX K O",
-    "MGET K K K",
-    "MSET K V K V",
-    "MSET K V K",
-    "MSETNX K V K V",
-    "APPEND K V",
-    "STRLEN K",
-    "GETRANGE K I I",
-    "SUBSTR K I I",
-    "SETRANGE K S V",
-    "INCR K",
-    "DECR K",
-    "INCRBY K I",
-    "DECRBY K I",
-    "INCRBYFLOAT K F",
-    "INCRBYFLOAT K F",
-    "LCS K K",
-    "LCS K K LEN",
-    "LCS K K IDX",
-    "LCS K K IDX WITHMATCHLEN MINMATCHLEN I",
-    "HSET K H V",
-    "HSET K H I H V",
-    "HSET K H F",
-    "HSET K H",
-    "HSET K M",
-    "HDEL K N",
-    "HSETNX K H V",
-    "HMSET K H V H V",
-    "HGET K H",
-    "HMGET K H H H",
-    "HGETALL K",
-    "HDEL K H",
-    "HDEL K H H",
-    "HEXISTS K H",
-    "HLEN K",
-    "HKEYS K",
-    "HVALS K",
-    "HSTRLEN K H",
-    "HINCRBY K H I",
-    "HINCRBYFLOAT K H F",
-    "HSCAN K 0",
-    "HSCAN K 0 COUNT 1000 MATCH f*",
-    "DEL K",
-    "DEL K K",
-    "UNLINK K",
-    "EXISTS K K",
-    "TYPE K",
-    "TTL K",
-    "PERSIST K",
-    "EXPIRE K T",
-    "EXPIRE K T E",
-    "EXPIRE K T E E",
-    "PEXPIRE K T",
-    "EXPIREAT K A",
-    "PEXPIREAT K A E",
-    "EXPIRETIME K",
-    "PEXPIRETIME K",
-    "RENAME K K",
-    "RENAMENX K K",
-    "COPY K K",
-    "COPY K K REPLACE",
-    "TOUCH K K",
-    "KEYS *",
-    "KEYS {d}k[0-3]",
-    "OBJECT ENCODING {d}missing",
-    "MULTI",
-    "MULTI",
-    "EXEC",
-    "EXEC",
-    "EXEC",
-    "DISCARD",
-    "WATCH K",
-    "UNWATCH",
-    "GET",
-    "HGET K",
-    "FOO K",
-    "GET other",
-    "MGET K other",
-    "RENAME K other",
-    "PING",
-    "PING V",
-    "ECHO V",
-    "SELECT I",
-    "CLUSTER KEYSLOT K",
-    "COMMAND GETKEYS SET K V",
-    "BITCOUNTX K",
-    "SETRANGE K I V",
-];
+use std::time::{Duration, Instant};
 
 const INTEGERS: &[&str] = &[
     "0",
@@ -183,49 +71,111 @@ const OFFSETS: &[&str] = &["0", "1", "5", "40", "-1", "abc", "99999999999", "536
 const OPTIONS: &[&str] = &["NX", "XX", "GET", "KEEPTTL", "nx", "xx", "FOO", "EX", "PX", "PERSIST"];
 const CONDITIONS: &[&str] = &["NX", "XX", "GT", "LT", "nx", "FOO"];
 
-/// How many fields a hash may have: few, so that requests meet, or so many that it spreads.
-type Fields = u64;
+const SCORES: &[&str] = &["0", "1", "1", "2", "2.5", "-3", "1e10", "0.1", "-0.1", "3.0", "inf", "-inf", "nan", "abc"];
+const SCORE_BOUNDS: &[&str] = &["-inf", "+inf", "0", "(0", "1", "(1", "2.5", "(2.5", "-3", "1e10", "abc", "("];
+const MEMBER_BOUNDS: &[&str] = &["-", "+", "[m1", "(m1", "[m3", "(m3", "[m2", "[", "m1"];
+const SIDES: &[&str] = &["LEFT", "RIGHT", "left", "right", "LEFT", "RIGHT", "MIDDLE"];
+const INDEXES: &[&str] = &["0", "1", "2", "5", "15", "16", "17", "100", "-1", "-2", "-6", "-17", "-100", "abc"];
+const COUNTS: &[&str] = &["0", "1", "1", "2", "3", "10", "16", "50", "-1", "abc"];
+const BITS: &[&str] = &["0", "1", "7", "8", "15", "63", "100", "1000", "40000", "-1", "abc"];
 
-/// One request, filled in.
-fn request(random: &mut Random, fields: Fields) -> Vec<Vec<u8>> {
-    let template = loop {
-        let template = random.pick(COMMANDS);
-        // Redis answers HSCAN of a large hash in an order, and with a cursor, of its own.
-        if fields < 100 || !template.starts_with("HSCAN") {
-            break template;
-        }
-    };
-    let mut words = Vec::new();
-    for word in template.split(' ') {
-        match word {
-            "M" => (0..fields / 4).for_each(|_| words.extend(["H", "V"].map(|part| fill(part, random, fields)))),
-            "N" => (0..fields / 8).for_each(|_| words.push(fill("H", random, fields))),
-            word => words.push(fill(word, random, fields)),
-        }
-    }
-    words
+/// The settings that say from which size on a collection is stored in another way.
+const SIZES: &[(&str, &str)] = &[
+    ("hash-max-listpack-entries", "16"),
+    ("zset-max-listpack-entries", "16"),
+    ("set-max-intset-entries", "16"),
+    ("list-max-listpack-size", "8"),
+    ("stream-node-max-entries", "4"),
+];
+
+/// What a seed sends.
+struct Sender {
+    random: Random,
+    /// Most commands are about one type.
+    family: &'static [&'static str],
+    /// How many fields or members there are: few, so that requests meet, or so many that collections are large.
+    names: u64,
 }
 
-fn fill(word: &str, random: &mut Random, fields: Fields) -> Vec<u8> {
-    let text = |choices: &[&str], random: &mut Random| random.pick(choices).as_bytes().to_vec();
-    match word {
-        "K" => format!("{{d}}k{}", random.below(6)).into_bytes(),
-        "H" => format!("f{}", random.below(fields)).into_bytes(),
-        "I" => text(INTEGERS, random),
-        "F" => text(FLOATS, random),
-        "T" => text(TTLS, random),
-        "A" => text(TIMES, random),
-        "S" => text(OFFSETS, random),
-        "O" => text(OPTIONS, random),
-        "E" => text(CONDITIONS, random),
-        "V" => match random.below(6) {
-            0 => text(INTEGERS, random),
-            1 => text(FLOATS, random),
-            2 => b"a\r\nb\0c\xff".to_vec(),
-            3 => vec![b'x'; random.below(300) as usize],
-            _ => format!("value{}", random.below(100)).into_bytes(),
-        },
-        literal => literal.as_bytes().to_vec(),
+impl Sender {
+    fn of(seed: u64) -> Self {
+        let family = FAMILIES[(seed / 2 % FAMILIES.len() as u64) as usize];
+        Self { random: Random::new(seed), family, names: [8, 40, 400][(seed / 14 % 3) as usize] }
+    }
+
+    /// One request, filled in.
+    fn request(&mut self) -> Vec<Vec<u8>> {
+        let template = loop {
+            let other = self.random.below(FAMILIES.len() as u64) as usize;
+            let commands = match self.random.below(20) {
+                0 => FAMILIES[other],
+                1..=4 => GENERAL,
+                _ => self.family,
+            };
+            let template = self.random.pick(commands);
+            // Redis answers HSCAN and the like of a large collection in an order, and with a cursor, of its own.
+            if self.names < 16 || !template.contains("SCAN") {
+                break template;
+            }
+        };
+        let mut words = Vec::new();
+        for word in template.split(' ') {
+            let (count, parts): (u64, &[&str]) = match word {
+                "M" => (self.names / 4, &["H", "V"]),
+                "N" => (self.names / 8, &["H"]),
+                "P" => (self.names / 3, &["X"]),
+                "Q" => (self.names / 3, &["Y"]),
+                "W" => (self.names / 3, &["1", "X"]),
+                _ => (1, &[word]),
+            };
+            (0..count.max(1)).for_each(|_| parts.iter().for_each(|part| words.push(self.fill(part))));
+        }
+        words
+    }
+
+    fn fill(&mut self, word: &str) -> Vec<u8> {
+        let names = self.names;
+        let random = &mut self.random;
+        let text = |choices: &[&str], random: &mut Random| random.pick(choices).as_bytes().to_vec();
+        match word {
+            "K" => format!("{{d}}k{}", random.below(6)).into_bytes(),
+            "H" => format!("f{}", random.below(names)).into_bytes(),
+            "X" => match random.below(40) {
+                0 => Vec::new(),
+                1 => vec![b'y'; 60 + random.below(10) as usize],
+                2 => text(INTEGERS, random),
+                _ => format!("m{}", random.below(names)).into_bytes(),
+            },
+            "Y" => (random.below(names) as i64 - 5).to_string().into_bytes(),
+            "D" => match random.below(12) {
+                0 => b"x".to_vec(),
+                1 => b"0-0".to_vec(),
+                2 => random.below(30).to_string().into_bytes(),
+                _ => format!("{}-{}", random.below(30), random.below(3)).into_bytes(),
+            },
+            "Z" => text(SCORES, random),
+            "B" => text(SCORE_BOUNDS, random),
+            "R" => text(MEMBER_BOUNDS, random),
+            "L" => text(SIDES, random),
+            "J" => text(INDEXES, random),
+            "C" => text(COUNTS, random),
+            "G" => text(BITS, random),
+            "I" => text(INTEGERS, random),
+            "F" => text(FLOATS, random),
+            "T" => text(TTLS, random),
+            "A" => text(TIMES, random),
+            "S" => text(OFFSETS, random),
+            "O" => text(OPTIONS, random),
+            "E" => text(CONDITIONS, random),
+            "V" => match random.below(6) {
+                0 => text(INTEGERS, random),
+                1 => text(FLOATS, random),
+                2 => b"a\r\nb\0c\xff".to_vec(),
+                3 => vec![b'x'; random.below(300) as usize],
+                _ => format!("value{}", random.below(100)).into_bytes(),
+            },
+            literal => literal.as_bytes().to_vec(),
+        }
     }
 }
 
@@ -243,8 +193,14 @@ fn ordered(name: &[u8], value: Value) -> Value {
     match (name, value) {
         (b"HGETALL", Value::Array(items)) => Value::Array(pairs(items)),
         (b"HGETALL", Value::Map(items)) => Value::Map(pairs(items)),
-        (b"HKEYS" | b"HVALS" | b"KEYS", Value::Array(items)) => Value::Array(sorted(items)),
-        (b"HSCAN", Value::Array(items)) => match &items[..] {
+        (
+            b"HKEYS" | b"HVALS" | b"KEYS" | b"SMEMBERS" | b"SUNION" | b"SINTER" | b"SDIFF" | b"SPOP" | b"SRANDMEMBER",
+            Value::Array(items) | Value::Set(items),
+        ) => Value::Array(sorted(items)),
+        (b"HSCAN" | b"ZSCAN" | b"SSCAN", Value::Array(items)) => match &items[..] {
+            [cursor, Value::Array(found)] if name == b"SSCAN" => {
+                Value::Array(vec![cursor.clone(), Value::Array(sorted(found.clone()))])
+            }
             [cursor, Value::Array(found)] => Value::Array(vec![cursor.clone(), Value::Array(pairs(found.clone()))]),
             _ => Value::Array(items),
         },
@@ -330,18 +286,27 @@ fn random_commands_answer_as_redis_does() {
     let dir = Dir::new("differential");
     let ours = Server::start(&Setup::new(&dir.join("ours")).with("--durability", "nosync"));
     let theirs = Server::start_peer(&Setup::new(&dir.join("theirs")));
+    for (name, value) in SIZES {
+        for server in [&ours, &theirs] {
+            assert_eq!(server.connect().call(&format!("CONFIG SET {name} {value}")), Value::ok());
+        }
+    }
     let first = number("BASALT_DIFFERENTIAL_SEED", 1);
+    let (seeds, seconds) = (number("BASALT_DIFFERENTIAL_SEEDS", 28), number("BASALT_DIFFERENTIAL_SECONDS", 0));
+    let begun = Instant::now();
     let mut failures = Vec::new();
-    for seed in first..first + number("BASALT_DIFFERENTIAL_SEEDS", 8) {
-        let mut random = Random::new(seed);
+    for seed in first.. {
+        if seed - first >= seeds && begun.elapsed() >= Duration::from_secs(seconds) {
+            break;
+        }
+        let mut sender = Sender::of(seed);
         let (ours, theirs) = (ours.connect(), theirs.connect());
         let mut pair = Pair { ours, theirs, history: Vec::new(), queued: None };
         let begin = if seed % 2 == 0 { "RESET" } else { "HELLO 3" };
         pair.ours.call(begin);
         pair.theirs.call(begin);
         pair.call(&[b"FLUSHALL".to_vec()]).unwrap();
-        let fields = if seed % 4 == 3 { 400 } else { 8 };
-        let outcome = (0..1_500).try_for_each(|_| pair.call(&request(&mut random, fields)));
+        let outcome = (0..1_500).try_for_each(|_| pair.call(&sender.request()));
         failures.extend(outcome.err().map(|why| format!("BASALT_DIFFERENTIAL_SEED={seed}\n{why}")));
     }
     assert!(failures.is_empty(), "{} seeds:\n{}", failures.len(), failures.join("\n\n"));

@@ -121,10 +121,30 @@ pub(crate) fn read<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Stream, Er
         stream.added = reader.length()?;
     }
     for _ in 0..reader.length()? {
-        let group = read_group(reader, of)?;
+        let mut group = read_group(reader, of)?;
+        if of == STREAM_1 {
+            group.read = read_before(&stream, group.last_id);
+        }
         stream.groups.push(group);
     }
     Ok(stream)
+}
+
+/// How many entries a group has read up to an id, where the file does not tell: as Redis 7 works it out, from a stream that has
+/// lost none. `None` if that is not known.
+fn read_before(stream: &Stream, id: StreamId) -> Option<u64> {
+    let first = stream.entries.first().map(|entry| entry.id);
+    if stream.added == 0 {
+        return Some(0);
+    }
+    if id >= stream.last_id {
+        return (id == stream.last_id).then_some(stream.added);
+    }
+    match id.cmp(&first?) {
+        std::cmp::Ordering::Less => Some(0),
+        std::cmp::Ordering::Equal => Some(1),
+        std::cmp::Ordering::Greater => None,
+    }
 }
 
 fn id_of(bytes: &[u8]) -> Result<[u8; 16], Error> {
