@@ -103,16 +103,15 @@ fn at_the_bound_clients_wait_for_keys_to_go_and_are_refused_only_if_none_can() {
         (0..20).for_each(|_| assert_eq!(client.get_hot(), HOT));
     }
     let (is_over, most) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut looks: Vec<Connection> = (0..3).map(|n| nodes.connect(n)).collect();
     thread::scope(|scope| {
-        let mut looks: Vec<Connection> = (0..3).map(|n| nodes.connect(n)).collect();
         scope.spawn(|| {
-            let looks = &mut looks;
             while !is_over.load(Ordering::Acquire) {
                 looks.iter_mut().for_each(|look| _ = most.fetch_max(data_bytes(look), Ordering::AcqRel));
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        let writers: Vec<_> = clients.iter_mut().map(|client| scope.spawn(|| client.fill(0..9_600))).collect();
+        let writers: Vec<_> = clients.iter_mut().map(|client| scope.spawn(move || client.fill(0..9_600))).collect();
         let ends: Vec<_> = writers.into_iter().map(thread::ScopedJoinHandle::join).collect();
         is_over.store(true, Ordering::Release);
         ends.into_iter().for_each(|end| end.expect("each write was taken"));

@@ -28,7 +28,7 @@ use node::blocking::BlockingCommand;
 use node::command::{Handler, ReadHandler, handler};
 use node::config::CommandLogKind;
 use node::session::{self, Admission, Consistency, DatabaseRequest, Keyspace, Resolved, Transaction};
-use node::{EncodedCommand, HotCost, RequestKeys, Ticket};
+use node::{EncodedCommand, RequestKeys, Ticket};
 use resp::table::{self, CommandSpec, Group, behaviour};
 use resp::{Parsed, Reply, parse_request};
 use smallvec::SmallVec;
@@ -363,11 +363,7 @@ impl Dispatch<'_> {
         }
         if let Some(spec) = spec.filter(|_| matches!(step, Step::Next)) {
             monitor::show(&mut self.turn, Request { id, spec, args });
-            if let Some(began) = hot {
-                let bytes = (bytes + reply.buf.len()) as u64;
-                self.turn
-                    .note_hot(Request { id, spec, args }, HotCost { ns: began.elapsed().as_nanos() as u64, bytes });
-            }
+            self.turn.note_hot(Request { id, spec, args }, hot, bytes + reply.buf.len());
         }
         // A large answer leaves no large buffer behind.
         if reply.buf.capacity() > limits::OUTPUT_BUFFER_BYTES_SOFT {

@@ -144,9 +144,16 @@ impl Turn<'_> {
         }
     }
 
-    /// Notes what a request has cost, for HOTKEYS: of one that is handed on, what that has cost so far.
+    /// Notes what a request has cost since it began, for HOTKEYS: of one that is handed on, what that has cost so far.
+    #[inline]
+    pub(super) fn note_hot(&self, request: Request<'_>, began: Option<Instant>, bytes: usize) {
+        if let Some(began) = began {
+            self.note_cost(request, HotCost { ns: began.elapsed().as_nanos() as u64, bytes: bytes as u64 });
+        }
+    }
+
     #[cold]
-    pub(super) fn note_hot(&self, request: Request<'_>, cost: HotCost) {
+    fn note_cost(&self, request: Request<'_>, cost: HotCost) {
         let Ok(keys) = request.spec.keys(request.args) else { return };
         let keys: Vec<&[u8]> = keys.map(|at| request.args[at]).collect();
         self.requests.store.hot_keys.note(&keys, cost, self.now.wall_ms);

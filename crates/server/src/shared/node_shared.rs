@@ -145,15 +145,7 @@ impl NodeShared {
         let shards = u32::try_from(number("shards")).map_err(|_| "too many shards")?;
         let mut dir = DataDir::open(Path::new(&text("dir")), shards, engine, seed)?;
         let budget = Budget::of(number("memory").unsigned_abs(), engine);
-        let resources = SharedResources::new(StorageOptions {
-            block_cache_bytes: budget.block_cache,
-            memtable_bytes_total: budget.memtables,
-            rate_limit_bytes_per_s: number("rate-limit").unsigned_abs(),
-            compression: text("compression").parse::<Compression>()?,
-            separation_bytes: u32::try_from(number("separation-bytes")).unwrap_or(u32::MAX),
-            open_files_max: usize::try_from(descriptors.files).unwrap_or(usize::MAX),
-            ..StorageOptions::default()
-        });
+        let resources = resources(&config, &budget, descriptors)?;
         let (cache, health) = (Arc::new(RowCache::new(budget.row_cache)), Arc::new(DiskHealth::default()));
         let (alone, stats) = (text("peer-listen").is_empty(), Arc::new(Stats::new(workers)));
         if text("rebuild") == "yes" {
@@ -382,6 +374,21 @@ fn open_log(dir: &DataDir, health: &Arc<DiskHealth>, alone: bool) -> Result<Arc<
         true => e.to_string(),
         false => format!("{e}; its peers have what it holds: start it with --rebuild"),
     })
+}
+
+/// What the shards' trees share.
+fn resources(config: &Config, budget: &Budget, descriptors: &Shares) -> Result<Arc<SharedResources>, String> {
+    let number = |name: &str| config.number(name).unwrap_or_default();
+    let compression = config.text("compression").unwrap_or_default().parse::<Compression>()?;
+    Ok(SharedResources::new(StorageOptions {
+        block_cache_bytes: budget.block_cache,
+        memtable_bytes_total: budget.memtables,
+        rate_limit_bytes_per_s: number("rate-limit").unsigned_abs(),
+        compression,
+        separation_bytes: u32::try_from(number("separation-bytes")).unwrap_or(u32::MAX),
+        open_files_max: usize::try_from(descriptors.files).unwrap_or(usize::MAX),
+        ..StorageOptions::default()
+    }))
 }
 
 /// `start --rebuild`.

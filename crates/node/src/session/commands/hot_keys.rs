@@ -43,18 +43,13 @@ impl<'a> Words<'a> {
         let count = count.ok_or(refuse("ERR METRICS count does not match number of metric types provided"))?;
         let (mut time, mut bytes) = (false, false);
         for _ in 0..count {
-            match self.next() {
-                Some(word) if is_word(word, "CPU") => {
-                    if std::mem::replace(&mut time, true) {
-                        return Err(refuse("ERR METRICS CPU defined more than once"));
-                    }
-                }
-                Some(word) if is_word(word, "NET") => {
-                    if std::mem::replace(&mut bytes, true) {
-                        return Err(refuse("ERR METRICS NET defined more than once"));
-                    }
-                }
-                _ => {}
+            let (is_given, twice) = match self.next() {
+                Some(word) if is_word(word, "CPU") => (&mut time, "ERR METRICS CPU defined more than once"),
+                Some(word) if is_word(word, "NET") => (&mut bytes, "ERR METRICS NET defined more than once"),
+                _ => continue,
+            };
+            if std::mem::replace(is_given, true) {
+                return Err(refuse(twice));
             }
         }
         if time || bytes { Ok((time, bytes)) } else { Err(refuse("ERR METRICS no valid metrics passed")) }
