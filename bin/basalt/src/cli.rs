@@ -3,6 +3,7 @@
 use crate::cluster::ClusterOptions;
 use crate::ctl::CtlOptions;
 use crate::demo::DemoOptions;
+use crate::export::ExportOptions;
 use crate::import::ImportOptions;
 use crate::inspect::InspectOptions;
 use crate::sim::SimOptions;
@@ -20,6 +21,7 @@ Examples:
   basalt bench                                measure an embedded store: no server needed
   basalt bench run --target redis://127.0.0.1:7000 -P workloada
   basalt import redis://10.0.0.9:6379         take over the keys of a Redis, and follow it
+  basalt export dump.rdb                      write all keys to a file that Redis loads
   basalt inspect ./basalt-data                look into a data directory without changing it
 
 Exit codes: 0 done, 1 it failed or found errors, 2 the command line is wrong.";
@@ -49,6 +51,8 @@ pub enum Command {
     Demo(Box<DemoOptions>),
     /// Measure an embedded store, a server of the Redis kind, or a no-op server
     Bench(Box<BenchOptions>),
+    /// Write the keys of a store to an RDB or NDJSON file, as of one moment, while it serves
+    Export(Box<ExportOptions>),
     /// Copy a Redis or Valkey, or their files, into a store, and follow what changes
     Import(Box<ImportOptions>),
     /// Look into a data directory without changing it

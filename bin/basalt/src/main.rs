@@ -8,12 +8,17 @@ mod completions;
 mod ctl;
 mod demo;
 mod embedded;
+mod export;
 mod import;
 mod inspect;
+mod lines;
 mod logging;
+mod moment;
+mod pace;
 mod sim;
 mod start;
 mod stop_flag;
+mod store_writer;
 mod suite_stores;
 
 use clap::Parser;
@@ -42,6 +47,7 @@ fn main() -> ExitCode {
         Command::Ctl(options) => ctl::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => embedded::run(&options),
+        Command::Export(options) => export::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Sim(options) => sim::run(&options),

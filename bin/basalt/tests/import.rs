@@ -3,47 +3,12 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Random, Server, Setup, Value, eventually, free_port, installed, skip};
+use common::{Connection, Dir, Nodes, Random, Redis, Server, Setup, Value, eventually, fill, slot};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// A Redis by itself, of which no key's slot matters.
-struct Redis {
-    child: Child,
-    port: u16,
-}
-
-impl Redis {
-    fn start(dir: &Dir) -> Option<Self> {
-        if !installed("redis-server") {
-            skip("redis", "redis-server is not installed");
-            return None;
-        }
-        let (port, data) = (free_port(), dir.join("redis"));
-        std::fs::create_dir_all(&data).unwrap();
-        let mut command = Command::new("redis-server");
-        command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--dir"]).arg(&data);
-        command.args(["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        let redis = Self { child, port };
-        eventually("redis-server listens", LIMIT, || Connection::open(port).ok());
-        Some(redis)
-    }
-
-    fn connect(&self) -> Connection {
-        Connection::open(self.port).unwrap()
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // A test that failed has said so already.
-        let _ = self.child.kill().and_then(|()| self.child.wait());
-    }
-}
 
 fn import(arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
@@ -55,31 +20,6 @@ fn ended(import: Child) -> (Output, serde_json::Value) {
     let output = import.wait_with_output().unwrap();
     let json = serde_json::from_slice(&output.stdout);
     (output.clone(), json.unwrap_or_else(|e| panic!("{e}: {output:?}")))
-}
-
-/// Keys of every type, small and large.
-fn fill(redis: &mut Connection) {
-    for n in 0..300 {
-        for words in [
-            format!("SET string{n} {n}"),
-            format!("SET late{n} {} PX 100000000", "x".repeat(n + 1)),
-            format!("RPUSH list a{n} {n} {}", "y".repeat(n % 90 + 1)),
-            format!("SADD numbers {n}"),
-            format!("SADD few {}", n % 5),
-            format!("SADD words w{n}"),
-            format!("ZADD sorted {n}.5 m{n}"),
-            format!("ZADD fewer {n} m{}", n % 7),
-            format!("HSET hash f{n} {n}"),
-            format!("HSET small f{} {n}", n % 3),
-            format!("XADD stream {n}-1 field {n} other v"),
-            format!("PFADD log e{n}"),
-            format!("SETBIT bits {} 1", n * 7),
-        ] {
-            assert!(!redis.call(&words).is_error(), "{words}");
-        }
-    }
-    redis.call("XGROUP CREATE stream group 0");
-    redis.call("XREADGROUP GROUP group one COUNT 5 STREAMS stream >");
 }
 
 /// Writes that are not the same when they are made twice or in another order, some over keys of several slots.
@@ -137,7 +77,7 @@ fn a_redis_that_is_written_to_is_taken_over() {
     let mut redis = server.connect();
     fill(&mut redis);
     let nodes = Nodes::start(&dir, 3, &[("--durability", "nosync")]);
-    let (source, node) = (format!("redis://127.0.0.1:{}", server.port), nodes.address(0));
+    let (source, node) = (format!("redis://127.0.0.1:{}", server.port()), nodes.address(0));
     let import = import(&[&source, "--node", &node, "--json"]);
     change(&mut redis, 300);
     redis.call("SET end here");
@@ -202,4 +142,129 @@ fn files_of_redis_are_read() {
 
 fn redis_path(redis: &mut Connection) -> String {
     redis.call("CONFIG GET dir").items()[1].text()
+}
+
+/// An import that is killed and begun again makes nothing twice.
+#[test]
+fn an_import_goes_on_where_it_was_interrupted() {
+    let dir = Dir::new("import-resumed");
+    let Some(server) = Redis::start(&dir) else { return };
+    let nodes = Nodes::start(&dir, 3, &[("--durability", "nosync")]);
+    let node = nodes.address(0);
+    let mut client = nodes.client();
+    // Commands of a file, each of which counts.
+    let (file, state) = (dir.join("commands.txt"), dir.join("state"));
+    let (file, state) = (file.to_str().unwrap(), state.to_str().unwrap());
+    let text: String = (0..6000).map(|n| format!("INCR c{}\r\nMSET a{n} 1 b{n} 2\r\n", n % 60)).collect();
+    std::fs::write(file, text).unwrap();
+    let arguments = [file, "--node", &node, "--json", "--state", state];
+    let begun = import(&[&arguments[..], &["--rate", "2000"]].concat());
+    eventually("some are made", LIMIT, || {
+        matches!(client.attempt(&["GET", "c1"]), Some(Value::Bulk(count)) if count.len() > 1).then_some(())
+    });
+    assert!(Command::new("kill").args(["-KILL", &begun.id().to_string()]).status().unwrap().success());
+    begun.wait_with_output().unwrap();
+    assert!(Path::new(state).exists());
+    let (output, result) = ended(import(&arguments));
+    assert!(output.status.success(), "{result}");
+    for n in 0..60 {
+        assert_eq!(client.call(LIMIT, &["GET", &format!("c{n}")]), Value::bulk("100"), "c{n}");
+    }
+    assert!(!Path::new(state).exists(), "there is nothing left to go on with");
+    let marks = client.call(LIMIT, &["KEYS", "basalt-import*", "STORE"]);
+    assert_eq!(marks.items().len(), 0, "{marks:?}");
+
+    // A running source, which goes on meanwhile.
+    let mut redis = server.connect();
+    fill(&mut redis);
+    let source = format!("redis://127.0.0.1:{}", server.port());
+    let arguments = [source.as_str(), "--node", &node, "--json", "--state", state, "--replace"];
+    let begun = import(&arguments);
+    for round in 0..20 {
+        change(&mut redis, 20);
+        redis.call(&format!("SET round {round}"));
+        if round == 5 {
+            eventually("it follows", LIMIT, || {
+                matches!(client.attempt(&["GET", "round"]), Some(Value::Bulk(_))).then_some(())
+            });
+        }
+    }
+    assert!(Command::new("kill").args(["-KILL", &begun.id().to_string()]).status().unwrap().success());
+    begun.wait_with_output().unwrap();
+    change(&mut redis, 50);
+    let (output, result) = ended(import(&[&arguments[..], &["--cut-over"]].concat()));
+    assert!(output.status.success(), "{result}");
+    assert_eq!(result["keys"], 0, "no copy was made again: {result}");
+    let count = compare(&mut redis, &mut |key| client.call(LIMIT, &["DUMP", key]));
+    assert!(count > 600, "{count} keys");
+}
+
+/// All masters of a Redis Cluster are imported.
+#[test]
+fn a_redis_cluster_is_taken_over() {
+    let dir = Dir::new("import-cluster");
+    let Some(first) = Redis::start_clustered(&dir) else { return };
+    let second = Redis::start_clustered(&dir).unwrap();
+    let (mut a, mut b) = (first.connect(), second.connect());
+    assert_eq!(a.call("CLUSTER ADDSLOTSRANGE 0 9000"), Value::ok());
+    assert_eq!(b.call("CLUSTER ADDSLOTSRANGE 9001 16383"), Value::ok());
+    a.call("CLUSTER SET-CONFIG-EPOCH 1");
+    b.call("CLUSTER SET-CONFIG-EPOCH 2");
+    assert_eq!(a.call(&format!("CLUSTER MEET 127.0.0.1 {} {}", second.port(), second.bus_port())), Value::ok());
+    for redis in [&mut a, &mut b] {
+        eventually("the cluster is whole", LIMIT, || {
+            redis.call("CLUSTER INFO").text().contains("state:ok").then_some(())
+        });
+    }
+    let mut keys = 0;
+    for n in 0..500 {
+        let key = format!("key{n}");
+        let redis = if slot(&key) <= 9000 { &mut a } else { &mut b };
+        for words in [format!("SET {key} {n}"), format!("RPUSH {{{key}}}list {n} a")] {
+            let reply = redis.call(&words);
+            assert!(!reply.is_error(), "{words}: {reply:?}");
+            keys += 1;
+        }
+    }
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let (source, node) = (format!("redis://127.0.0.1:{}", first.port()), format!("127.0.0.1:{}", basalt.port()));
+    let (output, result) = ended(import(&[&source, "--node", &node, "--json", "--cut-over", "--verify", "100"]));
+    assert!(output.status.success(), "{result}");
+    assert_eq!((&result["written"], &result["compared"]), (&keys.into(), &200.into()), "{result}");
+    assert_eq!(basalt.connect().call("GET key77"), Value::bulk("77"));
+}
+
+/// Values that are larger than a request may be come part by part.
+#[test]
+fn large_values_are_written_in_parts() {
+    let dir = Dir::new("import-large");
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let node = format!("127.0.0.1:{}", basalt.port());
+    let pad = "x".repeat(1000);
+    let part = |from: u32| -> Vec<String> { (from..from + 8000).map(|n| format!("{n}{pad}")).collect() };
+    let mut lines = String::new();
+    for (n, more) in [(0, true), (8000, true), (16_000, false)] {
+        let fields: Vec<Vec<String>> = part(n).into_iter().map(|text| vec![text, "v".to_owned()]).collect();
+        let at = 4_000_000_000_000_u64;
+        lines += &serde_json::json!({ "key": "list", "list": part(n), "expire_at_ms": at, "more": more }).to_string();
+        lines.push('\n');
+        let hash = serde_json::json!({ "key": format!("hash{n}"), "hash": fields });
+        lines += &if n == 0 { String::new() } else { hash.to_string() + "\n" };
+    }
+    // A part of one key must not stand between those of another.
+    let file = dir.join("keys.ndjson");
+    std::fs::write(&file, &lines).unwrap();
+    let (output, _) = ended(import(&[file.to_str().unwrap(), "--node", &node, "--json"]));
+    assert!(!output.status.success());
+    let lists: String =
+        lines.lines().filter(|line| line.contains("\"list\"")).map(|line| line.to_owned() + "\n").collect();
+    std::fs::write(&file, lists).unwrap();
+    let (output, result) = ended(import(&[file.to_str().unwrap(), "--node", &node, "--json", "--replace"]));
+    assert!(output.status.success() && result["written"] == 1, "{result}");
+    let mut client = basalt.connect();
+    assert_eq!(client.call("LLEN list").int(), 24_000);
+    assert_eq!(client.call("LINDEX list -1"), Value::bulk(format!("23999{pad}")));
+    assert_eq!(client.call("PEXPIRETIME list").int(), 4_000_000_000_000);
+    let (output, result) = ended(import(&[file.to_str().unwrap(), "--node", &node, "--json"]));
+    assert!(output.status.success() && result["present"] == 1, "it is left: {result}");
 }

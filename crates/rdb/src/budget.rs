@@ -21,6 +21,11 @@ impl Budget {
         self.left = self.max;
     }
 
+    /// Bytes that were taken away.
+    pub(crate) fn spent(&self) -> usize {
+        self.max - self.left
+    }
+
     /// Takes `bytes` away.
     pub(crate) fn count(&mut self, bytes: usize) -> Result<(), Error> {
         self.left = self.left.checked_sub(bytes).ok_or(Error::TooLarge(self.max))?;

@@ -1,12 +1,14 @@
 //! An RDB file: a head with the version, databases with their keys, functions and notes, and a checksum.
 
 use crate::format::{VERSION_MAX, VERSION_VALKEY, operation as op};
-use crate::read_value::{module_name, read_value};
+use crate::read_value::{Elements, module_name, read_value};
 use crate::reader::Reader;
 use crate::{Checksum, Error, VERSION, VERSION_FIELD_TTLS, Value, put_length, put_string, put_value, value_type};
 use std::io::{Read, Write};
 
 const CHECKSUM_BYTES: usize = 8;
+/// Memory after which a part of a large collection ends.
+const PART_BYTES_SOFT: usize = 8 << 20;
 /// Versions from this one on end with a checksum.
 const VERSION_CHECKSUM: u16 = 5;
 
@@ -26,10 +28,12 @@ pub enum Item {
     Key {
         /// Its name.
         key: Vec<u8>,
-        /// Its value.
+        /// Its value, or a part of it.
         value: Value,
         /// When it expires, and how it was used.
         lifetime: Lifetime,
+        /// The next item is the next part.
+        more: bool,
     },
     /// The source of a library of functions.
     Library(Vec<u8>),
@@ -69,6 +73,15 @@ pub struct FileReader<R> {
     reader: Reader<Summed<R>>,
     version: u16,
     is_over: bool,
+    /// A collection of which elements are still to be read.
+    open: Option<Open>,
+}
+
+/// A collection of which elements are still to be read.
+struct Open {
+    key: Vec<u8>,
+    lifetime: Lifetime,
+    elements: Elements,
 }
 
 impl<R: Read> FileReader<R> {
@@ -83,7 +96,7 @@ impl<R: Read> FileReader<R> {
         if !(1..=VERSION_MAX).contains(&version) && version != VERSION_VALKEY {
             return Err(Error::Unknown("RDB version", version.into()));
         }
-        Ok(Self { reader: Reader::new(input, version, value_bytes_max), version, is_over: false })
+        Ok(Self { reader: Reader::new(input, version, value_bytes_max), version, is_over: false, open: None })
     }
 
     /// The version that the head tells.
@@ -96,8 +109,13 @@ impl<R: Read> FileReader<R> {
         self.reader.input().bytes
     }
 
-    /// What comes next; `None` at the end, whose checksum fits. Behind an error nothing more can be read.
+    /// What comes next; `None` at the end, whose checksum fits. Behind an error nothing more can be read. A large collection comes
+    /// in several parts.
     pub fn next_item(&mut self) -> Result<Option<Item>, Error> {
+        if let Some(open) = self.open.take() {
+            self.reader.budget().renew();
+            return self.part(open).map(Some);
+        }
         let mut lifetime = Lifetime::default();
         while !self.is_over {
             self.reader.budget().renew();
@@ -124,12 +142,26 @@ impl<R: Read> FileReader<R> {
                 op::END => self.end()?,
                 of => {
                     let key = reader.string()?;
+                    if let Some(elements) = Elements::begin(reader, of)? {
+                        return self.part(Open { key, lifetime, elements }).map(Some);
+                    }
                     let value = read_value(reader, of)?;
-                    return Ok(Some(Item::Key { key, value, lifetime }));
+                    return Ok(Some(Item::Key { key, value, lifetime, more: false }));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// The next part of a collection.
+    fn part(&mut self, mut open: Open) -> Result<Item, Error> {
+        let value = open.elements.next(&mut self.reader, PART_BYTES_SOFT)?;
+        if open.elements.is_over() {
+            return Ok(Item::Key { key: open.key, value, lifetime: open.lifetime, more: false });
+        }
+        let item = Item::Key { key: open.key.clone(), value, lifetime: open.lifetime, more: true };
+        self.open = Some(open);
+        Ok(item)
     }
 
     fn end(&mut self) -> Result<(), Error> {
@@ -148,6 +180,8 @@ impl<R: Read> FileReader<R> {
 pub struct FileWriter<W> {
     output: W,
     sum: Checksum,
+    /// Bytes that were written.
+    bytes: u64,
     piece: Vec<u8>,
 }
 
@@ -155,16 +189,30 @@ impl<W: Write> FileWriter<W> {
     /// Writes the head. `has_field_ttls`: fields of hashes may expire, which needs Redis 7.4. `output` should have a buffer.
     pub fn new(output: W, has_field_ttls: bool) -> std::io::Result<Self> {
         let version = if has_field_ttls { VERSION_FIELD_TTLS } else { VERSION };
-        let mut writer = Self { output, sum: Checksum::default(), piece: format!("REDIS{version:04}").into_bytes() };
+        let piece = format!("REDIS{version:04}").into_bytes();
+        let mut writer = Self { output, sum: Checksum::default(), bytes: 0, piece };
         writer.write_piece()?;
         Ok(writer)
     }
 
+    /// How many bytes were written.
+    pub fn position(&self) -> u64 {
+        self.bytes
+    }
+
     fn write_piece(&mut self) -> std::io::Result<()> {
-        self.sum.update(&self.piece);
-        self.output.write_all(&self.piece)?;
-        self.piece.clear();
+        let mut piece = std::mem::take(&mut self.piece);
+        self.write_raw(&piece)?;
+        piece.clear();
+        self.piece = piece;
         Ok(())
+    }
+
+    /// Writes bytes that were encoded elsewhere.
+    pub(crate) fn write_raw(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.sum.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.output.write_all(bytes)
     }
 
     /// Writes a note about the server.
@@ -192,12 +240,7 @@ impl<W: Write> FileWriter<W> {
     /// A key and its value. A module's value is left out.
     pub fn key(&mut self, key: &[u8], value: &Value, expire_at_ms: Option<u64>) -> std::io::Result<()> {
         let Some(of) = value_type(value) else { return Ok(()) };
-        if let Some(at) = expire_at_ms {
-            self.piece.push(op::EXPIRE_MS);
-            self.piece.extend_from_slice(&at.to_le_bytes());
-        }
-        self.piece.push(of);
-        put_string(&mut self.piece, key);
+        put_key_head(&mut self.piece, of, key, expire_at_ms);
         put_value(&mut self.piece, value);
         self.write_piece()
     }
@@ -210,6 +253,16 @@ impl<W: Write> FileWriter<W> {
         self.output.flush()?;
         Ok(self.output)
     }
+}
+
+/// Appends what stands before a key's value.
+pub(crate) fn put_key_head(out: &mut Vec<u8>, of: u8, key: &[u8], expire_at_ms: Option<u64>) {
+    if let Some(at) = expire_at_ms {
+        out.push(op::EXPIRE_MS);
+        out.extend_from_slice(&at.to_le_bytes());
+    }
+    out.push(of);
+    put_string(out, key);
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ mod dump;
 mod error;
 mod file;
 mod format;
+mod in_parts;
+mod items;
 mod lzf;
 mod packed;
 mod read_value;
@@ -26,6 +28,8 @@ pub use dump::{Checksum, FOOTER_BYTES, checked_body, read_dump, seal, write_dump
 pub use error::Error;
 pub use file::{FileReader, FileWriter, Item, Lifetime};
 pub use format::{VERSION, VERSION_FIELD_TTLS, value as types};
+pub use in_parts::KeyInParts;
+pub use items::{Item as StreamItem, add_item, items_of};
 pub use stream::{Consumer, Group, Pending, Stream, StreamEntry, StreamId};
 pub use value::{HashField, Value};
 pub use write_value::{field_ttl, field_ttls_head, put_hash_field, put_value, value_type};

@@ -5,10 +5,16 @@ use crate::Error;
 /// What is repeated is at least this long.
 const MATCH_BYTES_MIN: usize = 2;
 
+/// Bytes that one byte becomes at most: three bytes stand for up to 264.
+const EXPANSION_MAX: usize = 88;
+
 /// The `bytes` bytes that were compressed to `packed`.
 pub(crate) fn decompress(packed: &[u8], bytes: usize) -> Result<Vec<u8>, Error> {
     const WRONG: Error = Error::Corrupt("compressed string");
-    // The caller has checked `bytes` against what it may read.
+    // So a claim alone sets no memory aside.
+    if bytes > packed.len().saturating_mul(EXPANSION_MAX) {
+        return Err(WRONG);
+    }
     let mut out = Vec::with_capacity(bytes);
     let mut rest = packed.iter().copied();
     let mut next = || rest.next().ok_or(WRONG);
@@ -63,6 +69,7 @@ mod tests {
             (&[0, b'a', 0xe0], 9),
             (&[0, b'a'], 2),
             (&[1, b'a', b'b'], 1),
+            (&[0, b'a'], usize::MAX),
         ] {
             assert!(decompress(packed, bytes).is_err(), "{packed:?}");
         }

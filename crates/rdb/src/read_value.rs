@@ -18,80 +18,114 @@ fn score_text<R: Read>(reader: &mut Reader<R>) -> Result<f64, Error> {
 
 /// The value of a type.
 pub(crate) fn read_value<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Value, Error> {
+    if let Some(mut elements) = Elements::begin(reader, of)? {
+        return elements.next(reader, usize::MAX);
+    }
     Ok(match of {
         ty::STRING => Value::String(reader.string()?),
-        ty::LIST => Value::List(strings(reader)?),
-        ty::SET => Value::Set(strings(reader)?),
-        ty::HASH => {
-            let count = reader.length()?;
-            Value::Hash((0..count).map(|_| field(reader, None)).collect::<Result<_, _>>()?)
-        }
-        ty::SORTED_SET | ty::SORTED_SET_TEXTS => {
-            let count = reader.length()?;
-            let scored = (0..count).map(|_| {
-                let member = reader.string()?;
-                let score = if of == ty::SORTED_SET {
-                    checked_score(f64::from_le_bytes(reader.array()?))?
-                } else {
-                    score_text(reader)?
-                };
-                Ok::<_, Error>((member, score))
-            });
-            Value::SortedSet(scored.collect::<Result<_, _>>()?)
-        }
-        ty::LIST_OF_ZIPLISTS | ty::LIST_OF_LISTPACKS => list_of_lists(reader, of)?,
         ty::STREAM_1 | ty::STREAM_2 | ty::STREAM_3 => Value::Stream(Box::new(stream::read(reader, of)?)),
-        ty::HASH_TTLS | ty::HASH_TTLS_EARLY => hash_with_ttls(reader, of)?,
         ty::MODULE => skip_module(reader)?,
         _ => packed_value(reader, of)?,
     })
 }
 
-fn strings<R: Read>(reader: &mut Reader<R>) -> Result<Vec<Vec<u8>>, Error> {
-    let count = reader.length()?;
-    (0..count).map(|_| reader.string()).collect()
+/// The elements of a collection that stand one after the other, some at a time.
+pub(crate) struct Elements {
+    of: u8,
+    /// How many are still to be read.
+    left: u64,
+    /// What is added to the times of a hash's fields.
+    base_ms: u64,
+}
+
+impl Elements {
+    /// Reads how many there are; `None` for a type whose value is in one piece.
+    pub(crate) fn begin<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Option<Self>, Error> {
+        let is_in_elements = matches!(
+            of,
+            ty::LIST
+                | ty::SET
+                | ty::HASH
+                | ty::SORTED_SET
+                | ty::SORTED_SET_TEXTS
+                | ty::LIST_OF_ZIPLISTS
+                | ty::LIST_OF_LISTPACKS
+                | ty::HASH_TTLS
+                | ty::HASH_TTLS_EARLY
+        );
+        if !is_in_elements {
+            return Ok(None);
+        }
+        // Times are told as their distance from the first, and one more, so that 0 is none.
+        let base_ms = if of == ty::HASH_TTLS { reader.time_ms()?.saturating_sub(1) } else { 0 };
+        Ok(Some(Self { of, left: reader.length()?, base_ms }))
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Reads the next ones: no more than those with which the value has taken `bytes_soft` bytes of the budget.
+    pub(crate) fn next<R: Read>(&mut self, reader: &mut Reader<R>, bytes_soft: usize) -> Result<Value, Error> {
+        let mut value = match self.of {
+            ty::LIST | ty::LIST_OF_ZIPLISTS | ty::LIST_OF_LISTPACKS => Value::List(Vec::new()),
+            ty::SET => Value::Set(Vec::new()),
+            ty::SORTED_SET | ty::SORTED_SET_TEXTS => Value::SortedSet(Vec::new()),
+            _ => Value::Hash(Vec::new()),
+        };
+        while self.left > 0 && reader.budget().spent() < bytes_soft {
+            match &mut value {
+                Value::List(elements) if self.of != ty::LIST => elements.extend(piece_of_list(reader, self.of)?),
+                Value::List(strings) | Value::Set(strings) => strings.push(reader.string()?),
+                Value::SortedSet(members) => members.push(self.member(reader)?),
+                Value::Hash(fields) => fields.push(self.field(reader)?),
+                Value::String(_) | Value::Stream(_) | Value::Module(_) => {}
+            }
+            self.left -= 1;
+        }
+        Ok(value)
+    }
+
+    fn member<R: Read>(&self, reader: &mut Reader<R>) -> Result<(Vec<u8>, f64), Error> {
+        let member = reader.string()?;
+        let score = if self.of == ty::SORTED_SET {
+            checked_score(f64::from_le_bytes(reader.array()?))?
+        } else {
+            score_text(reader)?
+        };
+        Ok((member, score))
+    }
+
+    fn field<R: Read>(&self, reader: &mut Reader<R>) -> Result<HashField, Error> {
+        if self.of == ty::HASH {
+            return field(reader, None);
+        }
+        if self.of == ty::HASH_TTLS_EARLY && reader.version() >= VERSION_VALKEY {
+            let field = field(reader, None)?;
+            let expire_at_ms = u64::try_from(i64::from_le_bytes(reader.array()?)).ok();
+            return Ok(HashField { expire_at_ms, ..field });
+        }
+        let ttl = reader.length()?;
+        field(reader, (ttl != 0).then(|| self.base_ms.saturating_add(ttl)))
+    }
 }
 
 fn field<R: Read>(reader: &mut Reader<R>, expire_at_ms: Option<u64>) -> Result<HashField, Error> {
     Ok(HashField { name: reader.string()?, value: reader.string()?, expire_at_ms })
 }
 
-/// A list in pieces of several elements each.
-fn list_of_lists<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Value, Error> {
+/// The elements of one piece of a list.
+fn piece_of_list<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Vec<Vec<u8>>, Error> {
     const ONE_ELEMENT: u64 = 1;
     const PACKED: u64 = 2;
-    let mut elements = Vec::new();
-    for _ in 0..reader.length()? {
-        let container = if of == ty::LIST_OF_LISTPACKS { reader.length()? } else { PACKED };
-        let piece = reader.string()?;
-        match container {
-            ONE_ELEMENT => elements.push(piece),
-            PACKED if of == ty::LIST_OF_LISTPACKS => elements.extend(listpack::strings(&piece, reader.budget())?),
-            PACKED => elements.extend(ziplist::strings(&piece, reader.budget())?),
-            _ => return Err(Error::Unknown("container of a list", container)),
-        }
+    let container = if of == ty::LIST_OF_LISTPACKS { reader.length()? } else { PACKED };
+    let piece = reader.string()?;
+    match container {
+        ONE_ELEMENT => Ok(vec![piece]),
+        PACKED if of == ty::LIST_OF_LISTPACKS => listpack::strings(&piece, reader.budget()),
+        PACKED => ziplist::strings(&piece, reader.budget()),
+        _ => Err(Error::Unknown("container of a list", container)),
     }
-    Ok(Value::List(elements))
-}
-
-fn hash_with_ttls<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Value, Error> {
-    if of == ty::HASH_TTLS_EARLY && reader.version() >= VERSION_VALKEY {
-        let count = reader.length()?;
-        let fields = (0..count).map(|_| {
-            let field = field(reader, None)?;
-            let expire_at_ms = u64::try_from(i64::from_le_bytes(reader.array()?)).ok();
-            Ok::<_, Error>(HashField { expire_at_ms, ..field })
-        });
-        return Ok(Value::Hash(fields.collect::<Result<_, _>>()?));
-    }
-    // Times are told as their distance from the first, and one more, so that 0 is none.
-    let base = if of == ty::HASH_TTLS { reader.time_ms()?.saturating_sub(1) } else { 0 };
-    let count = reader.length()?;
-    let fields = (0..count).map(|_| {
-        let ttl = reader.length()?;
-        field(reader, (ttl != 0).then(|| base.saturating_add(ttl)))
-    });
-    Ok(Value::Hash(fields.collect::<Result<_, _>>()?))
 }
 
 /// A value in one piece.

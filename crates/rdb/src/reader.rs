@@ -97,6 +97,22 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// Passes over a string, however long.
+    fn skip_string(&mut self) -> Result<(), Error> {
+        let bytes = match self.length_or_encoding()? {
+            Ok(bytes) => bytes,
+            Err(kind @ 0..=2) => 1 << kind,
+            Err(3) => {
+                let packed = self.length()?;
+                self.length()?;
+                packed
+            }
+            Err(kind) => return Err(Error::Unknown("encoding of a string", kind.into())),
+        };
+        let passed = std::io::copy(&mut self.input.by_ref().take(bytes), &mut std::io::sink())?;
+        if passed == bytes { Ok(()) } else { Err(Error::Truncated) }
+    }
+
     /// A time in milliseconds, which is never before 1970.
     pub(crate) fn time_ms(&mut self) -> Result<u64, Error> {
         Ok(u64::try_from(i64::from_le_bytes(self.array()?)).unwrap_or(0))
@@ -110,7 +126,7 @@ impl<R: Read> Reader<R> {
                 1 | 2 => _ = self.length()?,
                 3 => _ = self.array::<4>()?,
                 4 => _ = self.array::<8>()?,
-                5 => _ = self.string()?,
+                5 => self.skip_string()?,
                 part => return Err(Error::Unknown("part of a module's value", part)),
             }
         }

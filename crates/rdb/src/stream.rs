@@ -234,11 +234,21 @@ pub(crate) fn write(out: &mut Vec<u8>, stream: &Stream) {
     let nodes = nodes(&stream.entries);
     put_length(out, nodes.len() as u64);
     for node in nodes {
-        put_string(out, &node[0].id.bytes());
-        put_string(out, &packed_node(node));
+        put_node(out, node);
     }
-    put_length(out, stream.entries.len() as u64);
     let first = stream.entries.first().map_or(StreamId::default(), |entry| entry.id);
+    put_tail(out, stream, stream.entries.len() as u64, first);
+}
+
+/// Appends a packed list of entries.
+pub(crate) fn put_node(out: &mut Vec<u8>, entries: &[StreamEntry]) {
+    put_string(out, &entries[0].id.bytes());
+    put_string(out, &packed_node(entries));
+}
+
+/// Appends what stands behind the entries of a stream: how many there are, which is the first, and the groups.
+pub(crate) fn put_tail(out: &mut Vec<u8>, stream: &Stream, entries: u64, first: StreamId) {
+    put_length(out, entries);
     for id in [stream.last_id, first, stream.max_deleted_id] {
         put_id(out, id);
     }
@@ -255,7 +265,7 @@ fn put_id(out: &mut Vec<u8>, id: StreamId) {
 }
 
 /// The entries, cut into packed lists.
-fn nodes(entries: &[StreamEntry]) -> Vec<&[StreamEntry]> {
+pub(crate) fn nodes(entries: &[StreamEntry]) -> Vec<&[StreamEntry]> {
     let mut nodes = Vec::new();
     let (mut from, mut bytes) = (0, 0);
     for (at, entry) in entries.iter().enumerate() {

@@ -21,6 +21,36 @@ pub enum Value {
     Module(String),
 }
 
+impl Value {
+    /// Takes in the next part of the same value; false if that is of another type, or cannot follow.
+    pub fn append(&mut self, more: Self) -> bool {
+        match (self, more) {
+            (Self::List(strings), Self::List(more)) | (Self::Set(strings), Self::Set(more)) => strings.extend(more),
+            (Self::SortedSet(members), Self::SortedSet(more)) => members.extend(more),
+            (Self::Hash(fields), Self::Hash(more)) => fields.extend(more),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Bytes of its strings.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let all = |strings: &[Vec<u8>]| strings.iter().map(Vec::len).sum();
+        match self {
+            Self::String(string) => string.len(),
+            Self::List(strings) | Self::Set(strings) => all(strings),
+            Self::SortedSet(members) => members.iter().map(|(member, _)| member.len() + size_of::<f64>()).sum(),
+            Self::Hash(fields) => fields.iter().map(|field| field.name.len() + field.value.len()).sum(),
+            Self::Stream(stream) => {
+                let strings = stream.entries.iter().flat_map(|entry| &entry.fields);
+                strings.map(|(name, value)| name.len() + value.len()).sum()
+            }
+            Self::Module(_) => 0,
+        }
+    }
+}
+
 /// A field of a hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HashField {

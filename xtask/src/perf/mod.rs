@@ -11,6 +11,7 @@ mod findings;
 mod floor;
 mod larger;
 mod machine;
+mod moving;
 mod nodes;
 mod noop;
 mod options;
@@ -143,6 +144,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "helpers/reading",
         what: "the same with records that do not fit into memory",
         run: |bench| spare_threads::reading(bench).map(Into::into),
+    },
+    Measurement {
+        name: "moving",
+        what: "1 GB of strings of 100 bytes into three nodes and out again: RDB and NDJSON",
+        run: |bench| bounded::runs(bench, moving::measure).map(Into::into),
     },
     Measurement { name: "nodes/etcd", what: "writes sync on three nodes against etcd", run: nodes::etcd },
 ];

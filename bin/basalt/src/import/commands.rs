@@ -1,6 +1,7 @@
 //! Commands as Redis writes them to its replicas and to AOF files.
 
 use std::io::{BufRead, Read};
+use std::ops::Range;
 use vocab::limits::REPLY_BULK_BYTES_MAX;
 
 /// Arguments of a command.
@@ -15,12 +16,14 @@ pub(super) struct Commands<R> {
     input: R,
     /// Bytes that were read.
     position: u64,
+    /// Where the newest command begins.
+    start: u64,
 }
 
 impl<R: BufRead> Commands<R> {
     /// Commands that begin at `position` of their stream.
     pub(super) fn new(input: R, position: u64) -> Self {
-        Self { input, position }
+        Self { input, position, start: position }
     }
 
     /// How far the stream was read.
@@ -28,9 +31,15 @@ impl<R: BufRead> Commands<R> {
         self.position
     }
 
+    /// The place of the newest command.
+    pub(super) fn place(&self) -> Range<u64> {
+        self.start..self.position
+    }
+
     /// The next command; `None` at the end of the stream. One that ends half-way is an error.
     pub(super) fn next(&mut self) -> Result<Option<Vec<Vec<u8>>>, String> {
         loop {
+            self.start = self.position;
             let Some(line) = self.line()? else { return Ok(None) };
             match line.split_first() {
                 // A sign of life; a remark in an AOF file.

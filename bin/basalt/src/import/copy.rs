@@ -1,23 +1,48 @@
-//! The keys of a copy: an RDB file, or what a server sends first.
+//! The keys of a copy: an RDB file, what a server sends first, or lines of NDJSON.
 
+use super::large::LargeKey;
+use super::lines::{Lines, Record};
 use super::outcome::{Outcome, shown};
-use super::pace::Pace;
-use super::target::{Kind, Target};
-use rdb::{Error, FileReader, Item, Lifetime, Value};
-use std::io::Read;
+use super::scope::{Destination, Scope};
+use super::state::StateFile;
+use crate::pace::Pace;
+use crate::store_writer::{Kind, StoreWriter, Write};
+use client::StoreUrl;
+use rdb::{Error, FileReader, Item, Value};
+use std::io::{BufRead, Read};
 use vocab::limits::{BULK_BYTES_MAX, KEY_BYTES_MAX, RESTORED_BYTES_MAX};
+
+/// A value of up to so many bytes in several parts is put together and written as one.
+const WHOLE_BYTES_MAX: usize = 16 << 20;
+/// Items between two looks at the clock.
+const LOOK_EVERY: u64 = 256;
 
 /// What becomes of the keys of a copy.
 pub(super) struct Copy<'a> {
-    /// Which database is imported.
-    pub(super) database: u64,
+    /// Which databases are imported, and where they go.
+    pub(super) scope: Scope,
     /// Whether keys that are there are replaced.
     pub(super) replace: bool,
     /// Where they go; none for a trial.
-    pub(super) target: Option<&'a mut Target>,
+    pub(super) target: Option<&'a mut StoreWriter>,
     pub(super) pace: &'a mut Pace,
     /// The time by which keys have expired, in milliseconds since 1970.
     pub(super) now_ms: u64,
+    /// The store's node.
+    pub(super) node: &'a StoreUrl,
+    /// Of a key that comes in parts.
+    pub(super) gathered: Option<Gathered>,
+    /// Where is kept how far it is; none for a copy that cannot be taken up again.
+    pub(super) saves: Option<Saves<'a>>,
+}
+
+/// Where is kept how far a copy of a file is.
+pub(super) struct Saves<'a> {
+    pub(super) state: &'a mut StateFile,
+    /// Which of the files it is.
+    pub(super) file: usize,
+    /// Items that were written before.
+    pub(super) done: u64,
 }
 
 impl Copy<'_> {
@@ -25,44 +50,145 @@ impl Copy<'_> {
     pub(super) fn run(&mut self, input: impl Read, outcome: &mut Outcome) -> Result<u64, String> {
         let place = |position: u64, error: &Error| format!("at byte {position} of the copy: {error}");
         let mut file = FileReader::new(input, RESTORED_BYTES_MAX).map_err(|error| place(0, &error))?;
-        let mut database = 0;
+        let (mut database, mut items) = (0, 0);
         loop {
             let item = file.next_item();
             let position = file.position();
-            match item.map_err(|error| place(position, &error))? {
+            let item = item.map_err(|error| place(position, &error))?;
+            items += 1;
+            if self.is_done(items, outcome)? && item.is_some() && !matches!(item, Some(Item::Database(_))) {
+                continue;
+            }
+            match item {
                 None => break,
                 Some(Item::Note { .. }) => {}
                 Some(Item::Database(number)) => database = number,
                 Some(Item::Library(source)) => self.library(source, outcome)?,
                 Some(Item::ModuleNotes(name)) => outcome.problem(format!("what module {name} wrote was left out")),
-                Some(Item::Key { .. }) if database != self.database => outcome.other_databases += 1,
-                Some(Item::Key { key, value, lifetime }) => self.key(key, value, lifetime, outcome)?,
+                Some(Item::Key { key, value, lifetime, more }) => match self.scope.of(database) {
+                    Some(into) => {
+                        let part = Part { into, key: &key, expire_at_ms: lifetime.expire_at_ms };
+                        self.part(&part, value, more, outcome)?;
+                    }
+                    None => outcome.other_databases += u64::from(!more),
+                },
             }
-            self.pace.show(position, outcome);
+            self.pace.show(position, || outcome.progress());
         }
-        if let Some(target) = &mut self.target {
-            target.drain(outcome)?;
-        }
+        self.drain(outcome)?;
         Ok(database)
+    }
+
+    /// Copies all keys of lines of NDJSON.
+    pub(super) fn run_lines(&mut self, input: impl BufRead, outcome: &mut Outcome) -> Result<(), String> {
+        let (mut lines, mut items) = (Lines::new(input), 0);
+        while let Some(record) = lines.next()? {
+            items += 1;
+            if self.is_done(items, outcome)? {
+                continue;
+            }
+            match record {
+                Record::Library(source) => self.library(source, outcome)?,
+                Record::Key { database, key, expire_at_ms, value, more } => match self.scope.of_line(database) {
+                    None => outcome.other_databases += u64::from(!more),
+                    Some(into) => self.part(&Part { into, key: &key, expire_at_ms }, value, more, outcome)?,
+                },
+            }
+            self.pace.show(lines.position(), || outcome.progress());
+        }
+        self.drain(outcome)
+    }
+
+    /// Whether item number `items`, from 1 on, was written before. From time to time, keeps that all before it are.
+    fn is_done(&mut self, items: u64, outcome: &mut Outcome) -> Result<bool, String> {
+        let Some(saves) = &mut self.saves else { return Ok(false) };
+        if items <= saves.done {
+            return Ok(true);
+        }
+        // The clock is not asked for every item.
+        if self.gathered.is_none() && items.is_multiple_of(LOOK_EVERY) && saves.state.is_due() {
+            if let Some(target) = &mut self.target {
+                target.drain(outcome)?;
+            }
+            saves.state.note_copied(saves.file, items - 1, outcome)?;
+        }
+        Ok(false)
+    }
+
+    /// Waits until everything so far is answered.
+    fn drain(&mut self, outcome: &mut Outcome) -> Result<(), String> {
+        match &mut self.target {
+            Some(target) => target.drain(outcome),
+            None => Ok(()),
+        }
     }
 
     /// A library of functions.
     fn library(&mut self, source: Vec<u8>, outcome: &mut Outcome) -> Result<(), String> {
         let Some(target) = &mut self.target else { return Ok(()) };
         let args = vec![b"FUNCTION".to_vec(), b"LOAD".to_vec(), b"REPLACE".to_vec(), source];
-        target.write(Kind::Key, 0, args, outcome)
+        target.write(Write { kind: Kind::Free, args, key: 0 }, outcome)
     }
 
-    fn key(&mut self, key: Vec<u8>, value: Value, lifetime: Lifetime, outcome: &mut Outcome) -> Result<(), String> {
+    /// A part of a key's value. `more`: the next one is of the same key.
+    fn part(&mut self, part: &Part<'_>, value: Value, more: bool, outcome: &mut Outcome) -> Result<(), String> {
+        let gathered = match self.gathered.take() {
+            None if !more => return self.key(part, &value, outcome),
+            None => Some(Gathered::Small(value)),
+            Some(Gathered::Small(mut small)) if small.bytes() + value.bytes() <= WHOLE_BYTES_MAX => {
+                if !small.append(value) {
+                    return Err(format!("the value of {} is of two types", shown(part.key)));
+                }
+                Some(Gathered::Small(small))
+            }
+            Some(Gathered::Small(small)) => {
+                let mut large = self.begin_large(part, outcome)?;
+                if let Some(large) = &mut large {
+                    large.write(small, self.now_ms)?;
+                    large.write(value, self.now_ms)?;
+                }
+                Some(Gathered::Large(large.map(Box::new)))
+            }
+            Some(Gathered::Large(mut large)) => {
+                if let Some(large) = &mut large {
+                    large.write(value, self.now_ms)?;
+                }
+                Some(Gathered::Large(large))
+            }
+        };
+        match gathered {
+            gathered if more => self.gathered = gathered,
+            Some(Gathered::Small(value)) => return self.key(part, &value, outcome),
+            Some(Gathered::Large(Some(large))) => {
+                outcome.keys += 1;
+                large.end(outcome);
+            }
+            _ => outcome.keys += 1,
+        }
+        Ok(())
+    }
+
+    /// Begins a key that is written part by part; none in a trial, or if it has expired.
+    fn begin_large(&mut self, part: &Part<'_>, outcome: &mut Outcome) -> Result<Option<LargeKey>, String> {
+        let is_over = part.expire_at_ms.is_some_and(|at| at <= self.now_ms);
+        outcome.expired += u64::from(is_over);
+        if self.target.is_none() || is_over {
+            return Ok(None);
+        }
+        let key = part.into.stored(part.key);
+        LargeKey::begin(self.node, key, part.expire_at_ms, self.replace).map(Some)
+    }
+
+    fn key(&mut self, part: &Part<'_>, value: &Value, outcome: &mut Outcome) -> Result<(), String> {
         outcome.keys += 1;
-        if lifetime.expire_at_ms.is_some_and(|at| at <= self.now_ms) {
+        if part.expire_at_ms.is_some_and(|at| at <= self.now_ms) {
             outcome.expired += 1;
             return Ok(());
         }
-        self.pace.wait();
-        match request(key, &value, lifetime.expire_at_ms, self.replace) {
+        self.pace.wait(1);
+        match request(part.into.stored(part.key), value, part.expire_at_ms, self.replace) {
             Ok(args) => match &mut self.target {
-                Some(target) => target.write(Kind::Key, 1, args, outcome),
+                Some(target) => target.write(Write { kind: Kind::Free, args, key: 1 }, outcome),
                 None => Ok(()),
             },
             Err(problem) => {
@@ -71,6 +197,22 @@ impl Copy<'_> {
             }
         }
     }
+}
+
+/// Whose value a part is.
+struct Part<'a> {
+    into: Destination,
+    /// By its name at the source.
+    key: &'a [u8],
+    expire_at_ms: Option<u64>,
+}
+
+/// Parts of a value that have come.
+pub(super) enum Gathered {
+    /// In memory.
+    Small(Value),
+    /// In the store; none if it is not to be written.
+    Large(Option<Box<LargeKey>>),
 }
 
 /// What writes a key; else, why it cannot be written.

@@ -1,4 +1,4 @@
-//! Files: RDB, AOF in one or several parts, or commands.
+//! Files: RDB, AOF in one or several parts, commands, or lines of NDJSON.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -11,6 +11,8 @@ pub(super) enum Part {
     /// A copy of keys, and perhaps commands behind it.
     Copy,
     Commands,
+    /// A key a line, in JSON.
+    Lines,
 }
 
 /// A file that was opened.
@@ -79,7 +81,12 @@ pub(super) fn open(path: &Path) -> Result<Opened, String> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
     let head = input.fill_buf().map_err(named)?;
     let is_copy = head.starts_with(b"REDIS") || head.starts_with(b"VALKEY");
-    let part = if is_copy { Part::Copy } else { Part::Commands };
+    let is_json = head.trim_ascii_start().starts_with(b"{");
+    let part = match (is_copy, is_json) {
+        (true, _) => Part::Copy,
+        (_, true) => Part::Lines,
+        _ => Part::Commands,
+    };
     Ok(Opened { name, part, bytes, input: Box::new(input) })
 }
 

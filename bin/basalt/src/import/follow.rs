@@ -1,38 +1,66 @@
 //! Commands that changed the source after its copy, repeated on the store.
 
 use super::copy::request;
+use super::marks::{self, Marks};
 use super::outcome::{Outcome, shown};
+use super::scope::Scope;
 use super::source::Source;
-use super::target::{Kind, Target};
-use resp::table;
+use crate::store_writer::{Kind, StoreWriter, Write};
+use resp::table::{self, CommandSpec, flag};
 use std::collections::{BTreeMap, BTreeSet};
-use vocab::{slot_of, wall_clock_ms};
+use std::ops::Range;
+use vocab::{client_key, slot_of, wall_clock_ms};
 
 /// Repeats commands, each once.
 pub(super) struct Follower<'a> {
-    target: &'a mut Target,
+    target: &'a mut StoreWriter,
     /// Where keys are read again; none for a file.
     source: Option<Source>,
-    /// Which database is imported.
-    wanted: u64,
+    /// Which databases are imported, and where they go.
+    scope: Scope,
     /// Which one the stream is about.
     selected: u64,
-    /// Keys that were read at a later place of the stream than it was followed to: until then, their commands are done.
+    /// Keys, by the names that are stored, that were read at a later place of the stream than it was followed to: until then,
+    /// their commands are done.
     ahead: BTreeMap<Vec<u8>, u64>,
+    /// Up to this offset commands may be made already: their keys are read from the source instead.
+    doubted: u64,
+    /// For a file whose import may be interrupted.
+    marks: Option<Marks>,
 }
 
 impl<'a> Follower<'a> {
-    pub(super) fn new(target: &'a mut Target, source: Option<Source>, wanted: u64, selected: u64) -> Self {
-        Self { target, source, wanted, selected, ahead: BTreeMap::new() }
+    pub(super) fn new(target: &'a mut StoreWriter, source: Option<Source>, scope: Scope, selected: u64) -> Self {
+        Self { target, source, scope, selected, ahead: BTreeMap::new(), doubted: 0, marks: None }
+    }
+
+    /// Commands up to this offset may be made already.
+    pub(super) fn doubt(&mut self, until: u64) {
+        self.doubted = until;
+    }
+
+    /// Each command is marked in the store, so that none is made twice.
+    pub(super) fn mark(&mut self, marks: Option<Marks>) {
+        self.marks = marks;
+    }
+
+    /// Which database the stream is about.
+    pub(super) fn selected(&self) -> u64 {
+        self.selected
     }
 
     /// How far the source's stream goes; `None` for a file.
-    pub(super) fn end(&mut self) -> Result<Option<u64>, String> {
+    pub(super) fn stream_end(&mut self) -> Result<Option<u64>, String> {
         self.source.as_mut().map(Source::offset).transpose()
     }
 
-    /// Repeats a command that ends at `offset`.
-    pub(super) fn command(&mut self, args: Vec<Vec<u8>>, offset: u64, outcome: &mut Outcome) -> Result<(), String> {
+    /// Repeats a command that has that place in the stream.
+    pub(super) fn command(
+        &mut self,
+        mut args: Vec<Vec<u8>>,
+        place: Range<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
         let name = args[0].to_ascii_uppercase();
         match name.as_slice() {
             b"SELECT" => {
@@ -43,48 +71,87 @@ impl<'a> Follower<'a> {
             // What the store does by itself, or by the commands in between.
             b"PING" | b"REPLCONF" | b"MULTI" | b"EXEC" | b"PUBLISH" | b"SPUBLISH" => return Ok(()),
             b"FLUSHALL" | b"SWAPDB" => return Err(format!("the source was told {}", name.escape_ascii())),
-            b"FLUSHDB" if self.selected == self.wanted => return Err("the source was told FLUSHDB".to_owned()),
-            _ if self.selected != self.wanted => {
-                outcome.other_databases += 1;
-                return Ok(());
-            }
             _ => {}
         }
+        let Some(into) = self.scope.of(self.selected) else {
+            outcome.other_databases += 1;
+            return Ok(());
+        };
+        if name == b"FLUSHDB" {
+            return Err("the source was told FLUSHDB".to_owned());
+        }
         let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        let keys = match table::resolve(&words).map(|spec| spec.keys(&words)) {
-            Ok(Ok(keys)) => keys.collect::<Vec<usize>>(),
+        let (spec, keys) = match table::resolve(&words).map(|spec| (spec, spec.keys(&words))) {
+            Ok((spec, Ok(keys))) => (spec, keys.collect::<Vec<usize>>()),
             _ => {
                 outcome.problem(format!("the source's command {} is not known", name.escape_ascii()));
                 return Ok(());
             }
         };
-        let ahead = keys.iter().filter(|at| self.ahead.get(&args[**at]).is_some_and(|until| *until >= offset)).count();
+        keys.iter().for_each(|at| args[*at] = into.stored(&args[*at]));
+        self.on_keys(spec, &keys, args, place, outcome)
+    }
+
+    /// Repeats a command whose keys, by the names that are stored, are among its arguments.
+    fn on_keys(
+        &mut self,
+        spec: &CommandSpec,
+        keys: &[usize],
+        args: Vec<Vec<u8>>,
+        place: Range<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let is_ahead = |at: &&usize| self.ahead.get(&args[**at]).is_some_and(|until| *until >= place.end);
+        let ahead = keys.iter().filter(is_ahead).count();
         if ahead == keys.len() && ahead > 0 {
             return Ok(());
         }
         let Some(&first) = keys.first() else {
-            return self.target.write(Kind::Command, 0, args, outcome);
+            return self.target.write(Write { kind: Kind::Once, args, key: 0 }, outcome);
         };
-        if ahead == 0 && keys.iter().all(|at| slot_of(&args[*at]) == slot_of(&args[first])) {
-            return self.target.write(Kind::Command, first, args, outcome);
+        let is_known = ahead == 0 && (self.source.is_none() || place.end > self.doubted);
+        if is_known && keys.iter().all(|at| slot_of(&args[*at]) == slot_of(&args[first])) {
+            let can_mark = spec.flags & flag::NOSCRIPT == 0;
+            return self.write(args, first, (place.start, can_mark), outcome);
         }
-        if ahead == 0 && matches!(name.as_slice(), b"DEL" | b"UNLINK") {
-            for at in keys {
-                self.target.write(Kind::Command, 1, vec![b"DEL".to_vec(), args[at].clone()], outcome)?;
+        if is_known && matches!(spec.name, "DEL" | "UNLINK") {
+            for (n, at) in keys.iter().enumerate() {
+                let del = vec![b"DEL".to_vec(), args[*at].clone()];
+                self.write(del, 1, (place.start + n as u64, true), outcome)?;
             }
             return Ok(());
         }
-        if ahead == 0 && name == b"MSET" {
-            for pair in args[1..].chunks_exact(2) {
+        if is_known && spec.name == "MSET" {
+            for (n, pair) in args[1..].chunks_exact(2).enumerate() {
                 let set = vec![b"SET".to_vec(), pair[0].clone(), pair[1].clone()];
-                self.target.write(Kind::Command, 1, set, outcome)?;
+                self.write(set, 1, (place.start + n as u64, true), outcome)?;
             }
             return Ok(());
         }
-        self.read_again(keys.into_iter().map(|at| args[at].clone()).collect(), outcome)
+        self.read_again(keys.iter().map(|at| args[*at].clone()).collect(), outcome)
     }
 
-    /// Reads keys from the source and writes them as they are there, whatever they were.
+    /// Makes a command whose key is `args[key]`: with its mark, if it can have one.
+    fn write(
+        &mut self,
+        args: Vec<Vec<u8>>,
+        key: usize,
+        (place, can_mark): (u64, bool),
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        match &mut self.marks {
+            Some(marks) if can_mark && Marks::fits(args.len()) => {
+                // The key stands before the command, too.
+                self.target.write(
+                    Write { kind: Kind::InOrder, args: marks.marked(args, key, place), key: marks::KEY },
+                    outcome,
+                )
+            }
+            _ => self.target.write(Write { kind: Kind::Once, args, key }, outcome),
+        }
+    }
+
+    /// Reads keys, which are told by the names that are stored, from the source and writes them as they are there, whatever they were.
     fn read_again(&mut self, keys: BTreeSet<Vec<u8>>, outcome: &mut Outcome) -> Result<(), String> {
         // What was sent before must not come behind.
         self.target.drain(outcome)?;
@@ -93,7 +160,8 @@ impl<'a> Follower<'a> {
                 outcome.problem(format!("a command on {} and keys of other slots was not repeated", shown(&key)));
                 continue;
             };
-            let held = source.read(&key, wall_clock_ms())?;
+            source.select(self.scope.source_of(&key))?;
+            let held = source.read(client_key(&key), wall_clock_ms())?;
             outcome.read_again += 1;
             self.ahead.insert(key.clone(), held.offset);
             let args = match held.value {
@@ -106,7 +174,7 @@ impl<'a> Follower<'a> {
                     }
                 },
             };
-            self.target.write(Kind::Key, 1, args, outcome)?;
+            self.target.write(Write { kind: Kind::Free, args, key: 1 }, outcome)?;
         }
         self.target.drain(outcome)
     }
@@ -119,6 +187,18 @@ impl<'a> Follower<'a> {
             self.read_again(doubtful.into_iter().collect(), outcome)?;
         }
         self.ahead.retain(|_, until| *until > offset);
+        Ok(())
+    }
+
+    /// Every command of a file is made: takes the marks away.
+    pub(super) fn end(self, outcome: &mut Outcome) -> Result<(), String> {
+        let Some(marks) = self.marks else { return Ok(()) };
+        let before = outcome.written;
+        for removal in marks.removals() {
+            self.target.write(Write { kind: Kind::Free, args: removal, key: 1 }, outcome)?;
+        }
+        self.target.drain(outcome)?;
+        outcome.written = before;
         Ok(())
     }
 }

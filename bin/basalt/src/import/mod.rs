@@ -4,50 +4,62 @@ mod commands;
 mod copy;
 mod files;
 mod follow;
+mod large;
+mod lines;
+mod live;
+mod marks;
 mod options;
 mod outcome;
-mod pace;
 mod replica;
+mod scope;
 mod source;
-mod target;
+mod state;
 mod verify;
 
 pub use options::ImportOptions;
 
+use crate::pace::{Pace, Unit};
 use crate::stop_flag::patient_stop_flag;
-use client::StoreUrl;
+use crate::store_writer::StoreWriter;
+use client::{SlotMap, StoreUrl};
 use commands::Commands;
-use copy::Copy;
+use copy::{Copy, Saves};
 use files::Part;
 use follow::Follower;
+use live::Live;
+use marks::Marks;
 use outcome::Outcome;
-use pace::Pace;
-use replica::Replica;
-use source::Source;
-use std::io::BufRead as _;
+use parking_lot::Mutex;
+use scope::Scope;
+use state::StateFile;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use target::Target;
-use vocab::wall_clock_ms;
-
-/// Between two lines that say how far behind the store is.
-const LAG_EVERY: Duration = Duration::from_secs(1);
+use vocab::{Database, SLOT_COUNT, Slot, wall_clock_ms};
 
 /// Runs `basalt import`.
 pub fn run(options: &ImportOptions) -> ExitCode {
-    let live = match live(options) {
+    let live = match running(options) {
         Ok(live) => live,
         Err(problem) => {
             bench::note!("basalt: {problem}");
             return ExitCode::from(2);
         }
     };
-    let mut outcome = Outcome::default();
-    let ended = match live {
-        Some((url, database)) => of_server(options, &url, database, &mut outcome),
-        None => of_files(options, &mut outcome),
+    let kept = options.state.as_deref().filter(|_| !options.dry_run);
+    let state = match StateFile::open(kept, &options.source) {
+        Ok(state) => Mutex::new(state),
+        Err(problem) => {
+            bench::note!("basalt: {problem}");
+            return ExitCode::from(2);
+        }
     };
+    let mut outcome = state.lock().outcome();
+    let ended = match live {
+        Some((url, database)) => of_servers(options, &url, scope(options, database), &state, &mut outcome),
+        None => of_files(options, scope(options, options.database.unwrap_or(0)), &mut state.lock(), &mut outcome),
+    };
+    let ended = ended.and_then(|()| if outcome.problems == 0 { state.lock().remove() } else { Ok(()) });
     if let Err(problem) = &ended {
         outcome.problem(problem.clone());
     }
@@ -64,7 +76,7 @@ pub fn run(options: &ImportOptions) -> ExitCode {
 }
 
 /// The running source, if it is one, and the number of its database.
-fn live(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
+fn running(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
     let Some(rest) = options.source.strip_prefix("redis://") else {
         let needs = [(options.cut_over, "--cut-over"), (options.verify > 0, "--verify")];
         return match needs.iter().find(|(given, _)| *given) {
@@ -81,122 +93,110 @@ fn live(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
     Ok(Some((url, database)))
 }
 
-fn open_target(options: &ImportOptions) -> Result<Option<Target>, String> {
-    if options.dry_run { Ok(None) } else { Target::open(&options.node).map(Some) }
+/// What is imported, if database `source` is unless all are.
+fn scope(options: &ImportOptions, source: u64) -> Scope {
+    if options.databases {
+        return Scope::All;
+    }
+    Scope::One { source, into: options.into_database.and_then(Database::of_number) }
+}
+
+fn open_target(options: &ImportOptions) -> Result<Option<StoreWriter>, String> {
+    if options.dry_run { Ok(None) } else { StoreWriter::open(&options.node).map(Some) }
 }
 
 /// Imports files.
-fn of_files(options: &ImportOptions, outcome: &mut Outcome) -> Result<(), String> {
+fn of_files(options: &ImportOptions, scope: Scope, state: &mut StateFile, outcome: &mut Outcome) -> Result<(), String> {
     let paths = files::paths(&options.source)?;
     let mut target = open_target(options)?;
-    let database = options.database.unwrap_or(0);
-    let mut selected = 0;
-    for path in paths {
-        let mut file = files::open(&path)?;
+    let (first, mut done) = state.place();
+    for (number, path) in paths.iter().enumerate().skip(first) {
+        let mut file = files::open(path)?;
         let named = |problem: String| format!("{}: {problem}", file.name);
-        let mut pace = Pace::new(file.bytes, options.rate, options.quiet);
-        if matches!(file.part, Part::Copy) {
-            let replace = options.replace;
-            let now_ms = wall_clock_ms();
-            let mut copy = Copy { database, replace, target: target.as_mut(), pace: &mut pace, now_ms };
-            selected = copy.run(&mut file.input, outcome).map_err(named)?;
-            if file.input.fill_buf().map_err(|e| named(e.to_string()))?.is_empty() {
+        let mut pace = Pace::new(Unit::Bytes, file.bytes, options.rate, options.quiet);
+        let (replace, now_ms) = (options.replace, wall_clock_ms());
+        if !matches!(file.part, Part::Commands) {
+            let saves = Some(Saves { state, file: number, done: std::mem::take(&mut done) });
+            let mut copy = Copy {
+                scope,
+                replace,
+                target: target.as_mut(),
+                pace: &mut pace,
+                now_ms,
+                node: &options.node,
+                gathered: None,
+                saves,
+            };
+            if matches!(file.part, Part::Lines) {
+                copy.run_lines(&mut file.input, outcome).map_err(named)?;
                 continue;
             }
-            // Commands of an AOF file behind a copy begin in database 0.
-            selected = 0;
+            copy.run(&mut file.input, outcome).map_err(named)?;
+            // What the commands behind have changed must not be written again as it was.
+            state.note_copied(number, u64::MAX, outcome)?;
         }
+        // Commands of an AOF file, behind a copy or not, begin in database 0.
         let mut commands = Commands::new(&mut file.input, 0);
-        let mut follower = target.as_mut().map(|target| Follower::new(target, None, database, selected));
+        let mut follower = target.as_mut().map(|target| Follower::new(target, None, scope, 0));
+        if let Some(follower) = &mut follower {
+            // Places of the next file are behind those of this one.
+            follower.mark(state.marks().map(|id| Marks::new(id.wrapping_add(number as u64))));
+        }
         while let Some(args) = commands.next().map_err(named)? {
             outcome.keys += u64::from(follower.is_none());
+            let place = commands.place();
             if let Some(follower) = &mut follower {
-                pace.wait();
-                follower.command(args, commands.position(), outcome).map_err(named)?;
+                pace.wait(1);
+                follower.command(args, place, outcome).map_err(named)?;
             }
-            pace.show(commands.position(), outcome);
+            pace.show(commands.position(), || outcome.progress());
         }
-        if let Some(follower) = &mut follower {
+        if let Some(mut follower) = follower {
             follower.settle(commands.position(), outcome).map_err(named)?;
+            // Before the marks go: without them the file's commands would be made again.
+            state.note_copied(number + 1, 0, outcome)?;
+            follower.end(outcome)?;
         }
         pace.end();
     }
     Ok(())
 }
 
-/// Imports a running server.
-fn of_server(options: &ImportOptions, url: &StoreUrl, database: u64, outcome: &mut Outcome) -> Result<(), String> {
-    let mut target = open_target(options)?;
-    let mut source = Source::open(url, database)?;
-    let mut replica = Replica::open(url)?;
-    let mut pace = Pace::new(replica.copy_bytes, options.rate, options.quiet);
-    let follows = !options.no_follow && !options.dry_run;
-    let replace = options.replace;
-    let mut copy = Copy { database, replace, target: target.as_mut(), pace: &mut pace, now_ms: wall_clock_ms() };
-    copy.run(&mut replica.input, outcome)?;
-    pace.end();
-    replica.end_copy()?;
-    if let Some(target) = target.as_mut().filter(|_| follows) {
-        follow(options, target, source, &mut replica, database, outcome)?;
-        source = Source::open(url, database)?;
-    }
-    if options.verify > 0 && !options.dry_run {
-        verify::compare(&mut source, &options.node, options.verify, outcome)?;
-    }
-    Ok(())
-}
-
-/// Repeats what the source is told, until the store lacks nothing (`--cut-over`) or someone ends it.
-fn follow(
+/// Imports a running server, or all masters of a cluster.
+fn of_servers(
     options: &ImportOptions,
-    target: &mut Target,
-    source: Source,
-    replica: &mut Replica,
-    database: u64,
+    url: &StoreUrl,
+    scope: Scope,
+    state: &Mutex<StateFile>,
     outcome: &mut Outcome,
 ) -> Result<(), String> {
     let stopped = patient_stop_flag().map_err(|e| e.to_string())?;
-    if !options.quiet {
-        bench::note!("the copy is there ({} keys); following what changes", outcome.written);
-    }
-    let mut follower = Follower::new(target, Some(source), database, 0);
-    let mut offset = replica.offset;
-    // The stream is read while nothing waits in its buffer only if there is more of it.
-    let mut told = Instant::now();
-    let mut end = follower.end()?.unwrap_or(offset);
-    loop {
-        while offset < end {
-            let mut commands = Commands::new(&mut replica.input, offset);
-            let args = commands.next().map_err(|e| format!("the source: {e}"))?;
-            let args = args.ok_or("the source has closed the connection")?;
-            offset = commands.position();
-            follower.command(args, offset, outcome)?;
-            if told.elapsed() > LAG_EVERY {
-                break;
-            }
+    let map = SlotMap::fetch(url, false).map_err(|e| format!("the source: {e}"))?;
+    let masters: BTreeSet<usize> = (0..SLOT_COUNT).map(|slot| map.leader(Slot(slot))).collect();
+    let live = |master: usize| Live {
+        options,
+        url: StoreUrl { seeds: vec![map.nodes()[master].clone()], login: url.login.clone() },
+        scope,
+        stopped: &stopped,
+        state,
+        is_one_of_several: masters.len() > 1,
+    };
+    let run = |master: usize| {
+        let mut outcome = Outcome::default();
+        let ended = live(master).run(&mut outcome);
+        if let Err(problem) = ended {
+            // The others end as soon as nothing is missing: what is there counts.
+            stopped.store(true, Ordering::Release);
+            outcome.problem(problem);
         }
-        follower.settle(offset, outcome)?;
-        replica.report(offset);
-        end = follower.end()?.unwrap_or(offset);
-        let lag = end.saturating_sub(offset);
-        if lag == 0 && (options.cut_over || stopped.load(Ordering::Acquire)) {
-            if !options.quiet {
-                bench::note!("nothing is missing; the application may use {}", options.node);
-            }
-            return Ok(());
+        outcome
+    };
+    let run = &run;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = masters.iter().map(|master| scope.spawn(move || run(*master))).collect();
+        for thread in threads {
+            outcome.add(thread.join().map_err(|_| "a thread has panicked".to_owned())?);
         }
-        if told.elapsed() > LAG_EVERY {
-            told = Instant::now();
-            if !options.quiet {
-                bench::note!(
-                    "{lag} bytes behind; {} commands followed, {} problems",
-                    outcome.commands,
-                    outcome.problems
-                );
-            }
-        }
-        if lag == 0 {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
+        Ok(())
+    })
 }

@@ -1,12 +1,16 @@
 //! What an import has done, and what went wrong.
 
-use serde::Serialize;
+use super::marks;
+use crate::store_writer::{Kind, Listener, Write};
+use client::Frame;
+use serde::{Deserialize, Serialize};
 
 /// Problems that are told one by one.
 const TOLD_MAX: usize = 20;
 
 /// What an import has done.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Outcome {
     /// Keys that were read of the source's copy.
     pub(super) keys: u64,
@@ -37,6 +41,26 @@ impl Outcome {
         if self.first_problems.len() < TOLD_MAX {
             self.first_problems.push(text);
         }
+    }
+
+    /// Takes in what another part of the import has done.
+    pub(super) fn add(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.written += other.written;
+        self.present += other.present;
+        self.expired += other.expired;
+        self.other_databases += other.other_databases;
+        self.commands += other.commands;
+        self.read_again += other.read_again;
+        self.compared += other.compared;
+        self.problems += other.problems;
+        self.first_problems.extend(other.first_problems);
+        self.first_problems.truncate(TOLD_MAX);
+    }
+
+    /// What a bar shows of it.
+    pub(super) fn progress(&self) -> String {
+        format!("{} keys, {} problems", self.keys, self.problems)
     }
 
     /// The result for people.
@@ -70,9 +94,30 @@ impl Outcome {
     }
 }
 
-/// A key as it is shown.
+impl Listener for Outcome {
+    fn done(&mut self, write: &Write, reply: &Frame<'_>) {
+        match write.kind {
+            Kind::Once | Kind::InOrder => self.commands += 1,
+            // SET … NX of a key that is there.
+            Kind::Free if matches!(reply, Frame::Null) => self.present += 1,
+            Kind::Free => self.written += 1,
+        }
+    }
+
+    fn refused(&mut self, write: &Write, why: &str) {
+        if write.kind == Kind::Free && why.starts_with("BUSYKEY") {
+            self.present += 1;
+            return;
+        }
+        let name = if write.kind == Kind::InOrder { marks::BEFORE } else { 0 };
+        self.problem(format!("{} of {}: {why}", write.args[name].escape_ascii(), shown(&write.args[write.key])));
+    }
+}
+
+/// A key as it is shown: by the name that clients use.
 pub(super) fn shown(key: &[u8]) -> String {
     const SHOWN_MAX: usize = 80;
+    let key = vocab::client_key(key);
     let text = key[..key.len().min(SHOWN_MAX)].escape_ascii().to_string();
     if key.len() > SHOWN_MAX { format!("\"{text}…\"") } else { format!("\"{text}\"") }
 }

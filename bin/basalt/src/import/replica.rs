@@ -1,5 +1,6 @@
 //! A running Redis or Valkey, which takes this program for one of its replicas.
 
+use super::state::Followed;
 use client::StoreUrl;
 use parking_lot::Mutex;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,20 +21,33 @@ const MARK_BYTES: usize = 40;
 /// The bytes that a source sends.
 pub(super) type Input = BufReader<TcpStream>;
 
+/// What a source sends first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// Its keys.
+    Copy {
+        /// How long they are, if the source knows.
+        bytes: Option<u64>,
+    },
+    /// The commands from the offset on that it was asked for.
+    Stream,
+}
+
 /// A connection on which a source sends its keys, and then every command that changes them.
 pub(super) struct Replica {
     pub(super) input: Input,
+    /// The id of the source's stream.
+    pub(super) stream: String,
     /// The offset of the first command behind the copy.
     pub(super) offset: u64,
-    /// How long the copy is, if the source knows.
-    pub(super) copy_bytes: Option<u64>,
+    pub(super) begun: Begun,
     /// Tells the source how far it is read.
     reports: Reports,
 }
 
 impl Replica {
-    /// Asks the source for everything.
-    pub(super) fn open(source: &StoreUrl) -> Result<Self, String> {
+    /// Asks the source for everything, or for what is behind a place of its stream.
+    pub(super) fn open(source: &StoreUrl, behind: Option<&Followed>) -> Result<Self, String> {
         let address = &source.seeds[0];
         let named = |error: std::io::Error| format!("the source, {address}: {error}");
         let socket = address.resolve().map_err(named)?;
@@ -51,18 +65,26 @@ impl Replica {
         ask(&[b"PING"])?;
         ask(&[b"REPLCONF", b"listening-port", b"0"])?;
         ask(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"])?;
-        let answer = ask(&[b"PSYNC", b"?", b"-1"])?;
-        let offset = answer.strip_prefix("+FULLRESYNC ").and_then(|rest| rest.split_once(' '));
-        let offset = offset.and_then(|(_, offset)| offset.trim().parse().ok());
-        let offset = offset.ok_or_else(|| format!("the source, {address}, answers PSYNC with {answer}"))?;
+        let asked = behind.map(|at| (at.stream.clone(), (at.offset + 1).to_string()));
+        let (stream, offset) = asked.unwrap_or_else(|| ("?".to_owned(), "-1".to_owned()));
+        let answer = ask(&[b"PSYNC", stream.as_bytes(), offset.as_bytes()])?;
+        let unknown = || format!("the source, {address}, answers PSYNC with {answer}");
+        if let (Some(rest), Some(at)) = (answer.strip_prefix("+CONTINUE"), behind) {
+            // A source that was promoted goes on under another id.
+            let stream = Some(rest.trim()).filter(|id| !id.is_empty()).unwrap_or(&stream).to_owned();
+            let reports = Reports::start(writer);
+            return Ok(Self { input, stream, offset: at.offset, begun: Begun::Stream, reports });
+        }
+        let words = answer.strip_prefix("+FULLRESYNC ").and_then(|rest| rest.split_once(' ')).ok_or_else(unknown)?;
+        let (stream, offset) = (words.0.to_owned(), words.1.trim().parse().map_err(|_| unknown())?);
         let reports = Reports::start(writer);
-        let copy_bytes = copy_head(&mut input).map_err(named)?;
-        Ok(Self { input, offset, copy_bytes, reports })
+        let begun = Begun::Copy { bytes: copy_head(&mut input).map_err(named)? };
+        Ok(Self { input, stream, offset, begun, reports })
     }
 
     /// The copy was read: takes away what stands behind it.
     pub(super) fn end_copy(&mut self) -> Result<(), String> {
-        if self.copy_bytes.is_none() {
+        if self.begun == (Begun::Copy { bytes: None }) {
             let mut mark = [0; MARK_BYTES];
             self.input.read_exact(&mut mark).map_err(|e| format!("the source: {e}"))?;
         }

@@ -20,20 +20,21 @@ pub(super) struct Held {
 /// A source that answers questions.
 pub(super) struct Source {
     client: Client,
-    database: u64,
+    /// The database that it is asked about.
+    selected: u64,
 }
 
 impl Source {
-    pub(super) fn open(url: &StoreUrl, database: u64) -> Result<Self, String> {
+    pub(super) fn open(url: &StoreUrl) -> Result<Self, String> {
         let client = Client::open_within(url, CONNECT_WITHIN, ANSWER_WITHIN);
-        let mut source = Self { client: client.map_err(|e| format!("the source: {e}"))?, database };
-        source.select()?;
-        Ok(source)
+        Ok(Self { client: client.map_err(|e| format!("the source: {e}"))?, selected: 0 })
     }
 
-    fn select(&mut self) -> Result<(), String> {
-        if self.database > 0 {
-            self.ask(&[b"SELECT", self.database.to_string().as_bytes()])?;
+    /// The next questions are about that database.
+    pub(super) fn select(&mut self, database: u64) -> Result<(), String> {
+        if self.selected != database {
+            self.ask(&[b"SELECT", database.to_string().as_bytes()])?;
+            self.selected = database;
         }
         Ok(())
     }
@@ -74,6 +75,14 @@ impl Source {
         Ok(Held { value, offset })
     }
 
+    /// The databases that hold keys.
+    pub(super) fn databases(&mut self) -> Result<Vec<u64>, String> {
+        let info = self.ask(&[b"INFO", b"keyspace"])?;
+        let text = text_of(&info).unwrap_or_default();
+        let number = |line: &str| line.strip_prefix("db")?.split_once(':')?.0.parse().ok();
+        Ok(text.lines().filter_map(number).collect())
+    }
+
     /// A key, drawn at random; `None` if there is none.
     pub(super) fn random_key(&mut self) -> Result<Option<Vec<u8>>, String> {
         match self.ask(&[b"RANDOMKEY"])? {
@@ -89,11 +98,14 @@ pub(super) fn value_of(dumped: &[u8]) -> Result<Value, String> {
     rdb::read_dump(version, body, RESTORED_BYTES_MAX).map_err(|e| e.to_string())
 }
 
+fn text_of(info: &Answer) -> Option<&str> {
+    match info {
+        Answer::Bulk(bytes) => std::str::from_utf8(bytes).ok(),
+        Answer::Verbatim { text, .. } => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
 fn offset_of(info: &Answer) -> Option<u64> {
-    let text = match info {
-        Answer::Bulk(bytes) => std::str::from_utf8(bytes).ok()?,
-        Answer::Verbatim { text, .. } => std::str::from_utf8(text).ok()?,
-        _ => return None,
-    };
-    text.lines().find_map(|line| line.strip_prefix("master_repl_offset:"))?.trim().parse().ok()
+    text_of(info)?.lines().find_map(|line| line.strip_prefix("master_repl_offset:"))?.trim().parse().ok()
 }

@@ -1,34 +1,50 @@
 //! Whether keys of the source are in the store as they are there.
 
 use super::outcome::{Outcome, shown};
+use super::scope::Scope;
 use super::source::{Source, value_of};
 use client::{Client, StoreUrl};
 use rdb::Value;
 use resp::Value as Answer;
 use vocab::wall_clock_ms;
 
-/// Compares so many keys of the source, drawn at random.
-pub(super) fn compare(source: &mut Source, node: &StoreUrl, keys: u64, outcome: &mut Outcome) -> Result<(), String> {
+/// Compares so many keys of each database of the source, drawn at random.
+pub(super) fn compare(
+    source: &mut Source,
+    (scope, node): (Scope, &StoreUrl),
+    keys: u64,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
     let mut store = Client::open(node).map_err(|e| format!("the store: {e}"))?;
-    for _ in 0..keys {
-        let Some(key) = source.random_key()? else { return Ok(()) };
-        let (here, there) = both(source, &mut store, &key)?;
-        if here.is_none() {
-            continue;
-        }
-        outcome.compared += 1;
-        // It may have changed between the two reads; else it is another.
-        if here != there && !matches!(both(source, &mut store, &key)?, (here, there) if here == there) {
-            outcome.problem(format!("{} is not what it is at the source", shown(&key)));
+    for database in source.databases()? {
+        let Some(into) = scope.of(database) else { continue };
+        source.select(database)?;
+        for _ in 0..keys {
+            let Some(key) = source.random_key()? else { break };
+            let stored = into.stored(&key);
+            let (here, there) = both(source, &mut store, &key, &stored)?;
+            if here.is_none() {
+                continue;
+            }
+            outcome.compared += 1;
+            // It may have changed between the two reads; else it is another.
+            if here != there && !matches!(both(source, &mut store, &key, &stored)?, (here, there) if here == there) {
+                outcome.problem(format!("{} is not what it is at the source", shown(&key)));
+            }
         }
     }
     Ok(())
 }
 
 /// What a key holds at the source, and in the store.
-fn both(source: &mut Source, store: &mut Client, key: &[u8]) -> Result<(Option<Value>, Option<Value>), String> {
+fn both(
+    source: &mut Source,
+    store: &mut Client,
+    key: &[u8],
+    stored: &[u8],
+) -> Result<(Option<Value>, Option<Value>), String> {
     let here = source.read(key, wall_clock_ms())?.value.map(|(value, _)| in_order(value));
-    let there = match store.call_repeatable(&[b"DUMP", key]).map_err(|e| format!("the store: {e}"))? {
+    let there = match store.call_repeatable(&[b"DUMP", stored]).map_err(|e| format!("the store: {e}"))? {
         Answer::Bulk(dumped) => Some(in_order(value_of(&dumped)?)),
         Answer::Error(text) => return Err(format!("the store: {text}")),
         _ => None,

@@ -4,6 +4,9 @@ use crate::config::Config;
 use resp::parse_integer;
 use resp::table::{CommandSpec, behaviour};
 
+/// How far behind its leader a replica may be that a copy of all databases reads, in ms.
+const COPY_LAG_MS: u64 = 2000;
+
 /// How old the answer to a read may be. What cannot be met is an error, never a weaker read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
@@ -76,6 +79,10 @@ impl Consistency {
 /// so): then the connection's counts.
 #[must_use]
 pub fn consistency_of(spec: &CommandSpec, args: &[&[u8]]) -> Option<Consistency> {
+    if spec.does(behaviour::READS_REPLICAS) {
+        // On a database, arguments name it.
+        return (args.len() > 1).then_some(Consistency::Lag { ms: COPY_LAG_MS });
+    }
     if args.len() <= 2 || !spec.does(behaviour::TAKES_CONSISTENCY) {
         return None;
     }

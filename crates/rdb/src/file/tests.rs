@@ -23,7 +23,7 @@ fn written() -> (Vec<u8>, Vec<Item>) {
     for (key, value, expire_at_ms) in keys {
         writer.key(key, &value, expire_at_ms).unwrap();
         let lifetime = Lifetime { expire_at_ms, ..Lifetime::default() };
-        items.push(Item::Key { key: key.to_vec(), value, lifetime });
+        items.push(Item::Key { key: key.to_vec(), value, lifetime, more: false });
     }
     (writer.finish().unwrap(), items)
 }
@@ -50,7 +50,7 @@ fn what_stands_before_keys_is_understood() {
     file.extend_from_slice(&[op::SIZES, 1, 0, op::DATABASE, 0, op::IDLE, 9, op::FREQUENCY, 5]);
     file.extend_from_slice(&[op::EXPIRE_SECONDS, 1, 0, 0, 0, 0, 1, b'k', 1, b'v', op::END]);
     let lifetime = Lifetime { expire_at_ms: Some(1000), idle_seconds: Some(9), frequency: Some(5) };
-    let key = Item::Key { key: b"k".to_vec(), value: Value::String(b"v".to_vec()), lifetime };
+    let key = Item::Key { key: b"k".to_vec(), value: Value::String(b"v".to_vec()), lifetime, more: false };
     assert_eq!(read(&file).unwrap(), [Item::Database(0), key]);
 }
 
@@ -89,4 +89,71 @@ fn fuzz_files() {
         fuzz::mutate(&mut changed, 4, prng);
         _ = read(&changed);
     });
+}
+
+/// What claims to be large costs no memory, and is told where it stands.
+#[test]
+fn hostile_files_end_with_an_error_where_it_is() {
+    let head = b"REDIS0010";
+    let length_64 = |n: u64| [&[0x81][..], &n.to_be_bytes()].concat();
+    let string = |bytes: &[u8]| [&[bytes.len() as u8][..], bytes].concat();
+    let huge = length_64(1 << 63);
+    let listpack = |claimed: u8, elements: &[u8]| {
+        let bytes = [&[0, 0, 0, 0, claimed, 0][..], elements, &[0xff]].concat();
+        [&(bytes.len() as u32).to_le_bytes()[..], &bytes[4..]].concat()
+    };
+    // A string of 40 MiB in 0.5 MiB: each three bytes repeat 264.
+    let bomb = [&[0, b'a'][..], &[0xe0, 255, 0].repeat(160_000)].concat();
+    let bomb_head = [&[0xc3][..], &length_64(bomb.len() as u64), &length_64(1 + 160_000 * 264)].concat();
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        ("a key of 2^63 bytes", [&[0][..], &huge].concat()),
+        ("a string of 2^63 bytes", [&[0, 1, b'k'][..], &huge].concat()),
+        ("a list of 2^63 elements", [&[1, 1, b'k'][..], &huge, &string(b"a")].concat()),
+        ("a hash of 2^63 fields", [&[4, 1, b'k'][..], &huge].concat()),
+        ("a stream of 2^63 nodes", [&[19, 1, b'k'][..], &huge].concat()),
+        ("a compressed string of 2^63 bytes", [&[0, 1, b'k', 0xc3][..], &huge, &huge].concat()),
+        ("a compressed string that is a bomb", [&[0, 1, b'k'][..], &bomb_head, &bomb].concat()),
+        ("a packed list that claims more", [&[16, 1, b'k'][..], &string(&listpack(9, &[1, 1, 2, 1]))].concat()),
+        ("a packed list without an end", [&[16, 1, b'k'][..], &string(&[7, 0, 0, 0, 1, 0, 1])].concat()),
+        ("a ziplist that is its own next", [&[10, 1, b'k'][..], &string(&[0; 10])].concat()),
+        (
+            "a ziplist with an element beyond its end",
+            [&[10, 1, b'k'][..], &string(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xbf])].concat(),
+        ),
+        (
+            "numbers that are more than there are",
+            [&[11, 1, b'k'][..], &string(&[2, 0, 0, 0, 255, 255, 255, 255])].concat(),
+        ),
+        ("a module's value without an end", [&[7, 1, b'k', 0, 5][..], &huge].concat()),
+        ("an unknown type", vec![99, 1, b'k']),
+    ];
+    for (what, bytes) in cases {
+        let file = [&head[..], &bytes].concat();
+        let mut reader = FileReader::new(&file[..], 1 << 20).unwrap();
+        assert!(reader.next_item().is_err(), "{what}");
+        assert!(reader.position() > head.len() as u64 && reader.position() <= file.len() as u64, "{what}");
+    }
+}
+
+/// Of a collection that is larger than a part, no more is in memory, whatever its size.
+#[test]
+fn a_large_collection_comes_in_parts() {
+    let members: Vec<Vec<u8>> = (0..200_000).map(|n: u32| format!("{n:0100}").into_bytes()).collect();
+    let mut writer = FileWriter::new(Vec::new(), false).unwrap();
+    writer.key(b"set", &Value::Set(members.clone()), Some(5)).unwrap();
+    writer.key(b"last", &Value::String(b"v".to_vec()), None).unwrap();
+    let file = writer.finish().unwrap();
+    let mut reader = FileReader::new(&file[..], 10 << 20).unwrap();
+    let (mut found, mut parts) = (Vec::new(), 0);
+    while let Some(Item::Key { key, value: Value::Set(part), lifetime, more }) = reader.next_item().unwrap() {
+        assert_eq!((&key[..], lifetime.expire_at_ms), (&b"set"[..], Some(5)));
+        found.extend(part);
+        parts += 1;
+        if !more {
+            break;
+        }
+    }
+    assert!(found == members && parts > 2, "{parts} parts");
+    assert!(matches!(reader.next_item().unwrap(), Some(Item::Key { key, more: false, .. }) if key == b"last"));
+    assert_eq!(reader.next_item().unwrap(), None);
 }

@@ -46,6 +46,9 @@ pub const ENDS_WATCHES: u32 = 1 << 28;
 /// On a database: may name another one, to which a key goes.
 pub const TO_DATABASE: u32 = 1 << 29;
 
+/// On a database: reads replicas of this node that are fresh enough, whoever leads their shards.
+pub const READS_REPLICAS: u32 = 1 << 30;
+
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretArgs {

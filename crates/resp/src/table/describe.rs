@@ -129,6 +129,10 @@ fn write_key_spec(keys: &KeySpec, reply: &mut Reply) {
             reply.int(i64::from(from));
             write_search("find_keys", "range", &[("lastkey", -1), ("keystep", 1), ("limit", 2)], reply);
         }
+        KeyPlace::OneOrRest { at, .. } => {
+            write_search("begin_search", "index", &[("index", i64::from(at))], reply);
+            write_search("find_keys", "range", &[("lastkey", 0), ("keystep", 1), ("limit", 0)], reply);
+        }
         KeyPlace::Operations => {
             write_search("begin_search", "unknown", &[], reply);
             write_search("find_keys", "unknown", &[], reply);

@@ -155,6 +155,18 @@ pub(super) fn halved(args: &[&[u8]], word: &str, from: u16) -> KeyPositions {
     KeyPositions(Places::Range { next, end, step: 1 })
 }
 
+/// The argument at `at`; where that is empty, everything behind a word.
+pub(super) fn one_or_rest(args: &[&[u8]], at: u16, word: &str, from: u16) -> KeyPositions {
+    if args.get(usize::from(at)).is_none_or(|key| !key.is_empty()) {
+        return KeyPositions::range(args.len(), at, at as i16, 1);
+    }
+    let found = args.iter().skip(usize::from(from)).position(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    match found {
+        Some(found) => KeyPositions(Places::Range { next: usize::from(from) + found + 1, end: args.len(), step: 1 }),
+        None => KeyPositions::none(),
+    }
+}
+
 fn count(text: &[u8]) -> Option<usize> {
     crate::parse_integer(text).and_then(|n| usize::try_from(n).ok())
 }

@@ -1,7 +1,7 @@
 //! What the table knows of one command, and how a row is written.
 
 use super::behaviour::{SecretArgs, WRITES_BY_SCRIPT};
-use super::keys::{KeyPositions, MalformedKeys, after_word, counted, exec_ops, halved};
+use super::keys::{KeyPositions, MalformedKeys, after_word, counted, exec_ops, halved, one_or_rest};
 
 /// A dense number for arrays indexed by command. Not stable from one release to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,6 +214,15 @@ pub enum KeyPlace {
     },
     /// Behind a word: keys, and for each of them an argument behind all of them.
     Halved {
+        /// The word, in upper case.
+        word: &'static str,
+        /// The first argument that may be that word.
+        from: u16,
+    },
+    /// The argument at `at`; where that is empty, everything behind a word.
+    OneOrRest {
+        /// The argument.
+        at: u16,
         /// The word, in upper case.
         word: &'static str,
         /// The first argument that may be that word.
@@ -516,6 +525,9 @@ impl CommandSpec {
                 KeyPlace::Halved { word, from } => {
                     keys.extend(halved(args, word, from).map(|at| (at, flags)));
                 }
+                KeyPlace::OneOrRest { at, word, from } => {
+                    keys.extend(one_or_rest(args, at, word, from).map(|at| (at, flags)));
+                }
                 KeyPlace::AfterWord { word, from } => keys.extend(after_word(args, word, from).map(|at| (at, flags))),
                 KeyPlace::Operations => {
                     for op in exec_ops(args) {
@@ -579,6 +591,7 @@ impl CommandSpec {
                 KeyPlace::Counted { .. }
                 | KeyPlace::Halved { .. }
                 | KeyPlace::AfterWord { .. }
+                | KeyPlace::OneOrRest { .. }
                 | KeyPlace::Operations => self.flags |= flag::MOVABLE_KEYS,
                 KeyPlace::Range { first, last, step } => {
                     if i == 0 {

@@ -52,27 +52,27 @@ fn transfer(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
 /// Whether there was something to copy, and room for it.
 fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> {
     let [_, source, destination, words @ ..] = args else { return Err("ERR syntax error".to_owned()) };
-    let Value::Bulk(dump) = run(store, source, &[b"DUMP", source])? else { return Ok(false) };
-    let expiry = match run(store, source, &[b"PEXPIRETIME", source])? {
+    let Value::Bulk(dump) = run_at_leader(store, source, &[b"DUMP", source])? else { return Ok(false) };
+    let expiry = match run_at_leader(store, source, &[b"PEXPIRETIME", source])? {
         Value::Int(at_ms) if at_ms >= 0 => at_ms.to_string(),
         // It has none, or is gone by now.
         _ => "0".to_owned(),
     };
     let mut restore: Vec<&[u8]> = vec![b"RESTORE", destination, expiry.as_bytes(), &dump, b"ABSTTL"];
     restore.extend(words.iter().filter(|word| word.eq_ignore_ascii_case(b"REPLACE")));
-    match run(store, destination, &restore)? {
+    match run_at_leader(store, destination, &restore)? {
         Value::Error(text) if text.starts_with("BUSYKEY") => return Ok(false),
         Value::Error(text) => return Err(text),
         _ => {}
     }
     if words.iter().any(|word| word.eq_ignore_ascii_case(b"MOVE")) {
-        run(store, source, &[b"DEL", source])?;
+        run_at_leader(store, source, &[b"DEL", source])?;
     }
     Ok(true)
 }
 
 /// Runs a command about a key on the node that leads its shard.
-fn run(store: &Arc<NodeShared>, key: &[u8], args: &[&[u8]]) -> Result<Value, String> {
+pub(super) fn run_at_leader(store: &Arc<NodeShared>, key: &[u8], args: &[&[u8]]) -> Result<Value, String> {
     let known = store.known();
     let shard = known.shard_of(slot_of(key)).ok_or_else(|| Refusal::NoStore.to_string())?;
     let answer = if known.handle(shard.0 as usize).is_some_and(|handle| handle.leading()) {

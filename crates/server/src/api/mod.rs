@@ -12,6 +12,7 @@ mod functions;
 mod handlers;
 pub(crate) mod http;
 mod long_list;
+mod migrate;
 mod peer_command;
 mod programs;
 mod route;

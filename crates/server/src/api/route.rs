@@ -2,7 +2,7 @@
 
 use super::handlers::{CallHandler, PoolHandler, Takes, has_word};
 use super::routed::{KeyTarget, Routed};
-use super::{admin, backup, copy, databases, functions, long_list, scripts};
+use super::{admin, backup, copy, databases, functions, long_list, migrate, scripts};
 use crate::shared::NodeShared;
 use node::RequestKeys;
 use node::command::{Handler, ReadHandler, handler};
@@ -64,6 +64,7 @@ pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
         copy::handler,
         databases::handler,
         long_list::handler,
+        migrate::handler,
         scripts::handler,
         functions::handler,
     ];

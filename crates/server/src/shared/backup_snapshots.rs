@@ -113,13 +113,17 @@ impl BackupSnapshots {
         }
     }
 
-    /// Calls `read` with a snapshot; none if this node does not have it.
+    /// Calls `read` with a snapshot; none if this node does not have it. All shards of the backup count as used: a client reads
+    /// them one after the other.
     pub(crate) fn read<T>(&self, key: BackupKey, read: impl FnOnce(&BackupSnapshot) -> T) -> Option<T> {
-        match self.lock().get_mut(&key) {
-            Some(State::Done { taken, used }) => {
-                *used = Instant::now();
-                Some(read(taken))
+        let (mut states, now) = (self.lock(), Instant::now());
+        for (_, state) in states.iter_mut().filter(|(other, _)| other.backup == key.backup) {
+            if let State::Done { used, .. } = state {
+                *used = now;
             }
+        }
+        match states.get(&key) {
+            Some(State::Done { taken, .. }) => Some(read(taken)),
             _ => None,
         }
     }

@@ -2,23 +2,20 @@
 
 mod bucket;
 mod catalog;
-mod lists;
 mod manifest;
-mod node;
 mod output;
 mod place;
 mod remove;
 mod restore;
 mod rows;
-mod streams;
 mod take;
 
 use super::ask::Failure;
 use super::verdict::Verdict;
+use crate::moment::{connect, note, said};
 use catalog::{Catalog, Entry};
 use clap::{Args, Subcommand};
 use client::{Client, StoreUrl};
-use node::{connect, note, said};
 use output::{print, progress, size};
 use place::{Place, PlaceUrl};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@
 //! backup has the same bounds, the same name, and need not be written again. docs/FORMATS.md has the layout.
 
 use super::place::Place;
-use super::streams::Item;
+use crate::moment::{BackupRow, ExpiringField, RowValue};
 use std::io::Read;
 use vocab::{Reader, put_bytes, put_varint};
 use xxhash_rust::xxh3::xxh3_64;
@@ -27,50 +27,6 @@ const LIST: u8 = 5;
 const SORTED_SET: u8 = 6;
 const STREAM: u8 = 7;
 const EXPIRING: u8 = 8;
-
-/// A key with what it holds; of a large collection, some of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BackupRow {
-    pub(crate) key: Vec<u8>,
-    /// In ms since the epoch; 0: never.
-    pub(crate) expire_at_ms: u64,
-    pub(crate) value: RowValue,
-}
-
-/// What a key holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RowValue {
-    String(Vec<u8>),
-    /// Fields and values.
-    Hash(Vec<(Vec<u8>, Vec<u8>)>),
-    /// Fields of a hash that expire.
-    Expiring(Vec<ExpiringField>),
-    /// Members.
-    Set(Vec<Vec<u8>>),
-    /// Elements of a list, in order.
-    List {
-        /// The index of the first.
-        start: u64,
-        elements: Vec<Vec<u8>>,
-    },
-    /// Members and scores, each score a double, little-endian.
-    SortedSet(Vec<(Vec<u8>, Vec<u8>)>),
-    /// Items of a stream, in order.
-    Stream {
-        /// Whether they are its first.
-        is_first: bool,
-        items: Vec<Item>,
-    },
-}
-
-/// A field of a hash that expires.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ExpiringField {
-    pub(crate) field: Vec<u8>,
-    pub(crate) value: Vec<u8>,
-    /// In ms since the epoch.
-    pub(crate) at_ms: u64,
-}
 
 /// A file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

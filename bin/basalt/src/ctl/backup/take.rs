@@ -2,15 +2,13 @@
 
 use super::catalog::Catalog;
 use super::manifest::{Manifest, ShardFacts};
-use super::node::{connect, said};
 use super::place::Place;
-use super::rows::{BackupRow, ExpiringField, FileFacts, Packed, Packer, RowValue, Stored};
-use client::{Client, StoreUrl, Value};
+use super::rows::{FileFacts, Packed, Packer, Stored};
+use crate::moment::{NodePages, ShardMoment, StoreMoment};
+use client::StoreUrl;
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
-
-const PAGE_BYTES: &[u8] = b"2097152";
+use std::collections::HashMap;
 
 /// What a backup came to.
 pub(crate) struct Taken {
@@ -20,53 +18,6 @@ pub(crate) struct Taken {
     pub(crate) new_bytes: u64,
     /// Those of them that were there, and damaged.
     pub(crate) mended: u64,
-}
-
-/// A shard's snapshot.
-struct ShardSnapshot {
-    shard: u64,
-    slots: String,
-    index: u64,
-    keys: u64,
-    address: String,
-}
-
-/// A snapshot of the whole store.
-struct Begun {
-    id: String,
-    at_ms: u64,
-    store: String,
-    epoch: u64,
-    parts: Vec<ShardSnapshot>,
-}
-
-impl Begun {
-    fn read(answer: &Value) -> Option<Self> {
-        let Value::Array(fields) = answer else { return None };
-        let [id, at_ms, store, epoch, Value::Array(parts)] = fields.as_slice() else { return None };
-        let part = |part: &Value| {
-            let Value::Array(fields) = part else { return None };
-            let [shard, slots, index, keys, _, address] = fields.as_slice() else { return None };
-            Some(ShardSnapshot {
-                shard: shard.as_int()? as u64,
-                slots: text(slots)?,
-                index: index.as_int()? as u64,
-                keys: keys.as_int()? as u64,
-                address: text(address)?,
-            })
-        };
-        Some(Self {
-            id: text(id)?,
-            at_ms: at_ms.as_int()? as u64,
-            store: text(store)?,
-            epoch: epoch.as_int()? as u64,
-            parts: parts.iter().map(part).collect::<Option<_>>()?,
-        })
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    Some(String::from_utf8_lossy(value.as_bytes()?).into_owned())
 }
 
 /// Where files go, and which are there.
@@ -160,18 +111,13 @@ impl<'a> Shelf<'a> {
 pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Result<Taken, String> {
     let _lock = place.prepare(false)?;
     let shelf = Shelf::open(place, progress)?;
-    let mut client = connect(node)?;
-    let answer = said(&mut client, &[b"KV.BACKUP", b"BEGIN"])?;
-    let begun = Begun::read(&answer).ok_or("the store's answer to KV.BACKUP BEGIN cannot be read")?;
-    progress.set_length(begun.parts.iter().map(|part| part.keys).sum());
-    let mut by_node: BTreeMap<&str, Vec<&ShardSnapshot>> = BTreeMap::new();
-    for part in &begun.parts {
-        by_node.entry(&part.address).or_default().push(part);
-    }
+    let moment = StoreMoment::begin(node)?;
+    progress.set_length(moment.keys());
+    let by_node = moment.by_node();
     let mut shards = std::thread::scope(|scope| {
         let threads: Vec<_> = by_node
             .iter()
-            .map(|(address, parts)| scope.spawn(|| read_node(node, address, parts, &begun, &shelf)))
+            .map(|(address, shards)| scope.spawn(|| read_node(node, address, shards, &moment, &shelf)))
             .collect();
         let mut shards = Vec::new();
         for thread in threads {
@@ -180,7 +126,7 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
         Ok::<_, String>(shards)
     })?;
     shards.sort_by_key(|shard: &ShardFacts| shard.shard);
-    let manifest = Manifest::new(begun.store, begun.at_ms, begun.epoch, shards);
+    let manifest = Manifest::new(moment.store, moment.at_ms, moment.epoch, shards);
     manifest.write(place)?;
     let Totals { new_files, new_bytes, mended } = *shelf.totals.lock();
     Ok(Taken { manifest, new_files, new_bytes, mended })
@@ -190,104 +136,25 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
 fn read_node(
     store: &StoreUrl,
     address: &str,
-    parts: &[&ShardSnapshot],
-    begun: &Begun,
+    shards: &[&ShardMoment],
+    moment: &StoreMoment,
     shelf: &Shelf<'_>,
 ) -> Result<Vec<ShardFacts>, String> {
-    let seed = address.parse().map_err(|e| format!("{address}: {e}"))?;
-    let url = StoreUrl { seeds: vec![seed], login: store.login.clone() };
-    let mut client = connect(&url)?;
-    let read = parts.iter().map(|part| read_shard(&mut client, part, begun, shelf)).collect();
-    // The node lets snapshots go by itself that are not read any more.
-    let _ = client.call_here(&[b"KV.BACKUP", b"END", begun.id.as_bytes()]);
-    read
+    let mut pages = NodePages::open(store, address, moment)?;
+    shards.iter().map(|shard| read_shard(&mut pages, shard, shelf)).collect()
 }
 
-fn read_shard(
-    client: &mut Client,
-    part: &ShardSnapshot,
-    begun: &Begun,
-    shelf: &Shelf<'_>,
-) -> Result<ShardFacts, String> {
+fn read_shard(pages: &mut NodePages<'_>, shard: &ShardMoment, shelf: &Shelf<'_>) -> Result<ShardFacts, String> {
     let mut files = Vec::new();
     let mut packer = Packer::default();
-    let (shard, mut cursor) = (part.shard.to_string(), Vec::new());
-    loop {
-        let page: [&[u8]; 6] = [b"KV.BACKUP", b"PAGE", begun.id.as_bytes(), shard.as_bytes(), &cursor, PAGE_BYTES];
-        let answer = said(client, &page)?;
-        let bad = || format!("{}: a page of shard {shard} cannot be read", client.address());
-        let Value::Array(fields) = answer else { return Err(bad()) };
-        let Ok([next, Value::Array(rows)]) = <[Value; 2]>::try_from(fields) else { return Err(bad()) };
-        for row in rows {
-            let row = read_row(row).ok_or_else(bad)?;
-            if let Some(file) = packer.push(&row) {
-                files.push(shelf.keep(&file)?);
-            }
+    pages.read(shard, |row| {
+        if let Some(file) = packer.push(&row) {
+            files.push(shelf.keep(&file)?);
         }
-        match next {
-            Value::Null => break,
-            Value::Bulk(next) => cursor = next,
-            _ => return Err(bad()),
-        }
-    }
+        Ok(())
+    })?;
     if let Some(file) = packer.finish() {
         files.push(shelf.keep(&file)?);
     }
-    Ok(ShardFacts { shard: part.shard, slots: part.slots.clone(), index: part.index, keys: part.keys, files })
-}
-
-fn read_row(row: Value) -> Option<BackupRow> {
-    let Value::Array(fields) = row else { return None };
-    let mut fields = fields.into_iter();
-    let (Value::Bulk(key), Value::Int(expire_at_ms)) = (fields.next()?, fields.next()?) else { return None };
-    let value = match (fields.next()?, fields.next()) {
-        (Value::Bulk(word), Some(Value::Array(members))) if word == b"SET" => {
-            let member = |member| if let Value::Bulk(member) = member { Some(member) } else { None };
-            RowValue::Set(members.into_iter().map(member).collect::<Option<_>>()?)
-        }
-        (Value::Bulk(word), Some(Value::Int(start))) if word == b"LIST" => {
-            let Some(Value::Array(elements)) = fields.next() else { return None };
-            let element = |element| if let Value::Bulk(element) = element { Some(element) } else { None };
-            let elements = elements.into_iter().map(element).collect::<Option<_>>()?;
-            RowValue::List { start: u64::try_from(start).ok()?, elements }
-        }
-        (Value::Bulk(word), Some(Value::Int(is_first))) if word == b"STREAM" => {
-            let Some(Value::Array(items)) = fields.next() else { return None };
-            let word = |word| if let Value::Bulk(word) = word { Some(word) } else { None };
-            let item = |item| if let Value::Array(words) = item { words.into_iter().map(word).collect() } else { None };
-            let items = items.into_iter().map(item).collect::<Option<_>>()?;
-            RowValue::Stream { is_first: is_first == 1, items }
-        }
-        (Value::Bulk(bytes), None) => RowValue::String(bytes),
-        (Value::Bulk(word), Some(Value::Array(parts))) if word == b"ZSET" => RowValue::SortedSet(pairs_of(parts)?),
-        (Value::Bulk(word), Some(Value::Array(parts))) if word == b"EXPIRING" => {
-            RowValue::Expiring(expiring_of(parts)?)
-        }
-        (Value::Array(parts), None) => RowValue::Hash(pairs_of(parts)?),
-        _ => return None,
-    };
-    Some(BackupRow { key, expire_at_ms: expire_at_ms as u64, value })
-}
-
-/// Fields, values and expiries in turn.
-fn expiring_of(parts: Vec<Value>) -> Option<Vec<ExpiringField>> {
-    let mut fields = Vec::with_capacity(parts.len() / 3);
-    let mut parts = parts.into_iter();
-    while let Some(field) = parts.next() {
-        let (Value::Bulk(field), Some(Value::Bulk(value))) = (field, parts.next()) else { return None };
-        let Some(Value::Int(at_ms)) = parts.next() else { return None };
-        fields.push(ExpiringField { field, value, at_ms: u64::try_from(at_ms).ok()? });
-    }
-    Some(fields)
-}
-
-/// Strings in turn, as pairs.
-fn pairs_of(parts: Vec<Value>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
-    let mut pairs = Vec::with_capacity(parts.len() / 2);
-    let mut parts = parts.into_iter();
-    while let Some(first) = parts.next() {
-        let (Value::Bulk(first), Some(Value::Bulk(second))) = (first, parts.next()) else { return None };
-        pairs.push((first, second));
-    }
-    Some(pairs)
+    Ok(ShardFacts { shard: shard.shard, slots: shard.slots.clone(), index: shard.index, keys: shard.keys, files })
 }

@@ -1,7 +1,6 @@
 //! RESTORE: a value from outside, checked whole before anything of it is written.
 
 use super::error::{BAD_DATA, TORN};
-use super::streams;
 use super::version_1::{self, Payload};
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
@@ -136,7 +135,7 @@ fn put(space: &mut dyn WriteSpace, key: &[u8], expire_at_ms: Option<u64>, value:
             hash::restore(space, Type::Hash, key, expire_at_ms, &fields)
         }
         Value::Stream(stream) => {
-            let items = streams::items(&stream);
+            let items = rdb::items_of(&stream);
             let items: Vec<Vec<&[u8]>> = items.iter().map(|item| item.iter().map(Vec::as_slice).collect()).collect();
             stream::restore(space, key, expire_at_ms, &items)
         }

@@ -24,7 +24,8 @@ use crate::guarantees::Consistency;
 use crate::keyspace_events::Event;
 use resp::Reply;
 
-pub(in crate::command) const ROWS: &[HandlerRow] = &[read("KV.GET", get), write("KV.PUT", put), write("KV.DEL", del)];
+pub(in crate::command) const ROWS: &[HandlerRow] =
+    &[read("KV.GET", get), read("KV.VERSION", version_of), write("KV.PUT", put), write("KV.DEL", del)];
 
 /// What must hold of a key for a write to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +145,12 @@ fn get(call: &mut ReadCall<'_>) -> Outcome {
     }
     let record = call.space.get(call.args[1])?;
     answer_get(record.as_ref(), call.reply)
+}
+
+fn version_of(call: &mut ReadCall<'_>) -> Outcome {
+    let record = call.space.get(call.args[1])?;
+    version_or_null(record.as_ref(), call.reply);
+    Ok(())
 }
 
 fn put(call: &mut WriteCall<'_>) -> Outcome {

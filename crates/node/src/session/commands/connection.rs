@@ -16,6 +16,8 @@ pub(super) const ROWS: &[Row] = &[
     ("TIME", time),
     ("UNWATCH", unwatch),
     ("ASKING", ok),
+    ("REPLCONF", ok),
+    ("PSYNC", |_| Err(NO_CHANGES.into())),
     ("SCRIPT|KILL", |_| Err("NOTBUSY No scripts in execution right now.".into())),
     ("SCRIPT|DEBUG", |_| Err("ERR there is no debugger of scripts".into())),
     ("FUNCTION|KILL", |_| Err("NOTBUSY No scripts in execution right now.".into())),
@@ -34,6 +36,10 @@ pub(super) const ROWS: &[Row] = &[
     ("COMMAND|INFO", command),
     ("COMMAND|LIST", command),
 ];
+
+/// By this word a replica of Redis asks again later; any other error has it ask for all keys again and again.
+const NO_CHANGES: &str =
+    "NOMASTERLINK Basalt sends a replica no changes: copy the keys once, with `redis-cli --rdb` or `basalt export`";
 
 fn ok(ask: &mut Ask<'_>) -> Outcome {
     ask.reply.ok();

@@ -162,4 +162,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RW | ACCESS | DELETE), key(2, OW | UPDATE)])
         .cost("O(N), N being the number of elements of a collection; O(1) for strings")
         .args("source:key destination:key <COPY [REPLACE] | MOVE>"),
+    own("KV.VERSION", 2, "Returns the version of a key of any type.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO)])
+        .args("key"),
 ];

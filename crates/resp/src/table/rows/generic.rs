@@ -1,10 +1,10 @@
 //! Keys of any type.
 
-use crate::table::behaviour::{ASKS_DATABASE, BARRIER, PEEKS, TO_DATABASE, USES};
+use crate::table::behaviour::{ASKS_DATABASE, BARRIER, PEEKS, SecretArgs, TO_DATABASE, USES};
 use crate::table::spec::acl;
-use crate::table::spec::flag::{DENYOOM, FAST, LOADING, MOVABLE_KEYS, NOSCRIPT, READONLY, STALE, WRITE};
-use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE};
-use crate::table::spec::{Answers, CommandSpec, Group, command, key, key_after, keys_to_end};
+use crate::table::spec::flag::{DENYOOM, FAST, LOADING, MOVABLE_KEYS, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
+use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, INSERT, OW, RM, RO, RW, UPDATE};
+use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key, key_after, keys_to_end};
 
 const fn generic(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Generic, acl::KEYSPACE, name, arity, since, summary)
@@ -66,6 +66,22 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .does_also(ASKS_DATABASE)
     .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
     .args("pattern:pattern [STORE | DATABASE index:integer]"),
+    generic("MIGRATE", -6, "2.6.0", "Moves or copies keys to another server, which takes them by RESTORE.")
+        .flags(WRITE | NO_MULTI | NOSCRIPT)
+        .dangerous()
+        .secret_args(SecretArgs::From(6))
+        .touches(&[KeySpec {
+            place: KeyPlace::OneOrRest { at: 3, word: "KEYS", from: 6 },
+            flags: RW | ACCESS | DELETE | INCOMPLETE,
+            note: "",
+            without: None,
+        }])
+        .cost("O(N), N being the size of the values")
+        .tips(&["nondeterministic_output"])
+        .args(
+            "host:string port:integer key:string destination-db:integer timeout:integer [COPY] [REPLACE] \
+             [<AUTH password:string | AUTH2 username:string password:string>] [KEYS key [key ...]]",
+        ),
     generic("MOVE", 3, "1.0.0", "Moves a key to another database.")
         .flags(WRITE | FAST)
         .does_also(TO_DATABASE)
@@ -137,6 +153,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of elements of a collection; O(1) for strings")
         .args("key newkey:key"),
     generic("RESTORE", -4, "2.6.0", "Creates a key from what DUMP returned.")
+        .flags(WRITE | DENYOOM)
+        .dangerous()
+        .touches(&[key(1, OW | UPDATE)])
+        .cost("O(N), N being the size of the value")
+        .args(
+            "key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]",
+        ),
+    generic("RESTORE-ASKING", -4, "3.0.0", "Creates a key from what DUMP returned: MIGRATE of a Redis Cluster sends it.")
         .flags(WRITE | DENYOOM)
         .dangerous()
         .touches(&[key(1, OW | UPDATE)])

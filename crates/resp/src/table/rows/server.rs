@@ -1,6 +1,8 @@
 //! The server.
 
-use crate::table::behaviour::{ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, SecretArgs};
+use crate::table::behaviour::{
+    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, READS_REPLICAS, SecretArgs,
+};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::RO;
@@ -181,6 +183,10 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Shows the connection every command that this node runs, until it is closed or RESET.",
     )
     .flags(OPERATOR),
+    server("PSYNC", -3, "2.8.0", "Refuses: Basalt sends a replica no changes.")
+        .flags(ADMIN | NOSCRIPT | NO_MULTI)
+        .args("replicationid offset:integer"),
+    server("REPLCONF", -1, "3.0.0", "Takes what a client says before it asks for all keys.").flags(OPERATOR),
     server("ROLE", 1, "2.8.12", "Returns that the node is a master, and the nodes that follow it.")
         .flags(NOSCRIPT | LOADING | STALE | FAST)
         .dangerous(),
@@ -226,6 +232,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     server("SWAPDB", 3, "4.0.0", "Is refused: two databases cannot be exchanged.")
         .flags(WRITE | FAST)
         .args("index1:integer index2:integer"),
+    server(
+        "SYNC",
+        -1,
+        "1.0.0",
+        "Returns all keys that this node leads, or all databases, as an RDB file; no changes follow.",
+    )
+    .flags(ADMIN | NOSCRIPT | NO_MULTI)
+    .does_also(ASKS_DATABASE | READS_REPLICAS)
+    .cost("O(N), N being the number of keys"),
     server("TIME", 1, "2.6.0", "Returns the server's clock.")
         .flags(LOADING | STALE | FAST)
         .tips(&["nondeterministic_output"]),

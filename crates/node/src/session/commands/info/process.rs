@@ -99,7 +99,7 @@ pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("pubsub_channels", broker.count_of(SubscriptionKind::Channel));
     lines.add("pubsub_patterns", broker.count_of(SubscriptionKind::Pattern));
     lines.add("pubsubshard_channels", broker.count_of(SubscriptionKind::ShardChannel));
-    // MIGRATE does not exist.
+    // MIGRATE makes a connection of its own each time.
     lines.add("migrate_cached_sockets", 0);
     lines.add("latest_fork_usec", 0);
     lines.add("total_forks", 0);

@@ -8,7 +8,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// A node's answer; an error reply is an error.
-pub(super) fn said(client: &mut Client, request: &[&[u8]]) -> Result<Value, String> {
+pub(crate) fn said(client: &mut Client, request: &[&[u8]]) -> Result<Value, String> {
     match client.call_here(request) {
         Ok(Value::Error(text)) => Err(format!("{} answers: {text}", client.address())),
         Ok(answer) => Ok(answer),
@@ -17,7 +17,7 @@ pub(super) fn said(client: &mut Client, request: &[&[u8]]) -> Result<Value, Stri
 }
 
 /// Has the store remember it, among its events. What was done is done whether or not that can be noted.
-pub(super) fn note(node: &StoreUrl, kind: &str, text: &str) {
+pub(crate) fn note(node: &StoreUrl, kind: &str, text: &str) {
     let end = (0..=text.len().min(EVENT_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     let request: [&[u8]; 4] = [b"KV.ADMIN", b"NOTE", kind.as_bytes(), &text.as_bytes()[..end]];
     if let Err(e) = connect(node).and_then(|mut client| said(&mut client, &request)) {
@@ -25,7 +25,7 @@ pub(super) fn note(node: &StoreUrl, kind: &str, text: &str) {
     }
 }
 
-pub(super) fn connect(node: &StoreUrl) -> Result<Client, String> {
+pub(crate) fn connect(node: &StoreUrl) -> Result<Client, String> {
     Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN)
         .map_err(|e| format!("{e}; --node names another node of the store"))
 }

@@ -1,14 +1,12 @@
-//! Streams of a backup on their way into a store: entry after entry, then what is known of the stream, then its groups.
+//! Streams on their way into a store: entry after entry, then what is known of the stream, then its groups.
 //!
 //! Each request may be made twice: what it would make a second time is there already, and it says so.
 
+use crate::moment::Item;
 use client::{Client, StoreUrl, Value};
 
 /// The group that makes a stream without entries, for a moment.
 const MAKER: &[u8] = b"basalt-restore";
-
-/// The words of an item; docs/FORMATS.md has them.
-pub(super) type Item = Vec<Vec<u8>>;
 
 /// Writes streams, one request at a time.
 pub(super) struct StreamWriter {

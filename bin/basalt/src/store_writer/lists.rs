@@ -1,4 +1,4 @@
-//! Lists of a backup on their way into a store: in order, and each element once.
+//! Lists on their way into a store: in order, and each element once.
 //!
 //! A push is not repeated blindly, since it would push twice: the length of the list tells whether it was made.
 

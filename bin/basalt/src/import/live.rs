@@ -1,0 +1,157 @@
+//! One running source: its keys, then what changes.
+
+use super::commands::Commands;
+use super::copy::Copy;
+use super::follow::Follower;
+use super::options::ImportOptions;
+use super::outcome::Outcome;
+use super::replica::{Begun, Replica};
+use super::scope::Scope;
+use super::source::Source;
+use super::state::{Followed, StateFile};
+use super::verify;
+use crate::pace::{Pace, Unit};
+use crate::store_writer::StoreWriter;
+use client::StoreUrl;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use vocab::wall_clock_ms;
+
+/// Between two lines that say how far behind the store is, and two times that this is kept.
+const LAG_EVERY: Duration = Duration::from_secs(1);
+/// While nothing is missing.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Bytes of the stream for which the state is kept ahead.
+const AHEAD_BYTES: u64 = 1 << 20;
+
+/// One running source: a server, or a master of a cluster.
+pub(super) struct Live<'a> {
+    pub(super) options: &'a ImportOptions,
+    pub(super) url: StoreUrl,
+    pub(super) scope: Scope,
+    pub(super) stopped: &'a AtomicBool,
+    pub(super) state: &'a Mutex<StateFile>,
+    /// It is one of several: lines say which, and there is no bar.
+    pub(super) is_one_of_several: bool,
+}
+
+impl Live<'_> {
+    fn name(&self) -> String {
+        self.url.to_string()
+    }
+
+    fn note(&self, text: &str) {
+        match (self.options.quiet, self.is_one_of_several) {
+            (true, _) => {}
+            (false, true) => bench::note!("{}: {text}", self.name()),
+            (false, false) => bench::note!("{text}"),
+        }
+    }
+
+    /// Imports it.
+    pub(super) fn run(&self, outcome: &mut Outcome) -> Result<(), String> {
+        let options = self.options;
+        let mut target = if options.dry_run { None } else { Some(StoreWriter::open(&options.node)?) };
+        let mut source = Source::open(&self.url)?;
+        let before = self.state.lock().followed(&self.name());
+        let mut replica = Replica::open(&self.url, before.as_ref())?;
+        let mut from = match (&replica.begun, before) {
+            (Begun::Stream, Some(before)) => {
+                self.note("the source's stream goes on where it ended");
+                before
+            }
+            _ => {
+                self.copy(&mut replica, target.as_mut(), outcome)?;
+                Followed { stream: replica.stream.clone(), offset: replica.offset, until: replica.offset, selected: 0 }
+            }
+        };
+        if let Some(target) = target.as_mut().filter(|_| !options.no_follow) {
+            self.keep(&from)?;
+            self.note(&format!("the copy is there ({} keys); following what changes", outcome.written));
+            self.follow(target, source, &mut replica, &mut from, outcome)?;
+            source = Source::open(&self.url)?;
+        }
+        if options.verify > 0 && !options.dry_run {
+            verify::compare(&mut source, (self.scope, &options.node), options.verify, outcome)?;
+        }
+        Ok(())
+    }
+
+    fn keep(&self, at: &Followed) -> Result<(), String> {
+        self.state.lock().note_followed(&self.name(), at.clone())
+    }
+
+    fn copy(
+        &self,
+        replica: &mut Replica,
+        target: Option<&mut StoreWriter>,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let Begun::Copy { bytes } = replica.begun else { return Err("the source sends no keys".to_owned()) };
+        let options = self.options;
+        let quiet = options.quiet || self.is_one_of_several;
+        let mut pace = Pace::new(Unit::Bytes, bytes, options.rate, quiet);
+        // What an import before this one has written may have changed at the source since.
+        let replace = options.replace || self.state.lock().resumes();
+        let (scope, now_ms) = (self.scope, wall_clock_ms());
+        let mut copy =
+            Copy { scope, replace, target, pace: &mut pace, now_ms, node: &options.node, gathered: None, saves: None };
+        copy.run(&mut replica.input, outcome)?;
+        pace.end();
+        replica.end_copy()
+    }
+
+    /// Repeats what the source is told, until the store lacks nothing (`--cut-over`) or someone ends it.
+    fn follow(
+        &self,
+        target: &mut StoreWriter,
+        source: Source,
+        replica: &mut Replica,
+        from: &mut Followed,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let mut follower = Follower::new(target, Some(source), self.scope, from.selected);
+        follower.doubt(from.until);
+        let mut offset = from.offset;
+        // The stream is read while nothing waits in its buffer only if there is more of it.
+        let mut told = Instant::now();
+        let mut end = follower.stream_end()?.unwrap_or(offset);
+        loop {
+            if end > from.until {
+                *from = Followed { offset, until: end + AHEAD_BYTES, selected: follower.selected(), ..from.clone() };
+                self.keep(from)?;
+            }
+            while offset < end {
+                let mut commands = Commands::new(&mut replica.input, offset);
+                let args = commands.next().map_err(|e| format!("the source: {e}"))?;
+                let args = args.ok_or("the source has closed the connection")?;
+                let start = std::mem::replace(&mut offset, commands.position());
+                follower.command(args, start..offset, outcome)?;
+                if told.elapsed() > LAG_EVERY {
+                    break;
+                }
+            }
+            follower.settle(offset, outcome)?;
+            replica.report(offset);
+            end = follower.stream_end()?.unwrap_or(offset);
+            let lag = end.saturating_sub(offset);
+            let is_over = lag == 0 && (self.options.cut_over || self.stopped.load(Ordering::Acquire));
+            if is_over || told.elapsed() > LAG_EVERY {
+                told = Instant::now();
+                let until = from.until.max(offset);
+                *from = Followed { offset, until, selected: follower.selected(), ..from.clone() };
+                self.keep(from)?;
+                let (commands, problems) = (outcome.commands, outcome.problems);
+                self.note(&format!("{lag} bytes behind; {commands} commands followed, {problems} problems"));
+            }
+            if is_over {
+                self.note(&format!("nothing is missing; the application may use {}", self.options.node));
+                return Ok(());
+            }
+            if lag == 0 {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Where an import stands, kept in a file: an import that was interrupted goes on from there.
+//!
+//! | what is imported | what is kept | what is in doubt after an interruption |
+//! |-|-|-|
+//! | a copy: RDB, NDJSON | how many items are written | items behind: they are written again, which changes nothing |
+//! | commands of a file | nothing: the store has a mark of each slot (`Marks`) | nothing |
+//! | changes of a running source | up to which offset all are made, and up to which some may be | between the two: keys are read from the source |
+
+use super::outcome::Outcome;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
+use vocab::{Prng, wall_clock_ms};
+
+const FORMAT: u32 = 1;
+/// Between two times that the state of a copy is kept.
+const SAVE_EVERY: Duration = Duration::from_secs(2);
+
+/// Where an import stands.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct State {
+    format: u32,
+    /// What is imported: another source has another state.
+    source: String,
+    /// Drawn for this import: its marks in the store have it in their names.
+    id: u64,
+    /// Which of the files is read, from 0 on.
+    file: usize,
+    /// Items of that file's copy that are written.
+    items: u64,
+    /// Where each running source stands whose copy is complete.
+    followed: BTreeMap<String, Followed>,
+    outcome: Outcome,
+}
+
+/// Where the changes of a running source stand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Followed {
+    /// The id of the source's stream.
+    pub(super) stream: String,
+    /// Up to here all changes are made.
+    pub(super) offset: u64,
+    /// Up to here some may be made.
+    pub(super) until: u64,
+    /// The database that the stream is about at `offset`.
+    pub(super) selected: u64,
+}
+
+/// A state, and the file that keeps it, if one does.
+pub(super) struct StateFile {
+    path: Option<PathBuf>,
+    state: State,
+    /// Whether an import before this one has begun.
+    resumes: bool,
+    saved: Instant,
+}
+
+impl StateFile {
+    /// The state that a file keeps; a new one, if there is no file.
+    pub(super) fn open(path: Option<&Path>, source: &str) -> Result<Self, String> {
+        let id = Prng::new(wall_clock_ms() ^ u64::from(std::process::id()) << 40).next_u64();
+        let new = State {
+            format: FORMAT,
+            source: source.to_owned(),
+            id,
+            file: 0,
+            items: 0,
+            followed: BTreeMap::new(),
+            outcome: Outcome::default(),
+        };
+        let Some(path) = path else {
+            return Ok(Self { path: None, state: new, resumes: false, saved: Instant::now() });
+        };
+        let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let mut file = match std::fs::read(path) {
+            Ok(bytes) => {
+                let state: State = serde_json::from_slice(&bytes).map_err(|e| named(&e))?;
+                if state.format != FORMAT {
+                    return Err(named(&format!("format {}; this version of basalt reads {FORMAT}", state.format)));
+                }
+                if state.source != source {
+                    return Err(named(&format!("this is the state of an import of {}", state.source)));
+                }
+                Self { path: Some(path.to_owned()), state, resumes: true, saved: Instant::now() }
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                Self { path: Some(path.to_owned()), state: new, resumes: false, saved: Instant::now() }
+            }
+            Err(e) => return Err(named(&e)),
+        };
+        // What cannot be kept is found out before anything is done.
+        file.save()?;
+        Ok(file)
+    }
+
+    /// Whether an import before this one has begun.
+    pub(super) fn resumes(&self) -> bool {
+        self.resumes
+    }
+
+    /// The number that marks in the store have in their names; none where nothing is kept.
+    pub(super) fn marks(&self) -> Option<u64> {
+        self.path.is_some().then_some(self.state.id)
+    }
+
+    /// What was done before.
+    pub(super) fn outcome(&self) -> Outcome {
+        self.state.outcome.clone()
+    }
+
+    /// Which file is to be read, and how many items of its copy are written.
+    pub(super) fn place(&self) -> (usize, u64) {
+        (self.state.file, self.state.items)
+    }
+
+    /// Whether it is time to keep how far a copy is.
+    pub(super) fn is_due(&self) -> bool {
+        self.path.is_some() && self.saved.elapsed() >= SAVE_EVERY
+    }
+
+    /// So many items of a file's copy are written.
+    pub(super) fn note_copied(&mut self, file: usize, items: u64, outcome: &Outcome) -> Result<(), String> {
+        (self.state.file, self.state.items) = (file, items);
+        self.state.outcome = outcome.clone();
+        self.save()
+    }
+
+    /// Where a running source stands; none if its copy is not complete.
+    pub(super) fn followed(&self, source: &str) -> Option<Followed> {
+        self.state.followed.get(source).cloned()
+    }
+
+    /// A running source stands there.
+    pub(super) fn note_followed(&mut self, source: &str, at: Followed) -> Result<(), String> {
+        self.state.followed.insert(source.to_owned(), at);
+        self.save()
+    }
+
+    fn save(&mut self) -> Result<(), String> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let text = serde_json::to_vec(&self.state).map_err(|e| named(&e))?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = NamedTempFile::new_in(folder).map_err(|e| named(&e))?;
+        file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(|e| named(&e))?;
+        file.persist(path).map_err(|e| named(&e.error))?;
+        self.saved = Instant::now();
+        Ok(())
+    }
+
+    /// The import is complete: nothing is left to go on with.
+    pub(super) fn remove(&self) -> Result<(), String> {
+        match &self.path {
+            Some(path) => std::fs::remove_file(path).map_err(|e| format!("{}: {e}", path.display())),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_state_is_found_again_and_no_other_source_takes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let mut first = StateFile::open(Some(&path), "a.rdb").unwrap();
+        assert!(!first.resumes());
+        let outcome = Outcome { keys: 7, ..Outcome::default() };
+        first.note_copied(2, 40, &outcome).unwrap();
+        let at = Followed { stream: "s".to_owned(), offset: 5, until: 9, selected: 1 };
+        first.note_followed("h:1", at.clone()).unwrap();
+        let again = StateFile::open(Some(&path), "a.rdb").unwrap();
+        assert!(again.resumes() && again.marks() == first.marks());
+        assert_eq!((again.place(), again.outcome().keys), ((2, 40), 7));
+        assert_eq!((again.followed("h:1"), again.followed("h:2")), (Some(at), None));
+        assert!(StateFile::open(Some(&path), "b.rdb").is_err());
+        again.remove().unwrap();
+        assert!(!StateFile::open(Some(&path), "b.rdb").unwrap().resumes());
+        assert!(StateFile::open(None, "c").unwrap().marks().is_none());
+    }
+}

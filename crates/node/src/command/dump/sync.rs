@@ -1,0 +1,209 @@
+//! SYNC: all keys as an RDB file, as `redis-cli --rdb` asks for it.
+//!
+//! A client of the cluster gets the keys of the shards that this node leads, as database 0; a client of a database all databases. Each
+//! shard is as of one moment, at which the command begins. Of a shard that another node leads, databases are as this node's
+//! replica has them. The answer is `$EOF:` and a mark of 40 letters, the file, and the mark again. No changes follow.
+
+use super::value::{Left, whole};
+use crate::command::call::{Error, StoreCall};
+use crate::command::steps::{PartLeft, Progress, StoreRest, StoreSteps};
+use crate::{ReadSpace, Record, RecordRange, ShardSpace, ShardSpaces, Shards, Type};
+use rdb::Checksum;
+use resp::Reply;
+use storage::Slice;
+use vocab::limits::{RESTORED_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
+use vocab::{Database, client_key, database_keys};
+
+/// Records that are read at a time.
+const RECORDS: usize = 64;
+const NOT_HERE: &str = "ERR keys of databases are on other nodes only: ask `redis-cli --rdb` of a node that holds them, or use `basalt \
+                        export`";
+/// What Redis calls the end of a file, the select of a database and an expiry.
+const END: u8 = 255;
+const SELECT: u8 = 254;
+const EXPIRE_MS: u8 = 252;
+
+/// Which keys are answered.
+#[derive(Clone, Copy)]
+enum Keys {
+    OfCluster,
+    OfDatabases,
+}
+
+impl Keys {
+    /// The first of them, and the first key behind.
+    fn span(self) -> (&'static [u8], &'static [u8]) {
+        match self {
+            Self::OfCluster => (b"", b""),
+            Self::OfDatabases => database_keys(),
+        }
+    }
+}
+
+pub(super) fn sync(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
+    let keys = if call.args.len() > 1 { Keys::OfDatabases } else { Keys::OfCluster };
+    let mut chosen = Vec::new();
+    for i in 0..call.shards.count() {
+        match keys {
+            Keys::OfCluster => chosen.extend(call.shards.leads(i).then_some(i)),
+            Keys::OfDatabases if call.shards.is_here(i) => chosen.push(i),
+            Keys::OfDatabases => check_empty(call.shards, i)?,
+        }
+    }
+    for &i in &chosen {
+        if !call.shards.is_here(i) {
+            return Err(NOT_HERE.into());
+        }
+        // The first look takes its snapshot.
+        call.shards.space(i);
+    }
+    let mark = mark(call.shards, &chosen)?;
+    call.reply.raw(format!("$EOF:{mark}\r\n").as_bytes());
+    let mut left = FileLeft {
+        keys,
+        shards: chosen.clone(),
+        at: 0,
+        next: Vec::new(),
+        selected: None,
+        open: None,
+        checksum: Checksum::default(),
+        mark,
+    };
+    left.next = keys.span().0.to_vec();
+    left.emit(format!("REDIS{:04}", rdb::VERSION).as_bytes(), call.reply);
+    Ok(vec![PartLeft { shards: chosen, steps: Box::new(left) }])
+}
+
+/// Refuses if a shard that is not on this node has keys of a database.
+fn check_empty(shards: &mut dyn Shards, i: usize) -> Result<(), Error> {
+    let (start, end) = Keys::OfDatabases.span();
+    let found = shards.heads(&[(i, RecordRange::heads(start, end, 1))]).pop();
+    let heads = found.transpose()?;
+    if heads.is_some_and(|heads| !heads.is_empty()) { Err(NOT_HERE.into()) } else { Ok(()) }
+}
+
+/// Forty letters that the file does not hold, but by a chance that is never met.
+fn mark(shards: &mut dyn Shards, chosen: &[usize]) -> Result<String, Error> {
+    let Some(&first) = chosen.first() else { return Ok("0123456789abcdef0123456789abcdef01234567".to_owned()) };
+    let space = shards.space(first);
+    let mut words = String::new();
+    for _ in 0..3 {
+        words.push_str(&format!("{:016x}", space.random_u64()?));
+    }
+    words.truncate(40);
+    Ok(words)
+}
+
+/// The rest of a file.
+struct FileLeft {
+    keys: Keys,
+    shards: Vec<usize>,
+    /// Which of them is read.
+    at: usize,
+    /// The key to go on from.
+    next: Vec<u8>,
+    /// The database of the keys that were written last.
+    selected: Option<u64>,
+    /// The elements of a large collection that are still to be written.
+    open: Option<Left>,
+    /// Of the file so far.
+    checksum: Checksum,
+    mark: String,
+}
+
+impl FileLeft {
+    fn emit(&mut self, bytes: &[u8], reply: &mut Reply) {
+        self.checksum.update(bytes);
+        reply.raw(bytes);
+    }
+
+    /// Appends a key; of a large collection, what stands before its elements.
+    fn key(&mut self, space: &mut dyn ReadSpace, key: &[u8], record: Record, out: &mut Vec<u8>) -> Result<(), Error> {
+        let view = record.view();
+        let (expire_at_ms, is_large) = (view.expire_at_ms, view.fields(key).is_some() && view.kind.ty != Type::Stream);
+        let bytes = if is_large {
+            let Some((head, left)) = Left::of(space, key, record)? else { return Ok(()) };
+            self.open = Some(left);
+            head
+        } else {
+            let Some(whole) = whole(space, key, record, RESTORED_BYTES_MAX)? else { return Ok(()) };
+            whole.bytes
+        };
+        let database = Database::of_key(key).map_or(0, |database| u64::from(database.number()));
+        if self.selected.replace(database) != Some(database) {
+            out.push(SELECT);
+            rdb::put_length(out, database);
+        }
+        if let Some(at) = expire_at_ms {
+            out.push(EXPIRE_MS);
+            out.extend_from_slice(&at.to_le_bytes());
+        }
+        let (of, value) = bytes.split_at(1);
+        out.extend_from_slice(of);
+        rdb::put_string(out, client_key(key));
+        out.extend_from_slice(value);
+        Ok(())
+    }
+
+    /// Appends the next keys of a shard, or elements; says whether there are more.
+    fn fill(&mut self, space: &mut dyn ShardSpace, out: &mut Vec<u8>) -> Result<Progress, Error> {
+        let mut looked_at = 0;
+        while out.len() < STREAM_STEP_BYTES_SOFT && looked_at < STREAM_STEP_ITEMS_MAX {
+            if let Some(mut left) = self.open.take()
+                && left.fill(space, out)? == Progress::More
+            {
+                self.open = Some(left);
+                return Ok(Progress::More);
+            }
+            let records = records(space, &self.next, self.keys.span().1)?;
+            if records.is_empty() {
+                return Ok(Progress::Done);
+            }
+            for (key, record) in records {
+                looked_at += 1;
+                self.key(space, &key, record, out)?;
+                self.next = [&key, &b"\0"[..]].concat();
+                if self.open.is_some() {
+                    break;
+                }
+            }
+        }
+        Ok(Progress::More)
+    }
+}
+
+/// The next live records, from a key on: no more than a step may hold, but for the last.
+fn records(space: &mut dyn ShardSpace, start: &[u8], end: &[u8]) -> Result<Vec<(Slice, Record)>, Error> {
+    let range = RecordRange { start, end, reverse: false, payloads: true, limit: RECORDS };
+    let mut list = space.records(&range)?;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while found.len() < RECORDS
+        && bytes < STREAM_STEP_BYTES_SOFT
+        && let Some(key) = list.advance()?
+    {
+        if let Some(record) = list.record()? {
+            bytes += record.view().payload.len();
+            found.push((key, record));
+        }
+    }
+    Ok(found)
+}
+
+impl StoreSteps for FileLeft {
+    fn step(&mut self, shards: &mut dyn ShardSpaces, reply: &mut Reply) -> Result<Progress, Error> {
+        let mut out = Vec::new();
+        if let Some(&shard) = self.shards.get(self.at) {
+            if self.fill(shards.space(shard), &mut out)? == Progress::Done {
+                self.at += 1;
+                self.next = self.keys.span().0.to_vec();
+            }
+            self.emit(&out, reply);
+            return Ok(Progress::More);
+        }
+        self.emit(&[END], reply);
+        let checksum = self.checksum.value();
+        reply.raw(&checksum.to_le_bytes());
+        reply.raw(self.mark.as_bytes());
+        Ok(Progress::Done)
+    }
+}

@@ -1,0 +1,306 @@
+//! MIGRATE: keys to another server, by RESTORE, and away from here.
+//!
+//! A key goes away only if it is what was sent: if a client has written to it meanwhile it stays, and the answer says so.
+
+use super::databases::run_at_leader;
+use super::handlers::PoolHandler;
+use crate::shared::NodeShared;
+use resp::{Reply, Value, parse_integer};
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+use vocab::client_key;
+use vocab::limits::RANGE_PAGE_BYTES_SOFT;
+
+/// How long the other server may take for each step where the client says nothing.
+const TIMEOUT: Duration = Duration::from_millis(1000);
+/// The longest that a client may say: a thread of the pool waits meanwhile.
+const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+/// A line of an answer.
+const ANSWER_BYTES_MAX: usize = 1024;
+const SYNTAX: &str = "ERR syntax error";
+
+pub(super) fn handler(name: &str) -> Option<PoolHandler> {
+    (name == "MIGRATE").then_some(migrate as PoolHandler)
+}
+
+fn migrate(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    match Migration::parse(args).and_then(|migration| migration.run(store)) {
+        Ok(0) => reply.simple("NOKEY"),
+        Ok(_) => reply.ok(),
+        Err(text) => reply.error(&text),
+    }
+}
+
+/// What a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Migration<'a> {
+    host: &'a str,
+    port: u16,
+    database: i64,
+    timeout: Duration,
+    copies: bool,
+    replaces: bool,
+    /// The arguments of AUTH, if there is to be one.
+    login: Vec<&'a [u8]>,
+    /// By the names under which they are stored here.
+    keys: Vec<&'a [u8]>,
+}
+
+impl<'a> Migration<'a> {
+    /// `host port key|"" database timeout [COPY] [REPLACE] [AUTH password] [AUTH2 user password] [KEYS key …]`
+    fn parse(args: &[&'a [u8]]) -> Result<Self, String> {
+        let [_, host, port, key, database, timeout, words @ ..] = args else { return Err(SYNTAX.to_owned()) };
+        let text = |arg: &'a [u8]| std::str::from_utf8(arg).map_err(|_| SYNTAX.to_owned());
+        let number = |arg: &[u8]| parse_integer(arg).ok_or("ERR value is not an integer or out of range");
+        let mut migration = Self {
+            host: text(host)?,
+            port: 0,
+            database: 0,
+            timeout: TIMEOUT,
+            copies: false,
+            replaces: false,
+            login: Vec::new(),
+            keys: vec![key],
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if word.eq_ignore_ascii_case(b"COPY") {
+                migration.copies = true;
+            } else if word.eq_ignore_ascii_case(b"REPLACE") {
+                migration.replaces = true;
+            } else if word.eq_ignore_ascii_case(b"AUTH") {
+                migration.login = vec![words.next().ok_or(SYNTAX)?];
+            } else if word.eq_ignore_ascii_case(b"AUTH2") {
+                migration.login = vec![words.next().ok_or(SYNTAX)?, words.next().ok_or(SYNTAX)?];
+            } else if word.eq_ignore_ascii_case(b"KEYS") {
+                if !client_key(key).is_empty() {
+                    return Err("ERR When using MIGRATE KEYS option, the key argument must be set to the empty string"
+                        .to_owned());
+                }
+                migration.keys = words.by_ref().copied().collect();
+            } else {
+                return Err(SYNTAX.to_owned());
+            }
+        }
+        let timeout = number(timeout)?;
+        migration.database = number(database)?;
+        if let Some(ms) = u64::try_from(timeout).ok().filter(|ms| *ms > 0) {
+            migration.timeout = Duration::from_millis(ms).min(TIMEOUT_MAX);
+        }
+        let port = parse_integer(port).and_then(|port| u16::try_from(port).ok());
+        migration.port = port.ok_or("ERR the port is not a number of at most 65535")?;
+        Ok(migration)
+    }
+
+    /// Moves the keys; how many there were.
+    fn run(&self, store: &Arc<NodeShared>) -> Result<usize, String> {
+        let mut target: Option<Target> = None;
+        let (mut count, mut sent, mut changed) = (0, Vec::new(), 0);
+        for key in &self.keys {
+            let Some(held) = Held::read(store, key)? else { continue };
+            count += 1;
+            let to = match &mut target {
+                Some(to) => to,
+                None => target.insert(Target::open(self)?),
+            };
+            to.restore(client_key(key), &held, self.replaces);
+            sent.push((*key, held.version));
+            if to.output.len() >= RANGE_PAGE_BYTES_SOFT {
+                changed += self.settle(store, to, &mut sent)?;
+            }
+        }
+        if let Some(to) = &mut target {
+            changed += self.settle(store, to, &mut sent)?;
+        }
+        if changed > 0 {
+            return Err(format!(
+                "ERR {changed} keys were written to meanwhile: the target has them as they were, and they stay here"
+            ));
+        }
+        Ok(count)
+    }
+
+    /// Sends what is to be sent, and removes what the other server has taken; how many keys stay because they have changed.
+    fn settle(&self, store: &Arc<NodeShared>, to: &mut Target, sent: &mut Vec<(&[u8], i64)>) -> Result<usize, String> {
+        to.flush()?;
+        let (mut changed, mut refusal) = (0, None);
+        for (key, version) in sent.drain(..) {
+            if let Err(text) = to.answer()? {
+                refusal.get_or_insert(text);
+                continue;
+            }
+            if self.copies {
+                continue;
+            }
+            let version = version.to_string();
+            match run_at_leader(store, key, &[b"KV.DEL", key, b"IFVERSION", version.as_bytes()])? {
+                Value::Error(text) => return Err(text),
+                Value::Int(0) | Value::Null => changed += 1,
+                _ => {}
+            }
+        }
+        match refusal {
+            Some(text) => Err(format!("ERR Target instance replied with error: {text}")),
+            None => Ok(changed),
+        }
+    }
+}
+
+/// A key that is sent.
+struct Held {
+    dump: Vec<u8>,
+    version: i64,
+    /// In ms since the epoch.
+    expire_at_ms: Option<u64>,
+}
+
+impl Held {
+    fn read(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Self>, String> {
+        let ask = |name: &[u8]| run_at_leader(store, key, &[name, key]);
+        // The version is read first: what is written behind it has another one.
+        let Value::Int(version) = ask(b"KV.VERSION")? else { return Ok(None) };
+        let expire_at_ms = match ask(b"PEXPIRETIME")? {
+            Value::Int(at) => u64::try_from(at).ok(),
+            _ => None,
+        };
+        match ask(b"DUMP")? {
+            Value::Bulk(dump) => Ok(Some(Self { dump, version, expire_at_ms })),
+            Value::Error(text) => Err(text),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The server that takes the keys.
+struct Target {
+    stream: TcpStream,
+    output: Vec<u8>,
+    input: Vec<u8>,
+    /// Answers that come before those to RESTORE: to AUTH, if there was one, and to SELECT.
+    before: usize,
+    /// The first error among them.
+    refusal: Option<String>,
+    /// The store's time when the connection was made.
+    now_ms: u64,
+}
+
+impl Target {
+    fn open(migration: &Migration<'_>) -> Result<Self, String> {
+        let failed = |_| "IOERR error or timeout connecting to the client".to_owned();
+        let mut addresses = (migration.host, migration.port).to_socket_addrs().map_err(failed)?;
+        let address = addresses.next().ok_or("IOERR error or timeout connecting to the client")?;
+        let stream = TcpStream::connect_timeout(&address, migration.timeout).map_err(failed)?;
+        let set = stream
+            .set_read_timeout(Some(migration.timeout))
+            .and_then(|()| stream.set_write_timeout(Some(migration.timeout)))
+            .and_then(|()| stream.set_nodelay(true));
+        set.map_err(failed)?;
+        let (output, input) = (Vec::new(), Vec::new());
+        let mut target = Self { stream, output, input, before: 1, refusal: None, now_ms: vocab::wall_clock_ms() };
+        if !migration.login.is_empty() {
+            let auth: Vec<&[u8]> = [&b"AUTH"[..]].into_iter().chain(migration.login.iter().copied()).collect();
+            resp::encode_request(&mut target.output, &auth);
+            target.before += 1;
+        }
+        let database = migration.database.to_string();
+        resp::encode_request(&mut target.output, &[b"SELECT", database.as_bytes()]);
+        Ok(target)
+    }
+
+    fn restore(&mut self, key: &[u8], held: &Held, replaces: bool) {
+        // As Redis sends it: servers before version 5 know no absolute time.
+        let ttl = held.expire_at_ms.map_or(0, |at| at.saturating_sub(self.now_ms).max(1)).to_string();
+        let mut args: Vec<&[u8]> = vec![b"RESTORE", key, ttl.as_bytes(), &held.dump];
+        args.extend(replaces.then_some(&b"REPLACE"[..]));
+        resp::encode_request(&mut self.output, &args);
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        let sent = self.stream.write_all(&self.output);
+        self.output.clear();
+        sent.map_err(|_| "IOERR error or timeout writing to target instance".to_owned())
+    }
+
+    /// The answer to the next RESTORE: the text of its error, if it is one.
+    fn answer(&mut self) -> Result<Result<(), String>, String> {
+        while self.before > 0 {
+            self.before -= 1;
+            let line = self.line()?;
+            if let (Some(text), None) = (line.strip_prefix('-'), &self.refusal) {
+                self.refusal = Some(text.to_owned());
+            }
+        }
+        let line = self.line()?;
+        Ok(match (&self.refusal, line.strip_prefix('-')) {
+            (Some(text), _) => Err(text.clone()),
+            (None, Some(text)) => Err(text.to_owned()),
+            (None, None) => Ok(()),
+        })
+    }
+
+    /// A line: all these answers are one.
+    fn line(&mut self) -> Result<String, String> {
+        const FAILED: &str = "IOERR error or timeout reading from target instance";
+        loop {
+            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.input.drain(..=end).collect();
+                return Ok(String::from_utf8_lossy(line.trim_ascii_end()).into_owned());
+            }
+            let mut room = [0; ANSWER_BYTES_MAX];
+            match self.stream.read(&mut room) {
+                Ok(read) if read > 0 && self.input.len() < ANSWER_BYTES_MAX => {
+                    self.input.extend_from_slice(&room[..read])
+                }
+                _ => return Err(FAILED.to_owned()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parsed(request: &str) -> Result<String, String> {
+        let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        let m = Migration::parse(&args)?;
+        let shown = |words: &[&[u8]]| words.iter().map(|w| String::from_utf8_lossy(w)).collect::<Vec<_>>().join(",");
+        let flags = [(m.copies, " copy"), (m.replaces, " replace")];
+        let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, word)| *word).collect();
+        Ok(format!(
+            "{}:{} {} {:?}{flags} [{}] [{}]",
+            m.host,
+            m.port,
+            m.database,
+            m.timeout,
+            shown(&m.login),
+            shown(&m.keys)
+        ))
+    }
+
+    #[test]
+    fn requests_are_read_as_redis_does() {
+        for (request, expected) in [
+            ("MIGRATE h 1 k 0 500", "h:1 0 500ms [] [k]"),
+            ("MIGRATE h 1 k 2 0 copy REPLACE", "h:1 2 1s copy replace [] [k]"),
+            ("MIGRATE h 1  0 99999999 KEYS a b", "h:1 0 60s [] [a,b]"),
+            ("MIGRATE h 1  0 5 AUTH p COPY AUTH2 u q KEYS KEYS", "h:1 0 5ms copy [u,q] [KEYS]"),
+        ] {
+            assert_eq!(parsed(request).unwrap(), expected, "{request}");
+        }
+        for request in [
+            "MIGRATE h 1 k 0 x",
+            "MIGRATE h 1 k x 5",
+            "MIGRATE h 99999 k 0 5",
+            "MIGRATE h 1 k 0 5 AUTH",
+            "MIGRATE h 1 k 0 5 AUTH2 u",
+            "MIGRATE h 1 k 0 5 KEYS a",
+            "MIGRATE h 1 k 0 5 WHAT",
+        ] {
+            assert!(parsed(request).is_err(), "{request}");
+        }
+    }
+}
