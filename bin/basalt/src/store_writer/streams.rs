@@ -58,6 +58,9 @@ impl StreamWriter {
                 b"FORCE",
                 b"JUSTID",
             ]),
+            [b"N", group, id, deliveries] => {
+                self.call(&[b"XNACK", key, group, b"SILENT", b"IDS", b"1", id, b"RETRYCOUNT", deliveries, b"FORCE"])
+            }
             _ => Err(format!("the stream {} has an item of an unknown kind", key.escape_ascii())),
         }
     }
