@@ -74,7 +74,7 @@ fn redis_cli_imports_into_the_cluster() {
     let mut redis = server.connect();
     fill(&mut redis);
     let count = redis.call("DBSIZE").int();
-    let nodes = Nodes::start(&dir, 3, &[("--durability", "nosync")]);
+    let nodes = Nodes::start(&dir, 3, &[("--durability", "nosync"), ("--shards", "6")]);
     nodes.wait_spread();
     let mut command = Command::new("redis-cli");
     command.args(["--cluster", "import", &nodes.address(0), "--cluster-copy", "--cluster-from"]);
