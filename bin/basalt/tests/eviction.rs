@@ -165,7 +165,7 @@ fn without_any_key_to_go(nodes: &Nodes, clients: &mut [Client<'_>]) {
     // Keys that expire may go: all of what is written has room then.
     let kept = client.key("kept", 0);
     assert_eq!(client.connection.call(&format!("SET {kept} 1")), Value::ok());
-    for at in 30_000..50_000 {
+    for at in 30_000..36_000 {
         let key = client.key("volatile", at);
         let request = ["SET", &key, &client.value, "EX", "10000"].map(str::to_owned).to_vec();
         assert_eq!(client.all(&[request]), [Value::ok()], "{at}");
