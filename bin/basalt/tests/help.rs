@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// All sub-commands, but those of the laboratory that measure: their options are its own to test.
-const COMMANDS: [&str; 38] = [
+const COMMANDS: [&str; 39] = [
     "",
     "start",
     "cluster",
@@ -41,6 +41,7 @@ const COMMANDS: [&str; 38] = [
     "bench run",
     "bench noop-server",
     "bench suite",
+    "export",
     "import",
     "inspect",
     "sim",

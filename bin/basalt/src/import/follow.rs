@@ -1,7 +1,7 @@
 //! Commands that changed the source after its copy, repeated on the store.
 
+use super::checkpoints::{self, Checkpoints};
 use super::copy::request;
-use super::marks::{self, Marks};
 use super::outcome::{Outcome, shown};
 use super::scope::Scope;
 use super::source::Source;
@@ -26,12 +26,12 @@ pub(super) struct Follower<'a> {
     /// Up to this offset commands may be made already: their keys are read from the source instead.
     doubted: u64,
     /// For a file whose import may be interrupted.
-    marks: Option<Marks>,
+    checkpoints: Option<Checkpoints>,
 }
 
 impl<'a> Follower<'a> {
     pub(super) fn new(target: &'a mut StoreWriter, source: Option<Source>, scope: Scope, selected: u64) -> Self {
-        Self { target, source, scope, selected, ahead: BTreeMap::new(), doubted: 0, marks: None }
+        Self { target, source, scope, selected, ahead: BTreeMap::new(), doubted: 0, checkpoints: None }
     }
 
     /// Commands up to this offset may be made already.
@@ -39,9 +39,9 @@ impl<'a> Follower<'a> {
         self.doubted = until;
     }
 
-    /// Each command is marked in the store, so that none is made twice.
-    pub(super) fn mark(&mut self, marks: Option<Marks>) {
-        self.marks = marks;
+    /// Each command leaves a checkpoint in the store, so that none is made twice.
+    pub(super) fn keep(&mut self, checkpoints: Option<Checkpoints>) {
+        self.checkpoints = checkpoints;
     }
 
     /// Which database the stream is about.
@@ -111,8 +111,8 @@ impl<'a> Follower<'a> {
         };
         let is_known = ahead == 0 && (self.source.is_none() || place.end > self.doubted);
         if is_known && keys.iter().all(|at| slot_of(&args[*at]) == slot_of(&args[first])) {
-            let can_mark = spec.flags & flag::NOSCRIPT == 0;
-            return self.write(args, first, (place.start, can_mark), outcome);
+            let can_keep = spec.flags & flag::NOSCRIPT == 0;
+            return self.write(args, first, (place.start, can_keep), outcome);
         }
         if is_known && matches!(spec.name, "DEL" | "UNLINK") {
             for (n, at) in keys.iter().enumerate() {
@@ -131,19 +131,19 @@ impl<'a> Follower<'a> {
         self.read_again(keys.iter().map(|at| args[*at].clone()).collect(), outcome)
     }
 
-    /// Makes a command whose key is `args[key]`: with its mark, if it can have one.
+    /// Makes a command whose key is `args[key]`: with its checkpoint, if it can have one.
     fn write(
         &mut self,
         args: Vec<Vec<u8>>,
         key: usize,
-        (place, can_mark): (u64, bool),
+        (place, can_keep): (u64, bool),
         outcome: &mut Outcome,
     ) -> Result<(), String> {
-        match &mut self.marks {
-            Some(marks) if can_mark && Marks::fits(args.len()) => {
+        match &mut self.checkpoints {
+            Some(checkpoints) if can_keep && Checkpoints::fits(args.len()) => {
                 // The key stands before the command, too.
                 self.target.write(
-                    Write { kind: Kind::InOrder, args: marks.marked(args, key, place), key: marks::KEY },
+                    Write { kind: Kind::InOrder, args: checkpoints.checked(args, key, place), key: checkpoints::KEY },
                     outcome,
                 )
             }
@@ -190,11 +190,11 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Every command of a file is made: takes the marks away.
+    /// Every command of a file is made: removes the checkpoints.
     pub(super) fn end(self, outcome: &mut Outcome) -> Result<(), String> {
-        let Some(marks) = self.marks else { return Ok(()) };
+        let Some(checkpoints) = self.checkpoints else { return Ok(()) };
         let before = outcome.written;
-        for removal in marks.removals() {
+        for removal in checkpoints.removals() {
             self.target.write(Write { kind: Kind::Free, args: removal, key: 1 }, outcome)?;
         }
         self.target.drain(outcome)?;

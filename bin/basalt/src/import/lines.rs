@@ -193,4 +193,22 @@ mod tests {
             assert!(all(&text).is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn fuzz_lines() {
+        let text = format!(
+            "{HEAD}\n{}\n{}\n{}\n{}\n",
+            r#"{"key":{"base64":"/wA="},"zset":[["m","1.5"]],"more":true}"#,
+            r#"{"key":{"base64":"/wA="},"zset":[["n","-inf"]]}"#,
+            r#"{"key":"x","stream":[["E","1-1","f","v"],["S","1-1","0-0","1"],["G","g","1-1","-1"]]}"#,
+            r#"{"end":true,"keys":2}"#
+        );
+        vocab::fuzz::rounds(64, |prng| {
+            let mut changed = text.clone().into_bytes();
+            vocab::fuzz::mutate(&mut changed, 4, prng);
+            let mut lines = Lines::new(&changed[..]);
+            while let Ok(Some(_)) = lines.next() {}
+            assert!(lines.position() <= changed.len() as u64);
+        });
+    }
 }

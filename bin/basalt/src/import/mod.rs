@@ -1,5 +1,6 @@
 //! `basalt import`: the keys of a Redis or Valkey, or of its files, into a store.
 
+mod checkpoints;
 mod commands;
 mod copy;
 mod files;
@@ -7,7 +8,6 @@ mod follow;
 mod large;
 mod lines;
 mod live;
-mod marks;
 mod options;
 mod outcome;
 mod replica;
@@ -21,13 +21,13 @@ pub use options::ImportOptions;
 use crate::pace::{Pace, Unit};
 use crate::stop_flag::patient_stop_flag;
 use crate::store_writer::StoreWriter;
+use checkpoints::Checkpoints;
 use client::{SlotMap, StoreUrl};
 use commands::Commands;
 use copy::{Copy, Saves};
 use files::Part;
 use follow::Follower;
 use live::Live;
-use marks::Marks;
 use outcome::Outcome;
 use parking_lot::Mutex;
 use scope::Scope;
@@ -47,7 +47,10 @@ pub fn run(options: &ImportOptions) -> ExitCode {
         }
     };
     let kept = options.state.as_deref().filter(|_| !options.dry_run);
-    let state = match StateFile::open(kept, &options.source) {
+    let scope = scope(options, live.as_ref().map_or(options.database.unwrap_or(0), |(_, database)| *database));
+    // Without the password that may be in the URL.
+    let source = live.as_ref().map_or_else(|| options.source.clone(), |(url, _)| url.to_string());
+    let state = match StateFile::open(kept, &format!("{source}, {scope:?}")) {
         Ok(state) => Mutex::new(state),
         Err(problem) => {
             bench::note!("basalt: {problem}");
@@ -56,8 +59,8 @@ pub fn run(options: &ImportOptions) -> ExitCode {
     };
     let mut outcome = state.lock().outcome();
     let ended = match live {
-        Some((url, database)) => of_servers(options, &url, scope(options, database), &state, &mut outcome),
-        None => of_files(options, scope(options, options.database.unwrap_or(0)), &mut state.lock(), &mut outcome),
+        Some((url, _)) => of_servers(options, &url, scope, &state, &mut outcome),
+        None => of_files(options, scope, &mut state.lock(), &mut outcome),
     };
     let ended = ended.and_then(|()| if outcome.problems == 0 { state.lock().remove() } else { Ok(()) });
     if let Err(problem) = &ended {
@@ -77,6 +80,11 @@ pub fn run(options: &ImportOptions) -> ExitCode {
 
 /// The running source, if it is one, and the number of its database.
 fn running(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
+    if options.source.starts_with("rediss://") {
+        return Err(
+            "rediss:// is not read yet: let a TLS tunnel (stunnel) listen in plain text beside this command".to_owned()
+        );
+    }
     let Some(rest) = options.source.strip_prefix("redis://") else {
         let needs = [(options.cut_over, "--cut-over"), (options.verify > 0, "--verify")];
         return match needs.iter().find(|(given, _)| *given) {
@@ -140,7 +148,7 @@ fn of_files(options: &ImportOptions, scope: Scope, state: &mut StateFile, outcom
         let mut follower = target.as_mut().map(|target| Follower::new(target, None, scope, 0));
         if let Some(follower) = &mut follower {
             // Places of the next file are behind those of this one.
-            follower.mark(state.marks().map(|id| Marks::new(id.wrapping_add(number as u64))));
+            follower.keep(state.checkpoints().map(|id| Checkpoints::new(id.wrapping_add(number as u64))));
         }
         while let Some(args) = commands.next().map_err(named)? {
             outcome.keys += u64::from(follower.is_none());
@@ -153,7 +161,7 @@ fn of_files(options: &ImportOptions, scope: Scope, state: &mut StateFile, outcom
         }
         if let Some(mut follower) = follower {
             follower.settle(commands.position(), outcome).map_err(named)?;
-            // Before the marks go: without them the file's commands would be made again.
+            // Before the checkpoints go: without them the file's commands would be made again.
             state.note_copied(number + 1, 0, outcome)?;
             follower.end(outcome)?;
         }

@@ -18,7 +18,7 @@ left as they are, unless --replace is given; while it follows, the source's keys
 a second one at once. A source that is a Redis Cluster is imported as a whole: give one of its nodes.
 
 With --state FILE an import that was interrupted, or whose connection broke, goes on when the same command is given again. Nothing is \
-made twice: of commands in files the store keeps marks until the import is complete, and changes that may have been made are \
+made twice: of commands in files the store keeps checkpoints until the import is complete, and changes that may have been made are \
 read from the running source again. A source that no longer has the changes since then sends all keys again, and they replace those \
 of the first time.
 

@@ -1,6 +1,6 @@
 //! What an import has done, and what went wrong.
 
-use super::marks;
+use super::checkpoints;
 use crate::store_writer::{Kind, Listener, Write};
 use client::Frame;
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,7 @@ impl Listener for Outcome {
             self.present += 1;
             return;
         }
-        let name = if write.kind == Kind::InOrder { marks::BEFORE } else { 0 };
+        let name = if write.kind == Kind::InOrder { checkpoints::BEFORE } else { 0 };
         self.problem(format!("{} of {}: {why}", write.args[name].escape_ascii(), shown(&write.args[write.key])));
     }
 }

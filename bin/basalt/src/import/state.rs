@@ -3,7 +3,7 @@
 //! | what is imported | what is kept | what is in doubt after an interruption |
 //! |-|-|-|
 //! | a copy: RDB, NDJSON | how many items are written | items behind: they are written again, which changes nothing |
-//! | commands of a file | nothing: the store has a mark of each slot (`Marks`) | nothing |
+//! | commands of a file | nothing: the store has a checkpoint of each slot (`Checkpoints`) | nothing |
 //! | changes of a running source | up to which offset all are made, and up to which some may be | between the two: keys are read from the source |
 
 use super::outcome::Outcome;
@@ -25,7 +25,7 @@ struct State {
     format: u32,
     /// What is imported: another source has another state.
     source: String,
-    /// Drawn for this import: its marks in the store have it in their names.
+    /// Drawn for this import: its checkpoints in the store have it in their names.
     id: u64,
     /// Which of the files is read, from 0 on.
     file: usize,
@@ -101,8 +101,8 @@ impl StateFile {
         self.resumes
     }
 
-    /// The number that marks in the store have in their names; none where nothing is kept.
-    pub(super) fn marks(&self) -> Option<u64> {
+    /// The number that checkpoints in the store have in their names; none where nothing is kept.
+    pub(super) fn checkpoints(&self) -> Option<u64> {
         self.path.is_some().then_some(self.state.id)
     }
 
@@ -176,12 +176,12 @@ mod tests {
         let at = Followed { stream: "s".to_owned(), offset: 5, until: 9, selected: 1 };
         first.note_followed("h:1", at.clone()).unwrap();
         let again = StateFile::open(Some(&path), "a.rdb").unwrap();
-        assert!(again.resumes() && again.marks() == first.marks());
+        assert!(again.resumes() && again.checkpoints() == first.checkpoints());
         assert_eq!((again.place(), again.outcome().keys), ((2, 40), 7));
         assert_eq!((again.followed("h:1"), again.followed("h:2")), (Some(at), None));
         assert!(StateFile::open(Some(&path), "b.rdb").is_err());
         again.remove().unwrap();
         assert!(!StateFile::open(Some(&path), "b.rdb").unwrap().resumes());
-        assert!(StateFile::open(None, "c").unwrap().marks().is_none());
+        assert!(StateFile::open(None, "c").unwrap().checkpoints().is_none());
     }
 }

@@ -47,7 +47,7 @@ pub const ENDS_WATCHES: u32 = 1 << 28;
 pub const TO_DATABASE: u32 = 1 << 29;
 
 /// On a database: reads replicas of this node that are fresh enough, whoever leads their shards.
-pub const READS_REPLICAS: u32 = 1 << 30;
+pub const READS_REPLICAS: u32 = 1 << 8;
 
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! A client of the cluster gets the keys of the shards that this node leads, as database 0; a client of a database all databases. Each
 //! shard is as of one moment, at which the command begins. Of a shard that another node leads, databases are as this node's
-//! replica has them. The answer is `$EOF:` and a mark of 40 letters, the file, and the mark again. No changes follow.
+//! replica has them. The answer is `$EOF:` and a delimiter of 40 letters, the file, and the delimiter again. No changes follow.
 
 use super::value::{Left, whole};
 use crate::command::call::{Error, StoreCall};
@@ -57,8 +57,8 @@ pub(super) fn sync(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
         // The first look takes its snapshot.
         call.shards.space(i);
     }
-    let mark = mark(call.shards, &chosen)?;
-    call.reply.raw(format!("$EOF:{mark}\r\n").as_bytes());
+    let delimiter = delimiter(call.shards, &chosen)?;
+    call.reply.raw(format!("$EOF:{delimiter}\r\n").as_bytes());
     let mut left = FileLeft {
         keys,
         shards: chosen.clone(),
@@ -67,7 +67,7 @@ pub(super) fn sync(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
         selected: None,
         open: None,
         checksum: Checksum::default(),
-        mark,
+        delimiter,
     };
     left.next = keys.span().0.to_vec();
     left.emit(format!("REDIS{:04}", rdb::VERSION).as_bytes(), call.reply);
@@ -83,7 +83,7 @@ fn check_empty(shards: &mut dyn Shards, i: usize) -> Result<(), Error> {
 }
 
 /// Forty letters that the file does not hold, but by a chance that is never met.
-fn mark(shards: &mut dyn Shards, chosen: &[usize]) -> Result<String, Error> {
+fn delimiter(shards: &mut dyn Shards, chosen: &[usize]) -> Result<String, Error> {
     let Some(&first) = chosen.first() else { return Ok("0123456789abcdef0123456789abcdef01234567".to_owned()) };
     let space = shards.space(first);
     let mut words = String::new();
@@ -108,7 +108,7 @@ struct FileLeft {
     open: Option<Left>,
     /// Of the file so far.
     checksum: Checksum,
-    mark: String,
+    delimiter: String,
 }
 
 impl FileLeft {
@@ -203,7 +203,7 @@ impl StoreSteps for FileLeft {
         self.emit(&[END], reply);
         let checksum = self.checksum.value();
         reply.raw(&checksum.to_le_bytes());
-        reply.raw(self.mark.as_bytes());
+        reply.raw(self.delimiter.as_bytes());
         Ok(Progress::Done)
     }
 }

@@ -1,7 +1,7 @@
-//! Marks in the store: of each slot, up to which place the commands of a file are made.
+//! Checkpoints in the store: of each slot, up to which place the commands of a file are made.
 //!
-//! A command and its mark are one script, so both are made, or none. A command whose place is marked is not made again: an import
-//! that was interrupted may repeat the whole file.
+//! A command and its checkpoint are one script, so both are made, or none. A command before its slot's checkpoint is not made
+//! again: an import that was interrupted may repeat the whole file.
 
 use std::collections::BTreeSet;
 use vocab::{Slot, slot_of, slot_tag};
@@ -10,20 +10,20 @@ const SCRIPT: &str = "if tonumber(redis.call('GET',KEYS[1]) or -1)>=tonumber(ARG
                       local reply=redis.pcall(unpack(ARGV,2)) redis.call('SET',KEYS[1],ARGV[1]) return reply";
 /// More arguments Lua does not pass on at once.
 const ARGUMENTS_MAX: usize = 4000;
-/// Arguments of EVAL before the command: script, number of keys, mark, key, place.
+/// Arguments of EVAL before the command: script, number of keys, checkpoint, key, place.
 pub(super) const BEFORE: usize = 6;
 /// Which of them is the key.
 pub(super) const KEY: usize = 4;
 
-/// The marks of an import.
-pub(super) struct Marks {
+/// The checkpoints of an import.
+pub(super) struct Checkpoints {
     /// In the names of all of them.
     id: u64,
     /// Slots that have one.
     slots: BTreeSet<Slot>,
 }
 
-impl Marks {
+impl Checkpoints {
     pub(super) fn new(id: u64) -> Self {
         Self { id, slots: BTreeSet::new() }
     }
@@ -32,13 +32,13 @@ impl Marks {
         format!("basalt-import:{:016x}:{{{}}}", self.id, slot_tag(slot)).into_bytes()
     }
 
-    /// Whether a command of so many arguments can be marked.
+    /// Whether a command of so many arguments can have one.
     pub(super) fn fits(arguments: usize) -> bool {
         arguments <= ARGUMENTS_MAX
     }
 
     /// The request that makes a command once; its key is `args[key]`. Places of a slot rise.
-    pub(super) fn marked(&mut self, args: Vec<Vec<u8>>, key: usize, place: u64) -> Vec<Vec<u8>> {
+    pub(super) fn checked(&mut self, args: Vec<Vec<u8>>, key: usize, place: u64) -> Vec<Vec<u8>> {
         let slot = slot_of(&args[key]);
         self.slots.insert(slot);
         let head: [Vec<u8>; BEFORE] = [
@@ -52,7 +52,7 @@ impl Marks {
         head.into_iter().chain(args).collect()
     }
 
-    /// The requests that take all marks away.
+    /// The requests that remove all of them.
     pub(super) fn removals(&self) -> impl Iterator<Item = Vec<Vec<u8>>> {
         self.slots.iter().map(|slot| vec![b"DEL".to_vec(), self.name(*slot)])
     }
@@ -63,13 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_in_the_slot_of_its_command() {
-        let mut marks = Marks::new(7);
+    fn a_checkpoint_is_in_the_slot_of_its_command() {
+        let mut checkpoints = Checkpoints::new(7);
         for key in [&b"a"[..], b"{tag}b", b"\xff"] {
-            let request = marks.marked(vec![b"INCR".to_vec(), key.to_vec()], 1, 12);
+            let request = checkpoints.checked(vec![b"INCR".to_vec(), key.to_vec()], 1, 12);
             assert_eq!(slot_of(&request[3]), slot_of(key));
             assert_eq!(request[BEFORE..], [b"INCR".to_vec(), key.to_vec()]);
         }
-        assert_eq!(marks.removals().count(), 3);
+        assert_eq!(checkpoints.removals().count(), 3);
     }
 }
