@@ -56,7 +56,7 @@ fn compares(line: &str) -> bool {
 }
 
 /// Commands whose names are words of other commands too.
-const OPTIONS: [&str; 3] = ["GET", "SET", "TYPE"];
+const OPTIONS: [&str; 4] = ["GET", "SET", "SYNC", "TYPE"];
 
 #[cfg(test)]
 mod tests {

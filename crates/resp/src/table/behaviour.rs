@@ -46,7 +46,7 @@ pub const ENDS_WATCHES: u32 = 1 << 28;
 /// On a database: may name another one, to which a key goes.
 pub const TO_DATABASE: u32 = 1 << 29;
 
-/// On a database: reads replicas of this node that are fresh enough, whoever leads their shards.
+/// On a database: reads replicas of this node that are fresh enough, where another node leads their shards.
 pub const READS_REPLICAS: u32 = 1 << 8;
 
 /// Which arguments of a command are secret: no log shows them.
