@@ -48,6 +48,27 @@ fn clients_that_are_too_many_are_refused_and_the_store_is_served() {
     assert!(server.stop());
 }
 
+/// A flush that finds no descriptor half-way, at whichever step, leaves a tree that opens.
+#[test]
+fn a_node_with_hardly_a_descriptor_loses_nothing() {
+    let dir = Dir::new("few-descriptors");
+    for most in [16, 18, 20, 24, 28, 32, 40] {
+        let setup = Setup::new(&dir.join(&most.to_string())).with("--memory", "64M");
+        // With fewer it may not start; then it has nothing to lose.
+        let Ok(server) = Server::try_start(&setup.clone().with_descriptors(most)) else { continue };
+        let mut connection = server.connect();
+        let written: Vec<bool> = (0..8).map(|n| connection.call(&format!("SET key{n} {n}")) == Value::ok()).collect();
+        // What is not flushed now is replayed from the log.
+        server.stop();
+        let server = Server::start(&setup);
+        let mut connection = server.connect();
+        for (n, _) in written.iter().enumerate().filter(|(_, written)| **written) {
+            assert_eq!(connection.call(&format!("GET key{n}")), Value::bulk(n.to_string()), "of {most} descriptors");
+        }
+        assert!(server.stop());
+    }
+}
+
 #[test]
 fn a_terminal_that_closes_and_other_signals_end_nothing() {
     let dir = Dir::new("signals");

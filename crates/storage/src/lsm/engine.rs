@@ -8,7 +8,7 @@ use super::fault::translate;
 use super::fork::fork;
 use super::generation::{self, Generation, L0_TABLES, L0_TABLES_UNPURGED};
 use super::ingest::{LsmIngest, LsmIngested, stamp};
-use super::manifest::Manifest;
+use super::manifest::{self, Manifest};
 use super::memtable::{Memtable, NEWEST, scan};
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
@@ -41,6 +41,8 @@ use std::time::{Duration, Instant};
 const L0_RUNS_MAX: f64 = 24.0;
 /// How long a background thread waits for what the process lacks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often it is tried to put a manifest back for which there are no descriptors.
+const RESTORE_TRIES_MAX: usize = 500;
 /// For how long compaction makes way for a fork that is expected.
 const FORK_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -162,13 +164,17 @@ impl LsmEngine {
             generation.litter_told.store(false, Ordering::Relaxed);
             return Ok(());
         };
-        generation.littered.store(true, Ordering::Release);
-        sweep(generation, &self.views);
-        if !manifest_is_ours(generation) {
+        let error = translate(&generation.folder, error);
+        // What the manifest on disk names is no rubbish, whatever this process knows of it: the next start needs it.
+        if manifest_is_ours(generation) || error.is_passing() && restores_manifest(generation) {
+            generation.littered.store(true, Ordering::Release);
+            sweep(generation, &self.views);
+        } else {
+            generation.littered.store(false, Ordering::Release);
             let detail = format!("{}: the manifest on disk is not the one in use", generation.folder.display());
             self.health.poison(detail);
         }
-        let error = match translate(&generation.folder, error) {
+        let error = match error {
             Error::Corrupt { path, detail } => self.verify().err().unwrap_or(Error::Corrupt { path, detail }),
             other => other,
         };
@@ -349,6 +355,27 @@ fn manifest_is_ours(generation: &Generation) -> bool {
             return on_disk == Some(before);
         }
     }
+}
+
+/// After a commit that failed for want of descriptors or memory when its manifest was in place: puts the one in use back. False if
+/// that cannot be.
+fn restores_manifest(generation: &Generation) -> bool {
+    // Nothing else commits meanwhile.
+    let _exclusive = generation.writing.write().expect("a panic while writing is not survived");
+    for _ in 0..RESTORE_TRIES_MAX {
+        if manifest_is_ours(generation) {
+            return true;
+        }
+        match manifest::restore(&generation.folder, generation.index().current_version().id()) {
+            Ok(()) => log::info!("{}: the manifest in use is put back", generation.folder.display()),
+            Err(error) if error.is_passing() => std::thread::sleep(LOOK_AGAIN),
+            Err(error) => {
+                log::error!("{}: the manifest in use cannot be put back: {error}", generation.folder.display());
+                return false;
+            }
+        }
+    }
+    false
 }
 
 /// Drops a replaced view here, in the background, rather than in the last reader that holds it: freeing a memtable

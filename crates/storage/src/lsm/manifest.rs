@@ -12,7 +12,7 @@
 //! All numbers are little-endian.
 
 use super::archive::check_contents;
-use crate::files::{system_error, verify_file};
+use crate::files::{replace_file, system_error, verify_file};
 use crate::{Error, Result};
 use std::fs;
 use std::io::{Cursor, ErrorKind};
@@ -57,6 +57,17 @@ impl Manifest {
     pub(super) fn verify(&self) -> Result<()> {
         self.files.iter().try_for_each(|(path, sum)| verify_file(path, *sum))
     }
+}
+
+/// Lets `current` name the manifest of that version, which is in use, durably.
+pub(super) fn restore(folder: &Path, version: u64) -> Result<()> {
+    let path = folder.join(format!("v{version}"));
+    let bytes = read(&path)?;
+    if parse(folder, &bytes).is_none() {
+        return Err(corrupt(&path, "malformed"));
+    }
+    let pointer = [&version.to_le_bytes()[..], &xxh3_128(&bytes).to_le_bytes(), &[0]].concat();
+    replace_file(folder, "current", &pointer)
 }
 
 fn parse(folder: &Path, bytes: &[u8]) -> Option<Vec<(PathBuf, u128)>> {
