@@ -15,7 +15,7 @@ use super::memtable::scan::entries;
 use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
 use super::table::{Access, Blocks};
-use crate::direct::Closing;
+use crate::direct::{Closing, FileKey};
 use crate::dropped::{DroppedPrefixes, prefix_end};
 use crate::envelope::{unpack, unpack_head, unpacked_bytes};
 use crate::files::verify_file;
@@ -141,7 +141,14 @@ impl View {
             blocks: tables.iter().map(|table| generation.blocks.of(table.id())).collect(),
         };
         let runs = version.iter_levels().flat_map(|level| level.iter()).map(|tables| run(tables)).collect();
-        let values = |file: &BlobFile| ValueFile { file: file.clone(), closing: generation.values.of(file.id()) };
+        let values = |file: &BlobFile| {
+            let closing = generation.values.of(file.id());
+            if Arc::strong_count(&closing) == 1 {
+                // No view has had the file. What wrote it has left it open in such a way that the kernel reads ahead of it.
+                FileKey::Values((tree.id(), file.id())).close(&generation.descriptors);
+            }
+            ValueFile { file: file.clone(), closing }
+        };
         let blobs = version.blob_files.iter().map(|file| (file.id(), values(file))).collect();
         let l0_runs = version.l0().run_count();
         let super_version = tree.get_version_history_lock().latest_version();
