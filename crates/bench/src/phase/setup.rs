@@ -20,6 +20,13 @@ pub(crate) struct Measured {
     pub(crate) logs: Vec<(String, HistogramLog)>,
 }
 
+/// The longest run: no sum of times overflows.
+const TIME_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+/// Most clients of one process: each is a connection.
+const CLIENTS_MAX: usize = 65_536;
+/// Most requests of all clients that are under way at a time.
+const UNDER_WAY_MAX: usize = 16 * 1024 * 1024;
+
 /// What a phase of that name will do.
 pub(crate) fn planned(
     name: &str,
@@ -91,10 +98,19 @@ pub(crate) fn plan(
     if clients == 0 || threads == 0 || options.depth == 0 {
         return Err(Trouble::Usage("there must be at least one client, one thread and a depth of one".to_owned()));
     }
+    if clients > CLIENTS_MAX || clients.saturating_mul(options.depth) > UNDER_WAY_MAX {
+        return Err(Trouble::Usage(format!(
+            "there may be {CLIENTS_MAX} clients, with {UNDER_WAY_MAX} requests under way together"
+        )));
+    }
     let time = match options.duration {
         Some(span) => Some(span.time("--duration").map_err(Trouble::Usage)?),
-        None => Some(Duration::from_secs_f64(number(properties, "maxexecutiontime")?)).filter(|time| !time.is_zero()),
+        // More seconds than there are is no limit.
+        None => {
+            Duration::try_from_secs_f64(number(properties, "maxexecutiontime")?).ok().filter(|time| !time.is_zero())
+        }
     };
+    let time = time.map(|time| time.min(TIME_MAX));
     let measure = Limit { operations: workload.operations(), time };
     if measure == Limit::default() {
         let text = "nothing ends the run: set operationcount, maxexecutiontime or --duration";

@@ -118,6 +118,11 @@ pub struct Config {
     pub processes: u64,
 }
 
+/// Most fields of a record.
+const FIELDS_MAX: u64 = vocab::limits::ARGUMENTS_MAX as u64 / 2;
+/// Most bytes of all fields of a record.
+const RECORD_BYTES_MAX: u64 = vocab::limits::REPLY_BULK_BYTES_MAX as u64;
+
 /// Reads typed properties.
 struct Reader<'a>(&'a Properties);
 
@@ -160,6 +165,7 @@ impl Config {
     pub fn read(properties: &Properties) -> Result<Self, BadProperty> {
         properties.check()?;
         let reader = Reader(properties);
+        check_record(&reader)?;
         let field_length = field_length(&reader)?;
         let compare_and_set = reader.choice("basalt.update", &[("write", false), ("cas", true)])?;
         let plays_all = properties.get("basalt.process") == "all";
@@ -208,7 +214,7 @@ impl Config {
         if self.field_count == 0 {
             return Err(bad("fieldcount", "a record has at least one field"));
         }
-        if !(self.insert_retry_interval_s.is_finite() && self.insert_retry_interval_s >= 0.0) {
+        if !(0.0..=1e9).contains(&self.insert_retry_interval_s) {
             return Err(bad("core_workload_insertion_retry_interval", "not a number of seconds"));
         }
         /// Each process that is stood in for has a salt of its own.
@@ -249,6 +255,21 @@ impl Config {
     pub fn record_bytes(&self) -> u64 {
         (self.field_length.mean() * f64::from(self.field_count)).round() as u64
     }
+}
+
+/// A record is made in memory, and no store of a usual kind takes a larger one.
+fn check_record(reader: &Reader<'_>) -> Result<(), BadProperty> {
+    let (fields, field_bytes) = (reader.number::<u64>("fieldcount")?, reader.number::<u64>("fieldlength")?);
+    if fields > FIELDS_MAX {
+        return Err(bad("fieldcount", format!("{fields} is above {FIELDS_MAX}")));
+    }
+    if fields.saturating_mul(field_bytes) > RECORD_BYTES_MAX {
+        let text = format!(
+            "{fields} fields of {field_bytes} bytes are more than the {RECORD_BYTES_MAX} bytes of the largest record"
+        );
+        return Err(bad("fieldlength", text));
+    }
+    Ok(())
 }
 
 fn field_length(reader: &Reader<'_>) -> Result<Lengths, BadProperty> {
