@@ -8,6 +8,7 @@ use node::request::{check, check_item};
 use node::{EncodedCommand, Write, key_hash};
 use resp::Value;
 use resp::table::resolve;
+use vocab::limits::FIELD_BYTES_MAX;
 use vocab::{Slot, slot_of};
 
 /// How large what hostile clients send is, and what carries it.
@@ -34,6 +35,53 @@ impl BulkShape {
     }
 }
 
+/// A type of collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkType {
+    /// Fields with values.
+    Hash,
+    /// Elements in their order.
+    List,
+    /// Members.
+    Set,
+    /// Members with scores.
+    SortedSet,
+    /// Entries.
+    Stream,
+}
+
+impl BulkType {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Hash, Self::List, Self::Set, Self::SortedSet, Self::Stream];
+
+    /// In which order they are.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    fn name(self) -> &'static str {
+        ["hash", "list", "set", "zset", "stream"][self.index()]
+    }
+
+    /// What reads all of it, behind the key.
+    fn reading(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Hash => ("HGETALL", &[]),
+            Self::List => ("LRANGE", &["0", "-1"]),
+            Self::Set => ("SMEMBERS", &[]),
+            Self::SortedSet => ("ZRANGE", &["-inf", "+inf", "BYSCORE"]),
+            Self::Stream => ("XRANGE", &["-", "+"]),
+        }
+    }
+
+    /// Whether filling it again adds nothing to what is there.
+    #[must_use]
+    pub fn keeps_names(self) -> bool {
+        !matches!(self, Self::List | Self::Stream)
+    }
+}
+
 /// What a hostile client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BulkKind {
@@ -41,16 +89,16 @@ pub enum BulkKind {
     Sets(usize),
     /// A value as long as may be.
     Value,
-    /// HSET of many fields.
-    Fill(usize),
+    /// As many elements as one request carries: a list or a stream anew, of the others what is not there.
+    Fill(BulkType, usize),
     /// DEL of the collection.
-    Delete,
+    Delete(BulkType),
     /// RENAME of the collection, forth or back.
-    Rename,
+    Rename(BulkType),
     /// COPY of the collection, within MULTI.
-    Copy,
-    /// MULTI of HGETALLs and GETs: the largest answer.
-    ReadAll(usize),
+    Copy(BulkType),
+    /// MULTI of all of the collection and GETs: the largest answer.
+    ReadAll(BulkType, usize),
     /// WATCH of many keys.
     Watch(usize),
     /// A key that is too long, within MULTI: it must be refused.
@@ -109,26 +157,31 @@ impl BulkRequest {
     /// Its commands, in order.
     #[must_use]
     pub fn commands(&self) -> Vec<Vec<Vec<u8>>> {
-        let (hash, other) = (self.key("hash"), self.key("other"));
+        let both = |of: BulkType| (self.key(of.name()), self.key(&format!("other-{}", of.name())));
         let word = |text: &str| text.as_bytes().to_vec();
         match self.kind {
             BulkKind::Sets(count) => (0..count)
                 .map(|n| vec![word("SET"), self.key(&format!("v{n}")), Self::filler(self.bytes / count)])
                 .collect(),
             BulkKind::Value => vec![vec![word("SET"), self.key("v0"), Self::filler(self.bytes)]],
-            BulkKind::Fill(fields) => {
-                let value = Self::filler(self.bytes / fields);
-                let each = (0..fields).flat_map(|n| [format!("field{n}").into_bytes(), value.clone()]);
-                vec![[word("HSET"), hash].into_iter().chain(each).collect()]
+            BulkKind::Fill(of, elements) => self.filling(of, elements),
+            BulkKind::Delete(of) => {
+                let (key, other) = both(of);
+                vec![vec![word("DEL"), key, other]]
             }
-            BulkKind::Delete => vec![vec![word("DEL"), hash, other]],
-            BulkKind::Rename => {
-                vec![vec![word("RENAME"), hash.clone(), other.clone()], vec![word("RENAME"), other, hash]]
+            BulkKind::Rename(of) => {
+                let (key, other) = both(of);
+                vec![vec![word("RENAME"), key.clone(), other.clone()], vec![word("RENAME"), other, key]]
             }
-            BulkKind::Copy => vec![vec![word("COPY"), hash, other, word("REPLACE")]],
-            BulkKind::ReadAll(values) => {
+            BulkKind::Copy(of) => {
+                let (key, other) = both(of);
+                vec![vec![word("COPY"), key, other, word("REPLACE")]]
+            }
+            BulkKind::ReadAll(of, values) => {
                 let gets = (0..values).map(|n| vec![word("GET"), self.key(&format!("v{n}"))]);
-                let all = vec![vec![word("HGETALL"), hash], vec![word("SET"), self.key("read"), word(":")]];
+                let (name, rest) = of.reading();
+                let read = [word(name), both(of).0].into_iter().chain(rest.iter().map(|text| word(text))).collect();
+                let all = vec![read, vec![word("SET"), self.key("read"), word(":")]];
                 all.into_iter().chain(gets).collect()
             }
             BulkKind::Watch(_) => vec![vec![word("SET"), self.key("watched"), word(":")]],
@@ -136,6 +189,28 @@ impl BulkRequest {
                 let mut key = self.key("long");
                 key.resize(bytes, b'k');
                 vec![vec![word("SET"), self.key("short"), word(":")], vec![word("SET"), key, word(":")]]
+            }
+        }
+    }
+
+    fn filling(&self, of: BulkType, elements: usize) -> Vec<Vec<Vec<u8>>> {
+        let word = |text: &str| text.as_bytes().to_vec();
+        let (key, value) = (self.key(of.name()), Self::filler(self.bytes / elements));
+        // A member is part of the name of a row.
+        let member =
+            |n: usize| [format!("member{n}").as_bytes(), &value[..value.len().min(FIELD_BYTES_MAX / 2)]].concat();
+        let of_name = |name: &str, each: &dyn Fn(usize) -> Vec<Vec<u8>>| {
+            [word(name), key.clone()].into_iter().chain((0..elements).flat_map(each)).collect::<Vec<_>>()
+        };
+        let anew = || vec![word("DEL"), key.clone()];
+        match of {
+            BulkType::Hash => vec![of_name("HSET", &|n| vec![format!("field{n}").into_bytes(), value.clone()])],
+            BulkType::Set => vec![of_name("SADD", &|n| vec![member(n)])],
+            BulkType::SortedSet => vec![of_name("ZADD", &|n| vec![format!("{n}.5").into_bytes(), member(n)])],
+            BulkType::List => vec![anew(), of_name("RPUSH", &|_| vec![value.clone()])],
+            BulkType::Stream => {
+                let entry = vec![word("XADD"), key.clone(), word("*"), word("field"), value.clone()];
+                std::iter::once(anew()).chain(std::iter::repeat_n(entry, elements)).collect()
             }
         }
     }
@@ -166,7 +241,8 @@ impl BulkRequest {
         let encode = |args: &Vec<Vec<u8>>| EncodedCommand::new(&args.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let commands = self.commands();
         match self.kind {
-            BulkKind::Value | BulkKind::Fill(_) | BulkKind::Delete => Write::Command(encode(&commands[0])),
+            BulkKind::Value | BulkKind::Delete(_) => Write::Command(encode(&commands[0])),
+            BulkKind::Fill(of, _) if of.keeps_names() => Write::Command(encode(&commands[0])),
             _ => Write::Transaction { watches: self.watches(), commands: commands.iter().map(encode).collect() },
         }
     }
@@ -175,7 +251,7 @@ impl BulkRequest {
     #[must_use]
     pub fn reply_bytes(&self) -> usize {
         match self.kind {
-            BulkKind::ReadAll(values) => self.bytes * (1 + values),
+            BulkKind::ReadAll(_, values) => self.bytes * (1 + values),
             _ => 0,
         }
     }
@@ -202,10 +278,11 @@ impl BulkRequest {
             };
         }
         let elements = match (&self.kind, &value) {
-            (BulkKind::ReadAll(_), Value::Array(parts)) => match parts.first() {
-                Some(Value::Array(all)) => Some(all.len() / 2),
+            (BulkKind::ReadAll(of, _), Value::Array(parts)) => match parts.first() {
+                Some(Value::Array(all)) if *of == BulkType::Hash => Some(all.len() / 2),
+                Some(Value::Array(all) | Value::Set(all)) => Some(all.len()),
                 Some(Value::Map(all)) => Some(all.len()),
-                _ => return Err(format!("HGETALL within MULTI was answered: {:?}", parts.first())),
+                _ => return Err(format!("{of:?} within MULTI was answered: {:?}", parts.first())),
             },
             _ => None,
         };
@@ -227,16 +304,20 @@ mod tests {
         let kinds = [
             BulkKind::Sets(7),
             BulkKind::Value,
-            BulkKind::Fill(300),
-            BulkKind::Delete,
-            BulkKind::Rename,
-            BulkKind::Copy,
-            BulkKind::ReadAll(3),
             BulkKind::Watch(100),
             BulkKind::LongKey(32_000),
             BulkKind::LongKey(32_001),
         ];
-        for kind in kinds {
+        let of_type = |of| {
+            [
+                BulkKind::Fill(of, 300),
+                BulkKind::Delete(of),
+                BulkKind::Rename(of),
+                BulkKind::Copy(of),
+                BulkKind::ReadAll(of, 3),
+            ]
+        };
+        for kind in kinds.into_iter().chain(BulkType::ALL.into_iter().flat_map(of_type)) {
             let request = request(kind);
             for args in request.commands() {
                 assert_eq!(slot_of(&args[1]), request.slot(), "{kind:?}");
@@ -250,7 +331,7 @@ mod tests {
 
     #[test]
     fn answers_are_told_apart() {
-        let read = request(BulkKind::ReadAll(1));
+        let read = request(BulkKind::ReadAll(BulkType::Hash, 1));
         let cases: [(&[u8], Option<BulkAnswer>); 5] = [
             (
                 b"*3\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n+OK\r\n$-1\r\n",

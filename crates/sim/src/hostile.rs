@@ -1,7 +1,7 @@
 //! Hostile clients: each sends the largest requests that limits allow, one after the other, beside ordinary clients. What they
 //! were told of their collections must agree with what they did.
 
-use crate::bulk::{BulkAnswer, BulkKind, BulkRequest, BulkShape};
+use crate::bulk::{BulkAnswer, BulkKind, BulkRequest, BulkShape, BulkType};
 use crate::chance::Chance;
 use crate::checkers::Outcome;
 use crate::environment::Environment;
@@ -16,10 +16,10 @@ const PATIENCE: u64 = 20 * SECOND;
 /// Longest pause between two of its requests, in ms.
 const THINK_MS: u64 = 50;
 
-/// How many fields a collection has.
+/// How many elements a collection has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    Fields(usize),
+    Elements(usize),
     /// A request that changes it may have been done, or may be done later.
     Unknown,
 }
@@ -33,7 +33,8 @@ struct HostileClient {
     waits: Option<BulkRequest>,
     /// Where it believes that its keys' shard is led.
     leader: Option<Place>,
-    hash: Known,
+    /// Of its collections, one of each type.
+    known: [Known; BulkType::ALL.len()],
 }
 
 /// All hostile clients of a run.
@@ -55,7 +56,7 @@ impl Hostile {
             numbers: 0,
             waits: None,
             leader: None,
-            hash: if others_clear { Known::Unknown } else { Known::Fields(0) },
+            known: [if others_clear { Known::Unknown } else { Known::Elements(0) }; BulkType::ALL.len()],
         };
         let count = shape.map_or(0, |shape| shape.clients);
         let clients = (0..count).map(|_| client(&mut prng)).collect();
@@ -92,14 +93,15 @@ impl Hostile {
 
     fn draw_kind(&mut self) -> BulkKind {
         let prng = &mut self.prng;
+        let of = *prng.pick(&BulkType::ALL);
         match prng.below(100) {
             0..22 => BulkKind::Sets(*prng.pick(&[2, 20, 200])),
             22..34 => BulkKind::Value,
-            34..56 => BulkKind::Fill(*prng.pick(&[100, 300, 1000])),
-            56..64 => BulkKind::Delete,
-            64..72 => BulkKind::Rename,
-            72..80 => BulkKind::Copy,
-            80..88 => BulkKind::ReadAll(*prng.pick(&[1, 4])),
+            34..56 => BulkKind::Fill(of, *prng.pick(&[100, 300, 1000])),
+            56..64 => BulkKind::Delete(of),
+            64..72 => BulkKind::Rename(of),
+            72..80 => BulkKind::Copy(of),
+            80..88 => BulkKind::ReadAll(of, *prng.pick(&[1, 4])),
             88..94 => BulkKind::Watch(*prng.pick(&[10, 1000])),
             _ => BulkKind::LongKey(*prng.pick(&[32_001, 65_535, 65_536])),
         }
@@ -121,7 +123,7 @@ impl Hostile {
             (BulkAnswer::Unknown, _) => None,
             _ => client.leader,
         };
-        client.hash = client.after(&waits, answer)?;
+        client.learn(&waits, answer)?;
         let pause = self.prng.between(1, THINK_MS) * MILLISECOND;
         store.env.after(pause, Event::BulkThink(number));
         Ok(())
@@ -146,29 +148,36 @@ impl Hostile {
 }
 
 impl HostileClient {
-    /// How many fields the collection has after a request.
-    fn after(&self, request: &BulkRequest, answer: &BulkAnswer) -> Result<Known, String> {
+    /// What it knows of its collections after a request.
+    fn learn(&mut self, request: &BulkRequest, answer: &BulkAnswer) -> Result<(), String> {
         let is_forbidden = matches!(request.kind, BulkKind::LongKey(_));
         match answer {
-            BulkAnswer::Refused => Ok(self.hash),
-            BulkAnswer::Forbidden if is_forbidden => Ok(self.hash),
-            BulkAnswer::Forbidden => Err(format!("{:?} is within the limits, and was refused", request.kind)),
-            BulkAnswer::Done(_) if is_forbidden => Err(format!("{:?} is beyond a limit, and was done", request.kind)),
-            BulkAnswer::Unknown => Ok(match request.kind {
-                BulkKind::Fill(_) | BulkKind::Delete => Known::Unknown,
-                _ => self.hash,
-            }),
-            BulkAnswer::Done(told) => match (request.kind, self.hash, told) {
-                (BulkKind::ReadAll(_), Known::Fields(has), Some(told)) if has != *told => {
-                    Err(format!("client {} has {has} fields in its collection, HGETALL tells {told}", request.client))
-                }
-                // What is unknown may be done later still.
-                (_, Known::Unknown, _) => Ok(Known::Unknown),
-                (BulkKind::Fill(fields), Known::Fields(has), _) => Ok(Known::Fields(has.max(fields))),
-                (BulkKind::Delete, ..) => Ok(Known::Fields(0)),
-                (_, hash, _) => Ok(hash),
-            },
+            BulkAnswer::Forbidden if !is_forbidden => {
+                return Err(format!("{:?} is within the limits, and was refused", request.kind));
+            }
+            BulkAnswer::Done(_) if is_forbidden => {
+                return Err(format!("{:?} is beyond a limit, and was done", request.kind));
+            }
+            _ => {}
         }
+        let (BulkKind::Fill(of, _) | BulkKind::Delete(of) | BulkKind::ReadAll(of, _)) = request.kind else {
+            return Ok(());
+        };
+        let known = &mut self.known[of.index()];
+        let changes = !matches!(request.kind, BulkKind::ReadAll(..));
+        *known = match (answer, *known, request.kind) {
+            (BulkAnswer::Unknown, ..) if changes => Known::Unknown,
+            // What is unknown may be done later still.
+            (BulkAnswer::Done(_), Known::Elements(has), BulkKind::Fill(of, elements)) => {
+                Known::Elements(if of.keeps_names() { has.max(elements) } else { elements })
+            }
+            (BulkAnswer::Done(_), Known::Elements(_), BulkKind::Delete(_)) => Known::Elements(0),
+            (BulkAnswer::Done(Some(told)), Known::Elements(has), _) if has != *told => {
+                return Err(format!("client {} has {has} elements in its {of:?}, and is told {told}", request.client));
+            }
+            (_, known, _) => known,
+        };
+        Ok(())
     }
 }
 
@@ -179,19 +188,23 @@ mod tests {
 
     #[test]
     fn what_is_told_of_a_collection_agrees_with_what_was_done() {
-        let mut client = HostileClient { group: 0, numbers: 0, waits: None, leader: None, hash: Known::Fields(0) };
+        let known = [Known::Elements(0); BulkType::ALL.len()];
         let of = |kind| BulkRequest { client: 0, number: 1, group: 0, kind, bytes: 100 };
         let done = BulkAnswer::Done(None);
-        client.hash = client.after(&of(BulkKind::Fill(300)), &done).unwrap();
-        client.hash = client.after(&of(BulkKind::Fill(100)), &done).unwrap();
-        assert_eq!(client.hash, Known::Fields(300));
-        let all = of(BulkKind::ReadAll(1));
-        assert!(client.after(&all, &BulkAnswer::Done(Some(300))).is_ok());
-        assert!(client.after(&all, &BulkAnswer::Done(Some(299))).is_err());
-        let long = of(BulkKind::LongKey(40_000));
-        assert!(client.after(&long, &done).is_err() && client.after(&long, &BulkAnswer::Forbidden).is_ok());
-        assert!(client.after(&all, &BulkAnswer::Forbidden).is_err());
-        client.hash = client.after(&of(BulkKind::Delete), &BulkAnswer::Unknown).unwrap();
-        assert!(client.after(&all, &BulkAnswer::Done(Some(0))).is_ok());
+        for (collection, has) in [(BulkType::Hash, 300), (BulkType::List, 100)] {
+            let mut client = HostileClient { group: 0, numbers: 0, waits: None, leader: None, known };
+            client.learn(&of(BulkKind::Fill(collection, 300)), &done).unwrap();
+            client.learn(&of(BulkKind::Fill(collection, 100)), &done).unwrap();
+            assert_eq!(client.known[collection.index()], Known::Elements(has));
+            let all = of(BulkKind::ReadAll(collection, 1));
+            assert!(client.learn(&all, &BulkAnswer::Done(Some(has))).is_ok());
+            assert!(client.learn(&all, &BulkAnswer::Done(Some(has - 1))).is_err());
+            assert!(client.learn(&of(BulkKind::ReadAll(BulkType::Stream, 1)), &BulkAnswer::Done(Some(0))).is_ok());
+            let long = of(BulkKind::LongKey(40_000));
+            assert!(client.learn(&long, &done).is_err() && client.learn(&long, &BulkAnswer::Forbidden).is_ok());
+            assert!(client.learn(&all, &BulkAnswer::Forbidden).is_err());
+            client.learn(&of(BulkKind::Delete(collection)), &BulkAnswer::Unknown).unwrap();
+            assert!(client.learn(&all, &BulkAnswer::Done(Some(0))).is_ok());
+        }
     }
 }
