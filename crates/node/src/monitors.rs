@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 use resp::table::{CommandSpec, flag};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vocab::limits::MONITORED_ARGUMENT_BYTES_MAX;
+use vocab::limits::{MONITORED_ARGUMENT_BYTES_MAX, MONITORED_COMMAND_BYTES_MAX};
 
 /// The clients of a node that are told.
 #[derive(Debug, Default)]
@@ -55,10 +55,17 @@ pub fn monitored(now_us: u64, client: &str, spec: &CommandSpec, args: &[&[u8]]) 
         return None;
     }
     let mut line = format!("+{}.{:06} [0 {client}]", now_us / 1_000_000, now_us % 1_000_000).into_bytes();
+    let mut left = MONITORED_COMMAND_BYTES_MAX;
     for at in 0..args.len() {
         let arg = without_secret(spec, args, at);
+        if left == 0 {
+            let _ = write!(line, " ... ({} more arguments)", args.len() - at);
+            break;
+        }
         line.extend_from_slice(b" \"");
         let shown = &arg[..arg.len().min(MONITORED_ARGUMENT_BYTES_MAX)];
+        // Of arguments that are empty there may be a million.
+        left = left.saturating_sub(shown.len() + 8);
         shown.iter().for_each(|byte| quote(*byte, &mut line));
         line.push(b'"');
         if shown.len() < arg.len() {
@@ -113,6 +120,9 @@ mod tests {
         ] {
             assert_eq!(shown(words), Some(format!("{head} {expected}\r\n")));
         }
+        let many = [&[&b"del"[..]][..], &vec![&b""[..]; 100_000]].concat();
+        let line = shown(&many).unwrap();
+        assert!(line.len() < MONITORED_COMMAND_BYTES_MAX && line.ends_with(" more arguments)\r\n"), "{}", line.len());
         assert_eq!(shown(&[b"CONFIG", b"SET", b"requirepass", b"x"]), None);
         assert_eq!(shown(&[b"MONITOR"]), None);
     }

@@ -10,3 +10,11 @@ pub struct ScriptMessage {
     /// The message.
     pub message: Vec<u8>,
 }
+
+impl ScriptMessage {
+    /// What it takes of memory, about, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        64 + self.channel.len() + self.message.len()
+    }
+}

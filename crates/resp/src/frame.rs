@@ -23,6 +23,13 @@ impl FrameState {
         self.scan.wanted
     }
 
+    /// Of an incomplete reply, how many bytes at the beginning of the buffer need not be seen again: they are to be taken off it
+    /// before the next call. Nothing of a value that is incomplete is among them.
+    pub fn pass_over(&mut self) -> usize {
+        self.scan = Scan::default();
+        std::mem::take(&mut self.at)
+    }
+
     /// Forgets an incomplete reply, as when its bytes are thrown away.
     pub fn reset(&mut self) {
         self.at = 0;

@@ -47,6 +47,13 @@ fn values() {
             assert_eq!(frame_len(&input[..end], &mut state), Ok(None), "{value:?}");
         }
         assert_eq!(frame_len(&input, &mut state), Ok(Some(length)));
+        // What has been seen of it may be taken off before the rest comes.
+        let (mut state, mut passed) = (FrameState::default(), 0);
+        for end in 0..length {
+            assert_eq!(frame_len(&input[passed..end], &mut state), Ok(None), "{value:?}");
+            passed += state.pass_over();
+        }
+        assert_eq!(frame_len(&input[passed..], &mut state), Ok(Some(length - passed)), "{value:?}");
         let mut reply = Reply::new(Proto::Resp3);
         value.write(&mut reply);
         assert_eq!(decode(&reply.buf), Ok(Some((value, reply.buf.len()))));

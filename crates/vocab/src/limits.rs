@@ -24,6 +24,8 @@ pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that a worker reads from a connection at once.
 pub const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// Bytes of one client's requests that are under way at another node, beyond which no more of them are sent there.
+pub const FORWARDED_BYTES_SOFT: usize = 16 * 1024 * 1024;
 /// Bytes of writes that a node may have waiting for the log before it reads no more requests.
 pub const QUEUED_WRITE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Longest bulk string in a reply that our client accepts, in bytes: the longest that any Redis sends.
@@ -46,10 +48,26 @@ pub const CLIENT_SUBSCRIPTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const NODE_SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes of an argument that MONITOR shows.
 pub const MONITORED_ARGUMENT_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the arguments of one command that MONITOR shows; of those behind it tells how many there are.
+pub const MONITORED_COMMAND_BYTES_MAX: usize = 128 * 1024;
 /// Most clients that are told of the next change of one key, because they have read it.
 pub const TRACKED_CLIENTS_PER_KEY: usize = 16_384;
 /// Most prefixes of keys that one client is told of.
 pub const TRACKED_PREFIXES_MAX: usize = 1024;
+/// Bytes of the prefixes of all clients of a node, each with 96 bytes for its place, beyond which no more are taken.
+pub const TRACKED_PREFIX_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of the keys that a node remembers for its clients' caches, each with 96 bytes for its place. Beyond, clients are told
+/// to forget keys.
+pub const TRACKED_KEY_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most bytes of keyspace events, and of changes of keys, that one entry tells of; each with 64 bytes for its place. Events beyond
+/// are lost; where changes are beyond, clients are told to forget all.
+pub const ENTRY_TOLD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of what entries are to tell clients, and of what waits to be told, beyond which keyspace events are lost.
+pub const TOLD_BACKLOG_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Events, messages and changes that a worker tells clients of before it does something else.
+pub const TOLD_STEP_MAX: usize = 1024;
+/// Bytes of what takes back the writes of an item, after which what was noted twice is thrown away.
+pub const UNDO_FOLD_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of published messages, times the clients that get them, that the mailboxes of a node's workers hold before
 /// publishers wait.
 pub const PUSH_BACKLOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -117,6 +135,10 @@ pub const DISK_BYTES_PER_US_MIN: u64 = 8;
 /// Bytes that the items of one Raft entry are expected to answer beyond which the next entry is begun: what they answer
 /// is in memory together.
 pub const ENTRY_REPLIES_BYTES_SOFT: usize = 8 * 1024 * 1024;
+/// Most arguments of a command that a session answers itself, on its event loop, whose answer grows with each.
+pub const SESSION_ARGUMENTS_MAX: usize = 1024;
+/// Bytes that the commands of a transaction answer which its session answers itself, beyond which it answers no more of them.
+pub const SESSION_REPLIES_BYTES_SOFT: usize = 4 * 1024 * 1024;
 /// Most bytes that EXEC, KV.EXEC or any other item of an entry answers.
 pub const ITEM_REPLY_BYTES_MAX: usize = 2 * VALUE_BYTES_MAX;
 /// Most bytes that the items of one entry answer together. Where values have grown since the entry was proposed, those
@@ -124,6 +146,8 @@ pub const ITEM_REPLY_BYTES_MAX: usize = 2 * VALUE_BYTES_MAX;
 pub const ENTRY_REPLIES_BYTES_MAX: usize = ITEM_REPLY_BYTES_MAX + 2 * ENTRY_REPLIES_BYTES_SOFT;
 /// Most commands that one of the logs of COMMANDLOG keeps: the largest `slowlog-max-len`.
 pub const COMMAND_LOG_ENTRIES_MAX: usize = 100_000;
+/// Most bytes that one of these logs keeps: more would be answered at once. The oldest commands go.
+pub const COMMAND_LOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most bytes of one Raft entry: one request of the largest size fits.
 pub const ENTRY_BYTES_MAX: usize = QUERY_BUFFER_BYTES_MAX + 64 * 1024;
 /// Bytes of committed entries that may wait behind one that is applied aside; beyond, a follower takes no more.
@@ -179,6 +203,13 @@ pub const STREAM_DELIVERED_MAX: u64 = 16_384;
 pub const RANDOM_FIELDS_MAX: usize = 1024 * 1024;
 /// Sub-keys that one background collection step of an entry of format 1 removes.
 pub const COLLECT_STEP_MAX: usize = 1024;
+/// Most keys that one blocking command waits for.
+pub const BLOCKED_KEYS_MAX: usize = 4096;
+/// Most bytes of one blocking command.
+pub const BLOCKED_COMMAND_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes that all clients take that wait in blocking commands for keys of one worker's shards: their commands twice, and 256
+/// bytes a key.
+pub const BLOCKED_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Most clients that wait in blocking commands and are looked at in one turn of a worker.
 pub const BLOCKED_CLIENTS_STEP_MAX: usize = 1024;
 /// Keys whose time has come that one step of background collection removes.
@@ -395,5 +426,7 @@ pub const SCRIPTS_RUN_MAX: usize = 500;
 pub const SCRIPTS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Scripts that a node remembers besides those of the store: their bytes.
 pub const SCRIPTS_KNOWN_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Words of work that a byte of the arguments of a script's writes counts for: they are in memory until the script ends.
+pub const SCRIPT_WRITTEN_BYTE_COST: usize = 4;
 /// Words of work that an instruction of Lua counts for in an entry.
 pub const SCRIPT_INSTRUCTION_COST: u64 = 2;

@@ -4,6 +4,7 @@ use crate::awaited_keys::Awaited;
 use crate::command::{stream_end, timeout_of_ms, timeout_of_seconds};
 use crate::{EncodedCommand, Fault, KeyHash, ReadSpace, key_hash};
 use resp::table::{CommandSpec, Group, KeyPlace, flag};
+use std::sync::Arc;
 
 /// A command that waits until a key holds something.
 #[derive(Clone, Debug)]
@@ -11,6 +12,8 @@ pub struct BlockingCommand {
     spec: &'static CommandSpec,
     command: EncodedCommand,
     awaited: Awaited,
+    /// The keys for which it waits, in the order of their hashes, each once.
+    keys: Arc<[(KeyHash, Box<[u8]>)]>,
 }
 
 /// Where a command has its timeout, and in which unit.
@@ -31,7 +34,12 @@ impl BlockingCommand {
     pub fn of(command: &EncodedCommand) -> Option<Self> {
         let spec = command.spec().filter(|spec| spec.has(flag::BLOCKING))?;
         let awaited = awaited_by(spec)?;
-        let this = Self { spec, command: command.clone(), awaited };
+        let args = command.args();
+        let key = |at: usize| (key_hash(args[at]), Box::from(args[at]));
+        let mut keys: Vec<(KeyHash, Box<[u8]>)> = places(spec, &args).into_iter().map(key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let this = Self { spec, command: command.clone(), awaited, keys: keys.into() };
         this.timeout()?;
         Some(this)
     }
@@ -57,18 +65,22 @@ impl BlockingCommand {
         if at.is_ms { timeout_of_ms(text).ok() } else { timeout_of_seconds(text).ok() }
     }
 
-    /// The hashes of the keys for which it waits, in the order of the request.
+    /// The keys for which it waits, in the order of their hashes, each once.
     #[must_use]
-    pub fn keys(&self) -> Vec<KeyHash> {
-        let args = self.command.args();
-        places(self.spec, &args).into_iter().map(|at| key_hash(args[at])).collect()
+    pub fn keys(&self) -> &[(KeyHash, Box<[u8]>)] {
+        &self.keys
+    }
+
+    /// What a client that waits in it takes of memory, about, in bytes.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        2 * self.command.bytes() + 256 * self.keys.len()
     }
 
     /// Whether it waits for a key.
     #[must_use]
     pub fn waits_for(&self, key: &[u8]) -> bool {
-        let args = self.command.args();
-        places(self.spec, &args).into_iter().any(|at| args[at] == key)
+        self.keys.binary_search_by(|(hash, other)| (*hash, &**other).cmp(&(key_hash(key), key))).is_ok()
     }
 
     /// Whether an error that an attempt has been answered is no outcome: another client has put another type at the key
@@ -94,7 +106,7 @@ impl BlockingCommand {
         // Of streams, each key has its id behind the keys.
         let ids = if self.awaited == Awaited::Stream { places.len() } else { 0 };
         let is_of_other = |at: usize| {
-            let of = |place: usize| places.iter().position(|&other| other == place);
+            let of = |place: usize| places.binary_search(&place).ok();
             let id_of = (ids > 0).then(|| at.checked_sub(ids).and_then(of)).flatten();
             of(at).or(id_of).is_some_and(|key| key != kept)
         };

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use vocab::ShardId;
+use vocab::limits::{BLOCKED_BYTES_MAX, BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_MAX};
 
 /// Tells the client that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +81,8 @@ struct Waiter {
     awaited_keys: Arc<AwaitedKeys>,
     ticket: Ticket,
     command: BlockingCommand,
+    /// What it takes of memory, about.
+    held_bytes: usize,
     /// None before it has been tried.
     place: Option<Place>,
     serving: Option<Serving>,
@@ -108,7 +111,13 @@ pub enum Begin {
     Propose,
     /// It waits behind others for each of its keys.
     Wait,
+    /// It is refused, with this text: it would take too much while it waits.
+    Refuse(&'static str),
 }
+
+const TOO_MANY_KEYS: &str = "ERR a blocking command waits for at most 4096 keys, of 1 MiB together";
+const TOO_MUCH_WAITS: &str = "ERR the clients that wait in blocking commands take too much memory of this node already";
+const _: () = assert!(BLOCKED_KEYS_MAX == 4096 && BLOCKED_COMMAND_BYTES_MAX == 1024 * 1024);
 
 /// What becomes of the answer to an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +172,10 @@ pub struct Waiters {
     /// Who is to be tried with all its keys.
     retries: VecDeque<WaiterId>,
     last_place: Place,
+    /// What all that wait take of memory, about.
+    bytes: usize,
+    /// How many fail where a key is gone.
+    needing: usize,
     /// How many wait for keys of each shard.
     shards: BTreeMap<ShardId, usize>,
 }
@@ -207,15 +220,34 @@ impl Waiters {
     ) -> Begin {
         // What makes no sense, its handler refuses.
         let Some(command) = BlockingCommand::of(command) else { return Begin::Propose };
+        if command.keys().len() > BLOCKED_KEYS_MAX || command.whole().bytes() > BLOCKED_COMMAND_BYTES_MAX {
+            return Begin::Refuse(TOO_MANY_KEYS);
+        }
+        if self.bytes + command.held_bytes() > BLOCKED_BYTES_MAX {
+            return Begin::Refuse(TOO_MUCH_WAITS);
+        }
         let until_us = command.timeout().flatten().map(|ms| now_us.saturating_add(ms.saturating_mul(1000)));
         let waits = self.stands_behind_others(&command);
         let id = WaiterId::of(&ticket);
         let serving = (!waits).then_some(Serving::First);
         let awaited_keys = awaited_keys.clone();
-        let waiter =
-            Waiter { shard, awaited_keys, ticket, command, place: None, serving, until_us, end: None, missed: false };
+        let held_bytes = command.held_bytes();
+        let waiter = Waiter {
+            shard,
+            awaited_keys,
+            ticket,
+            command,
+            held_bytes,
+            place: None,
+            serving,
+            until_us,
+            end: None,
+            missed: false,
+        };
         // A connection has one blocking request under way.
         self.remove(id);
+        self.bytes += waiter.held_bytes;
+        self.needing += usize::from(waiter.command.needs_keys());
         self.waiters.insert(id, waiter);
         *self.shards.entry(shard).or_default() += 1;
         if !waits {
@@ -229,14 +261,13 @@ impl Waiters {
     fn stands_behind_others(&self, command: &BlockingCommand) -> bool {
         /// So many of a key's waiters are looked at: others may wait for another type.
         const LOOKS_MAX: usize = 8;
-        let args = command.whole().args();
-        let is_awaited = |key: &[u8]| {
-            let waiters = self.queue(key_hash(key), Place::default()).take(LOOKS_MAX);
+        let is_awaited = |(hash, key): &(KeyHash, Box<[u8]>)| {
+            let waiters = self.queue(*hash, Place::default()).take(LOOKS_MAX);
             let mut commands = waiters.filter_map(|(_, id)| self.waiters.get(&id)).map(|waiter| &waiter.command);
             commands.any(|other| other.awaited() == command.awaited() && other.waits_for(key))
         };
-        let mut keys = args.iter().filter(|arg| command.waits_for(arg)).peekable();
-        command.awaited() != Awaited::Stream && keys.peek().is_some() && keys.all(|key| is_awaited(key))
+        let keys = command.keys();
+        command.awaited() != Awaited::Stream && !keys.is_empty() && keys.iter().all(is_awaited)
     }
 
     /// Those that wait for a key behind a place.
@@ -253,15 +284,17 @@ impl Waiters {
         if let Some(until_us) = waiter.until_us {
             self.deadlines.insert((until_us, id));
         }
-        for key in waiter.command.keys() {
-            if self.queues.insert((key, self.last_place), id).is_none() {
-                waiter.awaited_keys.begin(key);
+        for (key, _) in waiter.command.keys() {
+            if self.queues.insert((*key, self.last_place), id).is_none() {
+                waiter.awaited_keys.begin(*key);
             }
         }
     }
 
     fn remove(&mut self, id: WaiterId) -> Option<Waiter> {
         let waiter = self.waiters.remove(&id)?;
+        self.bytes -= waiter.held_bytes;
+        self.needing -= usize::from(waiter.command.needs_keys());
         if let Some(left) = self.shards.get_mut(&waiter.shard) {
             *left -= 1;
             if *left == 0 {
@@ -272,9 +305,9 @@ impl Waiters {
             self.deadlines.remove(&(until_us, id));
         }
         if let Some(place) = waiter.place {
-            for key in waiter.command.keys() {
-                if self.queues.remove(&(key, place)).is_some() {
-                    waiter.awaited_keys.end(key);
+            for (key, _) in waiter.command.keys() {
+                if self.queues.remove(&(*key, place)).is_some() {
+                    waiter.awaited_keys.end(*key);
                 }
             }
         }
@@ -324,8 +357,8 @@ impl Waiters {
     /// What was there for a client is still there, since its attempt failed: it is the next one's.
     fn pass_on(&mut self, served: &Waiter, serving: Option<Serving>) {
         let Some(Serving::Of(hash)) = serving else { return };
-        let args = served.command.whole().args();
-        let Some(key) = args.iter().find(|arg| key_hash(arg) == hash) else { return };
+        let keys = served.command.keys();
+        let Some((_, key)) = keys.iter().find(|(of, _)| *of == hash) else { return };
         let after = served.place.unwrap_or_default();
         self.make_ready(Ready { key: key.to_vec(), what: served.command.awaited(), left: 1, after });
     }
@@ -334,7 +367,7 @@ impl Waiters {
     pub fn ready(&mut self, ready: ReadyKey) -> Vec<Ended> {
         let ReadyKey { key, holds } = ready;
         let mut ended = Vec::new();
-        if holds.is_none_or(|holds| holds.what != Awaited::Stream) {
+        if self.needing > 0 && holds.is_none_or(|holds| holds.what != Awaited::Stream) {
             let waiters: Vec<WaiterId> = self.queue(key_hash(&key), Place::default()).map(|(_, id)| id).collect();
             let needs = |id: &WaiterId| self.waiters.get(id).is_some_and(|waiter| waiter.command.needs(&key));
             let lost: Vec<WaiterId> = waiters.into_iter().filter(needs).collect();
@@ -575,8 +608,30 @@ mod tests {
             match self.waiters.begin((SHARD, &self.awaited_keys), ticket, &command, self.now_us) {
                 Begin::Propose => "propose".to_owned(),
                 Begin::Wait => "wait".to_owned(),
+                Begin::Refuse(text) => text.to_owned(),
             }
         }
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let mut test = Test::default();
+        let blpop = |keys: usize, length: usize| {
+            let keys: Vec<String> = (0..keys).map(|n| format!("{n}{}", "k".repeat(length))).collect();
+            format!("BLPOP {} 0", keys.join(" "))
+        };
+        for (keys, length, expected) in [
+            (BLOCKED_KEYS_MAX, 1, "propose"),
+            (BLOCKED_KEYS_MAX + 1, 1, TOO_MANY_KEYS),
+            (2, BLOCKED_COMMAND_BYTES_MAX / 2, TOO_MANY_KEYS),
+        ] {
+            assert_eq!(test.step(&format!("1 {}", blpop(keys, length))), expected);
+        }
+        let commands: Vec<String> = (1..).map(|client| format!("{client} {}", blpop(4000, 200))).take(400).collect();
+        let refused = commands.iter().position(|command| test.step(command) == TOO_MUCH_WAITS).unwrap();
+        assert!((100..300).contains(&refused), "{refused}");
+        (1..=refused as u32).for_each(|client| _ = test.step(&format!("{client} out")));
+        assert_eq!((test.waiters.bytes, test.step("1 BLPOP a 0")), (0, "propose".to_owned()));
     }
 
     /// Each step, what comes of it, and what is proposed then.

@@ -2,6 +2,7 @@
 
 use super::classes::EventClasses;
 use super::event::{Event, KeyspaceEvent};
+use vocab::limits::ENTRY_TOLD_BYTES_MAX;
 
 /// The events of one entry, in their order.
 #[derive(Debug, Default)]
@@ -9,12 +10,14 @@ pub(crate) struct EntryEvents {
     /// Which are collected.
     classes: EventClasses,
     events: Vec<KeyspaceEvent>,
+    /// What they take: at most [`ENTRY_TOLD_BYTES_MAX`], and one event.
+    bytes: usize,
 }
 
 impl EntryEvents {
     /// None yet, of an entry whose events of these classes are collected.
     pub(crate) fn of(classes: EventClasses) -> Self {
-        Self { classes, events: Vec::new() }
+        Self { classes, events: Vec::new(), bytes: 0 }
     }
 
     /// Whether none is collected.
@@ -34,9 +37,12 @@ impl EntryEvents {
     fn keep(&mut self, event: Event, key: &[u8]) {
         let is_told =
             event == Event::NEW && self.events.last().is_some_and(|last| last.event == event && last.key == key);
-        if !is_told {
-            self.events.push(KeyspaceEvent { event, key: key.to_vec() });
+        if is_told || self.bytes > ENTRY_TOLD_BYTES_MAX {
+            return;
         }
+        let event = KeyspaceEvent { event, key: key.to_vec() };
+        self.bytes += event.bytes();
+        self.events.push(event);
     }
 
     /// How many there are.
@@ -46,11 +52,13 @@ impl EntryEvents {
 
     /// Those behind the first `len` have not happened.
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.events.truncate(len);
+        let undone: usize = self.events.drain(len.min(self.events.len())..).map(|event| event.bytes()).sum();
+        self.bytes -= undone;
     }
 
     /// They, and there are none from here on.
     pub(crate) fn take(&mut self) -> Vec<KeyspaceEvent> {
+        self.bytes = 0;
         std::mem::take(&mut self.events)
     }
 }
@@ -76,6 +84,17 @@ mod tests {
         assert_eq!(events.len(), 4);
         events.truncate(3);
         let names: Vec<&str> = events.take().iter().map(|event| event.event.name).collect();
-        assert_eq!((names, events.len()), (vec!["new", "set", "del"], 0));
+        assert_eq!((names, events.len(), events.bytes), (vec!["new", "set", "del"], 0, 0));
+    }
+
+    #[test]
+    fn events_of_one_entry_are_bounded() {
+        let mut events = EntryEvents::of(EventClasses::parse("KEA").unwrap());
+        let key = vec![b'k'; 1024 * 1024];
+        (0..200).for_each(|_| events.push(Event::SET, &key));
+        assert!((60..70).contains(&events.len()), "{}", events.len());
+        events.truncate(1);
+        events.push(Event::SET, &key);
+        assert_eq!(events.len(), 2);
     }
 }

@@ -94,6 +94,12 @@ pub struct KeyspaceEvent {
 }
 
 impl KeyspaceEvent {
+    /// What it takes of memory, about, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        64 + self.key.len()
+    }
+
     /// The channel of the key, on which the name of the event is the message.
     #[must_use]
     pub fn channel_of_key(&self) -> Vec<u8> {

@@ -9,6 +9,7 @@ use crate::format::entry::EncodedCommand;
 use resp::Reply;
 use resp::table::CommandSpec;
 use vocab::Slot;
+use vocab::limits::SESSION_REPLIES_BYTES_SOFT;
 
 /// A transaction that EXEC has begun.
 #[derive(Debug)]
@@ -120,6 +121,7 @@ impl Transaction {
         let share_ns = elapsed_ns / (self.of(By::Shard).count() as u64).max(1);
         let mut of_shell = of_shell.iter();
         let mut effect = Effect::None;
+        let mut left = SESSION_REPLIES_BYTES_SOFT;
         reply.array(self.commands.len());
         for queued in &self.commands {
             if queued.by == By::Shell {
@@ -128,10 +130,18 @@ impl Transaction {
                 reply.raw(answer);
                 continue;
             }
+            if queued.by == By::Session && left == 0 {
+                let mark = reply.buf.len();
+                reply.error(TOO_LONG);
+                stats.finished(queued.spec.id, 0, &reply.buf[mark..]);
+                continue;
+            }
             if queued.by == By::Session {
+                let mark = reply.buf.len();
                 let args = queued.command.args();
                 let ask = &mut Ask { session, host, spec: queued.spec, args: &args, reply };
                 let asked = commands::run(ask);
+                left = left.saturating_sub(reply.buf.len() - mark);
                 // Here nothing is answered later than the rest.
                 if asked.is_later() {
                     stats.finished(queued.spec.id, 0, b"+");
@@ -147,6 +157,10 @@ impl Transaction {
         effect
     }
 }
+
+const TOO_LONG: &str =
+    "ERR the commands about the node and the connection in this transaction have answered 4 MiB: no more are run";
+const _: () = assert!(SESSION_REPLIES_BYTES_SOFT == 4 * 1024 * 1024);
 
 /// What follows the first line.
 fn skip_line(bytes: &[u8]) -> Option<&[u8]> {

@@ -168,9 +168,10 @@ impl Applier {
             parts.effects.keys_ready(evaluated.ready);
         }
         if parts.handle.has_trackers() {
-            let told =
-                parts.handle.invalidations(&evaluated.changes, |item| tickets.get(item).and_then(Ticket::client));
-            parts.effects.keys_changed(told);
+            let client = |item: usize| tickets.get(item).and_then(Ticket::client);
+            if let Some(changed) = parts.handle.changed_keys(evaluated.changes, client) {
+                parts.effects.keys_changed(parts.handle, changed);
+            }
         }
         if !evaluated.events.is_empty() {
             parts.effects.keyspace_events(evaluated.events);

@@ -10,7 +10,7 @@ use crate::keyspace_events::KeyspaceEvent;
 use crate::peer_protocol::PeerMessage;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
-use crate::tracking::Invalidation;
+use crate::tracking::ChangedKeys;
 use replica::{Entry, LogRead, LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;
 use storage::{Engine, Keep, Snapshot};
@@ -35,9 +35,9 @@ pub trait Effects: Answers {
         let _ = keys;
     }
 
-    /// Clients are to be told of changes. The answers of the entry that has made them are out.
-    fn keys_changed(&mut self, told: Vec<Invalidation>) {
-        let _ = told;
+    /// Clients of a shard are to be told of changes. The answers of the entry that has made them are out.
+    fn keys_changed(&mut self, handle: &Arc<ShardHandle>, changed: ChangedKeys) {
+        let _ = (handle, changed);
     }
 
     /// Events of an entry that this replica has proposed: they are to be published.

@@ -7,7 +7,7 @@ use crate::{EncodedCommand, Fault, ReadSpace, WriteSpace};
 use resp::table::{self, CommandSpec, flag};
 use resp::{Reply, parse_integer};
 use std::sync::LazyLock;
-use vocab::limits::{CHANNEL_BYTES_MAX, SCRIPT_INSTRUCTION_COST, SCRIPT_INSTRUCTIONS_MAX};
+use vocab::limits::{CHANNEL_BYTES_MAX, SCRIPT_INSTRUCTION_COST, SCRIPT_INSTRUCTIONS_MAX, SCRIPT_WRITTEN_BYTE_COST};
 use vocab::{DATABASE_PREFIX_BYTES, Database, Slot, is_database_key};
 
 /// The error of a script that the store does not know.
@@ -43,6 +43,11 @@ impl<S: ReadSpace + ?Sized> ScriptHost for Commands<'_, S> {
     }
 
     fn run(&mut self, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
+        if spec.is_write() {
+            // A script may name a million long keys, which its request does not carry.
+            let bytes: usize = args.iter().map(|arg| arg.len()).sum();
+            self.space.afford(bytes * SCRIPT_WRITTEN_BYTE_COST)?;
+        }
         (self.run)(spec, args, self.space, reply)
     }
 }

@@ -24,7 +24,7 @@ use crate::peer_protocol::{DivisionReport, LeaderReport, ReplicaReport};
 use crate::skipped;
 use crate::store_clock::entry_time;
 use crate::subscriber::Subscriber;
-use crate::tracking::{Changes, Invalidation, TrackedKeys, Tracking};
+use crate::tracking::{ChangedKeys, Changes, TrackedKeys, Tracking};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use clock::ShardClock;
 use damage::Damage;
@@ -504,13 +504,18 @@ impl ShardHandle {
         self.tracked.get().is_some_and(TrackedKeys::any)
     }
 
-    /// What clients are told of the changes of an entry; `writer` finds the client of an item.
-    pub(crate) fn invalidations(
+    /// The keys that an entry has changed, whose clients are to be told; `client` finds the client of an item. Where they are not
+    /// known, all clients are to forget all.
+    pub(crate) fn changed_keys(
         &self,
-        changes: &Changes,
-        writer: impl Fn(usize) -> Option<Subscriber>,
-    ) -> Vec<Invalidation> {
-        self.tracked.get().map(|keys| keys.node().told(keys, changes, writer)).unwrap_or_default()
+        changes: Changes,
+        client: impl Fn(usize) -> Option<Subscriber>,
+    ) -> Option<ChangedKeys> {
+        let changed = changes.by_client(client);
+        if changed.is_none() {
+            self.lose_trackers();
+        }
+        changed
     }
 
     /// Changes may have been missed, or may be from here on: those who may have cached keys are to forget all.

@@ -3,9 +3,11 @@
 mod collect;
 mod collect_fields;
 mod edits;
+mod keys_once;
 mod near_rows;
 mod overlay;
 mod requests;
+mod undone_rows;
 mod work;
 mod writes;
 

@@ -4,6 +4,7 @@ use crate::config;
 use resp::table::{CommandSpec, SecretArgs};
 use std::collections::VecDeque;
 use vocab::client_key;
+use vocab::limits::COMMAND_LOG_BYTES_MAX;
 
 /// Most arguments kept of a command, as in Redis: the last one then says how many more there were.
 const ARGUMENTS_MAX: usize = 32;
@@ -27,21 +28,38 @@ pub struct LoggedCommand {
     pub client_name: String,
 }
 
+impl LoggedCommand {
+    /// What it takes of memory, about, in bytes.
+    fn bytes(&self) -> usize {
+        let args = self.args.as_slice().iter().map(|arg| 32 + arg.len()).sum::<usize>();
+        128 + args + self.addr.len() + self.client_name.len()
+    }
+}
+
 /// One log.
+///
+/// Invariant: `bytes` is the sum of those of `entries`, and at most [`COMMAND_LOG_BYTES_MAX`].
 #[derive(Debug, Default)]
 pub struct CommandLog {
     /// The newest first.
     entries: VecDeque<LoggedCommand>,
+    bytes: usize,
     next_id: u64,
 }
 
 impl CommandLog {
-    /// Adds a command under a new number, and keeps no more than `entries_max`.
+    /// Adds a command under a new number, and keeps no more than `entries_max`, and than the bytes that a log may take.
     pub fn add(&mut self, command: LoggedCommand, entries_max: usize) {
         let id = self.next_id;
         self.next_id += 1;
-        self.entries.push_front(LoggedCommand { id, ..command });
-        self.entries.truncate(entries_max);
+        let command = LoggedCommand { id, ..command };
+        self.bytes += command.bytes();
+        self.entries.push_front(command);
+        while (self.entries.len() > entries_max || self.bytes > COMMAND_LOG_BYTES_MAX)
+            && let Some(oldest) = self.entries.pop_back()
+        {
+            self.bytes -= oldest.bytes();
+        }
     }
 
     /// The commands, the newest first.
@@ -52,6 +70,7 @@ impl CommandLog {
     /// Forgets them all.
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.bytes = 0;
     }
 }
 
@@ -120,13 +139,17 @@ mod tests {
         }
         let kept: Vec<_> = log.iter().map(|entry| (entry.id, entry.value)).collect();
         assert_eq!(kept, [(4, 4), (3, 3), (2, 2)]);
+        let wide =
+            vec![&b"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"[..]; 32];
+        (0..5000).for_each(|n| log.add(logged(n, &[&[&b"DEL"[..]], &wide[1..]].concat()), 10_000));
+        assert!(log.bytes <= COMMAND_LOG_BYTES_MAX && (500..2000).contains(&log.iter().len()), "{}", log.iter().len());
         let long = [b'x'; 130];
         let mut args = vec![&b"MSET"[..], &long];
         args.extend(std::iter::repeat_n(&b"y"[..], 40));
         log.clear();
         log.add(logged(1, &args), 3);
         let entry = log.iter().next().expect("one was added");
-        assert_eq!((entry.id, entry.args.as_slice().len(), entry.client_name.as_str()), (5, 32, "me"));
+        assert_eq!((entry.id, entry.args.as_slice().len(), entry.client_name.as_str()), (5005, 32, "me"));
         assert!(entry.args.as_slice()[1].ends_with(b"x... (2 more bytes)"));
         assert_eq!(entry.args.as_slice()[31], b"... (11 more arguments)");
     }

@@ -3,6 +3,7 @@
 use crate::subscriber::{Subscriber, workers_of};
 use resp::{Proto, Reply};
 use vocab::client_key;
+use vocab::limits::ENTRY_TOLD_BYTES_MAX;
 
 /// The channel on which a client of RESP2 is told of invalidations.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -16,40 +17,115 @@ pub struct Change {
     pub item: Option<usize>,
 }
 
+impl Change {
+    /// What it takes of memory, about, in bytes.
+    fn bytes(&self) -> usize {
+        64 + self.key.len()
+    }
+}
+
 /// The keys that one entry has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Changes {
-    /// These, in the order of the changes.
-    Known(Vec<Change>),
-    /// No client was tracked when the entry was evaluated.
+    /// These.
+    Known(KnownChanges),
+    /// No client was tracked when the entry was evaluated, or they are too many.
     #[default]
     Unknown,
 }
 
+/// Changes in their order. Invariant: they take at most [`ENTRY_TOLD_BYTES_MAX`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownChanges {
+    list: Vec<Change>,
+    bytes: usize,
+}
+
 impl Changes {
+    /// None yet, and they are noted from here on.
+    pub(crate) fn noted() -> Self {
+        Self::Known(KnownChanges::default())
+    }
+
     /// A key is written or removed by an item, if that is wanted.
     #[inline]
     pub(crate) fn note(&mut self, key: &[u8], item: Option<usize>) {
         if let Self::Known(changes) = self
-            && changes.last().is_none_or(|last| last.item != item || last.key != key)
+            && changes.list.last().is_none_or(|last| last.item != item || last.key != key)
         {
-            changes.push(Change { key: key.to_vec(), item });
+            let change = Change { key: key.to_vec(), item };
+            changes.bytes += change.bytes();
+            changes.list.push(change);
+            if changes.bytes > ENTRY_TOLD_BYTES_MAX {
+                *self = Self::Unknown;
+            }
         }
     }
 
     /// How many are noted.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Known(changes) => changes.len(),
+            Self::Known(changes) => changes.list.len(),
             Self::Unknown => 0,
         }
     }
 
     /// Those behind the first `len` were not made.
     pub(crate) fn truncate(&mut self, len: usize) {
-        if let Self::Known(changes) = self {
-            changes.truncate(len);
+        if let Self::Known(changes) = self
+            && len < changes.list.len()
+        {
+            changes.bytes -= changes.list.drain(len..).map(|change| change.bytes()).sum::<usize>();
         }
+    }
+
+    /// The changes with their clients, if they are known; `client` finds the client of an item.
+    pub(crate) fn by_client(self, client: impl Fn(usize) -> Option<Subscriber>) -> Option<ChangedKeys> {
+        let Self::Known(KnownChanges { list, bytes }) = self else { return None };
+        let changed = |change: Change| ChangedKey { client: change.item.and_then(&client), key: change.key };
+        Some(ChangedKeys { left: list.into_iter().map(changed).collect::<Vec<_>>().into_iter(), bytes })
+    }
+}
+
+/// A key that an entry has changed, and the client that has done it; `None`: no client that waits for an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedKey {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The client.
+    pub client: Option<Subscriber>,
+}
+
+/// Keys that an entry has changed, of which clients are still to be told: some at a time.
+#[derive(Debug)]
+pub struct ChangedKeys {
+    left: std::vec::IntoIter<ChangedKey>,
+    /// What they took when there were all, in bytes.
+    bytes: usize,
+}
+
+impl ChangedKeys {
+    /// What they take of memory, about, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many are left.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.left.len()
+    }
+
+    /// Whether none is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes the next ones out.
+    pub fn take(&mut self, most: usize) -> Vec<ChangedKey> {
+        self.left.by_ref().take(most).collect()
     }
 }
 
@@ -107,6 +183,7 @@ pub fn write_broken_redirect(client: u64, output: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -132,12 +209,20 @@ mod tests {
         let mut changes = Changes::Unknown;
         changes.note(b"a", Some(0));
         assert_eq!(changes, Changes::Unknown);
-        changes = Changes::Known(Vec::new());
+        changes = Changes::noted();
         for (key, item) in [("a", Some(0)), ("a", Some(0)), ("a", Some(1)), ("b", None)] {
             changes.note(key.as_bytes(), item);
         }
         assert_eq!(changes.len(), 3);
         changes.truncate(1);
-        assert_eq!(changes, Changes::Known(vec![Change { key: b"a".to_vec(), item: Some(0) }]));
+        let client = |item: usize| Some(Subscriber { connection: item as u32, ..Subscriber::default() });
+        let mut changed = changes.clone().by_client(client).unwrap();
+        assert_eq!((changed.len(), changed.bytes()), (1, 65));
+        assert_eq!(changed.take(9), [ChangedKey { key: b"a".to_vec(), client: client(0) }]);
+        assert!(changed.is_empty());
+        let long = vec![b'k'; ENTRY_TOLD_BYTES_MAX / 2];
+        changes.note(&long, Some(1));
+        changes.note(&long, Some(2));
+        assert_eq!(changes, Changes::Unknown, "too many");
     }
 }

@@ -15,7 +15,8 @@ mod prefixes;
 mod table;
 mod tracker;
 
-pub use changes::{Change, Changes, Invalidation, write_broken_redirect};
+pub(crate) use changes::Changes;
+pub use changes::{ChangedKey, ChangedKeys, Invalidation, write_broken_redirect};
 pub use mode::{TrackingMode, TrackingOptions};
 pub use prefixes::Prefix;
 pub use table::{TrackedKeys, Tracking};

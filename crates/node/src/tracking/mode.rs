@@ -1,7 +1,7 @@
 //! How one client has its reads tracked: what CLIENT TRACKING ON was told.
 
 use super::prefixes::Prefix;
-use vocab::limits::TRACKED_PREFIXES_MAX;
+use vocab::limits::{KEY_BYTES_MAX, TRACKED_PREFIXES_MAX};
 
 /// The options of CLIENT TRACKING ON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -153,6 +153,9 @@ fn check_prefixes(had: &[Prefix], given: &[Prefix]) -> Result<(), String> {
     let shown = String::from_utf8_lossy;
     if had.len() + given.len() > TRACKED_PREFIXES_MAX {
         return Err(format!("ERR a client is told of {TRACKED_PREFIXES_MAX} prefixes at most"));
+    }
+    if given.iter().any(|prefix| prefix.len() > KEY_BYTES_MAX) {
+        return Err(format!("ERR a prefix of keys may have {KEY_BYTES_MAX} bytes"));
     }
     for (at, prefix) in given.iter().enumerate() {
         if let Some(other) = had.iter().find(|other| overlap(prefix, other)) {

@@ -1,15 +1,15 @@
 //! The keys that clients may have cached, and who they are.
 
-use super::changes::{Change, Changes, Invalidation};
+use super::changes::{ChangedKeys, Invalidation};
 use super::prefixes::{Prefix, Prefixes};
 use super::tracker::Tracker;
 use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, hash_map};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vocab::limits::TRACKED_CLIENTS_PER_KEY;
+use vocab::limits::{TRACKED_CLIENTS_PER_KEY, TRACKED_KEY_BYTES_MAX};
 
 /// What a node remembers of what its clients may have cached, but for the keys themselves.
 #[derive(Debug, Default)]
@@ -19,11 +19,25 @@ pub struct Tracking {
     /// How many keys are registered, and how many clients for all of them.
     keys: AtomicUsize,
     items: AtomicUsize,
+    /// What the keys take, in bytes.
+    bytes: AtomicUsize,
     prefixes: RwLock<Prefixes>,
     prefix_count: AtomicUsize,
-    /// Clients that are to forget all.
-    lost: Mutex<Vec<Subscriber>>,
+    lost: Mutex<Lost>,
     has_lost: AtomicBool,
+}
+
+/// Clients that are to forget all.
+#[derive(Debug, Default)]
+struct Lost {
+    clients: BTreeSet<Subscriber>,
+    /// Keys whose clients are not yet among them.
+    tables: Vec<hash_map::IntoIter<Box<[u8]>, Trackers>>,
+}
+
+/// What a key takes of memory, about, in bytes.
+fn bytes_of(key: &[u8]) -> usize {
+    96 + key.len()
 }
 
 impl Tracking {
@@ -60,6 +74,12 @@ impl Tracking {
         self.prefix_count.load(Ordering::SeqCst)
     }
 
+    /// Whether a client may ask for these prefixes too.
+    #[must_use]
+    pub fn has_room(&self, prefixes: &[Prefix]) -> bool {
+        self.prefixes.read().has_room(prefixes)
+    }
+
     /// A client asks for prefixes.
     pub fn add_prefixes(&self, prefixes: &[Prefix], tracker: Tracker) {
         let mut all = self.prefixes.write();
@@ -74,61 +94,73 @@ impl Tracking {
         self.prefix_count.store(all.len(), Ordering::SeqCst);
     }
 
-    /// What clients are told of the changes of an entry, which is visible. `writer` finds the client of an item.
+    /// What clients are told of the next `most` changes of an entry, which is visible.
     #[must_use]
-    pub fn told(
-        &self,
-        keys: &TrackedKeys,
-        changes: &Changes,
-        writer: impl Fn(usize) -> Option<Subscriber>,
-    ) -> Vec<Invalidation> {
-        let Changes::Known(changes) = changes else {
-            let (mut told, has_prefixes) = (keys.take_all(), self.prefixes() > 0);
-            if has_prefixes {
-                let clients = self.prefixes.read().clients();
-                told.push(Invalidation { keys: None, is_broadcast: true, clients });
-            }
-            return told;
-        };
-        let writer = |change: &Change| change.item.and_then(&writer);
-        let mut told = Vec::new();
-        for change in changes {
-            told.extend(keys.take(&change.key, writer(change)));
-        }
+    pub fn told(&self, keys: &TrackedKeys, changed: &mut ChangedKeys, most: usize) -> Vec<Invalidation> {
+        let changed = changed.take(most);
+        let mut told: Vec<Invalidation> =
+            changed.iter().filter_map(|changed| keys.take(&changed.key, changed.client)).collect();
         if self.prefixes() > 0 {
-            told.extend(self.prefixes.read().invalidations(changes, writer));
+            told.extend(self.prefixes.read().invalidations(&changed));
         }
         told
     }
 
-    /// These clients, and all that have asked for prefixes, are to forget all.
-    fn lose(&self, clients: impl IntoIterator<Item = Subscriber>) {
+    /// These clients, those of the table, and all that have asked for prefixes, are to forget all.
+    fn lose(&self, clients: impl IntoIterator<Item = Subscriber>, table: HashMap<Box<[u8]>, Trackers>) {
         let mut lost = self.lost.lock();
-        lost.extend(clients);
-        if self.prefixes() > 0 {
-            lost.extend(self.prefixes.read().clients());
+        lost.clients.extend(clients);
+        if !table.is_empty() {
+            lost.tables.push(table.into_iter());
         }
-        self.has_lost.store(!lost.is_empty(), Ordering::Release);
+        if self.prefixes() > 0 {
+            lost.clients.extend(self.prefixes.read().clients());
+        }
+        self.has_lost.store(!lost.clients.is_empty() || !lost.tables.is_empty(), Ordering::Release);
     }
 
-    /// The clients that are to forget all, each once.
+    /// Whether clients are to forget all.
     #[must_use]
-    pub fn take_lost(&self) -> Option<Invalidation> {
-        if !self.has_lost.load(Ordering::Acquire) {
+    pub fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Acquire)
+    }
+
+    /// The clients that are to forget all, each once. `None`: there are none, or they are not all found; it looks at `most` of them.
+    #[must_use]
+    pub fn take_lost(&self, most: usize) -> Option<Invalidation> {
+        if !self.has_lost() {
             return None;
         }
         let mut lost = self.lost.lock();
+        let Lost { clients, tables } = &mut *lost;
+        let (mut left, mut items) = (most, 0);
+        while let Some(table) = tables.last_mut().filter(|_| left > 0) {
+            match table.next() {
+                Some((_, trackers)) => {
+                    items += trackers.len();
+                    left = left.saturating_sub(trackers.len());
+                    clients.extend(trackers.iter().map(|tracker| tracker.client));
+                }
+                None => _ = tables.pop(),
+            }
+        }
+        self.items.fetch_sub(items, Ordering::Relaxed);
+        if !tables.is_empty() {
+            return None;
+        }
         self.has_lost.store(false, Ordering::Release);
-        let mut clients = std::mem::take(&mut *lost);
-        clients.sort_unstable();
-        clients.dedup();
-        Some(Invalidation { keys: None, is_broadcast: false, clients })
+        Some(Invalidation { keys: None, is_broadcast: false, clients: std::mem::take(clients).into_iter().collect() })
     }
 
-    /// How many keys too many are registered, where that many may be; 0: there is no bound.
+    /// How many keys too many are registered, where `keys_max` may be, or any number if that is 0.
     #[must_use]
     pub fn excess(&self, keys_max: usize) -> usize {
-        if keys_max == 0 { 0 } else { self.keys().saturating_sub(keys_max) }
+        let (keys, bytes) = (self.keys(), self.bytes.load(Ordering::Relaxed));
+        let too_many = if keys_max == 0 { 0 } else { keys.saturating_sub(keys_max) };
+        let over = bytes.saturating_sub(TRACKED_KEY_BYTES_MAX);
+        // Keys are of about the same length.
+        let too_large = if over == 0 { 0 } else { 1 + keys * over / bytes };
+        too_many.max(too_large)
     }
 }
 
@@ -141,6 +173,8 @@ pub struct TrackedKeys {
     /// How many there are, so that entries need not take the lock when there are none.
     count: AtomicUsize,
     keys: Mutex<HashMap<Box<[u8]>, Trackers>>,
+    /// What they take, in bytes.
+    bytes: AtomicUsize,
     node: Arc<Tracking>,
 }
 
@@ -148,7 +182,7 @@ impl TrackedKeys {
     /// None yet, at a node.
     #[must_use]
     pub fn of(node: Arc<Tracking>) -> Self {
-        Self { count: AtomicUsize::new(0), keys: Mutex::default(), node }
+        Self { count: AtomicUsize::new(0), keys: Mutex::default(), bytes: AtomicUsize::new(0), node }
     }
 
     /// What the node remembers.
@@ -171,6 +205,8 @@ impl TrackedKeys {
                 Some(trackers) => trackers,
                 None => {
                     self.node.keys.fetch_add(1, Ordering::Relaxed);
+                    self.node.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
+                    self.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
                     all.entry(key.into()).or_default()
                 }
             };
@@ -188,7 +224,7 @@ impl TrackedKeys {
                 // Most of so many are gone by now; one that is not is told to forget all.
                 let at = at.min(trackers.len() - 1);
                 let other = std::mem::replace(&mut trackers[at], tracker);
-                self.node.lose([other.client]);
+                self.node.lose([other.client], HashMap::new());
             }
         }
         self.count.store(all.len(), Ordering::SeqCst);
@@ -204,15 +240,10 @@ impl TrackedKeys {
         let trackers = all.remove(key)?;
         self.count.store(all.len(), Ordering::SeqCst);
         drop(all);
-        self.forgot(1, trackers.len());
+        self.forgot(key, trackers.len());
         let told = trackers.iter().filter(|tracker| !(tracker.no_loop && Some(tracker.client) == writer));
         let clients: Vec<Subscriber> = told.map(|tracker| tracker.client).collect();
         (!clients.is_empty()).then(|| Invalidation { keys: Some(vec![key.to_vec()]), is_broadcast: false, clients })
-    }
-
-    /// All of them.
-    fn take_all(&self) -> Vec<Invalidation> {
-        self.evict(usize::MAX)
     }
 
     /// Some of them, to make room: their clients are told as if the keys had changed.
@@ -226,7 +257,7 @@ impl TrackedKeys {
         let mut told = Vec::with_capacity(keys.len());
         for key in keys {
             let trackers = all.remove(&key).unwrap_or_default();
-            self.forgot(1, trackers.len());
+            self.forgot(&key, trackers.len());
             let clients = trackers.iter().map(|tracker| tracker.client).collect();
             told.push(Invalidation { keys: Some(vec![key.into_vec()]), is_broadcast: false, clients });
         }
@@ -242,15 +273,17 @@ impl TrackedKeys {
         let mut all = self.keys.lock();
         let gone = std::mem::take(&mut *all);
         self.count.store(0, Ordering::SeqCst);
+        self.node.keys.fetch_sub(gone.len(), Ordering::Relaxed);
+        self.node.bytes.fetch_sub(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         drop(all);
-        let items: usize = gone.values().map(|trackers| trackers.len()).sum();
-        self.forgot(gone.len(), items);
-        self.node.lose(gone.into_values().flatten().map(|tracker| tracker.client));
+        self.node.lose([], gone);
     }
 
-    fn forgot(&self, keys: usize, items: usize) {
-        self.node.keys.fetch_sub(keys, Ordering::Relaxed);
+    fn forgot(&self, key: &[u8], items: usize) {
+        self.node.keys.fetch_sub(1, Ordering::Relaxed);
         self.node.items.fetch_sub(items, Ordering::Relaxed);
+        self.node.bytes.fetch_sub(bytes_of(key), Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes_of(key), Ordering::Relaxed);
     }
 }
 
@@ -263,6 +296,7 @@ impl Drop for TrackedKeys {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::changes::Changes;
     use super::*;
 
     fn client(connection: u32) -> Subscriber {
@@ -273,10 +307,15 @@ mod tests {
         Tracker { client: client(connection), no_loop: connection >= 10 }
     }
 
-    fn changes(keys: &[(&str, usize)]) -> Changes {
-        Changes::Known(
-            keys.iter().map(|(key, item)| Change { key: key.as_bytes().to_vec(), item: Some(*item) }).collect(),
-        )
+    /// Of the clients 10, 11, …
+    fn changed(keys: &[(&str, usize)]) -> ChangedKeys {
+        let mut changes = Changes::noted();
+        keys.iter().for_each(|(key, item)| changes.note(key.as_bytes(), Some(*item)));
+        changes.by_client(|item| Some(client(10 + item as u32))).unwrap()
+    }
+
+    fn told(keys: &TrackedKeys, given: &[(&str, usize)]) -> String {
+        shown(&keys.node().told(keys, &mut changed(given), 100))
     }
 
     /// Who is told what: keys, or `*` for all, and connections.
@@ -299,10 +338,7 @@ mod tests {
     fn a_key_is_told_once_to_those_who_have_read_it() {
         let keys = TrackedKeys::default();
         assert!(!keys.any());
-        // The items of an entry are those of the connections 10, 11, …
-        let told = |given: &[(&str, usize)]| {
-            shown(&keys.node().told(&keys, &changes(given), |item| Some(client(10 + item as u32))))
-        };
+        let told = |given: &[(&str, usize)]| told(&keys, given);
         add(&keys, &["a", "b"], 1);
         add(&keys, &["a", "a"], 2);
         add(&keys, &["a"], 10);
@@ -323,12 +359,15 @@ mod tests {
         node.add_prefixes(&names, tracker(1));
         node.add_prefixes(&names[..1], tracker(10));
         assert!(keys.any() && node.prefixes() == 2);
-        let writer = |item: usize| Some(client(10 + item as u32));
-        let given = changes(&[("a:1", 0), ("b:1", 0), ("a:2", 1), ("c", 0), ("a:1", 0)]);
-        assert_eq!(shown(&node.told(&keys, &given, writer)), "a:1+a:2: 1; a:2: 10; b:1: 1");
-        assert_eq!(shown(&node.told(&keys, &Changes::Unknown, writer)), "*: 1,10");
+        let given = [("a:1", 0), ("b:1", 0), ("a:2", 1), ("c", 0), ("a:1", 0)];
+        assert_eq!(told(&keys, &given), "a:1+a:2: 1; a:2: 10; b:1: 1");
+        let mut some = changed(&given);
+        assert_eq!(shown(&node.told(&keys, &mut some, 1)), "a:1: 1", "some at a time");
+        assert_eq!(shown(&node.told(&keys, &mut some, 9)), "a:1+a:2: 1; a:2: 10; b:1: 1");
+        keys.lose();
+        assert_eq!(shown(&node.take_lost(9).into_iter().collect::<Vec<_>>()), "*: 1,10");
         node.remove_prefixes(&names, client(1));
-        assert_eq!(shown(&node.told(&keys, &given, writer)), "a:2: 10");
+        assert_eq!(told(&keys, &given), "a:2: 10");
         node.remove_prefixes(&names, client(10));
         assert!(!keys.any());
     }
@@ -337,19 +376,18 @@ mod tests {
     fn what_may_have_been_missed_is_forgotten() {
         let keys = TrackedKeys::default();
         let node = keys.node.clone();
-        assert_eq!(node.take_lost(), None);
+        assert_eq!(node.take_lost(9), None);
         add(&keys, &["a", "b"], 2);
         add(&keys, &["a"], 1);
         keys.lose();
-        assert_eq!(shown(&node.take_lost().into_iter().collect::<Vec<_>>()), "*: 1,2");
-        assert_eq!((node.take_lost(), node.keys(), node.items(), keys.any()), (None, 0, 0, false));
-        // No client was registered when the entry was evaluated, and one is now.
-        add(&keys, &["a"], 1);
-        assert_eq!(shown(&node.told(&keys, &Changes::Unknown, |_| None)), "a: 1");
+        assert_eq!(node.take_lost(1), None, "not all are found");
+        assert_eq!(shown(&node.take_lost(9).into_iter().collect::<Vec<_>>()), "*: 1,2");
+        assert_eq!((node.take_lost(9), node.keys(), node.items(), keys.any()), (None, 0, 0, false));
         // The replica is closed.
         add(&keys, &["a"], 1);
         drop(keys);
-        assert_eq!((node.take_lost().unwrap().clients, node.keys()), (vec![client(1)], 0));
+        assert_eq!((node.take_lost(9).unwrap().clients, node.keys()), (vec![client(1)], 0));
+        assert_eq!(node.bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]
@@ -362,9 +400,15 @@ mod tests {
         let told = keys.evict(3);
         assert!(told.len() == 3 && told.iter().all(|told| told.clients == [client(1)]));
         assert_eq!(keys.node().keys(), 2);
+        let long = "k".repeat(TRACKED_KEY_BYTES_MAX / 4);
+        (0..5).for_each(|n| add(&keys, &[&format!("{n}{long}")], 1));
+        assert!((1..=4).contains(&keys.node().excess(0)), "{}", keys.node().excess(0));
+        drop(keys.evict(usize::MAX));
+        assert_eq!((keys.node().keys(), keys.node().excess(0)), (0, 0));
+        (0..2).for_each(|n| add(&keys, &[&format!("k{n}")], 1));
         let left = TRACKED_CLIENTS_PER_KEY as u32 + 3;
         (0..left).for_each(|n| add(&keys, &["busy"], 100 + n));
-        assert_eq!(keys.node().take_lost().unwrap().clients.len(), 3);
+        assert_eq!(keys.node().take_lost(9).unwrap().clients.len(), 3);
         assert_eq!(keys.node().items(), 2 + TRACKED_CLIENTS_PER_KEY);
     }
 }

@@ -28,6 +28,8 @@ pub const USES: u32 = 1 << 15;
 pub const RUNS_SCRIPT: u32 = 1 << 20;
 /// The script may write.
 pub const WRITES_BY_SCRIPT: u32 = 1 << 21;
+/// Of those that a session answers itself: takes as many arguments as any request.
+pub const TAKES_MANY: u32 = 1 << 11;
 /// What it writes depends on settings that its entry carries.
 pub const PACKS: u32 = 1 << 7;
 

@@ -202,6 +202,11 @@ impl Connection {
         self.output.buf.len() - self.sent
     }
 
+    /// Whether the client has so much to take that no more of what other nodes answer is read for it.
+    pub(super) fn has_much_unsent(&self) -> bool {
+        self.unsent() + self.queue.owed() >= limits::OUTPUT_BUFFER_BYTES_SOFT
+    }
+
     /// Registers a request as under way; answers its sequence number.
     pub(super) fn begin(&mut self, mask: Mask, effect: Effect, begun: Begun) -> u64 {
         self.queue.begin(mask, effect, begun, self.session.silent())
@@ -272,6 +277,11 @@ impl Connection {
     pub(super) fn part(&mut self, ticket: Ticket, bytes: &[u8], stream: ReplyStream) {
         self.queue.part(ticket.sequence, bytes, &mut self.output.buf);
         self.long_replies.wait(ticket, stream);
+    }
+
+    /// Puts a part of the answer of a request under way in its place; the next one comes from elsewhere.
+    pub(super) fn pass_on(&mut self, ticket: &Ticket, bytes: &[u8]) {
+        self.queue.part(ticket.sequence, bytes, &mut self.output.buf);
     }
 
     /// Whether a long reply waits until the client takes more.

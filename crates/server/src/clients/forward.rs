@@ -25,7 +25,7 @@ use node::read::Refusal;
 use node::session::{Durability, Keyspace, Transaction};
 use resp::{Reply, encode_request};
 use std::sync::Arc;
-use vocab::limits::{OUTPUT_BUFFER_BYTES_SOFT, READ_BUFFER_BYTES};
+use vocab::limits::{FORWARDED_BYTES_SOFT, READ_BUFFER_BYTES};
 use vocab::{NodeId, Slot};
 
 /// The token of the first connection to another node for a client; those of clients are below, those of links far above.
@@ -99,8 +99,12 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: &Transact
 
 /// The ticket of a request that is sent to another node. None: it waits for requests under way here, or for room.
 fn begin(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> Option<Ticket> {
-    let connection = turn.clients.get(request.id)?;
+    let connection = turn.clients.get_mut(request.id)?;
     if !(connection.is_quiet() || connection.is_forwarding()) || !connection.may_owe_more() {
+        return None;
+    }
+    // One of any size is sent when nothing else is under way.
+    if connection.forwarding().request_bytes() > FORWARDED_BYTES_SOFT {
         return None;
     }
     // Among themselves they keep their order; what is for this node waits for them.
@@ -238,15 +242,22 @@ impl<'a> Forwarder<'a> {
         buffer.resize(READ_BUFFER_BYTES, 0);
         let mut is_refused = false;
         while let Some(connection) = self.clients.find(client) {
-            if connection.unsent() >= OUTPUT_BUFFER_BYTES_SOFT {
-                self.clients.upstreams.unread.push(place);
+            if connection.has_much_unsent() {
+                self.clients.upstreams.leave_unread(place);
                 break;
             }
             let Some(upstream) = connection.forwarding().at(place) else { break };
-            let node = upstream.node;
+            let (node, is_rest) = (upstream.node, upstream.is_within_answer());
             match upstream.next(&mut buffer) {
+                // What is left of an answer is no answer by itself.
+                Some(Answer::Reply(request, reply)) if is_rest => self.clients.deliver_owned(&request.ticket, reply),
                 None => break,
                 Some(Answer::Reply(request, reply)) => is_refused |= !self.answered(client, node, request, reply),
+                Some(Answer::Part(ticket, part)) => self.clients.pass_on(&ticket, &part),
+                Some(Answer::Later) => {
+                    self.clients.upstreams.leave_unread(place);
+                    break;
+                }
                 Some(Answer::Broken) => {
                     self.over(client, place);
                     break;
@@ -295,7 +306,12 @@ impl<'a> Forwarder<'a> {
     fn over(&mut self, client: ClientId, place: usize) {
         let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.remove(place)) else { return };
         self.clients.upstreams.remove(&upstream, self.registry);
-        for Unanswered { request, is_unsent } in upstream.into_unanswered() {
+        for Unanswered { request, is_unsent, is_partly } in upstream.into_unanswered() {
+            if is_partly {
+                // The client cannot be told otherwise that the rest of its answer will not come.
+                self.clients.break_off(client);
+                continue;
+            }
             if is_unsent || request.is_repeatable() {
                 self.again(client, request);
                 continue;
@@ -332,11 +348,25 @@ impl<'a> Forwarder<'a> {
             }
             self.send(client);
         }
+        self.resume();
+    }
+
+    /// Reads on where clients have taken what they were owed, and where others have had their turn.
+    pub(crate) fn resume(&mut self) {
         for place in std::mem::take(&mut self.clients.upstreams.unread) {
             if let Some(client) = self.clients.upstreams.clients.get(place).copied() {
                 self.take_answers(client, place);
             }
         }
+    }
+
+    /// Whether there is something to read on.
+    pub(crate) fn can_resume(clients: &Clients) -> bool {
+        let takes_more = |place: &usize| {
+            let client = clients.upstreams.clients.get(*place);
+            client.and_then(|client| clients.get(client.id)).is_some_and(|client| !client.has_much_unsent())
+        };
+        clients.upstreams.unread.iter().any(takes_more)
     }
 
     /// A node cannot be talked to any more.

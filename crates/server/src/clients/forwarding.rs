@@ -42,6 +42,12 @@ impl Forwarding {
         !self.waiting.is_empty()
     }
 
+    /// Bytes of the requests that are to be answered.
+    pub(super) fn request_bytes(&self) -> usize {
+        let waiting = self.waiting.iter().map(|request| request.bytes.len()).sum::<usize>();
+        waiting + self.upstreams.iter().map(Upstream::request_bytes).sum::<usize>()
+    }
+
     /// Takes a request in, in its place.
     pub(super) fn wait(&mut self, request: Forwarded) {
         let at = self.waiting.partition_point(|other| other.ticket.sequence < request.ticket.sequence);

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Keys that are evicted from the table in a turn.
 const EVICTED_PER_TURN_MAX: usize = 1024;
+/// Clients, as often as they are registered, that are found in a turn to forget all.
+const LOST_PER_TURN_MAX: usize = 4096;
 
 /// Registers a client for the keys of a command before it is run, if that reads and its client is to be told of changes.
 #[inline]
@@ -87,12 +89,17 @@ pub(crate) fn tell_instead(clients: &mut Clients, told: &Invalidation) {
 
 /// Tells clients to forget all where changes may have been missed, and keeps the table within its bound.
 pub(crate) fn tend(store: &NodeShared, clients: &mut Clients) {
-    if let Some(lost) = store.tracking.take_lost() {
+    if let Some(lost) = store.tracking.take_lost(LOST_PER_TURN_MAX) {
         tell(store, clients, lost);
     }
     let excess = store.tracking.excess(store.config.tracked_keys_max());
     // One worker does it: several would evict too many.
     if excess == 0 || clients.worker() > 0 {
+        return;
+    }
+    // Requests bring keys faster than turns evict them one by one.
+    if excess > store.tracking.keys() / 2 && excess > EVICTED_PER_TURN_MAX {
+        store.known().data_handles().for_each(|handle| handle.lose_trackers());
         return;
     }
     let mut left = excess.min(EVICTED_PER_TURN_MAX);

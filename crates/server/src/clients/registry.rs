@@ -81,7 +81,7 @@ impl Clients {
     }
 
     /// The worker's number.
-    pub(super) fn worker(&self) -> usize {
+    pub(crate) fn worker(&self) -> usize {
         self.worker
     }
 
@@ -405,6 +405,23 @@ impl Clients {
         }
         self.touch(client.id);
         self.go_on(client.id);
+    }
+
+    /// Gives a part of the answer of a request to its connection; the next one comes from elsewhere.
+    pub(super) fn pass_on(&mut self, ticket: &Ticket, bytes: &[u8]) {
+        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        if let Some(connection) = self.find(client) {
+            connection.pass_on(ticket, bytes);
+            self.touch(client.id);
+        }
+    }
+
+    /// Closes a connection without a further byte.
+    pub(super) fn break_off(&mut self, client: ClientId) {
+        if let Some(connection) = self.find(client) {
+            connection.break_off();
+            self.touch(client.id);
+        }
     }
 
     /// Has the next part of a connection's long reply made, if its client has taken enough.

@@ -5,11 +5,15 @@
 
 use super::forwarded::Forwarded;
 use crate::net::{Received, SendEnd, Stream};
+use node::Ticket;
 use node::session::Durability;
 use resp::{FrameState, Proto, encode_request, frame_len};
 use std::collections::VecDeque;
 use vocab::NodeId;
-use vocab::limits::READ_BUFFER_BYTES;
+use vocab::limits::{READ_BUFFER_BYTES, STREAM_STEP_BYTES_SOFT};
+
+/// Buffers that are read from a connection before others have their turn.
+const READS_MAX: usize = 8;
 
 /// An answer that is to come.
 struct Awaited {
@@ -17,6 +21,8 @@ struct Awaited {
     request: Option<Forwarded>,
     /// How many bytes had been written before the request.
     from: u64,
+    /// A part of the answer has been passed on.
+    is_partly: bool,
 }
 
 /// What a connection has been told of how to answer.
@@ -28,8 +34,12 @@ struct Manner {
 
 /// What came out of a connection to another node.
 pub(super) enum Answer {
-    /// The answer to a request.
+    /// The answer to a request, or what was left of it.
     Reply(Forwarded, Vec<u8>),
+    /// A part of a long answer to a request, of which there is more to come.
+    Part(Ticket, Vec<u8>),
+    /// There may be more to be read, once others have had their turn.
+    Later,
     /// The connection is over.
     Broken,
 }
@@ -39,6 +49,8 @@ pub(super) struct Unanswered {
     pub(super) request: Forwarded,
     /// No byte of it has been sent.
     pub(super) is_unsent: bool,
+    /// The client has a part of its answer.
+    pub(super) is_partly: bool,
 }
 
 /// A connection to another node.
@@ -63,6 +75,8 @@ pub(super) struct Upstream {
     awaited: VecDeque<Awaited>,
     /// Of `awaited`, those that a client waits for.
     requests: usize,
+    /// Their bytes.
+    request_bytes: usize,
     told: Manner,
 }
 
@@ -84,6 +98,7 @@ impl Upstream {
             broken: false,
             awaited: VecDeque::new(),
             requests: 0,
+            request_bytes: 0,
             told: Manner { proto: Proto::Resp2, durability },
         }
     }
@@ -103,6 +118,11 @@ impl Upstream {
         self.requests > 0
     }
 
+    /// Bytes of the requests that are to be answered.
+    pub(super) fn request_bytes(&self) -> usize {
+        self.request_bytes
+    }
+
     /// Sends a request with the next flush.
     pub(super) fn send(&mut self, request: Forwarded) {
         let manner = Manner { proto: request.ticket.proto, durability: request.durability() };
@@ -117,10 +137,11 @@ impl Upstream {
         self.told = manner;
         let from = self.written();
         self.output.extend_from_slice(&request.bytes);
+        self.request_bytes += request.bytes.len();
         for _ in 1..request.answers {
-            self.awaited.push_back(Awaited { request: None, from });
+            self.awaited.push_back(Awaited { request: None, from, is_partly: false });
         }
-        self.awaited.push_back(Awaited { request: Some(request), from });
+        self.awaited.push_back(Awaited { request: Some(request), from, is_partly: false });
         self.requests += 1;
     }
 
@@ -128,7 +149,7 @@ impl Upstream {
     pub(super) fn send_aside(&mut self, args: &[&[u8]]) {
         let from = self.written();
         encode_request(&mut self.output, args);
-        self.awaited.push_back(Awaited { request: None, from });
+        self.awaited.push_back(Awaited { request: None, from, is_partly: false });
     }
 
     /// Bytes that were ever written.
@@ -163,8 +184,9 @@ impl Upstream {
         self.writable |= writable;
     }
 
-    /// The next answer, if one is there. `buffer` is used to read.
+    /// The next answer, or a part of it, if one is there. `buffer` is used to read.
     pub(super) fn next(&mut self, buffer: &mut [u8]) -> Option<Answer> {
+        let mut reads = 0;
         loop {
             match frame_len(&self.input[self.taken..], &mut self.frame) {
                 Ok(Some(length)) => {
@@ -173,19 +195,28 @@ impl Upstream {
                     let Some(awaited) = self.awaited.pop_front() else { return Some(Answer::Broken) };
                     let Some(request) = awaited.request else { continue };
                     self.requests -= 1;
+                    self.request_bytes -= request.bytes.len();
                     let reply = self.input[start..self.taken].to_vec();
                     return Some(Answer::Reply(request, reply));
                 }
-                Ok(None) => {}
+                Ok(None) => {
+                    if let Some((ticket, part)) = self.next_part() {
+                        return Some(Answer::Part(ticket, part));
+                    }
+                }
                 Err(_) => return Some(Answer::Broken),
             }
             self.tidy();
             if self.broken {
                 return Some(Answer::Broken);
             }
-            if !std::mem::take(&mut self.readable) {
+            if !self.readable {
                 return None;
             }
+            if reads == READS_MAX {
+                return Some(Answer::Later);
+            }
+            (reads, self.readable) = (reads + 1, false);
             match self.stream.as_ref()?.receive(buffer) {
                 Received::Closed => self.broken = true,
                 Received::Drained(n) => self.input.extend_from_slice(&buffer[..n]),
@@ -195,6 +226,28 @@ impl Upstream {
                 }
             }
         }
+    }
+
+    /// What is there of an answer that is long and incomplete: it need not be held until the rest is there. The answer of a transaction
+    /// is told as a whole, and has a bound.
+    fn next_part(&mut self) -> Option<(Ticket, Vec<u8>)> {
+        if self.input.len() - self.taken < STREAM_STEP_BYTES_SOFT {
+            return None;
+        }
+        let awaited = self.awaited.front_mut()?;
+        let request = awaited.request.as_ref().filter(|request| request.answers == 1)?;
+        let start = self.taken;
+        self.taken += self.frame.pass_over();
+        if self.taken == start {
+            return None;
+        }
+        awaited.is_partly = true;
+        Some((request.ticket, self.input[start..self.taken].to_vec()))
+    }
+
+    /// Whether a part of the next answer has been passed on.
+    pub(super) fn is_within_answer(&self) -> bool {
+        self.awaited.front().is_some_and(|awaited| awaited.is_partly)
     }
 
     /// A long answer leaves no large buffer behind.
@@ -211,7 +264,8 @@ impl Upstream {
         let sent = self.gone + self.sent as u64;
         let unanswered = |awaited: Awaited| {
             let is_unsent = awaited.from >= sent;
-            awaited.request.map(|request| Unanswered { request, is_unsent })
+            let is_partly = awaited.is_partly;
+            awaited.request.map(|request| Unanswered { request, is_unsent, is_partly })
         };
         self.awaited.into_iter().filter_map(unanswered).collect()
     }
@@ -263,7 +317,8 @@ mod tests {
         loop {
             upstream.notice(true, false);
             match upstream.next(&mut [0; 64]) {
-                None => std::thread::yield_now(),
+                None | Some(Answer::Later) => std::thread::yield_now(),
+                Some(Answer::Part(ticket, part)) => return format!("{} … {}", ticket.sequence, part.len()),
                 Some(Answer::Broken) => return "broken".to_owned(),
                 Some(Answer::Reply(request, reply)) => {
                     return format!("{} {}", request.ticket.sequence, String::from_utf8(reply).unwrap().trim_end());
@@ -297,6 +352,42 @@ mod tests {
         drop(node);
         assert_eq!(next(&mut upstream), "broken");
         assert!(upstream.into_unanswered().is_empty());
+    }
+
+    /// A collection that is longer than a node should hold comes in parts, and what is left of it at the end.
+    #[test]
+    fn long_answers_are_passed_on_as_they_come() {
+        let (mut upstream, mut node) = connected();
+        upstream.send(request(1, "HGETALL h", 1));
+        upstream.send(request(2, "GET a", 1));
+        upstream.flush();
+        let element = format!("$1000\r\n{}\r\n", "v".repeat(1000));
+        let answer = format!("*1000\r\n{}$1\r\nx\r\n", element.repeat(1000));
+        let length = answer.len() - 7;
+        let writer = std::thread::spawn(move || {
+            node.write_all(answer.as_bytes()).unwrap();
+            node
+        });
+        let (mut parts, mut bytes) = (0, 0);
+        let rest = loop {
+            let shown = next(&mut upstream);
+            match shown.strip_prefix("1 … ") {
+                Some(part) => bytes += part.parse::<usize>().unwrap(),
+                None => break shown,
+            }
+            parts += 1;
+            assert!(upstream.input.len() < 4 * STREAM_STEP_BYTES_SOFT);
+        };
+        let rest = rest.strip_prefix("1 ").unwrap().len() + "\r\n".len();
+        assert!(parts > 2 && bytes + rest == length, "{parts} parts of {bytes} bytes, and {rest}");
+        assert_eq!(next(&mut upstream), "2 $1\r\nx");
+        upstream.send(request(3, "HGETALL h", 1));
+        upstream.flush();
+        let mut node = writer.join().unwrap();
+        node.write_all(format!("*1000\r\n{}", element.repeat(500)).as_bytes()).unwrap();
+        drop(node);
+        while next(&mut upstream) != "broken" {}
+        assert!(upstream.into_unanswered()[0].is_partly);
     }
 
     #[test]

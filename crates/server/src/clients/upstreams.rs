@@ -12,7 +12,8 @@ pub(super) struct Upstreams {
     pub(super) clients: Slab<ClientId>,
     /// Places of those with something to send.
     pub(super) dirty: Vec<usize>,
-    /// Places of those that were left unread, because their clients do not take what they are owed.
+    /// Places of those that were left unread, because their clients do not take what they are owed, or others had their turn. Each
+    /// once.
     pub(super) unread: Vec<usize>,
     /// Clients with requests that are to be sent.
     pub(super) waiting: Vec<ClientId>,
@@ -21,6 +22,13 @@ pub(super) struct Upstreams {
 }
 
 impl Upstreams {
+    /// A connection is to be read later.
+    pub(super) fn leave_unread(&mut self, place: usize) {
+        if !self.unread.contains(&place) {
+            self.unread.push(place);
+        }
+    }
+
     /// A connection is over.
     pub(super) fn remove(&mut self, upstream: &Upstream, registry: Option<&Registry>) {
         self.clients.try_remove(upstream.place);

@@ -2,10 +2,10 @@
 //! entries.
 
 use super::apply_thread::apply_beside;
-use super::keyspace_events::EventPublisher;
 use super::peers::Peers;
+use super::telling::Telling;
 use crate::api::digest_marked;
-use crate::clients::{Clients, tell};
+use crate::clients::Clients;
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
 use crate::mailbox::{BlockingMessage, EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
@@ -14,7 +14,7 @@ use cluster::{Change, MapUpdate};
 use node::blocking::{Answered, Blocked};
 use node::control::report_members;
 use node::peer_protocol::PeerMessage;
-use node::tracking::Invalidation;
+use node::tracking::ChangedKeys;
 use node::{
     Answers, ApplyTask, Effects, KeyspaceEvent, PrefetchItem, ReadyKey, ScriptMessage, ShardHandle, SnapshotTask,
     SplitTask, Ticket, is_large_entry,
@@ -60,12 +60,20 @@ pub(super) struct Shell {
     pub(super) applying: Applying,
     pub(super) follow_up: FollowUp,
     pub(super) blocked: Blocked,
+    pub(super) telling: Telling,
 }
 
 impl Shell {
     /// Does what applying entries has asked for.
     pub(super) fn after_apply(&mut self, now: Moment) {
         self.follow_up.run(&self.store, &mut self.peers, now);
+    }
+
+    /// Tells clients some of what entries tell them.
+    pub(super) fn tell(&mut self) {
+        if !self.telling.is_empty() {
+            self.telling.step(&self.store, &mut self.clients);
+        }
     }
 
     /// A client of a blocking command has an answer: whether it waits on instead, or gets another.
@@ -178,19 +186,16 @@ impl Effects for Shell {
         self.blocked.keys_ready(keys);
     }
 
-    fn keys_changed(&mut self, told: Vec<Invalidation>) {
-        told.into_iter().for_each(|told| tell(&self.store, &mut self.clients, told));
+    fn keys_changed(&mut self, handle: &Arc<ShardHandle>, changed: ChangedKeys) {
+        self.telling.changes(handle, changed);
     }
 
     fn keyspace_events(&mut self, events: Vec<KeyspaceEvent>) {
-        let worker = self.worker as u32;
-        EventPublisher { store: &self.store, worker, clients: &mut self.clients }.publish(&events);
+        self.telling.events(events);
     }
 
     fn messages(&mut self, messages: Vec<ScriptMessage>) {
-        let worker = self.worker as u32;
-        let mut publisher = EventPublisher { store: &self.store, worker, clients: &mut self.clients };
-        messages.iter().for_each(|message| publisher.send(message));
+        self.telling.messages(messages);
     }
 
     fn cleared(&mut self, shard: ShardId) {

@@ -10,6 +10,7 @@ use super::effects::{FollowUp, Shell};
 use super::fenced_writes::FencedWrites;
 use super::log_pipeline::{LogPipeline, Logged};
 use super::peers::{PeerEvent, Peers};
+use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
     Clients, Dispatcher, FIRST_CONNECTION, FIRST_UPSTREAM, Forwarder, ReplySender, Waits, show_here, tell_here,
@@ -141,6 +142,7 @@ impl Worker {
                 applying: Applying::default(),
                 follow_up: FollowUp::default(),
                 blocked: Blocked::default(),
+                telling: Telling::default(),
             },
             dispatcher: Dispatcher::new(index, store.clone(), mailbox.clone()),
             replies: ReplySender::new(index, mailbox.clone()),
@@ -230,8 +232,12 @@ impl Worker {
             let left_us = until_us.saturating_sub(self.store.moment().mono_us);
             next = next.min(Instant::now() + Duration::from_micros(left_us));
         }
-        let is_behind =
-            self.shell.blocked.has_work() || self.shell.peers.is_unfinished() || self.shell.disk_reads.is_behind();
+        let is_behind = self.shell.blocked.has_work()
+            || self.shell.peers.is_unfinished()
+            || self.shell.disk_reads.is_behind()
+            || !self.shell.telling.is_empty()
+            || self.store.tracking.has_lost()
+            || Forwarder::can_resume(&self.shell.clients);
         if is_behind || self.shell.clients.has_ready() || self.shell.clients.has_dirty() {
             return Duration::ZERO;
         }
@@ -253,10 +259,14 @@ impl Worker {
             }
             self.read_from_disk();
             self.pump();
+            self.shell.tell();
             self.shell.flush_peers();
             if !self.shell.clients.has_ready() {
                 break;
             }
+        }
+        if Forwarder::can_resume(&self.shell.clients) {
+            self.forwarder().resume();
         }
         if Forwarder::is_dirty(&self.shell.clients) {
             self.forwarder().flush();
@@ -441,7 +451,7 @@ impl Worker {
         let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
         if write.is_of_slot() && self.multi_raft.shard(*shard).is_some_and(is_moving) {
             self.fenced.push(submission, self.now.mono_us);
-        } else if ticket.may_wait && self.waits_at_once(&submission) {
+        } else if ticket.may_wait && self.is_not_proposed(&submission) {
             self.store.write_left(submission.write.bytes());
         } else if self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell) {
             self.queued_bytes += write.bytes();
@@ -450,16 +460,20 @@ impl Worker {
         }
     }
 
-    /// Whether the client of a blocking command waits at once, behind others.
-    fn waits_at_once(&mut self, submission: &Submission) -> bool {
+    /// Whether the client of a blocking command waits at once, behind others, or is refused.
+    fn is_not_proposed(&mut self, submission: &Submission) -> bool {
         let Some(shard) = self.multi_raft.shard(submission.shard) else { return false };
         let Write::Command(command) = &submission.write else { return false };
-        let begin = self.shell.blocked.begin(shard.handle(), submission.ticket, command, self.now.mono_us);
-        let waits = begin == Begin::Wait;
-        if waits {
-            self.shell.begins_to_wait(&submission.ticket);
+        match self.shell.blocked.begin(shard.handle(), submission.ticket, command, self.now.mono_us) {
+            Begin::Propose => return false,
+            Begin::Wait => self.shell.begins_to_wait(&submission.ticket),
+            Begin::Refuse(text) => {
+                let mut reply = Reply::new(submission.ticket.proto);
+                reply.error(text);
+                self.shell.deliver(&submission.ticket, &reply.buf);
+            }
         }
-        waits
+        true
     }
 
     /// Proposes what clients that wait can have now.

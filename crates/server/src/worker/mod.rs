@@ -5,10 +5,10 @@ mod blocked;
 mod effects;
 mod event_loop;
 mod fenced_writes;
-mod keyspace_events;
 mod log_pipeline;
 mod peers;
 mod subscribers;
+mod telling;
 mod write_barriers;
 
 pub(crate) use event_loop::{Listeners, Worker, WorkerSetup};

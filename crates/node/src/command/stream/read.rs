@@ -12,6 +12,7 @@ use crate::command::steps::{Progress, ReplySteps, Rest};
 use crate::{Fault, ReadSpace};
 use resp::{Proto, Reply};
 use vocab::client_key;
+use vocab::limits::STREAM_STEP_BYTES_SOFT;
 
 /// The words of XREAD or XREADGROUP.
 pub(super) struct ReadWords<'a> {
@@ -133,6 +134,9 @@ pub(super) fn begin_stream(key: &[u8], reply: &mut Reply) {
     reply.bulk(client_key(key));
 }
 
+/// Streams that one step of a reply looks at, at most.
+const STREAMS_PER_STEP_MAX: usize = 256;
+
 /// The entries of these streams are still to be answered.
 struct StreamsLeft {
     left: std::vec::IntoIter<(Vec<u8>, EntryRange)>,
@@ -141,7 +145,8 @@ struct StreamsLeft {
 
 impl ReplySteps for StreamsLeft {
     fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
-        loop {
+        let end = reply.buf.len() + STREAM_STEP_BYTES_SOFT;
+        for _ in 0..STREAMS_PER_STEP_MAX {
             let (key, range) = match &mut self.under_way {
                 Some(under_way) => under_way,
                 None => {
@@ -157,6 +162,10 @@ impl ReplySteps for StreamsLeft {
                 return Ok(Progress::More);
             }
             self.under_way = None;
+            if reply.buf.len() >= end {
+                break;
+            }
         }
+        Ok(if self.left.len() > 0 { Progress::More } else { Progress::Done })
     }
 }

@@ -29,8 +29,10 @@ use crate::command::{self, Handler, ReadHandler};
 use crate::pubsub::SubscriptionKind;
 use crate::stats::ShortArgs;
 use ask::{Outcome, Row, SessionHandler};
-use resp::table::{self, CommandId, CommandSpec};
+use resp::table::behaviour::TAKES_MANY;
+use resp::table::{self, CommandId, CommandSpec, flag};
 use std::sync::LazyLock;
+use vocab::limits::SESSION_ARGUMENTS_MAX;
 
 /// Who runs a command.
 #[derive(Clone, Copy)]
@@ -125,6 +127,12 @@ fn help(ask: &mut Ask<'_>) -> Outcome {
     Ok(Effect::None)
 }
 
+fn too_many(_: &mut Ask<'_>) -> Outcome {
+    Err("ERR this command is answered at once, and takes 1024 arguments at most".into())
+}
+
+const _: () = assert!(SESSION_ARGUMENTS_MAX == 1024);
+
 /// Runs a command of the session, writes its reply and counts it, unless the reply is for later.
 pub(super) fn run(ask: &mut Ask<'_>) -> Effect {
     let Role::Session(handler) = role(ask.spec.id) else {
@@ -133,6 +141,8 @@ pub(super) fn run(ask: &mut Ask<'_>) -> Effect {
     };
     let from_us = ask.host.now_us();
     let mark = ask.reply.buf.len();
+    let is_bounded = !ask.spec.has(flag::PUBSUB) && !ask.spec.does(TAKES_MANY);
+    let handler = if is_bounded && ask.args.len() > SESSION_ARGUMENTS_MAX { too_many } else { handler };
     let effect = handler(ask).unwrap_or_else(|text| {
         ask.reply.buf.truncate(mark);
         ask.reply.error(&text);

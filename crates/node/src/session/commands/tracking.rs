@@ -47,7 +47,12 @@ fn tracking(ask: &mut Ask<'_>) -> Outcome {
         word if is_word(word, "ON") && matches!(ask.session.keyspace(), Keyspace::Database(_)) => {
             return Err("ERR CLIENT TRACKING is not for clients of a database".into());
         }
-        word if is_word(word, "ON") => Some(TrackingMode::begin(ask.session.tracking(), options)?),
+        word if is_word(word, "ON") => {
+            if !ask.host.tracking().has_room(&options.prefixes) {
+                return Err("ERR the prefixes that clients of this node are told of take too much memory".into());
+            }
+            Some(TrackingMode::begin(ask.session.tracking(), options)?)
+        }
         word if is_word(word, "OFF") => None,
         _ => return Err(SYNTAX),
     };

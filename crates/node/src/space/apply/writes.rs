@@ -2,8 +2,10 @@
 //! an earlier one.
 
 use super::edits::Edits;
+use super::keys_once::KeysOnce;
 use super::near_rows::NearRows;
 use super::overlay::Overlay;
+use super::undone_rows::UndoneRows;
 use super::work::Place;
 use crate::counters::Counted;
 use crate::format::keys;
@@ -42,9 +44,9 @@ pub(super) struct EntryWrites<'a> {
     /// Keys that went, or were replaced, after their time had come.
     expired: u64,
     /// Keys that were not there when they were written.
-    made: Vec<Vec<u8>>,
-    /// Keys that were written and for which clients wait, in the order of the writes.
-    awaited: Vec<Vec<u8>>,
+    made: KeysOnce,
+    /// Keys that were written and for which clients wait, in the order of the first writes.
+    awaited: KeysOnce,
     /// Keys that were written or removed, where clients are told of it.
     changes: Changes,
     /// The item of the entry that is evaluated; `None`: it is no client's.
@@ -83,7 +85,7 @@ impl Recent {
 #[derive(Default)]
 struct Undo {
     /// Tree keys, and what the entry had written there before, oldest first.
-    rows: Vec<(Slice, Option<Option<Slice>>)>,
+    rows: UndoneRows,
     /// What `EntryWrites::bytes` was.
     bytes: usize,
     counts: usize,
@@ -113,8 +115,8 @@ impl<'a> EntryWrites<'a> {
             counts: Vec::new(),
             expiring: Vec::new(),
             expired: 0,
-            made: Vec::new(),
-            awaited: Vec::new(),
+            made: KeysOnce::default(),
+            awaited: KeysOnce::default(),
             changes: Changes::Unknown,
             item: None,
             events: EntryEvents::default(),
@@ -132,7 +134,7 @@ impl<'a> EntryWrites<'a> {
 
     /// Changes are noted.
     pub(super) fn note_changes(&mut self) {
-        self.changes = Changes::Known(Vec::new());
+        self.changes = Changes::noted();
     }
 
     /// What is written from here on is of an item of the entry; `None`: of no client.
@@ -213,15 +215,13 @@ impl<'a> EntryWrites<'a> {
     pub(super) fn end_attempt(&mut self, keep: bool) {
         let undo = self.undo.take().expect("an attempt was begun");
         if keep {
-            let length =
-                |before: &Option<Option<Slice>>| before.as_ref().and_then(Option::as_ref).map_or(0, |v| v.len());
-            self.bytes -= undo.rows.iter().map(|(_, before)| length(before)).sum::<usize>();
+            self.bytes -= undo.rows.bytes_before();
             return;
         }
         self.edits.forget();
         self.recent.is_known = false;
         self.bytes = undo.bytes;
-        for (tree_key, before) in undo.rows.into_iter().rev() {
+        for (tree_key, before) in undo.rows.newest_first() {
             match before {
                 Some(value) => _ = self.overlay.put(&tree_key, value),
                 None => self.overlay.take_back(&tree_key),
@@ -247,7 +247,7 @@ impl<'a> EntryWrites<'a> {
     pub(super) fn awaited_keys(&self) -> impl Iterator<Item = (&[u8], Option<Record>)> {
         self.awaited.iter().filter_map(|key| {
             let row = self.overlay.get(&keys::record(key))?;
-            Some((&key[..], row.clone().and_then(|row| Record::decode(row).ok())))
+            Some((key, row.clone().and_then(|row| Record::decode(row).ok())))
         })
     }
 
@@ -264,7 +264,7 @@ impl<'a> EntryWrites<'a> {
         self.changes.note(key, self.item);
         let awaited = self.handle.awaited();
         if awaited.any() && awaited.has(key_hash(key)) {
-            self.awaited.push(key.to_vec());
+            self.awaited.push(key);
         }
     }
 
@@ -389,7 +389,7 @@ impl<'a> EntryWrites<'a> {
         self.bytes += value.as_ref().map_or(0, |value| value.len());
         let before = self.overlay.put(tree_key, value);
         match &mut self.undo {
-            Some(undo) => undo.rows.push((Slice::from(tree_key), before)),
+            Some(undo) => undo.rows.push(tree_key, before),
             None => self.bytes -= before.flatten().map_or(0, |before| before.len()),
         }
     }
@@ -445,7 +445,7 @@ impl<'a> EntryWrites<'a> {
         let (expiry, due) = (record.view().expire_at_ms, record.view().fields_due_ms());
         let there = old.as_ref().is_some_and(|old| old.view().expire_at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
         if !there && self.handle.absent().any() {
-            self.made.push(key.to_vec());
+            self.made.push(key);
         }
         self.note_written(key);
         if old.is_none() {

@@ -1,7 +1,7 @@
 //! The server.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, READS_REPLICAS, SecretArgs,
+    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, READS_REPLICAS, SecretArgs, TAKES_MANY,
 };
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
@@ -42,9 +42,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .tips(ANY_ORDER)
         .args("[command-name [command-name ...]]"),
     catalogue("COMMAND|GETKEYS", -4, "2.8.13", "Returns the keys of a request.")
+        .does_also(TAKES_MANY)
         .cost("O(N), N being the number of arguments")
         .args("command arg [arg ...]"),
     catalogue("COMMAND|GETKEYSANDFLAGS", -4, "7.0.0", "Returns the keys of a request and what it does to them.")
+        .does_also(TAKES_MANY)
         .cost("O(N), N being the number of arguments")
         .args("command arg [arg ...]"),
     catalogue("COMMAND|HELP", 2, "5.0.0", "Lists the subcommands."),

@@ -1,0 +1,171 @@
+//! What entries tell clients of besides their answers: events of keys, messages of scripts, keys that clients are to forget.
+//!
+//! An entry may tell of a million keys. So all is told in the order in which it came, some of it a turn.
+//!
+//! Invariant: what waits takes at most [`TOLD_BACKLOG_BYTES_MAX`], and what one entry tells.
+
+use crate::clients::{Clients, tell};
+use crate::mailbox::WorkerMessage;
+use crate::shared::NodeShared;
+use node::peer_protocol::PeerMessage;
+use node::pubsub::SubscriptionKind;
+use node::tracking::ChangedKeys;
+use node::{KeyspaceEvent, ScriptMessage, ShardHandle};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::vec::IntoIter;
+use vocab::limits::{TOLD_BACKLOG_BYTES_MAX, TOLD_STEP_MAX};
+
+/// What one entry tells.
+enum Told {
+    Events(IntoIter<KeyspaceEvent>),
+    Messages(IntoIter<ScriptMessage>),
+    Changes(Arc<ShardHandle>, ChangedKeys),
+}
+
+/// What waits to be told.
+#[derive(Default)]
+pub(super) struct Telling {
+    /// The oldest first, each with its bytes.
+    waiting: VecDeque<(Told, usize)>,
+    bytes: usize,
+    /// Events and messages that were not told, because too much waited.
+    lost: u64,
+}
+
+impl Telling {
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Events of an entry that this node has proposed.
+    pub(super) fn events(&mut self, events: Vec<KeyspaceEvent>) {
+        let bytes = events.iter().map(KeyspaceEvent::bytes).sum();
+        self.push(events.len(), bytes, || Told::Events(events.into_iter()));
+    }
+
+    /// What the scripts of such an entry have published.
+    pub(super) fn messages(&mut self, messages: Vec<ScriptMessage>) {
+        let bytes = messages.iter().map(ScriptMessage::bytes).sum();
+        self.push(messages.len(), bytes, || Told::Messages(messages.into_iter()));
+    }
+
+    /// Changes of an entry.
+    pub(super) fn changes(&mut self, handle: &Arc<ShardHandle>, changed: ChangedKeys) {
+        if self.bytes > TOLD_BACKLOG_BYTES_MAX {
+            // No change may be missed.
+            return handle.lose_trackers();
+        }
+        self.add(changed.bytes(), Told::Changes(handle.clone(), changed));
+    }
+
+    fn push(&mut self, count: usize, bytes: usize, told: impl FnOnce() -> Told) {
+        if self.bytes <= TOLD_BACKLOG_BYTES_MAX {
+            return self.add(bytes, told());
+        }
+        if self.lost == 0 {
+            log::warn!(
+                "entries tell clients more than their connections take: keyspace events and messages of scripts are lost"
+            );
+        }
+        self.lost += count as u64;
+    }
+
+    fn add(&mut self, bytes: usize, told: Told) {
+        self.bytes += bytes;
+        self.waiting.push_back((told, bytes));
+    }
+
+    /// Tells some of it.
+    pub(super) fn step(&mut self, store: &NodeShared, clients: &mut Clients) {
+        let mut left = TOLD_STEP_MAX;
+        while left > 0
+            && let Some((told, bytes)) = self.waiting.front_mut()
+        {
+            let (count, is_over) = told.tell(left, &mut Publisher { store, clients });
+            left = left.saturating_sub(count.max(1));
+            if is_over {
+                self.bytes -= *bytes;
+                self.waiting.pop_front();
+            }
+        }
+        if self.lost > 0 && self.waiting.is_empty() {
+            log::warn!("{} keyspace events and messages of scripts were lost", std::mem::take(&mut self.lost));
+        }
+    }
+}
+
+impl Told {
+    /// Tells at most so much of it; answers how much that was, and whether it was the rest.
+    fn tell(&mut self, most: usize, publisher: &mut Publisher<'_>) -> (usize, bool) {
+        match self {
+            Self::Events(events) => {
+                let count = most.min(events.len());
+                publisher.events(events.by_ref().take(count));
+                (count, events.len() == 0)
+            }
+            Self::Messages(messages) => {
+                let count = most.min(messages.len());
+                messages.by_ref().take(count).for_each(|message| publisher.message(&message));
+                (count, messages.len() == 0)
+            }
+            Self::Changes(handle, changed) => {
+                let count = most.min(changed.len());
+                if let Some(keys) = handle.tracked() {
+                    for told in keys.node().told(keys, changed, count) {
+                        tell(publisher.store, publisher.clients, told);
+                    }
+                }
+                (count, changed.is_empty() || handle.tracked().is_none())
+            }
+        }
+    }
+}
+
+/// Publishes to the subscribers of all nodes.
+struct Publisher<'a> {
+    store: &'a NodeShared,
+    clients: &'a mut Clients,
+}
+
+impl Publisher<'_> {
+    fn events(&mut self, events: impl Iterator<Item = KeyspaceEvent>) {
+        let is_heard = self.store.broker.has_listeners();
+        let classes = self.store.config.event_classes();
+        for event in events.filter(|_| is_heard) {
+            if classes.by_key() {
+                self.publish(SubscriptionKind::Channel, &event.channel_of_key(), event.event.name.as_bytes());
+            }
+            if classes.by_event() {
+                self.publish(SubscriptionKind::Channel, &event.channel_of_event(), event.shown_key());
+            }
+        }
+    }
+
+    fn message(&mut self, message: &ScriptMessage) {
+        let kind = if message.is_of_slot { SubscriptionKind::ShardChannel } else { SubscriptionKind::Channel };
+        self.publish(kind, &message.channel, &message.message);
+    }
+
+    fn publish(&mut self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) {
+        let broker = &self.store.broker;
+        let publication = broker.publish(kind, channel, message);
+        // The entry is applied: it cannot be told to wait.
+        let reaches_others = !broker.is_overfull();
+        for delivery in &publication.deliveries {
+            if reaches_others {
+                self.store.mailboxes.deliver(broker, delivery, Some(self.clients.worker() as u32));
+            }
+            self.clients.push(delivery);
+        }
+        if publication.nodes.is_empty() {
+            return;
+        }
+        // No one counts the receivers: the message has no number.
+        let message = PeerMessage::Publish { id: 0, channel: channel.into(), message: message.into() };
+        for node in publication.nodes {
+            self.store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message.clone()));
+        }
+    }
+}
