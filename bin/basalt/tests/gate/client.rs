@@ -1,0 +1,207 @@
+//! One client that does its worst to all nodes in turn.
+
+use crate::common::{Connection, Nodes, Random, Value};
+use crate::keys::{Request, key_for, one_of, plant, words};
+use crate::requests::Requests;
+use crate::scripts::wrapped;
+use std::io;
+use std::time::Duration;
+
+/// What RESET answers: it ends whatever the requests before it have begun, and tells that they are over.
+const OVER: &str = "RESET";
+/// How long an answer may take before the client gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a client has seen.
+#[derive(Default)]
+pub struct Seen {
+    pub requests: u64,
+    /// Replies that are no errors.
+    pub done: u64,
+    /// Connections that ended otherwise than by RESET, and the first requests of the batch that did it.
+    pub lost: Vec<String>,
+}
+
+pub struct Hostile<'a> {
+    nodes: &'a Nodes,
+    /// The ports of the listeners for databases.
+    database_ports: &'a [u16],
+    requests: Requests<'a>,
+    random: Random,
+    /// The node that leads most of the keys.
+    home: usize,
+    connections: Vec<Option<Connection>>,
+    dumped: Vec<u8>,
+    pub seen: Seen,
+}
+
+impl<'a> Hostile<'a> {
+    pub fn new(
+        nodes: &'a Nodes,
+        database_ports: &'a [u16],
+        requests: Requests<'a>,
+        random: Random,
+        home: usize,
+    ) -> Self {
+        let connections = (0..nodes.count() + database_ports.len()).map(|_| None).collect();
+        Self { nodes, database_ports, requests, random, home, connections, dumped: Vec::new(), seen: Seen::default() }
+    }
+
+    /// Sends some requests.
+    pub fn step(&mut self) {
+        match self.random.below(24) {
+            0 => {
+                let requests = plant(&mut self.random);
+                self.send(&requests);
+            }
+            1 => {
+                let dump = [words("DUMP"), vec![key_for("", &mut self.random)]].concat();
+                self.send(&[dump]);
+            }
+            2 => self.operate(),
+            3..=5 => {
+                let requests = self.several();
+                let mut wrapped = vec![wrapped(&mut self.random, &requests)];
+                if self.random.below(4) == 0 {
+                    wrapped.insert(0, words("MULTI"));
+                    wrapped.push(words("EXEC"));
+                }
+                self.send(&wrapped);
+            }
+            6..=11 => self.transact(),
+            12 | 13 => self.push(),
+            14..=16 => {
+                let database = self.random.below(self.database_ports.len() as u64) as usize;
+                let mut requests = vec![words(&format!("SELECT {}", self.random.below(17)))];
+                requests.extend(self.several());
+                self.exchange(self.nodes.count() + database, &requests);
+            }
+            _ => {
+                let requests = self.several();
+                self.send(&requests);
+            }
+        }
+    }
+
+    fn several(&mut self) -> Vec<Request> {
+        (0..1 + self.random.below(5)).map(|_| self.requests.any(&mut self.random, &self.dumped)).collect()
+    }
+
+    fn transact(&mut self) {
+        let mut requests = Vec::new();
+        if self.random.below(2) == 0 {
+            let keys = vec![key_for("", &mut self.random), key_for("", &mut self.random)];
+            requests.push([words("WATCH"), keys].concat());
+        }
+        requests.push(words("MULTI"));
+        requests.extend(self.several());
+        requests.push(words(one_of(&mut self.random, &["EXEC", "EXEC", "EXEC", "DISCARD", "RESET"])));
+        self.send(&requests);
+    }
+
+    /// Requests of a client that is told of more than its answers.
+    fn push(&mut self) {
+        let tracking = [
+            "CLIENT TRACKING ON",
+            "CLIENT TRACKING ON BCAST PREFIX {t}h PREFIX {t}s NOLOOP",
+            "CLIENT TRACKING ON OPTIN",
+            "CLIENT TRACKING ON OPTOUT NOLOOP",
+            "PSUBSCRIBE *",
+            "SUBSCRIBE ch0 ch1",
+            "SSUBSCRIBE {t}ch0",
+            "MONITOR",
+        ];
+        let mut requests = vec![words(one_of(&mut self.random, &["HELLO 3", "HELLO 3", "HELLO 2"]))];
+        requests.push(words(one_of(&mut self.random, &tracking)));
+        if self.random.below(3) == 0 {
+            requests.push(words("CLIENT CACHING YES"));
+        }
+        requests.extend(self.several());
+        self.send(&requests);
+    }
+
+    /// What an operator may do meanwhile.
+    fn operate(&mut self) {
+        let settings = [
+            "notify-keyspace-events KEA",
+            "notify-keyspace-events KEAnm",
+            "tracking-table-max-keys 10",
+            "tracking-table-max-keys 1000000",
+            "slowlog-log-slower-than 0",
+            "commandlog-reply-larger-than 1",
+            "slowlog-max-len 3",
+            "hash-max-listpack-entries 4",
+            "hash-max-listpack-entries 128",
+            "maxmemory-policy allkeys-random",
+            "maxmemory-policy noeviction",
+            "latency-tracking yes",
+        ];
+        let requests = match self.random.below(4) {
+            0 => vec![words("CLIENT PAUSE 20 WRITE")],
+            1 => vec![words("CLIENT PAUSE 20 ALL"), words("CLIENT UNPAUSE")],
+            _ => vec![[words("CONFIG SET"), words(one_of(&mut self.random, &settings))].concat()],
+        };
+        self.send(&requests);
+    }
+
+    /// Sends requests at once, mostly where the keys are led: others only redirect.
+    fn send(&mut self, requests: &[Request]) {
+        let any = self.random.below(self.nodes.count() as u64) as usize;
+        let n = if self.random.below(4) == 0 { any } else { self.home };
+        self.exchange(n, requests);
+    }
+
+    /// Sends requests to a listener at once and reads what it answers; a connection that was closed is opened again.
+    fn exchange(&mut self, n: usize, requests: &[Request]) {
+        self.seen.requests += requests.len() as u64;
+        match self.try_exchange(n, requests) {
+            Ok(replies) => {
+                self.seen.done += replies.iter().filter(|reply| !reply.is_error()).count() as u64;
+                match replies.into_iter().next() {
+                    Some(Value::Bulk(dumped)) if requests[0][0] == b"DUMP" => self.dumped = dumped,
+                    _ => {}
+                }
+            }
+            Err(error) => {
+                self.connections[n] = None;
+                let shown: Vec<String> = requests.iter().map(|request| shown(request)).collect();
+                self.seen.lost.push(format!("listener {n}: {error}: {}", shown.join("; ")));
+            }
+        }
+    }
+
+    fn try_exchange(&mut self, n: usize, requests: &[Request]) -> io::Result<Vec<Value>> {
+        let connection = match &mut self.connections[n] {
+            Some(connection) => connection,
+            none => {
+                let port = match n.checked_sub(self.nodes.count()) {
+                    Some(database) => self.database_ports[database],
+                    None => self.nodes.port(n),
+                };
+                let connection = Connection::open(port)?;
+                connection.patience(PATIENCE);
+                none.insert(connection)
+            }
+        };
+        let mut bytes: Vec<u8> = requests.iter().flat_map(|request| Connection::encode(request)).collect();
+        bytes.extend(Connection::encode(&[OVER]));
+        connection.send(&bytes)?;
+        // A RESET among the requests is answered too.
+        let mut left = 1 + requests.iter().filter(|request| request[0] == OVER.as_bytes()).count();
+        let mut replies = Vec::new();
+        while left > 0 {
+            match connection.read()? {
+                Value::Simple(text) if text == OVER => left -= 1,
+                Value::Push(_) => {}
+                reply => replies.push(reply),
+            }
+        }
+        Ok(replies)
+    }
+}
+
+/// The beginning of a request.
+fn shown(request: &Request) -> String {
+    let word = |word: &Vec<u8>| word[..word.len().min(40)].escape_ascii().to_string();
+    request.iter().take(12).map(word).collect::<Vec<_>>().join(" ")
+}
