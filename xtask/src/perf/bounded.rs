@@ -342,6 +342,82 @@ pub fn busy_writes(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     server.stop().map(|()| rows)
 }
 
+/// The requests of a client whose reads are tracked so.
+fn tracked_by(words: &[String]) -> Vec<Vec<&str>> {
+    vec![vec!["HELLO", "3"], words.iter().map(String::as_str).collect()]
+}
+
+/// Clients that are told of all that happens, and take nothing of it, while one request changes very many keys.
+pub fn listeners(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let many = bench.options.scale(250_000, 5_000);
+    let server = start_basalt(bench, &["--durability", "nosync", "--memory", "256M"])?;
+    let mut client = Connection::open(server.port)?;
+    client.set_config("notify-keyspace-events", "KEA")?;
+    let names: Vec<String> = (0..many).map(|n| format!("{{l}}{n}")).collect();
+    let mut set = vec!["MSET"];
+    set.extend(names.iter().flat_map(|name| [&name[..], "v"]));
+    let mut get = vec!["MGET"];
+    get.extend(names.iter().map(String::as_str));
+    let prefixes = |client: usize| -> Vec<String> {
+        let each = (0..1000).flat_map(|n| ["PREFIX".to_owned(), format!("{{l}}{client}:{n}:")]);
+        ["CLIENT", "TRACKING", "ON", "BCAST"].map(str::to_owned).into_iter().chain(each).collect()
+    };
+    let many_prefixes: Vec<Vec<String>> = (0..20).map(prefixes).collect();
+    let hello = || vec!["HELLO", "3"];
+    let cases: [(&str, Vec<Vec<Vec<&str>>>); 4] = [
+        ("MONITOR", vec![vec![vec!["MONITOR"]]]),
+        ("keyspace events", vec![vec![vec!["PSUBSCRIBE", "__key*"]]]),
+        ("tracked keys", vec![vec![hello(), vec!["CLIENT", "TRACKING", "ON"], get]]),
+        ("20,000 tracked prefixes", many_prefixes.iter().map(|words| tracked_by(words)).collect()),
+    ];
+    let mut rows = Vec::new();
+    for (what, listeners) in &cases {
+        let mut open = Vec::new();
+        for requests in listeners {
+            let mut listener = Connection::open(server.port)?;
+            requests.iter().try_for_each(|request| listener.ask(request))?;
+            open.push(listener);
+        }
+        pause(1)?;
+        let (took, waits) = timed(&server, &set)?;
+        eprintln!("MSET of {many} keys, {what}: {took:.3} s");
+        rows.extend(waits_rows(&format!("MSET of {many} keys, {what}"), waits));
+    }
+    let peak = server.peak_bytes()? as f64 / MIB as f64;
+    rows.push(Ceiling::new("peak memory with clients that are told of all this", "MiB", 450.0, peak));
+    server.stop().map(|()| rows)
+}
+
+/// Clients that wait for as many keys as they may, and long lists of words about the node.
+pub fn long_questions(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let clients = bench.options.scale(50, 5);
+    let server = start_basalt(bench, &["--durability", "nosync", "--memory", "256M"])?;
+    let waits_for = |client: u64, keys: u64| -> Vec<String> {
+        let keys = (0..keys).map(|n| format!("{{q}}{client}:{n}"));
+        std::iter::once("BLPOP".to_owned()).chain(keys).chain(["0".to_owned()]).collect()
+    };
+    let mut rows = Vec::new();
+    for (what, keys) in [("4,096 keys", 4_096), ("200,000 keys, which are refused", 200_000)] {
+        let (_, waits) = meanwhile(server.port, || {
+            let mut open = Vec::new();
+            for client in 0..clients {
+                let words = waits_for(client, keys);
+                let mut connection = Connection::open(server.port)?;
+                connection.ask(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+                open.push(connection);
+            }
+            pause(2).map(|()| open.len())
+        })?;
+        rows.extend(waits_rows(&format!("{clients} clients in BLPOP of {what}"), waits));
+    }
+    for words in [&["COMMAND", "INFO"][..], &["LATENCY", "HISTOGRAM"], &["COMMAND", "DOCS"]] {
+        let args: Vec<&str> = words.iter().copied().chain(std::iter::repeat_n("get", 1000)).collect();
+        let (_, waits) = timed(&server, &args)?;
+        rows.extend(waits_rows(&format!("{} of 1,000 names", words.join(" ")), waits));
+    }
+    server.stop().map(|()| rows)
+}
+
 /// More connections than there are descriptors.
 pub fn idle_clients(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let (clients, megabytes) = (bench.options.scale(1_100, 1_100), bench.options.scale(100, 10));

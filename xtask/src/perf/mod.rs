@@ -117,6 +117,16 @@ const MEASUREMENTS: &[Measurement] = &[
         run: |bench| bounded::runs(bench, bounded::busy_writes).map(Into::into),
     },
     Measurement {
+        name: "bounded/listeners",
+        what: "clients that are told of everything and take nothing, and what others wait for",
+        run: |bench| bounded::runs(bench, bounded::listeners).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/questions",
+        what: "blocking commands of many keys, long lists of names, and what others wait for",
+        run: |bench| bounded::runs(bench, bounded::long_questions).map(Into::into),
+    },
+    Measurement {
         name: "bounded/clients",
         what: "1,100 idle connections with 1,024 descriptors, and 100 MB written",
         run: |bench| bounded::runs(bench, bounded::idle_clients).map(Into::into),

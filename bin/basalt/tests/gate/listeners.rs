@@ -43,10 +43,10 @@ pub fn listen(nodes: &Nodes, n: usize, mut random: Random, is_over: &AtomicBool)
     }
 }
 
-/// The longest time that one who asks a node for little has waited, and for what.
+/// What one who asks a node for little has waited.
 pub struct Waited {
-    pub longest: Duration,
-    pub what: String,
+    /// The longest time for each request: PING, then a read, then a write of a key that the node leads.
+    pub longest: [Duration; 3],
     /// How often it was longer than 100 ms.
     pub long: u64,
     pub asked: u64,
@@ -56,9 +56,9 @@ pub struct Waited {
 pub fn wait_at(nodes: &Nodes, n: usize, is_over: &AtomicBool) -> Waited {
     let key = nodes.key_led_by(n, "quiet");
     let mut connection = nodes.connect(n);
-    let mut waited = Waited { longest: Duration::ZERO, what: String::new(), long: 0, asked: 0 };
+    let mut waited = Waited { longest: [Duration::ZERO; 3], long: 0, asked: 0 };
     let asked = ["PING".to_owned(), format!("GET {key}"), format!("SET {key} value")];
-    for request in asked.iter().cycle() {
+    for (kind, request) in asked.iter().enumerate().cycle() {
         if is_over.load(Ordering::Relaxed) {
             break;
         }
@@ -68,10 +68,7 @@ pub fn wait_at(nodes: &Nodes, n: usize, is_over: &AtomicBool) -> Waited {
         assert!(!answer.is_error() || answer.text().starts_with("MOVED"), "node {n}: {request}: {answer:?}");
         waited.asked += 1;
         waited.long += u64::from(took > Duration::from_millis(100));
-        if took > waited.longest {
-            waited.longest = took;
-            waited.what = request.clone();
-        }
+        waited.longest[kind] = waited.longest[kind].max(took);
         thread::sleep(ASKED_EVERY);
     }
     waited
