@@ -19,6 +19,12 @@ pub(super) struct Prefixes {
     bytes: usize,
 }
 
+/// The keys that a prefix fits, and who has changed each last.
+struct Fits<'a> {
+    trackers: &'a [Tracker],
+    keys: BTreeMap<&'a [u8], Option<Subscriber>>,
+}
+
 /// What a prefix takes of memory, about, in bytes.
 fn bytes_of(prefix: &[u8]) -> usize {
     96 + prefix.len()
@@ -86,14 +92,15 @@ impl Prefixes {
     /// What is told of changes: for each prefix the keys that it fits, each once. A client that does not want its own changes is told
     /// of those of others.
     pub(super) fn invalidations(&self, changed: &[ChangedKey]) -> Vec<Invalidation> {
-        let mut by_prefix: BTreeMap<&Prefix, (&Vec<Tracker>, BTreeMap<&[u8], Option<Subscriber>>)> = BTreeMap::new();
+        let mut by_prefix: BTreeMap<&Prefix, Fits<'_>> = BTreeMap::new();
         for ChangedKey { key, client } in changed {
             for (prefix, trackers) in self.of_key(client_key(key)) {
-                by_prefix.entry(prefix).or_insert((trackers, BTreeMap::new())).1.insert(key, *client);
+                let fits = by_prefix.entry(prefix).or_insert_with(|| Fits { trackers, keys: BTreeMap::new() });
+                fits.keys.insert(key, *client);
             }
         }
         let mut told = Vec::new();
-        for (trackers, fits) in by_prefix.into_values() {
+        for Fits { trackers, keys: fits } in by_prefix.into_values() {
             let (alone, others): (Vec<&Tracker>, Vec<&Tracker>) = trackers
                 .iter()
                 .partition(|tracker| tracker.no_loop && fits.values().any(|writer| *writer == Some(tracker.client)));
