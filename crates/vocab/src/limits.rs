@@ -40,6 +40,9 @@ pub const CLIENTS_MAX: usize = 10_000;
 pub const CLIENT_TEXT_BYTES_MAX: usize = 1024;
 /// Longest name of a channel, in bytes.
 pub const CHANNEL_BYTES_MAX: usize = KEY_BYTES_MAX;
+/// Steps that comparing a channel with the patterns of its node's clients may take. Who has a pattern that would take more does not
+/// get the message.
+pub const PATTERN_STEPS_MAX: usize = 4 * 1024 * 1024;
 /// Longest pattern of PSUBSCRIBE, in bytes: each message is compared with each pattern.
 pub const PATTERN_BYTES_MAX: usize = 4096;
 /// Most bytes that the subscriptions of one connection take: their names, and 96 bytes each.

@@ -2,9 +2,10 @@
 
 use super::kind::Name;
 use crate::peer_protocol::{Interest, Wish};
-use resp::glob_matches;
+use resp::glob_matches_within;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vocab::NodeId;
+use vocab::limits::PATTERN_STEPS_MAX;
 
 /// What one node has told.
 #[derive(Debug, Default)]
@@ -83,7 +84,9 @@ impl RemoteInterest {
     /// The nodes whose clients listen to a channel, in their order.
     pub(super) fn nodes(&self, channel: &[u8]) -> Vec<NodeId> {
         let by_name = self.channels.get(channel).into_iter();
-        let matching = self.patterns.iter().filter(|(pattern, _)| glob_matches(pattern, channel, false));
+        let mut steps = PATTERN_STEPS_MAX;
+        let mut fits = |pattern: &[u8]| glob_matches_within(pattern, channel, &mut steps).unwrap_or(false);
+        let matching = self.patterns.iter().filter(|(pattern, _)| fits(pattern));
         let mut nodes: Vec<NodeId> = by_name.chain(matching.map(|(_, nodes)| nodes)).flatten().copied().collect();
         nodes.sort_unstable();
         nodes.dedup();

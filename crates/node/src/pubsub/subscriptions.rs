@@ -5,9 +5,9 @@ use super::delivery::{Audience, Delivery, Evicted};
 use super::kind::{Name, SubscriptionKind};
 use super::push::Push;
 use crate::subscriber::Subscriber;
-use resp::glob_matches;
+use resp::glob_matches_within;
 use std::collections::HashMap;
-use vocab::limits::NODE_SUBSCRIPTION_BYTES_MAX;
+use vocab::limits::{NODE_SUBSCRIPTION_BYTES_MAX, PATTERN_STEPS_MAX};
 use vocab::{Slot, slot_of};
 
 /// A subscription that was added.
@@ -84,8 +84,9 @@ impl Subscriptions {
         let mut deliveries = self.to_name(SubscriptionKind::Channel, channel, || Push::message(channel, message));
         let patterns = &self.audiences[SubscriptionKind::Pattern.index()];
         if !patterns.is_empty() {
-            let mut matching: Vec<&Name> =
-                patterns.keys().filter(|pattern| glob_matches(pattern, channel, false)).collect();
+            let mut steps = PATTERN_STEPS_MAX;
+            let fits = |pattern: &&Name| glob_matches_within(pattern, channel, &mut steps).unwrap_or(false);
+            let mut matching: Vec<&Name> = patterns.keys().filter(fits).collect();
             matching.sort_unstable();
             deliveries.extend(matching.into_iter().flat_map(|pattern| {
                 self.to_name(SubscriptionKind::Pattern, pattern, || Push::pattern_message(pattern, channel, message))
