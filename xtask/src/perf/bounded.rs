@@ -342,8 +342,11 @@ pub fn busy_writes(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     server.stop().map(|()| rows)
 }
 
+/// Requests of one client.
+type Requests<'a> = Vec<Vec<&'a str>>;
+
 /// The requests of a client whose reads are tracked so.
-fn tracked_by(words: &[String]) -> Vec<Vec<&str>> {
+fn tracked_by(words: &[String]) -> Requests<'_> {
     vec![vec!["HELLO", "3"], words.iter().map(String::as_str).collect()]
 }
 
@@ -364,7 +367,7 @@ pub fn listeners(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     };
     let many_prefixes: Vec<Vec<String>> = (0..20).map(prefixes).collect();
     let hello = || vec!["HELLO", "3"];
-    let cases: [(&str, Vec<Vec<Vec<&str>>>); 4] = [
+    let cases: [(&str, Vec<Requests<'_>>); 4] = [
         ("MONITOR", vec![vec![vec!["MONITOR"]]]),
         ("keyspace events", vec![vec![vec!["PSUBSCRIBE", "__key*"]]]),
         ("tracked keys", vec![vec![hello(), vec!["CLIENT", "TRACKING", "ON"], get]]),

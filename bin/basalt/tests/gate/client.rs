@@ -201,7 +201,7 @@ impl<'a> Hostile<'a> {
 }
 
 /// The beginning of a request.
-fn shown(request: &Request) -> String {
+fn shown(request: &[Vec<u8>]) -> String {
     let word = |word: &Vec<u8>| word[..word.len().min(40)].escape_ascii().to_string();
     request.iter().take(12).map(word).collect::<Vec<_>>().join(" ")
 }

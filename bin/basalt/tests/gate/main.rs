@@ -75,8 +75,8 @@ fn worst(nodes: &Nodes, database_ports: &[u16], seed: u64, seconds: u64) -> Vec<
         for (n, waited) in waiting.into_iter().enumerate() {
             let waited = waited.join().unwrap();
             announce(&format!(
-                "node {n}: of {} requests of others {} waited for more than 100 ms; the longest PING, read and write: {:?}",
-                waited.asked, waited.long, waited.longest
+                "node {n}: of {} requests of others {} waited for more than 100 ms, {} found no leader; the longest PING, read and write: {:?}",
+                waited.asked, waited.long, waited.refused, waited.longest
             ));
         }
         seen

@@ -223,7 +223,7 @@ fn heavy(random: &mut Random) -> Request {
     };
     let (one, other) = (key_for("", random), key_for("", random));
     let named = |name: &str, rest: &str| [words(name), vec![one.clone()], words(rest)].concat();
-    let member = |n: u64| format!("m{n}").into_bytes();
+    let mut member = |n: u64| format!("m{n}").into_bytes();
     match random.below(16) {
         0 => named("SETBIT", &format!("{offset} {}", random.below(2))),
         1 => named("SETRANGE", &format!("{offset} value")),
@@ -235,9 +235,9 @@ fn heavy(random: &mut Random) -> Request {
         }
         5 => with(
             named(one_of(random, &["SADD", "SREM", "SMISMEMBER", "LPUSH", "PFADD", "ZREM", "ZMSCORE"]), ""),
-            &mut { member },
+            &mut member,
         ),
-        6 => with(named(one_of(random, &["HDEL", "HMGET"]), ""), &mut { member }),
+        6 => with(named(one_of(random, &["HDEL", "HMGET"]), ""), &mut member),
         7 => with(named("HSET", "f v"), &mut |n| (n / 2).to_string().into_bytes()),
         8 => {
             let name = one_of(random, &["SUNIONSTORE", "SINTERSTORE", "SDIFFSTORE"]);
