@@ -4,6 +4,7 @@
 mod apply;
 mod bytes;
 mod change;
+mod databases;
 mod error;
 mod history;
 mod map;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use apply::{apply, as_split};
 pub use change::Change;
+pub use databases::{DATABASE_WORDS, DATABASES_SETTING, DatabaseRow, Databases};
 pub use error::MapError;
 pub use history::{History, MadeChange, MapUpdate, NotFollowed};
 pub use map::Map;

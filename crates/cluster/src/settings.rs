@@ -3,6 +3,7 @@
 //! The map holds what was set, as text. Nothing is held of a setting that has its default. Every node applies a change
 //! when it takes up the map that carries it.
 
+use crate::databases::Databases;
 use crate::map::Map;
 use vocab::memory_bytes;
 
@@ -34,6 +35,8 @@ pub enum SettingKind {
     Bytes(u64, u64),
     /// Any of these letters.
     Letters(&'static str),
+    /// What is set for single databases.
+    OfDatabases,
 }
 
 const fn row(name: &'static str, kind: SettingKind, default: &'static str, help: &'static str) -> StoreSetting {
@@ -45,7 +48,7 @@ const fn above(name: &'static str, kind: SettingKind, own: &'static str, help: &
     StoreSetting { name, kind, default: None, above: Some(own), help }
 }
 
-use SettingKind::{Bytes, Count, Flag, Letters, Word};
+use SettingKind::{Bytes, Count, Flag, Letters, OfDatabases, Word};
 
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
@@ -95,6 +98,12 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         Count(0, u32::MAX as u64),
         "0",
         "Counts the changes of functions: the store sets it itself.",
+    ),
+    row(
+        "database-settings",
+        OfDatabases,
+        "",
+        "What is set for single databases, a row for each: `ctl database set` and SWAPDB change it.",
     ),
     row("moves-per-source", Count(1, 16), "1", "Replicas that may leave one node at the same time."),
     row("moves-per-node", Count(1, 16), "2", "Replicas that may arrive at one node at the same time."),
@@ -177,6 +186,7 @@ impl StoreSetting {
                 let fits = text.chars().all(|letter| letters.contains(letter));
                 if fits { Ok(text.to_owned()) } else { Err(format!("{}: {}", self.name, self.range())) }
             }
+            OfDatabases => text.parse::<Databases>().map(|databases| databases.to_string()),
         }
     }
 
@@ -189,6 +199,9 @@ impl StoreSetting {
             Count(from, to) => format!("a number from {from} to {to}"),
             Bytes(from, to) => format!("a number of bytes from {from} to {to}, which may be written as 100mb or 4gb"),
             Letters(letters) => format!("any of the letters {letters}"),
+            OfDatabases => {
+                "rows of a database and what is set of it, as `3:name=orders,keys-max=1000`, with ; between".to_owned()
+            }
         }
     }
 }

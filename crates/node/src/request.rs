@@ -8,7 +8,7 @@ use resp::table::CommandSpec;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use vocab::limits::{ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use vocab::{DATABASE_PREFIX_BYTES, Slot, slot_of};
+use vocab::{DATABASE_PREFIX_BYTES, Slot, SlotSpan, slot_of};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A key's hash, for telling which writes may touch the same key. Two keys may share one; nothing breaks if they do.
@@ -23,11 +23,13 @@ pub fn key_hash(key: &[u8]) -> KeyHash {
 /// Hashes of a request's keys; most requests have one key.
 pub type KeyHashes = SmallVec<[KeyHash; 4]>;
 
-/// The keys of one request: none is longer than allowed, and all are of one slot.
+/// The keys of one request: none is longer than allowed, and all are of one slot, or of slots that share a shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestKeys {
-    /// Their slot; `None` if the request has no keys.
+    /// The slot of the first one; `None` if the request has no keys.
     pub slot: Option<Slot>,
+    /// Where all are, if they are of several slots.
+    pub wider: Option<SlotSpan>,
     /// Their hashes, in the order of the request.
     pub hashes: KeyHashes,
 }
@@ -39,17 +41,31 @@ impl RequestKeys {
     /// Finds and checks the keys of a request whose arity has been checked. The error is the text of the reply.
     #[inline]
     pub fn of(spec: &CommandSpec, args: &[&[u8]]) -> Result<Self, Refusal> {
+        Self::within(spec, args, |_| false)
+    }
+
+    /// The same of keys that may be of several slots where `share_shard` says that these are of one shard.
+    #[inline]
+    pub fn within(
+        spec: &CommandSpec,
+        args: &[&[u8]],
+        share_shard: impl FnOnce(SlotSpan) -> bool,
+    ) -> Result<Self, Refusal> {
         check(spec, args)?;
         let mut keys = Self::default();
         for at in spec.keys(args).map_err(|_| "ERR Invalid arguments specified for command")? {
             let key = args[at];
             let slot = slot_of(key);
-            if *keys.slot.get_or_insert(slot) != slot {
-                return Err(CROSSSLOT.into());
+            let first = *keys.slot.get_or_insert(slot);
+            if first != slot {
+                keys.wider = Some(keys.wider.unwrap_or(first.into()).with(slot));
             }
             keys.hashes.push(key_hash(key));
         }
-        Ok(keys)
+        match keys.wider {
+            Some(span) if !share_shard(span) => Err(CROSSSLOT.into()),
+            _ => Ok(keys),
+        }
     }
 }
 
@@ -177,6 +193,11 @@ mod tests {
             assert_eq!(error, "ERR key is too long (32001 bytes, 32000 are allowed)", "{request}");
         }
         assert_eq!(keys_of("MGET a b"), Err(CROSSSLOT.to_owned()));
+        let args: [&[u8]; 4] = [b"MGET", b"a", b"b", b"foo"];
+        let within = |shares: bool| RequestKeys::within(resolve(&args).expect("a command"), &args, |_| shares);
+        let keys = within(true).expect("one shard has them");
+        assert_eq!((keys.slot, keys.wider), (Some(Slot(15495)), Some(SlotSpan::between(3300, 15495))));
+        assert_eq!(within(false), Err(CROSSSLOT.into()));
         assert_eq!(keys_of("KV.EXEC x 2 GET k"), Err("ERR Invalid arguments specified for command".to_owned()));
     }
 

@@ -177,6 +177,7 @@ impl World {
             sequence: 1,
             proto: Proto::Resp2,
             slot: Slot(0),
+            wider: None,
             sync: true,
             acks: Acks::Majority,
             reply_bytes: 0,

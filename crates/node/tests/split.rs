@@ -161,6 +161,7 @@ impl<'a> Node<'a> {
             sequence: self.sequence,
             proto: Proto::Resp2,
             slot,
+            wider: None,
             sync: true,
             acks: Acks::Majority,
             reply_bytes: 0,

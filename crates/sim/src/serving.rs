@@ -135,6 +135,7 @@ pub fn ticket(store: &Store, shard: ShardId, slot: Slot, sequence: u64) -> Ticke
         sequence,
         proto: Proto::Resp2,
         slot,
+        wider: None,
         sync: store.env.plan().sync,
         acks: Acks::Majority,
         reply_bytes: 0,

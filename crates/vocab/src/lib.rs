@@ -19,7 +19,7 @@ pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version}
 pub use prng::Prng;
 pub use reader::{Malformed, Reader};
 pub use shortage::is_shortage;
-pub use slot::{SLOT_COUNT, crc16, hash_tag, slot_of, slot_tag};
+pub use slot::{SLOT_COUNT, SlotSpan, crc16, hash_tag, slot_of, slot_tag};
 pub use time::{Millis, Moment, wall_clock_ms};
 pub use token_bucket::TokenBucket;
 pub use varint::{put_bytes, put_varint, varint_bytes};

@@ -433,3 +433,6 @@ pub const SCRIPTS_KNOWN_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const SCRIPT_WRITTEN_BYTE_COST: usize = 4;
 /// Words of work that an instruction of Lua counts for in an entry.
 pub const SCRIPT_INSTRUCTION_COST: u64 = 2;
+
+/// Under so many names clients that are configured for Sentinel are told of a change of the master.
+pub const SENTINEL_NAMES_MAX: usize = 64;

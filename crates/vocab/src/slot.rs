@@ -66,9 +66,96 @@ fn all_tags() -> Vec<Option<String>> {
     tags
 }
 
+/// The slots from one to another, both included: where the keys of one request are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotSpan {
+    first: u16,
+    last: u16,
+}
+
+impl SlotSpan {
+    /// From the one to the other, which is no lower.
+    #[must_use]
+    pub fn between(first: u16, last: u16) -> Self {
+        debug_assert!(first <= last, "a span has slots");
+        Self { first, last }
+    }
+
+    /// The same with one more slot, and with what lies between.
+    #[must_use]
+    pub fn with(self, slot: Slot) -> Self {
+        Self { first: self.first.min(slot.0), last: self.last.max(slot.0) }
+    }
+
+    /// The same with another span, and with what lies between.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+
+    /// Its first slot.
+    #[must_use]
+    pub fn first(self) -> Slot {
+        Slot(self.first)
+    }
+
+    /// Its last slot.
+    #[must_use]
+    pub fn last(self) -> Slot {
+        Slot(self.last)
+    }
+
+    /// Whether it is one slot.
+    #[must_use]
+    pub fn is_one(self) -> bool {
+        self.first == self.last
+    }
+
+    /// Whether a slot is in it.
+    #[must_use]
+    pub fn contains(self, slot: Slot) -> bool {
+        (self.first..=self.last).contains(&slot.0)
+    }
+
+    /// Whether it is within a range, whose ends are both included.
+    #[must_use]
+    pub fn is_within(self, (first, last): (u16, u16)) -> bool {
+        first <= self.first && self.last <= last
+    }
+
+    /// Whether it shares a slot with a range, whose ends are both included.
+    #[must_use]
+    pub fn meets(self, (first, last): (u16, u16)) -> bool {
+        first <= self.last && self.first <= last
+    }
+}
+
+impl From<Slot> for SlotSpan {
+    fn from(slot: Slot) -> Self {
+        Self { first: slot.0, last: slot.0 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_grows_by_slots_and_knows_what_it_meets() {
+        let span = SlotSpan::from(Slot(7)).with(Slot(3)).with(Slot(5));
+        assert_eq!((span.first(), span.last(), span.is_one()), (Slot(3), Slot(7), false));
+        assert_eq!(span.and(SlotSpan::from(Slot(9))), SlotSpan::between(3, 9));
+        assert!(SlotSpan::from(Slot(7)).is_one() && span.contains(Slot(4)) && !span.contains(Slot(8)));
+        for (range, within, meets) in [
+            ((3, 7), true, true),
+            ((0, 9), true, true),
+            ((4, 9), false, true),
+            ((7, 9), false, true),
+            ((8, 9), false, false),
+        ] {
+            assert_eq!((span.is_within(range), span.meets(range)), (within, meets), "{range:?}");
+        }
+    }
 
     #[test]
     fn specification_examples() {

@@ -115,7 +115,7 @@ impl Blocked {
 
     /// A shard has given slots away: clients that wait for their keys are routed anew.
     pub fn withdraw_moved(&mut self, shard: &ShardHandle, now_us: u64) {
-        let is_moved = |of: ShardId, ticket: &Ticket| of == shard.id() && !shard.owns(ticket.slot);
+        let is_moved = |of: ShardId, ticket: &Ticket| of == shard.id() && !shard.owns_all(ticket.span());
         let moved = self.waiters.withdraw_all(now_us, usize::MAX, is_moved);
         moved.into_iter().for_each(|withdrawn| self.take_out(withdrawn));
     }

@@ -1,8 +1,9 @@
-//! KV.EMPTY: removes all keys of a database. Clients of a database ask for it by FLUSHDB and FLUSHALL.
+//! KV.EMPTY: removes all keys of some databases. Clients of a database ask for it by FLUSHDB and FLUSHALL.
 //!
-//! The keys of a database begin with its prefix, which is the command's key. All go in one entry: nothing comes between.
+//! The keys of a database begin with its prefix, which is a key of the command. All go in one entry: nothing comes between.
 
 use super::call::{HandlerRow, Outcome, WriteCall, write};
+use crate::WriteSpace;
 use storage::Slice;
 use vocab::Database;
 
@@ -14,30 +15,37 @@ pub(super) const ROWS: &[HandlerRow] = &[write("KV.EMPTY", empty)];
 
 fn empty(call: &mut WriteCall<'_>) -> Outcome {
     // Without arguments it is about all databases, which no entry is.
-    let prefix = call.args.get(1).copied().unwrap_or_default();
-    if Database::of_key(prefix).is_none_or(|database| database.prefix() != prefix) {
+    let prefixes = &call.args[1..];
+    let is_whole = |prefix: &&[u8]| Database::of_key(prefix).is_some_and(|database| database.prefix() == **prefix);
+    if prefixes.is_empty() || !prefixes.iter().all(is_whole) {
         return Err(NO_DATABASE.into());
     }
-    let mut after: Option<Slice> = None;
-    loop {
-        let keys = call.space.keys(prefix, after.as_deref(), CHUNK)?;
-        for key in &keys {
-            call.space.delete(key)?;
-        }
-        if keys.len() < CHUNK {
-            break;
-        }
-        after = keys.into_iter().last();
+    for prefix in prefixes {
+        empty_one(call.space, prefix)?;
     }
     call.reply.ok();
     Ok(())
+}
+
+fn empty_one(space: &mut dyn WriteSpace, prefix: &[u8]) -> Outcome {
+    let mut after: Option<Slice> = None;
+    loop {
+        let keys = space.keys(prefix, after.as_deref(), CHUNK)?;
+        for key in &keys {
+            space.delete(key)?;
+        }
+        if keys.len() < CHUNK {
+            return Ok(());
+        }
+        after = keys.into_iter().last();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::testspace::{TestSpace, answer};
-    use crate::{Kind, Record, WriteSpace};
+    use crate::{Kind, ReadSpace, Record, WriteSpace};
     use resp::Value;
     use vocab::Database;
 

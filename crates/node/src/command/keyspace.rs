@@ -1,6 +1,6 @@
 //! Keys whatever they hold: DEL, EXISTS, TYPE, TOUCH, RENAME, COPY.
 
-use super::args::{NO_SUCH_KEY, NOT_INTEGER, SYNTAX, is_word};
+use super::args::{NO_SUCH_KEY, NOT_INTEGER, SYNTAX, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::hash::{self, Stored};
 use super::list::{self, List};
@@ -9,6 +9,7 @@ use crate::keyspace_events::Event;
 use crate::{Evaluation, Layout, Record, Rows, Type, WriteSpace};
 use storage::Slice;
 use vocab::limits::{COPY_WHOLE_ELEMENTS_MAX, GATHERED_BYTES_MAX};
+use vocab::{is_database_key, slot_of};
 
 /// How many databases Redis has by default; all but the first are closed to a cluster.
 const DATABASES: i64 = 16;
@@ -22,7 +23,8 @@ pub(super) const ROWS: &[HandlerRow] = &[
     write("RENAME", |call| rename(call, false)).rewrites(|_| 0),
     write("RENAMENX", |call| rename(call, true)).rewrites(|_| 0),
     write("COPY", copy).rewrites(|_| 0),
-    write("MOVE", |_| Err("ERR MOVE is not allowed in cluster mode".into())),
+    write("MOVE", refuse_move),
+    write("KV.TRANSFER", transfer).rewrites(|_| 0),
 ];
 
 fn del(call: &mut WriteCall<'_>) -> Outcome {
@@ -99,10 +101,11 @@ fn copy_rows(space: &mut dyn WriteSpace, rows: &Rows, to: &[u8]) -> Result<Rows,
     Ok(copied)
 }
 
-/// Moves `record` from `from` to `to`. The rows of a large collection stay where they are.
+/// Moves `record` from `from` to `to`. The rows of a large collection stay where they are, unless they are of another slot.
 fn move_to(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     let view = record.view();
     if space.evaluation() == Evaluation::Second
+        && slot_of(from) == slot_of(to)
         && let Some(rows) = view.rows(from)
     {
         let moved = match view.kind.layout {
@@ -178,6 +181,47 @@ fn copy(call: &mut WriteCall<'_>) -> Outcome {
         call.space.notify(Event::COPY_TO, to);
     }
     call.reply.int(i64::from(!refused));
+    Ok(())
+}
+
+/// MOVE of a client of the cluster, or to no other database: to another one it is KV.TRANSFER. A number that is none of a database
+/// comes as -1.
+fn refuse_move(call: &mut WriteCall<'_>) -> Outcome {
+    if !is_database_key(call.args[1]) {
+        return Err("ERR MOVE is not allowed in cluster mode".into());
+    }
+    match int(call.args[2])? {
+        0.. => Err("ERR source and destination objects are the same".into()),
+        _ => Err("ERR DB index is out of range".into()),
+    }
+}
+
+/// KV.TRANSFER: COPY and MOVE from one database to another, where one shard has both.
+fn transfer(call: &mut WriteCall<'_>) -> Outcome {
+    let (from, to) = (call.args[1], call.args[2]);
+    let record = call.space.get(from)?;
+    let (moves, replaces) = match &call.args[3..] {
+        [word] if is_word(word, "MOVE") => (true, false),
+        [word] if is_word(word, "COPY") => (false, false),
+        [word, replace] if is_word(word, "COPY") && is_word(replace, "REPLACE") => (false, true),
+        _ => return Err(SYNTAX.into()),
+    };
+    if from == to {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let is_taken = !replaces && call.space.get(to)?.is_some();
+    let found = record.filter(|_| !is_taken);
+    call.reply.int(i64::from(found.is_some()));
+    let Some(record) = found else { return Ok(()) };
+    match moves {
+        true => move_to(call.space, from, record, to)?,
+        false => place(call.space, from, record, to)?,
+    }
+    if moves {
+        call.space.notify(Event::MOVE_FROM, from);
+    }
+    call.space.notify(Event::NEW, to);
+    call.space.notify(if moves { Event::MOVE_TO } else { Event::COPY_TO }, to);
     Ok(())
 }
 

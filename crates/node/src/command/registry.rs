@@ -3,8 +3,8 @@
 
 use super::call::{Handler, HandlerRow, ScriptCommand};
 use super::{
-    bits, cluster_scan, condition, counters, database, dump, expiry, geo, hash, hyperloglog, keyspace, kv, lcs, list,
-    object, random_key, ranges, scan, scripts, set, slot, sort, stream, string, zset,
+    bits, cluster_scan, condition, counters, database, database_keys, dump, expiry, geo, hash, hyperloglog, keyspace,
+    kv, lcs, list, object, random_key, ranges, scan, scripts, set, slot, sort, stream, string, zset,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -34,6 +34,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     cluster_scan::ROWS,
     random_key::ROWS,
     database::ROWS,
+    database_keys::ROWS,
     slot::ROWS,
     super::slot_stats::ROWS,
     kv::GET_PUT_ROWS,
@@ -94,16 +95,8 @@ mod tests {
     use resp::table::Group;
 
     /// Commands of these groups that the session answers.
-    const SESSION: &[&str] = &[
-        "KV.CONSISTENCY",
-        "KV.DURABILITY",
-        "KV.TRANSFER",
-        "OBJECT|HELP",
-        "WAIT",
-        "WAITAOF",
-        "XGROUP|HELP",
-        "XINFO|HELP",
-    ];
+    const SESSION: &[&str] =
+        &["KV.CONSISTENCY", "KV.DURABILITY", "KV.SWAP", "OBJECT|HELP", "WAIT", "WAITAOF", "XGROUP|HELP", "XINFO|HELP"];
 
     /// Commands that the session or the shell answers, with all that they contain.
     const CONTAINERS: &[&str] = &["KV.ADMIN|", "KV.BACKUP|"];

@@ -148,6 +148,24 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
+    /// Those of a question about a database, of which it is known.
+    pub(super) fn of_database(words: &[&'a [u8]], database: Database) -> Result<Self, Error> {
+        let options = Self::parse(words)?;
+        let wanted = Wanted::new(options.wanted.pattern.unwrap_or(b"*"), Some(database));
+        Ok(Self { wanted, database: Some(database), ..options })
+    }
+
+    /// Those of KEYS.
+    pub(super) fn of_pattern(pattern: &'a [u8], database: Database) -> Self {
+        let wanted = Wanted::new(pattern, Some(database));
+        Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false, database: Some(database) }
+    }
+
+    /// Whether the pattern asks for a key.
+    pub(super) fn is_wanted(&self, key: &[u8]) -> bool {
+        self.wanted.includes(key)
+    }
+
     pub(super) fn include(&self, key: &[u8], record: &Record) -> bool {
         let of_type = |name: &[u8]| record.view().kind.type_name().as_bytes().eq_ignore_ascii_case(name);
         self.wanted.includes(key) && self.type_name.is_none_or(of_type)

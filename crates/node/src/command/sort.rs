@@ -1,28 +1,32 @@
 //! SORT and SORT_RO: the elements of a list, a set or a sorted set in order.
 //!
 //! Elements are gathered a slice at a time, each slice is sorted, and the slices are merged as the reply is taken: no step
-//! works on more than a slice. BY and GET with patterns name keys that the request does not, and are refused as Redis
-//! Cluster refuses them.
+//! works on more than a slice. BY and GET with patterns name keys that the request does not: only a client of a database may use
+//! them (`sort_pattern`), and they are refused to a client of the cluster as Redis Cluster refuses them.
 
 use super::args::{SYNTAX, WRONGTYPE, check_release, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, reads_in_steps, write_if};
 use super::hash::{Form, Stored};
 use super::list::{self, List, Side, Walk};
 use super::long_list::{ListCopy, Replaces};
+use super::sort_pattern::SortPattern;
 use super::steps::{Progress, ReplySteps, Rest, Step};
 use super::zset::{SortedSet, Walk as RankWalk};
 use crate::keyspace_events::Event;
 use crate::{ReadSpace, Record, ShardHandle, SnapshotSpace, Type};
 use resp::Reply;
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 use storage::Slice;
 use vocab::limits::{
-    SORTED_BYTES_MAX, SORTED_ELEMENTS_MAX, STORE_WHOLE_ELEMENTS_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX,
+    GATHERED_BYTES_MAX, SORTED_BYTES_MAX, SORTED_ELEMENTS_MAX, STORE_WHOLE_ELEMENTS_MAX, STREAM_STEP_BYTES_SOFT,
+    STREAM_STEP_ITEMS_MAX,
 };
 
 const NOT_A_SCORE: &str = "ERR One or more scores can't be converted into double";
+const BY: &str = "ERR BY option of SORT denied in Cluster mode.";
+const GET: &str = "ERR GET option of SORT denied in Cluster mode.";
 const TOO_LARGE: &str = "ERR the collection is too large to be sorted (1048576 elements, 128 MiB)";
 const TOO_LARGE_FOR_ENTRY: &str = "ERR the collection is too large to be sorted within a transaction (16384 elements)";
 const _: () = assert!(SORTED_ELEMENTS_MAX == 1_048_576 && SORTED_BYTES_MAX == 128 << 20, "TOO_LARGE says how large");
@@ -40,14 +44,20 @@ enum Order {
     Numbers,
     /// By their bytes.
     Bytes,
+    /// By the bytes of what BY finds for them.
+    Weights,
     /// As they lie.
     Kept,
 }
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Options<'a> {
     order: Order,
+    /// What they are sorted by, if not by themselves.
+    by: Option<SortPattern>,
+    /// What is answered of each; nothing: itself.
+    get: Vec<SortPattern>,
     descending: bool,
     /// How many are passed over, and how many are wanted; negative: all.
     limit: (i64, i64),
@@ -55,8 +65,10 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(words: &[&'a [u8]], may_store: bool) -> Result<Self, Error> {
-        let mut options = Self { order: Order::Numbers, descending: false, limit: (0, -1), store: None };
+    /// Those behind a key.
+    fn parse(key: &[u8], words: &[&'a [u8]], may_store: bool) -> Result<Self, Error> {
+        let (by, get) = (None, Vec::new());
+        let mut options = Self { order: Order::Numbers, by, get, descending: false, limit: (0, -1), store: None };
         let (mut alpha, mut kept) = (false, false);
         let mut rest = words;
         while let [word, after @ ..] = rest {
@@ -82,20 +94,22 @@ impl<'a> Options<'a> {
                     after
                 }
                 (_, [pattern, after @ ..]) if is_word(word, "BY") => {
-                    if pattern.contains(&b'*') {
-                        return Err("ERR BY option of SORT denied in Cluster mode.".into());
-                    }
-                    kept = true;
+                    // As in Redis, once they lie as they lie, they do whatever else is asked for.
+                    kept |= !pattern.contains(&b'*');
+                    options.by =
+                        Some(SortPattern::of(pattern, key).or(kept.then_some(SortPattern::Nothing)).ok_or(BY)?);
                     after
                 }
-                (_, [_, ..]) if is_word(word, "GET") => {
-                    return Err("ERR GET option of SORT denied in Cluster mode.".into());
+                (_, [pattern, after @ ..]) if is_word(word, "GET") => {
+                    options.get.push(SortPattern::of(pattern, key).ok_or(GET)?);
+                    after
                 }
                 _ => return Err(SYNTAX.into()),
             };
         }
         options.order = match (kept, alpha) {
             (true, _) => Order::Kept,
+            (false, true) if options.by.is_some() => Order::Weights,
             (false, true) => Order::Bytes,
             (false, false) => Order::Numbers,
         };
@@ -114,13 +128,27 @@ impl<'a> Options<'a> {
 #[derive(Clone, Debug)]
 struct Item {
     score: f64,
+    /// What BY has found for it, where they are sorted by the bytes of that.
+    weight: Option<Vec<u8>>,
+    /// Its place as they lie.
+    place: usize,
     element: Vec<u8>,
 }
 
+/// In which direction, and what tells items apart whose scores are equal.
+#[derive(Clone, Copy, Debug)]
+struct Direction {
+    descending: bool,
+    by_weight: bool,
+}
+
 /// The order of items; of equal ones it does not matter which is first.
-fn compare(a: &Item, b: &Item, descending: bool) -> Ordering {
-    let order = a.score.total_cmp(&b.score).then_with(|| a.element.cmp(&b.element));
-    if descending { order.reverse() } else { order }
+fn compare(a: &Item, b: &Item, direction: Direction) -> Ordering {
+    let turned = |order: Ordering| if direction.descending { order.reverse() } else { order };
+    if direction.by_weight {
+        return turned(a.weight.cmp(&b.weight)).then(a.place.cmp(&b.place));
+    }
+    turned(a.score.total_cmp(&b.score).then_with(|| a.element.cmp(&b.element)))
 }
 
 /// The number that an element is, as `strtod` reads it.
@@ -147,7 +175,7 @@ enum Source {
 /// What remains of a sorted slice, its next item last.
 struct Run {
     items: Vec<Item>,
-    descending: bool,
+    direction: Direction,
 }
 
 impl PartialEq for Run {
@@ -168,7 +196,7 @@ impl Ord for Run {
     /// The run with the next item is the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         match (self.items.last(), other.items.last()) {
-            (Some(a), Some(b)) => compare(b, a, self.descending),
+            (Some(a), Some(b)) => compare(b, a, self.direction),
             (a, b) => a.is_some().cmp(&b.is_some()),
         }
     }
@@ -179,6 +207,8 @@ struct Sorting {
     key: Vec<u8>,
     record: Option<Record>,
     order: Order,
+    by: Option<SortPattern>,
+    get: Vec<SortPattern>,
     descending: bool,
     source: Source,
     count: u64,
@@ -224,7 +254,8 @@ impl Sorting {
         }
         let (key, range) = (key.to_vec(), options.range(count));
         let (bytes, runs, descending) = (0, BinaryHeap::new(), options.descending);
-        Ok(Self { key, record, order, descending, source, count, bytes, runs, range })
+        let (by, get) = (options.by.clone(), options.get.clone());
+        Ok(Self { key, record, order, by, get, descending, source, count, bytes, runs, range })
     }
 
     /// Reads a slice and sorts it; false if there was nothing to be read.
@@ -276,27 +307,62 @@ impl Sorting {
         if self.bytes > SORTED_BYTES_MAX {
             return Err(TOO_LARGE.into());
         }
-        let run = self.run_of(elements)?;
+        let run = self.run_of(elements, space)?;
+        self.bytes += run.items.iter().filter_map(|item| item.weight.as_ref()).map(Vec::len).sum::<usize>();
         self.runs.push(run);
         Ok(true)
     }
 
-    fn run_of(&self, elements: Vec<Vec<u8>>) -> Result<Run, Error> {
+    fn run_of(&self, elements: Vec<Vec<u8>>, space: &mut dyn ReadSpace) -> Result<Run, Error> {
         // What keeps its order is sorted by the place.
         let first: usize = self.runs.iter().map(|run| run.items.len()).sum();
-        let (order, descending) = (self.order, self.descending && self.order != Order::Kept);
+        let descending = self.descending && self.order != Order::Kept;
+        let direction = Direction { descending, by_weight: self.order == Order::Weights };
         let mut items = Vec::with_capacity(elements.len());
         for (at, element) in elements.into_iter().enumerate() {
-            let score = match order {
-                Order::Numbers => score_of(&element).ok_or(NOT_A_SCORE)?,
-                Order::Bytes => 0.0,
-                Order::Kept => (first + at) as f64,
-            };
-            items.push(Item { score, element });
+            let (mut score, mut weight) = (0.0, None);
+            match (self.order, &self.by) {
+                (Order::Numbers, None) => score = score_of(&element).ok_or(NOT_A_SCORE)?,
+                (Order::Numbers, Some(by)) => {
+                    if let Some(found) = by.value(space, &element)? {
+                        score = score_of(&found).ok_or(NOT_A_SCORE)?;
+                    }
+                }
+                (Order::Weights, by) => {
+                    weight = match by {
+                        Some(by) => by.value(space, &element)?,
+                        None => None,
+                    };
+                }
+                (Order::Bytes, _) => {}
+                (Order::Kept, _) => score = (first + at) as f64,
+            }
+            items.push(Item { score, weight, place: first + at, element });
         }
         // Its next item is the last.
-        items.sort_unstable_by(|a, b| compare(b, a, descending));
-        Ok(Run { items, descending })
+        items.sort_unstable_by(|a, b| compare(b, a, direction));
+        Ok(Run { items, direction })
+    }
+
+    /// How many values are answered.
+    fn answers(&self) -> u64 {
+        self.range.1 * self.get.len().max(1) as u64
+    }
+
+    /// Hands over what is answered of an element.
+    fn each_value(
+        &self,
+        space: &mut dyn ReadSpace,
+        element: &[u8],
+        mut take: impl FnMut(Option<&[u8]>),
+    ) -> Result<(), Error> {
+        if self.get.is_empty() {
+            take(Some(element));
+        }
+        for pattern in &self.get {
+            take(pattern.value(space, element)?.as_deref());
+        }
+        Ok(())
     }
 
     /// The next item in order.
@@ -328,29 +394,38 @@ enum Next {
 
 /// Sorts at once: what one entry may hold.
 fn sort(call: &mut WriteCall<'_>) -> Outcome {
-    let options = Options::parse(&call.args[2..], true)?;
+    let options = Options::parse(call.args[1], &call.args[2..], true)?;
     let mut sorting = Sorting::begin(call.space, call.args[1], &options)?;
     if sorting.count > STORE_WHOLE_ELEMENTS_MAX {
         return Err(TOO_LARGE_FOR_ENTRY.into());
     }
     while sorting.gather(call.space)? {}
     let Some(to) = options.store else {
-        call.reply.array(sorting.range.1 as usize);
+        call.reply.array(sorting.answers() as usize);
         loop {
             match sorting.next() {
-                Next::Element(element) => call.reply.bulk(&element),
+                Next::Element(element) => {
+                    let reply = &mut *call.reply;
+                    sorting.each_value(call.space, &element, |value| reply.bulk_or_null(value))?;
+                }
                 Next::PassedOver => {}
                 Next::None => return Ok(()),
             }
         }
     };
     check_release(call.space)?;
-    let mut elements = Vec::new();
+    let (mut elements, mut bytes) = (Vec::new(), 0);
     loop {
         match sorting.next() {
-            Next::Element(element) => elements.push(element),
+            Next::Element(element) => sorting.each_value(call.space, &element, |value| {
+                bytes += value.map_or(0, <[u8]>::len);
+                elements.push(value.unwrap_or_default().to_vec());
+            })?,
             Next::PassedOver => {}
             Next::None => break,
+        }
+        if bytes > GATHERED_BYTES_MAX || elements.len() as u64 > 2 * STORE_WHOLE_ELEMENTS_MAX {
+            return Err(TOO_LARGE_FOR_ENTRY.into());
         }
     }
     let all: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
@@ -366,16 +441,22 @@ fn sort(call: &mut WriteCall<'_>) -> Outcome {
 
 /// What `SORT … STORE` stores, if that is too large for an entry. Reads may wait for the disk.
 pub fn sorted_copy<'a>(view: &'a ShardHandle, args: &[&[u8]], now_ms: u64) -> Result<Option<ListCopy<'a>>, Error> {
-    let options = Options::parse(&args[2..], true)?;
+    let options = Options::parse(args[1], &args[2..], true)?;
     let mut space = SnapshotSpace::new(view, now_ms, 0);
     let mut sorting = Sorting::begin(&mut space, args[1], &options)?;
     if options.store.is_none() || sorting.count <= STORE_WHOLE_ELEMENTS_MAX {
         return Ok(None);
     }
     while sorting.gather(&mut space)? {}
+    let mut values: VecDeque<Vec<u8>> = VecDeque::new();
     let next = move || loop {
+        if let Some(value) = values.pop_front() {
+            return Ok(Some(value));
+        }
         match sorting.next() {
-            Next::Element(element) => return Ok(Some(element)),
+            Next::Element(element) => sorting.each_value(&mut space, &element, |value| {
+                values.push_back(value.unwrap_or_default().to_vec());
+            })?,
             Next::PassedOver => {}
             Next::None => return Ok(None),
         }
@@ -384,7 +465,7 @@ pub fn sorted_copy<'a>(view: &'a ShardHandle, args: &[&[u8]], now_ms: u64) -> Re
 }
 
 fn begin(call: &mut ReadCall<'_>, may_store: bool) -> Result<Rest, Error> {
-    let options = Options::parse(&call.args[2..], may_store)?;
+    let options = Options::parse(call.args[1], &call.args[2..], may_store)?;
     let sorting = Sorting::begin(call.space, call.args[1], &options)?;
     let mut left = ToAnswer { sorting, has_begun: false };
     // What is one slice is answered at once.
@@ -415,12 +496,14 @@ impl ReplySteps for ToAnswer {
                 }
                 Err(error) => return Err(error),
             }
-            reply.array(self.sorting.range.1 as usize);
+            reply.array(self.sorting.answers() as usize);
         }
         let mut step = Step::begin(reply);
         loop {
             match self.sorting.next() {
-                Next::Element(element) => reply.bulk(&element),
+                Next::Element(element) => {
+                    self.sorting.each_value(space, &element, |value| reply.bulk_or_null(value))?;
+                }
                 Next::PassedOver => {}
                 Next::None => return Ok(Progress::Done),
             }

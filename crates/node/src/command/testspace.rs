@@ -234,14 +234,14 @@ impl ReadSpace for TestSpace {
         let found = self.elements.range(rows.prefix.clone()..end).next_back();
         Ok(found.map(|(tree_key, value)| (Slice::from(&tree_key[rows.prefix.len()..]), value.clone())))
     }
-}
 
-impl WriteSpace for TestSpace {
     fn keys(&mut self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Slice>, Fault> {
         let follows = |key: &&Vec<u8>| key.starts_with(prefix) && after.is_none_or(|after| &key[..] > after);
         Ok(self.records.keys().filter(follows).take(limit).map(|key| Slice::from(&key[..])).collect())
     }
+}
 
+impl WriteSpace for TestSpace {
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.writes += 1;
         let record = record.due_from(self.now_ms + 1);

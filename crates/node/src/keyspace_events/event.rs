@@ -23,6 +23,8 @@ impl Event {
     pub const RENAME_FROM: Self = of(Generic, "rename_from");
     pub const RENAME_TO: Self = of(Generic, "rename_to");
     pub const COPY_TO: Self = of(Generic, "copy_to");
+    pub const MOVE_FROM: Self = of(Generic, "move_from");
+    pub const MOVE_TO: Self = of(Generic, "move_to");
     pub const RESTORE: Self = of(Generic, "restore");
     pub const EXPIRE: Self = of(Generic, "expire");
     pub const PERSIST: Self = of(Generic, "persist");
@@ -100,18 +102,18 @@ impl KeyspaceEvent {
         64 + self.key.len()
     }
 
-    /// The channel of the key, on which the name of the event is the message.
+    /// The channel of the key, on which the name of the event is the message. `database` is the number of its database.
     #[must_use]
-    pub fn channel_of_key(&self) -> Vec<u8> {
-        let mut channel = format!("__keyspace@{}__:", self.database()).into_bytes();
+    pub fn channel_of_key(&self, database: u16) -> Vec<u8> {
+        let mut channel = format!("__keyspace@{database}__:").into_bytes();
         channel.extend_from_slice(self.shown_key());
         channel
     }
 
     /// The channel of the event, on which the key is the message.
     #[must_use]
-    pub fn channel_of_event(&self) -> Vec<u8> {
-        format!("__keyevent@{}__:{}", self.database(), self.event.name).into_bytes()
+    pub fn channel_of_event(&self, database: u16) -> Vec<u8> {
+        format!("__keyevent@{database}__:{}", self.event.name).into_bytes()
     }
 
     /// The key, as its clients name it.
@@ -120,8 +122,9 @@ impl KeyspaceEvent {
         client_key(&self.key)
     }
 
-    /// The number of its database; 0 for a key that is no database's.
-    fn database(&self) -> u16 {
-        Database::of_key(&self.key).map_or(0, Database::number)
+    /// The database in whose slot the key is; none for a key that is no database's.
+    #[must_use]
+    pub fn place(&self) -> Option<Database> {
+        Database::of_key(&self.key)
     }
 }

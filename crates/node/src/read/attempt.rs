@@ -4,13 +4,15 @@ use super::{Hold, LocalShard, NotHere, Refusal, Replica, read_access};
 use crate::guarantees::Consistency;
 use crate::shard_handle::ShardHandle;
 use std::sync::Arc;
-use vocab::{Moment, ShardId, Slot};
+use vocab::{Moment, ShardId, Slot, SlotSpan};
 
 /// What a read asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// The slot of its keys.
+    /// The slot of its keys, or of the first of them.
     pub slot: Slot,
+    /// Where its keys are, if they are of several slots.
+    pub wider: Option<SlotSpan>,
     /// What its client is promised.
     pub consistency: Consistency,
     /// When the request was there, in µs of the steady clock: the answer is no older.
@@ -54,7 +56,18 @@ impl ReadRequest {
     /// A request that was there at `arrived_us`.
     #[must_use]
     pub fn new(slot: Slot, consistency: Consistency, arrived_us: u64) -> Self {
-        Self { slot, consistency, arrived_us, waiting_since_us: arrived_us }
+        Self { slot, wider: None, consistency, arrived_us, waiting_since_us: arrived_us }
+    }
+
+    /// The same of keys that are there, if they are of several slots.
+    #[must_use]
+    pub fn over(self, wider: Option<SlotSpan>) -> Self {
+        Self { wider, ..self }
+    }
+
+    /// Where its keys are.
+    fn span(&self) -> SlotSpan {
+        self.wider.unwrap_or(self.slot.into())
     }
 
     /// Decides where the read goes, by what this node knows of the slot's shard. `None`: the node belongs to no store.
@@ -111,7 +124,7 @@ impl<H: AsRef<ShardHandle>> Attempt<H> {
     /// met no damage.
     pub fn has_slot(&self) -> bool {
         let handle = self.handle.as_ref();
-        handle.id() == ShardId::META || handle.has_slot(self.request.slot)
+        handle.id() == ShardId::META || handle.has_all(self.request.span())
     }
 
     /// Whether the replica leads its shard.
@@ -125,14 +138,14 @@ impl<H: AsRef<ShardHandle>> Attempt<H> {
         let (handle, request) = (self.handle.as_ref(), &self.request);
         if !self.leads {
             let replays = request.consistency == Consistency::Any && handle.is_replaying();
-            return match handle.has_slot(request.slot) {
+            return match handle.has_all(request.span()) {
                 true if replays => Finish::Again(Again::Replaying),
                 true => Finish::Answer,
                 false => Finish::Again(Again::SlotMoved),
             };
         }
         // The slot first, see `ShardHandle::owns`: a leader gives a slot away before another one answers for it.
-        if handle.id() != ShardId::META && !handle.owns(request.slot) {
+        if handle.id() != ShardId::META && !handle.owns_all(request.span()) {
             return Finish::Again(Again::SlotMoved);
         }
         if handle.lease().is_unquestioned() {
@@ -183,8 +196,13 @@ mod tests {
     use vocab::limits::LEADER_WAIT_US_MAX;
 
     const NOW: u64 = ARRIVED.mono_us;
-    const READ: ReadRequest =
-        ReadRequest { slot: SLOT, consistency: Consistency::Absolute, arrived_us: NOW, waiting_since_us: NOW };
+    const READ: ReadRequest = ReadRequest {
+        slot: SLOT,
+        wider: None,
+        consistency: Consistency::Absolute,
+        arrived_us: NOW,
+        waiting_since_us: NOW,
+    };
     const ANY: ReadRequest = ReadRequest { consistency: Consistency::Any, ..READ };
 
     fn word(begun: &Begin<Attempt<&Arc<ShardHandle>>>) -> &'static str {

@@ -11,14 +11,14 @@ use super::values::text_of as text_of_value;
 use crate::Fault;
 use crate::command::{Error, Outcome};
 use mlua::{Lua, MultiValue, Value};
-use resp::table::{self, CommandSpec, Group, flag};
+use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use resp::{Proto, Reply};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use vocab::limits::{ITEM_REPLY_BYTES_MAX, SCRIPT_SLICE_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX};
-use vocab::{Database, slot_of};
+use vocab::{Database, SlotSpan, slot_of};
 
 const TOO_LONG: &str =
     "ERR the script ran more instructions than a script may (`script-instructions-max`): nothing was written";
@@ -106,8 +106,13 @@ impl Run<'_> {
         engine.meter.seed(self.host.seed());
         let shared = RefCell::new(Shared { host: &mut *self.host, failed: None });
         let context = self.context;
-        let caller =
-            Caller { slot: context.slot, database: context.database, is_read_only, meter: engine.meter.clone() };
+        let caller = Caller {
+            slot: context.slot,
+            wider: context.wider,
+            database: context.database,
+            is_read_only,
+            meter: engine.meter.clone(),
+        };
         let done = engine.lua.scope(|scope| {
             let (caller, shared) = (&caller, &shared);
             let call = scope.create_function(|lua, args: MultiValue| caller.call(lua, &args, shared))?;
@@ -141,7 +146,8 @@ impl Run<'_> {
     }
 
     fn check_flags(&self, script: &Compiled) -> Result<(), Error> {
-        if script.flags.no_cluster {
+        // A client of a database sees no cluster.
+        if script.flags.no_cluster && self.context.database.is_none() {
             return Err("ERR Can not run script on cluster, 'no-cluster' flag is set.".into());
         }
         if self.rights == Rights::Read && !script.flags.is_plain && !script.flags.no_writes {
@@ -167,6 +173,7 @@ enum Failed {
 /// What answers the commands of one run.
 struct Caller {
     slot: vocab::Slot,
+    wider: Option<SlotSpan>,
     database: Option<Database>,
     is_read_only: bool,
     meter: Rc<Meter>,
@@ -214,7 +221,7 @@ impl Caller {
     fn command(&self, words: &[Word], host: &mut dyn ScriptHost) -> Result<Reply, Failed> {
         let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
         let admitted = self.admit(&args).and_then(|spec| {
-            let stored = self.stored(spec, words)?;
+            let (spec, stored) = self.stored(spec, words)?;
             let args: Vec<&[u8]> = stored.iter().map(Word::as_slice).collect();
             self.check_keys(spec, &args, host)?;
             Ok((spec, stored))
@@ -249,10 +256,19 @@ impl Caller {
         Ok(spec)
     }
 
-    /// The words of a command with keys under the names that are stored.
-    fn stored<'a>(&self, spec: &CommandSpec, words: &'a [Word]) -> Result<Cow<'a, [Word]>, String> {
+    /// The command that is run, with keys under the names that are stored.
+    fn stored<'a>(
+        &self,
+        spec: &'static CommandSpec,
+        words: &'a [Word],
+    ) -> Result<(&'static CommandSpec, Cow<'a, [Word]>), String> {
+        if let Some(database) = self.database
+            && let Some((spec, words)) = of_database(spec, words, database)
+        {
+            return Ok((spec, Cow::Owned(words)));
+        }
         let Some(database) = self.database.filter(|_| spec.has_keys() && spec.group != Group::PubSub) else {
-            return Ok(Cow::Borrowed(words));
+            return Ok((spec, Cow::Borrowed(words)));
         };
         let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
         let positions = spec.keys(&args).map_err(|_| INVALID)?;
@@ -261,7 +277,7 @@ impl Caller {
             crate::request::check_database_key(&words[at])?;
             stored[at].insert_from_slice(0, &database.prefix());
         }
-        Ok(Cow::Owned(stored))
+        Ok((spec, Cow::Owned(stored)))
     }
 
     /// Whether the keys of a command are short enough, and of the script's slot.
@@ -269,12 +285,27 @@ impl Caller {
         crate::request::check(spec, args)?;
         let is_message = self.database.is_some() && spec.group == Group::PubSub;
         for at in spec.keys(args).map_err(|_| INVALID)? {
-            if !is_message && !host.may_touch(slot_of(args[at]), self.slot) {
+            let slot = slot_of(args[at]);
+            let is_near = self.wider.is_some_and(|span| span.contains(slot));
+            if !is_message && !is_near && !host.may_touch(slot, self.slot) {
                 return Err("ERR Script attempted to access a non local key in a cluster node".to_owned());
             }
         }
         Ok(())
     }
+}
+
+/// The command that a question about all keys of a database is, or FLUSHDB; none if it is another command.
+fn of_database(spec: &CommandSpec, words: &[Word], database: Database) -> Option<(&'static CommandSpec, Vec<Word>)> {
+    let (name, given): (&[u8], &[Word]) = if spec.does(behaviour::ASKS_DATABASE) {
+        (b"KV.KEYS", words)
+    } else if spec.does(behaviour::EMPTIES_DATABASE) {
+        (b"KV.EMPTY", &[])
+    } else {
+        return None;
+    };
+    let made = [Word::from_slice(name), Word::from_slice(&database.prefix())];
+    Some((table::lookup(name)?, made.into_iter().chain(given.iter().cloned()).collect()))
 }
 
 /// A reply that is an error.

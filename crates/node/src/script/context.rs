@@ -1,18 +1,22 @@
 //! What an entry tells of a script beside the words of its client: the last argument of EVAL and FCALL in an entry.
 //!
 //! ```text
-//! u8 version (1), varint slot, varint instructions, varint bytes, varint 0 or 1 + the number of a database
+//! u8 version (1 or 2), varint slot, varint instructions, varint bytes, varint 0 or 1 + the number of a database;
+//! of version 2, varint first and varint last slot of the keys that it may touch
 //! ```
 
-use vocab::{Database, Reader, Slot, put_varint};
+use vocab::{Database, Reader, Slot, SlotSpan, put_varint};
 
 const VERSION: u8 = 1;
+const VERSION_WITH_SPAN: u8 = 2;
 
 /// The slot of a script's keys, and its budgets: the same on every replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptContext {
-    /// The slot of its keys, declared or not.
+    /// The slot of its keys, declared or not; or of the first of them.
     pub slot: Slot,
+    /// Where the keys are that it may touch, if they may be of several slots.
+    pub wider: Option<SlotSpan>,
     /// The database that it runs in, if its client is one of a database: its keys have the names that such clients use.
     pub database: Option<Database>,
     /// Instructions of Lua that it may run.
@@ -25,11 +29,15 @@ impl ScriptContext {
     /// The argument.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION];
+        let mut bytes = vec![if self.wider.is_some() { VERSION_WITH_SPAN } else { VERSION }];
         put_varint(&mut bytes, u64::from(self.slot.0));
         put_varint(&mut bytes, self.instructions_max);
         put_varint(&mut bytes, self.memory_bytes_max);
         put_varint(&mut bytes, self.database.map_or(0, |database| 1 + u64::from(database.number())));
+        if let Some(span) = self.wider {
+            put_varint(&mut bytes, u64::from(span.first().0));
+            put_varint(&mut bytes, u64::from(span.last().0));
+        }
         bytes
     }
 
@@ -37,7 +45,8 @@ impl ScriptContext {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
-        if reader.u8().ok()? != VERSION {
+        let version = reader.u8().ok()?;
+        if version != VERSION && version != VERSION_WITH_SPAN {
             return None;
         }
         let slot = Slot(reader.number().ok()?);
@@ -46,8 +55,15 @@ impl ScriptContext {
             Some(number) => Some(Database::of_number(number)?),
             None => None,
         };
+        let wider = match version {
+            VERSION => None,
+            _ => {
+                let (first, last) = (reader.number().ok()?, reader.number().ok()?);
+                (first <= last).then(|| SlotSpan::between(first, last))
+            }
+        };
         reader.end().ok()?;
-        Some(Self { slot, database, instructions_max, memory_bytes_max })
+        Some(Self { slot, wider, database, instructions_max, memory_bytes_max })
     }
 }
 
@@ -59,12 +75,15 @@ mod tests {
     fn a_context_is_read_as_it_was_written_and_nothing_else_is() {
         let context = ScriptContext {
             slot: Slot(16_383),
+            wider: None,
             database: Database::of_number(3),
             instructions_max: 400_000_000,
             memory_bytes_max: 1 << 26,
         };
         let plain = ScriptContext { database: None, ..context };
         assert_eq!(ScriptContext::decode(&plain.encode()), Some(plain));
+        let wide = ScriptContext { wider: Some(SlotSpan::between(5, 16_383)), ..plain };
+        assert_eq!(ScriptContext::decode(&wide.encode()), Some(wide));
         let bytes = context.encode();
         assert_eq!(ScriptContext::decode(&bytes), Some(context));
         for cut in 0..bytes.len() {

@@ -3,7 +3,7 @@
 use super::commands::{self, Ask, Role};
 use super::queue::{By, Queue};
 use super::state::ReplyMode;
-use super::{Effect, Host, Session, Transaction, WaitFor, clients};
+use super::{Effect, Host, Keyspace, Session, Transaction, WaitFor, clients};
 use crate::RequestKeys;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
 use crate::eviction::Admitted;
@@ -11,7 +11,7 @@ use crate::pubsub::SubscriptionKind;
 use crate::request::CROSSSLOT;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
-use vocab::Slot;
+use vocab::{Database, Slot};
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
 
@@ -35,7 +35,7 @@ pub enum Admission {
     Watch {
         /// WATCH.
         spec: &'static CommandSpec,
-        /// Of one slot.
+        /// Of one shard.
         keys: Vec<Vec<u8>>,
     },
     /// Run a transaction.
@@ -234,16 +234,21 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     };
     let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_)) {
         Some("ERR Command not allowed inside a transaction".into())
-    } else if spec.does(behaviour::CHOOSES_DATABASE) && session.keyspace().database().is_some() {
-        Some("ERR SELECT inside a transaction: a transaction is of one database".into())
     } else if matches!(role, Role::Data) && !spec.has_keys() && by != By::Shell {
         let name = spec.typed_name();
         Some(format!("ERR {name} works on the whole store: it cannot be part of a transaction").into())
     } else {
-        let watched_bytes = session.watches.entry_bytes();
+        let (watched_bytes, keyspace) = (session.watches.entry_bytes(), session.keyspace());
+        let chosen = if spec.does(behaviour::CHOOSES_DATABASE) { chosen_database(keyspace, *host, args) } else { None };
         let queue = session.multi.as_mut().expect("only called within MULTI");
+        if let Some(database) = chosen {
+            queue.choose(database);
+        }
         // A cursor is sent where a key of its slot is, and is none.
-        let keys = if by == By::Shell { Ok(RequestKeys::default()) } else { RequestKeys::of(spec, args) };
+        let keys = match by {
+            By::Shell => Ok(RequestKeys::default()),
+            By::Shard | By::Session => RequestKeys::within(spec, args, |span| host.share_shard(span, keyspace)),
+        };
         keys.and_then(|keys| Ok(queue.push(spec, by, keys, args, watched_bytes)?)).err()
     };
     if let Some(text) = refusal {
@@ -251,6 +256,12 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     }
     session.entry.set_queued(session.multi.as_ref().map(Queue::len));
     reply.simple("QUEUED");
+}
+
+/// The database that a queued SELECT chooses. One that names none is answered by EXEC, and chooses nothing.
+fn chosen_database(keyspace: Keyspace, host: &dyn Host, args: &[&[u8]]) -> Option<Database> {
+    keyspace.database()?;
+    commands::database_of(args.get(1)?, host)
 }
 
 fn multi(ask: &mut Ask<'_>) -> Admission {
@@ -276,11 +287,14 @@ fn watch(ask: &mut Ask<'_>) -> Admission {
         return fail(ask, "ERR WATCH inside MULTI is not allowed");
     }
     let keys = &ask.args[1..];
-    let checked = RequestKeys::of(ask.spec, ask.args).and_then(|_| Ok(ask.session.watches.check(keys)?));
+    let keyspace = ask.session.keyspace();
+    let found = RequestKeys::within(ask.spec, ask.args, |span| ask.host.share_shard(span, keyspace));
+    let checked = found.and_then(|_| Ok(ask.session.watches.check(keys)?));
     if let Err(text) = checked {
         ask.session.reject(Some(ask.spec.id), &text, ask.host, ask.reply);
         return Admission::Answered(Effect::None);
     }
+    ask.session.begins_to_watch(ask.host);
     ask.stats().finished(ask.spec.id, 0, b"+");
     Admission::Watch { spec: ask.spec, keys: keys.iter().map(|key| key.to_vec()).collect() }
 }
@@ -290,14 +304,16 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
         return fail(ask, "ERR EXEC without MULTI");
     };
     let watches = std::mem::take(&mut ask.session.watches);
+    let were_swapped = ask.session.were_swapped(ask.host);
     if queue.spoiled() {
         return fail(ask, "EXECABORT Transaction discarded because of previous errors.");
     }
     let made = watches.any_made();
-    match Transaction::new(ask.spec, queue, watches) {
+    let keyspace = ask.session.keyspace();
+    match Transaction::new(ask.spec, queue, watches, |span| ask.host.share_shard(span, keyspace)) {
         Err(()) => fail(ask, CROSSSLOT),
         // The versions cannot tell: such a key may be absent again.
-        Ok(_) if made => {
+        Ok(_) if made || were_swapped => {
             ask.reply.null_array();
             ask.stats().finished(ask.spec.id, 0, b"*");
             Admission::Answered(Effect::None)

@@ -2,6 +2,7 @@
 //! and what a Redis asks of all its keys asked of the database.
 
 use crate::request::{Refusal, check_database_key};
+use cluster::Databases;
 use resp::parse_integer;
 use resp::table::{self, CommandSpec, Group, behaviour};
 use smallvec::SmallVec;
@@ -11,11 +12,35 @@ use vocab::Database;
 /// What Redis answers to every command about clusters if it is not part of one.
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 
-const NOT_IN_MULTI: &str = "ERR Command not allowed inside a transaction";
-
-/// What runs for FLUSHDB and FLUSHALL, and for MOVE and COPY to another database.
+/// What runs for FLUSHDB and FLUSHALL, for MOVE and COPY to another database, and for questions about the keys of a database in a
+/// transaction that writes.
 const EMPTY: &[u8] = b"KV.EMPTY";
 const TRANSFER: &[u8] = b"KV.TRANSFER";
+const KEYS: &[u8] = b"KV.KEYS";
+/// What runs for SWAPDB.
+const SWAP: &[u8] = b"KV.SWAP";
+
+/// Where a request of a client of a database stands.
+#[derive(Clone, Copy, Debug)]
+pub struct DatabaseClient<'a> {
+    /// Its database, as it names it.
+    pub database: Database,
+    /// How many databases there are.
+    pub databases: u64,
+    /// What is set for single databases.
+    pub set: &'a Databases,
+    /// The transaction that the request is queued for, if it is.
+    pub multi: Option<Multi>,
+}
+
+/// A transaction under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multi {
+    /// What it has queued only reads.
+    Reads,
+    /// It has queued a write.
+    Writes,
+}
 
 /// The arguments of a request.
 pub type DatabaseArgs<'a> = SmallVec<[&'a [u8]; 8]>;
@@ -37,27 +62,56 @@ pub struct DatabaseRequest {
 }
 
 impl DatabaseRequest {
-    /// Takes up a request of a client of `database`; answers what is run instead, with `args`. The error is the text of the
-    /// reply. `in_multi`: it is queued.
+    /// Takes up a request of a client of a database; answers what is run instead, with `args`. The error is the text of the
+    /// reply.
     pub fn take_up(
         &mut self,
-        (database, databases): (Database, u64),
+        client: DatabaseClient<'_>,
         spec: &'static CommandSpec,
         args: &[&[u8]],
-        in_multi: bool,
     ) -> Result<&'static CommandSpec, Refusal> {
+        let database = client.set.place_of(client.database);
         self.bytes.clear();
         self.parts.clear();
         if spec.group == Group::Cluster || spec.does(behaviour::OF_CLUSTER) {
             return Err(NO_CLUSTER.into());
         }
         if spec.does(behaviour::CLEARS_STORE) {
-            return self.empty(database, spec, args, in_multi);
+            return self.empty(client, spec, args);
         }
-        if spec.does(behaviour::TO_DATABASE)
-            && let Some(to) = other_database(spec, args, databases)?.filter(|to| *to != database || args.len() == 3)
-        {
-            return if in_multi { Err(NOT_IN_MULTI.into()) } else { self.transfer(database, to, args) };
+        if spec.does(behaviour::SWAPS_DATABASES) {
+            let swap = table::lookup(SWAP).ok_or("ERR databases cannot be exchanged")?;
+            self.push(swap.name.as_bytes());
+            self.parts.extend((1..args.len()).map(Part::Given));
+            return Ok(swap);
+        }
+        if spec.does(behaviour::TO_DATABASE) {
+            match other_database(spec, args, client.databases) {
+                Ok(Some(to)) if to != client.database => {
+                    return self.transfer(database, client.set.place_of(to), args);
+                }
+                // COPY within its database, which its handler need not know.
+                Ok(Some(_)) if args.len() > 3 => return self.copy(database, spec, args),
+                // A transaction is told by its handler, in its place.
+                Ok(_) => {}
+                Err(text) if client.multi.is_none() => return Err(text),
+                Err(_) if args.len() == 3 && parse_integer(args[2]).is_some() => {
+                    self.push(args[0]);
+                    check_database_key(args[1])?;
+                    self.push(&[&database.prefix(), args[1]].concat());
+                    self.push(b"-1");
+                    return Ok(spec);
+                }
+                Err(_) => {}
+            }
+        }
+        if spec.does(behaviour::ASKS_DATABASE) && client.multi == Some(Multi::Writes) {
+            // It sees what the commands before it have written.
+            let keys = table::lookup(KEYS).ok_or("ERR databases cannot be asked for their keys")?;
+            self.push(keys.name.as_bytes());
+            self.push(&database.prefix());
+            self.parts.extend((0..args.len()).map(Part::Given));
+            return Ok(keys);
         }
         self.parts.extend((0..args.len()).map(Part::Given));
         if spec.does(behaviour::ASKS_DATABASE) {
@@ -90,9 +144,6 @@ impl DatabaseRequest {
         let transfer = table::lookup(TRANSFER).ok_or("ERR keys cannot be transferred")?;
         let moves = args.len() == 3;
         let (source, destination) = (args[1], if moves { args[1] } else { args[2] });
-        if moves && from == to {
-            return Err("ERR source and destination objects are the same".into());
-        }
         self.push(transfer.name.as_bytes());
         for (database, key) in [(from, source), (to, destination)] {
             check_database_key(key)?;
@@ -105,13 +156,30 @@ impl DatabaseRequest {
         Ok(transfer)
     }
 
-    /// FLUSHDB and FLUSHALL. A transaction is of one database.
-    fn empty(
+    /// COPY that names its own database: the same without.
+    fn copy(
         &mut self,
         database: Database,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+    ) -> Result<&'static CommandSpec, Refusal> {
+        self.push(args[0]);
+        for key in &args[1..3] {
+            check_database_key(key)?;
+            self.push(&[&database.prefix(), *key].concat());
+        }
+        let at = args.iter().skip(3).position(|word| word.eq_ignore_ascii_case(b"DB")).map_or(args.len(), |at| at + 3);
+        let kept = (3..args.len()).filter(|n| *n != at && *n != at + 1);
+        self.parts.extend(kept.map(Part::Given));
+        Ok(spec)
+    }
+
+    /// FLUSHDB and FLUSHALL. In a transaction the latter names all databases: that one shard has them all is looked at there.
+    fn empty(
+        &mut self,
+        client: DatabaseClient<'_>,
         spec: &CommandSpec,
         args: &[&[u8]],
-        in_multi: bool,
     ) -> Result<&'static CommandSpec, Refusal> {
         let is_how = |word: &&[u8]| word.eq_ignore_ascii_case(b"ASYNC") || word.eq_ignore_ascii_case(b"SYNC");
         if args.len() > 2 || !args[1..].iter().all(is_how) {
@@ -119,8 +187,11 @@ impl DatabaseRequest {
         }
         let empty = table::lookup(EMPTY).ok_or("ERR databases cannot be emptied")?;
         self.push(empty.name.as_bytes());
-        if in_multi || spec.does(behaviour::EMPTIES_DATABASE) {
-            self.push(&database.prefix());
+        if spec.does(behaviour::EMPTIES_DATABASE) {
+            self.push(&client.set.place_of(client.database).prefix());
+        } else if client.multi.is_some() {
+            let all = (0..client.databases).filter_map(Database::of_number);
+            all.for_each(|database| self.push(&database.prefix()));
         }
         Ok(empty)
     }
@@ -167,11 +238,13 @@ mod tests {
     use vocab::limits::KEY_BYTES_MAX;
 
     /// What is run, each name of a key of database 3 in brackets.
-    fn run(request: &str, in_multi: bool) -> Result<String, String> {
+    fn run(request: &str, multi: Option<Multi>) -> Result<String, String> {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         let database = Database::of_number(3).unwrap();
+        let set = Databases::default();
+        let client = DatabaseClient { database, databases: 5, set: &set, multi };
         let mut made = DatabaseRequest::default();
-        made.take_up((database, 16), table::resolve(&args)?, &args, in_multi).map_err(|text| text.into_owned())?;
+        made.take_up(client, table::resolve(&args)?, &args).map_err(|text| text.into_owned())?;
         let shown = |arg: &&[u8]| {
             let text = String::from_utf8_lossy(client_key(arg)).into_owned();
             if Database::of_key(arg) == Some(database) { format!("[{text}]") } else { text }
@@ -196,7 +269,7 @@ mod tests {
             ("SPUBLISH channel m", "SPUBLISH channel m"),
             ("LMPOP nonsense a LEFT", "LMPOP nonsense a LEFT"),
         ] {
-            assert_eq!(run(request, false).as_deref(), Ok(expected));
+            assert_eq!(run(request, None).as_deref(), Ok(expected));
         }
     }
 
@@ -211,23 +284,34 @@ mod tests {
             ("FLUSHDB ASYNC", "KV.EMPTY []"),
             ("FLUSHALL", "KV.EMPTY"),
             ("COPY a b", "COPY [a] [b]"),
-            ("COPY a b DB 3 REPLACE", "COPY [a] [b] DB 3 REPLACE"),
-            ("COPY a b REPLACE DB 5", "KV.TRANSFER [a] b COPY REPLACE"),
-            ("MOVE a 5", "KV.TRANSFER [a] a MOVE"),
+            ("COPY a b DB 3 REPLACE", "COPY [a] [b] REPLACE"),
+            ("MOVE a 3", "MOVE [a] 3"),
+            ("COPY a b REPLACE DB 4", "KV.TRANSFER [a] b COPY REPLACE"),
+            ("MOVE a 4", "KV.TRANSFER [a] a MOVE"),
         ] {
-            assert_eq!(run(request, false).as_deref(), Ok(expected));
+            assert_eq!(run(request, None).as_deref(), Ok(expected));
         }
-        assert_eq!(run("FLUSHALL", true).as_deref(), Ok("KV.EMPTY []"));
+        assert_eq!(run("FLUSHALL", Some(Multi::Reads)).map(|words| words.split(' ').count()), Ok(6), "all databases");
         for request in ["CLUSTER SLOTS", "CLUSTER KEYSLOT k", "ASKING", "READONLY", "CLUSTERSCAN 0", "KV.RANGE - +"] {
-            assert_eq!(run(request, false), Err(NO_CLUSTER.to_owned()), "{request}");
+            assert_eq!(run(request, None), Err(NO_CLUSTER.to_owned()), "{request}");
         }
-        for request in ["MOVE a 16", "MOVE a -1", "MOVE a x", "MOVE a 3", "COPY a b DB 16"] {
-            assert!(run(request, false).is_err(), "{request}");
+        for request in ["MOVE a 16", "MOVE a -1", "MOVE a x", "COPY a b DB 16"] {
+            assert!(run(request, None).is_err(), "{request}");
         }
-        assert!(run("MOVE a 5", true).is_err() && run("COPY a b DB 5", true).is_err());
-        assert!(run("FLUSHDB NOW", false).is_err() && run("FLUSHALL SYNC ASYNC", false).is_err());
+        for (request, expected) in [
+            ("MOVE a 4", "KV.TRANSFER [a] a MOVE"),
+            ("MOVE a 16", "MOVE [a] -1"),
+            ("COPY a b DB x", "COPY [a] [b] DB x"),
+            ("KEYS a*", "KV.KEYS [] KEYS a*"),
+            ("DBSIZE", "KV.KEYS [] DBSIZE"),
+            ("SCAN 0 COUNT 5", "KV.KEYS [] SCAN 0 COUNT 5"),
+        ] {
+            assert_eq!(run(request, Some(Multi::Writes)).as_deref(), Ok(expected));
+        }
+        assert_eq!(run("DBSIZE", Some(Multi::Reads)).as_deref(), Ok("DBSIZE DATABASE 3"));
+        assert!(run("FLUSHDB NOW", None).is_err() && run("FLUSHALL SYNC ASYNC", None).is_err());
         let long = "k".repeat(KEY_BYTES_MAX - 9);
         let text = "ERR key is too long (31991 bytes, 31990 are allowed)";
-        assert_eq!(run(&format!("GET {long}"), false), Err(text.to_owned()));
+        assert_eq!(run(&format!("GET {long}"), None), Err(text.to_owned()));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
+use super::keyspace::Keyspace;
 use crate::DatabaseKeys;
 use crate::config::Config;
 use crate::eviction::Room;
@@ -11,9 +12,11 @@ use crate::monitors::Monitors;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
+use cluster::Databases;
 use replica::{DiskState, ReplicaStatus};
+use std::sync::Arc;
 use storage::EngineStats;
-use vocab::{NodeId, ShardId, Slot};
+use vocab::{Database, NodeId, ShardId, Slot, SlotSpan};
 
 pub use crate::redis_version::REDIS_VERSION;
 
@@ -76,6 +79,23 @@ pub trait Host: Sync {
 
     /// Why clients cannot subscribe to channels of this slot here: the text of the reply. None if this node leads it.
     fn refuses_slot(&self, slot: Slot) -> Option<String>;
+
+    /// What is set for single databases.
+    fn databases(&self) -> Arc<Databases>;
+
+    /// The database whose keys are in the slot of another one: SWAPDB.
+    fn database_at(&self, place: Database) -> Database {
+        self.databases().database_at(place)
+    }
+
+    /// Where the other nodes listen for clients of databases that can be talked to: id, host and port.
+    fn other_listeners(&self) -> Vec<(NodeId, String, String)>;
+
+    /// A client has asked for the master of that name, as of a Sentinel.
+    fn asked_for_master(&self, name: &[u8]);
+
+    /// Whether one request of a client of that keyspace may name keys of all these slots: one shard has them.
+    fn share_shard(&self, span: SlotSpan, keyspace: Keyspace) -> bool;
 
     /// Has this node make the store as soon as it can: how far that is, or why it will not.
     fn ask_init(&self) -> Result<String, String>;

@@ -4,7 +4,7 @@ use crate::format::entry::EncodedCommand;
 use crate::request::ITEM_BYTES_MAX;
 use crate::{KeyHash, RequestKeys};
 use resp::table::{CommandSpec, flag};
-use vocab::{Slot, limits};
+use vocab::{Database, SlotSpan, limits};
 
 /// What a transaction takes in an entry beside its commands and watches, at most.
 const HEAD_BYTES_MAX: usize = 32;
@@ -37,9 +37,10 @@ pub(super) struct Queue {
     arguments: usize,
     /// The hashes of the commands' keys.
     keys: Vec<KeyHash>,
-    /// The slot of the keys so far.
-    slot: Option<Slot>,
-    crosses_slots: bool,
+    /// Where the keys so far are.
+    span: Option<SlotSpan>,
+    /// The database that a queued SELECT has chosen last: later commands are about it.
+    database: Option<Database>,
     spoiled: bool,
 }
 
@@ -57,9 +58,24 @@ impl Queue {
         self.spoiled
     }
 
+    /// The database that a queued SELECT has chosen last.
+    pub(super) fn database(&self) -> Option<Database> {
+        self.database
+    }
+
+    /// Commands that are queued from here on are about that database.
+    pub(super) fn choose(&mut self, database: Database) {
+        self.database = Some(database);
+    }
+
     /// What the commands take in an entry.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether any of them may write.
+    pub(super) fn has_writes(&self) -> bool {
+        self.commands.iter().any(|queued| queued.spec.is_write())
     }
 
     /// Whether CLIENT PAUSE WRITE holds any of them back.
@@ -94,28 +110,29 @@ impl Queue {
             return Err("ERR the transaction is too large");
         }
         if let Some(slot) = keys.slot {
-            self.crosses_slots |= *self.slot.get_or_insert(slot) != slot;
+            let span = keys.wider.unwrap_or(slot.into());
+            self.span = Some(self.span.map_or(span, |before| before.and(span)));
         }
         self.keys.extend(keys.hashes);
         self.commands.push(Queued { spec, command, by });
         Ok(())
     }
 
-    /// What has been queued; the error means that its keys, watched ones included, are of more than one slot.
-    pub(super) fn into_parts(self, watched: Option<Slot>) -> Result<QueuedParts, ()> {
-        let slot = self.slot.or(watched);
-        if self.crosses_slots || watched.is_some_and(|watched| Some(watched) != slot) {
-            return Err(());
-        }
-        Ok(QueuedParts { commands: self.commands, keys: self.keys, slot })
+    /// What has been queued, with keys that are watched.
+    pub(super) fn into_parts(self, watched: Option<SlotSpan>) -> QueuedParts {
+        let span = match (self.span, watched) {
+            (Some(span), Some(watched)) => Some(span.and(watched)),
+            (span, watched) => span.or(watched),
+        };
+        QueuedParts { commands: self.commands, keys: self.keys, span }
     }
 }
 
-/// What MULTI has queued, of one slot.
+/// What MULTI has queued.
 pub(super) struct QueuedParts {
     pub(super) commands: Vec<Queued>,
     /// The hashes of the commands' keys.
     pub(super) keys: Vec<KeyHash>,
-    /// The slot of all keys, if there are any.
-    pub(super) slot: Option<Slot>,
+    /// Where all keys are, if there are any.
+    pub(super) span: Option<SlotSpan>,
 }

@@ -1,6 +1,7 @@
 //! The state of one connection.
 
 use super::clients::{Buffers, ClientEntry, state};
+use super::database_request::Multi;
 use super::host::Host;
 use super::keyspace::Keyspace;
 use super::queue::Queue;
@@ -10,6 +11,7 @@ use crate::WatchedVersion;
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
 use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use crate::tracking::{Invalidation, Tracker, TrackingMode};
+use cluster::Databases;
 use resp::table::{CommandId, CommandSpec, behaviour};
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -74,6 +76,8 @@ pub struct Session {
     keyspace: Keyspace,
     /// Another node knows what the connection watches.
     pub(super) watches_elsewhere: bool,
+    /// What was set for single databases when a client of one began to watch: SWAPDB changes all that is watched.
+    watched_order: Option<Arc<Databases>>,
 }
 
 impl Session {
@@ -103,6 +107,7 @@ impl Session {
             subscriber,
             keyspace: Keyspace::Cluster,
             watches_elsewhere: false,
+            watched_order: None,
         }
     }
 
@@ -119,6 +124,13 @@ impl Session {
         self.keyspace
     }
 
+    /// The database that its next request is about: within MULTI, the one that a queued SELECT has chosen.
+    #[must_use]
+    pub fn database(&self) -> Option<Database> {
+        let chosen = self.multi.as_ref().and_then(Queue::database);
+        self.keyspace.database().map(|database| chosen.unwrap_or(database))
+    }
+
     /// Its requests name keys of another keyspace from here on.
     pub fn enter(&mut self, keyspace: Keyspace) {
         // Another node has shown that it knows the secret.
@@ -130,6 +142,12 @@ impl Session {
     /// Whether another node knows what the connection watches: EXEC is for that node, whatever is queued.
     pub fn watch_elsewhere(&mut self, on: bool) {
         self.watches_elsewhere = on;
+    }
+
+    /// The transaction that its commands are queued for, if they are.
+    #[must_use]
+    pub fn multi(&self) -> Option<Multi> {
+        self.multi.as_ref().map(|queue| if queue.has_writes() { Multi::Writes } else { Multi::Reads })
     }
 
     /// Whether its commands are queued.
@@ -414,8 +432,21 @@ impl Session {
         WaitFor::parse(spec, args, self.written.clone())
     }
 
+    /// It begins to watch keys.
+    pub(super) fn begins_to_watch(&mut self, host: &dyn Host) {
+        if self.keyspace.database().is_some() && self.watched_order.is_none() {
+            self.watched_order = Some(host.databases());
+        }
+    }
+
+    /// Whether databases were exchanged since it began to watch: then it watches nothing more.
+    pub(super) fn were_swapped(&mut self, host: &dyn Host) -> bool {
+        self.watched_order.take().is_some_and(|order| !order.are_ordered_as(&host.databases()))
+    }
+
     pub(super) fn unwatch(&mut self) {
         self.watches = Watches::default();
+        self.watched_order = None;
     }
 
     pub(super) fn leave_multi(&mut self) -> Option<Queue> {
@@ -432,6 +463,11 @@ impl Session {
     /// Reads the settings again, which CONFIG SET may have changed.
     pub(super) fn refresh_defaults(&mut self, host: &dyn Host) {
         self.defaults = (Durability::of_settings(host.config()), Consistency::of_settings(host.config()));
+        if let Some(database) = self.database()
+            && host.databases().row(database).is_some_and(|row| row.reads_any)
+        {
+            self.defaults.1 = Consistency::Any;
+        }
     }
 
     /// Chooses the durability of later writes. `None`, and nothing changes, if the words are not understood.

@@ -30,6 +30,7 @@ use crate::pubsub::Broker;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
 use crate::{DatabaseKeys, WatchedVersion};
+use cluster::Databases;
 use parking_lot::Mutex;
 use replica::{DiskState, ReplicaStatus};
 use resp::Reply;
@@ -37,9 +38,10 @@ use resp::table::{self, CommandSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::EngineStats;
-use vocab::{Database, NodeId, ShardId, Slot};
+use vocab::{Database, NodeId, ShardId, Slot, SlotSpan};
 
 /// A shell with two shards.
 pub(crate) struct TestHost {
@@ -223,6 +225,20 @@ impl Host for TestHost {
             .find(|shard| shard.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot.0)))?;
         let leader = facts.nodes.iter().find(|node| node.id == shard.leader)?;
         (!leader.myself).then(|| format!("MOVED {slot} {}:{}", leader.host, leader.port))
+    }
+
+    fn databases(&self) -> Arc<Databases> {
+        Arc::default()
+    }
+
+    fn other_listeners(&self) -> Vec<(NodeId, String, String)> {
+        Vec::new()
+    }
+
+    fn asked_for_master(&self, _: &[u8]) {}
+
+    fn share_shard(&self, _: SlotSpan, keyspace: Keyspace) -> bool {
+        keyspace != Keyspace::Cluster
     }
 
     fn ask_init(&self) -> Result<String, String> {

@@ -8,8 +8,8 @@ use crate::KeyHash;
 use crate::format::entry::EncodedCommand;
 use resp::Reply;
 use resp::table::CommandSpec;
-use vocab::Slot;
 use vocab::limits::SESSION_REPLIES_BYTES_SOFT;
+use vocab::{Slot, SlotSpan};
 
 /// A transaction that EXEC has begun.
 #[derive(Debug)]
@@ -18,16 +18,25 @@ pub struct Transaction {
     commands: Vec<Queued>,
     keys: Vec<KeyHash>,
     watches: Vec<(Vec<u8>, u64)>,
-    slot: Option<Slot>,
+    span: Option<SlotSpan>,
 }
 
 impl Transaction {
-    /// The error means that keys, watched ones included, are of more than one slot.
-    pub(super) fn new(exec: &'static CommandSpec, queue: Queue, watches: Watches) -> Result<Self, ()> {
-        let QueuedParts { commands, keys, slot } = queue.into_parts(watches.slot()?)?;
+    /// The error means that keys, watched ones included, are of several slots, and that `share_shard` says that no one shard
+    /// has these.
+    pub(super) fn new(
+        exec: &'static CommandSpec,
+        queue: Queue,
+        watches: Watches,
+        share_shard: impl FnOnce(SlotSpan) -> bool,
+    ) -> Result<Self, ()> {
+        let QueuedParts { commands, keys, span } = queue.into_parts(watches.span());
+        if span.is_some_and(|span| !span.is_one() && !share_shard(span)) {
+            return Err(());
+        }
         // A script without declared keys is any shard's.
-        let slot = slot.or_else(|| commands.iter().any(|queued| queued.by == By::Shard).then_some(Slot(0)));
-        Ok(Self { exec, commands, keys, watches: watches.into_versions(), slot })
+        let span = span.or_else(|| commands.iter().any(|queued| queued.by == By::Shard).then_some(Slot(0).into()));
+        Ok(Self { exec, commands, keys, watches: watches.into_versions(), span })
     }
 
     /// EXEC's row of the command table.
@@ -42,10 +51,16 @@ impl Transaction {
         &self.keys
     }
 
-    /// The slot of all its keys, watched ones included. `Admission::Transaction` always has one.
+    /// A slot of its keys, watched ones included: all are of its shard. None if none of its commands is for a shard.
     #[must_use]
     pub fn slot(&self) -> Option<Slot> {
-        self.slot
+        self.span.map(SlotSpan::first)
+    }
+
+    /// Where all its keys are, if they are of several slots.
+    #[must_use]
+    pub fn wider(&self) -> Option<SlotSpan> {
+        self.span.filter(|span| !span.is_one())
     }
 
     /// Watched keys and the versions they had.
@@ -59,9 +74,12 @@ impl Transaction {
         self.of(By::Shard).map(|queued| &queued.command)
     }
 
-    /// All commands, in order.
-    pub fn all(&self) -> impl Iterator<Item = &EncodedCommand> {
-        self.commands.iter().map(|queued| &queued.command)
+    /// The same where another node runs whatever is not about the connection: it answers these commands in one array.
+    #[must_use]
+    pub fn for_other_node(mut self) -> Self {
+        let of_shell = self.commands.iter_mut().filter(|queued| queued.by == By::Shell);
+        of_shell.for_each(|queued| queued.by = By::Shard);
+        self
     }
 
     fn of(&self, by: By) -> impl Iterator<Item = &Queued> {
@@ -83,6 +101,12 @@ impl Transaction {
     #[must_use]
     pub fn has_writes(&self) -> bool {
         self.commands.iter().any(|queued| queued.spec.is_write())
+    }
+
+    /// Whether some of its commands are about the connection: what follows it waits for them.
+    #[must_use]
+    pub fn is_of_session(&self) -> bool {
+        self.of(By::Session).next().is_some()
     }
 
     /// Whether the shard answers all of its commands.

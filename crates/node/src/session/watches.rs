@@ -4,7 +4,7 @@ use crate::AbsentWatch;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use vocab::limits::{WATCHED_BYTES_MAX, WATCHED_KEYS_MAX};
-use vocab::{Slot, slot_of};
+use vocab::{SlotSpan, slot_of};
 
 /// What a watched key and its version take in an entry beside the key's own bytes, at most.
 const VERSION_BYTES_MAX: usize = 16;
@@ -21,10 +21,8 @@ pub(super) struct Watches {
     absent: Vec<AbsentWatch>,
     /// Bytes of all keys.
     key_bytes: usize,
-    /// The slot of the first key.
-    slot: Option<Slot>,
-    /// Whether another key is of another slot.
-    crosses_slots: bool,
+    /// Where all keys are.
+    span: Option<SlotSpan>,
 }
 
 impl Watches {
@@ -44,7 +42,7 @@ impl Watches {
             vacant.insert(version);
             self.key_bytes += key.len();
             let slot = slot_of(key);
-            self.crosses_slots |= *self.slot.get_or_insert(slot) != slot;
+            self.span = Some(self.span.map_or(slot.into(), |span| span.with(slot)));
         }
     }
 
@@ -61,9 +59,9 @@ impl Watches {
         self.absent.iter().any(AbsentWatch::was_made)
     }
 
-    /// The slot of all keys, if there are any; an error if there are several.
-    pub(super) fn slot(&self) -> Result<Option<Slot>, ()> {
-        if self.crosses_slots { Err(()) } else { Ok(self.slot) }
+    /// Where all keys are, if there are any.
+    pub(super) fn span(&self) -> Option<SlotSpan> {
+        self.span
     }
 
     /// What the watches take in an entry, at most.
@@ -87,18 +85,18 @@ mod tests {
         for (key, version) in [("{a}2", 5), ("{a}1", 7), ("{a}2", 6)] {
             watches.add(key.as_bytes(), version);
         }
-        assert_eq!(watches.slot(), Ok(Some(slot_of(b"a"))));
+        assert_eq!(watches.span(), Some(slot_of(b"a").into()));
         assert_eq!((watches.key_bytes, watches.entry_bytes()), (8, 8 + 2 * VERSION_BYTES_MAX));
         assert_eq!(watches.into_versions(), [(b"{a}1".to_vec(), 7), (b"{a}2".to_vec(), 5)]);
     }
 
     #[test]
-    fn keys_of_two_slots_are_told() {
+    fn it_is_known_where_all_keys_are() {
         let mut watches = Watches::default();
-        assert_eq!(watches.slot(), Ok(None));
+        assert_eq!(watches.span(), None);
         watches.add(b"a", 1);
         watches.add(b"b", 1);
-        assert_eq!(watches.slot(), Err(()));
+        assert_eq!(watches.span(), Some(SlotSpan::from(slot_of(b"a")).with(slot_of(b"b"))));
     }
 
     #[test]

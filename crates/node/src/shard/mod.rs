@@ -165,7 +165,7 @@ impl Shard {
             refuse(&refusal, &ticket, answers);
             return false;
         }
-        if write.is_of_slot() && self.handle.id() != ShardId::META && !self.handle.owns(ticket.slot) {
+        if write.is_of_slot() && self.handle.id() != ShardId::META && !self.handle.owns_all(ticket.span()) {
             // The shell routes it anew.
             refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
             return false;

@@ -487,7 +487,8 @@ impl Proposals {
     pub(super) fn give_back(&mut self, gone: &Slots, answers: &mut dyn Answers) {
         let text = "TRYAGAIN the slot is another shard's now: nothing was written";
         self.queue.retain(|pending| {
-            let stays = !pending.tickets.iter().any(|ticket| gone.owns(ticket.slot));
+            let stays =
+                !pending.tickets.iter().any(|ticket| gone.ranges().iter().any(|range| ticket.span().meets(*range)));
             if !stays {
                 pending.tickets.iter().for_each(|ticket| refuse(text, ticket, answers));
             }

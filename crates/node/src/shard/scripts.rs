@@ -133,6 +133,7 @@ pub fn slot_of_script(text: &[u8], function: Option<&str>, argv: &[&[u8]], now_m
     let mut probe = Probe { now_ms, slot: None };
     let context = ScriptContext {
         slot: Slot(0),
+        wider: None,
         database: None,
         instructions_max: SCRIPT_INSTRUCTIONS_MAX,
         memory_bytes_max: u64::MAX,
@@ -289,6 +290,7 @@ mod tests {
             let (handle, folder) = empty_shard(ShardId(1));
             let context = ScriptContext {
                 slot: Slot(0),
+                wider: None,
                 database: None,
                 instructions_max: SCRIPT_INSTRUCTIONS_MAX,
                 memory_bytes_max: SCRIPT_MEMORY_BYTES_MAX,

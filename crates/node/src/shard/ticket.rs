@@ -7,7 +7,7 @@ use crate::subscriber::Subscriber;
 use resp::table::{CommandId, behaviour};
 use resp::{Proto, Reply};
 use smallvec::SmallVec;
-use vocab::Slot;
+use vocab::{Slot, SlotSpan};
 
 /// The rows of commands in the command table: of an entry's, in their order; `None` for one that no client can send.
 pub(crate) type CommandRows = SmallVec<[Option<CommandId>; 16]>;
@@ -25,8 +25,10 @@ pub struct Ticket {
     pub sequence: u64,
     /// How to encode the answer.
     pub proto: Proto,
-    /// The slot of its keys, for telling the client who leads it.
+    /// The slot of its keys, or of the first of them, for telling the client who leads it.
     pub slot: Slot,
+    /// Where its keys are, if they are of several slots.
+    pub wider: Option<SlotSpan>,
     /// Whether a majority must have it on disk before the answer.
     pub sync: bool,
     /// Which replicas must have it before the answer.
@@ -47,11 +49,17 @@ impl Ticket {
         sequence: 0,
         proto: Proto::Resp2,
         slot: Slot(0),
+        wider: None,
         sync: false,
         acks: Acks::Majority,
         reply_bytes: 0,
         may_wait: false,
     };
+
+    /// Where its keys are.
+    pub(crate) fn span(&self) -> SlotSpan {
+        self.wider.unwrap_or(self.slot.into())
+    }
 
     /// The client that waits, if one does.
     pub(crate) fn client(&self) -> Option<Subscriber> {

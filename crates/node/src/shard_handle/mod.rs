@@ -35,7 +35,7 @@ use replica::{ReplicaStatus, SnapshotPoint};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
-use vocab::{Millis, ReplicaId, ShardId, Slot, database_keys};
+use vocab::{Millis, ReplicaId, ShardId, Slot, SlotSpan, database_keys};
 
 /// The cached row of a key that is known to be absent; no record is as short. Only readers put it into the cache, and only
 /// while no newer write is on its way. A removal takes the row out of the cache instead, or readers would see it too early.
@@ -205,6 +205,19 @@ impl ShardHandle {
     #[must_use]
     pub fn owns(&self, slot: Slot) -> bool {
         self.slots.load().owns(slot) && self.fenced.load().as_ref().is_none_or(|fenced| !fenced.owns(slot))
+    }
+
+    /// The same of all slots of a span.
+    #[must_use]
+    pub fn owns_all(&self, span: SlotSpan) -> bool {
+        let meets = |fenced: &Arc<Slots>| fenced.ranges().iter().any(|range| span.meets(*range));
+        self.has_all(span) && !self.fenced.load().as_ref().is_some_and(meets)
+    }
+
+    /// Whether all slots of a span are the shard's as of the applied index.
+    #[must_use]
+    pub fn has_all(&self, span: SlotSpan) -> bool {
+        self.slots.load().ranges().iter().any(|range| span.is_within(*range))
     }
 
     /// Whether `slot` is the shard's as of the applied index, whatever its leader has proposed since.

@@ -295,6 +295,14 @@ impl ReadSpace for EntrySpace<'_> {
     fn usage(&self) -> Option<&KeyUsage> {
         self.writes.handle().usage()
     }
+
+    fn keys(&mut self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Slice>, Fault> {
+        let start = after.map_or_else(|| keys::record(prefix), |after| keys::record(&keys::successor(after)));
+        let span = Span { start, end: keys::prefix_end(&keys::record(prefix)) };
+        let found = self.writes.merged_keys(&span, limit)?;
+        self.work.add(1 + found.len(), found.iter().map(|tree_key| tree_key.len()).sum())?;
+        Ok(found.into_iter().map(|tree_key| storage::tail_of(tree_key, 1)).collect())
+    }
 }
 
 impl WriteSpace for EntrySpace<'_> {
@@ -304,14 +312,6 @@ impl WriteSpace for EntrySpace<'_> {
 
     fn packing(&self) -> Packing {
         self.packing
-    }
-
-    fn keys(&mut self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Slice>, Fault> {
-        let start = after.map_or_else(|| keys::record(prefix), |after| keys::record(&keys::successor(after)));
-        let span = Span { start, end: keys::prefix_end(&keys::record(prefix)) };
-        let found = self.writes.merged_keys(&span, limit)?;
-        self.work.add(1 + found.len(), found.iter().map(|tree_key| tree_key.len()).sum())?;
-        Ok(found.into_iter().map(|tree_key| storage::tail_of(tree_key, 1)).collect())
     }
 
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {

@@ -80,6 +80,12 @@ pub trait ReadSpace {
         self.elements(rows, after, limit.min(ELEMENTS_AT_ONCE))
     }
 
+    /// Up to `limit` keys that begin with `prefix` and follow on `after`, be their time over or not: for questions about a
+    /// database, which a shard has whole.
+    fn keys(&mut self, _prefix: &[u8], _after: Option<&[u8]>, _limit: usize) -> Result<Vec<Slice>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
     /// Asked before work that is more than reading: about so many steps, each of a few processor cycles. An event loop leaves
     /// much work to a thread, and an entry has a bound.
     fn afford(&mut self, _steps: usize) -> Result<(), Fault> {
@@ -154,11 +160,6 @@ pub trait WriteSpace: ReadSpace {
     /// How values are kept, where that is a setting: of the entry, so that it is the same on every replica.
     fn packing(&self) -> Packing {
         Packing::default()
-    }
-
-    /// Up to `limit` keys that begin with `prefix` and follow on `after`, be their time over or not.
-    fn keys(&mut self, _prefix: &[u8], _after: Option<&[u8]>, _limit: usize) -> Result<Vec<Slice>, Fault> {
-        Err(Fault::WouldBlock)
     }
 
     /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a large

@@ -440,6 +440,21 @@ impl ReadSpace for SnapshotSpace<'_> {
         Ok(found)
     }
 
+    fn keys(&mut self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Slice>, Fault> {
+        self.may_read_rows()?;
+        let start = after.map_or_else(|| keys::record(prefix), |after| keys::record(&keys::successor(after)));
+        let mut cursor = self.snapshot.cursor(Span { start, end: keys::prefix_end(&keys::record(prefix)) }, false);
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(tree_key) = cursor.advance()?
+        {
+            found.push(storage::tail_of(tree_key, 1));
+        }
+        drop(cursor);
+        self.took(1 + found.len(), found.iter().map(|key| key.len()).sum());
+        Ok(found)
+    }
+
     fn element_at(
         &mut self,
         rows: &Rows,

@@ -131,6 +131,7 @@ impl Driver {
             sequence: self.sequence,
             proto: Proto::Resp2,
             slot: Slot(0),
+            wider: None,
             sync: false,
             acks: Acks::Majority,
             reply_bytes: 0,

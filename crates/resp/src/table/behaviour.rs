@@ -51,6 +51,12 @@ pub const TO_DATABASE: u32 = 1 << 29;
 /// On a database: reads replicas of this node that are fresh enough, where another node leads their shards.
 pub const READS_REPLICAS: u32 = 1 << 8;
 
+/// Its keys may be of several databases.
+pub const NAMES_DATABASES: u32 = 1 << 22;
+
+/// On a database: exchanges two databases.
+pub const SWAPS_DATABASES: u32 = 1 << 23;
+
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretArgs {

@@ -4,20 +4,21 @@
 //! The result is as of one version of what it is made of, and visible from the moment at which all of it is there.
 
 use super::handlers::{PoolHandler, Takes};
-use super::writer::ShardWriter;
+use super::writer::{ShardWrite, ShardWriter};
 use crate::os::{now_ms, steady_us};
 use crate::shared::NodeShared;
 use node::command::{Error, SetCopy, SortedSetCopy, copy_options};
 use node::read::{Attempt, Finish, ReadRequest, Refusal};
-use node::session::Consistency;
+use node::session::{Consistency, Host, Keyspace};
 use node::{
-    CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardHandle, SliceSource, SnapshotSpace, StagedAt, Type, request,
+    CollectionCopy, EncodedCommand, Fault, ReadSpace, RequestKeys, ShardHandle, SliceSource, SnapshotSpace, StagedAt,
+    Type,
 };
 use resp::Reply;
 use resp::table;
 use std::sync::Arc;
 use vocab::limits::REMOVED_MEMBERS_MAX;
-use vocab::{ShardId, Slot, slot_of};
+use vocab::{ShardId, Slot, SlotSpan, slot_of};
 
 /// Slices that are on their way to the log at a time.
 const SLICES_UNDER_WAY: usize = 4;
@@ -112,15 +113,12 @@ impl Copying {
     /// `to`: the argument that is the key that is written.
     pub(super) fn begin(store: &Arc<NodeShared>, args: &[&[u8]], to: usize) -> Result<Self, String> {
         let spec = table::resolve(args)?;
-        request::check(spec, args)?;
         let slot = slot_of(args[to]);
-        let keys = spec.keys(args).map_err(|e| e.to_string())?;
-        if keys.into_iter().any(|at| slot_of(args[at]) != slot) {
-            return Err(request::CROSSSLOT.to_owned());
-        }
-        let attempt = store.access().begin_read(ReadRequest::new(slot, Consistency::Absolute, steady_us()))?;
+        let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
+        let asked = ReadRequest::new(slot, Consistency::Absolute, steady_us()).over(keys.wider);
+        let attempt = store.access().begin_read(asked)?;
         let writer = ShardWriter::new(store.clone());
-        let shard = Target { writer, shard: attempt.handle().id(), slot, key: args[to].to_vec() };
+        let shard = Target { writer, shard: attempt.handle().id(), slot, wider: keys.wider, key: args[to].to_vec() };
         Ok(Self { plain: EncodedCommand::of(spec, args), attempt, shard })
     }
 
@@ -210,13 +208,15 @@ struct Target {
     writer: ShardWriter,
     shard: ShardId,
     slot: Slot,
+    /// Where all keys of the command are, if they are of several slots.
+    wider: Option<SlotSpan>,
     /// What is written.
     key: Vec<u8>,
 }
 
 impl Target {
     fn submit(&mut self, command: EncodedCommand) -> Result<(), String> {
-        self.writer.submit_command(self.shard, self.slot, command)
+        self.writer.submit_write(ShardWrite::command(self.shard, self.slot, command).over(self.wider))
     }
 
     /// Makes one write and answers its reply.

@@ -1,31 +1,51 @@
-//! What is asked of all databases together.
+//! What is asked of several databases together: FLUSHALL, and MOVE and COPY from one shard to another.
+//!
+//! A move from shard to shard is two steps: for a moment both databases have the key, and if the node dies between them, both keep it.
+//! No write of others is lost.
 
+use super::admin;
 use super::handlers::{PoolHandler, Takes};
-use super::writer::ShardWriter;
+use super::writer::{ShardWrite, ShardWriter};
 use crate::peers::ask;
 use crate::shared::NodeShared;
+use cluster::{DATABASES_SETTING, Databases};
 use node::EncodedCommand;
 use node::read::Refusal;
 use resp::table::{self, CommandSpec};
-use resp::{Reply, Value};
+use resp::{Reply, Value, parse_integer};
 use std::sync::Arc;
-use vocab::{Database, slot_of};
+use std::time::{Duration, Instant};
+use vocab::{Database, NodeId, ShardId, Slot, slot_of};
 
 /// The command that removes the keys of a database, and without arguments those of all.
 const EMPTY: &str = "KV.EMPTY";
+const TRANSFER: &str = "KV.TRANSFER";
 const LATE: &str = "TIMEOUT a database was not emptied in time: that may be done later, or never";
+/// How often a key is moved anew that others change meanwhile.
+const MOVES_MAX: usize = 16;
+/// For how long a change of what is set for databases waits for the other nodes to know it.
+const KNOWN_WITHIN: Duration = Duration::from_secs(5);
+const KNOWN_PAUSE: Duration = Duration::from_millis(5);
+/// For how long a leader is looked for: longer than an election takes.
+const LEADER_WITHIN: Duration = Duration::from_secs(10);
+const LEADER_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) fn handler(name: &str) -> Option<PoolHandler> {
     match name {
         EMPTY => Some(empty_all as PoolHandler),
-        "KV.TRANSFER" => Some(transfer as PoolHandler),
+        TRANSFER => Some(transfer as PoolHandler),
+        "KV.SWAP" => Some(swap as PoolHandler),
         _ => None,
     }
 }
 
 /// Which requests of the command with that name go to the pool.
 pub(super) fn takes(name: &str) -> Option<Takes> {
-    (name == EMPTY).then_some(Takes::Bare)
+    match name {
+        EMPTY => Some(Takes::Bare),
+        TRANSFER => Some(Takes::Apart(&["COPY", "MOVE"])),
+        _ => None,
+    }
 }
 
 /// FLUSHALL of a client of a database: one database after the other.
@@ -41,7 +61,62 @@ fn empty_all(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     }
 }
 
-/// MOVE, and COPY to another database. Where it moves, what others write to the key meanwhile may be lost.
+/// SWAPDB: two databases exchange the slots that their keys are in. No key moves.
+fn swap(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    match swapped(store, args) {
+        Ok(()) => reply.ok(),
+        Err(text) => reply.error(&text),
+    }
+}
+
+fn swapped(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(), String> {
+    let database = |arg: &[u8], which: &str| {
+        let number = parse_integer(arg).ok_or_else(|| format!("ERR invalid {which} DB index"))?;
+        let number = u64::try_from(number).ok().filter(|number| *number < store.config.databases());
+        number.and_then(Database::of_number).ok_or_else(|| "ERR DB index is out of range".to_owned())
+    };
+    let (one, other) = (database(args[1], "first")?, database(args[2], "second")?);
+    if one == other {
+        return Ok(());
+    }
+    change(store, |databases| {
+        databases.swap(one, other);
+        Ok(())
+    })
+}
+
+/// Changes what is set for single databases, and waits until all nodes that can be reached know it. The error is the text of a
+/// reply.
+pub(crate) fn change(
+    store: &Arc<NodeShared>,
+    make: impl Fn(&mut Databases) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut databases = Databases::clone(&store.known().databases);
+    make(&mut databases).map_err(|text| format!("ERR {text}"))?;
+    let text = databases.to_string();
+    admin::admin(store, &["SETTINGS", "SET", DATABASES_SETTING, &text]).map_err(|e| e.reply())?;
+    let until = Instant::now() + KNOWN_WITHIN;
+    for node in store.peers.nodes().into_iter().chain([store.node()]) {
+        while Instant::now() < until && store.peers.is_up(node) | (node == store.node()) && !knows(store, node, &text) {
+            std::thread::sleep(KNOWN_PAUSE);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a node goes by that text.
+fn knows(store: &Arc<NodeShared>, node: NodeId, text: &str) -> bool {
+    if node == store.node() {
+        return store.known().databases.to_string() == text;
+    }
+    // One that cannot be asked learns it when it is back.
+    let Ok(answer) = ask(store, node, &[b"KV.ADMIN", b"SETTINGS", b"GET", DATABASES_SETTING.as_bytes()]) else {
+        return true;
+    };
+    text.is_empty() || answer.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+/// MOVE, and COPY to another database, whose shards are two.
 fn transfer(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     match transferred(store, args) {
         Ok(is_done) => reply.int(i64::from(is_done)),
@@ -51,7 +126,49 @@ fn transfer(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
 
 /// Whether there was something to copy, and room for it.
 fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> {
-    let [_, source, destination, words @ ..] = args else { return Err("ERR syntax error".to_owned()) };
+    let [_, source, destination, word, options @ ..] = args else { return Err("ERR syntax error".to_owned()) };
+    let moves = word.eq_ignore_ascii_case(b"MOVE");
+    let replaces = options.iter().any(|option| option.eq_ignore_ascii_case(b"REPLACE"));
+    for _ in 0..MOVES_MAX {
+        // What is read from here on is removed only if it is still so: no write of others is lost.
+        let Some(version) = version_of(store, source)? else { return Ok(false) };
+        if !copied(store, source, destination, replaces)? {
+            return Ok(false);
+        }
+        if !moves || ended(store, source, version)? {
+            return Ok(true);
+        }
+        // The copy is old by now: it goes, unless others have changed it.
+        if let Some(version) = version_of(store, destination)? {
+            ended(store, destination, version)?;
+        }
+    }
+    Err("TRYAGAIN others changed the key all the time: it was not moved".to_owned())
+}
+
+/// The version of what is at a key; none if nothing is.
+fn version_of(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<i64>, String> {
+    match run_at_leader(store, key, &[b"KV.VERSION", key])? {
+        Value::Int(version) => Ok(Some(version)),
+        Value::Null => Ok(None),
+        Value::Error(text) => Err(text),
+        _ => Err(LATE.to_owned()),
+    }
+}
+
+/// Removes what is at a key, unless it has another version than that; whether it has not.
+fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result<bool, String> {
+    let version = version.to_string();
+    match run_at_leader(store, key, &[b"KV.DEL", key, b"IFVERSION", version.as_bytes()])? {
+        Value::Int(_) => Ok(true),
+        Value::Null => Ok(false),
+        Value::Error(text) => Err(text),
+        _ => Err(LATE.to_owned()),
+    }
+}
+
+/// Copies what is at a key, with its expiry, into another shard. Whether there was something, and room for it.
+fn copied(store: &Arc<NodeShared>, source: &[u8], destination: &[u8], replaces: bool) -> Result<bool, String> {
     let Value::Bulk(dump) = run_at_leader(store, source, &[b"DUMP", source])? else { return Ok(false) };
     let expiry = match run_at_leader(store, source, &[b"PEXPIRETIME", source])? {
         Value::Int(at_ms) if at_ms >= 0 => at_ms.to_string(),
@@ -59,47 +176,68 @@ fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> 
         _ => "0".to_owned(),
     };
     let mut restore: Vec<&[u8]> = vec![b"RESTORE", destination, expiry.as_bytes(), &dump, b"ABSTTL"];
-    restore.extend(words.iter().filter(|word| word.eq_ignore_ascii_case(b"REPLACE")));
+    if replaces {
+        restore.push(b"REPLACE");
+    }
     match run_at_leader(store, destination, &restore)? {
-        Value::Error(text) if text.starts_with("BUSYKEY") => return Ok(false),
-        Value::Error(text) => return Err(text),
-        _ => {}
+        Value::Error(text) if text.starts_with("BUSYKEY") => Ok(false),
+        Value::Error(text) => Err(text),
+        _ => Ok(true),
     }
-    if words.iter().any(|word| word.eq_ignore_ascii_case(b"MOVE")) {
-        run_at_leader(store, source, &[b"DEL", source])?;
-    }
-    Ok(true)
 }
 
 /// Runs a command about a key on the node that leads its shard.
 pub(super) fn run_at_leader(store: &Arc<NodeShared>, key: &[u8], args: &[&[u8]]) -> Result<Value, String> {
-    let known = store.known();
-    let shard = known.shard_of(slot_of(key)).ok_or_else(|| Refusal::NoStore.to_string())?;
-    let answer = if known.handle(shard.0 as usize).is_some_and(|handle| handle.leading()) {
-        (store.own_command)(store, args)
-    } else {
-        ask(store, store.leader_of(shard).ok_or_else(|| Refusal::NoLeader.to_string())?, args)?
-    };
+    let answer = patiently(store, slot_of(key), |_, leader| match leader {
+        Some(leader) => ask(store, leader, args),
+        None => Ok((store.own_command)(store, args)),
+    })?;
     match resp::decode(&answer) {
         Ok(Some((value, _))) => Ok(value),
         _ => Err(LATE.to_owned()),
     }
 }
 
+/// Has the leader of a slot asked, once there is one: the node, or none if it is this one. What it refuses since it does not lead is
+/// asked again.
+fn patiently(
+    store: &Arc<NodeShared>,
+    slot: Slot,
+    mut ask_leader: impl FnMut(ShardId, Option<NodeId>) -> Result<Vec<u8>, String>,
+) -> Result<Vec<u8>, String> {
+    let until = Instant::now() + LEADER_WITHIN;
+    loop {
+        let known = store.known();
+        let shard = known.shard_of(slot).ok_or_else(|| Refusal::NoStore.to_string())?;
+        let leads = known.handle(shard.0 as usize).is_some_and(|handle| handle.leading());
+        drop(known);
+        let answer = match store.leader_of(shard).filter(|leader| *leader != store.node()) {
+            _ if leads => Some(ask_leader(shard, None)?),
+            Some(leader) => Some(ask_leader(shard, Some(leader))?),
+            None => None,
+        };
+        match answer {
+            Some(answer) if !answer.starts_with(b"-MOVED ") && !answer.starts_with(b"-CLUSTERDOWN ") => {
+                return Ok(answer);
+            }
+            answer if Instant::now() >= until => return answer.ok_or_else(|| Refusal::NoLeader.to_string()),
+            _ => std::thread::sleep(LEADER_PAUSE),
+        }
+    }
+}
+
 fn empty_one(store: &Arc<NodeShared>, spec: &'static CommandSpec, database: Database) -> Result<(), String> {
     let slot = database.slot();
-    let known = store.known();
-    let shard = known.shard_of(slot).ok_or_else(|| Refusal::NoStore.to_string())?;
     let prefix = database.prefix();
     let args: [&[u8]; 2] = [spec.name.as_bytes(), &prefix];
-    let answer = if known.handle(shard.0 as usize).is_some_and(|handle| handle.leading()) {
+    let answer = patiently(store, slot, |shard, leader| {
+        if let Some(leader) = leader {
+            return ask(store, leader, &args);
+        }
         let mut writer = ShardWriter::new(store.clone());
-        writer.submit_command(shard, slot, EncodedCommand::of(spec, &args))?;
-        writer.await_answers().pop().ok_or(LATE)?
-    } else {
-        let leader = store.leader_of(shard).ok_or_else(|| Refusal::NoLeader.to_string())?;
-        ask(store, leader, &args)?
-    };
+        writer.submit_write(ShardWrite::command(shard, slot, EncodedCommand::of(spec, &args)))?;
+        writer.await_answers().pop().ok_or_else(|| LATE.to_owned())
+    })?;
     match answer.strip_prefix(b"-") {
         Some(text) => Err(String::from_utf8_lossy(text).trim_end().to_owned()),
         None => Ok(()),

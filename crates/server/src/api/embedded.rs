@@ -76,16 +76,17 @@ impl Caller {
         };
         let arrived_us = steady_us();
         match route(self.store(), spec, args) {
-            Ok(Routed::Write(KeyTarget { shard, slot, keys })) => {
+            Ok(Routed::Write(KeyTarget { shard, slot, wider, keys })) => {
                 let Some(shard) = shard else {
                     reply.error(&Refusal::NoStore.to_string());
                     return false;
                 };
                 let write = Write::Command(EncodedCommand::of(spec, args));
-                self.submit_write(token, ShardWrite { shard, slot, write, keys }, reply)
+                self.submit_write(token, ShardWrite { shard, slot, wider, write, keys }, reply)
             }
-            Ok(Routed::Read(KeyTarget { shard, slot, .. }, handler)) => {
-                self.read(shard, slot, handler, args, arrived_us, reply);
+            Ok(Routed::Read(KeyTarget { shard, slot, wider, .. }, handler)) => {
+                let asked = ReadRequest::new(slot, Consistency::Absolute, arrived_us).over(wider);
+                self.read(shard, asked, handler, args, reply);
                 false
             }
             Ok(Routed::Store { handler, .. }) => {
@@ -98,15 +99,16 @@ impl Caller {
                 handler(self.store(), args, reply);
                 false
             }
-            Ok(Routed::Script { target: KeyTarget { shard, slot, .. }, command, reads: true }) => {
+            Ok(Routed::Script { target: KeyTarget { shard, slot, wider, .. }, command, reads: true }) => {
                 let handler = ReadHandler::Keys(node::read_script);
-                self.read(shard, slot, handler, &command.args(), arrived_us, reply);
+                let asked = ReadRequest::new(slot, Consistency::Absolute, arrived_us).over(wider);
+                self.read(shard, asked, handler, &command.args(), reply);
                 false
             }
-            Ok(Routed::Script { target: KeyTarget { shard, slot, keys }, command, .. }) => match shard {
+            Ok(Routed::Script { target: KeyTarget { shard, slot, wider, keys }, command, .. }) => match shard {
                 Some(shard) => {
                     let write = Write::Command(command);
-                    self.submit_write(token, ShardWrite { shard, slot, write, keys }, reply)
+                    self.submit_write(token, ShardWrite { shard, slot, wider, write, keys }, reply)
                 }
                 None => {
                     reply.error(&Refusal::NoStore.to_string());
@@ -167,7 +169,10 @@ impl Caller {
             return;
         }
         match node::command::peer_handler(args) {
-            Some(handler) => self.read(Some(handle.id()), Slot(handle.slots().0), handler, args, arrived_us, reply),
+            Some(handler) => {
+                let asked = ReadRequest::new(Slot(handle.slots().0), Consistency::Absolute, arrived_us);
+                self.read(Some(handle.id()), asked, handler, args, reply);
+            }
             None => reply.error("ERR this command is not for other nodes"),
         }
     }
@@ -191,20 +196,18 @@ impl Caller {
     fn read(
         &mut self,
         shard: Option<ShardId>,
-        slot: Slot,
+        request: ReadRequest,
         handler: ReadHandler,
         args: &[&[u8]],
-        arrived_us: u64,
         reply: &mut Reply,
     ) {
-        let request = ReadRequest::new(slot, Consistency::Absolute, arrived_us);
         let (known, now) = (self.store().known(), self.store().moment());
         let local = known.local(self.store().node(), shard);
         let mut begun = request.begin(local, now, || self.store().moment());
         if matches!(begun, Begin::WaitForLease(_))
             && local
                 .and_then(|local| local.handle)
-                .is_some_and(|handle| self.store().access().confirm_leader(handle, arrived_us))
+                .is_some_and(|handle| self.store().access().confirm_leader(handle, request.arrived_us))
         {
             begun = request.begin(local, self.store().moment(), || self.store().moment());
         }
@@ -212,7 +215,7 @@ impl Caller {
             Begin::Run(attempt) => attempt,
             Begin::WaitForLease(_) => return reply.error(&Refusal::NoLeader.to_string()),
             Begin::NotHere(why) => {
-                return reply.error(&refusal_text(&known, slot, Consistency::Absolute, &why));
+                return reply.error(&refusal_text(&known, request.slot, Consistency::Absolute, &why));
             }
         };
         let mark = reply.buf.len();

@@ -9,6 +9,7 @@ use super::programs::{at_meta, context, meta_leader, write_program};
 use super::routed::{KeyTarget, Routed};
 use crate::shared::{KnownFunctions, NodeShared, VERSION_SETTING};
 use node::command::ScriptCommand;
+use node::session::{Host, Keyspace};
 use node::{
     EncodedCommand, LIBRARIES_NAME, Libraries, RequestKeys, ScriptContext, declared_keys, function_command,
     slot_of_script, stored_libraries,
@@ -45,13 +46,14 @@ pub(super) fn route(
         "ERR value is not an integer or out of range" => "ERR Bad number of keys provided",
         text => text,
     })?;
-    let keys = RequestKeys::of(spec, args)?;
+    let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
     let slot =
         keys.slot.or_else(|| slot_of_script(&library.source, Some(&name), &args[3 + declared..], store.now_ms()));
     let slot = slot.unwrap_or(Slot(0));
     let reads = !command.writes || info.script_flags().no_writes;
-    let target = KeyTarget { shard: store.known().shard_of(slot), slot, keys: keys.hashes };
-    let command = function_command(&library.source, args, &context(store, slot, database), reads);
+    let context = context(store, slot, database);
+    let target = KeyTarget { shard: store.known().shard_of(slot), slot, wider: context.wider, keys: keys.hashes };
+    let command = function_command(&library.source, args, &context, reads);
     Ok(Routed::Script { target, command, reads })
 }
 

@@ -1,10 +1,12 @@
 //! What runs the commands that need the server itself, rather than a shard's rows.
 
 use crate::shared::NodeShared;
+use node::session::{Host, Keyspace};
 use node::{ShardHandle, Type};
 use resp::Reply;
 use std::sync::Arc;
-use vocab::{ShardId, slot_of};
+use vocab::limits::COPY_WHOLE_ELEMENTS_MAX;
+use vocab::{ShardId, SlotSpan, slot_of};
 
 /// Runs a command on a thread of the pool, which may wait.
 pub(super) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
@@ -24,6 +26,8 @@ pub(super) enum Takes {
     With(&'static [&'static str]),
     /// Those whose first key holds a collection of this type with more elements than that, or may hold one.
     Larger(Type, u64),
+    /// Those with one of these words whose first two keys no one shard has, or whose first one is too large for one entry.
+    Apart(&'static [&'static str]),
 }
 
 impl Takes {
@@ -32,15 +36,27 @@ impl Takes {
             Self::All => true,
             Self::Bare => args.len() == 1,
             Self::With(words) => has_word(args, words),
-            Self::Larger(ty, elements) => {
-                let known = store.known();
-                let key = args.get(1).copied().unwrap_or_default();
-                let shard = known.shard_of(slot_of(key));
-                let handle: Option<&Arc<ShardHandle>> = shard.and_then(|shard| known.handle(shard.0 as usize));
-                handle.is_some_and(|handle| handle.may_hold_larger(key, ty, elements))
+            Self::Larger(ty, elements) => may_hold_larger(store, args, &[ty], elements),
+            Self::Apart(words) => {
+                let [_, one, other, option, ..] = args else { return false };
+                let span = SlotSpan::from(slot_of(one)).with(slot_of(other));
+                words.iter().any(|word| option.eq_ignore_ascii_case(word.as_bytes()))
+                    && (!store.share_shard(span, Keyspace::Stored)
+                        || may_hold_larger(store, args, &COLLECTIONS, COPY_WHOLE_ELEMENTS_MAX))
             }
         }
     }
+}
+
+const COLLECTIONS: [Type; 5] = [Type::Hash, Type::List, Type::Set, Type::SortedSet, Type::Stream];
+
+/// Whether the first key of a request may hold a collection of one of these types with more elements than that.
+fn may_hold_larger(store: &NodeShared, args: &[&[u8]], types: &[Type], elements: u64) -> bool {
+    let known = store.known();
+    let key = args.get(1).copied().unwrap_or_default();
+    let shard = known.shard_of(slot_of(key));
+    let handle: Option<&Arc<ShardHandle>> = shard.and_then(|shard| known.handle(shard.0 as usize));
+    handle.is_some_and(|handle| types.iter().any(|ty| handle.may_hold_larger(key, *ty, elements)))
 }
 
 /// Whether one of these words is among the options of a request.

@@ -28,6 +28,7 @@ pub use embedded::Caller;
 pub(crate) use embedded::run_own_command;
 pub(crate) use first_run::first_run;
 pub(crate) use peer_command::run_peer_command;
+pub(crate) use programs::span_of_scripts;
 pub(crate) use route::route;
 pub(crate) use routed::{KeyTarget, Routed};
 pub(crate) use scatter_gather::{Asked, DIVIDED, SLOTS, begin_on_store, ranges_text, run_on_store};

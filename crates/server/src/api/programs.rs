@@ -8,7 +8,13 @@ use node::command::PROGRAM;
 use node::{EncodedCommand, ScriptContext, ShardHandle};
 use std::sync::Arc;
 use vocab::limits::{SCRIPT_INSTRUCTIONS_MAX, SCRIPT_MEMORY_BYTES_MAX};
-use vocab::{Database, ShardId, Slot};
+use vocab::{Database, ShardId, Slot, SlotSpan};
+
+/// Where the keys are that a script of a client of the cluster may touch, if that is more than one slot: all that its shard has, on a
+/// node that is a store by itself.
+pub(crate) fn span_of_scripts(store: &NodeShared, slot: Slot) -> Option<SlotSpan> {
+    store.is_alone().then(|| store.known().run_of(slot)).flatten()
+}
 
 /// The context of a script: its budgets are settings of the store.
 pub(super) fn context(store: &NodeShared, slot: Slot, database: Option<Database>) -> ScriptContext {
@@ -18,7 +24,8 @@ pub(super) fn context(store: &NodeShared, slot: Slot, database: Option<Database>
         cluster::setting_value(known.map.as_ref()?, setting)?.parse::<u64>().ok()
     };
     ScriptContext {
-        slot,
+        slot: database.map_or(slot, Database::slot),
+        wider: if database.is_none() { span_of_scripts(store, slot) } else { None },
         database,
         instructions_max: number("script-instructions-max").unwrap_or(SCRIPT_INSTRUCTIONS_MAX),
         memory_bytes_max: number("script-memory-max").unwrap_or(SCRIPT_MEMORY_BYTES_MAX),

@@ -6,6 +6,7 @@ use super::{admin, backup, copy, databases, functions, long_list, migrate, scrip
 use crate::shared::NodeShared;
 use node::RequestKeys;
 use node::command::{Handler, ReadHandler, handler};
+use node::session::{Host, Keyspace};
 use resp::table::{self, CommandId, CommandSpec, behaviour};
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -37,11 +38,17 @@ pub(crate) fn route(
     }
 }
 
+/// Whose rules say whether the keys of a command may be of several slots.
+fn keyspace_of(spec: &CommandSpec) -> Keyspace {
+    if spec.does(behaviour::NAMES_DATABASES) { Keyspace::Stored } else { Keyspace::Cluster }
+}
+
 #[inline]
 fn target(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> Result<KeyTarget, Cow<'static, str>> {
-    let keys = RequestKeys::of(spec, args)?;
-    let slot = keys.slot.unwrap_or(Slot(0));
-    Ok(KeyTarget { shard: store.known().shard_of(slot), slot, keys: keys.hashes })
+    let RequestKeys { slot, wider, hashes } =
+        RequestKeys::within(spec, args, |span| store.share_shard(span, keyspace_of(spec)))?;
+    let slot = slot.unwrap_or(Slot(0));
+    Ok(KeyTarget { shard: store.known().shard_of(slot), slot, wider, keys: hashes })
 }
 
 /// What runs the commands that need the server itself.

@@ -3,14 +3,16 @@
 use super::handlers::PoolHandler;
 use node::command::{ReadHandler, StoreHandler};
 use node::{EncodedCommand, KeyHashes};
-use vocab::{ShardId, Slot};
+use vocab::{ShardId, Slot, SlotSpan};
 
 /// The shard of a request's keys.
 pub(crate) struct KeyTarget {
     /// The shard; `None` while the node belongs to no store.
     pub(crate) shard: Option<ShardId>,
-    /// The slot of the keys.
+    /// The slot of the keys, or of the first of them.
     pub(crate) slot: Slot,
+    /// Where the keys are, if they are of several slots.
+    pub(crate) wider: Option<SlotSpan>,
     /// Hashes of the keys.
     pub(crate) keys: KeyHashes,
 }

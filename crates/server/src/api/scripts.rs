@@ -11,6 +11,7 @@ use crate::os::now_ms;
 use crate::peers::call_node;
 use crate::shared::NodeShared;
 use node::command::{ScriptCommand, ScriptName};
+use node::session::{Host, Keyspace};
 use node::{
     EncodedCommand, NOSCRIPT, RequestKeys, ScriptHeader, ScriptOrigin, check_script, declared_keys, is_sha,
     keep_script, script_command, sha1_hex, slot_of_script, stored_script, stored_script_names, without_database,
@@ -43,14 +44,15 @@ pub(super) fn route(
     let Some(source) = known_source(store, command, args)? else {
         return Ok(Routed::UnknownScript);
     };
-    let keys = RequestKeys::of(spec, args)?;
+    let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
     let slot = match keys.slot.or_else(|| database.map(Database::slot)) {
         Some(slot) => slot,
         None => slot_of_script(&source, None, &args[3 + declared..], store.now_ms()).unwrap_or(Slot(0)),
     };
     let reads = !command.writes || ScriptHeader::of(&source)?.flags.no_writes;
-    let target = KeyTarget { shard: store.known().shard_of(slot), slot, keys: keys.hashes };
-    Ok(Routed::Script { target, command: script_command(&source, args, &context(store, slot, database), reads), reads })
+    let context = context(store, slot, database);
+    let target = KeyTarget { shard: store.known().shard_of(slot), slot, wider: context.wider, keys: keys.hashes };
+    Ok(Routed::Script { target, command: script_command(&source, args, &context, reads), reads })
 }
 
 /// The same command as an entry has it: with the source of its script, and its context. One whose script is not known is left as

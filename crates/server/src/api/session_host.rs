@@ -3,7 +3,7 @@
 use crate::mailbox::{BlockingMessage, SubscriberNews, WorkerMessage};
 use crate::replicas::transfer_facts;
 use crate::shared::NodeShared;
-use cluster::{NodeInfo, ReplicaInfo};
+use cluster::{Databases, NodeInfo, ReplicaInfo};
 use node::Config;
 use node::HotKeys;
 use node::KeyUsage;
@@ -19,9 +19,10 @@ use node::session::{
 use node::stats::Stats;
 use node::tracking::Tracking;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
-use vocab::{NodeId, Slot};
+use vocab::{NodeId, Slot, SlotSpan};
 
 impl Host for NodeShared {
     fn now_us(&self) -> u64 {
@@ -190,6 +191,25 @@ impl Host for NodeShared {
         }
         let moved = leader.and_then(|leader| known.moved(slot, leader));
         Some(moved.unwrap_or_else(|| Refusal::NoLeader.to_string()))
+    }
+
+    fn databases(&self) -> Arc<Databases> {
+        self.known().databases.clone()
+    }
+
+    fn other_listeners(&self) -> Vec<(NodeId, String, String)> {
+        let mut listeners = self.masters.listeners();
+        listeners.retain(|(node, ..)| self.peers.is_up(*node));
+        listeners
+    }
+
+    fn asked_for_master(&self, name: &[u8]) {
+        self.masters.asked(name);
+    }
+
+    fn share_shard(&self, span: SlotSpan, keyspace: Keyspace) -> bool {
+        // Where there are several nodes, a client of the cluster is told what it would be told tomorrow.
+        (keyspace != Keyspace::Cluster || self.is_alone()) && self.known().shares_shard(span)
     }
 
     fn ask_init(&self) -> Result<String, String> {

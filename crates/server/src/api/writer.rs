@@ -7,7 +7,7 @@ use node::{EncodedCommand, KeyHashes, Ticket, Write};
 use resp::Proto;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vocab::{ShardId, Slot};
+use vocab::{ShardId, Slot, SlotSpan};
 
 /// How long a write may take until its answer is there.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -19,6 +19,8 @@ const DURABLE: Durability = Durability { sync: true, acks: Acks::Majority };
 pub(super) struct ShardWrite {
     pub(super) shard: ShardId,
     pub(super) slot: Slot,
+    /// Where its keys are, if they are of several slots.
+    pub(super) wider: Option<SlotSpan>,
     pub(super) write: Write,
     pub(super) keys: KeyHashes,
 }
@@ -26,7 +28,17 @@ pub(super) struct ShardWrite {
 impl ShardWrite {
     /// A write that is no key's.
     pub(super) fn of_shard(shard: ShardId, write: Write) -> Self {
-        Self { shard, slot: Slot(0), write, keys: KeyHashes::new() }
+        Self { shard, slot: Slot(0), wider: None, write, keys: KeyHashes::new() }
+    }
+
+    /// A command about keys of that slot.
+    pub(super) fn command(shard: ShardId, slot: Slot, command: EncodedCommand) -> Self {
+        Self { shard, slot, wider: None, write: Write::Command(command), keys: KeyHashes::new() }
+    }
+
+    /// The same about keys that are there, if they are of several slots.
+    pub(super) fn over(self, wider: Option<SlotSpan>) -> Self {
+        Self { wider, ..self }
     }
 }
 
@@ -57,7 +69,7 @@ impl ShardWriter {
         Durability { sync, acks }: Durability,
         proto: Proto,
     ) -> Result<(), &'static str> {
-        let ShardWrite { shard, slot, write, keys } = write;
+        let ShardWrite { shard, slot, wider, write, keys } = write;
         let ticket = Ticket {
             worker: EMBEDDED,
             connection: self.id as u32,
@@ -65,6 +77,7 @@ impl ShardWriter {
             sequence: u64::from(token),
             proto,
             slot,
+            wider,
             sync,
             acks,
             reply_bytes: 0,
@@ -127,9 +140,8 @@ impl ShardWriter {
         self.confirm(shard, Write::Command(command))
     }
 
-    /// Submits a command; its answer is one of `await_answers`.
-    pub(super) fn submit_command(&mut self, shard: ShardId, slot: Slot, command: EncodedCommand) -> Result<(), String> {
-        let write = ShardWrite { shard, slot, write: Write::Command(command), keys: KeyHashes::new() };
+    /// Submits a write; its answer is one of `await_answers`.
+    pub(super) fn submit_write(&mut self, write: ShardWrite) -> Result<(), String> {
         let durability = Durability::of_settings(&self.store.config);
         self.submit(0, write, durability, Proto::Resp2).map_err(ToOwned::to_owned)
     }

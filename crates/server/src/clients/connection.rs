@@ -179,7 +179,8 @@ impl Connection {
 
     /// Whether nothing that follows is looked at before what is under way has been answered.
     pub(super) fn waits(&self) -> bool {
-        self.looks_up_watched || self.blocking.is_some()
+        let changes_session = |running: &RunningTransaction| running.transaction.is_of_session();
+        self.looks_up_watched || self.blocking.is_some() || self.transaction.as_ref().is_some_and(changes_session)
     }
 
     /// Whether nothing is under way.

@@ -24,12 +24,15 @@ use crate::mailbox::Mailbox;
 use crate::net::Received;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
+use cluster::DatabaseRow;
 use node::blocking::BlockingCommand;
 use node::command::{Handler, ReadHandler, handler};
 use node::config::CommandLogKind;
-use node::session::{self, Admission, Consistency, DatabaseRequest, Keyspace, Resolved, Transaction};
+use node::session::{
+    self, Admission, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved, Transaction, WaitFor,
+};
 use node::{EncodedCommand, RequestKeys, Ticket};
-use resp::table::{self, CommandSpec, Group, behaviour};
+use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use resp::{Parsed, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -271,9 +274,17 @@ impl Dispatch<'_> {
     fn request(&mut self, id: usize, args: &[&[u8]], bytes: usize) -> Step {
         let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
         let row = table::resolve(args);
-        match connection.session.keyspace() {
-            Keyspace::Database(database) => self.request_of_database(id, database, row, (args, bytes)),
-            Keyspace::Cluster | Keyspace::Stored => self.run(id, row, (args, bytes)),
+        match connection.session.database() {
+            Some(database) => {
+                let multi = connection.session.multi();
+                let databases = self.turn.requests.store.config.databases();
+                let known = self.turn.requests.store.known();
+                let set = known.databases.clone();
+                drop(known);
+                let client = DatabaseClient { database, databases, set: &set, multi };
+                self.request_of_database(id, client, row, (args, bytes))
+            }
+            None => self.run(id, row, (args, bytes)),
         }
     }
 
@@ -281,16 +292,17 @@ impl Dispatch<'_> {
     fn request_of_database(
         &mut self,
         id: usize,
-        database: Database,
+        client: DatabaseClient<'_>,
         row: Resolved,
         (args, bytes): (&[&[u8]], usize),
     ) -> Step {
-        let in_multi = self.turn.clients.get(id).is_some_and(|connection| connection.session.in_multi());
-        let databases = self.turn.requests.store.config.databases();
         let mut made = std::mem::take(self.of_database);
-        let row = row.and_then(|spec| {
-            made.take_up((database, databases), spec, args, in_multi).map_err(std::borrow::Cow::into_owned)
-        });
+        let bounded = |spec: &'static CommandSpec| match client.set.row(client.database) {
+            Some(row) => within_bounds(&self.turn.requests.store, client, row, spec).map(|()| spec),
+            None => Ok(spec),
+        };
+        let row = row.and_then(bounded);
+        let row = row.and_then(|spec| made.take_up(client, spec, args).map_err(std::borrow::Cow::into_owned));
         let step = match row {
             Ok(spec) => self.run(id, Ok(spec), (&made.args(args), bytes)),
             Err(text) => self.run(id, Err(text), (args, bytes)),
@@ -333,7 +345,7 @@ impl Dispatch<'_> {
             }
             Admission::ExecuteAt { spec, slot, handler } => {
                 let shard = store.known().shard_of(slot);
-                let target = Target { shard, slot, mask: ALL_KEYS };
+                let target = Target { shard, slot, wider: None, mask: ALL_KEYS };
                 read::read(&mut self.turn, Request { id, spec, args }, target, handler, &mut reply)
             }
             Admission::Watch { spec, keys } => self.watch(id, spec, keys, &mut reply),
@@ -341,7 +353,7 @@ impl Dispatch<'_> {
             Admission::Publish { spec, kind } => {
                 publish::publish(&mut self.turn, Request { id, spec, args }, kind, &mut reply)
             }
-            Admission::WaitFor(wait) => wait::wait_for(&mut self.turn, id, wait),
+            Admission::WaitFor(wait) => self.wait_for(id, wait, args),
             Admission::Hold { until_ms } => {
                 connection.paused_until_ms = until_ms;
                 *self.scratch = reply;
@@ -413,6 +425,18 @@ impl Dispatch<'_> {
         }
     }
 
+    /// WAIT: the node that leads the shard of a database knows what was written there.
+    fn wait_for(&mut self, id: usize, wait: WaitFor, args: &[&[u8]]) -> Step {
+        let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
+        let databases = &self.turn.requests.store.known().databases;
+        let database = connection.session.keyspace().database();
+        let slot = database.map(|database| databases.place_of(database).slot());
+        match slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot)) {
+            Some(slot) => forward::command(&mut self.turn, Request { id, spec: wait.spec, args }, slot),
+            None => wait::wait_for(&mut self.turn, id, wait),
+        }
+    }
+
     /// WATCH: the node that leads the shard of the keys knows what is watched.
     fn watch(&mut self, id: usize, spec: &'static CommandSpec, keys: Vec<Vec<u8>>, reply: &mut Reply) -> Step {
         let slot = keys.first().map(|key| slot_of(key));
@@ -427,11 +451,12 @@ impl Dispatch<'_> {
         let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
         let (watches, keyspace) = (connection.watches_elsewhere(), connection.session.keyspace());
         let database = keyspace.database().filter(|_| watches != Watches::None);
-        let slot = transaction.slot().or(database.map(Database::slot));
+        let databases = &self.turn.requests.store.known().databases;
+        let slot = transaction.slot().or(database.map(|database| databases.place_of(database).slot()));
         let slot = slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot));
         match slot {
             Some(slot) if transaction.watches().is_empty() && watches != Watches::Lost => {
-                return forward::transaction(&mut self.turn, id, &transaction, slot);
+                return forward::transaction(&mut self.turn, id, transaction, slot);
             }
             None if watches == Watches::None => return write::transaction(&mut self.turn, id, transaction),
             _ => {}
@@ -449,14 +474,21 @@ impl Dispatch<'_> {
         let Request { id, spec, args } = request;
         let client = self.turn.clients.get(id)?;
         client.session.keyspace().database()?;
+        let reads_here = !spec.is_write() && client.session.consistency_for(spec, args).allows_followers();
         let slot = match handler(spec) {
             Some(Handler::Store(handler)) => handler.slot(args),
-            _ => RequestKeys::of(spec, args).ok()?.slot,
+            _ => {
+                let store = &self.turn.requests.store;
+                RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Stored)).ok()?.slot
+            }
         };
         // A script that declares no keys ends in its database.
         let of_script = || args.last().filter(|_| spec.group == Group::Scripting).map(|last| Database::of_key(last));
         let slot = slot.or_else(|| of_script().flatten().map(Database::slot));
-        slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot))
+        let known = self.turn.requests.store.known();
+        let has_replica =
+            |slot: Slot| known.shard_of(slot).is_some_and(|shard| known.handle(shard.0 as usize).is_some());
+        slot.filter(|slot| !(reads_here && has_replica(*slot)) && forward::is_for_other_node(&self.turn, id, *slot))
     }
 
     /// Has a thread of the pool run a request.
@@ -481,22 +513,21 @@ impl Dispatch<'_> {
             self.turn.note_use(id, spec, keys);
         }
         match routed {
-            Ok(Routed::Read(KeyTarget { shard, slot, keys }, _) | Routed::Write(KeyTarget { shard, slot, keys }))
-                if BlockingCommand::is_one(spec, args) =>
-            {
-                write::write(&mut self.turn, request, Target { shard, slot, mask: ALL_KEYS }, keys)
+            Ok(Routed::Read(at, _) | Routed::Write(at)) if BlockingCommand::is_one(spec, args) => {
+                let target = Target::of(&at, ALL_KEYS);
+                write::write(&mut self.turn, request, target, at.keys)
             }
-            Ok(Routed::Read(KeyTarget { shard, slot, keys }, handler)) => {
-                let target = Target { shard, slot, mask: mask_of_all(&keys) };
+            Ok(Routed::Read(at, handler)) => {
+                let target = Target::of(&at, mask_of_all(&at.keys));
                 read::read(&mut self.turn, request, target, handler, reply)
             }
-            Ok(Routed::Write(KeyTarget { shard, slot, keys })) => {
-                let target = Target { shard, slot, mask: mask_of_all(&keys) };
-                write::write(&mut self.turn, request, target, keys)
+            Ok(Routed::Write(at)) => {
+                let target = Target::of(&at, mask_of_all(&at.keys));
+                write::write(&mut self.turn, request, target, at.keys)
             }
-            Ok(Routed::Script { target: KeyTarget { shard, slot, keys }, command, reads }) => {
+            Ok(Routed::Script { target: at, command, reads }) => {
                 // It may touch keys that it does not declare.
-                let target = Target { shard, slot, mask: ALL_KEYS };
+                let (target, keys) = (Target::of(&at, ALL_KEYS), at.keys);
                 if !reads {
                     return write::write_command(&mut self.turn, request, target, keys, Some(command));
                 }
@@ -531,6 +562,30 @@ impl Dispatch<'_> {
                 Step::Next
             }
         }
+    }
+}
+
+/// An error if a database may not take a command now, by what is set of it.
+fn within_bounds(
+    store: &NodeShared,
+    client: DatabaseClient<'_>,
+    row: &DatabaseRow,
+    spec: &CommandSpec,
+) -> Result<(), String> {
+    let place = client.set.place_of(client.database);
+    if let Some(keys_max) = row.keys_max.filter(|_| spec.has(flag::DENYOOM)) {
+        let known = store.known();
+        let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard.0 as usize));
+        if handle.is_some_and(|handle| handle.database_keys_in_slot(place.slot()) >= keys_max) {
+            return Err("OOM the database has as many keys as it may ('keys-max' of `ctl database set`).".to_owned());
+        }
+    }
+    match row.ops_max.filter(|_| spec.has_keys()) {
+        Some(rate) if !store.database_rates.takes(client.database, rate) => {
+            Err("TRYAGAIN the database is asked more often than it may be ('ops-max' of `ctl database set`)."
+                .to_owned())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -6,8 +6,10 @@
 //! was under way when a connection breaks, requests that only read are made again; the client is told that the outcome of
 //! the others is unknown.
 
+use super::connection::RunningTransaction;
 use super::forwarded::{Deed, Forwarded, is_refusal};
 use super::forwarding::{Forwarding, Watches};
+use super::invalidations::track;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
@@ -55,8 +57,17 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
     let may_wait = BlockingCommand::is_one(spec, args);
     let Some(ticket) = begin(turn, request, slot) else { return turn.stall(id) };
     let ticket = Ticket { may_wait, ..ticket };
-    if may_wait && let Some(connection) = turn.clients.get_mut(id) {
-        connection.blocking = Some(ticket);
+    if let Some(connection) = turn.clients.get_mut(id) {
+        let known = turn.requests.store.known();
+        let replica = known.shard_of(slot).and_then(|shard| known.handle(shard.0 as usize));
+        if let Some(handle) = replica {
+            // Its replica here applies what changes the keys.
+            track(connection, handle, spec, args);
+        }
+        if may_wait {
+            connection.blocking = Some(ticket);
+            turn.requests.store.clients.block(connection.session.entry(), id);
+        }
     }
     let forwarded = Forwarded::command(ticket, spec, args, steady_us() + LEADER_WITHIN_US);
     Forwarder::of_turn(turn.clients).forward(id, forwarded);
@@ -73,13 +84,12 @@ pub(super) fn watch(turn: &mut Turn<'_>, request: Request<'_>, keys: &[Vec<u8>],
 }
 
 /// Sends a transaction to the node that leads the shard of its keys.
-pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: &Transaction, slot: Slot) -> Step {
+pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transaction, slot: Slot) -> Step {
     let spec = transaction.spec();
     let Some(ticket) = begin(turn, Request { id, spec, args: &[b"exec"] }, slot) else { return turn.stall(id) };
-    let Some(forwarding) = turn.clients.get_mut(id).map(|connection| connection.forwarding()) else {
-        return Step::Next;
-    };
-    let deed = match std::mem::take(&mut forwarding.watches) {
+    let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
+    let transaction = transaction.for_other_node();
+    let deed = match std::mem::take(&mut connection.forwarding().watches) {
         Watches::At(node) => Deed::WatchedExec(node),
         _ if transaction.has_writes() => Deed::Write,
         _ => Deed::Read,
@@ -87,11 +97,14 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: &Transact
     let mut bytes = Vec::new();
     let mut answers = 2;
     encode_request(&mut bytes, &[b"MULTI"]);
-    for command in transaction.all() {
+    for command in transaction.data() {
         encode_request(&mut bytes, &command.args());
         answers += 1;
     }
     encode_request(&mut bytes, &[b"EXEC"]);
+    connection.session.watch_elsewhere(false);
+    // What is about the connection is carried out here, in its place, once the others are answered.
+    connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
     let until_us = steady_us() + LEADER_WITHIN_US;
     Forwarder::of_turn(turn.clients).forward(id, Forwarded { ticket, bytes, answers, deed, until_us });
     Step::Next
@@ -170,6 +183,10 @@ impl<'a> Forwarder<'a> {
             self.call(client, node);
         }
         if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.to(node)) {
+            if request.ticket.may_wait {
+                // A client that waits may be told to wait no longer: CLIENT UNBLOCK names it.
+                upstream.ask_id();
+            }
             upstream.send(request);
             let place = upstream.place;
             self.clients.upstreams.dirty.push(place);

@@ -84,6 +84,12 @@ impl Forwarding {
         self.upstreams.iter_mut().find(|upstream| upstream.place == place)
     }
 
+    /// At which node the client waits in its blocking command, and as which client it is known there.
+    pub(super) fn waits_at(&self) -> Option<(NodeId, u64)> {
+        let upstream = self.upstreams.iter().find(|upstream| upstream.is_busy())?;
+        Some((upstream.node, upstream.id()?))
+    }
+
     /// Begins a connection.
     pub(super) fn begin(&mut self, node: NodeId, place: usize, durability: Durability) {
         self.upstreams.push(Upstream::new(node, place, durability));

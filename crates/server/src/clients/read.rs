@@ -30,7 +30,7 @@ pub(super) fn read(
     handler: ReadHandler,
     reply: &mut Reply,
 ) -> Step {
-    let (Request { id, spec, args }, Target { shard, slot, mask }) = (request, target);
+    let (Request { id, spec, args }, Target { shard, slot, wider, mask }) = (request, target);
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     // Nor before a read of the same key that may take a while: it would answer the newer value of the two.
     if connection.must_wait(mask, Effect::Read) || connection.reads_slowly(spec, args) {
@@ -38,7 +38,7 @@ pub(super) fn read(
     }
     let arrived_us = Some(connection.waits_since_us).filter(|us| *us > 0).unwrap_or(turn.requests.arrived_us);
     let consistency = connection.session.consistency_for(spec, args);
-    let asked = ReadRequest::new(slot, consistency, arrived_us);
+    let asked = ReadRequest::new(slot, consistency, arrived_us).over(wider);
     let known = turn.requests.store.known();
     let attempt =
         match asked.begin(known.local(turn.requests.store.node(), shard), turn.now, || turn.requests.store.moment()) {

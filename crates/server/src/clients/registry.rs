@@ -15,6 +15,7 @@ use crate::disk_reads::make_next_part;
 use crate::mailbox::{BlockingMessage, ReplyPart, StoreAnswers, WorkerMessage};
 use crate::net::Stream;
 use crate::os::steady_us;
+use crate::peers::ask;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
@@ -230,6 +231,7 @@ impl Clients {
             sequence,
             proto: connection.session.proto(),
             slot: Slot(0),
+            wider: None,
             sync,
             acks,
             reply_bytes: 0,
@@ -270,10 +272,27 @@ impl Clients {
 
     /// CLIENT UNBLOCK: the wait of a connection is to end.
     pub(crate) fn unblock(&mut self, place: usize, client: u64, end: End) {
-        let connection = self.connections.get(place).filter(|connection| connection.session.entry().id == client);
-        if let Some(ticket) = connection.and_then(|connection| connection.blocking) {
-            end_wait(&self.store, ticket, end);
+        let Some(connection) =
+            self.connections.get_mut(place).filter(|connection| connection.session.entry().id == client)
+        else {
+            return;
+        };
+        let Some(ticket) = connection.blocking else { return };
+        if !connection.is_forwarding() {
+            return end_wait(&self.store, ticket, end);
         }
+        // It waits at another node, which alone knows whether it is being served at this moment.
+        let word: &[u8] = if end == End::Error { b"ERROR" } else { b"TIMEOUT" };
+        let Some((node, id)) = connection.forwarding().waits_at() else {
+            return self.store.clients.block(connection.session.entry(), place);
+        };
+        let store = self.store.clone();
+        self.store.pool.run(Box::new(move || {
+            let id = id.to_string();
+            if let Err(why) = ask(&store, node, &[b"CLIENT", b"UNBLOCK", id.as_bytes(), word]) {
+                log::info!("a client is not told to wait no longer: {why}");
+            }
+        }));
     }
 
     /// Ends the wait of a connection whose client is gone.

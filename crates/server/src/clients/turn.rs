@@ -6,6 +6,7 @@
 use super::registry::Clients;
 use super::reply_queue::{Effect, Mask};
 use super::request::Request;
+use crate::api::KeyTarget;
 use crate::disk_reads::DeferredRead;
 use crate::mailbox::{Mailbox, Submission, WaitingClient};
 use crate::os::steady_us;
@@ -19,7 +20,7 @@ use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
 use std::time::Instant;
-use vocab::{Moment, ShardId, Slot};
+use vocab::{Moment, ShardId, Slot, SlotSpan};
 
 /// What becomes of a request.
 pub(super) enum Step {
@@ -35,7 +36,15 @@ pub(super) struct Target {
     /// `None` while the node belongs to no store.
     pub(super) shard: Option<ShardId>,
     pub(super) slot: Slot,
+    /// Where the keys are, if they are of several slots.
+    pub(super) wider: Option<SlotSpan>,
     pub(super) mask: Mask,
+}
+
+impl Target {
+    pub(super) fn of(at: &KeyTarget, mask: Mask) -> Self {
+        Self { shard: at.shard, slot: at.slot, wider: at.wider, mask }
+    }
 }
 
 /// What requests want of the worker.

@@ -15,10 +15,20 @@ use vocab::limits::{READ_BUFFER_BYTES, STREAM_STEP_BYTES_SOFT};
 /// Buffers that are read from a connection before others have their turn.
 const READS_MAX: usize = 8;
 
+/// What an answer is to.
+enum Asked {
+    /// A request of a client.
+    Request(Forwarded),
+    /// As which client the node knows the connection.
+    Id,
+    /// Nothing that anything waits for.
+    Aside,
+}
+
 /// An answer that is to come.
 struct Awaited {
-    /// What is answered; none: nothing that a client waits for.
-    request: Option<Forwarded>,
+    /// What is answered.
+    asked: Asked,
     /// How many bytes had been written before the request.
     from: u64,
     /// A part of the answer has been passed on.
@@ -78,6 +88,9 @@ pub(super) struct Upstream {
     /// Their bytes.
     request_bytes: usize,
     told: Manner,
+    /// As which client the node knows the connection, once that is asked and answered.
+    id: Option<u64>,
+    asks_id: bool,
 }
 
 impl Upstream {
@@ -100,6 +113,8 @@ impl Upstream {
             requests: 0,
             request_bytes: 0,
             told: Manner { proto: Proto::Resp2, durability },
+            id: None,
+            asks_id: false,
         }
     }
 
@@ -139,17 +154,33 @@ impl Upstream {
         self.output.extend_from_slice(&request.bytes);
         self.request_bytes += request.bytes.len();
         for _ in 1..request.answers {
-            self.awaited.push_back(Awaited { request: None, from, is_partly: false });
+            self.awaited.push_back(Awaited { asked: Asked::Aside, from, is_partly: false });
         }
-        self.awaited.push_back(Awaited { request: Some(request), from, is_partly: false });
+        self.awaited.push_back(Awaited { asked: Asked::Request(request), from, is_partly: false });
         self.requests += 1;
     }
 
     /// Sends a request for whose answer nothing waits.
     pub(super) fn send_aside(&mut self, args: &[&[u8]]) {
+        self.ask(args, Asked::Aside);
+    }
+
+    /// Asks as which client the node knows the connection, if it has not been asked.
+    pub(super) fn ask_id(&mut self) {
+        if !std::mem::replace(&mut self.asks_id, true) {
+            self.ask(&[b"CLIENT", b"ID"], Asked::Id);
+        }
+    }
+
+    /// As which client the node knows the connection, as far as that is known.
+    pub(super) fn id(&self) -> Option<u64> {
+        self.id
+    }
+
+    fn ask(&mut self, args: &[&[u8]], asked: Asked) {
         let from = self.written();
         encode_request(&mut self.output, args);
-        self.awaited.push_back(Awaited { request: None, from, is_partly: false });
+        self.awaited.push_back(Awaited { asked, from, is_partly: false });
     }
 
     /// Bytes that were ever written.
@@ -193,11 +224,20 @@ impl Upstream {
                     let start = self.taken;
                     self.taken += length;
                     let Some(awaited) = self.awaited.pop_front() else { return Some(Answer::Broken) };
-                    let Some(request) = awaited.request else { continue };
-                    self.requests -= 1;
-                    self.request_bytes -= request.bytes.len();
-                    let reply = self.input[start..self.taken].to_vec();
-                    return Some(Answer::Reply(request, reply));
+                    let reply = &self.input[start..self.taken];
+                    match awaited.asked {
+                        Asked::Request(request) => {
+                            self.requests -= 1;
+                            self.request_bytes -= request.bytes.len();
+                            return Some(Answer::Reply(request, reply.to_vec()));
+                        }
+                        Asked::Id => {
+                            let number = reply.strip_prefix(b":").and_then(|rest| std::str::from_utf8(rest).ok());
+                            self.id = number.and_then(|number| number.trim_end().parse().ok());
+                        }
+                        Asked::Aside => {}
+                    }
+                    continue;
                 }
                 Ok(None) => {
                     if let Some((ticket, part)) = self.next_part() {
@@ -235,14 +275,18 @@ impl Upstream {
             return None;
         }
         let awaited = self.awaited.front_mut()?;
-        let request = awaited.request.as_ref().filter(|request| request.answers == 1)?;
+        let Asked::Request(request) = &awaited.asked else { return None };
+        if request.answers > 1 {
+            return None;
+        }
+        let ticket = request.ticket;
         let start = self.taken;
         self.taken += self.frame.pass_over();
         if self.taken == start {
             return None;
         }
         awaited.is_partly = true;
-        Some((request.ticket, self.input[start..self.taken].to_vec()))
+        Some((ticket, self.input[start..self.taken].to_vec()))
     }
 
     /// Whether a part of the next answer has been passed on.
@@ -263,9 +307,11 @@ impl Upstream {
     pub(super) fn into_unanswered(self) -> Vec<Unanswered> {
         let sent = self.gone + self.sent as u64;
         let unanswered = |awaited: Awaited| {
-            let is_unsent = awaited.from >= sent;
-            let is_partly = awaited.is_partly;
-            awaited.request.map(|request| Unanswered { request, is_unsent, is_partly })
+            let (is_unsent, is_partly) = (awaited.from >= sent, awaited.is_partly);
+            match awaited.asked {
+                Asked::Request(request) => Some(Unanswered { request, is_unsent, is_partly }),
+                Asked::Id | Asked::Aside => None,
+            }
         };
         self.awaited.into_iter().filter_map(unanswered).collect()
     }
@@ -292,6 +338,7 @@ mod tests {
             sequence,
             proto: Proto::Resp2,
             slot: Slot(0),
+            wider: None,
             sync: true,
             acks: Acks::Majority,
             reply_bytes: 0,
@@ -352,6 +399,19 @@ mod tests {
         drop(node);
         assert_eq!(next(&mut upstream), "broken");
         assert!(upstream.into_unanswered().is_empty());
+    }
+
+    #[test]
+    fn an_answer_behind_those_that_nothing_waits_for_is_found_at_once() {
+        let (mut upstream, mut node) = connected();
+        upstream.send(request(1, "EXEC", 3));
+        upstream.flush();
+        node.write_all(b"+OK\r\n+QUEUED\r\n*0\r\n").unwrap();
+        while !upstream.stream().unwrap().has_input().unwrap() {
+            std::thread::yield_now();
+        }
+        upstream.notice(true, false);
+        assert!(matches!(upstream.next(&mut [0; 64]), Some(Answer::Reply(_, reply)) if reply == b"*0\r\n"));
     }
 
     /// A collection that is longer than a node should hold comes in parts, and what is left of it at the end.

@@ -16,14 +16,14 @@ use resp::Reply;
 use resp::table::CommandSpec;
 use std::borrow::Cow;
 use std::sync::Arc;
-use vocab::Slot;
+use vocab::{Slot, SlotSpan, slot_of};
 
 /// So many keys an event loop looks up at once.
 const KEYS_AT_ONCE_MAX: usize = 64;
 /// The disk is asked ahead for so many keys.
 const KEYS_AHEAD: usize = 64;
 
-/// Watches keys, which are of one slot. Nothing of the connection is under way.
+/// Watches keys, which are of one shard. Nothing of the connection is under way.
 pub(super) fn watch(
     turn: &mut Turn<'_>,
     id: usize,
@@ -31,8 +31,10 @@ pub(super) fn watch(
     keys: Vec<Vec<u8>>,
     reply: &mut Reply,
 ) -> Step {
-    let slot = keys.first().map_or(Slot(0), |key| vocab::slot_of(key));
-    let asked = ReadRequest::new(slot, Consistency::Absolute, turn.arrived_us(id));
+    let slot = keys.first().map_or(Slot(0), |key| slot_of(key));
+    let span = keys.iter().skip(1).fold(SlotSpan::from(slot), |span, key| span.with(slot_of(key)));
+    let wider = Some(span).filter(|span| !span.is_one());
+    let asked = ReadRequest::new(slot, Consistency::Absolute, turn.arrived_us(id)).over(wider);
     let known = turn.requests.store.known();
     let local = known.local(turn.requests.store.node(), known.shard_of(slot));
     let attempt = match asked.begin(local, turn.now, || turn.requests.store.moment()) {

@@ -6,7 +6,7 @@ use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
 use super::request::Request;
 use super::turn::{Step, Target, Turn, Wanted};
-use crate::api::{SLOTS, ranges_text, resolved};
+use crate::api::{SLOTS, ranges_text, resolved, span_of_scripts};
 use crate::disk_reads::{DeferredGet, begin_patiently};
 use crate::disk_reads::{DeferredRead, Prefetch};
 use crate::mailbox::Submission;
@@ -20,7 +20,8 @@ use node::{
     EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, ShardHandle, Ticket, Write, expected_rewrite, request,
 };
 use resp::Reply;
-use vocab::Slot;
+use resp::table::behaviour;
+use vocab::{Slot, SlotSpan};
 
 pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, keys: KeyHashes) -> Step {
     write_command(turn, request, target, keys, None)
@@ -38,7 +39,7 @@ pub(super) fn write_command(
     if turn.requests.store.is_full() {
         return turn.stall(id);
     }
-    let Target { shard, slot, mask } = target;
+    let Target { shard, slot, wider, mask } = target;
     let known = turn.requests.store.known();
     let hold = Hold::for_leader(turn.arrived_us(id));
     let local = known.local(turn.requests.store.node(), shard);
@@ -63,7 +64,7 @@ pub(super) fn write_command(
         false => expected_rewrite(handle, spec, args),
     };
     let may_wait = BlockingCommand::is_one(spec, args);
-    let ticket = Ticket { slot, reply_bytes, may_wait, ..ticket };
+    let ticket = Ticket { slot, wider, reply_bytes, may_wait, ..ticket };
     turn.requests.store.write_queued(command.bytes());
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     if may_wait {
@@ -165,6 +166,16 @@ fn expected_of(handle: &ShardHandle, commands: &[EncodedCommand]) -> (ExpectedRe
     (answered, rewritten)
 }
 
+/// Where the keys of a transaction are, if they are of several slots: those that its scripts may touch without declaring them
+/// included.
+fn span_of(store: &NodeShared, transaction: &Transaction, commands: &[EncodedCommand]) -> Option<SlotSpan> {
+    let runs_script = |command: &EncodedCommand| command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT));
+    match commands.iter().any(runs_script) {
+        true => span_of_scripts(store, transaction.slot()?).or(transaction.wider()),
+        false => transaction.wider(),
+    }
+}
+
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
     let Some(shard) = turn.requests.store.known().shard_of(slot) else {
@@ -195,7 +206,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     }
     let handle = handle.filter(|handle| handle.leading());
     let (expected, rewritten) = handle.map(|handle| expected_of(handle, &commands)).unwrap_or_default();
-    let ticket = Ticket { slot, reply_bytes: expected.bytes().saturating_add(rewritten), ..ticket };
+    let wider = span_of(&turn.requests.store, &transaction, &commands);
+    let ticket = Ticket { slot, wider, reply_bytes: expected.bytes().saturating_add(rewritten), ..ticket };
     let watches = transaction.watches().to_vec();
     // Its answer is the shard's, and may be as long as it likes.
     let in_steps = !writes && transaction.is_of_shard();
@@ -219,7 +231,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         };
         let read =
             move |attempt| DeferredGet { store, ticket, spec, command, handler, attempt, seed, held: Vec::new() };
-        let asked = ReadRequest::new(slot, Consistency::Absolute, turn.requests.arrived_us);
+        let asked = ReadRequest::new(slot, Consistency::Absolute, turn.requests.arrived_us).over(wider);
         let local = known.local(turn.requests.store.node(), Some(shard));
         match asked.begin(local, turn.now, || turn.requests.store.moment()) {
             Begin::Run(attempt) => turn.requests.wanted.reads.push(DeferredRead::Get(read(attempt.into()))),

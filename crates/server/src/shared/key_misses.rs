@@ -34,11 +34,13 @@ fn publish(store: &NodeShared, handle: &ShardHandle, (spec, args): (&CommandSpec
             continue;
         }
         let event = KeyspaceEvent { event: Event::KEYMISS, key: args[at].to_vec() };
+        let databases = &store.known().databases;
+        let database = event.place().map_or(0, |place| databases.database_at(place).number());
         if classes.by_key() {
-            tell(store, &event.channel_of_key(), event.event.name.as_bytes());
+            tell(store, &event.channel_of_key(database), event.event.name.as_bytes());
         }
         if classes.by_event() {
-            tell(store, &event.channel_of_event(), event.shown_key());
+            tell(store, &event.channel_of_event(database), event.shown_key());
         }
     }
 }

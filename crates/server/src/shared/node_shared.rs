@@ -7,12 +7,14 @@ use super::backup_snapshots::BackupSnapshots;
 use super::budget::Budget;
 use super::callers::Callers;
 use super::data_dir::DataDir;
+use super::database_rates::DatabaseRates;
 use super::digests::Digests;
 use super::entry_formats::EntryFormats;
 use super::forks::Forks;
 use super::free_space::FreeSpace;
 use super::holdings::Holdings;
 use super::known_functions::KnownFunctions;
+use super::masters::Masters;
 use super::peer_registry::PeerRegistry;
 use super::pending_calls::PendingCalls;
 use super::pool::Pool;
@@ -80,6 +82,10 @@ pub(crate) struct NodeShared {
     pub(crate) clients: Clients,
     /// Who has subscribed to what.
     pub(crate) broker: Broker,
+    /// How often single databases are asked.
+    pub(crate) database_rates: DatabaseRates,
+    /// What clients that are configured for Sentinel take for masters.
+    pub(crate) masters: Masters,
     /// Clients that are told of every command.
     pub(crate) monitors: Monitors,
     /// What clients may have cached.
@@ -121,6 +127,8 @@ pub(crate) struct NodeShared {
     /// A client has asked for the end (SHUTDOWN).
     pub(crate) stop_asked: AtomicBool,
     applied_settings: AppliedSettings,
+    /// It was started without peer-listen: no other node can join it.
+    alone: bool,
     /// Until when the disk counts as slow, in ms since the epoch.
     slow_until_ms: AtomicU64,
     /// Bytes of writes that are on their way to their shard's next entry.
@@ -170,6 +178,8 @@ impl NodeShared {
             clients: Clients::default(),
             broker: Broker::default(),
             tracking: Arc::default(),
+            database_rates: DatabaseRates::default(),
+            masters: Masters::default(),
             monitors: Monitors::default(),
             scripts: KnownScripts::default(),
             functions: KnownFunctions::default(),
@@ -197,6 +207,7 @@ impl NodeShared {
             stopping: AtomicBool::new(false),
             stop_asked: AtomicBool::new(false),
             applied_settings: AppliedSettings::default(),
+            alone,
             slow_until_ms: AtomicU64::new(0),
             queued_bytes: AtomicUsize::new(0),
             entry_formats: EntryFormats::default(),
@@ -224,7 +235,7 @@ impl NodeShared {
 
     /// Whether this node is a store by itself.
     pub(crate) fn is_alone(&self) -> bool {
-        self.config.text("peer-listen").unwrap_or_default().is_empty()
+        self.alone
     }
 
     /// What other nodes are to know of this one.

@@ -3,13 +3,13 @@
 //! Every thread reads it without a lock. A change replaces the snapshot; in a snapshot, only leaders change.
 
 use arc_swap::{ArcSwap, Guard};
-use cluster::{Map, Routes};
+use cluster::{DATABASES_SETTING, Databases, Map, Routes};
 use node::ShardHandle;
 use node::control::reconcile::has_split;
 use node::read::{LeaderCell, LocalShard};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use vocab::{NodeId, ReplicaId, ShardId, Slot};
+use vocab::{NodeId, ReplicaId, ShardId, Slot, SlotSpan};
 
 /// One shard, as this node sees it.
 #[derive(Clone, Default)]
@@ -29,6 +29,8 @@ pub(crate) struct RoutingSnapshot {
     /// The map with those splits that have happened here and are not in it yet.
     owners: Option<Arc<Map>>,
     routes: Option<Arc<Routes>>,
+    /// What is set for single databases.
+    pub(crate) databases: Arc<Databases>,
     /// By shard id.
     places: Arc<[ShardRoute]>,
 }
@@ -40,6 +42,20 @@ fn split_off(map: &Map, places: &[ShardRoute]) -> Vec<ShardId> {
     let has_happened =
         |(child, split): &(&ShardId, &cluster::Split)| has_split(split, handle(split.parent), handle(**child));
     map.splits.iter().filter(has_happened).map(|(child, _)| *child).collect()
+}
+
+/// What a map says of single databases.
+fn databases_of(before: &RoutingSnapshot, map: Option<&Map>) -> Arc<Databases> {
+    let text = |map: &Map| map.settings.get(DATABASES_SETTING).cloned();
+    let now = map.and_then(text);
+    if before.map.as_deref().and_then(text) == now {
+        return before.databases.clone();
+    }
+    let parsed = now.as_deref().unwrap_or_default().parse();
+    Arc::new(parsed.unwrap_or_else(|why| {
+        log::warn!("what is set for single databases has no effect: {why}");
+        Databases::default()
+    }))
 }
 
 impl RoutingSnapshot {
@@ -54,7 +70,8 @@ impl RoutingSnapshot {
             Some(routes) => Arc::new(routes.following(map)),
             None => Arc::new(Routes::from(&**map)),
         });
-        Self { map, owners, routes, places }
+        let databases = databases_of(before, map.as_deref());
+        Self { map, owners, routes, databases, places }
     }
 
     /// The shard that owns a slot; none before there is a store.
@@ -117,6 +134,18 @@ impl RoutingSnapshot {
         self.owners.as_ref().and_then(|map| map.shards.get(&shard)).map_or(&[], |info| &info.slots)
     }
 
+    /// The slots beside that one that its shard has too, without a gap.
+    pub(crate) fn run_of(&self, slot: Slot) -> Option<SlotSpan> {
+        let ranges = self.ranges(self.shard_of(slot)?);
+        let span = ranges.iter().find(|range| SlotSpan::from(slot).is_within(**range));
+        span.map(|(first, last)| SlotSpan::between(*first, *last))
+    }
+
+    /// Whether one shard has all slots of a span.
+    pub(crate) fn shares_shard(&self, span: SlotSpan) -> bool {
+        self.run_of(span.first()).is_some_and(|run| run.contains(span.last()))
+    }
+
     /// All data shards in the order of their slots.
     pub(crate) fn shards(&self) -> Vec<(ShardId, (u16, u16))> {
         let shards = self.owners.iter().flat_map(|map| map.data_shards());
@@ -135,7 +164,8 @@ pub(crate) struct RoutingTable {
 
 impl RoutingTable {
     pub(crate) fn new() -> Self {
-        let nothing = RoutingSnapshot { map: None, owners: None, routes: None, places: Arc::from([]) };
+        let databases = Arc::default();
+        let nothing = RoutingSnapshot { map: None, owners: None, routes: None, databases, places: Arc::from([]) };
         Self { now: ArcSwap::from_pointee(nothing), change: Mutex::new(()) }
     }
 
@@ -179,7 +209,8 @@ impl RoutingTable {
                 return RoutingSnapshot::after(known, known.map.clone(), places.into());
             }
             let (map, owners, routes) = (known.map.clone(), known.owners.clone(), known.routes.clone());
-            RoutingSnapshot { map, owners, routes, places: places.into() }
+            let databases = known.databases.clone();
+            RoutingSnapshot { map, owners, routes, databases, places: places.into() }
         });
     }
 

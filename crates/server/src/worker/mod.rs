@@ -8,6 +8,7 @@ mod fenced_writes;
 mod log_pipeline;
 mod peers;
 mod subscribers;
+mod switch_master;
 mod telling;
 mod write_barriers;
 

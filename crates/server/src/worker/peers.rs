@@ -3,6 +3,7 @@
 //! The first worker has links and control. The others send their messages through it, and get theirs from it.
 
 use super::subscribers::{Note, Subscribers, evict_from_slots};
+use super::switch_master::{learn_listeners, tell_lost};
 use crate::links::{LinkEvent, Links, ONE_STORE};
 use crate::mailbox::WorkerMessage;
 use crate::os::raw_moment;
@@ -121,6 +122,7 @@ impl Peers {
             links.tick(Instant::now(), &mut |event| heard.push(event));
             self.subscribers.tick();
             self.announce();
+            learn_listeners(&self.store, now.wall_ms);
         }
         self.hear(heard, now);
         let mut actions = Vec::new();
@@ -159,6 +161,7 @@ impl Peers {
                 LinkEvent::Down(node) => {
                     log::warn!("node {node} cannot be talked to");
                     self.store.lost(node);
+                    tell_lost(&self.store, node);
                     self.subscribers.down(node);
                     self.events.push(PeerEvent::LinkDown(node));
                     self.tell_other_workers(|| WorkerMessage::LinkDown(node));

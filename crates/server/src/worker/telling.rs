@@ -133,12 +133,14 @@ impl Publisher<'_> {
     fn events(&mut self, events: impl Iterator<Item = KeyspaceEvent>) {
         let is_heard = self.store.broker.has_listeners();
         let classes = self.store.config.event_classes();
+        let databases = self.store.known().databases.clone();
         for event in events.filter(|_| is_heard) {
+            let database = event.place().map_or(0, |place| databases.database_at(place).number());
             if classes.by_key() {
-                self.publish(SubscriptionKind::Channel, &event.channel_of_key(), event.event.name.as_bytes());
+                self.publish(SubscriptionKind::Channel, &event.channel_of_key(database), event.event.name.as_bytes());
             }
             if classes.by_event() {
-                self.publish(SubscriptionKind::Channel, &event.channel_of_event(), event.shown_key());
+                self.publish(SubscriptionKind::Channel, &event.channel_of_event(database), event.shown_key());
             }
         }
     }

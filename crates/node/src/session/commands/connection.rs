@@ -2,7 +2,7 @@
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX};
 use crate::session::state::ReplyMode;
-use crate::session::{Effect, Keyspace, clients};
+use crate::session::{Effect, Host, Keyspace, clients};
 use resp::{Proto, parse_integer, table};
 use vocab::Database;
 
@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[
     ("QUIT", quit),
     ("RESET", reset),
     ("SELECT", select),
-    ("SWAPDB", swap),
+    ("SWAPDB", |_| Err("ERR SWAPDB is not allowed in cluster mode".into())),
     ("TIME", time),
     ("UNWATCH", unwatch),
     ("ASKING", ok),
@@ -96,24 +96,30 @@ fn reset(ask: &mut Ask<'_>) -> Outcome {
 
 fn select(ask: &mut Ask<'_>) -> Outcome {
     match parse_integer(ask.args[1]).map(i32::try_from) {
-        Some(Ok(number)) if ask.session.keyspace().database().is_some() => {
-            let count = ask.host.config().databases();
-            let chosen = u64::try_from(number).ok().filter(|number| *number < count).and_then(Database::of_number);
+        Some(Ok(_)) if ask.session.keyspace().database().is_some() => {
+            let chosen = database_of(ask.args[1], ask.host);
             ask.session.enter(Keyspace::Database(chosen.ok_or("ERR DB index is out of range")?));
             ok(ask)
         }
         Some(Ok(0)) => ok(ask),
         Some(Ok(_)) => Err("ERR SELECT is not allowed in cluster mode".into()),
         Some(Err(_)) => Err("ERR value is out of range, value must between -2147483648 and 2147483647".into()),
-        None => Err(NOT_INTEGER),
+        None => {
+            let named = ask.session.keyspace().database().and_then(|_| database_of(ask.args[1], ask.host));
+            ask.session.enter(Keyspace::Database(named.ok_or(NOT_INTEGER)?));
+            ok(ask)
+        }
     }
 }
 
-/// A database's keys are in its own slot: it cannot take the other's number.
-fn swap(ask: &mut Ask<'_>) -> Outcome {
-    match ask.session.keyspace().database() {
-        Some(_) => Err("ERR SWAPDB is not supported: copy the keys".into()),
-        None => Err("ERR SWAPDB is not allowed in cluster mode".into()),
+/// The database that SELECT names, by its number or by its name; `None` if there is none.
+pub(in crate::session) fn database_of(word: &[u8], host: &dyn Host) -> Option<Database> {
+    match parse_integer(word) {
+        Some(number) => {
+            let number = u64::try_from(number).ok()?;
+            Database::of_number(number).filter(|_| number < host.config().databases())
+        }
+        None => host.databases().named(std::str::from_utf8(word).ok()?),
     }
 }
 

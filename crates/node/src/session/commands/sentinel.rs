@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[
     ("SENTINEL|MASTERS", |ask| of_database(ask, masters)),
     ("SENTINEL|MYID", |ask| of_database(ask, my_id)),
     ("SENTINEL|REPLICAS", |ask| of_database(ask, none)),
-    ("SENTINEL|SENTINELS", |ask| of_database(ask, none)),
+    ("SENTINEL|SENTINELS", |ask| of_database(ask, sentinels)),
     ("SENTINEL|SLAVES", |ask| of_database(ask, none)),
 ];
 
@@ -32,6 +32,7 @@ fn address_of(ask: &Ask<'_>) -> (String, String) {
 }
 
 fn address(ask: &mut Ask<'_>) {
+    ask.host.asked_for_master(ask.args[2]);
     let (host, port) = address_of(ask);
     ask.reply.array(2);
     ask.reply.bulk(host.as_bytes());
@@ -40,6 +41,7 @@ fn address(ask: &mut Ask<'_>) {
 
 fn master(ask: &mut Ask<'_>) {
     let name = ask.args[2];
+    ask.host.asked_for_master(name);
     write_master(ask, name);
 }
 
@@ -52,6 +54,7 @@ fn masters(ask: &mut Ask<'_>) {
 fn write_master(ask: &mut Ask<'_>, name: &[u8]) {
     let (host, port) = address_of(ask);
     let run_id = ask.host.node_facts().run_id;
+    let others = ask.host.other_listeners().len().to_string();
     let fields: [(&str, &[u8]); 14] = [
         ("name", name),
         ("ip", host.as_bytes()),
@@ -64,7 +67,7 @@ fn write_master(ask: &mut Ask<'_>, name: &[u8]) {
         ("role-reported", b"master"),
         ("config-epoch", b"0"),
         ("num-slaves", b"0"),
-        ("num-other-sentinels", b"0"),
+        ("num-other-sentinels", others.as_bytes()),
         ("quorum", b"1"),
         ("parallel-syncs", b"1"),
     ];
@@ -73,6 +76,30 @@ fn write_master(ask: &mut Ask<'_>, name: &[u8]) {
     for (field, value) in fields {
         reply.bulk(field.as_bytes());
         reply.bulk(value);
+    }
+}
+
+/// The other nodes: each answers as this one does.
+fn sentinels(ask: &mut Ask<'_>) {
+    ask.host.asked_for_master(ask.args[2]);
+    let others = ask.host.other_listeners();
+    ask.reply.array(others.len());
+    for (node, host, port) in others {
+        let (name, id) = (format!("{host}:{port}"), node.to_string());
+        let fields: [(&str, &str); 7] = [
+            ("name", &name),
+            ("ip", &host),
+            ("port", &port),
+            ("runid", &id),
+            ("flags", "sentinel"),
+            ("last-ok-ping-reply", "0"),
+            ("voted-leader-epoch", "0"),
+        ];
+        ask.reply.map(fields.len());
+        for (field, value) in fields {
+            ask.reply.bulk(field.as_bytes());
+            ask.reply.bulk(value.as_bytes());
+        }
     }
 }
 

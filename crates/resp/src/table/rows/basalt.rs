@@ -1,10 +1,10 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
-use crate::table::behaviour::{OF_CLUSTER, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY};
+use crate::table::behaviour::{NAMES_DATABASES, OF_CLUSTER, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
-use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key};
+use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key, keys_to_end};
 
 const fn own(name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
     command(Group::Basalt, acl::KEYSPACE, name, arity, "0.1.0", summary)
@@ -103,12 +103,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own(
         "KV.EMPTY",
         -1,
-        "Deletes all keys of a database, in one step, or those of all databases; clients ask by FLUSHDB.",
+        "Deletes all keys of some databases, in one step, or those of all databases; clients ask by FLUSHDB.",
     )
     .flags(WRITE)
-    .touches(&[key(1, RW | DELETE)])
+    .does_also(NAMES_DATABASES)
+    .touches(&[keys_to_end(1, 1, RW | DELETE)])
     .cost("O(N), N being the number of keys")
-    .args("[database:key]"),
+    .args("[database:key [database:key ...]]"),
     own("KV.EXEC", -5, "Runs operations on keys of one slot, all or nothing; each follows its own argument count.")
         .answers(Answers::ValuesWith(&["GET", "RETURN"]))
         .flags(WRITE | DENYOOM)
@@ -137,6 +138,16 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .does_also(TAKES_CONSISTENCY)
     .touches(&[key(1, RO | ACCESS)])
     .args("key [ABSOLUTE | ANY | LAG milliseconds:integer | VERSION token:integer]"),
+    own(
+        "KV.KEYS",
+        -3,
+        "Answers a question about the keys of a database within a transaction or a script; clients ask by KEYS, DBSIZE, \
+         RANDOMKEY and SCAN.",
+    )
+    .flags(READONLY)
+    .touches(&[key(1, RO)])
+    .cost("O(N), N being the number of keys of the database")
+    .args("database:key <DBSIZE | KEYS pattern:pattern | RANDOMKEY | SCAN cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type:string]>"),
     own("KV.PUT", -3, "Sets a key and returns its version, on request under a condition and with what it held before.")
         .answers(Answers::ValuesWith(&["RETURN"]))
         .flags(WRITE | DENYOOM | FAST)
@@ -157,8 +168,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .does_also(OF_CLUSTER)
     .cost("O(N+S), N being the number of keys returned and S the number of shards")
     .args("start:string end:string [LIMIT count:integer] [KEYS | VALUES] [REVERSE]"),
-    own("KV.TRANSFER", -4, "Copies or moves a key to another database; clients ask by COPY and MOVE.")
+    own("KV.SWAP", 3, "Exchanges two databases; clients ask by SWAPDB.")
         .flags(WRITE | NO_MULTI)
+        .args("index1:integer index2:integer"),
+    own("KV.TRANSFER", -4, "Copies or moves a key to another database; clients ask by COPY and MOVE.")
+        .flags(WRITE | DENYOOM)
+        .does_also(NAMES_DATABASES)
         .touches(&[key(1, RW | ACCESS | DELETE), key(2, OW | UPDATE)])
         .cost("O(N), N being the number of elements of a collection; O(1) for strings")
         .args("source:key destination:key <COPY [REPLACE] | MOVE>"),

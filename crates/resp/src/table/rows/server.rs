@@ -1,7 +1,7 @@
 //! The server.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, READS_REPLICAS, SecretArgs, TAKES_MANY,
+    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, READS_REPLICAS, SWAPS_DATABASES, SecretArgs, TAKES_MANY,
 };
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
@@ -231,8 +231,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries")
         .tips(TELL_ALL_NODES),
-    server("SWAPDB", 3, "4.0.0", "Is refused: two databases cannot be exchanged.")
+    server("SWAPDB", 3, "4.0.0", "Exchanges two databases, for all clients of `database-listen`.")
         .flags(WRITE | FAST)
+        .does_also(SWAPS_DATABASES)
         .args("index1:integer index2:integer"),
     server(
         "SYNC",

@@ -48,17 +48,19 @@ pub(super) fn cluster(facts: &Facts<'_>, lines: &mut Lines) {
 }
 
 pub(super) fn keyspace(facts: &Facts<'_>, lines: &mut Lines) {
-    let databases = || led(facts).flat_map(|shard| &shard.databases);
     if facts.is_standalone() {
-        let mut databases: Vec<_> = databases().collect();
-        databases.sort_unstable_by_key(|of| of.database);
-        for DatabaseKeys { database, keys, expiring } in databases {
-            let number = database.number();
+        // What a follower counts is as good here, and tells of what other nodes lead.
+        let databases = facts.shards.iter().flat_map(|shard| &shard.databases);
+        let number = |of: &DatabaseKeys| facts.host.database_at(of.database).number();
+        let mut databases: Vec<_> = databases.map(|of| (number(of), of)).collect();
+        databases.sort_unstable_by_key(|(number, _)| *number);
+        for (number, DatabaseKeys { keys, expiring, .. }) in databases {
             lines.add(&format!("db{number}"), format_args!("keys={keys},expires={expiring},avg_ttl=0"));
         }
         return;
     }
-    let of_databases = databases().fold((0, 0), |(keys, expiring), of| (keys + of.keys, expiring + of.expiring));
+    let databases = led(facts).flat_map(|shard| &shard.databases);
+    let of_databases = databases.fold((0, 0), |(keys, expiring), of| (keys + of.keys, expiring + of.expiring));
     let keys = led(facts).map(|shard| shard.keys).sum::<u64>().saturating_sub(of_databases.0);
     if keys == 0 {
         return;
