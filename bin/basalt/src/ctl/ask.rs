@@ -5,6 +5,7 @@ use client::{Client, StoreUrl, Value as Reply};
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
+use vocab::Database;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// A node looks for the metadata group's leader for some seconds before it answers by itself.
@@ -65,6 +66,30 @@ impl Asker {
         read.ok_or_else(|| {
             Failure::Unreachable(format!("{} answers what this version of basalt does not read", self.client.address()))
         })
+    }
+
+    /// How many databases clients may choose from.
+    pub(super) fn databases(&mut self) -> Result<u64, Failure> {
+        let unread = || Failure::Unreachable("the node does not say how many databases there are".to_owned());
+        let answer = self.client.call_here(&[b"CONFIG", b"GET", b"databases"]);
+        let answer = answer.map_err(|e| Failure::Unreachable(format!("{}: {e}", self.client.address())))?;
+        let number = match &answer {
+            Reply::Array(found) => found.get(1).and_then(Reply::as_bytes),
+            Reply::Map(found) => found.first().and_then(|(_, value)| value.as_bytes()),
+            _ => None,
+        };
+        number.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).ok_or_else(unread)
+    }
+
+    /// How many keys are in the slot of a database.
+    pub(super) fn keys_of(&mut self, place: Database) -> Result<u64, Failure> {
+        let number = place.number().to_string();
+        match self.client.call_repeatable(&[b"DBSIZE", b"DATABASE", number.as_bytes()]) {
+            Ok(Reply::Int(count)) => Ok(count.unsigned_abs()),
+            Ok(Reply::Error(text)) => Err(Failure::Unreachable(text)),
+            Ok(_) => Err(Failure::Unreachable("the node does not count keys".to_owned())),
+            Err(e) => Err(Failure::Unreachable(format!("{}: {e}", self.client.address()))),
+        }
     }
 
     fn call(&mut self, words: &[&str]) -> Result<Reply, Failure> {

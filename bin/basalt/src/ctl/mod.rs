@@ -2,6 +2,7 @@
 
 mod ask;
 mod backup;
+mod database;
 mod events;
 mod map;
 mod nodes;
@@ -79,6 +80,9 @@ enum CtlCommand {
     Verify(verify::VerifyOptions),
     /// Change the store's shape: show, begin, pause, resume, cancel and wait for plans
     Plan(plan::PlanOptions),
+    /// Show the databases of clients that do not know clusters: place them, name them, bound them
+    #[command(after_help = database::after())]
+    Database(database::DatabaseOptions),
     /// Show and change the settings of the whole store
     Settings(settings::SettingsOptions),
     /// Move all leaders away from a node, so that it can be restarted without a failed request
@@ -112,6 +116,7 @@ fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
         CtlCommand::Events(options) => events::run(&mut asker()?, options),
         CtlCommand::Verify(options) => verify::run(&mut asker()?, options),
         CtlCommand::Plan(options) => plan::run(&mut asker()?, options),
+        CtlCommand::Database(options) => database::run(&mut asker()?, options),
         CtlCommand::Settings(options) => settings::run(&mut asker()?, options),
         CtlCommand::DrainLeaders(options) => plan::drain_leaders(&mut asker()?, options),
         CtlCommand::Backup(backup) => backup::run(backup, &options.node, options.json),
