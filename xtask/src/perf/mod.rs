@@ -4,6 +4,7 @@ mod bar;
 mod bench;
 mod bounded;
 mod ceiling;
+mod databases;
 mod death;
 mod embedded;
 mod etcd;
@@ -77,6 +78,16 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "types/bytes",
         what: "bytes an element of small and large collections against Redis's MEMORY USAGE",
         run: |bench| types_size::bytes(bench).map(Into::into),
+    },
+    Measurement {
+        name: "databases/single",
+        what: "database-listen of a single node against its cluster listener and redis-server; MULTI",
+        run: |bench| databases::single(bench).map(Into::into),
+    },
+    Measurement {
+        name: "databases/nodes",
+        what: "database-listen of three nodes at the leader, and by way of another node",
+        run: |bench| databases::nodes(bench).map(Into::into),
     },
     Measurement {
         name: "embedded",

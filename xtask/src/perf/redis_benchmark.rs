@@ -38,7 +38,12 @@ impl RedisBenchmark {
 
     /// Requests a second, and the server's processor time for each.
     pub fn run(&self, server: &Server, load: Load) -> Result<Sample, String> {
-        let (port, size) = (server.port.to_string(), load.value_bytes.to_string());
+        self.run_at(server, server.port, load)
+    }
+
+    /// The same at another port of the server.
+    pub fn run_at(&self, server: &Server, port: u16, load: Load) -> Result<Sample, String> {
+        let (port, size) = (port.to_string(), load.value_bytes.to_string());
         let (depth, requests, keys) = (load.depth.to_string(), load.requests.to_string(), load.keys.to_string());
         let before = server.cpu_us()?;
         let mut command = Command::new(&self.0);

@@ -26,6 +26,8 @@ pub struct Store<'a> {
     durability: &'static str,
     shards: u32,
     memory: &'static str,
+    /// Where each node listens for clients of databases; empty: nowhere.
+    databases: Vec<u16>,
 }
 
 impl<'a> Store<'a> {
@@ -41,12 +43,28 @@ impl<'a> Store<'a> {
         shards: u32,
         memory: &'static str,
     ) -> Result<Self, String> {
+        Self::start_listening(bench, durability, shards, memory, Vec::new())
+    }
+
+    /// The same with a listener for databases on each node.
+    pub fn start_with_databases(bench: &'a Bench, durability: &'static str, shards: u32) -> Result<Self, String> {
+        let databases: [u16; NODES] = free_ports()?;
+        Self::start_listening(bench, durability, shards, MEMORY, databases.to_vec())
+    }
+
+    fn start_listening(
+        bench: &'a Bench,
+        durability: &'static str,
+        shards: u32,
+        memory: &'static str,
+        databases: Vec<u16>,
+    ) -> Result<Self, String> {
         let (ports, peer_ports) = {
             let all: [u16; 2 * NODES] = free_ports()?;
             (all[..NODES].to_vec(), all[NODES..].to_vec())
         };
         let join: Vec<String> = peer_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        let mut store = Self { bench, nodes: Vec::new(), peers: join, durability, shards, memory };
+        let mut store = Self { bench, nodes: Vec::new(), peers: join, durability, shards, memory, databases };
         for (number, &port) in ports.iter().enumerate() {
             let folder = bench.empty_folder(&folder_name(number))?;
             let mut command = store.command(number, port, &folder);
@@ -64,7 +82,20 @@ impl<'a> Store<'a> {
         command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--peer-listen", &self.peers[number]]);
         command.args(["--join", &self.peers.join(","), "--durability", self.durability, "--memory", self.memory]);
         command.args(["--shards", &self.shards.to_string(), "--dir"]).arg(folder.join("data"));
+        if let Some(port) = self.databases.get(number) {
+            command.args(["--database-listen", &format!("127.0.0.1:{port}")]);
+        }
         command
+    }
+
+    /// Where each node listens for clients of databases.
+    pub fn database_ports(&self) -> &[u16] {
+        &self.databases
+    }
+
+    /// One of its nodes.
+    pub fn node(&self, number: usize) -> &Server {
+        &self.nodes[number]
     }
 
     /// The port of each node for clients.

@@ -1,0 +1,143 @@
+//! The listener for databases: against the cluster listener of the same node, by way of another node, and against redis-server.
+
+use super::bar::{Bar, Sample};
+use super::bench::Bench;
+use super::program;
+use super::redis::start_basalt;
+use super::redis_benchmark::{Load, RedisBenchmark};
+use super::server::{Server, free_port};
+use super::store::{NODES, Store};
+use super::wire::Connection;
+use std::process::Command;
+use std::time::Instant;
+
+const KEYS: u64 = 100_000;
+const VALUE_BYTES: usize = 100;
+const SHARDS: u32 = 6;
+/// A key in the slot of database 0.
+const IN_DATABASE_0: &str = "{06S}probe";
+
+/// GET and SET, one at a time and in pipelines: what redis-benchmark sends, and how it is called in the table.
+const LOADS: [(&str, &[&str], u64); 4] = [
+    ("GET, one at a time", &["-t", "get"], 1),
+    ("GET, pipeline of 16", &["-t", "get"], 16),
+    ("SET `nosync`, one at a time", &["-t", "set"], 1),
+    ("SET `nosync`, pipeline of 16", &["-t", "set"], 16),
+];
+
+fn load(bench: &Bench, command: &'static [&'static str], depth: u64) -> Load {
+    let requests = bench.options.scale(if depth == 1 { 200_000 } else { 1_000_000 }, 20_000);
+    Load { command, value_bytes: VALUE_BYTES, depth, requests, keys: KEYS }
+}
+
+/// A port of a server, which clients of one kind connect to.
+struct Door<'a> {
+    server: &'a Server,
+    port: u16,
+}
+
+impl Door<'_> {
+    fn run(&self, benchmark: &RedisBenchmark, load: Load) -> Result<Sample, String> {
+        benchmark.run_at(self.server, self.port, load)
+    }
+}
+
+/// Measures each load at both doors, in turns.
+fn compare(
+    bench: &Bench,
+    (what, than): (&str, &str),
+    at_least: f64,
+    ours: &Door<'_>,
+    theirs: &Door<'_>,
+) -> Result<Vec<Bar>, String> {
+    let benchmark = RedisBenchmark::find()?;
+    let mut bars = Vec::new();
+    for (name, command, depth) in LOADS {
+        let load = load(bench, command, depth);
+        for door in [ours, theirs] {
+            door.run(&benchmark, load)?;
+        }
+        let bar = Bar::new(format!("{name}, {what}"), than, at_least);
+        let runs = bench.options.runs;
+        bars.push(bar.alternate(runs, || ours.run(&benchmark, load), || theirs.run(&benchmark, load))?);
+    }
+    Ok(bars)
+}
+
+/// A single node: against its cluster listener, and against redis-server.
+pub fn single(bench: &Bench) -> Result<Vec<Bar>, String> {
+    let port = free_port()?;
+    let listen = format!("127.0.0.1:{port}");
+    let basalt = start_basalt(bench, &["--durability", "nosync", "--database-listen", &listen])?;
+    let redis = start_redis(bench)?;
+    let (databases, cluster) = (Door { server: &basalt, port }, Door { server: &basalt, port: basalt.port });
+    let peer = Door { server: &redis, port: redis.port };
+    let mut bars = compare(bench, ("databases", "the cluster listener"), 0.95, &databases, &cluster)?;
+    bars.extend(compare(bench, ("databases", "redis-server, everysec"), 0.9, &databases, &peer)?);
+    let bar = Bar::new("MULTI of five SETs, one at a time, databases", "redis-server, everysec", 0.8);
+    let transactions = bench.options.scale(30_000, 2_000);
+    let side = |door: &Door<'_>| multi(door, transactions);
+    side(&databases)?;
+    side(&peer)?;
+    bars.push(bar.alternate(bench.options.runs, || side(&databases), || side(&peer))?);
+    basalt.stop()?;
+    redis.stop()?;
+    ["basalt", "redis"].iter().try_for_each(|name| bench.empty_folder(name).map(|_| ()))?;
+    Ok(bars)
+}
+
+/// Three nodes: at the node that leads the database, against its cluster listener; and by way of another node.
+pub fn nodes(bench: &Bench) -> Result<Vec<Bar>, String> {
+    let store = Store::start_with_databases(bench, "nosync", SHARDS)?;
+    let ports = store.ports();
+    let leads = |port: &u16| Connection::open(*port).and_then(|mut node| node.set(IN_DATABASE_0, "x")).is_ok();
+    let leader = ports.iter().position(leads).ok_or("no node leads database 0")?;
+    let door = |number: usize| Door { server: store.node(number), port: store.database_ports()[number] };
+    let (own, other) = (door(leader), door((leader + 1) % NODES));
+    let cluster = Door { server: store.node(leader), port: ports[leader] };
+    let mut bars = compare(bench, ("three nodes, at the leader", "the cluster listener"), 0.95, &own, &cluster)?;
+    bars.extend(compare(bench, ("three nodes, by way of another", "at the leader"), 0.5, &other, &own)?);
+    for (name, door) in [("at the leader", &own), ("by way of another node", &other)] {
+        let mut latencies = latencies(door, bench.options.scale(20_000, 1_000))?;
+        latencies.sort_unstable();
+        let at = |part: usize| latencies[latencies.len() * part / 1000];
+        eprintln!("GET {name}, one client: median {} µs, p99 {} µs", at(500), at(990));
+    }
+    store.stop()?;
+    Ok(bars)
+}
+
+fn start_redis(bench: &Bench) -> Result<Server, String> {
+    let program = program::installed("redis-server", "redis-server")?;
+    let (port, folder) = (free_port()?, bench.empty_folder("redis")?);
+    let mut command = Command::new(program);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+    command.args(["--appendfsync", "everysec", "--dir"]).arg(&folder);
+    Server::start("redis-server", &mut command, port, &folder)
+}
+
+/// Transactions of five SETs a second, one behind the other on one connection.
+fn multi(door: &Door<'_>, transactions: u64) -> Result<Sample, String> {
+    let mut connection = Connection::open(door.port)?;
+    let (start, before) = (Instant::now(), door.server.cpu_us()?);
+    for n in 0..transactions {
+        let keys: Vec<String> = (0..5).map(|i| format!("key:{:012}", (5 * n + i) % KEYS)).collect();
+        let sets = keys.iter().map(|key| vec!["SET", key.as_str(), "value"]);
+        connection.ask_all([vec!["MULTI"]].into_iter().chain(sets).chain([vec!["EXEC"]]))?;
+    }
+    let cpu_us = door.server.cpu_us()? - before;
+    let rate = transactions as f64 / start.elapsed().as_secs_f64();
+    Ok(Sample { rate, cpu_us_per_op: Some(cpu_us as f64 / transactions as f64) })
+}
+
+/// How long each of so many GETs takes, one at a time, in µs.
+fn latencies(door: &Door<'_>, count: u64) -> Result<Vec<u128>, String> {
+    let mut connection = Connection::open(door.port)?;
+    let one = |_| {
+        let start = Instant::now();
+        connection.ask(&["GET", "key:000000000001"])?;
+        connection.answer()?;
+        Ok(start.elapsed().as_micros())
+    };
+    (0..count).map(one).collect()
+}
