@@ -240,7 +240,7 @@ impl Pair {
         }
         // In Basalt a transaction is one shard's: it holds no command over the whole store. And
         // which of two reasons to refuse is named, another slot or a watched key, may differ.
-        let other_slot = request.iter().any(|word| word == b"other");
+        let other_slot = request.iter().any(|word| word == b"{b}other");
         if self.queued.is_some() && (name == b"KEYS" || other_slot) {
             return Ok(());
         }

@@ -28,6 +28,7 @@ const COMMANDS: [&str; 39] = [
     "ctl plan apply",
     "ctl plan wait",
     "ctl plan unsafe-recover",
+    "ctl database",
     "ctl settings",
     "ctl drain-leaders",
     "ctl backup",

@@ -1,26 +1,44 @@
 //! Databases: the listener on which a store is a Redis without cluster mode.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod random_commands;
 
 use common::{Connection, Dir, Nodes, Server, Setup, Value, free_port, replay};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What the transcripts say of a Redis without cluster mode holds for Redis and for Basalt.
 #[test]
 fn transcripts_hold_for_a_plain_redis_as_well() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/databases");
-    let dir = Dir::new("databases");
-    let port = free_port();
-    let server = Server::start(&Setup::new(&dir.join("data")).with("--database-listen", &format!("127.0.0.1:{port}")));
-    let peer = Server::start_plain_peer(&Setup::new(&dir.join("peer")));
+    hold_for_both("databases", &transcripts("databases"), "16");
+}
+
+/// The same of what is over several databases, which one shard has.
+#[test]
+fn transactions_over_several_databases_are_of_one_shard() {
+    let paths = [transcripts("databases"), transcripts("databases-of-one-shard")].concat();
+    hold_for_both("databases-of-one-shard", &paths, "1");
+}
+
+fn transcripts(folder: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(folder);
     let mut paths: Vec<_> = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     assert!(!paths.is_empty(), "no transcript");
+    paths
+}
+
+fn hold_for_both(name: &str, paths: &[PathBuf], shards: &str) {
+    let dir = Dir::new(name);
+    let port = free_port();
+    let setup = Setup::new(&dir.join("data")).with("--shards", shards);
+    let server = Server::start(&setup.with("--database-listen", &format!("127.0.0.1:{port}")));
+    let peer = Server::start_plain_peer(&Setup::new(&dir.join("peer")));
     let mut differences = Vec::new();
     // The peer last: where the answers are rewritten, they are its.
     for (who, port) in [("basalt", port), ("redis-server", peer.port())] {
-        for path in &paths {
+        for path in paths {
             assert_eq!(Connection::open(port).unwrap().call("FLUSHALL"), Value::ok());
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             differences.extend(replay(path, port).into_iter().map(|line| format!("{who}: {name} {line}")));
@@ -44,12 +62,9 @@ fn any_node_answers_as_a_plain_redis() {
     let dir = Dir::new("databases-of-three");
     let (nodes, ports) = three_nodes(&dir);
     nodes.wait_spread();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/databases");
-    let mut paths: Vec<_> = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
     let mut differences = Vec::new();
     for port in &ports {
-        for path in &paths {
+        for path in &transcripts("databases") {
             assert_eq!(Connection::open(*port).unwrap().call("FLUSHALL"), Value::ok());
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             differences.extend(replay(path, *port).into_iter().map(|line| format!("{port}: {name} {line}")));
@@ -89,4 +104,58 @@ fn a_dead_leader_is_a_pause_for_clients_of_other_nodes() {
     assert_eq!(connection.call("GET key1"), Value::bulk("1"));
     assert_eq!(connection.call("MSET key1 a key2 b"), Value::ok());
     assert_eq!(connection.call("DBSIZE").int(), 1000);
+}
+
+/// A client that waits at another node's leader is told to wait no longer, by CLIENT UNBLOCK at its own.
+#[test]
+fn a_wait_by_way_of_another_node_is_ended_by_client_unblock() {
+    let dir = Dir::new("databases-unblock");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let other = (nodes.leader(0, "{06S}") + 1) % 3;
+    let mut waits = Connection::open(ports[other]).unwrap();
+    waits.patience(Duration::from_secs(30));
+    let mut tells = Connection::open(ports[other]).unwrap();
+    let id = waits.call("CLIENT ID").int();
+    for (word, expected) in [("TIMEOUT", "*-1"), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK")] {
+        waits.send(&Connection::encode(&["BLPOP", "list", "0"])).unwrap();
+        // It waits from some moment on.
+        while tells.call(&format!("CLIENT UNBLOCK {id} {word}")).int() == 0 {
+            std::thread::yield_now();
+        }
+        // That it has begun to wait there is not known here: it is told again until it is answered.
+        let answer = loop {
+            waits.patience(Duration::from_millis(200));
+            match waits.read() {
+                Ok(answer) => break answer,
+                Err(_) => _ = tells.call(&format!("CLIENT UNBLOCK {id} {word}")),
+            }
+        };
+        assert_eq!(format!("{answer:?}"), expected);
+    }
+    waits.patience(Duration::from_secs(30));
+    waits.call("SET k v");
+    assert!(waits.call("WAIT 1 1000").int() >= 1, "a follower has it");
+}
+
+/// Clients that are configured for Sentinel hear of a node's death, and of the node that serves them from then on.
+#[test]
+fn the_loss_of_a_node_is_told_as_a_switch_of_the_master() {
+    let dir = Dir::new("databases-switch");
+    let (mut nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let mut listens = Connection::open(ports[1]).unwrap();
+    listens.patience(Duration::from_secs(30));
+    let address = listens.call("SENTINEL get-master-addr-by-name mymaster");
+    assert_eq!(format!("{address:?}"), format!("[\"127.0.0.1\" \"{}\"]", ports[1]));
+    assert_eq!(format!("{:?}", listens.call("SUBSCRIBE +switch-master")), "[\"subscribe\" \"+switch-master\" :1]");
+    // It has met the others, and asked them where they listen.
+    let mut asks = Connection::open(ports[1]).unwrap();
+    while asks.call("SENTINEL sentinels mymaster").items().len() < 2 {
+        std::thread::yield_now();
+    }
+    nodes.kill(0);
+    let expected = format!("mymaster 127.0.0.1 {} 127.0.0.1 {}", ports[0], ports[1]);
+    let heard: Vec<String> = (0..2).map(|_| format!("{:?}", listens.read().unwrap())).collect();
+    assert!(heard.iter().any(|message| message.contains(&expected)), "{heard:?}");
 }
