@@ -18,6 +18,7 @@ mod options;
 mod others;
 mod phase;
 pub mod program;
+mod queue;
 mod redis;
 mod redis_benchmark;
 mod report;
@@ -25,6 +26,7 @@ pub mod server;
 mod spare_threads;
 mod store;
 mod types;
+mod types_size;
 pub mod wire;
 
 use bench::Bench;
@@ -65,6 +67,16 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "types/sync",
         what: "the same writes sync against redis-server, always",
         run: |bench| types::writes_sync(bench).map(Into::into),
+    },
+    Measurement {
+        name: "types/large",
+        what: "a sorted set of 10,000,000 members in 256 MiB of memory against GETs of strings",
+        run: |bench| types_size::beyond_memory(bench).map(Into::into),
+    },
+    Measurement {
+        name: "types/bytes",
+        what: "bytes an element of small and large collections against Redis's MEMORY USAGE",
+        run: |bench| types_size::bytes(bench).map(Into::into),
     },
     Measurement {
         name: "embedded",
@@ -150,6 +162,7 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "1 GB of strings of 100 bytes into three nodes and out again: RDB and NDJSON",
         run: |bench| bounded::runs(bench, moving::measure).map(Into::into),
     },
+    Measurement { name: "nodes/queue", what: "queues sync on three nodes against etcd's puts", run: queue::run },
     Measurement { name: "nodes/etcd", what: "writes sync on three nodes against etcd", run: nodes::etcd },
 ];
 

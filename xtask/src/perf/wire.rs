@@ -162,6 +162,14 @@ impl Connection {
         if line == answer { Ok(()) } else { Err(format!("port {}: answered with {line}", self.port)) }
     }
 
+    /// The integer that answers a request.
+    pub fn integer(&mut self, args: &[&str]) -> Result<u64, String> {
+        self.ask(args)?;
+        let line = self.line()?;
+        let number = line.strip_prefix(':').and_then(|digits| digits.parse().ok());
+        number.ok_or_else(|| format!("port {}: answered {} with {line}", self.port, args.join(" ")))
+    }
+
     /// How many keys the server holds.
     pub fn key_count(&mut self) -> Result<u64, String> {
         self.write(b"*1\r\n$6\r\nDBSIZE\r\n")?;

@@ -1,0 +1,119 @@
+//! Large collections: one that does not fit into the memory, and the bytes that elements take.
+
+use super::bar::{Bar, Sample};
+use super::bench::Bench;
+use super::ceiling::Ceiling;
+use super::redis::Peers;
+use super::redis_benchmark::{Load, RedisBenchmark};
+use super::report::grouped;
+use super::server::{Server, free_port};
+use super::wire::Connection;
+use std::process::Command;
+
+/// Bytes of a value of the strings, so that these take about as much as the sorted set.
+const VALUE_BYTES: usize = 100;
+/// Of GETs of strings.
+const AT_LEAST: f64 = 0.5;
+/// Of the memory given, what the process may take at most.
+const PEAK_SHARE_MAX: f64 = 1.3;
+/// How many elements a request of the load carries.
+const LOADED_AT_A_TIME: u64 = 100;
+
+fn start(bench: &Bench, folder: &str, memory_bytes: u64) -> Result<Server, String> {
+    let (port, folder) = (free_port()?, bench.empty_folder(folder)?);
+    let mut command = Command::new(&bench.basalt);
+    command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--dir"]).arg(folder.join("data"));
+    command.args(["--durability", "nosync", "--memory", &memory_bytes.to_string()]);
+    Server::start("basalt", &mut command, port, &folder)
+}
+
+/// A sorted set beyond the memory against GETs of strings of that size and memory.
+pub fn beyond_memory(bench: &Bench) -> Result<Vec<Bar>, String> {
+    let benchmark = RedisBenchmark::find()?;
+    let members = bench.options.scale(10_000_000, 200_000);
+    let memory_bytes = bench.options.scale(256 << 20, 96 << 20);
+    let (sorted, strings) = (start(bench, "sorted", memory_bytes)?, start(bench, "strings", memory_bytes)?);
+    eprintln!("loading {members} members and as many strings");
+    Connection::open(strings.port)?.load(members, VALUE_BYTES)?;
+    fill(&mut Connection::open(sorted.port)?, "sorted", "ZADD", members)?;
+    let requests = bench.options.scale(200_000, 5_000);
+    let run = |server: &Server, command: &'static [&'static str]| -> Result<Sample, String> {
+        server.wait_until_quiet()?;
+        benchmark.run(server, Load { command, value_bytes: VALUE_BYTES, depth: 1, requests, keys: members })
+    };
+    let commands: [(&str, &'static [&'static str]); 3] = [
+        ("ZADD", &["ZADD", "sorted", "__rand_int__", "member:__rand_int__"]),
+        ("ZRANK", &["ZRANK", "sorted", "member:__rand_int__"]),
+        ("ZRANGE of 10", &["ZRANGE", "sorted", "__rand_int__", "+inf", "BYSCORE", "LIMIT", "0", "10"]),
+    ];
+    let mut bars = Vec::new();
+    for (name, command) in commands {
+        let what = format!("{name}, {} members, {} MiB of memory", grouped(members as f64), memory_bytes >> 20);
+        let bar = Bar::new(what, "GETs of as many strings", AT_LEAST);
+        let ours = || run(&sorted, command);
+        bars.push(bar.alternate(bench.options.runs, ours, || run(&strings, &["-t", "get"]))?);
+    }
+    let peak = sorted.peak_bytes()?;
+    let share = peak as f64 / memory_bytes as f64;
+    let verdict = if share <= PEAK_SHARE_MAX { "held" } else { "**missed**" };
+    if let Some(last) = bars.last_mut() {
+        let mib = grouped((peak >> 20) as f64);
+        last.notes
+            .push(format!("peak RSS {mib} MiB, {share:.2} × the memory given (bar: ≤ {PEAK_SHARE_MAX} ×): {verdict}"));
+    }
+    sorted.stop()?;
+    strings.stop()?;
+    ["sorted", "strings"].iter().try_for_each(|name| bench.empty_folder(name).map(drop))?;
+    Ok(bars)
+}
+
+/// A kind of collection: its name, the command that fills it, and how many elements a small one has.
+const KINDS: [(&str, &str); 5] =
+    [("hash", "HSET"), ("set", "SADD"), ("sorted set", "ZADD"), ("list", "RPUSH"), ("stream", "XADD")];
+const SMALL: u64 = 20;
+
+/// The bytes that an element takes by MEMORY USAGE, at most as many as in Redis.
+pub fn bytes(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let peers = Peers::start_empty(bench, "nosync", "everysec")?;
+    let large = bench.options.scale(1_000_000, 10_000);
+    let mut ceilings = Vec::new();
+    for (kind, command) in KINDS {
+        for elements in [SMALL, large] {
+            let mut bytes = Vec::new();
+            for server in peers.servers() {
+                let mut connection = Connection::open(server.port)?;
+                let key = format!("{kind}-{elements}").replace(' ', "-");
+                fill(&mut connection, &key, command, elements)?;
+                let usage = connection.integer(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?;
+                bytes.push(usage as f64 / elements as f64);
+            }
+            let what = format!("{kind} of {}: bytes an element by MEMORY USAGE; Redis's", grouped(elements as f64));
+            ceilings.push(Ceiling::new(what, "bytes", bytes[1], bytes[0]));
+        }
+    }
+    peers.stop(bench)?;
+    Ok(ceilings)
+}
+
+/// Adds `length` elements to a collection: members as redis-benchmark names them, with what belongs to them.
+fn fill(connection: &mut Connection, key: &str, command: &str, length: u64) -> Result<(), String> {
+    let value = "v".repeat(20);
+    // Each entry of a stream is a request of its own.
+    let step = if command == "XADD" { 1 } else { LOADED_AT_A_TIME };
+    for first in (0..length).step_by(step as usize) {
+        let mut words = Vec::new();
+        for n in first..length.min(first + step) {
+            let member = format!("member:{n:012}");
+            match command {
+                "ZADD" => words.extend([n.to_string(), member]),
+                "HSET" => words.extend([member, value.clone()]),
+                "XADD" => words.extend(["*".to_owned(), member, value.clone()]),
+                _ => words.push(member),
+            }
+        }
+        let request: Vec<&str> = [command, key].into_iter().chain(words.iter().map(String::as_str)).collect();
+        connection.ask(&request)?;
+        connection.answer()?;
+    }
+    Ok(())
+}
