@@ -77,7 +77,7 @@ const MEMBER_BOUNDS: &[&str] = &["-", "+", "[m1", "(m1", "[m3", "(m3", "[m2", "[
 const SIDES: &[&str] = &["LEFT", "RIGHT", "left", "right", "LEFT", "RIGHT", "MIDDLE"];
 const INDEXES: &[&str] = &["0", "1", "2", "5", "15", "16", "17", "100", "-1", "-2", "-6", "-17", "-100", "abc"];
 const COUNTS: &[&str] = &["0", "1", "1", "2", "3", "10", "16", "50", "-1", "abc"];
-const BITS: &[&str] = &["0", "1", "7", "8", "15", "63", "100", "1000", "40000", "-1", "abc"];
+const BITS: &[&str] = &["0", "1", "7", "8", "15", "63", "100", "1000", "4000", "-1", "abc"];
 
 /// The settings that say from which size on a collection is stored in another way.
 const SIZES: &[(&str, &str)] = &[

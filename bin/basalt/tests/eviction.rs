@@ -84,17 +84,10 @@ fn tags_of(nodes: &Nodes) -> Vec<Vec<String>> {
 #[test]
 fn at_the_bound_clients_wait_for_keys_to_go_and_are_refused_only_if_none_can() {
     let dir = Dir::new("eviction");
-    let bound = BOUND.to_string();
-    let settings = [
-        ("--engine", "memory"),
-        ("--shards", "6"),
-        ("--durability", "nosync"),
-        ("--memory", "128M"),
-        ("--maxmemory", bound.as_str()),
-        ("--maxmemory-policy", "allkeys-lfu"),
-    ];
+    let settings = [("--engine", "memory"), ("--shards", "6"), ("--durability", "nosync")];
     let mut nodes = Nodes::start(&dir, 3, &settings);
     nodes.wait_spread();
+    configure(&nodes, &format!("maxmemory {BOUND} maxmemory-policy allkeys-lfu"));
     let tags = tags_of(&nodes);
     let mut clients: Vec<Client> = (0..3).map(|n| Client::new(&nodes, n, &tags[n])).collect();
     for client in &mut clients {

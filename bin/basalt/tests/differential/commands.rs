@@ -16,7 +16,8 @@
 //! | `T`, `A` | a time to live that is over at once or not soon; a time in the past or the far future |
 //! | `O`, `E` | an option, or a wrong one; a condition |
 //!
-//! All else stands for itself. Left out are commands whose answer is a matter of chance or of the moment.
+//! All else stands for itself. What HyperLogLog makes has keys of its own: PFCOUNT writes nothing here, so its bytes differ from
+//! Redis's. Left out are commands whose answer is a matter of chance or of the moment.
 
 /// About keys of any type, and about the connection.
 pub const GENERAL: &[&str] = &[
@@ -370,11 +371,11 @@ pub const BITS: &[&str] = &[
     "GETRANGE K J J",
     "APPEND K V",
     "STRLEN K",
-    "PFADD K X X X",
-    "PFADD K P",
-    "PFCOUNT K",
-    "PFCOUNT K K",
-    "PFMERGE K K K",
+    "PFADD {d}h1 X X X",
+    "PFADD {d}h2 P",
+    "PFCOUNT {d}h1",
+    "PFCOUNT {d}h1 {d}h2",
+    "PFMERGE {d}h3 {d}h1 {d}h2",
 ];
 
 /// One for each type.

@@ -26,7 +26,7 @@ pub(super) struct Position {
 impl Position {
     /// The middle of the cell that a score stands for.
     pub(super) fn of_score(score: f64) -> Self {
-        let area = Cell { bits: score as u64, step: STEP_MAX }.area();
+        let area = Cell { bits: bits_of(score), step: STEP_MAX }.area();
         Self {
             longitude: ((area.west + area.east) / 2.0).clamp(-LONGITUDE_MAX, LONGITUDE_MAX),
             latitude: ((area.south + area.north) / 2.0).clamp(-LATITUDE_MAX, LATITUDE_MAX),
@@ -112,6 +112,18 @@ impl Cell {
             _ => (moving | between).wrapping_sub(between + 1),
         };
         moved & (of >> width) | staying
+    }
+}
+
+/// The bits of a score, even of one that is no position's: as Redis takes them on x86.
+fn bits_of(score: f64) -> u64 {
+    const BEYOND: f64 = (1u128 << 64) as f64;
+    if score < 0.0 {
+        score as i64 as u64
+    } else if score < BEYOND {
+        score as u64
+    } else {
+        0
     }
 }
 
