@@ -2,6 +2,7 @@
 
 use crate::config::{FileSettings, Given, Origin, last_of_each, of_environment, rewrite};
 use crate::logging;
+use crate::service_manager::ServiceManager;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use node::Config;
@@ -248,7 +249,12 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
         bench::note!("basalt start: {e}");
         return ExitCode::FAILURE;
     }
-    let server = match Server::start(config) {
+    let mut manager = ServiceManager::of_environment();
+    let started = {
+        let _patience = manager.patience();
+        Server::start(config)
+    };
+    let server = match started {
         Ok(server) => server,
         Err(e) => {
             bench::note!("basalt start: {e}");
@@ -266,14 +272,18 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
     if let Some(address) = server.http_address() {
         log::info!("operators find it at http://{address}");
     }
+    manager.ready();
     while !asked.load(Ordering::Acquire) && !server.stop_asked() {
         if reopen.swap(false, Ordering::AcqRel) {
             logging::reopen();
         }
         logging::set_level(server.config(), verbose);
+        manager.tick();
         std::thread::sleep(Duration::from_millis(50));
     }
     log::info!("stopping");
+    manager.stopping();
+    let _patience = manager.patience();
     server.stop();
     log::info!("stopped");
     ExitCode::SUCCESS

@@ -120,3 +120,31 @@ fn what_config_print_prints_can_be_checked() {
     let checked = basalt(&["config", "check", &path_text(&file)]);
     assert_eq!(String::from_utf8(checked.stdout).unwrap(), "0 settings, 0 errors, 0 warnings\n");
 }
+
+#[test]
+fn a_service_manager_is_told() {
+    let dir = Dir::new("config-notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(dir.join("notify")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut node = Command::new(env!("CARGO_BIN_EXE_basalt"))
+        .args(["start", "--listen", "127.0.0.1:0", "--memory", "64M", "--shards", "1"])
+        .args(["--data", &path_text(&dir.join("data"))])
+        .env("NOTIFY_SOCKET", dir.join("notify"))
+        .env("WATCHDOG_USEC", "400000")
+        .spawn()
+        .unwrap();
+    let mut heard = String::new();
+    let mut until = |word: &str| {
+        while !heard.contains(word) {
+            let mut message = [0; 256];
+            let length = socket.recv(&mut message).unwrap();
+            heard.push_str(std::str::from_utf8(&message[..length]).unwrap());
+        }
+    };
+    until("EXTEND_TIMEOUT_USEC=60000000");
+    until("READY=1");
+    until("WATCHDOG=1");
+    assert!(Command::new("kill").arg(node.id().to_string()).status().unwrap().success());
+    until("STOPPING=1");
+    assert!(node.wait().unwrap().success());
+}
