@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::cluster::ClusterOptions;
+use crate::config::ConfigOptions;
 use crate::ctl::CtlOptions;
 use crate::demo::DemoOptions;
 use crate::export::ExportOptions;
@@ -55,6 +56,8 @@ pub enum Command {
     Export(Box<ExportOptions>),
     /// Copy a Redis or Valkey, or their files, into a store, and follow what changes
     Import(Box<ImportOptions>),
+    /// Show all settings, and check a configuration file
+    Config(ConfigOptions),
     /// Look into a data directory without changing it
     Inspect(Box<InspectOptions>),
     /// Run whole stores in virtual time, with faults, and check what they do

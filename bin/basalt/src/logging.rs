@@ -1,11 +1,41 @@
-//! What the process says of itself: lines on standard error, with time and level.
+//! The log of the process: lines with time and level on standard error or in a file, as text or as JSON.
+
+mod repeats;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
-use std::io::Write;
+use node::Config;
+use parking_lot::Mutex;
+use repeats::Repeats;
+use serde_json::json;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
 
-struct Lines;
+static LOGGER: Logger =
+    Logger { is_json: AtomicBool::new(false), file: Mutex::new(None), repeats: Mutex::new(Repeats::new()) };
 
-impl Log for Lines {
+struct Logger {
+    is_json: AtomicBool,
+    /// None: standard error.
+    file: Mutex<Option<(PathBuf, File)>>,
+    repeats: Mutex<Repeats>,
+}
+
+impl Logger {
+    fn write(&self, record: &Record<'_>, left_out: u64) {
+        let line =
+            if self.is_json.load(Ordering::Relaxed) { json_line(record, left_out) } else { text(record, left_out) };
+        // There is no other place to report to if the log is gone.
+        let _ = match &mut *self.file.lock() {
+            Some((_, file)) => file.write_all(line.as_bytes()),
+            None => io::stderr().lock().write_all(line.as_bytes()),
+        };
+    }
+}
+
+impl Log for Logger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.level() <= log::max_level()
     }
@@ -15,33 +45,101 @@ impl Log for Lines {
         let ours = ["basalt", "server", "node", "replica", "storage", "bench", "client"];
         let target = record.target().split("::").next().unwrap_or_default();
         let heard = ours.contains(&target) || record.level() <= Level::Warn || log::max_level() >= LevelFilter::Debug;
-        if heard && self.enabled(record.metadata()) {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-            let of_day = now.as_secs() % 86400;
-            let (hours, minutes, seconds) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-            let ms = now.subsec_millis();
-            // There is no other place to report to if standard error is gone.
-            let _ = writeln!(
-                std::io::stderr().lock(),
-                "{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z {:5} {}",
-                record.level(),
-                record.args()
-            );
+        if !heard || !self.enabled(record.metadata()) {
+            return;
+        }
+        let place = (record.file_static().unwrap_or_default(), record.line().unwrap_or_default());
+        // Who asks for everything gets it.
+        let is_bounded = record.level() <= Level::Info;
+        let left_out = if is_bounded { self.repeats.lock().admit(place, Instant::now()) } else { Some(0) };
+        if let Some(left_out) = left_out {
+            self.write(record, left_out);
         }
     }
 
     fn flush(&self) {}
 }
 
-/// Starts logging: `verbose` 0 tells what an operator must know, 1 and 2 tell more.
+/// `19:03:20.496Z WARN  …`
+fn text(record: &Record<'_>, left_out: u64) -> String {
+    let ms = bench::report::unix_ms(SystemTime::now());
+    let date_and_time = bench::report::rfc3339(ms);
+    let time = date_and_time.split_once('T').map_or("", |(_, time)| time.trim_end_matches('Z'));
+    let more = if left_out == 0 { String::new() } else { format!(" ({left_out} lines like this were left out)") };
+    format!("{time}.{:03}Z {:5} {}{more}\n", ms % 1000, record.level(), record.args())
+}
+
+/// An object a line: `time` (RFC 3339), `level`, `target`, `message`, and `left_out` where lines were.
+fn json_line(record: &Record<'_>, left_out: u64) -> String {
+    let ms = bench::report::unix_ms(SystemTime::now());
+    let time = bench::report::rfc3339(ms).replace('Z', &format!(".{:03}Z", ms % 1000));
+    let mut line = json!({
+        "time": time, "level": record.level().as_str(), "target": record.target(), "message": record.args().to_string(),
+    });
+    if left_out > 0 {
+        line["left_out"] = left_out.into();
+    }
+    format!("{line}\n")
+}
+
+/// Starts logging to standard error: `verbose` 0 tells what an operator must know, 1 and 2 tell more.
 pub fn start(verbose: u8) {
-    let level = match verbose {
+    // Fails only if it was started before.
+    if log::set_logger(&LOGGER).is_ok() {
+        log::set_max_level(of_command_line(verbose));
+    }
+}
+
+/// Logs as the settings say: `logfile`, `log-format`, `loglevel`. The error says why the file cannot be written.
+pub fn follow(config: &Config, verbose: u8) -> Result<(), String> {
+    let path = config.text("logfile").unwrap_or_default();
+    if !path.is_empty() {
+        let path = PathBuf::from(path);
+        let file = open(&path).map_err(|e| format!("logfile {}: {e}", path.display()))?;
+        *LOGGER.file.lock() = Some((path, file));
+    }
+    set_level(config, verbose);
+    Ok(())
+}
+
+/// Takes over `loglevel` and `log-format`, which may change while the node runs.
+pub fn set_level(config: &Config, verbose: u8) {
+    let of_settings = match config.text("loglevel").as_deref() {
+        Some("debug") => LevelFilter::Trace,
+        Some("verbose") => LevelFilter::Debug,
+        Some("warning") => LevelFilter::Warn,
+        _ => LevelFilter::Info,
+    };
+    let level = if verbose > 0 { of_settings.max(of_command_line(verbose)) } else { of_settings };
+    if level != log::max_level() {
+        log::set_max_level(level);
+    }
+    LOGGER.is_json.store(config.text("log-format").as_deref() == Some("json"), Ordering::Relaxed);
+}
+
+/// Opens the file of the log again, after another program has moved it away. If it cannot, the log goes on where it was.
+pub fn reopen() {
+    let mut file = LOGGER.file.lock();
+    let Some((path, opened)) = &mut *file else { return };
+    let failure = match open(path) {
+        Ok(again) => {
+            *opened = again;
+            return;
+        }
+        Err(e) => format!("the log goes on in the file that was open: {}: {e}", path.display()),
+    };
+    drop(file);
+    log::error!("{failure}");
+}
+
+fn open(path: &std::path::Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+fn of_command_line(verbose: u8) -> LevelFilter {
+    match verbose {
         0 => LevelFilter::Info,
         1 => LevelFilter::Debug,
         _ => LevelFilter::Trace,
-    };
-    // Fails only if it was started before.
-    if log::set_boxed_logger(Box::new(Lines)).is_ok() {
-        log::set_max_level(level);
     }
 }

@@ -5,6 +5,7 @@
 mod cli;
 mod cluster;
 mod completions;
+mod config;
 mod ctl;
 mod demo;
 mod embedded;
@@ -15,13 +16,14 @@ mod lines;
 mod logging;
 mod moment;
 mod pace;
+mod service_manager;
 mod sim;
 mod start;
 mod stop_flag;
 mod store_writer;
 mod suite_stores;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use cli::{Cli, Command};
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
@@ -36,19 +38,21 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 53] = b"background_thread:true,dirty_decay_ms:1000,thp:never\0";
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed = Cli::command().try_get_matches();
+    let (matches, cli) = match parsed.and_then(|matches| Ok((matches.clone(), Cli::from_arg_matches(&matches)?))) {
+        Ok(parsed) => parsed,
         Err(e) => return answer(&e),
     };
     logging::start(cli.verbose);
     match cli.command {
-        Command::Start(options) => start::run(&options),
+        Command::Start(options) => start::run(&options, matches.subcommand_matches("start"), cli.verbose),
         Command::Cluster(options) => cluster::run(&options),
         Command::Ctl(options) => ctl::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => embedded::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Import(options) => import::run(&options),
+        Command::Config(options) => config::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Completions { shell } => completions::print(shell),

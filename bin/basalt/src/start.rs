@@ -1,10 +1,15 @@
 //! `basalt start`: one node, until it is told to stop.
 
-use clap::Args;
+use crate::config::{FileSettings, Given, Origin, last_of_each, of_environment, rewrite};
+use crate::logging;
+use crate::service_manager::ServiceManager;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use node::Config;
 use server::Server;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +21,9 @@ const LISTEN: &str = "127.0.0.1:7000";
 const REDIS: &str = "127.0.0.1:6379";
 
 const AFTER: &str = "\
-CONFIG GET reads every setting; CONFIG SET changes those that docs/OPERATING.md marks as live.
+A setting has the last of: its default, the file of --config, the environment (BASALT_MEMORY=8g), the command line.
+CONFIG GET reads every setting; CONFIG SET changes those that `basalt config print` marks as live, and CONFIG REWRITE
+writes them to the file.
 
 SIGTERM, SIGINT and SHUTDOWN stop the node in order. A kill -9 loses no acknowledged write with --durability sync.";
 
@@ -24,6 +31,9 @@ SIGTERM, SIGINT and SHUTDOWN stop the node in order. A kill -9 loses no acknowle
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct StartOptions {
+    /// File with settings: TOML, as `basalt config print` writes it, or a redis.conf
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Address and port for clients
     #[arg(long, value_name = "HOST:PORT", default_value = LISTEN)]
     listen: String,
@@ -137,52 +147,83 @@ impl StartOptions {
             ("skip-entry", &self.skip_entry),
             ("replication-factor", &self.replication_factor),
             ("zone", &self.zone),
-            ("database-listen", self.databases()),
+            ("database-listen", &self.database_listen),
             ("http-listen", &self.http_listen),
         ]
     }
 
-    /// Where clients of databases are served. A node that is not told where it listens takes Redis's port, if nothing has it.
-    fn databases(&self) -> &str {
-        match self.database_listen.as_str() {
-            "none" => "",
-            "" if self.listen == LISTEN && TcpListener::bind(REDIS).is_ok() => REDIS,
-            listen => listen,
+    /// The command line's own: flags that were typed, then `--set`, which wins.
+    fn typed(&self, matches: Option<&ArgMatches>) -> Vec<Given> {
+        let is_typed = |flag: &str| {
+            matches.and_then(|matches| matches.value_source(&flag.replace('-', "_"))) == Some(ValueSource::CommandLine)
+        };
+        let given = |name: &str, value: &str, origin| Given { name: name.to_owned(), value: value.to_owned(), origin };
+        let flags = self.flags().into_iter().filter(|(flag, _)| is_typed(flag));
+        let flags = flags.map(|(name, value)| given(name, value, Origin::Flag));
+        flags.chain(self.set.iter().map(|(name, value)| given(name, value, Origin::Set))).collect()
+    }
+
+    /// All settings that the file, the environment and the command line give, and what is to be said about the file. The
+    /// error has a line for each that is wrong.
+    fn given(&self, matches: Option<&ArgMatches>) -> Result<(Vec<Given>, Vec<String>), String> {
+        let file = self.config.as_deref().map(FileSettings::read).transpose()?.unwrap_or_default();
+        let mut faults: Vec<String> = file.errors.iter().map(ToString::to_string).collect();
+        let others: Vec<Given> = of_environment().into_iter().chain(self.typed(matches)).collect();
+        faults.extend(others.iter().filter_map(Given::fault));
+        let mut given = last_of_each(file.given.into_iter().chain(others).collect());
+        settle_databases(&mut given);
+        faults.extend(given.iter().filter_map(told_fault));
+        if faults.is_empty() {
+            return Ok((given, file.warnings.iter().map(ToString::to_string).collect()));
         }
-    }
-
-    /// What is wrong with a text that other nodes and clients are told, by its flag. The metadata group would refuse it
-    /// without naming the flag.
-    fn fault(&self) -> Option<String> {
-        let told = ["announce-host", "announce-peer", "zone"];
-        let is_bad = |c: char| c.is_control() || c.is_whitespace() || c == ',';
-        let (flag, value) =
-            self.pairs().into_iter().find(|(name, value)| told.contains(name) && value.contains(is_bad))?;
-        Some(format!("--{flag} `{value}`: it contains a space, comma or control character"))
-    }
-
-    /// All of them. What `--set` says wins over a flag, which may be at its default.
-    fn pairs(&self) -> Vec<(&str, &str)> {
-        let set = self.set.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let is_set = |flag: &str| self.set.iter().any(|(name, _)| name.eq_ignore_ascii_case(flag));
-        self.flags().into_iter().filter(|(flag, _)| !is_set(flag)).chain(set).collect()
+        Err(faults.join("\nbasalt start: "))
     }
 }
 
+/// Where clients of databases are served. A node that is not told where it listens takes Redis's port, if nothing has it.
+fn settle_databases(given: &mut Vec<Given>) {
+    let is_told = |name: &str| given.iter().any(|one| one.name.eq_ignore_ascii_case(name));
+    if !is_told("database-listen") && !is_told("listen") && TcpListener::bind(REDIS).is_ok() {
+        given.push(Given { name: "database-listen".to_owned(), value: REDIS.to_owned(), origin: Origin::Flag });
+    }
+    for one in given.iter_mut().filter(|one| one.name.eq_ignore_ascii_case("database-listen") && one.value == "none") {
+        one.value.clear();
+    }
+}
+
+/// What is wrong with a text that other nodes and clients are told. The metadata group would refuse it without saying where
+/// it was written.
+fn told_fault(one: &Given) -> Option<String> {
+    let is_told = ["announce-host", "announce-peer", "zone"].contains(&one.name.to_ascii_lowercase().as_str());
+    let is_bad = |c: char| c.is_control() || c.is_whitespace() || c == ',';
+    (is_told && one.value.contains(is_bad))
+        .then(|| format!("{one} `{}`: it contains a space, comma or control character", one.value))
+}
+
+/// The settings of the node, and where its log goes. `verbose`: what was asked for on the command line, above `loglevel`.
+fn settings(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) -> Result<Config, String> {
+    let (given, warnings) = options.given(matches)?;
+    let pairs = given.iter().map(|one| (one.name.as_str(), one.value.as_str()));
+    let config = Config::start(pairs).map_err(|e| e.on_command_line(|_| false))?;
+    logging::follow(&config, verbose)?;
+    for warning in warnings {
+        log::warn!("{warning}");
+    }
+    if let Some(path) = options.config.clone() {
+        config.on_rewrite(move |values| rewrite(&path, values));
+    }
+    Ok(config)
+}
+
 /// Runs a node until SIGTERM, SIGINT or SHUTDOWN.
-pub fn run(options: &StartOptions) -> ExitCode {
-    let config = match Config::start(options.pairs()) {
+pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) -> ExitCode {
+    let config = match settings(options, matches, verbose) {
         Ok(config) => config,
         Err(e) => {
-            let is_flag = |name: &str| options.flags().iter().any(|(flag, _)| *flag == name);
-            bench::note!("basalt start: {}", e.on_command_line(is_flag));
+            bench::note!("basalt start: {e}");
             return ExitCode::from(2);
         }
     };
-    if let Some(problem) = options.fault() {
-        bench::note!("basalt start: {problem}");
-        return ExitCode::from(2);
-    }
     // They take up to twice the memory that was given, and stalls to be made: as Redis does, and whatever the system's default.
     if let Err(e) = rustix::thread::disable_transparent_huge_pages(true) {
         log::debug!("transparent huge pages stay as the system has them: {e}");
@@ -194,9 +235,10 @@ pub fn run(options: &StartOptions) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    // A terminal that is closed and a program that rotates logs send these: there is no log file of our own to open again.
-    for signal in [SIGHUP, SIGUSR1, SIGUSR2] {
-        if let Err(e) = signal_hook::flag::register(signal, Arc::default()) {
+    // A terminal that is closed and a program that rotates logs send these.
+    let reopen = Arc::new(AtomicBool::new(false));
+    for (signal, flag) in [(SIGHUP, reopen.clone()), (SIGUSR1, Arc::default()), (SIGUSR2, Arc::default())] {
+        if let Err(e) = signal_hook::flag::register(signal, flag) {
             bench::note!("basalt start: signals cannot be handled: {e}");
             return ExitCode::FAILURE;
         }
@@ -207,7 +249,12 @@ pub fn run(options: &StartOptions) -> ExitCode {
         bench::note!("basalt start: {e}");
         return ExitCode::FAILURE;
     }
-    let server = match Server::start(config) {
+    let mut manager = ServiceManager::of_environment();
+    let started = {
+        let _patience = manager.patience();
+        Server::start(config)
+    };
+    let server = match started {
         Ok(server) => server,
         Err(e) => {
             bench::note!("basalt start: {e}");
@@ -219,16 +266,24 @@ pub fn run(options: &StartOptions) -> ExitCode {
     }
     if let Some(address) = server.database_address() {
         log::info!("databases redis://{address}");
-    } else if options.listen == LISTEN && options.database_listen.is_empty() {
+    } else if server.config().text("listen").as_deref() == Some(LISTEN) && options.database_listen.is_empty() {
         log::info!("no databases: {REDIS} is taken (--database-listen)");
     }
     if let Some(address) = server.http_address() {
         log::info!("operators find it at http://{address}");
     }
+    manager.ready();
     while !asked.load(Ordering::Acquire) && !server.stop_asked() {
+        if reopen.swap(false, Ordering::AcqRel) {
+            logging::reopen();
+        }
+        logging::set_level(server.config(), verbose);
+        manager.tick();
         std::thread::sleep(Duration::from_millis(50));
     }
     log::info!("stopping");
+    manager.stopping();
+    let _patience = manager.patience();
     server.stop();
     log::info!("stopped");
     ExitCode::SUCCESS

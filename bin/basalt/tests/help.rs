@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// All sub-commands, but those of the laboratory that measure: their options are its own to test.
-const COMMANDS: [&str; 39] = [
+const COMMANDS: [&str; 42] = [
     "",
     "start",
     "cluster",
@@ -44,6 +44,9 @@ const COMMANDS: [&str; 39] = [
     "bench suite",
     "export",
     "import",
+    "config",
+    "config print",
+    "config check",
     "inspect",
     "sim",
     "completions",

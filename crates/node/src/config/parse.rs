@@ -48,6 +48,14 @@ impl Kind {
         }
     }
 
+    /// The one text of a value that may be written in several ways.
+    pub(super) fn normal(self, text: &str) -> Result<String, Cow<'static, str>> {
+        Ok(match self.parse(text.as_bytes())? {
+            Value::Number(n) => self.format(n, ""),
+            Value::Text(text) => text,
+        })
+    }
+
     /// The text of a value of a setting of this kind.
     pub(super) fn format(self, number: i64, text: &str) -> String {
         match self {

@@ -1,5 +1,7 @@
 //! What one setting is.
 
+use std::borrow::Cow;
+
 /// One row of the table of settings.
 #[derive(Debug)]
 pub struct Setting {
@@ -104,6 +106,15 @@ impl Setting {
     /// Accepted and stored, with no effect.
     pub(super) const fn accepted(self) -> Self {
         Self { effective: false, ..self }
+    }
+
+    /// A value as CONFIG GET would show it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in the words of CONFIG SET.
+    pub fn normal(&self, text: &str) -> Result<String, Cow<'static, str>> {
+        self.kind.normal(text)
     }
 
     /// Whether this is the setting of that name, in any case.

@@ -116,7 +116,7 @@ pub const SETTINGS: &[Setting] = &[
     new("consistency", Word(&["absolute", "any"]), "absolute", "Which replicas may answer reads: leaders, or any."),
     new("engine", Word(&["lsm", "memory"]), "lsm", "Where the tree is: on disk, or in memory with the log on disk.")
         .fixed(),
-    new("memory", bytes(16 * MIB, i64::MAX), "4gb", "Bound for caches, memtables, log cache and client buffers.")
+    new("memory", bytes(16 * MIB, i64::MAX), "4g", "Bound for caches, memtables, log cache and client buffers.")
         .fixed(),
     new(
         "rate-limit",
@@ -151,6 +151,14 @@ pub const SETTINGS: &[Setting] = &[
     ),
     new("lfu-decay-time", count(0, INT_MAX), "1", "Minutes without use by which a frequency falls; 0: it does not."),
     // What the node tells about itself.
+    new(
+        "loglevel",
+        Word(&["debug", "verbose", "notice", "warning"]),
+        "notice",
+        "Which lines the log has: `warning` and what is worse, `notice` what operators must know, `debug` everything.",
+    ),
+    new("log-format", Word(&["text", "json"]), "text", "How a line of the log is written: for people, or as JSON."),
+    new("logfile", Text, "", "The file of the log, opened anew at SIGHUP; empty: standard error.").fixed(),
     new("slowlog-log-slower-than", count(-1, i64::MAX), "10000", "Microseconds that make a command slow; -1: none.")
         .alias("commandlog-execution-slower-than"),
     new("slowlog-max-len", LOG_LENGTH, "128", "Slow commands that are kept.")
@@ -251,7 +259,6 @@ pub const SETTINGS: &[Setting] = &[
     new("activedefrag", Bool, "no", NO_EFFECT).accepted(),
     new("hz", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
     new("dynamic-hz", Bool, "yes", NO_EFFECT).accepted(),
-    new("loglevel", Word(&["debug", "verbose", "notice", "warning"]), "notice", NO_EFFECT).accepted(),
     new("min-replicas-to-write", count(0, INT_MAX), "0", NO_EFFECT).alias("min-slaves-to-write").accepted(),
     new("min-replicas-max-lag", count(0, INT_MAX), "10", NO_EFFECT).alias("min-slaves-max-lag").accepted(),
     new("replica-read-only", Bool, "yes", NO_EFFECT).alias("slave-read-only").accepted(),

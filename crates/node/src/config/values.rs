@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use resp::glob_matches;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const REQUIREPASS: usize = index_of(SETTINGS, "requirepass");
@@ -106,6 +107,18 @@ impl SetError {
     }
 }
 
+/// Writes the values of settings where the next start of the node finds them, or says why it cannot.
+type Rewriter = dyn Fn(&[(&'static str, String)]) -> Result<(), String> + Send + Sync;
+
+/// Why CONFIG REWRITE wrote nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RewriteError {
+    /// The node was started without a file.
+    NoFile,
+    /// The file could not be written.
+    Failed(String),
+}
+
 /// One value. Text is kept under the lock; `number` is then its length.
 #[derive(Debug)]
 struct Cell {
@@ -123,13 +136,25 @@ pub struct Config {
     setting: Mutex<()>,
     /// Clients that the process has descriptors for: `maxclients` is never more.
     clients_bound: AtomicI64,
+    rewriter: RewriterCell,
+}
+
+/// Set once, by who started the node from a file.
+#[derive(Default)]
+struct RewriterCell(OnceLock<Box<Rewriter>>);
+
+impl fmt::Debug for RewriterCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.get().is_some() { "a file" } else { "no file" })
+    }
 }
 
 impl Default for Config {
     fn default() -> Self {
         let cells = SETTINGS.iter().map(|_| Cell { number: AtomicI64::new(0), text: RwLock::default() }).collect();
         let clients_bound = AtomicI64::new(i64::MAX);
-        let config = Self { cells, own: Mutex::default(), setting: Mutex::default(), clients_bound };
+        let rewriter = RewriterCell::default();
+        let config = Self { cells, own: Mutex::default(), setting: Mutex::default(), clients_bound, rewriter };
         for (at, setting) in SETTINGS.iter().enumerate() {
             config.store(at, setting.kind.parse(setting.default.as_bytes()).expect("defaults are valid: tested"));
         }
@@ -172,6 +197,37 @@ impl Config {
         }
         self.store(at, value);
         Ok(())
+    }
+
+    /// Says what CONFIG REWRITE calls, with the node's own values of all settings that may change while it runs. Only the
+    /// first call counts.
+    pub fn on_rewrite(
+        &self,
+        rewriter: impl Fn(&[(&'static str, String)]) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let _ = self.rewriter.0.set(Box::new(rewriter));
+    }
+
+    /// Makes the present settings outlive a restart, as CONFIG REWRITE does. What the store has set stays with the store.
+    ///
+    /// # Errors
+    ///
+    /// If there is no file, or if it cannot be written: then it is as it was.
+    pub fn rewrite(&self) -> Result<(), RewriteError> {
+        let rewriter = self.rewriter.0.get().ok_or(RewriteError::NoFile)?;
+        rewriter(&self.own_values()).map_err(RewriteError::Failed)
+    }
+
+    /// The node's own values of settings that may change while it runs, also where the store's hold now.
+    fn own_values(&self) -> Vec<(&'static str, String)> {
+        let own = self.own.lock();
+        let text = |at: usize| match own.get(&at) {
+            Some(Value::Number(n)) => SETTINGS[at].kind.format(*n, ""),
+            Some(Value::Text(text)) => text.clone(),
+            None => self.text_at(at),
+        };
+        let live = |at: &usize| SETTINGS[*at].mutable && !SETTINGS[*at].of_store;
+        (0..SETTINGS.len()).filter(live).map(|at| (SETTINGS[at].name, text(at))).collect()
     }
 
     /// Says where the node listens, once that is known: `listen`, `bind` and `port` follow.
@@ -603,6 +659,24 @@ mod tests {
         assert_eq!(config.number("transfer-rate"), Some(200 << 20));
         assert!(config.set_for_store("durability", Some("never")).is_err());
         assert!(config.set_for_store("nosuch", Some("1")).is_err());
+    }
+
+    #[test]
+    fn a_rewrite_has_what_is_the_node_s_own() {
+        let config = Config::start([("hz", "20")]).unwrap();
+        assert_eq!(config.rewrite(), Err(RewriteError::NoFile));
+        let (send, receive) = std::sync::mpsc::channel();
+        config.on_rewrite(move |values| send.send(values.to_vec()).map_err(|e| e.to_string()));
+        config.set(&[(b"requirepass", b"geheim")]).unwrap();
+        config.set_for_store("durability", Some("nosync")).unwrap();
+        config.rewrite().unwrap();
+        let values = receive.recv().unwrap();
+        for (name, value) in [("hz", "20"), ("requirepass", "geheim"), ("durability", "sync"), ("maxmemory", "0")] {
+            assert!(values.contains(&(name, value.to_owned())), "{name}");
+        }
+        assert!(!values.iter().any(|(name, _)| ["listen", "notify-keyspace-events"].contains(name)));
+        drop(receive);
+        assert!(matches!(config.rewrite(), Err(RewriteError::Failed(_))));
     }
 
     #[test]

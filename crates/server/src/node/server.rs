@@ -132,6 +132,12 @@ impl Server {
         Ok(Self { store, address, database_address, workers: threads, background, http: None })
     }
 
+    /// Its settings, as they are now.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.store.config
+    }
+
     /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {

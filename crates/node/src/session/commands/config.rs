@@ -1,15 +1,11 @@
 //! CONFIG.
 
 use super::ask::{Ask, Outcome, Row, SYNTAX};
-use crate::config::{SETTINGS, Setting};
+use crate::config::{RewriteError, SETTINGS, Setting};
 use crate::session::Effect;
 
-pub(super) const ROWS: &[Row] = &[
-    ("CONFIG|GET", get),
-    ("CONFIG|SET", set),
-    ("CONFIG|RESETSTAT", resetstat),
-    ("CONFIG|REWRITE", |_| Err("ERR The server is running without a config file".into())),
-];
+pub(super) const ROWS: &[Row] =
+    &[("CONFIG|GET", get), ("CONFIG|SET", set), ("CONFIG|RESETSTAT", resetstat), ("CONFIG|REWRITE", rewrite)];
 
 fn get(ask: &mut Ask<'_>) -> Outcome {
     let found = ask.host.config().matching(&ask.args[2..]);
@@ -42,5 +38,14 @@ fn set(ask: &mut Ask<'_>) -> Outcome {
 fn resetstat(ask: &mut Ask<'_>) -> Outcome {
     ask.host.stats().reset();
     ask.reply.ok();
+    Ok(Effect::None)
+}
+
+fn rewrite(ask: &mut Ask<'_>) -> Outcome {
+    match ask.host.config().rewrite() {
+        Ok(()) => ask.reply.ok(),
+        Err(RewriteError::NoFile) => return Err("ERR The server is running without a config file".into()),
+        Err(RewriteError::Failed(reason)) => return Err(format!("ERR Rewriting config file: {reason}").into()),
+    }
     Ok(Effect::None)
 }
