@@ -24,6 +24,7 @@ mod report;
 pub mod server;
 mod spare_threads;
 mod store;
+mod tls;
 mod types;
 pub mod wire;
 
@@ -65,6 +66,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "types/sync",
         what: "the same writes sync against redis-server, always",
         run: |bench| types::writes_sync(bench).map(Into::into),
+    },
+    Measurement {
+        name: "tls",
+        what: "GET and SET nosync with TLS against redis-server's TLS, and against Basalt without",
+        run: |bench| tls::costs(bench).map(Into::into),
     },
     Measurement {
         name: "embedded",

@@ -36,7 +36,8 @@ impl StoreMoment {
     /// Has the store take the snapshots.
     pub(crate) fn begin(node: &StoreUrl) -> Result<Self, String> {
         let answer = said(&mut connect(node)?, &[b"KV.BACKUP", b"BEGIN"])?;
-        Self::read(&answer, node.secure.is_some()).ok_or_else(|| "the store's answer to KV.BACKUP BEGIN cannot be read".to_owned())
+        Self::read(&answer, node.secure.is_some())
+            .ok_or_else(|| "the store's answer to KV.BACKUP BEGIN cannot be read".to_owned())
     }
 
     /// Reads the answer to a client that has TLS, or not: it is told of another port of a node.

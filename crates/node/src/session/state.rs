@@ -4,6 +4,7 @@ use super::clients::{Buffers, ClientEntry, state};
 use super::host::Host;
 use super::keyspace::Keyspace;
 use super::queue::Queue;
+use super::shown_certificate::ShownCertificate;
 use super::wait::{WaitFor, Written};
 use super::watches::Watches;
 use crate::WatchedVersion;
@@ -74,7 +75,12 @@ pub struct Session {
     keyspace: Keyspace,
     /// Another node knows what the connection watches.
     pub(super) watches_elsewhere: bool,
+    encrypted: bool,
+    certificate: Option<Box<ShownCertificate>>,
 }
+
+/// The user that every store has.
+const DEFAULT_USER: &str = "default";
 
 impl Session {
     /// The session of a connection that has been entered with `Clients::connect`.
@@ -103,7 +109,29 @@ impl Session {
             subscriber,
             keyspace: Keyspace::Cluster,
             watches_elsewhere: false,
+            encrypted: false,
+            certificate: None,
         }
+    }
+
+    /// Its connection is encrypted, and its client has shown this certificate, which may log it in.
+    pub fn secured(&mut self, certificate: Option<ShownCertificate>, host: &dyn Host) {
+        self.encrypted = true;
+        let user = certificate.as_ref().and_then(|shown| shown.user(host.config()));
+        self.authenticated |= user == Some(DEFAULT_USER);
+        self.certificate = certificate.map(Box::new);
+    }
+
+    /// Whether its connection is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    /// The certificate that its client has shown.
+    #[must_use]
+    pub fn certificate(&self) -> Option<&ShownCertificate> {
+        self.certificate.as_deref()
     }
 
     /// Its worker finds it at this place, in this generation.

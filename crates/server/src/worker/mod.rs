@@ -11,4 +11,4 @@ mod peers;
 mod subscribers;
 mod write_barriers;
 
-pub(crate) use event_loop::{Listeners, Worker, WorkerSetup};
+pub(crate) use event_loop::{Listener, Worker, WorkerSetup};
