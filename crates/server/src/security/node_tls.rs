@@ -33,7 +33,7 @@ impl PeerMode {
         match self {
             Self::No => false,
             Self::Yes => true,
-            Self::Optional => failures % 2 == 0,
+            Self::Optional => failures.is_multiple_of(2),
         }
     }
 }
