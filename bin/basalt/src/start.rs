@@ -83,6 +83,30 @@ pub struct StartOptions {
     /// Address and port for HTTP: metrics, health, the admin API, the console; without it, there is none
     #[arg(long, value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
     http_listen: String,
+    /// Port for clients with TLS, at the host of --listen; 0: none
+    #[arg(long, help_heading = "TLS", value_name = "PORT", default_value = "0", hide_default_value = true)]
+    tls_port: String,
+    /// Address and port for clients of databases with TLS
+    #[arg(long, help_heading = "TLS", value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
+    tls_database_listen: String,
+    /// Address and port for HTTPS
+    #[arg(long, help_heading = "TLS", value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
+    tls_http_listen: String,
+    /// Certificate of this node, in PEM, with those that vouch for it
+    #[arg(long, help_heading = "TLS", value_name = "FILE", default_value = "", hide_default_value = true)]
+    tls_cert_file: String,
+    /// Key of the certificate, in PEM
+    #[arg(long, help_heading = "TLS", value_name = "FILE", default_value = "", hide_default_value = true)]
+    tls_key_file: String,
+    /// Certificates of the authorities that clients and other nodes must be of, in PEM
+    #[arg(long, help_heading = "TLS", value_name = "FILE", default_value = "", hide_default_value = true)]
+    tls_ca_cert_file: String,
+    /// Whether clients with TLS must show a certificate
+    #[arg(long, help_heading = "TLS", value_name = "yes|no|optional", default_value = "yes")]
+    tls_auth_clients: String,
+    /// Whether nodes speak TLS to each other; optional: if the other does, for a change without downtime
+    #[arg(long, help_heading = "TLS", value_name = "yes|no|optional", default_value = "no")]
+    tls_cluster: String,
     /// Address and port for other nodes; without it, the node is a store by itself
     #[arg(long, value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
     peer_listen: String,
@@ -123,7 +147,7 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
 
 impl StartOptions {
     /// The settings that are flags of their own, with their values.
-    fn flags(&self) -> [(&str, &str); 24] {
+    fn flags(&self) -> [(&str, &str); 32] {
         [
             ("listen", &self.listen),
             ("dir", &self.dir),
@@ -149,6 +173,14 @@ impl StartOptions {
             ("zone", &self.zone),
             ("database-listen", &self.database_listen),
             ("http-listen", &self.http_listen),
+            ("tls-port", &self.tls_port),
+            ("tls-database-listen", &self.tls_database_listen),
+            ("tls-http-listen", &self.tls_http_listen),
+            ("tls-cert-file", &self.tls_cert_file),
+            ("tls-key-file", &self.tls_key_file),
+            ("tls-ca-cert-file", &self.tls_ca_cert_file),
+            ("tls-auth-clients", &self.tls_auth_clients),
+            ("tls-cluster", &self.tls_cluster),
         ]
     }
 
@@ -228,23 +260,15 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
     if let Err(e) = rustix::thread::disable_transparent_huge_pages(true) {
         log::debug!("transparent huge pages stay as the system has them: {e}");
     }
-    let asked = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        if let Err(e) = signal_hook::flag::register(signal, asked.clone()) {
+    let signals = match Signals::catch() {
+        Ok(signals) => signals,
+        Err(e) => {
             bench::note!("basalt start: signals cannot be handled: {e}");
             return ExitCode::FAILURE;
         }
-    }
-    // A terminal that is closed and a program that rotates logs send these.
-    let reopen = Arc::new(AtomicBool::new(false));
-    for (signal, flag) in [(SIGHUP, reopen.clone()), (SIGUSR1, Arc::default()), (SIGUSR2, Arc::default())] {
-        if let Err(e) = signal_hook::flag::register(signal, flag) {
-            bench::note!("basalt start: signals cannot be handled: {e}");
-            return ExitCode::FAILURE;
-        }
-    }
+    };
     if options.stop_with_stdin
-        && let Err(e) = watch_stdin(asked.clone())
+        && let Err(e) = watch_stdin(signals.stop.clone())
     {
         bench::note!("basalt start: {e}");
         return ExitCode::FAILURE;
@@ -261,21 +285,15 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
             return ExitCode::FAILURE;
         }
     };
-    if let Some(address) = server.address() {
-        log::info!("basalt {} serves {address}: {}", env!("CARGO_PKG_VERSION"), server.describe());
-    }
-    if let Some(address) = server.database_address() {
-        log::info!("databases redis://{address}");
-    } else if server.config().text("listen").as_deref() == Some(LISTEN) && options.database_listen.is_empty() {
-        log::info!("no databases: {REDIS} is taken (--database-listen)");
-    }
-    if let Some(address) = server.http_address() {
-        log::info!("operators find it at http://{address}");
-    }
+    announce(options, &server);
     manager.ready();
-    while !asked.load(Ordering::Acquire) && !server.stop_asked() {
-        if reopen.swap(false, Ordering::AcqRel) {
+    while !signals.stop.load(Ordering::Acquire) && !server.stop_asked() {
+        if signals.reload.swap(false, Ordering::AcqRel) {
             logging::reopen();
+            match server.reload_certificates() {
+                Ok(()) => log::info!("SIGHUP: the certificates are read again"),
+                Err(e) => log::error!("SIGHUP: the certificates in use stay: {e}"),
+            }
         }
         logging::set_level(server.config(), verbose);
         manager.tick();
@@ -287,6 +305,54 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
     server.stop();
     log::info!("stopped");
     ExitCode::SUCCESS
+}
+
+/// What signals have asked for.
+struct Signals {
+    /// The end.
+    stop: Arc<AtomicBool>,
+    /// To read the certificates again, and to open the file of the log again.
+    reload: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn catch() -> std::io::Result<Self> {
+        let signals = Self { stop: Arc::default(), reload: Arc::default() };
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, signals.stop.clone())?;
+        }
+        // A terminal that is closed and a program that rotates logs send these: there is no log file of our own to open again.
+        for signal in [SIGUSR1, SIGUSR2] {
+            signal_hook::flag::register(signal, Arc::default())?;
+        }
+        signal_hook::flag::register(SIGHUP, signals.reload.clone())?;
+        Ok(signals)
+    }
+}
+
+/// Logs where the node is reached.
+fn announce(options: &StartOptions, server: &Server) {
+    let at = server.addresses();
+    if let Some(address) = at.clients {
+        log::info!("basalt {} serves {address}: {}", env!("CARGO_PKG_VERSION"), server.describe());
+    }
+    if let Some(address) = at.databases {
+        log::info!("databases redis://{address}");
+    } else if server.config().text("listen").as_deref() == Some(LISTEN) && options.database_listen.is_empty() {
+        log::info!("no databases: {REDIS} is taken (--database-listen)");
+    }
+    if let Some(address) = at.http {
+        log::info!("operators find it at http://{address}");
+    }
+    for (what, scheme, address) in [
+        ("clients", "rediss", at.tls_clients),
+        ("databases", "rediss", at.tls_databases),
+        ("operators", "https", at.tls_http),
+    ] {
+        if let Some(address) = address {
+            log::info!("{what} with TLS {scheme}://{address}");
+        }
+    }
 }
 
 /// Asks for the end when standard input ends.

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use resp::{FrameState, Value, decode_with, encode_request};
 
-use crate::{Address, Failure, Login, StoreUrl};
+use tls::ClientSide;
+
+use crate::stream::{self, Stream};
+use crate::{Address, Failure, Login, Secure, StoreUrl};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -22,6 +25,8 @@ const KEPT_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Client {
     store: StoreUrl,
+    /// None without TLS.
+    side: Option<ClientSide>,
     link: Link,
     /// Connections to other nodes that have been asked.
     kept: Vec<Link>,
@@ -33,7 +38,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Link {
     address: Address,
-    stream: TcpStream,
+    stream: Stream<TcpStream>,
     input: Vec<u8>,
     /// How far the reply that `input` begins with has been looked through.
     frame: FrameState,
@@ -71,8 +76,16 @@ impl Client {
     /// # Errors
     /// As [`Client::open`].
     pub fn open_within(store: &StoreUrl, connect: Duration, answer: Duration) -> io::Result<Self> {
-        let link = first(&store.seeds, |seed| Link::open(seed, store.login.as_ref(), connect, answer))?;
-        Ok(Self { store: store.clone(), link, kept: Vec::new(), connect, answer })
+        let side = store.secure.as_ref().map(Secure::load).transpose()?;
+        let who = Who { side: side.as_ref(), login: store.login.as_ref() };
+        let link = first(&store.seeds, |seed| Link::open(seed, who, connect, answer))?;
+        Ok(Self { store: store.clone(), side, link, kept: Vec::new(), connect, answer })
+    }
+
+    /// Whether it speaks TLS.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.side.is_some()
     }
 
     /// Where it is connected to: another node than at first, after a MOVED.
@@ -129,11 +142,15 @@ impl Client {
         }
     }
 
+    fn who(&self) -> Who<'_> {
+        Who { side: self.side.as_ref(), login: self.store.login.as_ref() }
+    }
+
     /// Turns to another node.
     fn go_to(&mut self, node: &Address) -> io::Result<()> {
         let link = match self.kept.iter().position(|link| link.address == *node) {
             Some(kept) => self.kept.swap_remove(kept),
-            None => Link::open(node, self.store.login.as_ref(), self.connect, self.answer)?,
+            None => Link::open(node, self.who(), self.connect, self.answer)?,
         };
         let left = std::mem::replace(&mut self.link, link);
         if self.kept.len() == KEPT_MAX {
@@ -151,7 +168,7 @@ impl Client {
         let known = self.kept.drain(..).map(|link| link.address);
         let mut places: Vec<Address> = known.chain(self.store.seeds.iter().cloned()).collect();
         places.push(self.link.address.clone());
-        self.link = first(&places, |place| Link::open(place, self.store.login.as_ref(), self.connect, self.answer))?;
+        self.link = first(&places, |place| Link::open(place, self.who(), self.connect, self.answer))?;
         Ok(())
     }
 
@@ -205,14 +222,17 @@ pub(crate) fn is_refusal(text: &str) -> bool {
     matches!(Failure::of_refusal(text.as_bytes()), Some(Failure::Down | Failure::Loading))
 }
 
+/// Who asks, and how that is shown.
+#[derive(Clone, Copy)]
+struct Who<'a> {
+    side: Option<&'a ClientSide>,
+    login: Option<&'a Login>,
+}
+
 impl Link {
-    fn open(address: &Address, login: Option<&Login>, connect: Duration, answer: Duration) -> io::Result<Self> {
+    fn open(address: &Address, who: Who<'_>, connect: Duration, answer: Duration) -> io::Result<Self> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
-        let target = address.resolve().map_err(named)?;
-        let stream = TcpStream::connect_timeout(&target, connect).map_err(named)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(answer))?;
-        stream.set_write_timeout(Some(answer))?;
+        let stream = stream::connect(address, who.side, connect, answer)?;
         let mut link = Self {
             address: address.clone(),
             stream,
@@ -220,7 +240,7 @@ impl Link {
             frame: FrameState::default(),
             output: Vec::new(),
         };
-        if let Some(login) = login {
+        if let Some(login) = who.login {
             let request = login.request();
             let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
             if let Value::Error(text) = link.call(&args).map_err(named)? {
@@ -247,7 +267,7 @@ impl Link {
     fn told(&self, error: io::Error) -> io::Error {
         match error.kind() {
             io::ErrorKind::WouldBlock => {
-                let waited = self.stream.read_timeout().ok().flatten().unwrap_or_default();
+                let waited = self.stream.socket().read_timeout().ok().flatten().unwrap_or_default();
                 let text = format!("{} has not answered within {waited:?}", self.address);
                 io::Error::new(io::ErrorKind::TimedOut, text)
             }

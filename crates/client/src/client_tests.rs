@@ -47,7 +47,7 @@ fn only_what_may_be_done_twice_is_asked_of_another_node() {
     let (one, two) = (FakeNode::start(), FakeNode::start());
     one.behave(|_| Deed::HangUp);
     two.behave(|_| say("+two\r\n"));
-    let store = StoreUrl { seeds: vec![one.address.clone(), two.address.clone()], login: None };
+    let store = StoreUrl { seeds: vec![one.address.clone(), two.address.clone()], login: None, secure: None };
     let mut client = Client::open(&store).unwrap();
     assert!(client.call(&[b"SET", b"a", b"1"]).is_err());
     drop(one);

@@ -6,7 +6,7 @@
 //! requests are its greetings.
 
 use std::collections::VecDeque;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +15,9 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use resp::{Frame, FrameState, Nesting, Value, decode};
 
+use tls::ClientSide;
+
+use crate::stream::Stream;
 use crate::{Access, Failure, Request};
 
 /// Between the second failure in a row and the next attempt to connect; it doubles with every failure in a row…
@@ -43,9 +46,9 @@ enum Link {
     Down {
         redial_at: Option<Instant>,
     },
-    /// `connecting` until the first event on the socket.
+    /// `connecting` until the first event on the socket, or with TLS until the end of the handshake.
     Up {
-        stream: TcpStream,
+        stream: Stream<TcpStream>,
         connecting: bool,
     },
 }
@@ -75,6 +78,8 @@ pub(crate) type Each<'e> = dyn FnMut((u32, Access), Frame<'_>, Instant) + 'e;
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: SocketAddr,
+    /// With TLS: how, and the name of the host.
+    secure: Option<(ClientSide, Arc<str>)>,
     /// Of which node.
     pub(crate) node: usize,
     token: Token,
@@ -115,6 +120,7 @@ impl Connection {
     pub(crate) fn new(node: usize, address: SocketAddr, token: Token, greetings: Arc<[Greeting]>) -> Self {
         Self {
             address,
+            secure: None,
             node,
             token,
             greetings,
@@ -131,6 +137,11 @@ impl Connection {
             stalled: false,
             new: true,
         }
+    }
+
+    /// The same with TLS, to a host of that name.
+    pub(crate) fn with_tls(self, side: ClientSide, host: &str) -> Self {
+        Self { secure: Some((side, host.into())), ..self }
     }
 
     /// Begins a request whose answer will bear `token`.
@@ -195,11 +206,12 @@ impl Connection {
     }
 
     fn dial(&mut self, registry: &Registry) -> Result<(), Failure> {
-        let attempt = || -> io::Result<TcpStream> {
-            let mut stream = TcpStream::connect(self.address)?;
-            stream.set_nodelay(true)?;
-            registry.register(&mut stream, self.token, Interest::READABLE | Interest::WRITABLE)?;
-            Ok(stream)
+        let attempt = || -> io::Result<Stream<TcpStream>> {
+            let mut socket = TcpStream::connect(self.address)?;
+            socket.set_nodelay(true)?;
+            registry.register(&mut socket, self.token, Interest::READABLE | Interest::WRITABLE)?;
+            let tls = self.secure.as_ref().map(|(side, host)| side.connect(host)).transpose();
+            Ok(Stream::new(socket, tls.map_err(io::Error::other)?))
         };
         let stream = attempt().map_err(|_| Failure::Unreachable)?;
         self.link = Link::Up { stream, connecting: true };
@@ -225,18 +237,34 @@ impl Connection {
 
     /// The socket can be written to: it may have connected, or have room again.
     pub(crate) fn on_writable(&mut self, now: Instant, losses: &mut Vec<Loss>) {
-        if let Link::Up { stream, connecting } = &mut self.link
-            && *connecting
-        {
-            if !matches!(stream.take_error(), Ok(None)) || stream.peer_addr().is_err() {
-                return self.fail(Failure::Unreachable, now, losses);
-            }
-            *connecting = false;
+        if self.is_connecting() && !self.go_on_connecting(now, losses) {
+            return;
         }
         if self.sent < self.out.len()
             && let Err(failure) = self.write()
         {
             self.fail(failure, now, losses);
+        }
+    }
+
+    /// Something has happened on a socket that connects. Answers whether it is connected now.
+    #[cold]
+    fn go_on_connecting(&mut self, now: Instant, losses: &mut Vec<Loss>) -> bool {
+        let Link::Up { stream, connecting } = &mut self.link else { return false };
+        let socket = stream.socket();
+        if !matches!(socket.take_error(), Ok(None)) || socket.peer_addr().is_err() {
+            self.fail(Failure::Unreachable, now, losses);
+            return false;
+        }
+        match stream.handshake() {
+            Ok(is_over) => {
+                *connecting = !is_over;
+                is_over
+            }
+            Err(_) => {
+                self.fail(Failure::Unreachable, now, losses);
+                false
+            }
         }
     }
 
@@ -248,25 +276,31 @@ impl Connection {
         reading: &mut Reading<'_>,
         each: &mut Each<'_>,
     ) -> Option<(Instant, Instant)> {
-        if matches!(self.link, Link::Up { connecting: true, .. }) {
-            return None;
+        if self.is_connecting() {
+            let now = Instant::now();
+            if self.secure.is_none() || !self.go_on_connecting(now, reading.losses) {
+                return None;
+            }
+            if let Err(failure) = self.write() {
+                self.fail(failure, now, reading.losses);
+            }
         }
         let mut answered = None;
         loop {
             let Link::Up { stream, .. } = &mut self.link else { return answered };
-            let read = match stream.read(reading.scratch) {
-                Ok(0) => Err(Failure::Disconnected),
-                Ok(read) => Ok(read),
+            let (read, drained) = match stream.receive(reading.scratch) {
+                Ok((0, _)) => (Err(Failure::Disconnected), true),
+                Ok((read, drained)) => (Ok(read), drained),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return answered,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => Err(Failure::Disconnected),
+                Err(_) => (Err(Failure::Disconnected), true),
             };
             let now = Instant::now();
             let (oldest, counts) = (self.oldest(), self.tells_distance());
             let outcome = read.and_then(|read| {
                 self.take_replies(read, now, reading, each)?;
                 // A short read has emptied the socket, unless its end waits behind the data.
-                Ok(read < reading.scratch.len() && !closing)
+                Ok(drained && !closing)
             });
             if outcome.is_ok() && oldest != self.oldest() {
                 answered = answered.or(oldest.filter(|_| counts).map(|since| (since, now)));

@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 use resp::{Frame, Value};
+use tls::ClientSide;
 use vocab::{Slot, slot_of};
 
 use crate::connection::{Connection, Greeting, Loss, Reading};
-use crate::nodes::Nodes;
+use crate::nodes::{Node, Nodes};
 use crate::survey::Survey;
 use crate::timer::Timer;
-use crate::{Access, Address, Answer, Failure, ReadFrom, Request, SlotMap, StoreUrl};
+use crate::{Access, Address, Answer, Failure, ReadFrom, Request, Secure, SlotMap, StoreUrl};
 
 /// What all connections of a pool read into: large enough for a turn's replies, small enough for the cache.
 const SCRATCH_BYTES: usize = 256 * 1024;
@@ -68,6 +69,8 @@ pub struct Pool {
     timeout: Duration,
     read_from: ReadFrom,
     greetings: Arc<[Greeting]>,
+    /// None without TLS.
+    side: Option<ClientSide>,
     map: SlotMap,
     /// The nodes that lead something.
     leaders: Vec<u16>,
@@ -89,6 +92,7 @@ impl Pool {
     /// No node can be reached, or the system gives no poll.
     pub fn open(store: &StoreUrl, options: PoolOptions) -> io::Result<Self> {
         let follows = options.read_from == ReadFrom::Any;
+        let side = store.secure.as_ref().map(Secure::load).transpose()?;
         let map = SlotMap::fetch(store, follows)?;
         let poll = Poll::new()?;
         let timer = Timer::new(poll.registry(), TIMER)?;
@@ -110,10 +114,11 @@ impl Pool {
             timeout: options.timeout,
             read_from: options.read_from,
             greetings: greetings.into(),
+            side,
             map: map.clone(),
             leaders: Vec::new(),
             nodes: Nodes::default(),
-            survey: Survey::new(follows, now),
+            survey: Survey::new(follows, store.secure.is_some(), now),
             connections: Vec::new(),
             dirty: Vec::new(),
             losses: Vec::new(),
@@ -162,8 +167,12 @@ impl Pool {
     #[cold]
     fn connect(&mut self, node: usize, number: usize) -> usize {
         let place = self.connections.len();
-        let socket = self.nodes.get(node).socket;
-        self.connections.push(Connection::new(node, socket, Token(place), Arc::clone(&self.greetings)));
+        let Node { address, socket, .. } = self.nodes.get(node);
+        let mut connection = Connection::new(node, *socket, Token(place), Arc::clone(&self.greetings));
+        if let Some(side) = &self.side {
+            connection = connection.with_tls(side.clone(), &address.host);
+        }
+        self.connections.push(connection);
         self.nodes.connected(node, number, place);
         place
     }

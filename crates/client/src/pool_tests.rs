@@ -35,7 +35,7 @@ fn pool(node: &FakeNode) -> Pool {
 }
 
 fn pool_any(seeds: &[&FakeNode]) -> Pool {
-    let store = StoreUrl { seeds: seeds.iter().map(|node| node.address.clone()).collect(), login: None };
+    let store = StoreUrl { seeds: seeds.iter().map(|node| node.address.clone()).collect(), login: None, secure: None };
     Pool::open(&store, PoolOptions { read_from: ReadFrom::Any, ..options() }).unwrap()
 }
 

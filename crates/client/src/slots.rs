@@ -111,7 +111,7 @@ impl Draft {
     }
 
     /// One element of CLUSTER SHARDS: slots and nodes, each with its role.
-    fn add_shard(&mut self, shard: &Value, asked: &Address) -> Option<()> {
+    fn add_shard(&mut self, shard: &Value, asked: &Address, secure: bool) -> Option<()> {
         let ranges: Vec<_> = elements(field(shard, "slots")?)?
             .chunks(2)
             .map(|pair| if let [first, last] = pair { bounds(first, last) } else { None })
@@ -120,7 +120,8 @@ impl Draft {
         for node in elements(field(shard, "nodes")?)? {
             let named = |name: &str| field(node, name).filter(|host| host.as_bytes().is_some_and(|text| text != b"?"));
             let host = named("endpoint").or_else(|| named("ip")).unwrap_or(&Value::Null);
-            let place = self.node(address(host, field(node, "port")?, asked)?)?;
+            let port = field(node, "tls-port").filter(|_| secure).or_else(|| field(node, "port"))?;
+            let place = self.node(address(host, port, asked)?)?;
             let is = |name: &str, text: &[u8]| field(node, name).and_then(Value::as_bytes) == Some(text);
             if is("role", b"master") {
                 leader = Some(place);
@@ -147,7 +148,7 @@ impl SlotMap {
     pub fn fetch(store: &StoreUrl, followers: bool) -> io::Result<Self> {
         let mut failed = io::Error::other("no node is given");
         for seed in &store.seeds {
-            let one = StoreUrl { seeds: vec![seed.clone()], login: store.login.clone() };
+            let one = store.with_seeds(vec![seed.clone()]);
             match Client::open_within(&one, WITHIN, WITHIN).and_then(|mut client| Self::ask(&mut client, followers)) {
                 Ok(map) => return Ok(map),
                 Err(error) => failed = error,
@@ -173,20 +174,20 @@ impl SlotMap {
                 Ok(Self::single(&seed))
             };
         }
-        Self::parse(&answer, &seed).ok_or_else(|| {
+        Self::parse(&answer, &seed, client.is_secure()).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("{seed}: the answer to CLUSTER is no slot map"))
         })
     }
 
     /// Reads the answer to CLUSTER SLOTS or CLUSTER SHARDS. An empty host means the one that was asked. Slots that
-    /// have no leader are asked of that one too: it knows best what to answer.
+    /// have no leader are asked of that one too: it knows best what to answer. `secure`: the client speaks TLS.
     #[must_use]
-    pub fn parse(answer: &Value, asked: &Address) -> Option<Self> {
+    pub fn parse(answer: &Value, asked: &Address, secure: bool) -> Option<Self> {
         let mut draft = Draft::new(asked);
         for part in elements(answer)? {
             match part {
                 Value::Array(range) if matches!(range.first(), Some(Value::Int(_))) => draft.add_range(range, asked)?,
-                shard => draft.add_shard(shard, asked)?,
+                shard => draft.add_shard(shard, asked, secure)?,
             }
         }
         draft.finish()

@@ -49,13 +49,13 @@ fn slots_become_a_map() {
         range(100, 199, &[node("b", 2), node("a", 1)]),
         range(200, 16383, &[node("a", 1)]),
     ]);
-    let map = SlotMap::parse(&answer, &asked()).unwrap();
+    let map = SlotMap::parse(&answer, &asked(), false).unwrap();
     assert_eq!(map.nodes().len(), 2);
     for (slot, leader) in [(0, 0), (99, 0), (100, 1), (199, 1), (200, 0), (16383, 0)] {
         assert_eq!(map.leader(Slot(slot)), leader, "{slot}");
     }
     assert_eq!(at(&map, 150), ("b:2".to_owned(), vec!["b:2".to_owned(), "a:1".to_owned()]));
-    assert_eq!(SlotMap::parse(&Value::Array(vec![]), &asked()), Some(SlotMap::single(&asked())));
+    assert_eq!(SlotMap::parse(&Value::Array(vec![]), &asked(), false), Some(SlotMap::single(&asked())));
 }
 
 #[test]
@@ -71,21 +71,21 @@ fn shards_become_a_map() {
             ],
         ),
     ]);
-    let map = SlotMap::parse(&answer, &asked()).unwrap();
+    let map = SlotMap::parse(&answer, &asked(), false).unwrap();
     let holders = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     assert_eq!(at(&map, 99), ("a:1".to_owned(), holders(&["a:1", "b:2"])));
     assert_eq!(at(&map, 100), ("b:2".to_owned(), holders(&["b:2", "a:1"])));
     assert_eq!(at(&map, 16383), at(&map, 0));
     assert_eq!((map.nodes().len(), map.replication()), (3, 2));
     let leaderless = Value::Array(vec![shard(&[0, 16383], vec![member("b", 2, "replica", "online")])]);
-    let map = SlotMap::parse(&leaderless, &asked()).unwrap();
+    let map = SlotMap::parse(&leaderless, &asked(), false).unwrap();
     assert_eq!(at(&map, 5), ("a:1".to_owned(), holders(&["a:1", "b:2"])), "the node that was asked knows best");
 }
 
 #[test]
 fn moved_changes_one_slot() {
     let answer = Value::Array(vec![range(0, 16383, &[node("a", 1), node("b", 2)])]);
-    let mut map = SlotMap::parse(&answer, &asked()).unwrap();
+    let mut map = SlotMap::parse(&answer, &asked(), false).unwrap();
     assert!(map.moved(Slot(7), &"c:3".parse().unwrap()) && map.moved(Slot(8), &"b:2".parse().unwrap()));
     assert_eq!(at(&map, 7), ("c:3".to_owned(), vec!["c:3".to_owned()]));
     assert_eq!(at(&map, 8), ("b:2".to_owned(), vec!["b:2".to_owned()]));
@@ -103,6 +103,6 @@ fn what_is_no_map_is_refused() {
         Value::Array(vec![shard(&[0], vec![])]),
         Value::Array(vec![Value::Map(vec![])]),
     ] {
-        assert_eq!(SlotMap::parse(&bad, &asked()), None, "{bad:?}");
+        assert_eq!(SlotMap::parse(&bad, &asked(), false), None, "{bad:?}");
     }
 }

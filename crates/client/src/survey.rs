@@ -20,6 +20,8 @@ const WITHIN: Duration = Duration::from_millis(500);
 pub(crate) struct Survey {
     /// Whether followers matter.
     followers: bool,
+    /// The pool speaks TLS.
+    secure: bool,
     /// The store does not know CLUSTER SHARDS.
     only_slots: bool,
     /// Something hints that the map is another by now.
@@ -32,8 +34,8 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    pub(crate) fn new(followers: bool, now: Instant) -> Self {
-        Self { followers, only_slots: false, doubted: false, asked: None, last: now, next: 0 }
+    pub(crate) fn new(followers: bool, secure: bool, now: Instant) -> Self {
+        Self { followers, secure, only_slots: false, doubted: false, asked: None, last: now, next: 0 }
     }
 
     /// The map may be wrong: a node has said so, or is silent or gone.
@@ -86,7 +88,7 @@ impl Survey {
             self.only_slots = !crate::client::is_refusal(text);
             return None;
         }
-        let map = SlotMap::parse(answer, asked);
+        let map = SlotMap::parse(answer, asked, self.secure);
         self.doubted = map.is_none();
         map
     }

@@ -1,9 +1,9 @@
-//! Where a store is and who asks: `redis://user:password@host:port,host:port`.
+//! Where a store is and who asks: `redis://user:password@host:port,host:port`, or `rediss://` with TLS.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Address, BadAddress};
+use crate::{Address, BadAddress, Secure};
 
 /// Who asks, as AUTH takes it. The password is shown nowhere.
 #[derive(Clone, PartialEq, Eq)]
@@ -36,11 +36,21 @@ pub struct StoreUrl {
     pub seeds: Vec<Address>,
     /// None where the store asks for no password.
     pub login: Option<Login>,
+    /// None without TLS.
+    pub secure: Option<Secure>,
+}
+
+impl StoreUrl {
+    /// The same store, by other nodes.
+    #[must_use]
+    pub fn with_seeds(&self, seeds: Vec<Address>) -> Self {
+        Self { seeds, ..self.clone() }
+    }
 }
 
 impl From<Address> for StoreUrl {
     fn from(seed: Address) -> Self {
-        Self { seeds: vec![seed], login: None }
+        Self { seeds: vec![seed], login: None, secure: None }
     }
 }
 
@@ -48,7 +58,10 @@ impl FromStr for StoreUrl {
     type Err = BadAddress;
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
-        let rest = text.strip_prefix("redis://").unwrap_or(text);
+        let (secure, rest) = match text.strip_prefix("rediss://") {
+            Some(rest) => (Some(Secure::default()), rest),
+            None => (None, text.strip_prefix("redis://").unwrap_or(text)),
+        };
         // The path of a URL is the number of a database, and there is one.
         let rest = rest.strip_suffix("/0").or_else(|| rest.strip_suffix('/')).unwrap_or(rest);
         let (login, places) = match rest.rsplit_once('@') {
@@ -59,7 +72,7 @@ impl FromStr for StoreUrl {
             return Err(BadAddress::of_database(database));
         }
         let seeds = places.split(',').map(str::parse).collect::<Result<_, _>>()?;
-        Ok(Self { seeds, login })
+        Ok(Self { seeds, login, secure })
     }
 }
 
@@ -108,8 +121,10 @@ mod tests {
             ("redis://:secret@a:1,b:2/0", "a:1,b:2", Some((None, "secret"))),
             ("redis://me:p%40ss%3a@a:1,[::1]:2/", "a:1,[::1]:2", Some((Some("me"), "p@ss:"))),
             ("redis://:secret@a", "a:6379", Some((None, "secret"))),
+            ("rediss://:secret@a:1,b:2", "a:1,b:2", Some((None, "secret"))),
         ] {
             let url: StoreUrl = text.parse().unwrap();
+            assert_eq!(url.secure.is_some(), text.starts_with("rediss:"), "{text}");
             let found = url.login.as_ref().map(|login| (login.user.as_deref(), login.password.as_str()));
             assert_eq!((url.to_string().as_str(), found), (shown, login), "{text}");
             assert!(!format!("{url:?}").contains("secret"));

@@ -27,6 +27,8 @@ pub enum ProtocolError {
     UnauthenticatedBulkLength,
     /// A request beyond `client-query-buffer-limit`.
     RequestTooLong,
+    /// A client begins with TLS, and this connection has none.
+    Tls,
     /// A reply begins with a byte that no type has.
     UnknownType(u8),
     /// A reply holds a malformed number, length or line.
@@ -64,6 +66,7 @@ impl fmt::Display for ProtocolError {
             Self::UnknownType(got) => {
                 return write!(f, "Protocol error: unknown reply type '{}'", got.escape_ascii());
             }
+            Self::Tls => "this port has no TLS: use the port for it (tls-port), or connect without TLS",
             Self::InvalidReply => "invalid reply",
             Self::NestingTooDeep => "reply nested too deeply",
             Self::ReplyTooLong => "reply exceeds the limit",

@@ -122,6 +122,8 @@ pub fn parse_request(
     let parsed = match buf.first() {
         None => return Ok(Parsed::Incomplete),
         Some(b'*') => read_array(buf, limits, args, state),
+        // A record of TLS, which would be taken for an inline request that does not end.
+        Some(0x16) if buf.get(1) == Some(&3) => Err(ProtocolError::Tls),
         Some(_) => read_inline(buf, limits, args, state),
     };
     if parsed.is_err() {

@@ -41,7 +41,8 @@ fn measure(bytes: usize, batch: usize, packing: Packing) -> Result<(), Error> {
     let mut links = Vec::new();
     for node in 0..2u64 {
         let identity = Identity::new(NodeId(node), Vec::new(), Vec::new()).shared();
-        let options = LinksOptions { identity, listener: Some(TcpListener::bind("127.0.0.1:0")?), packing };
+        let listener = Some(TcpListener::bind("127.0.0.1:0")?);
+        let options = LinksOptions { identity, listener, packing, guard: Box::new(|_, _| Ok(())) };
         let top = Token(usize::MAX - 1 - node as usize * Links::TOKENS);
         links.push(Links::new(poll.registry().try_clone()?, top, options)?);
     }

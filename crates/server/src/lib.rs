@@ -11,6 +11,7 @@ mod node;
 mod os;
 mod peers;
 mod replicas;
+pub mod security;
 mod shared;
 pub mod snapshots;
 mod sync;
@@ -20,5 +21,5 @@ mod worker;
 
 pub use api::Caller;
 pub use api::http::openapi_document;
-pub use node::Server;
+pub use node::{Addresses, Server};
 pub use shared::{DataDir, Identity, read_map, read_map_changes};

@@ -341,6 +341,8 @@ pub const MAP_ASKS_MAX: usize = 4;
 pub const LINKS_MAX: usize = 4096;
 /// Most connections to the peer port that have not yet said who they are.
 pub const HANDSHAKES_MAX: usize = 256;
+/// Most clients of a worker whose TLS handshakes are under way.
+pub const TLS_HANDSHAKES_MAX: usize = 1024;
 /// Longest note of a node to another in their handshake, in bytes.
 pub const HELLO_BYTES_MAX: usize = 4096;
 /// Bytes of messages between nodes in one frame beyond which the next frame is begun.

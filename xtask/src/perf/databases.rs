@@ -38,7 +38,7 @@ struct Door<'a> {
 
 impl Door<'_> {
     fn run(&self, benchmark: &RedisBenchmark, load: Load) -> Result<Sample, String> {
-        benchmark.run_at(self.server, self.port, load)
+        benchmark.run_at(self.server, self.port, &[], load)
     }
 }
 

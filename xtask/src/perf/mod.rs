@@ -26,6 +26,7 @@ mod report;
 pub mod server;
 mod spare_threads;
 mod store;
+mod tls;
 mod types;
 mod types_size;
 pub mod wire;
@@ -88,6 +89,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "databases/nodes",
         what: "database-listen of three nodes at the leader, and by way of another node",
         run: |bench| databases::nodes(bench).map(Into::into),
+    },
+    Measurement {
+        name: "tls",
+        what: "GET and SET nosync with TLS against redis-server's TLS, and against Basalt without",
+        run: |bench| tls::costs(bench).map(Into::into),
     },
     Measurement {
         name: "embedded",

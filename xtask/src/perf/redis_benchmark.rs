@@ -38,17 +38,17 @@ impl RedisBenchmark {
 
     /// Requests a second, and the server's processor time for each.
     pub fn run(&self, server: &Server, load: Load) -> Result<Sample, String> {
-        self.run_at(server, server.port, load)
+        self.run_at(server, server.port, &[], load)
     }
 
-    /// The same at another port of the server.
-    pub fn run_at(&self, server: &Server, port: u16, load: Load) -> Result<Sample, String> {
+    /// The same at another of the server's ports, with more words on the command line.
+    pub fn run_at(&self, server: &Server, port: u16, more: &[&str], load: Load) -> Result<Sample, String> {
         let (port, size) = (port.to_string(), load.value_bytes.to_string());
         let (depth, requests, keys) = (load.depth.to_string(), load.requests.to_string(), load.keys.to_string());
         let before = server.cpu_us()?;
         let mut command = Command::new(&self.0);
         command.args(["-h", "127.0.0.1", "-p", &port, "-c", CLIENTS, "-d", &size, "-P", &depth]);
-        command.args(["-n", &requests, "-r", &keys, "--csv"]).args(load.command);
+        command.args(["-n", &requests, "-r", &keys, "--csv"]).args(more).args(load.command);
         let text = program::output(&mut command, BOUND)?;
         let rate = rate(&text).ok_or_else(|| format!("redis-benchmark: not understood: {}", program::tail(&text)))?;
         let cpu_us = server.cpu_us()? - before;

@@ -67,13 +67,13 @@ impl LocalStore {
     /// How clients find it.
     #[must_use]
     pub fn url(&self) -> StoreUrl {
-        StoreUrl { seeds: self.roster.nodes.iter().map(address).collect(), login: self.login() }
+        StoreUrl { seeds: self.roster.nodes.iter().map(address).collect(), login: self.login(), secure: None }
     }
 
     /// How clients find one node.
     #[must_use]
     pub fn node_url(&self, node: &LocalNode) -> StoreUrl {
-        StoreUrl { seeds: vec![address(node)], login: self.login() }
+        StoreUrl { seeds: vec![address(node)], login: self.login(), secure: None }
     }
 
     fn login(&self) -> Option<Login> {
@@ -147,6 +147,11 @@ impl LocalStore {
         if let Some(port) = database_port(node.port).filter(|port| is_free(*port)) {
             command.args(["--database-listen", &local(port)]);
         }
+        if self.has_tls()
+            && let Some(port) = node.port.checked_add(TLS_ABOVE)
+        {
+            command.args(["--tls-port", &port.to_string()]);
+        }
         for (name, value) in &self.roster.settings {
             command.args(["--set", &format!("{name}={value}")]);
         }
@@ -166,6 +171,21 @@ impl LocalStore {
         let urls: Vec<String> =
             ports.filter(|port| !is_free(*port)).map(|port| format!("redis://{}", local(port))).collect();
         if urls.is_empty() { String::new() } else { format!("databases {}\n", urls.join(",")) }
+    }
+
+    fn has_tls(&self) -> bool {
+        self.roster.setting("tls-cert-file").is_some_and(|file| !file.is_empty())
+    }
+
+    /// How a client connects with TLS, as a line.
+    #[must_use]
+    pub fn tls_line(&self) -> String {
+        let port = self.roster.nodes.first().and_then(|node| node.port.checked_add(TLS_ABOVE));
+        let (Some(port), Some(file)) = (port.filter(|_| self.has_tls()), self.roster.setting("tls-ca-cert-file"))
+        else {
+            return String::new();
+        };
+        format!("TLS redis-cli -c --tls --cacert {file} -p {port}\n")
     }
 
     /// The directory of one node: its data and what it said.
@@ -288,6 +308,9 @@ impl LocalStore {
 
 /// How far a node's port for clients of databases is above the one for clients of the cluster.
 const DATABASES_ABOVE: u16 = 100;
+
+/// How far a node's port for clients with TLS is above the one for clients without.
+const TLS_ABOVE: u16 = 2000;
 
 /// The port for clients of databases of the node that serves others at `port`.
 fn database_port(port: u16) -> Option<u16> {

@@ -1,5 +1,6 @@
 //! `basalt cluster`: a store of several nodes on this machine.
 
+mod authority;
 mod local_store;
 mod options;
 mod process;

@@ -32,6 +32,7 @@ Examples:
   basalt cluster up                       three nodes on the ports 7000 to 7002, until Ctrl-C
   redis-cli -c -p 7000                    any client of Redis Cluster, at any node
   basalt cluster up --background          the same, but return when it serves
+  basalt cluster up --tls                 the same with TLS; it shows how redis-cli connects
   basalt cluster kill 2                   kill -9 a node: the others take over
   basalt cluster restart 2                and bring it back
   basalt cluster down                     stop all nodes in order; `up` starts them again
@@ -98,6 +99,10 @@ pub struct UpOptions {
     /// What it is like
     #[command(flatten)]
     pub shape: StoreShape,
+    /// Serve clients with TLS too, 2000 above --port, and have the nodes speak TLS to each other, by an authority that is made
+    /// in DIR/tls for this store alone. A store that was started so goes on so
+    #[arg(long)]
+    pub tls: bool,
     /// Return when the store serves; `basalt cluster down` ends it
     #[arg(long)]
     pub background: bool,

@@ -1,5 +1,6 @@
 //! `basalt cluster up`: starts the nodes, waits until they serve, and shows how they are until it is told to stop.
 
+use super::authority::Authority;
 use super::local_store::{Lifetime, LocalStore};
 use super::options::UpOptions;
 use super::status::{Board, node_name, quoted};
@@ -34,7 +35,7 @@ pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
     let count = store.roster().nodes.len();
     let (took, dir) = (begun.elapsed().as_secs_f64(), store.dir().display().to_string());
     let serves = format!("the store of {count} nodes in {dir} serves after {took:.1} s: redis://{}\n", store.url());
-    let serves = serves + &store.databases();
+    let serves = serves + &store.databases() + &store.tls_line();
     if options.background {
         store.let_go();
         let down = format!("`basalt cluster down --data {}` stops it\n", quoted(store.dir()));
@@ -48,6 +49,20 @@ pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
 
 /// The store that is to be started: new, or as it was.
 fn prepare(options: &UpOptions) -> Result<LocalStore, Trouble> {
+    let dir = &options.place.data;
+    let mut store = prepare_plain(options)?;
+    if options.tls {
+        let settings = Authority::of(dir)?.settings();
+        store.change(|roster| {
+            roster.settings.retain(|(known, _)| settings.iter().all(|(name, _)| name != known));
+            roster.settings.extend(settings);
+        })?;
+    }
+    Ok(store)
+}
+
+/// The same without what `--tls` adds.
+fn prepare_plain(options: &UpOptions) -> Result<LocalStore, Trouble> {
     let dir = &options.place.data;
     let Some(mut store) = LocalStore::open(dir)? else {
         return Ok(LocalStore::create(dir, options.shape.fresh()?)?);

@@ -22,13 +22,14 @@ mod verdict;
 mod verify;
 
 use ask::{Asker, Failure};
+use bench::options::TlsOptions;
 use clap::{Args, Subcommand};
 use client::StoreUrl;
 use std::process::ExitCode;
 use verdict::Verdict;
 
 const AFTER: &str = "\
-A node is given by the address that clients use, as HOST:PORT or redis://USER:PASSWORD@HOST:PORT. Any node of the store will \
+A node is given by the address that clients use, as HOST:PORT or redis://USER:PASSWORD@HOST:PORT; rediss:// is for TLS. Any node of the store will \
 do. Several, separated by commas, are tried in turn. In arguments a node is given by its address, or by the beginning of its id.
 
 Examples:
@@ -52,6 +53,9 @@ pub struct CtlOptions {
     /// The node that is asked, by its address for clients
     #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
     node: StoreUrl,
+    /// How it is reached with TLS
+    #[command(flatten)]
+    tls: TlsOptions,
     /// Show what the node answers, as JSON
     #[arg(long, global = true)]
     json: bool,
@@ -105,7 +109,8 @@ pub fn run(options: &CtlOptions) -> ExitCode {
 }
 
 fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
-    let asker = || Asker::new(&options.node, options.json);
+    let node = options.tls.towards(&options.node);
+    let asker = || Asker::new(&node, options.json);
     match &options.command {
         CtlCommand::Init => asker()?.init().map(|()| Verdict::Good),
         CtlCommand::Status(options) => status::run(&mut asker()?, options),
@@ -119,7 +124,7 @@ fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
         CtlCommand::Database(options) => database::run(&mut asker()?, options),
         CtlCommand::Settings(options) => settings::run(&mut asker()?, options),
         CtlCommand::DrainLeaders(options) => plan::drain_leaders(&mut asker()?, options),
-        CtlCommand::Backup(backup) => backup::run(backup, &options.node, options.json),
-        CtlCommand::Restore(restore) => backup::run_restore(restore, &options.node, options.json),
+        CtlCommand::Backup(backup) => backup::run(backup, &node, options.json),
+        CtlCommand::Restore(restore) => backup::run_restore(restore, &node, options.json),
     }
 }

@@ -64,7 +64,7 @@ fn export(options: &ExportOptions, format: Format) -> Result<Outcome, String> {
         None if options.cluster_keys => Chosen::ClusterKeys,
         None => Chosen::All,
     };
-    let moment = StoreMoment::begin(&options.node)?;
+    let moment = StoreMoment::begin(&options.tls.towards(&options.node))?;
     let pace = Pace::new(Unit::Keys, Some(moment.keys()), options.rate, options.quiet);
     let version = (format, options.rdb_version);
     let mut sink = Sink::begin(place.writer()?, version, (moment.at_ms, &moment.store), chosen, pace)?;
@@ -103,7 +103,7 @@ const INTERRUPTED: &str = "it was interrupted";
 
 /// The sources of all libraries of functions.
 fn libraries(options: &ExportOptions) -> Result<Vec<Vec<u8>>, String> {
-    let answer = said(&mut connect(&options.node)?, &[b"FUNCTION", b"LIST", b"WITHCODE"])?;
+    let answer = said(&mut connect(&options.tls.towards(&options.node))?, &[b"FUNCTION", b"LIST", b"WITHCODE"])?;
     let Value::Array(libraries) = answer else { return Ok(Vec::new()) };
     let source = |library: Value| {
         let Value::Array(words) = library else { return None };
@@ -122,7 +122,7 @@ fn read_node(
     sink: &Mutex<Sink>,
     stopped: &AtomicBool,
 ) -> Result<(), String> {
-    let mut pages = NodePages::open(&options.node, address, moment)?;
+    let mut pages = NodePages::open(&options.tls.towards(&options.node), address, moment)?;
     for shard in shards {
         let mut feed = Feed { sink, held: None, open: None };
         pages.read(shard, |row| {

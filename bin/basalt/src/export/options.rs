@@ -1,5 +1,6 @@
 //! The options of `basalt export`.
 
+use bench::options::TlsOptions;
 use clap::{Args, ValueEnum};
 use client::StoreUrl;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,9 @@ pub struct ExportOptions {
     /// Where the keys go
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// How the store is reached with TLS
+    #[command(flatten)]
+    pub tls: TlsOptions,
     /// A node of the store
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
     pub node: StoreUrl,

@@ -39,6 +39,7 @@ use vocab::{Database, SLOT_COUNT, Slot, wall_clock_ms};
 
 /// Runs `basalt import`.
 pub fn run(options: &ImportOptions) -> ExitCode {
+    let options = &ImportOptions { node: store(options), ..options.clone() };
     let live = match running(options) {
         Ok(live) => live,
         Err(problem) => {
@@ -80,12 +81,9 @@ pub fn run(options: &ImportOptions) -> ExitCode {
 
 /// The running source, if it is one, and the number of its database.
 fn running(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
-    if options.source.starts_with("rediss://") {
-        return Err(
-            "rediss:// is not read yet: let a TLS tunnel (stunnel) listen in plain text beside this command".to_owned()
-        );
-    }
-    let Some(rest) = options.source.strip_prefix("redis://") else {
+    let schemes = ["redis://", "rediss://"];
+    let found = schemes.iter().find_map(|scheme| Some((scheme, options.source.strip_prefix(scheme)?)));
+    let Some((scheme, rest)) = found else {
         let needs = [(options.cut_over, "--cut-over"), (options.verify > 0, "--verify")];
         return match needs.iter().find(|(given, _)| *given) {
             Some((_, name)) => Err(format!("{name} needs a running source, redis://HOST:PORT")),
@@ -97,8 +95,16 @@ fn running(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
     let in_url = if number.is_empty() { Ok(None) } else { number.parse().map(Some) };
     let in_url = in_url.map_err(|_| format!("\"{number}\" is not the number of a database"))?;
     let database = options.database.or(in_url).unwrap_or(0);
-    let url = format!("redis://{place}").parse().map_err(|e| format!("{}: {e}", options.source))?;
+    let url = format!("{scheme}{place}").parse::<StoreUrl>().map_err(|e| format!("{}: {e}", options.source))?;
+    // The options' files are for both, and whether the source speaks TLS its URL says.
+    let url = if url.secure.is_some() { options.tls.towards(&url) } else { url };
     Ok(Some((url, database)))
+}
+
+/// The store that takes the keys. Files that are named for a source do not make the store speak TLS.
+fn store(options: &ImportOptions) -> StoreUrl {
+    let are_for_source = options.source.starts_with("rediss://") && options.node.secure.is_none() && !options.tls.tls;
+    if are_for_source { options.node.clone() } else { options.tls.towards(&options.node) }
 }
 
 /// What is imported, if database `source` is unless all are.
@@ -183,7 +189,7 @@ fn of_servers(
     let masters: BTreeSet<usize> = (0..SLOT_COUNT).map(|slot| map.leader(Slot(slot))).collect();
     let live = |master: usize| Live {
         options,
-        url: StoreUrl { seeds: vec![map.nodes()[master].clone()], login: url.login.clone() },
+        url: url.with_seeds(vec![map.nodes()[master].clone()]),
         scope,
         stopped: &stopped,
         state,

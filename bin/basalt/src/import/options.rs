@@ -1,5 +1,6 @@
 //! The options of `basalt import`.
 
+use bench::options::TlsOptions;
 use clap::Args;
 use client::StoreUrl;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 const AFTER: &str = "\
 SOURCE is one of
   redis://[USER:PASSWORD@]HOST:PORT[/DATABASE]   a running Redis or Valkey, as one of its replicas (PSYNC)
+  rediss://…                                     the same with TLS
   dump.rdb                                       an RDB file, of Redis 1.2 to 8 or Valkey
   appendonlydir, appendonly.aof, commands.txt    AOF files, or commands as redis-cli --pipe takes them
   keys.ndjson                                    a key a line, as basalt export writes them
@@ -37,7 +39,7 @@ Examples:
 Exit codes: 0 everything is there; 1 some keys are not, or it broke off; 2 the command line is wrong.";
 
 /// Copy a Redis or Valkey, or their files, into a store, and follow what changes
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER)]
 pub struct ImportOptions {
     /// Where the keys are
@@ -46,6 +48,9 @@ pub struct ImportOptions {
     /// A node of the store that takes them
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
     pub node: StoreUrl,
+    /// How the store, and a source by rediss://, are reached with TLS
+    #[command(flatten)]
+    pub tls: TlsOptions,
     /// Which database of the source
     #[arg(long, value_name = "N")]
     pub database: Option<u64>,

@@ -1,7 +1,7 @@
 //! A running Redis or Valkey, which takes this program for one of its replicas.
 
 use super::state::Followed;
-use client::StoreUrl;
+use client::{SharedStream, StoreUrl};
 use parking_lot::Mutex;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -19,7 +19,21 @@ const BUFFER_BYTES: usize = 1 << 20;
 const MARK_BYTES: usize = 40;
 
 /// The bytes that a source sends.
-pub(super) type Input = BufReader<TcpStream>;
+pub(super) type Input = BufReader<Box<dyn Read + Send>>;
+
+type Writer = Box<dyn Write + Send>;
+
+/// Both directions of a connection to the source, for two threads.
+fn connect(source: &StoreUrl) -> std::io::Result<(Box<dyn Read + Send>, Writer)> {
+    if source.secure.is_some() {
+        let stream = SharedStream::open(source, CONNECT_WITHIN, SILENCE_MAX)?;
+        return Ok((Box::new(stream.clone()), Box::new(stream)));
+    }
+    let stream = TcpStream::connect_timeout(&source.seeds[0].resolve()?, CONNECT_WITHIN)?;
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    stream.set_nodelay(true)?;
+    Ok((Box::new(stream.try_clone()?), Box::new(stream)))
+}
 
 /// What a source sends first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,14 +64,10 @@ impl Replica {
     pub(super) fn open(source: &StoreUrl, behind: Option<&Followed>) -> Result<Self, String> {
         let address = &source.seeds[0];
         let named = |error: std::io::Error| format!("the source, {address}: {error}");
-        let socket = address.resolve().map_err(named)?;
-        let stream = TcpStream::connect_timeout(&socket, CONNECT_WITHIN).map_err(named)?;
-        stream.set_read_timeout(Some(SILENCE_MAX)).map_err(named)?;
-        stream.set_nodelay(true).map_err(named)?;
-        let writer = stream.try_clone().map_err(named)?;
-        let mut input = BufReader::with_capacity(BUFFER_BYTES, stream);
+        let (reader, mut writer) = connect(source).map_err(named)?;
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, reader);
         let mut ask =
-            |args: &[&[u8]]| ask(&mut input, &writer, args).map_err(|e| format!("the source, {address}: {e}"));
+            |args: &[&[u8]]| ask(&mut input, &mut writer, args).map_err(|e| format!("the source, {address}: {e}"));
         if let Some(login) = &source.login {
             let login = login.request();
             ask(&login.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
@@ -99,7 +109,7 @@ impl Replica {
 }
 
 /// Sends a request, and reads the line that answers it.
-fn ask(input: &mut Input, mut writer: &TcpStream, args: &[&[u8]]) -> Result<String, String> {
+fn ask(input: &mut Input, writer: &mut Writer, args: &[&[u8]]) -> Result<String, String> {
     let mut request = Vec::new();
     resp::encode_request(&mut request, args);
     writer.write_all(&request).map_err(|e| e.to_string())?;
@@ -148,7 +158,7 @@ struct Reports {
 }
 
 impl Reports {
-    fn start(mut writer: TcpStream) -> Self {
+    fn start(mut writer: Writer) -> Self {
         let shared = Arc::new(Shared { offset: AtomicU64::new(0), is_over: AtomicBool::new(false) });
         let theirs = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {

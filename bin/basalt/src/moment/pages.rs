@@ -36,21 +36,27 @@ impl StoreMoment {
     /// Has the store take the snapshots.
     pub(crate) fn begin(node: &StoreUrl) -> Result<Self, String> {
         let answer = said(&mut connect(node)?, &[b"KV.BACKUP", b"BEGIN"])?;
-        Self::read(&answer).ok_or_else(|| "the store's answer to KV.BACKUP BEGIN cannot be read".to_owned())
+        Self::read(&answer, node.secure.is_some())
+            .ok_or_else(|| "the store's answer to KV.BACKUP BEGIN cannot be read".to_owned())
     }
 
-    fn read(answer: &Value) -> Option<Self> {
+    /// Reads the answer to a client that has TLS, or not: it is told of another port of a node.
+    fn read(answer: &Value, secure: bool) -> Option<Self> {
         let Value::Array(fields) = answer else { return None };
         let [id, at_ms, store, epoch, Value::Array(parts)] = fields.as_slice() else { return None };
         let part = |part: &Value| {
             let Value::Array(fields) = part else { return None };
-            let [shard, slots, index, keys, _, address] = fields.as_slice() else { return None };
+            let [shard, slots, index, keys, _, address, tls_port @ ..] = fields.as_slice() else { return None };
+            let mut address = text(address)?;
+            if let Some(port) = tls_port.first().and_then(Value::as_int).filter(|_| secure) {
+                address = format!("{}:{port}", address.rsplit_once(':')?.0);
+            }
             Some(ShardMoment {
                 shard: shard.as_int()? as u64,
                 slots: text(slots)?,
                 index: index.as_int()? as u64,
                 keys: keys.as_int()? as u64,
-                address: text(address)?,
+                address,
             })
         };
         Some(Self {
@@ -91,7 +97,7 @@ impl<'a> NodePages<'a> {
     /// Connects to a node of the store.
     pub(crate) fn open(store: &StoreUrl, address: &str, moment: &'a StoreMoment) -> Result<Self, String> {
         let seed = address.parse().map_err(|e| format!("{address}: {e}"))?;
-        let url = StoreUrl { seeds: vec![seed], login: store.login.clone() };
+        let url = store.with_seeds(vec![seed]);
         Ok(Self { client: connect(&url)?, moment })
     }
 

@@ -43,7 +43,7 @@ fn with_a_death(read_from: ReadFrom) -> Phase {
         read_from,
         durability: vec!["nosync".to_owned()],
     };
-    let target = RedisTarget::connect(StoreUrl { seeds, login: None }, options).unwrap();
+    let target = RedisTarget::connect(StoreUrl { seeds, login: None, secure: None }, options).unwrap();
     let events = EventLog::default();
     let plan = PhasePlan {
         name: "test".to_owned(),

@@ -1,6 +1,7 @@
 //! The options of the phases of a run, as the command line and suites give them.
 
 mod span;
+mod tls;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use crate::driver::Arrivals;
 use crate::target::target_help;
 
 pub use span::{PlannedEvent, Span};
+pub use tls::TlsOptions;
 
 /// The canonical run.
 #[derive(Clone, Debug, Args)]
@@ -89,6 +91,10 @@ pub struct PhaseOptions {
     /// How a store over the network is spoken to
     #[command(flatten)]
     pub store_access: AccessOptions,
+    /// How it is reached with TLS
+    #[command(flatten)]
+    #[serde(default)]
+    pub tls: TlsOptions,
     /// A YCSB property file, or a built-in workload (docs/BENCH.md); may be repeated, the later wins
     #[arg(short = 'P', long = "properties", value_name = "FILE")]
     pub files: Vec<String>,

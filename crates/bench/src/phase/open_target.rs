@@ -42,7 +42,7 @@ pub(crate) fn with_target<T>(
             }
             let url = url.strip_prefix("valkey://").unwrap_or(url);
             let store: StoreUrl = url.parse().map_err(bad)?;
-            then(&RedisTarget::connect(store, access)?)
+            then(&RedisTarget::connect(options.tls.towards(&store), access)?)
         }
     }
 }

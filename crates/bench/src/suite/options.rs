@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::file::{Does, StepFile};
 use crate::model::plain;
-use crate::options::{AccessOptions, ArrivalsOption, Format, OutputOptions, PhaseOptions, StoreOptions};
+use crate::options::{AccessOptions, ArrivalsOption, Format, OutputOptions, PhaseOptions, StoreOptions, TlsOptions};
 use crate::workload::Task;
 
 /// Which phase a step is; none if it is none.
@@ -48,6 +48,7 @@ pub(crate) fn options(step: &StepFile, place: StepTarget<'_>) -> Result<PhaseOpt
         properties.push("operationcount=0".to_owned());
     }
     Ok(PhaseOptions {
+        tls: TlsOptions::default(),
         target: place.target.to_owned(),
         store_access: AccessOptions {
             connections: step.connections.unwrap_or(1),

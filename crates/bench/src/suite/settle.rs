@@ -54,7 +54,7 @@ pub(crate) fn settle(
 fn busy(store: &StoreUrl) -> io::Result<Option<String>> {
     let map = SlotMap::fetch(store, true)?;
     for address in map.nodes() {
-        let one = StoreUrl { seeds: vec![address.clone()], login: store.login.clone() };
+        let one = store.with_seeds(vec![address.clone()]);
         let asked =
             Client::open_within(&one, WITHIN, WITHIN).and_then(|mut client| client.call_here(&[b"INFO", b"basalt"]));
         // One that is dead has nothing to do; what is done about it is a plan.

@@ -37,12 +37,12 @@ impl InfoClient {
     pub(super) fn nodes(&mut self, store: &StoreUrl, address: &Address) -> Option<Vec<Address>> {
         let name = address.to_string();
         let answer = self.client(store, address, &name)?.call_here(&[b"CLUSTER", b"SLOTS"]).ok()?;
-        SlotMap::parse(&answer, address).map(|map| map.nodes().to_vec())
+        SlotMap::parse(&answer, address, store.secure.is_some()).map(|map| map.nodes().to_vec())
     }
 
     fn client(&mut self, store: &StoreUrl, address: &Address, name: &str) -> Option<&mut Client> {
         if !self.clients.contains_key(name) {
-            let one = StoreUrl { seeds: vec![address.clone()], login: store.login.clone() };
+            let one = store.with_seeds(vec![address.clone()]);
             self.clients.insert(name.to_owned(), Client::open_within(&one, WITHIN, WITHIN).ok()?);
         }
         self.clients.get_mut(name)

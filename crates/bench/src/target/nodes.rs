@@ -200,7 +200,7 @@ impl State {
 
     fn ask(&mut self, index: usize, store: &StoreUrl, within: Duration) {
         let node = &mut self.nodes[index];
-        let one = StoreUrl { seeds: vec![node.address.clone()], login: store.login.clone() };
+        let one = store.with_seeds(vec![node.address.clone()]);
         let Ok(told) = ask(&one, within) else { return };
         if node.local {
             node.process = told.info.get("process_id").and_then(|id| id.parse().ok());

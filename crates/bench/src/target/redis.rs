@@ -106,7 +106,8 @@ impl RedisTarget {
 
 impl Target for RedisTarget {
     fn name(&self) -> String {
-        format!("redis://{}", self.store)
+        let scheme = if self.store.secure.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://{}", self.store)
     }
 
     fn in_process(&self) -> bool {

@@ -35,6 +35,7 @@ const APACHE: Reach = Reach::Java { driver: "apache" };
 /// All systems over a network. An embedded store is named by the word `embedded`.
 pub const TARGETS: &[TargetRow] = &[
     row("redis", Reach::Redis),
+    row("rediss", Reach::Redis),
     row("valkey", Reach::Redis),
     row("noop", Reach::Noop),
     row("etcd", Reach::Go),
@@ -68,7 +69,7 @@ impl TargetRow {
 pub fn target_help() -> String {
     let others: Vec<&str> = TARGETS.iter().filter(|row| row.has_adapter()).map(|row| row.scheme).collect();
     format!(
-        "The system under test: embedded, redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…], noop:// (started here), \
+        "The system under test: embedded, redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…] (rediss:// with TLS), noop:// (started here), \
          noop://HOST:PORT, or another system by the same pattern: valkey, {} (docs/PEERS.md)",
         others.join(", ")
     )

@@ -21,6 +21,8 @@ pub struct Setting {
     pub secret: bool,
     /// Whether CONFIG SET at one node changes it at all nodes.
     pub of_store: bool,
+    /// Whether the certificates are read again when CONFIG SET changes it.
+    pub of_tls: bool,
     /// Whether CONFIG GET answers it to a pattern. If not, its whole name must be asked for.
     pub listed: bool,
     /// What it is for, in a line.
@@ -73,6 +75,7 @@ impl Setting {
             effective: true,
             secret: false,
             of_store: false,
+            of_tls: false,
             listed: true,
             doc,
         }
@@ -96,6 +99,11 @@ impl Setting {
     /// CONFIG SET at one node changes it at all nodes.
     pub(super) const fn of_store(self) -> Self {
         Self { of_store: true, ..self }
+    }
+
+    /// The certificates are read again when CONFIG SET changes it.
+    pub(super) const fn tls(self) -> Self {
+        Self { of_tls: true, ..self }
     }
 
     /// Not answered to a pattern, as in Redis.

@@ -53,6 +53,38 @@ pub const SETTINGS: &[Setting] = &[
     new("http-listen", Text, "", "Address and port for HTTP: metrics, health, the admin API; empty: none.").fixed(),
     new("http-hosts", Text, "", "Names by which browsers may reach HTTP without a password, by commas; `*`: any."),
     new("protected-mode", Bool, "yes", "Whether clients from elsewhere are refused while there is no password."),
+    // TLS. The names are Redis's where they mean the same.
+    new("tls-port", count(0, 65535), "0", "The port for clients with TLS, at the host of `listen`; 0: none.").fixed(),
+    new("announce-tls-port", count(0, 65535), "0", "The TLS port that clients are told; 0: `tls-port`.").fixed(),
+    new("tls-database-listen", Text, "", "Address and port for clients of databases with TLS; empty: none.").fixed(),
+    new("tls-http-listen", Text, "", "Address and port for HTTPS; empty: none.").fixed(),
+    new("tls-only", Bool, "no", "Whether clients of the ports without TLS are refused."),
+    new("tls-cert-file", Text, "", "The certificate of this node and those that vouch for it, in PEM.").tls(),
+    new("tls-key-file", Text, "", "The private key of the certificate, in PEM, not encrypted.").tls(),
+    new("tls-key-file-pass", Text, "", "Encrypted keys are not supported: anything but an empty text is refused.")
+        .secret()
+        .tls(),
+    new("tls-ca-cert-file", Text, "", "The certificates of the authorities that clients and nodes must be of, in PEM.")
+        .tls(),
+    new("tls-ca-cert-dir", Text, "", "A folder of such files.").tls(),
+    new("tls-auth-clients", Word(&["yes", "no", "optional"]), "yes", "Whether clients with TLS must show a certificate.")
+        .tls(),
+    new(
+        "tls-auth-clients-user",
+        Word(&["off", "CN", "SAN"]),
+        "off",
+        "What of a client's certificate names the user that it is logged in as: the common name, or the first alternative name.",
+    ),
+    new("tls-protocols", Text, "", "Versions of TLS, separated by spaces: TLSv1.2, TLSv1.3; empty: both.").tls(),
+    new("tls-session-caching", Bool, "yes", "Whether clients may resume sessions, which is faster than a new one.").tls(),
+    new("tls-session-cache-size", count(0, INT_MAX), "20480", "Sessions that are kept for that.").tls(),
+    new(
+        "tls-cluster",
+        Word(&["no", "yes", "optional"]),
+        "no",
+        "Whether nodes speak TLS to each other: `yes` alone; `optional` if the other does, for a change without downtime.",
+    )
+    .tls(),
     // Other nodes.
     new("peer-listen", Text, "", "Address and port for other nodes; empty: a store of this node alone.").fixed(),
     new("announce-peer", Text, "", "The address that other nodes are told; empty: the one listened on.").fixed(),
@@ -237,6 +269,7 @@ pub const SETTINGS: &[Setting] = &[
         .alias("slaveof")
         .fixed()
         .accepted(),
+    new("tls-replication", Bool, "no", "Replicas are Raft's: see `tls-cluster`.").accepted(),
     new("save", SavePoints, "", NO_EFFECT).accepted(),
     new("appendfsync", Word(&["everysec", "always", "no"]), "always", NO_EFFECT).accepted(),
     new("no-appendfsync-on-rewrite", Bool, "no", NO_EFFECT).accepted(),

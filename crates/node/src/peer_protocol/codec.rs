@@ -47,6 +47,23 @@ const SPLIT: u8 = 5;
 const RECOVER: u8 = 6;
 
 impl PeerMessage {
+    /// Whether a node that is not in the map may say that to one that has a map: what it takes to join, to hear that it has
+    /// been forgotten, and not to be waited for.
+    #[must_use]
+    pub fn is_from_newcomers(&self) -> bool {
+        let joins = matches!(self, Self::Join { .. } | Self::MapAsked { .. } | Self::Beat { .. });
+        let makes_store = matches!(self, Self::Bootstrap { .. } | Self::BootstrapDone { .. });
+        joins || makes_store || matches!(self, Self::InterestKnown { .. })
+    }
+
+    /// Whether a node without a map listens to that: what it takes to make a store, and to come to know one.
+    #[must_use]
+    pub fn is_for_newcomers(&self) -> bool {
+        let of_store =
+            matches!(self, Self::Map(_) | Self::MapChanges { .. } | Self::BeatAnswer { .. } | Self::Interest(_));
+        of_store || self.is_from_newcomers()
+    }
+
     /// Adds its bytes.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         match self {

@@ -191,7 +191,7 @@ fn not_for_subscribers(spec: &CommandSpec) -> String {
 #[cold]
 fn end_http(session: &mut Session, host: &dyn Host) -> Admission {
     let now_s = host.now_us() / 1_000_000;
-    if host.clients().may_warn_of_http(now_s) {
+    if host.clients().may_warn_of_foreign(now_s) {
         let from = &session.entry.addr;
         log::warn!("possible attack: {from} sends HTTP to the port for clients, as a web page may; it is closed");
     }

@@ -262,12 +262,12 @@ pub struct Clients {
     paused_until_ms: AtomicU64,
     /// Of the pause: only writes.
     paused_writes_only: AtomicBool,
-    /// When a client that speaks HTTP was last logged, in s since the epoch.
-    warned_of_http_s: AtomicU64,
+    /// When a client that speaks another protocol was last logged, in s since the epoch.
+    warned_of_foreign_s: AtomicU64,
 }
 
-/// The shortest time between two log lines about clients that speak HTTP, in s.
-const HTTP_WARNING_S: u64 = 60;
+/// The shortest time between two log lines about clients that speak another protocol, in s.
+const FOREIGN_WARNING_S: u64 = 60;
 
 impl Clients {
     /// Enters a connection.
@@ -381,12 +381,12 @@ impl Clients {
         self.paused_until_ms.store(until_ms.max(before), Ordering::Release);
     }
 
-    /// Whether a client that speaks HTTP is to be logged now, which is not done too often.
-    pub(super) fn may_warn_of_http(&self, now_s: u64) -> bool {
-        let last_s = self.warned_of_http_s.load(Ordering::Relaxed);
-        let may = now_s.saturating_sub(last_s) >= HTTP_WARNING_S;
+    /// Whether a client that speaks another protocol is to be logged now, which is not done too often.
+    pub fn may_warn_of_foreign(&self, now_s: u64) -> bool {
+        let last_s = self.warned_of_foreign_s.load(Ordering::Relaxed);
+        let may = now_s.saturating_sub(last_s) >= FOREIGN_WARNING_S;
         if may {
-            self.warned_of_http_s.store(now_s, Ordering::Relaxed);
+            self.warned_of_foreign_s.store(now_s, Ordering::Relaxed);
         }
         may
     }

@@ -34,6 +34,8 @@ pub struct ClusterNode {
     pub host: String,
     /// The port for clients.
     pub port: u16,
+    /// The port for clients with TLS; 0: none that is known.
+    pub tls_port: u16,
     /// The port for other nodes; 0: none.
     pub peer_port: u16,
     /// Whether it has been heard of lately.
@@ -96,6 +98,12 @@ pub struct Route {
 }
 
 impl ClusterNode {
+    /// The port that a client is told: that with TLS if it has TLS, and if the node's is known.
+    #[must_use]
+    pub fn port_for(&self, encrypted: bool) -> u16 {
+        if encrypted && self.tls_port > 0 { self.tls_port } else { self.port }
+    }
+
     /// The id as the Redis Cluster protocol wants it: 40 hexadecimal digits.
     #[must_use]
     pub fn name(&self) -> String {
@@ -218,6 +226,7 @@ mod tests {
             myself: id == 1,
             host: String::new(),
             port: 1,
+            tls_port: 2 * u16::from(id == 1),
             peer_port: 0,
             alive: id != 3,
             linked: id != 3,

@@ -8,12 +8,18 @@ const PROTECTED: &str = "DENIED Basalt is in protected mode: no password is set,
      machine only. Set a password (`requirepass`); or, if only clients that you trust can reach this address, set \
      `protected-mode no`.";
 
+const TLS_ONLY: &str = "DENIED this node takes clients with TLS only (setting tls-only): connect to its TLS port, with \
+     rediss:// or --tls";
+
 /// The error for a client that has just connected and is refused; `None`: it is let in. `from` is its address, if it is
 /// known; `clients` is how many are connected already.
 #[must_use]
-pub fn turned_away(config: &Config, from: Option<IpAddr>, clients: usize) -> Option<&'static str> {
+pub fn turned_away(config: &Config, from: Option<IpAddr>, encrypted: bool, clients: usize) -> Option<&'static str> {
     if clients >= config.clients_max() {
         return Some(TOO_MANY);
+    }
+    if !encrypted && config.number("tls-only") == Some(1) {
+        return Some(TLS_ONLY);
     }
     is_protected(config, from).then_some(PROTECTED)
 }
@@ -49,7 +55,10 @@ mod tests {
             (&small, "127.0.0.1", 2, None),
             (&small, "127.0.0.1", 3, Some(TOO_MANY)),
         ] {
-            assert_eq!(turned_away(config, from.parse().ok(), clients), expected, "{from}, {clients}");
+            assert_eq!(turned_away(config, from.parse().ok(), false, clients), expected, "{from}, {clients}");
         }
+        let tls = config(&[("tls-only", "yes")]);
+        let here = "127.0.0.1".parse().ok();
+        assert_eq!([false, true].map(|encrypted| turned_away(&tls, here, encrypted, 0)), [Some(TLS_ONLY), None]);
     }
 }

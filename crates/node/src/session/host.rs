@@ -28,6 +28,9 @@ pub trait Host: Sync {
     /// The settings.
     fn config(&self) -> &Config;
 
+    /// Reads the certificates again; the error says why what there was before stays in use.
+    fn reload_tls(&self) -> Result<(), String>;
+
     /// The connected clients.
     fn clients(&self) -> &Clients;
 
@@ -154,6 +157,32 @@ pub struct NodeFacts {
     pub transfers: Vec<TransferFacts>,
     /// The scripts and functions that the node knows.
     pub programs: ProgramFacts,
+    /// Its certificates.
+    pub tls: TlsFigures,
+}
+
+/// The certificates of a node, and its links to others.
+#[derive(Clone, Debug, Default)]
+pub struct TlsFigures {
+    /// What it shows.
+    pub certificate: Option<CertificateFigures>,
+    /// Of the authorities that it trusts, the one that expires first.
+    pub authority: Option<CertificateFigures>,
+    /// Why its newest files are not used; empty if they are.
+    pub trouble: String,
+    /// Links to other nodes.
+    pub links: usize,
+    /// Those of them that are encrypted.
+    pub links_encrypted: usize,
+}
+
+/// A certificate.
+#[derive(Clone, Debug)]
+pub struct CertificateFigures {
+    /// Its number, in hexadecimal digits.
+    pub serial: String,
+    /// For how many more seconds it holds; negative: it has expired.
+    pub expires_in_s: i64,
 }
 
 /// The scripts and functions that a node knows the store to have.

@@ -48,6 +48,7 @@ mod host;
 mod keyspace;
 mod memory_figures;
 mod queue;
+mod shown_certificate;
 mod state;
 #[cfg(test)]
 mod testhost;
@@ -64,9 +65,12 @@ pub use costly::{Cost, note_if_costly, note_large};
 pub use database_request::{DatabaseArgs, DatabaseClient, DatabaseRequest, Multi};
 pub use door::{is_protected, turned_away};
 pub use effect::Effect;
-pub use host::{Host, NodeFacts, ProgramFacts, REDIS_VERSION, ShardFacts, TransferFacts};
+pub use host::{
+    CertificateFigures, Host, NodeFacts, ProgramFacts, REDIS_VERSION, ShardFacts, TlsFigures, TransferFacts,
+};
 pub use keyspace::Keyspace;
 pub use memory_figures::MemoryFigures;
+pub use shown_certificate::ShownCertificate;
 pub use state::{Session, ToldHow};
 pub use transaction::Transaction;
 pub use wait::{WaitFor, Written};

@@ -5,6 +5,7 @@ use super::database_request::Multi;
 use super::host::Host;
 use super::keyspace::Keyspace;
 use super::queue::Queue;
+use super::shown_certificate::ShownCertificate;
 use super::wait::{WaitFor, Written};
 use super::watches::Watches;
 use crate::WatchedVersion;
@@ -78,7 +79,12 @@ pub struct Session {
     pub(super) watches_elsewhere: bool,
     /// What was set for single databases when a client of one began to watch: SWAPDB changes all that is watched.
     watched_order: Option<Arc<Databases>>,
+    encrypted: bool,
+    certificate: Option<Box<ShownCertificate>>,
 }
+
+/// The user that every store has.
+const DEFAULT_USER: &str = "default";
 
 impl Session {
     /// The session of a connection that has been entered with `Clients::connect`.
@@ -108,7 +114,29 @@ impl Session {
             keyspace: Keyspace::Cluster,
             watches_elsewhere: false,
             watched_order: None,
+            encrypted: false,
+            certificate: None,
         }
+    }
+
+    /// Its connection is encrypted, and its client has shown this certificate, which may log it in.
+    pub fn secured(&mut self, certificate: Option<ShownCertificate>, host: &dyn Host) {
+        self.encrypted = true;
+        let user = certificate.as_ref().and_then(|shown| shown.user(host.config()));
+        self.authenticated |= user == Some(DEFAULT_USER);
+        self.certificate = certificate.map(Box::new);
+    }
+
+    /// Whether its connection is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    /// The certificate that its client has shown.
+    #[must_use]
+    pub fn certificate(&self) -> Option<&ShownCertificate> {
+        self.certificate.as_deref()
     }
 
     /// Its worker finds it at this place, in this generation.

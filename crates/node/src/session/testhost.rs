@@ -99,6 +99,10 @@ impl Host for TestHost {
         &self.config
     }
 
+    fn reload_tls(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn clients(&self) -> &Clients {
         &self.clients
     }
@@ -161,6 +165,7 @@ impl Host for TestHost {
             compactions: 3,
             expired_keys: None,
             programs: ProgramFacts::default(),
+            tls: TlsFigures::default(),
             transfers: vec![TransferFacts {
                 inbound: true,
                 shard: ShardId(5),
@@ -257,6 +262,7 @@ fn store_of(nodes: u64) -> ClusterFacts {
         myself: n == 1,
         host: if nodes == 1 { String::new() } else { format!("10.0.0.{n}") },
         port: 7000,
+        tls_port: 0,
         peer_port: 17000,
         alive: true,
         linked: true,

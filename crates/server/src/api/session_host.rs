@@ -1,6 +1,7 @@
 //! The shell as sessions see it: clock, settings, clients, counters, and the facts behind INFO and CLUSTER.
 
 use crate::mailbox::{BlockingMessage, SubscriberNews, WorkerMessage};
+use crate::os::now_ms;
 use crate::replicas::transfer_facts;
 use crate::shared::NodeShared;
 use cluster::{Databases, NodeInfo, ReplicaInfo};
@@ -13,8 +14,8 @@ use node::eviction::Room;
 use node::pubsub::Broker;
 use node::read::Refusal;
 use node::session::{
-    self, ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Host, Keyspace,
-    NodeFacts, Session, ShardFacts,
+    self, CertificateFigures, ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica,
+    ClusterShard, Host, Keyspace, NodeFacts, Session, ShardFacts, TlsFigures,
 };
 use node::stats::Stats;
 use node::tracking::Tracking;
@@ -31,6 +32,10 @@ impl Host for NodeShared {
 
     fn config(&self) -> &Config {
         &self.config
+    }
+
+    fn reload_tls(&self) -> Result<(), String> {
+        self.tls.reload()
     }
 
     fn clients(&self) -> &Clients {
@@ -103,6 +108,7 @@ impl Host for NodeShared {
             expired_keys: Some(self.data_handles().iter().map(|handle| handle.expired_ever()).sum()),
             transfers: self.snapshots.get().map(transfer_facts).unwrap_or_default(),
             programs: self.program_facts(),
+            tls: tls_figures(self),
         }
     }
 
@@ -226,6 +232,23 @@ impl Host for NodeShared {
     }
 }
 
+fn tls_figures(store: &NodeShared) -> TlsFigures {
+    let facts = store.tls.facts();
+    let now_s = (now_ms() / 1000) as i64;
+    let figures = |certificate: tls::Certificate| CertificateFigures {
+        expires_in_s: certificate.left_s(now_s),
+        serial: certificate.serial,
+    };
+    let (links, links_encrypted) = store.peers.counts();
+    TlsFigures {
+        certificate: facts.certificate.map(figures),
+        authority: facts.authority.map(figures),
+        trouble: facts.trouble.unwrap_or_default(),
+        links,
+        links_encrypted,
+    }
+}
+
 fn cluster_node(store: &NodeShared, info: &NodeInfo) -> ClusterNode {
     let myself = info.id == store.node();
     // The map may not know yet where this node listens now.
@@ -239,7 +262,8 @@ fn cluster_node(store: &NodeShared, info: &NodeInfo) -> ClusterNode {
     };
     let linked = myself || store.peers.is_up(info.id);
     let peer_port = info.peer_address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
-    ClusterNode { id: info.id, myself, host, port: info.client_port, peer_port, alive: linked, linked }
+    let tls_port = if myself { store.tls_port() } else { store.tls.ports.of(info.id) };
+    ClusterNode { id: info.id, myself, host, port: info.client_port, tls_port, peer_port, alive: linked, linked }
 }
 
 /// Registers a connection whose requests name keys of that keyspace. The error is the text for a client that is turned away.
@@ -249,12 +273,12 @@ pub(crate) fn open_session(
     to: Option<SocketAddr>,
     worker: usize,
     now_ms: u64,
-    keyspace: Keyspace,
+    (keyspace, encrypted): (Keyspace, bool),
 ) -> Result<Session, &'static str> {
     let from_ip = from.map(|address| address.ip());
     // Another node has shown who it is.
     if keyspace != Keyspace::Stored
-        && let Some(text) = session::turned_away(&store.config, from_ip, store.clients.count())
+        && let Some(text) = session::turned_away(&store.config, from_ip, encrypted, store.clients.count())
     {
         store.stats.worker(worker).refused();
         return Err(text);

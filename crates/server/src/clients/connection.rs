@@ -6,6 +6,7 @@ use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
+use crate::security::TlsPorts;
 use node::Ticket;
 use node::config::OutputLimit;
 use node::read::ReplyStream;
@@ -14,6 +15,7 @@ use resp::table::CommandSpec;
 use resp::{ParseState, Proto, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 use vocab::{Millis, limits};
 
@@ -90,6 +92,8 @@ pub(super) struct Connection {
     pub(super) deaf: bool,
     /// What of it is under way at other nodes; none if nothing ever was.
     forwarding: Option<Box<Forwarding>>,
+    /// Of a client with TLS: where nodes serve such clients, for redirections.
+    tls_ports: Option<Arc<TlsPorts>>,
 }
 
 impl Connection {
@@ -124,7 +128,13 @@ impl Connection {
             waits_since_us: 0,
             deaf: false,
             forwarding: None,
+            tls_ports: None,
         }
+    }
+
+    /// The client has TLS: it is redirected to these ports.
+    pub(super) fn set_tls_ports(&mut self, ports: Arc<TlsPorts>) {
+        self.tls_ports = Some(ports);
     }
 
     /// What of it is under way at other nodes.
@@ -223,6 +233,8 @@ impl Connection {
         if reply.is_empty() {
             return;
         }
+        let redirection = self.tls_ports.as_ref().and_then(|ports| ports.redirection(reply));
+        let reply = redirection.as_deref().unwrap_or(reply);
         if self.queue.is_empty() {
             self.output.buf.extend_from_slice(reply);
         } else {
@@ -238,6 +250,8 @@ impl Connection {
     /// Puts the answer of a request under way in its place, and tells what the request was. `None` if it is not known.
     pub(super) fn answer(&mut self, sequence: u64, reply: Cow<'_, [u8]>) -> Option<Begun> {
         self.confirming.take_if(|confirming| *confirming == sequence);
+        let redirection = self.tls_ports.as_ref().and_then(|ports| ports.redirection(&reply));
+        let reply = redirection.map_or(reply, Cow::Owned);
         self.queue.answer(sequence, reply, &mut self.output.buf)
     }
 

@@ -33,7 +33,7 @@ use node::session::{
 };
 use node::{EncodedCommand, RequestKeys, Ticket};
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
-use resp::{Parsed, Reply, parse_request};
+use resp::{Parsed, ProtocolError, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -249,6 +249,11 @@ impl Dispatch<'_> {
                     continue;
                 }
                 Err(e) => {
+                    let known = &self.turn.requests.store.clients;
+                    if e == ProtocolError::Tls && known.may_warn_of_foreign(self.turn.now.wall_ms / 1000) {
+                        let from = &connection.session.entry().addr;
+                        log::warn!("the client at {from} speaks TLS at a port without it; it is closed");
+                    }
                     let mut reply = Reply::new(connection.session.proto());
                     reply.error(&e.reply_text());
                     connection.put(&reply.buf);

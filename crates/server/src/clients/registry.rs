@@ -23,7 +23,7 @@ use node::Ticket;
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Answered, Delivery, Evicted, Subscriber, SubscriptionKind};
-use node::session::{self, Cost, Durability, Keyspace};
+use node::session::{self, Cost, Durability, Keyspace, ShownCertificate};
 use node::stats::Lookups;
 use resp::Reply;
 use resp::table::behaviour;
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 use vocab::Slot;
 
 /// The token of the first connection's events; the others follow.
-pub(crate) const FIRST_CONNECTION: usize = 3;
+pub(crate) const FIRST_CONNECTION: usize = 8;
 
 /// The connections of a worker.
 pub(crate) struct Clients {
@@ -107,7 +107,8 @@ impl Clients {
             let _ = stream.set_keepalive(Duration::from_secs(seconds));
         }
         let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
-        let mut session = match open_session(&self.store, peer, local, self.worker, now_ms, keyspace) {
+        let kind = (keyspace, stream.is_encrypted());
+        let mut session = match open_session(&self.store, peer, local, self.worker, now_ms, kind) {
             Ok(session) => session,
             Err(text) => {
                 // The client is told why, and may not hear it before the close.
@@ -115,12 +116,30 @@ impl Clients {
                 return;
             }
         };
+        let is_encrypted = stream.is_encrypted();
+        if is_encrypted && keyspace != Keyspace::Stored {
+            let names = |shown: &tls::Certificate| shown.names.iter().map(tls::Name::text).collect();
+            let certificate = stream.peer_certificate().map(|shown| {
+                let names = names(&shown);
+                ShownCertificate { common_name: shown.common_name, names }
+            });
+            session.secured(certificate, &*self.store);
+        }
         self.generation = self.generation.wrapping_add(1);
         let entry = self.connections.vacant_entry();
+        let id = entry.key();
         session.placed(entry.key() as u32, self.generation);
         let token = Token(entry.key() + FIRST_CONNECTION);
         match stream.register(registry, token, Interest::READABLE | Interest::WRITABLE) {
-            Ok(()) => _ = entry.insert(Connection::new(stream, self.generation, session)),
+            Ok(()) => {
+                let connection = entry.insert(Connection::new(stream, self.generation, session));
+                // The first requests may have come with the end of the handshake.
+                connection.readable = is_encrypted;
+                if is_encrypted && keyspace == Keyspace::Cluster {
+                    connection.set_tls_ports(self.store.tls.ports.clone());
+                }
+                self.ready.extend(is_encrypted.then_some(id));
+            }
             Err(e) => {
                 log::warn!("cannot serve a connection: {e}");
                 close_session(&self.store, &session);

@@ -4,8 +4,8 @@ use super::greeting::{Purpose, missing};
 use super::handshake::{Handshake, Peer, Step};
 use super::identity::{Identity, random};
 use crate::net::Stream;
-use std::io::{Read, Write};
-use std::net::ToSocketAddrs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 use vocab::NodeId;
 
@@ -21,16 +21,38 @@ pub fn call(
     let fail = |e: std::io::Error| format!("cannot call the node at {address}: {e}");
     let mut last = format!("{address} has no address");
     for found in address.to_socket_addrs().map_err(fail)? {
-        match Stream::connect(&found, timeout) {
-            Ok(stream) => {
-                stream.set_nodelay().map_err(fail)?;
-                stream.set_timeouts(timeout).map_err(fail)?;
-                return meet(stream, address, identity, purpose, expected);
+        // With TLS first; a second try without, if that may be.
+        for failures in 0..2 {
+            let encrypts = identity.peer_mode().encrypts(failures);
+            if failures > 0 && encrypts == identity.peer_mode().encrypts(0) {
+                break;
             }
-            Err(e) => last = fail(e),
+            match connect(&found, address, &identity, encrypts, timeout) {
+                Ok(stream) => return meet(stream, address, identity, purpose, expected),
+                Err(e) => last = fail(e),
+            }
         }
     }
     Err(last)
+}
+
+fn connect(
+    found: &SocketAddr,
+    address: &str,
+    identity: &Identity,
+    encrypts: bool,
+    timeout: Duration,
+) -> io::Result<Stream> {
+    let mut stream = Stream::connect(found, timeout)?;
+    stream.set_nodelay()?;
+    stream.set_timeouts(timeout)?;
+    if encrypts {
+        stream.encrypt(identity.call_with_tls(address).map_err(io::Error::other)?)?;
+        if !stream.handshake()? {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(stream)
 }
 
 fn meet(

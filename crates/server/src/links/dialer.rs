@@ -15,6 +15,8 @@ pub(super) struct Call {
     pub(super) contact: u64,
     /// The address as it was given.
     pub(super) name: String,
+    /// How many calls in a row have failed.
+    pub(super) failures: u32,
     /// The only node that may answer.
     pub(super) expected: Option<NodeId>,
     /// Where to call, or why that is not known.
@@ -84,7 +86,7 @@ impl Dialer {
             next.ok_or_else(|| "the name has no address".to_owned())
         });
         let expected = contact.node.filter(|_| contact.known);
-        Some(Call { contact: id, name: contact.address.clone(), expected, address })
+        Some(Call { contact: id, name: contact.address.clone(), failures: contact.failures, expected, address })
     }
 
     /// When the next call is due.
@@ -136,6 +138,7 @@ impl Dialer {
         let who = up.map_or_else(|| format!("the node at {about}"), |node| format!("node {node} at {about}"));
         match end {
             End::Replaced | End::Forgotten => {}
+            End::Plain => log::info!("{who} is called again, with TLS"),
             End::Refuse(refusal) | End::Refused(refusal)
                 if matches!(refusal.kind, RefusalKind::Linked | RefusalKind::Myself) => {}
             End::Refuse(refusal) => {

@@ -45,6 +45,8 @@ pub(super) struct Greeting {
     pub(super) instance: u64,
     pub(super) nonce: [u8; 32],
     pub(super) hello: Vec<u8>,
+    /// Its port for clients with TLS; 0: none, or a node of an earlier version.
+    pub(super) tls_port: u16,
 }
 
 impl Greeting {
@@ -57,6 +59,7 @@ impl Greeting {
             instance: identity.instance,
             nonce,
             hello: identity.hello.clone(),
+            tls_port: identity.tls_port,
         }
     }
 
@@ -77,6 +80,7 @@ impl Greeting {
         bytes.extend_from_slice(&self.nonce);
         bytes.extend_from_slice(&(self.hello.len() as u16).to_le_bytes());
         bytes.extend_from_slice(&self.hello);
+        bytes.extend_from_slice(&self.tls_port.to_le_bytes());
         bytes
     }
 
@@ -100,8 +104,11 @@ impl Greeting {
             nonce: take(&mut rest)?,
             hello: {
                 let length = usize::from(u16::from_le_bytes(take(&mut rest)?));
-                rest.get(..length).filter(|hello| hello.len() <= HELLO_BYTES_MAX)?.to_vec()
+                let (hello, after) = rest.split_at_checked(length).filter(|_| length <= HELLO_BYTES_MAX)?;
+                rest = after;
+                hello.to_vec()
             },
+            tls_port: take(&mut rest).map_or(0, u16::from_le_bytes),
         };
         Some(greeting)
     }

@@ -29,7 +29,17 @@ pub struct Peer {
     pub version: u16,
     /// What the connection is for.
     pub purpose: Purpose,
+    /// Its port for clients with TLS; 0: none.
+    pub tls_port: u16,
     pub(super) instance: u64,
+}
+
+#[cfg(test)]
+impl Peer {
+    /// A node that has proven who it is.
+    pub(crate) fn of(node: NodeId, hello: Vec<u8>, purpose: Purpose) -> Self {
+        Self { node, store: None, hello, version: VERSIONS.1, purpose, tls_port: 0, instance: 0 }
+    }
 }
 
 /// What came of the bytes so far.
@@ -178,8 +188,8 @@ impl Handshake {
             let text = format!("node {} wants a connection of a kind that node {} does not know", theirs.node, me.node);
             return refuse(RefusalKind::Unknown, text);
         };
-        let Greeting { node, store, hello, instance, .. } = theirs;
-        Ok(Peer { node, store, hello, version, purpose, instance })
+        let Greeting { node, store, hello, tls_port, instance, .. } = theirs;
+        Ok(Peer { node, store, hello, version, purpose, tls_port, instance })
     }
 
     fn proof(&self, by_dialer: bool) -> [u8; 32] {

@@ -1,5 +1,6 @@
 //! Who a node is, as it says to others when they meet.
 
+use crate::security::{NodeTls, PeerMode};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::sync::Arc;
@@ -17,6 +18,10 @@ pub struct Identity {
     pub hello: Vec<u8>,
     /// The secret that only the nodes of a store know; empty: they do not ask.
     pub secret: Vec<u8>,
+    /// The certificates of the node.
+    pub(super) tls: Option<Arc<NodeTls>>,
+    /// The port for clients with TLS that others are told; 0: none.
+    pub(super) tls_port: u16,
     /// Tells this process from any other, of the same node too.
     pub(super) instance: u64,
 }
@@ -29,7 +34,29 @@ impl Identity {
     #[must_use]
     pub fn new(node: NodeId, hello: Vec<u8>, secret: Vec<u8>) -> Self {
         assert!(hello.len() <= HELLO_BYTES_MAX, "a hello of {} bytes", hello.len());
-        Self { node, store: None, hello, secret, instance: u64::from_le_bytes(random()) }
+        let instance = u64::from_le_bytes(random());
+        Self { node, store: None, hello, secret, tls: None, tls_port: 0, instance }
+    }
+
+    /// The same node, which has these certificates, and this port for clients with TLS.
+    #[must_use]
+    pub fn with_tls(self, tls: Arc<NodeTls>, port: u16) -> Self {
+        Self { tls: Some(tls), tls_port: port, ..self }
+    }
+
+    /// Whether nodes speak TLS to each other.
+    pub(super) fn peer_mode(&self) -> PeerMode {
+        self.tls.as_ref().map_or(PeerMode::No, |tls| tls.peer_mode())
+    }
+
+    /// This side of a call of the node at an address.
+    pub(super) fn call_with_tls(&self, address: &str) -> Result<tls::Connection, String> {
+        self.tls.as_ref().ok_or("this node has no certificates")?.call_peer(address)
+    }
+
+    /// This side of a connection that another node has begun with TLS.
+    pub(super) fn accept_with_tls(&self) -> Result<tls::Connection, String> {
+        self.tls.as_ref().ok_or("this node has no certificates")?.accept_peer()
     }
 
     /// For several threads.
@@ -48,6 +75,11 @@ impl SharedIdentity {
     #[must_use]
     pub fn now(&self) -> Identity {
         self.lock().clone()
+    }
+
+    /// Whether nodes speak TLS to each other.
+    pub(super) fn peer_mode(&self) -> PeerMode {
+        self.lock().peer_mode()
     }
 
     /// The node belongs to this store from now on. Connections that exist stay.

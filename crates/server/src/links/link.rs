@@ -4,9 +4,9 @@ use super::frame::{self, Packer};
 use super::handshake::{Handshake, Peer};
 use super::queue::{InBuffer, OutQueue};
 use super::refusal::Refusal;
-use crate::net::Stream;
+use crate::net::{Received, Stream};
 use node::peer_protocol::Pieces;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
 use vocab::limits::PEER_SEND_BYTES_SOFT;
@@ -39,6 +39,8 @@ pub(super) enum End {
     Refused(Refusal),
     /// Another connection has taken its place.
     Replaced,
+    /// It has no TLS, and nodes speak TLS from now on.
+    Plain,
     /// The node is not to be talked to any more.
     Forgotten,
 }
@@ -73,6 +75,8 @@ pub(super) struct Link {
     pub(super) dirty: bool,
     /// What writing came to, if it failed.
     pub(super) failed: Option<io::Error>,
+    /// The other side has called, and it is not known whether it begins with TLS.
+    pub(super) is_undecided: bool,
     pub(super) opened: Instant,
     /// When bytes last came.
     pub(super) heard: Instant,
@@ -107,6 +111,7 @@ impl Link {
             writable: contact.is_none(),
             dirty: false,
             failed: None,
+            is_undecided: contact.is_none(),
             opened: now,
             heard: now,
             spoke: now,
@@ -132,26 +137,22 @@ impl Link {
             State::Shaking(_) => SHAKE_BYTES,
         };
         let room = self.input.room(wanted);
-        let length = room.len();
-        loop {
-            return match (&self.stream).read(room) {
-                Ok(0) => Ok(ReadOnce::Closed),
-                Ok(n) => {
-                    self.input.filled(n);
-                    self.heard = now;
-                    self.received_bytes += n as u64;
-                    // A short read means that there is no more, unless the end itself is still to be read.
-                    self.readable = n == length || self.hung_up;
-                    Ok(ReadOnce::More(n))
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.readable = false;
-                    Ok(ReadOnce::Drained)
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => Err(End::Failed(e)),
-            };
+        let n = match self.stream.try_receive(room).map_err(End::Failed)? {
+            Received::Closed => return Ok(ReadOnce::Closed),
+            Received::Drained(n) => {
+                // There is no more, unless the end itself is still to be read.
+                self.readable = self.hung_up && n > 0;
+                n
+            }
+            Received::More(n) => n,
+        };
+        if n == 0 {
+            return Ok(ReadOnce::Drained);
         }
+        self.input.filled(n);
+        self.heard = now;
+        self.received_bytes += n as u64;
+        Ok(ReadOnce::More(n))
     }
 
     /// Sends what the socket takes, up to `PEER_SEND_BYTES_SOFT`. True if there is more that it may take.

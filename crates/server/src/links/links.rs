@@ -12,8 +12,9 @@ use super::handshake::{Handshake, Peer, Step, refuse, welcome};
 use super::identity::{SharedIdentity, random};
 use super::link::{End, Link, ReadOnce, State};
 use super::queue::OutQueue;
-use super::refusal::RefusalKind;
+use super::refusal::{Refusal, RefusalKind};
 use crate::net::Stream;
+use crate::security::PeerMode;
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
@@ -47,6 +48,10 @@ pub enum LinkEvent {
         hello: Vec<u8>,
         /// Where it is, as seen from here.
         address: SocketAddr,
+        /// Its port for clients with TLS; 0: none.
+        tls_port: u16,
+        /// Whether the link is encrypted.
+        encrypted: bool,
     },
     /// From a node.
     Message(NodeId, PeerMessage),
@@ -73,6 +78,9 @@ pub enum LinkEvent {
 /// Receives the events of the links.
 pub type Hear<'a> = dyn FnMut(LinkEvent) + 'a;
 
+/// Decides whether a node is let in that has proven what it says, and has shown a certificate if the connection is encrypted.
+pub type Guard = Box<dyn Fn(&Peer, Option<&tls::Certificate>) -> Result<(), Refusal> + Send>;
+
 /// What links are made with.
 pub struct LinksOptions {
     /// Who this node is.
@@ -81,6 +89,8 @@ pub struct LinksOptions {
     pub listener: Option<std::net::TcpListener>,
     /// When frames are packed.
     pub packing: Packing,
+    /// Decides which nodes are let in.
+    pub guard: Guard,
 }
 
 /// Figures of one link.
@@ -111,6 +121,7 @@ pub struct Links {
     /// The listener's token; those of the connections count down from it.
     top: usize,
     identity: SharedIdentity,
+    guard: Guard,
     listener: Option<TcpListener>,
     pub(super) connections: Connections,
     pub(super) dialer: Dialer,
@@ -139,6 +150,7 @@ impl Links {
         Ok(Self {
             top: top.0,
             identity: options.identity,
+            guard: options.guard,
             listener: listener.transpose()?,
             connections: Connections::new(registry, Token(top.0 - 1), me),
             dialer: Dialer::new(me),
@@ -307,6 +319,7 @@ impl Links {
         self.accept(now, false);
         let slept = self.ticked.is_some_and(|ticked| now.saturating_duration_since(ticked) > TICK_LATE);
         self.ticked = Some(now);
+        let encrypts = self.identity.peer_mode() == PeerMode::Yes;
         let mut ends = Vec::new();
         for (key, link) in self.connections.iter_mut() {
             if slept {
@@ -314,7 +327,8 @@ impl Links {
             }
             let since = |then| now.saturating_duration_since(then);
             match link.state {
-                State::Up(_) if since(link.heard) > SILENCE_MAX => ends.push(key),
+                State::Up(_) if since(link.heard) > SILENCE_MAX => ends.push((key, End::Silent)),
+                State::Up(_) if encrypts && !link.stream.is_encrypted() => ends.push((key, End::Plain)),
                 State::Up(_) if since(link.spoke) > SILENCE_OWN_MAX && link.out.waiting() == 0 => {
                     link.out.push_empty();
                     if !link.dirty {
@@ -322,12 +336,12 @@ impl Links {
                         self.dirty.push(key);
                     }
                 }
-                State::Shaking(_) if since(link.opened) > MEETING_MAX => ends.push(key),
+                State::Shaking(_) if since(link.opened) > MEETING_MAX => ends.push((key, End::Silent)),
                 _ => {}
             }
         }
-        for key in ends {
-            self.end(key, End::Silent, now, hear);
+        for (key, end) in ends {
+            self.end(key, end, now, hear);
         }
         self.flush(now);
     }
@@ -405,9 +419,13 @@ impl Links {
         if self.connections.is_full() {
             return Err("too many connections".to_owned());
         }
-        let stream = Stream::begin_connect(address).map_err(|e| e.to_string())?;
+        let mut stream = Stream::begin_connect(address).map_err(|e| e.to_string())?;
+        let identity = self.identity.now();
+        if identity.peer_mode().encrypts(call.failures) {
+            stream.encrypt(identity.call_with_tls(&call.name)?).map_err(|e| e.to_string())?;
+        }
         let mut out = OutQueue::default();
-        let handshake = Handshake::dial(self.identity.now(), Purpose::Link, call.expected, random(), out.plain());
+        let handshake = Handshake::dial(identity, Purpose::Link, call.expected, random(), out.plain());
         let state = State::Shaking(Box::new(handshake));
         self.connections.open(stream, address, Some(call.contact), state, out, now).map_err(|e| e.to_string())
     }
@@ -446,6 +464,12 @@ impl Links {
                 self.unfinished.push(key);
                 return;
             }
+            if link.is_undecided {
+                match self.settle_transport(key, now) {
+                    Ok(()) => continue,
+                    Err(end) => return self.end(key, end, now, hear),
+                }
+            }
             let end = match link.read(now) {
                 Ok(ReadOnce::More(n)) => {
                     read += n;
@@ -462,6 +486,44 @@ impl Links {
         }
     }
 
+    /// A node has called: whether it speaks TLS, its first byte says.
+    fn settle_transport(&mut self, key: usize, now: Instant) -> Result<(), End> {
+        let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
+        let begins_with_tls = match link.stream.begins_with_tls() {
+            Ok(None) => {
+                link.readable = false;
+                return Ok(());
+            }
+            Ok(Some(begins_with_tls)) => begins_with_tls,
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(End::Closed),
+            Err(e) => return Err(End::Failed(e)),
+        };
+        link.is_undecided = false;
+        let identity = self.identity.now();
+        if begins_with_tls {
+            let connection = identity.accept_with_tls();
+            let connection = connection.map_err(|why| End::Refuse(Refusal::new(RefusalKind::Certificate, why)))?;
+            return link.stream.encrypt(connection).map_err(End::Failed);
+        }
+        if identity.peer_mode() == PeerMode::Yes {
+            let text = format!("node {} speaks TLS with other nodes alone (setting tls-cluster)", identity.node);
+            let refusal = Refusal::new(RefusalKind::Plain, text);
+            refuse(&refusal, link.out.plain());
+            link.flush(&mut self.packer, now).map_err(End::Failed)?;
+            return Err(End::Refuse(refusal));
+        }
+        Ok(())
+    }
+
+    /// Lets a node in that has proven what it says, or refuses it.
+    fn guard(&mut self, key: usize, peer: &Peer, now: Instant) -> Result<(), End> {
+        let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
+        let Err(refusal) = (self.guard)(peer, link.stream.peer_certificate().as_ref()) else { return Ok(()) };
+        refuse(&refusal, link.out.plain());
+        link.flush(&mut self.packer, now).map_err(End::Failed)?;
+        Err(End::Refuse(refusal))
+    }
+
     fn understand(&mut self, key: usize, now: Instant, hear: &mut Hear) -> Result<(), End> {
         while let Some(link) = self.connections.get_mut(key)
             && let State::Shaking(handshake) = &mut link.state
@@ -476,10 +538,14 @@ impl Links {
                 Step::Garbage => return Err(End::Garbage("not a node's handshake")),
                 Step::Refuse(refusal) => return Err(End::Refuse(refusal)),
                 Step::Refused(refusal) => return Err(End::Refused(refusal)),
-                Step::Proven(peer) if peer.purpose != Purpose::Link => {
-                    return self.hand_over(key, &peer, now, hear);
+                Step::Proven(peer) => {
+                    self.guard(key, &peer, now)?;
+                    if peer.purpose != Purpose::Link {
+                        return self.hand_over(key, &peer, now, hear);
+                    }
+                    self.admit(key, peer, now, hear)?;
                 }
-                Step::Proven(peer) | Step::Welcome(peer) => self.admit(key, peer, now, hear)?,
+                Step::Welcome(peer) => self.admit(key, peer, now, hear)?,
             }
         }
         let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
@@ -540,8 +606,9 @@ impl Links {
         if peer.version >= PIECES_SINCE {
             link.out.take_pieces();
         }
-        let Peer { node, store, version, ref hello, .. } = peer;
-        let up = LinkEvent::Up { node, store, version, hello: hello.clone(), address: link.address };
+        let Peer { node, store, version, ref hello, tls_port, .. } = peer;
+        let (address, encrypted) = (link.address, link.stream.is_encrypted());
+        let up = LinkEvent::Up { node, store, version, hello: hello.clone(), address, tls_port, encrypted };
         self.connections.set_up(key, peer);
         hear(up);
         Ok(())

@@ -21,9 +21,11 @@ pub use frame::Packing;
 pub use greeting::Purpose;
 pub use handshake::Peer;
 pub use identity::{Identity, SharedIdentity};
-pub use links::{Hear, LinkEvent, LinkStats, Links, LinksOptions};
+pub use links::{Guard, Hear, LinkEvent, LinkStats, Links, LinksOptions};
 pub(crate) use refusal::ONE_STORE;
 pub use refusal::{Refusal, RefusalKind};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;

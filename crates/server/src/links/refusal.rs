@@ -30,9 +30,15 @@ pub enum RefusalKind {
     Full,
     /// A kind that this node does not know.
     Unknown,
+    /// The certificate is not the node's, or there is none.
+    Certificate,
+    /// The connection has no TLS, and must have.
+    Plain,
+    /// The node is not in the map, and wants more than to join.
+    NotInMap,
 }
 
-const KINDS: [(u8, RefusalKind); 9] = [
+const KINDS: [(u8, RefusalKind); 12] = [
     (1, RefusalKind::Version),
     (2, RefusalKind::Store),
     (3, RefusalKind::Secret),
@@ -42,6 +48,9 @@ const KINDS: [(u8, RefusalKind); 9] = [
     (7, RefusalKind::Stranger),
     (8, RefusalKind::Full),
     (9, RefusalKind::Unknown),
+    (10, RefusalKind::Certificate),
+    (11, RefusalKind::Plain),
+    (12, RefusalKind::NotInMap),
 ];
 
 /// Why, in words.
@@ -54,7 +63,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn new(kind: RefusalKind, text: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: RefusalKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
 

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A frame without messages, with its checksum.
 const EMPTY_FRAME: [u8; 9] = [0x1D, 0xF7, 0x22, 0xC6, 0, 0, 0, 0, 0];
 
-struct World {
+pub(super) struct World {
     poll: Poll,
     nodes: Vec<Option<Links>>,
     heard: Vec<Vec<LinkEvent>>,
@@ -28,19 +28,24 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { poll: Poll::new().unwrap(), nodes: Vec::new(), heard: Vec::new(), skipped: Duration::ZERO, ticked: None }
     }
 
     /// Adds a node; answers its place here.
-    fn start(&mut self, identity: Identity) -> usize {
+    pub(super) fn start(&mut self, identity: Identity) -> usize {
         self.start_at(identity, "127.0.0.1:0".parse().unwrap())
     }
 
     fn start_at(&mut self, identity: Identity, address: SocketAddr) -> usize {
         let top = Token(usize::MAX - 1 - self.nodes.len() * Links::TOKENS);
         let listener = Some(TcpListener::bind(address).unwrap());
-        let options = LinksOptions { identity: identity.shared(), listener, packing: Packing::Auto };
+        let options = LinksOptions {
+            identity: identity.shared(),
+            listener,
+            packing: Packing::Auto,
+            guard: Box::new(|_, _| Ok(())),
+        };
         self.nodes.push(Some(Links::new(self.poll.registry().try_clone().unwrap(), top, options).unwrap()));
         self.heard.push(Vec::new());
         self.nodes.len() - 1
@@ -58,7 +63,7 @@ impl World {
         Instant::now() + self.skipped
     }
 
-    fn dial(&mut self, from: usize, to: usize) {
+    pub(super) fn dial(&mut self, from: usize, to: usize) {
         let (address, now) = (self.address(to), self.now());
         self.links(from).dial(&address, now);
     }
@@ -89,7 +94,7 @@ impl World {
         }
     }
 
-    fn until(&mut self, what: &str, reached: impl Fn(&Self) -> bool) {
+    pub(super) fn until(&mut self, what: &str, reached: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !reached(self) {
             assert!(begun.elapsed() < PATIENCE, "{what}: {:?}", self.heard);
@@ -110,15 +115,30 @@ impl World {
         }
     }
 
-    fn is_up(&self, from: usize, to: u64) -> bool {
+    pub(super) fn is_up(&self, from: usize, to: u64) -> bool {
         self.nodes[from].as_ref().unwrap().is_up(NodeId(to))
+    }
+
+    /// What a node has heard, the newest last.
+    pub(super) fn heard(&self, node: usize) -> &[LinkEvent] {
+        &self.heard[node]
+    }
+
+    /// How many calls in a row of the contact that came first have failed.
+    pub(super) fn failures(&self, node: usize) -> u32 {
+        self.nodes[node].as_ref().and_then(|links| links.dialer.failures()).unwrap_or_default()
+    }
+
+    /// Sends a message; false if it was dropped.
+    pub(super) fn send(&mut self, from: usize, to: u64, message: &PeerMessage) -> bool {
+        self.links(from).send(NodeId(to), message)
     }
 
     fn downs(&self, node: usize) -> usize {
         self.heard[node].iter().filter(|event| matches!(event, LinkEvent::Down(_))).count()
     }
 
-    fn messages(&self, node: usize) -> Vec<(NodeId, PeerMessage)> {
+    pub(super) fn messages(&self, node: usize) -> Vec<(NodeId, PeerMessage)> {
         let message = |event: &LinkEvent| match event {
             LinkEvent::Message(from, message) => Some((*from, message.clone())),
             _ => None,

@@ -153,6 +153,8 @@ pub(crate) enum BlockingMessage {
 pub(crate) enum WorkerMessage {
     /// A new connection to serve.
     Connection(Stream, Keyspace),
+    /// A new connection that is to begin with TLS.
+    Handshake(Stream, Keyspace),
     /// A node was called for a client.
     Called(Box<Called>),
     /// A write for a shard that this worker owns.

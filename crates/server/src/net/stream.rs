@@ -1,16 +1,18 @@
 //! The byte stream of a client or of another node.
 //!
-//! TCP stands behind it today; another transport, such as TLS, becomes a variant of `Transport`. Handles are cheap to
-//! copy, so that a helper thread can send while the event loop receives.
+//! TCP stands behind it, plain or with TLS. Handles are cheap to copy, so that a helper thread can send while the event loop
+//! receives.
 //!
-//! Invariant: one thread at a time sends. A transport with a state of its own may rely on that; debug builds check it.
+//! Invariants: one thread at a time sends; debug builds check it. Bytes that do not count as sent are given to `send` again,
+//! as the beginning of what is sent next: TLS may have encrypted them already.
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use parking_lot::Mutex;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use socket2::{SockRef, TcpKeepalive};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -18,20 +20,51 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What carries the bytes.
-#[derive(Debug)]
-enum Transport {
-    /// TCP without encryption.
-    Plain(TcpStream),
+/// A socket that is not waited for, however it is set.
+struct Unwaited<'a>(&'a TcpStream);
+
+impl Read for Unwaited<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(recv(self.0, buffer, RecvFlags::DONTWAIT)?.0)
+    }
+}
+
+impl Write for Unwaited<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(send(self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let (flags, mut none) = (SendFlags::DONTWAIT | SendFlags::NOSIGNAL, SendAncillaryBuffer::default());
+        Ok(sendmsg(self.0, parts, &mut none, flags)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
 struct Inner {
-    transport: Transport,
+    socket: TcpStream,
+    /// TLS over the socket; none if it is plain. Held while bytes are decrypted or encrypted, and by streams that block while
+    /// they wait.
+    tls: Option<Box<Mutex<tls::Connection>>>,
     /// A thread is sending.
     #[cfg(debug_assertions)]
     sending: AtomicBool,
 }
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.get_mut().close(&mut Unwaited(&self.socket));
+        }
+    }
+}
+
+/// The first byte of a TLS connection: its first record is of the handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
 
 /// A handle of a byte stream.
 #[derive(Clone, Debug)]
@@ -71,10 +104,50 @@ impl Stream {
     #[must_use]
     pub fn plain(stream: TcpStream) -> Self {
         Self(Arc::new(Inner {
-            transport: Transport::Plain(stream),
+            socket: stream,
+            tls: None,
             #[cfg(debug_assertions)]
             sending: AtomicBool::new(false),
         }))
+    }
+
+    /// It has TLS from here on. An error if it has other handles, or has TLS already.
+    pub(crate) fn encrypt(&mut self, connection: tls::Connection) -> io::Result<()> {
+        match Arc::get_mut(&mut self.0) {
+            Some(inner) if inner.tls.is_none() => {
+                inner.tls = Some(Box::new(Mutex::new(connection)));
+                Ok(())
+            }
+            _ => Err(io::Error::other("a stream cannot begin to be encrypted here")),
+        }
+    }
+
+    /// Whether the other side begins with TLS, by its first byte, which stays unread. `None`: none has come. The stream must
+    /// not block.
+    pub(crate) fn begins_with_tls(&self) -> io::Result<Option<bool>> {
+        let mut first = [0];
+        match self.socket().peek(&mut first) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(Some(first[0] == TLS_HANDSHAKE)),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Goes on with the handshake of TLS, as far as the socket allows. Answers whether it is over; a plain stream has none.
+    pub(crate) fn handshake(&self) -> io::Result<bool> {
+        self.0.tls.as_ref().map_or(Ok(true), |tls| tls.lock().handshake(&mut &self.0.socket))
+    }
+
+    /// Whether it is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.0.tls.is_some()
+    }
+
+    /// The certificate that the other side has shown, which is of an authority that this side trusts.
+    pub(crate) fn peer_certificate(&self) -> Option<tls::Certificate> {
+        self.0.tls.as_ref()?.lock().peer_certificate()
     }
 
     /// Connects to an address, within a time. The stream blocks.
@@ -105,22 +178,34 @@ impl Stream {
     }
 
     fn socket(&self) -> &TcpStream {
-        let Transport::Plain(socket) = &self.0.transport;
-        socket
+        &self.0.socket
     }
 
-    /// Reads once into `buffer`, without waiting.
+    /// Reads into `buffer`, without waiting. A stream that is broken counts as closed.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Received {
+        self.try_receive(buffer).unwrap_or(Received::Closed)
+    }
+
+    /// The same, and tells why a stream is broken.
+    #[inline]
+    pub(crate) fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
+        if let Some(tls) = &self.0.tls {
+            return Ok(match tls.lock().receive(&mut Unwaited(&self.0.socket), buffer)? {
+                tls::Received::Drained(n) => Received::Drained(n),
+                tls::Received::More(n) => Received::More(n),
+                tls::Received::Closed => Received::Closed,
+            });
+        }
         loop {
             // Not by the C library: its read is a cancellation point, which costs.
-            return match recv(self.socket(), &mut *buffer, RecvFlags::empty()) {
+            return Ok(match recv(&self.0.socket, &mut *buffer, RecvFlags::empty()) {
                 Ok((0, _)) => Received::Closed,
                 Ok((n, _)) if n < buffer.len() => Received::Drained(n),
                 Ok((n, _)) => Received::More(n),
                 Err(Errno::AGAIN) => Received::Drained(0),
                 Err(Errno::INTR) => continue,
-                Err(_) => Received::Closed,
-            };
+                Err(e) => return Err(e.into()),
+            });
         }
     }
 
@@ -132,22 +217,17 @@ impl Stream {
         }
         #[cfg(debug_assertions)]
         assert!(!self.0.sending.swap(true, Ordering::AcqRel), "two threads send on one stream");
-        let mut sent = 0;
-        let end = loop {
-            if sent == bytes.len() {
-                break SendEnd::Done;
-            }
-            match send(self.socket(), &bytes[sent..], SendFlags::NOSIGNAL) {
-                Ok(0) => break SendEnd::Broken(Errno::PIPE),
-                Ok(count) => sent += count,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => break SendEnd::Full,
-                Err(e) => break SendEnd::Broken(e),
+        let socket = &self.0.socket;
+        let sent = match &self.0.tls {
+            None => send_all(bytes, |bytes| send(socket, bytes, SendFlags::NOSIGNAL)),
+            Some(tls) => {
+                let mut connection = tls.lock();
+                send_all(bytes, |bytes| connection.send(&mut Unwaited(socket), bytes).map_err(|e| errno_of(&e)))
             }
         };
         #[cfg(debug_assertions)]
         self.0.sending.store(false, Ordering::Release);
-        Sent { bytes: sent, end }
+        sent
     }
 
     /// Has an event loop hear of this stream.
@@ -198,6 +278,9 @@ impl Stream {
 
     /// Whether a blocking read would return at once: with bytes, or with the end.
     pub(crate) fn has_input(&self) -> io::Result<bool> {
+        if let Some(tls) = &self.0.tls {
+            return tls.lock().has_input(&mut Unwaited(&self.0.socket));
+        }
         self.set_nonblocking(true)?;
         let peeked = self.socket().peek(&mut [0]);
         self.set_nonblocking(false)?;
@@ -210,8 +293,39 @@ impl Stream {
 
     /// Closes one direction, or both.
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        // Where another thread waits for the socket, the end of the socket has to do.
+        if let Some(tls) = &self.0.tls
+            && how != Shutdown::Read
+            && let Some(mut connection) = tls.try_lock()
+        {
+            connection.close(&mut Unwaited(&self.0.socket));
+        }
         self.socket().shutdown(how)
     }
+}
+
+/// Sends until nothing is left, or the stream takes no more.
+fn send_all(bytes: &[u8], mut send: impl FnMut(&[u8]) -> Result<usize, Errno>) -> Sent {
+    let mut sent = 0;
+    let end = loop {
+        if sent == bytes.len() {
+            break SendEnd::Done;
+        }
+        match send(&bytes[sent..]) {
+            Ok(0) => break SendEnd::Broken(Errno::PIPE),
+            Ok(count) => sent += count,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => break SendEnd::Full,
+            Err(e) => break SendEnd::Broken(e),
+        }
+    };
+    Sent { bytes: sent, end }
+}
+
+/// What the system calls an error; what is no error of the system is one of the protocol.
+fn errno_of(error: &io::Error) -> Errno {
+    let would_block = error.kind() == ErrorKind::WouldBlock;
+    if would_block { Errno::AGAIN } else { Errno::from_io_error(error).unwrap_or(Errno::PROTO) }
 }
 
 impl AsRawFd for Stream {
@@ -228,17 +342,25 @@ impl AsFd for Stream {
 
 impl Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket().read(buffer)
+        let mut socket = &self.0.socket;
+        match &self.0.tls {
+            None => socket.read(buffer),
+            Some(tls) => tls.lock().read(&mut socket, buffer),
+        }
     }
 }
 
 impl Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket().write(bytes)
+        let mut socket = &self.0.socket;
+        match &self.0.tls {
+            None => socket.write(bytes),
+            Some(tls) => tls.lock().send(&mut socket, bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.socket().flush()
+        Ok(())
     }
 }
 
@@ -299,5 +421,51 @@ mod tests {
         stream.shutdown(Shutdown::Write).unwrap();
         assert_eq!(stream.send(b"more"), Sent { bytes: 0, end: SendEnd::Broken(Errno::PIPE) });
         drop(client);
+    }
+
+    /// Both ends of a connection with TLS, whose handshake is to come. Neither blocks.
+    fn encrypted_pair() -> (Stream, Stream) {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (folder.path().join("crt"), folder.path().join("key"));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let credentials = tls::Credentials::load(&certificate, &key).unwrap();
+        let protocols = tls::Protocols::default();
+        let server = tls::ServerSide::new(&credentials, &tls::ClientCertificates::No, protocols, 0).unwrap();
+        let client = tls::ClientSide::new(&tls::Trust::Any, None, protocols).unwrap();
+        let (mut mine, theirs) = pair();
+        let mut theirs = Stream::plain(theirs);
+        theirs.set_nonblocking(true).unwrap();
+        mine.encrypt(server.accept().unwrap()).unwrap();
+        theirs.encrypt(client.connect("localhost").unwrap()).unwrap();
+        (mine, theirs)
+    }
+
+    #[test]
+    fn encrypted_streams_are_as_plain_ones() {
+        let (mine, theirs) = encrypted_pair();
+        while !(theirs.handshake().unwrap() & mine.handshake().unwrap()) {}
+        assert!(mine.is_encrypted() && theirs.is_encrypted());
+        let large: Vec<u8> = (0..32 << 20_u32).map(|n| (n % 251) as u8).collect();
+        let (mut sent, mut received, mut buffer) = (0, Vec::new(), vec![0; 70_000]);
+        let mut was_full = false;
+        while received.len() < large.len() {
+            let outcome = mine.send(&large[sent..]);
+            sent += outcome.bytes;
+            was_full |= outcome.end == SendEnd::Full;
+            assert!(!matches!(outcome.end, SendEnd::Broken(_)), "{outcome:?}");
+            match theirs.receive(&mut buffer) {
+                Received::Drained(n) | Received::More(n) => received.extend_from_slice(&buffer[..n]),
+                Received::Closed => panic!("it is open"),
+            }
+        }
+        assert!(was_full && received == large, "the socket is smaller than that");
+        let done = mine.send(&large[sent..]);
+        assert_eq!((sent + done.bytes, done.end), (large.len(), SendEnd::Done));
+        assert!(!theirs.has_input().unwrap());
+        drop(mine);
+        while !theirs.has_input().unwrap() {}
+        assert_eq!(theirs.receive(&mut buffer), Received::Closed);
     }
 }

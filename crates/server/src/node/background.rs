@@ -1,5 +1,6 @@
 //! Work that no client waits for: flushes, compaction, cutting the log, watching the disk.
 
+use super::tls_files::watch_tls_files;
 use crate::mailbox::WorkerMessage;
 use crate::os::{NICE_IDLE, now_ms, set_niceness, spawn_critical};
 use crate::replicas::reconcile_thread;
@@ -38,6 +39,7 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
         spawn("disk", free_space_thread)?,
         spawn("purge", purge_thread)?,
         spawn("log-spare", log_spare_thread)?,
+        spawn("tls-files", watch_tls_files)?,
         holdings,
     ];
     // The shards with the most debt come first, each with one thread at a time.

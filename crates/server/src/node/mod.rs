@@ -2,6 +2,8 @@
 
 mod background;
 mod eviction;
+mod peer_guard;
 mod server;
+mod tls_files;
 
-pub use server::Server;
+pub use server::{Addresses, Server};

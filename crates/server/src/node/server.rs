@@ -1,6 +1,7 @@
 //! A node that runs: its threads, from start to stop.
 
 use super::background;
+use super::peer_guard::guard;
 use crate::api::Caller;
 use crate::api::http::{self, HttpListener};
 use crate::api::{run_own_command, run_peer_command};
@@ -9,19 +10,21 @@ use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{share_out, spawn_critical};
 use crate::replicas::{open_shards, start_transfers};
 use crate::shared::{LINKS_WORKER, NodeShared, read_map_changes};
-use crate::worker::{Listeners, Worker, WorkerSetup};
+use crate::worker::{Listener, Worker, WorkerSetup};
 use cluster::MapUpdate;
 use mio::net::TcpListener;
 use mio::{Poll, Token, Waker};
 use node::Config;
 use node::control::{Control, Shape};
 use node::multi_raft::MultiRaft;
+use node::session::Keyspace;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
+use vocab::Database;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -29,11 +32,27 @@ const BACKLOG: i32 = 1024;
 /// A running node.
 pub struct Server {
     store: Arc<NodeShared>,
-    address: Option<SocketAddr>,
-    database_address: Option<SocketAddr>,
+    addresses: Addresses,
     workers: Vec<JoinHandle<()>>,
     background: Vec<JoinHandle<()>>,
-    http: Option<HttpListener>,
+    http: Vec<HttpListener>,
+}
+
+/// Where clients reach a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Addresses {
+    /// Clients of Redis Cluster.
+    pub clients: Option<SocketAddr>,
+    /// The same, with TLS.
+    pub tls_clients: Option<SocketAddr>,
+    /// Clients of databases.
+    pub databases: Option<SocketAddr>,
+    /// The same, with TLS.
+    pub tls_databases: Option<SocketAddr>,
+    /// Operators.
+    pub http: Option<SocketAddr>,
+    /// The same, with TLS.
+    pub tls_http: Option<SocketAddr>,
 }
 
 impl Server {
@@ -44,31 +63,51 @@ impl Server {
         let listener = bind(&listen).map_err(|e| format!("cannot listen on {listen}: {e}"))?;
         let address = listener.local_addr().map_err(|e| e.to_string())?;
         config.listening(&address.ip().to_string(), address.port());
-        let databases = match config.text("database-listen").unwrap_or_default().as_str() {
-            "" => None,
-            listen => {
-                Some(bind(listen).map_err(|e| format!("cannot listen for clients of databases on {listen}: {e}"))?)
+        let mut addresses = Addresses { clients: Some(address), ..Addresses::default() };
+        let mut listeners = vec![Listener { socket: listener, keyspace: Keyspace::Cluster, encrypted: false }];
+        let of_tls = match config.number("tls-port").unwrap_or_default() {
+            0 => String::new(),
+            port => SocketAddr::new(address.ip(), u16::try_from(port).unwrap_or_default()).to_string(),
+        };
+        let text = |name: &str| config.text(name).unwrap_or_default();
+        let databases = Keyspace::Database(Database::default());
+        for (listen, keyspace, encrypted, found) in [
+            (of_tls, Keyspace::Cluster, true, &mut addresses.tls_clients),
+            (text("database-listen"), databases, false, &mut addresses.databases),
+            (text("tls-database-listen"), databases, true, &mut addresses.tls_databases),
+        ] {
+            if !listen.is_empty() {
+                let socket = bind(&listen).map_err(|e| format!("cannot listen for clients on {listen}: {e}"))?;
+                *found = socket.local_addr().ok();
+                listeners.push(Listener { socket, keyspace, encrypted });
             }
-        };
-        let http_listen = config.text("http-listen").unwrap_or_default();
-        let http = match http_listen.as_str() {
-            "" => None,
-            listen => Some(http::bind(listen).map_err(|e| format!("cannot listen for HTTP on {listen}: {e}"))?),
-        };
-        let mut server = Self::run(config, Listeners { cluster: Some(listener), databases })?;
-        let http = http.map(|listener| HttpListener::start(&server.store, listener)).transpose();
-        server.http = http.map_err(|e| format!("cannot serve HTTP: {e}"))?;
+        }
+        let mut of_http = Vec::new();
+        for (listen, encrypted, found) in [
+            (text("http-listen"), false, &mut addresses.http),
+            (text("tls-http-listen"), true, &mut addresses.tls_http),
+        ] {
+            if !listen.is_empty() {
+                let socket = http::bind(&listen).map_err(|e| format!("cannot listen for HTTP on {listen}: {e}"))?;
+                *found = socket.local_addr().ok();
+                of_http.push((socket, encrypted));
+            }
+        }
+        let mut server = Self::run(config, listeners)?;
+        server.addresses = addresses;
+        for (socket, encrypted) in of_http {
+            let listener = HttpListener::start(&server.store, socket, encrypted);
+            server.http.push(listener.map_err(|e| format!("cannot serve HTTP: {e}"))?);
+        }
         Ok(server)
     }
 
     /// Opens the store that `config` names for callers in this process only.
     pub fn embedded(config: Config) -> Result<Self, String> {
-        Self::run(config, Listeners::default())
+        Self::run(config, Vec::new())
     }
 
-    fn run(config: Config, mut listeners: Listeners) -> Result<Self, String> {
-        let address_of = |listener: &Option<TcpListener>| listener.as_ref().and_then(|bound| bound.local_addr().ok());
-        let (address, database_address) = (address_of(&listeners.cluster), address_of(&listeners.databases));
+    fn run(config: Config, mut listeners: Vec<Listener>) -> Result<Self, String> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = match config.number("workers").unwrap_or_default() {
             // The others are for the log, reads from disk, flushes and compaction.
@@ -129,7 +168,8 @@ impl Server {
             threads.push(thread.map_err(|e| e.to_string())?);
         }
         let background = background::start(&store).map_err(|e| e.to_string())?;
-        Ok(Self { store, address, database_address, workers: threads, background, http: None })
+        let addresses = Addresses::default();
+        Ok(Self { store, addresses, workers: threads, background, http: Vec::new() })
     }
 
     /// Its settings, as they are now.
@@ -138,22 +178,15 @@ impl Server {
         &self.store.config
     }
 
-    /// The address that it listens on.
+    /// Where clients reach it.
     #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.address
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
     }
 
-    /// Where clients of databases reach it.
-    #[must_use]
-    pub fn database_address(&self) -> Option<SocketAddr> {
-        self.database_address
-    }
-
-    /// Where operators reach it by HTTP.
-    #[must_use]
-    pub fn http_address(&self) -> Option<SocketAddr> {
-        self.http.as_ref().map(HttpListener::address)
+    /// Reads its certificates again, as when their files change. The error says why those before stay in use.
+    pub fn reload_certificates(&self) -> Result<(), String> {
+        self.store.tls.reload()
     }
 
     /// Its figures, in the text format of Prometheus.
@@ -219,9 +252,7 @@ impl Server {
             }
         }
         self.store.stopping.store(true, Ordering::Release);
-        if let Some(http) = self.http {
-            http.join();
-        }
+        self.http.into_iter().for_each(HttpListener::join);
         self.store.resources.stop();
         if let Some(snapshots) = self.store.snapshots.get() {
             snapshots.stop();
@@ -271,12 +302,18 @@ fn start_links(store: &Arc<NodeShared>, poll: &Poll) -> Result<Option<Links>, St
     let listener = bind_socket(&listen).map_err(|e| format!("cannot listen for other nodes on {listen}: {e}"))?;
     let mut hello = Vec::new();
     store.node_info().encode(&mut hello);
-    let identity = Identity::new(store.node(), hello, text("peer-secret").into_bytes()).shared();
+    let identity = Identity::new(store.node(), hello, text("peer-secret").into_bytes());
+    let identity = identity.with_tls(store.tls.clone(), store.tls_port()).shared();
     if let Some(map) = &store.known().map {
         identity.set_store(map.store);
     }
     let registry = poll.registry().try_clone().map_err(|e| e.to_string())?;
-    let options = LinksOptions { identity: identity.clone(), listener: Some(listener), packing: Packing::default() };
+    let options = LinksOptions {
+        identity: identity.clone(),
+        listener: Some(listener),
+        packing: Packing::default(),
+        guard: guard(store),
+    };
     let mut links = Links::new(registry, Token(usize::MAX - 1), options).map_err(|e| e.to_string())?;
     let now = Instant::now();
     for seed in text("join").split(',').map(str::trim).filter(|seed| !seed.is_empty()) {

@@ -24,6 +24,7 @@ use super::worker_mailboxes::WorkerMailboxes;
 use crate::log_sync::LogThreads;
 use crate::mailbox::EMBEDDED;
 use crate::os::{Shares, SpareProcessors, now_ms, raw_moment, waited_for_disk};
+use crate::security::NodeTls;
 use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
@@ -65,6 +66,8 @@ pub(crate) type OwnCommand = fn(&Arc<NodeShared>, &[&[u8]]) -> Vec<u8>;
 /// The state that all threads of a node share.
 pub(crate) struct NodeShared {
     pub(crate) config: Arc<Config>,
+    /// The certificates.
+    pub(crate) tls: Arc<NodeTls>,
     /// The store's time: entries carry it, and expiry goes by it.
     pub(crate) clock: Arc<StoreClock>,
     pub(crate) dir: DataDir,
@@ -165,6 +168,7 @@ impl NodeShared {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls_of(alone, threads)).map_err(|e| e.to_string())?,
             log_threads: LogThreads::start(log.clone(), stats.clone(), config.clone()).map_err(|e| e.to_string())?,
+            tls: Arc::new(NodeTls::open(config.clone())?),
             config,
             clock: Arc::new(StoreClock::new(raw_moment())),
             dir,
@@ -254,6 +258,12 @@ impl NodeShared {
             zone: text("zone"),
             capacity: 1,
         }
+    }
+
+    /// The port for clients with TLS that clients are told; 0: none.
+    pub(crate) fn tls_port(&self) -> u16 {
+        let port = |name: &str| u16::try_from(self.config.number(name).unwrap_or_default()).unwrap_or_default();
+        if port("announce-tls-port") > 0 { port("announce-tls-port") } else { port("tls-port") }
     }
 
     /// This node.

@@ -18,18 +18,31 @@ struct Stranger {
     why: String,
 }
 
+/// The link to a node.
+#[derive(Clone, Copy)]
+struct Up {
+    /// Since when, in ms since the epoch.
+    since_ms: u64,
+    encrypted: bool,
+}
+
 /// The nodes that this node has links to, and strangers.
 #[derive(Default)]
 pub(crate) struct PeerRegistry {
-    /// Since when each node has a link, in ms since the epoch.
-    up: RwLock<BTreeMap<NodeId, u64>>,
+    up: RwLock<BTreeMap<NodeId, Up>>,
     /// Nodes of other stores, by their address.
     strangers: RwLock<BTreeMap<String, Stranger>>,
 }
 
 impl PeerRegistry {
-    pub(crate) fn up(&self, node: NodeId) {
-        self.up.write().insert(node, now_ms());
+    pub(crate) fn up(&self, node: NodeId, encrypted: bool) {
+        self.up.write().insert(node, Up { since_ms: now_ms(), encrypted });
+    }
+
+    /// How many links there are, and how many of these are encrypted.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let up = self.up.read();
+        (up.len(), up.values().filter(|up| up.encrypted).count())
     }
 
     pub(crate) fn down(&self, node: NodeId) {
@@ -62,9 +75,14 @@ impl PeerRegistry {
         self.up.read().contains_key(&node)
     }
 
+    /// Whether the link to a node is encrypted.
+    pub(crate) fn is_encrypted(&self, node: NodeId) -> bool {
+        self.up.read().get(&node).is_some_and(|up| up.encrypted)
+    }
+
     /// Since when a node has a link, in ms since the epoch.
     pub(crate) fn since_ms(&self, node: NodeId) -> Option<u64> {
-        self.up.read().get(&node).copied()
+        self.up.read().get(&node).map(|up| up.since_ms)
     }
 }
 
@@ -75,10 +93,10 @@ mod tests {
     #[test]
     fn nodes_come_and_go_and_the_oldest_names_of_strangers_make_room() {
         let registry = PeerRegistry::default();
-        registry.up(NodeId(2));
-        registry.up(NodeId(1));
+        registry.up(NodeId(2), false);
+        registry.up(NodeId(1), true);
         registry.down(NodeId(2));
-        assert_eq!(registry.nodes(), [NodeId(1)]);
+        assert_eq!((registry.nodes(), registry.counts()), (vec![NodeId(1)], (1, 1)));
         assert!(registry.is_up(NodeId(1)) && registry.since_ms(NodeId(1)).is_some());
         assert!(!registry.is_up(NodeId(2)) && registry.since_ms(NodeId(2)).is_none());
         for n in 0..STRANGERS_MAX + 1 {

@@ -142,8 +142,12 @@ impl Node {
         let mut poll = Poll::new().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let link_options =
-            LinksOptions { identity: identity.clone(), listener: Some(listener), packing: Packing::Auto };
+        let link_options = LinksOptions {
+            identity: identity.clone(),
+            listener: Some(listener),
+            packing: Packing::Auto,
+            guard: Box::new(|_, _| Ok(())),
+        };
         let registry = poll.registry().try_clone().unwrap();
         let mut links = Links::new(registry, Token(usize::MAX - 1), link_options).unwrap();
         let ending = Arc::new(AtomicBool::new(false));

@@ -13,8 +13,8 @@ use super::peers::{PeerEvent, Peers};
 use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
-    Clients, Dispatcher, FIRST_CONNECTION, FIRST_UPSTREAM, Forwarder, ReplySender, Waits, show_here, tell_here,
-    tell_instead, tend, watched,
+    Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, ReplySender,
+    Secured, Waits, show_here, tell_here, tell_instead, tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
@@ -22,6 +22,7 @@ use crate::mailbox::{Forked, Mailbox, Submission, SubscriberNews, WorkerMessage}
 use crate::net::Stream;
 use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
+use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::blocking::{Begin, Blocked};
@@ -37,12 +38,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
-use vocab::{Database, Moment, NodeId, ShardId};
+use vocab::{Moment, NodeId, ShardId};
 
-const LISTENER: Token = Token(0);
-const MAIL: Token = Token(1);
-const DATABASE_LISTENER: Token = Token(2);
-const _: () = assert!(FIRST_CONNECTION > DATABASE_LISTENER.0);
+const MAIL: Token = Token(0);
+/// The token of the first listener's events; the others follow.
+const FIRST_LISTENER: usize = 1;
+/// Most listeners: for clients of Redis Cluster and of databases, without and with TLS.
+const LISTENERS_MAX: usize = 4;
+const LAST_LISTENER: usize = FIRST_LISTENER + LISTENERS_MAX - 1;
+const _: () = assert!(FIRST_CONNECTION > LAST_LISTENER);
 
 /// Within one turn, so often connections are looked at again whose requests waited for writes of the turn.
 const LOOKS_MAX: usize = 4;
@@ -54,13 +58,13 @@ const DEBT_PAUSE: Duration = Duration::from_millis(2);
 /// The debt at which they wait longest.
 const DEBT_MAX: f64 = 25.0;
 
-/// Where clients connect; none on a node without clients' sockets.
-#[derive(Default)]
-pub(crate) struct Listeners {
-    /// Clients of Redis Cluster.
-    pub(crate) cluster: Option<TcpListener>,
-    /// Clients of databases.
-    pub(crate) databases: Option<TcpListener>,
+/// Where clients connect.
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    /// Whose keys their requests name.
+    pub(crate) keyspace: Keyspace,
+    /// Whether they begin with TLS.
+    pub(crate) encrypted: bool,
 }
 
 /// What a worker begins with.
@@ -70,7 +74,7 @@ pub(crate) struct WorkerSetup {
     pub(crate) poll: Poll,
     pub(crate) mailbox: Arc<Mailbox>,
     /// Where clients connect: the first worker's.
-    pub(crate) listeners: Listeners,
+    pub(crate) listeners: Vec<Listener>,
     pub(crate) multi_raft: MultiRaft,
     /// The links to other nodes: the first worker's, unless the node is a store by itself.
     pub(crate) links: Option<Links>,
@@ -90,7 +94,8 @@ pub(crate) struct Worker {
     index: usize,
     store: Arc<NodeShared>,
     poll: Poll,
-    listeners: Listeners,
+    listeners: Vec<Listener>,
+    handshakes: Handshakes,
     /// The worker that gets the next connection.
     next_accept: usize,
     mailbox: Arc<Mailbox>,
@@ -122,16 +127,16 @@ impl Worker {
 
     pub(crate) fn new(setup: WorkerSetup) -> io::Result<Self> {
         let WorkerSetup { index, store, poll, mailbox, mut listeners, multi_raft, links, control } = setup;
-        for (listener, token) in [(&mut listeners.cluster, LISTENER), (&mut listeners.databases, DATABASE_LISTENER)] {
-            if let Some(listener) = listener {
-                poll.registry().register(listener, token, Interest::READABLE)?;
-            }
+        assert!(listeners.len() <= LISTENERS_MAX, "{} listeners", listeners.len());
+        for (at, listener) in listeners.iter_mut().enumerate() {
+            poll.registry().register(&mut listener.socket, Token(FIRST_LISTENER + at), Interest::READABLE)?;
         }
         let now = Instant::now();
         Ok(Self {
             index,
             poll,
             listeners,
+            handshakes: Handshakes::new(store.clone()),
             next_accept: index,
             shell: Shell {
                 worker: index,
@@ -186,14 +191,14 @@ impl Worker {
             self.now = self.store.moment();
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept(Keyspace::Cluster, true),
-                    DATABASE_LISTENER => self.accept(Keyspace::Database(Database::default()), true),
                     MAIL => {}
+                    Token(FIRST_LISTENER..=LAST_LISTENER) => self.accept(event.token().0 - FIRST_LISTENER, true),
                     token if self.shell.peers.owns(token) => {
                         self.shell.peers.notice(token, event, self.now);
                         self.pass_on();
                     }
                     token if token.0 >= FIRST_UPSTREAM => self.forwarder().notice(event),
+                    token if token.0 >= FIRST_HANDSHAKE => self.notice_handshake(event),
                     _ => self.shell.clients.notice(event),
                 }
             }
@@ -280,21 +285,21 @@ impl Worker {
         self.store.stats.worker(self.index).sent(sent);
     }
 
-    fn accept(&mut self, keyspace: Keyspace, announced: bool) {
+    fn accept(&mut self, listener: usize, announced: bool) {
         loop {
-            let listener = match keyspace {
-                Keyspace::Database(_) => &self.listeners.databases,
-                Keyspace::Cluster | Keyspace::Stored => &self.listeners.cluster,
-            };
-            let Some(listener) = listener else { return };
-            match listener.accept() {
+            let Some(Listener { socket, keyspace, encrypted }) = self.listeners.get(listener) else { return };
+            match socket.accept() {
                 Ok((stream, _)) => {
                     self.next_accept = (self.next_accept + 1) % self.store.mailboxes.workers();
                     let stream = Stream::plain(stream.into());
+                    let message = match encrypted {
+                        false => WorkerMessage::Connection(stream, *keyspace),
+                        true => WorkerMessage::Handshake(stream, *keyspace),
+                    };
                     if self.next_accept == self.index {
-                        self.connect(stream, keyspace);
-                    } else if let Some(mailbox) = self.store.mailboxes.of_worker(self.next_accept) {
-                        mailbox.send(WorkerMessage::Connection(stream, keyspace));
+                        self.take_message(message);
+                    } else {
+                        self.store.mailboxes.tell(self.next_accept, message);
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
@@ -314,6 +319,7 @@ impl Worker {
         match message {
             WorkerMessage::Called(called) => self.forwarder().called(*called),
             WorkerMessage::Connection(stream, keyspace) => self.connect(stream, keyspace),
+            WorkerMessage::Handshake(stream, keyspace) => self.handshakes.begin(stream, keyspace, self.poll.registry()),
             WorkerMessage::Write(submission) => self.submit(submission),
             WorkerMessage::Answer { ticket, reply } => self.shell.clients.deliver_owned(&ticket, reply),
             WorkerMessage::Part(part) => self.shell.clients.deliver_part(*part),
@@ -734,6 +740,13 @@ impl Worker {
         self.shell.clients.connect(stream, keyspace, self.poll.registry(), self.now.wall_ms);
     }
 
+    /// The event loop has noticed something of a TLS handshake.
+    fn notice_handshake(&mut self, event: &Event) {
+        if let Some(Secured { stream, keyspace }) = self.handshakes.notice(event, self.poll.registry()) {
+            self.connect(stream, keyspace);
+        }
+    }
+
     /// What sends requests of clients to other nodes.
     fn forwarder(&mut self) -> Forwarder<'_> {
         Forwarder::new(&mut self.shell.clients, self.poll.registry())
@@ -754,8 +767,8 @@ impl Worker {
     fn tick(&mut self) {
         self.forwarder().tick();
         // Connections that could not be accepted for want of descriptors are not announced again.
-        self.accept(Keyspace::Cluster, false);
-        self.accept(Keyspace::Database(Database::default()), false);
+        (0..self.listeners.len()).for_each(|listener| self.accept(listener, false));
+        self.handshakes.tick(self.poll.registry());
         if let Some(reason) = self.log.starved_of_room() {
             self.multi_raft.fail_pending(&reason, &mut self.shell);
         }

@@ -12,4 +12,4 @@ mod switch_master;
 mod telling;
 mod write_barriers;
 
-pub(crate) use event_loop::{Listeners, Worker, WorkerSetup};
+pub(crate) use event_loop::{Listener, Worker, WorkerSetup};

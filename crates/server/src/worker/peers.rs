@@ -10,7 +10,7 @@ use crate::os::raw_moment;
 use crate::peers::serve_call;
 use crate::replicas::receive_snapshot;
 use crate::shared::{LINKS_WORKER, NodeShared};
-use cluster::{Change, Map, MapUpdate};
+use cluster::{Change, Map, MapUpdate, NodeInfo};
 use mio::Token;
 use mio::event::Event;
 use node::control::director::StoreStatus;
@@ -56,13 +56,16 @@ pub(super) struct Peers {
     led: Vec<ShardId>,
     /// The worker that serves the next client of another node.
     next_client: usize,
+    /// Nodes have shown that they know the secret.
+    has_secret: bool,
 }
 
 impl Peers {
     pub(super) fn new(index: usize, store: Arc<NodeShared>, links: Option<Links>, control: Option<Control>) -> Self {
         let subscribers = Subscribers::new(store.clone());
         let (posts, events, led) = (Vec::new(), Vec::new(), Vec::new());
-        Self { index, store, links, control, posts, events, subscribers, led, next_client: 0 }
+        let has_secret = store.config.number("peer-secret").is_some_and(|length| length > 0);
+        Self { index, store, links, control, posts, events, subscribers, led, next_client: 0, has_secret }
     }
 
     /// Whether an event is of a link.
@@ -142,9 +145,12 @@ impl Peers {
         for event in heard {
             match event {
                 LinkEvent::Message(from, message) => self.receive(from, message, now),
-                LinkEvent::Up { node, version, .. } => {
-                    log::info!("node {node} can be talked to");
-                    self.store.peers.up(node);
+                LinkEvent::Up { node, version, hello, tls_port, encrypted, .. } => {
+                    log::info!("node {node} can be talked to{}", if encrypted { ", with TLS" } else { "" });
+                    self.store.peers.up(node, encrypted);
+                    if let Ok(info) = NodeInfo::decode(&hello) {
+                        self.store.tls.ports.learn(&info, tls_port);
+                    }
                     self.store.entry_formats.heard(node, version);
                     self.events.push(PeerEvent::Heard(node));
                     let mut actions = Vec::new();
@@ -186,6 +192,9 @@ impl Peers {
     }
 
     fn receive(&mut self, from: NodeId, message: PeerMessage, now: Moment) {
+        if !self.may_say(from, &message) {
+            return;
+        }
         match message {
             PeerMessage::Raft { shard, .. } | PeerMessage::Order { shard, .. } => self.for_shard(shard, from, message),
             PeerMessage::Propose { .. } => self.for_shard(ShardId::META, from, message),
@@ -235,6 +244,18 @@ impl Peers {
                 self.act(actions, now);
             }
         }
+    }
+
+    /// Whether a node may say that. One that is not in the map can do nothing but join.
+    fn may_say(&self, from: NodeId, message: &PeerMessage) -> bool {
+        let known = self.store.known();
+        let Some(map) = &known.map else { return message.is_for_newcomers() };
+        if map.nodes.contains_key(&from) || message.is_from_newcomers() {
+            return true;
+        }
+        // Only nodes know the secret, and one that has missed changes hears from nodes that its map has not.
+        let offers_map = matches!(message, PeerMessage::Map(_) | PeerMessage::MapChanges { .. });
+        offers_map && (!self.store.peers.is_encrypted(from) || self.has_secret)
     }
 
     fn hear_of_subscribers(&mut self, from: NodeId, message: PeerMessage) {

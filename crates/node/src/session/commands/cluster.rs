@@ -47,10 +47,11 @@ fn slots(ask: &mut Ask<'_>) -> Outcome {
         ask.reply.int(i64::from(route.slots.1));
         for node in servers {
             let host = host_of(ask, node).to_owned();
+            let port = node.port_for(ask.session.is_encrypted());
             let reply = &mut *ask.reply;
             reply.array(4);
             reply.bulk(host.as_bytes());
-            reply.int(i64::from(node.port));
+            reply.int(i64::from(port));
             reply.bulk(node.name().as_bytes());
             reply.map(0);
         }
@@ -106,11 +107,16 @@ fn write_ranges(ranges: &[SlotRange], reply: &mut Reply) {
 fn write_server(ask: &mut Ask<'_>, node: &ClusterNode, role: &str, index: u64, health: &str) {
     let host = host_of(ask, node).to_owned();
     let reply = &mut *ask.reply;
-    reply.map(7);
+    let has_tls = node.tls_port > 0;
+    reply.map(7 + usize::from(has_tls));
     reply.bulk(b"id");
     reply.bulk(node.name().as_bytes());
     reply.bulk(b"port");
     reply.int(i64::from(node.port));
+    if has_tls {
+        reply.bulk(b"tls-port");
+        reply.int(i64::from(node.tls_port));
+    }
     for (field, value) in [("ip", host.as_str()), ("endpoint", &host), ("role", role)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
@@ -128,21 +134,22 @@ fn nodes(ask: &mut Ask<'_>) -> Outcome {
     let none = Vec::new();
     let line = |node: &ClusterNode| {
         let ranges = led.get(&node.id).unwrap_or(&none);
-        node_line(node, host_of(ask, node), facts.epoch, ranges) + "\n"
+        let port = node.port_for(ask.session.is_encrypted());
+        node_line(node, (host_of(ask, node), port), facts.epoch, ranges) + "\n"
     };
     let text: String = facts.nodes.iter().map(line).collect();
     ask.reply.verbatim(&text);
     Ok(Effect::None)
 }
 
-fn node_line(node: &ClusterNode, host: &str, epoch: u64, ranges: &[SlotRange]) -> String {
+fn node_line(node: &ClusterNode, (host, port): (&str, u16), epoch: u64, ranges: &[SlotRange]) -> String {
     let flags = match (node.myself, node.alive) {
         (true, _) => "myself,master",
         (false, true) => "master",
         (false, false) => "master,fail",
     };
     let link = if node.myself || node.linked { "connected" } else { "disconnected" };
-    let mut line = format!("{} {host}:{}@{} {flags} - 0 0 {epoch} {link}", node.name(), node.port, node.peer_port);
+    let mut line = format!("{} {host}:{port}@{} {flags} - 0 0 {epoch} {link}", node.name(), node.peer_port);
     for (first, last) in ranges {
         line += &if first == last { format!(" {first}") } else { format!(" {first}-{last}") };
     }

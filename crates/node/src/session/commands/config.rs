@@ -1,6 +1,6 @@
 //! CONFIG.
 
-use super::ask::{Ask, Outcome, Row, SYNTAX};
+use super::ask::{Ask, Outcome, Refusal, Row, SYNTAX};
 use crate::config::{RewriteError, SETTINGS, Setting};
 use crate::session::Effect;
 
@@ -26,13 +26,34 @@ fn set(ask: &mut Ask<'_>) -> Outcome {
         return Err(SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
-    ask.host.config().set(&pairs).map_err(|error| format!("ERR {error}"))?;
+    set_all(ask, &pairs)?;
     ask.reply.ok();
     let is_stored = |setting: &&Setting| setting.of_store && pairs.iter().any(|(name, _)| setting.is_named(name));
     Ok(match SETTINGS.iter().find(is_stored) {
         Some(setting) => Effect::ReplyOnceStored { command: ask.spec.id, setting: setting.name },
         None => Effect::None,
     })
+}
+
+/// Sets them all, or none: settings that certificates are read by hold only if these can be read.
+fn set_all(ask: &Ask<'_>, pairs: &[(&[u8], &[u8])]) -> Result<(), Refusal> {
+    let config = ask.host.config();
+    let of_tls = |name: &[u8]| SETTINGS.iter().find(|setting| setting.of_tls && setting.is_named(name));
+    let before: Vec<(&str, String)> = pairs
+        .iter()
+        .filter_map(|(name, _)| of_tls(name))
+        .map(|setting| (setting.name, config.text(setting.name).unwrap_or_default()))
+        .collect();
+    config.set(pairs).map_err(|error| format!("ERR {error}"))?;
+    let Some((name, _)) = before.first() else { return Ok(()) };
+    let Err(why) = ask.host.reload_tls() else { return Ok(()) };
+    let back: Vec<(&[u8], &[u8])> = before.iter().map(|(name, text)| (name.as_bytes(), text.as_bytes())).collect();
+    // They held before.
+    let undone = config.set(&back).map_err(|error| error.to_string()).and_then(|()| ask.host.reload_tls());
+    if let Err(why) = undone {
+        log::error!("CONFIG SET of {name} cannot be taken back: {why}");
+    }
+    Err(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}").into())
 }
 
 fn resetstat(ask: &mut Ask<'_>) -> Outcome {

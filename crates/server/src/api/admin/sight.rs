@@ -32,6 +32,8 @@ pub(crate) struct Sight {
     pub(super) directed: bool,
     /// Nodes of other stores that it has met: where, and what is wrong.
     pub(super) strangers: Vec<(String, String)>,
+    /// What is wrong with the certificates of the node that is asked.
+    pub(super) tls_problems: Vec<String>,
 }
 
 impl Sight {
@@ -50,8 +52,8 @@ impl Sight {
         };
         match complete {
             Some(status) => {
-                let strangers = store.peers.strangers();
-                Self { node: store.node(), map: store.known().map.clone(), status: *status, directed: true, strangers }
+                let map = store.known().map.clone();
+                Self { map, status: *status, directed: true, ..Self::of(store) }
             }
             // A node that is a store by itself has no director, and a director that has just begun knows no more yet.
             None => Self { directed: true, ..Self::of(store) },
@@ -65,7 +67,14 @@ impl Sight {
             Some(map) => own_status(store, map),
             None => StoreStatus { at_ms: now_ms(), nodes: strangers(store), ..StoreStatus::default() },
         };
-        Self { node: store.node(), map, status, directed: false, strangers: store.peers.strangers() }
+        Self {
+            node: store.node(),
+            map,
+            status,
+            directed: false,
+            strangers: store.peers.strangers(),
+            tls_problems: store.tls.problems((now_ms() / 1000) as i64),
+        }
     }
 
     /// The addresses of all nodes, as clients know them, by id.

@@ -9,7 +9,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use rustix::event::PollFlags;
 use std::io::{self, ErrorKind, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -31,20 +31,16 @@ pub(crate) fn bind(listen: &str) -> io::Result<TcpListener> {
 
 /// The listener's thread.
 pub(crate) struct HttpListener {
-    address: SocketAddr,
     thread: JoinHandle<()>,
 }
 
 impl HttpListener {
-    pub(crate) fn start(store: &Arc<NodeShared>, listener: TcpListener) -> io::Result<Self> {
-        let address = listener.local_addr()?;
+    /// Serves what connects to a listener, with TLS or without.
+    pub(crate) fn start(store: &Arc<NodeShared>, listener: TcpListener, encrypted: bool) -> io::Result<Self> {
         let store = store.clone();
-        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || accept(&store, &listener))?;
-        Ok(Self { address, thread })
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        let run = move || accept(&store, &listener, encrypted);
+        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(run)?;
+        Ok(Self { thread })
     }
 
     /// Waits for its end, once the store stops.
@@ -55,7 +51,7 @@ impl HttpListener {
     }
 }
 
-fn accept(store: &Arc<NodeShared>, listener: &TcpListener) {
+fn accept(store: &Arc<NodeShared>, listener: &TcpListener, encrypted: bool) {
     let seats = Seats::new(HTTP_CONNECTIONS_MAX, HTTP_PROBES_MAX);
     while !store.is_stopping() {
         match ready(listener, PollFlags::IN, LOOK_EVERY) {
@@ -64,7 +60,7 @@ fn accept(store: &Arc<NodeShared>, listener: &TcpListener) {
             Err(e) => log::warn!("the HTTP listener: {e}"),
         }
         match listener.accept() {
-            Ok((stream, _)) => admit(store, stream, &seats),
+            Ok((stream, _)) => admit(store, stream, encrypted, &seats),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(e) => {
                 log::warn!("the HTTP listener cannot accept a connection: {e}");
@@ -75,7 +71,7 @@ fn accept(store: &Arc<NodeShared>, listener: &TcpListener) {
     }
 }
 
-fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, seats: &Arc<Seats>) {
+fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, encrypted: bool, seats: &Arc<Seats>) {
     let other = match stream.try_clone() {
         Ok(other) => other,
         Err(e) => return log::warn!("an HTTP connection cannot be served: {e}"),
@@ -87,7 +83,7 @@ fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, seats: &Arc<Seats>) {
     };
     let store = store.clone();
     let serve = move || {
-        if let Err(e) = serve(&store, stream, &seat) {
+        if let Err(e) = serve(&store, stream, encrypted, &seat) {
             log::debug!("an HTTP connection: {e}");
         }
     };
@@ -96,9 +92,14 @@ fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, seats: &Arc<Seats>) {
     }
 }
 
-fn serve(store: &Arc<NodeShared>, stream: TcpStream, seat: &Seat) -> io::Result<()> {
+fn serve(store: &Arc<NodeShared>, stream: TcpStream, encrypted: bool, seat: &Seat) -> io::Result<()> {
     let from = stream.peer_addr().ok().map(|address| address.ip());
-    let (socket, driver) = split(Stream::plain(stream), REQUEST_WITHIN)?;
+    let mut stream = Stream::plain(stream);
+    if encrypted {
+        // Its handshake is part of the time for the first request.
+        stream.encrypt(store.tls.accept_http().map_err(io::Error::other)?)?;
+    }
+    let (socket, driver) = split(stream, REQUEST_WITHIN)?;
     let clock = driver.clock();
     let service = service_fn(|request| {
         let (store, clock) = (store.clone(), Rc::clone(&clock));

@@ -82,6 +82,8 @@ pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("epoch", facts.cluster.epoch);
     lines.add("nodes", facts.cluster.nodes.len());
     lines.add("nodes_alive", facts.cluster.nodes.iter().filter(|node| node.alive).count());
+    lines.add("peer_links", node.tls.links);
+    lines.add("peer_links_encrypted", node.tls.links_encrypted);
     lines.add("store_shards", facts.cluster.shards.len());
     lines.add("store_shards_led", facts.cluster.shards.iter().filter(|shard| shard.led).count());
     let learners = |shard: &ClusterShard| shard.replicas.iter().filter(|replica| replica.learner).count();

@@ -18,6 +18,15 @@ pub(super) fn server(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("process_id", node.process_id);
     lines.add("run_id", &node.run_id);
     lines.add_known("tcp_port", config.number("port"));
+    for (what, certificate) in [("server", &node.tls.certificate), ("ca", &node.tls.authority)] {
+        if let Some(certificate) = certificate {
+            lines.add(&format!("tls_{what}_cert_serial"), &certificate.serial);
+            lines.add(&format!("tls_{what}_cert_expires_in_seconds"), certificate.expires_in_s);
+        }
+    }
+    if !node.tls.trouble.is_empty() {
+        lines.add("tls_reload_error", &node.tls.trouble);
+    }
     lines.add("server_time_usec", facts.host.now_us());
     lines.add("uptime_in_seconds", uptime_s(facts));
     lines.add("uptime_in_days", uptime_s(facts) / 86_400);

@@ -16,6 +16,18 @@ pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
     memory(store, out);
     clients(store, out);
     disk(store, out);
+    certificates(store, out);
+}
+
+fn certificates(store: &NodeShared, out: &mut Exposition) {
+    let tls = store.node_facts().tls;
+    out.begin(&m::CERTIFICATE_LEFT);
+    for (of, certificate) in [("node", tls.certificate), ("authority", tls.authority)] {
+        if let Some(certificate) = certificate {
+            out.sample(&[("of", of)], certificate.expires_in_s as f64);
+        }
+    }
+    out.one(&m::CERTIFICATE_TROUBLE, f64::from(u8::from(!tls.trouble.is_empty())));
 }
 
 fn info(store: &NodeShared, out: &mut Exposition) {
@@ -34,6 +46,7 @@ fn info(store: &NodeShared, out: &mut Exposition) {
     ];
     out.sample(&labels, 1.0);
     out.one(&m::NEIGHBOURS, store.peers.nodes().len() as f64);
+    out.one(&m::LINKS_ENCRYPTED, store.peers.counts().1 as f64);
     out.one(&m::READY, f64::from(u8::from(obstacles(store).is_empty())));
 }
 

@@ -1,0 +1,8 @@
+//! What protects the node's connections.
+
+mod node_tls;
+mod tls_ports;
+
+pub use node_tls::NodeTls;
+pub(crate) use node_tls::{PeerMode, host_of};
+pub(crate) use tls_ports::TlsPorts;

@@ -1,0 +1,95 @@
+//! What TLS costs: GET and SET with it against redis-server's, and against Basalt without.
+
+use super::bar::Bar;
+use super::bench::Bench;
+use super::program;
+use super::redis::start_basalt;
+use super::redis_benchmark::{Load, RedisBenchmark, VALUE_BYTES};
+use super::server::{Server, free_port};
+use super::wire::Connection;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const KEYS: u64 = 500_000;
+const KEYS_QUICK: u64 = 20_000;
+const OPENSSL_BOUND: Duration = Duration::from_secs(30);
+
+/// A certificate for this machine, signed by itself.
+struct Certificate {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Certificate {
+    fn make(folder: &Path) -> Result<Self, String> {
+        let made = Self { certificate: folder.join("node.crt"), key: folder.join("node.key") };
+        let mut command = Command::new(program::installed("openssl", "openssl")?);
+        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]);
+        command.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout"]);
+        command.arg(&made.key).arg("-out").arg(&made.certificate);
+        program::output(&mut command, OPENSSL_BOUND).map(|_| made)
+    }
+}
+
+/// A server, and its port with TLS.
+struct Secured {
+    server: Server,
+    port: u16,
+}
+
+/// GET one at a time, GET in pipelines, SET one at a time.
+pub fn costs(bench: &Bench) -> Result<Vec<Bar>, String> {
+    let benchmark = RedisBenchmark::find()?;
+    let made = Certificate::make(&bench.empty_folder("tls")?)?;
+    let (certificate, key) = (made.certificate.display().to_string(), made.key.display().to_string());
+    let files = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-auth-clients", "no", "--tls-port"];
+    let basalt =
+        secured(|port| start_basalt(bench, &[&["--durability", "nosync"], &files[..], &[&port.to_string()]].concat()))?;
+    let redis = secured(|port| start_redis(bench, &[&files[..], &[&port.to_string()]].concat()))?;
+    let keys = bench.options.scale(KEYS, KEYS_QUICK);
+    for server in [&basalt.server, &redis.server] {
+        Connection::open(server.port)?.load(keys, VALUE_BYTES)?;
+    }
+    let with_tls = |side: &Secured, load| {
+        side.server.wait_until_quiet()?;
+        benchmark.run_at(&side.server, side.port, &["--tls", "--cacert", &certificate], load)
+    };
+    let mut bars = Vec::new();
+    for (what, words, depth, full, quick) in [
+        ("GET, one request at a time, TLS", &["-t", "get"], 1, 300_000, 10_000),
+        ("GET, pipeline of 16, TLS", &["-t", "get"], 16, 1_000_000, 50_000),
+        ("SET, `nosync`, one at a time, TLS", &["-t", "set"], 1, 300_000, 10_000),
+        ("SET, `nosync`, pipeline of 16, TLS", &["-t", "set"], 16, 500_000, 50_000),
+    ] {
+        let requests = bench.options.scale(full, quick);
+        let load = Load { command: words, value_bytes: VALUE_BYTES, depth, requests, keys };
+        let ours = || with_tls(&basalt, load);
+        ours()?;
+        let bar = Bar::new(what, "redis-server, TLS", 1.0);
+        bars.push(bar.alternate(bench.options.runs, ours, || with_tls(&redis, load))?);
+        let without_tls = || {
+            basalt.server.wait_until_quiet()?;
+            benchmark.run(&basalt.server, load)
+        };
+        // There is no bar: it says what TLS costs.
+        bars.push(Bar::new(what, "Basalt without TLS", 0.0).alternate(bench.options.runs, ours, without_tls)?);
+    }
+    basalt.server.stop()?;
+    redis.server.stop()?;
+    ["basalt", "redis", "tls"].iter().try_for_each(|name| bench.empty_folder(name).map(|_| ()))?;
+    Ok(bars)
+}
+
+fn secured(start: impl FnOnce(u16) -> Result<Server, String>) -> Result<Secured, String> {
+    let port = free_port()?;
+    Ok(Secured { server: start(port)?, port })
+}
+
+fn start_redis(bench: &Bench, tls: &[&str]) -> Result<Server, String> {
+    let (port, folder) = (free_port()?, bench.empty_folder("redis")?);
+    let mut command = Command::new(program::installed("redis-server", "redis-server")?);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+    command.args(["--appendfsync", "everysec", "--dir"]).arg(&folder).args(tls);
+    Server::start("redis-server", &mut command, port, &folder)
+}
