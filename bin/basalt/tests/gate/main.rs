@@ -39,7 +39,7 @@ fn prepare(nodes: &Nodes, home: usize, random: &mut Random) -> Vec<Vec<u8>> {
     for request in (0..40).flat_map(|_| keys::plant(random)) {
         connection.try_call(&request).unwrap();
     }
-    answers.iter().filter_map(|answer| (!answer.is_error()).then(|| answer.text().into_bytes())).collect()
+    answers.iter().filter(|answer| !answer.is_error()).map(|answer| answer.text().into_bytes()).collect()
 }
 
 /// Clients do their worst for a time; answers what they have seen.
@@ -109,10 +109,10 @@ fn nothing_that_a_client_sends_ends_a_node_or_makes_replicas_differ() {
         nodes.wait_whole();
     }
     verify(&nodes);
-    for n in 0..nodes.count() {
+    for (n, port) in database_ports.iter().enumerate() {
         let mut connection = nodes.connect(n);
         assert!(!connection.call("KEYS *").is_error() && !connection.call("SCAN 0 COUNT 10000").is_error());
-        let database = &mut Connection::open(database_ports[n]).unwrap();
+        let database = &mut Connection::open(*port).unwrap();
         eventually("a database is served", Duration::from_secs(30), || {
             (!database.call("DBSIZE").is_error()).then_some(())
         });

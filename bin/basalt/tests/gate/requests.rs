@@ -177,7 +177,7 @@ impl Draw<'_> {
             "GET u63 4294967295",
             "SET u1 536870912 1",
         ];
-        self.request.extend(words(one_of(&mut self.random, &operations)));
+        self.request.extend(words(one_of(self.random, &operations)));
     }
 }
 
