@@ -59,16 +59,17 @@ pub use monitors::{Monitors, monitored};
 pub use reply_size::{ExpectedReply, expected_rewrite};
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use script::{
-    FunctionInfo, KnownScripts, LIBRARIES_NAME, Libraries, LoadedLibrary, ScriptContext, ScriptFlags, ScriptHeader,
-    ScriptOrigin, check_library, check_script, is_sha, keep_script, sha1_hex, stored_libraries, stored_script,
-    stored_script_names,
+    EngineVersion, FunctionInfo, Killed, KnownScript, KnownScripts, LIBRARIES_NAME, Libraries, LoadedLibrary,
+    MonitoredCalls, RunningScript, ScriptContext, ScriptFlags, ScriptHeader, ScriptOrigin, ScriptWatch, check_library,
+    check_script, is_sha, keep_script, sha1_hex, stored_libraries, stored_script, stored_script_names,
+    stored_script_sources,
 };
 pub use script_message::ScriptMessage;
 pub use shard::{
     Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, NOSCRIPT, PrefetchItem, Prefetched, Shard,
     SnapshotTask, SplitTask, StoreEvent, Ticket, Write, declared_keys, events_after, function_command, is_large_entry,
-    newest_event, newest_events, read_script, read_transaction, read_transaction_in_steps, script_command,
-    slot_of_script, stored_map, without_database,
+    newest_event, newest_events, read_script, read_script_first, read_transaction, read_transaction_in_steps,
+    script_command, slot_of_script, stored_map, without_database,
 };
 pub use shard_handle::ShardHandle;
 pub use shard_handle::load::LoadSampler;

@@ -1,18 +1,45 @@
 //! What an entry tells of a script beside the words of its client: the last argument of EVAL and FCALL in an entry.
 //!
 //! ```text
-//! u8 version (1 or 2), varint slot, varint instructions, varint bytes, varint 0 or 1 + the number of a database;
-//! of version 2, varint first and varint last slot of the keys that it may touch
+//! u8 version (1, 2), varint slot, varint instructions, varint bytes, varint 0 or 1 + the number of a database;
+//! if it may touch keys of several slots, varint first and varint last of these
 //! ```
+//!
+//! The version is that of the engine by which all replicas evaluate the script.
 
 use vocab::{Database, Reader, Slot, SlotSpan, put_varint};
 
-const VERSION: u8 = 1;
-const VERSION_WITH_SPAN: u8 = 2;
+/// By which rules a script is evaluated: replicas of two releases come to the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EngineVersion {
+    /// A command counts for no instructions.
+    First = 1,
+    /// A command counts for instructions, and so does what a script holds and builds.
+    Second = 2,
+}
+
+impl EngineVersion {
+    /// The newest that this program evaluates.
+    pub const NEWEST: Self = Self::Second;
+
+    /// The version of that number, if this program evaluates it.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Self> {
+        [Self::First, Self::Second].into_iter().find(|version| version.number() == number)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+}
 
 /// The slot of a script's keys, and its budgets: the same on every replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptContext {
+    /// What evaluates it.
+    pub engine: EngineVersion,
     /// The slot of its keys, declared or not; or of the first of them.
     pub slot: Slot,
     /// Where the keys are that it may touch, if they may be of several slots.
@@ -29,7 +56,7 @@ impl ScriptContext {
     /// The argument.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![if self.wider.is_some() { VERSION_WITH_SPAN } else { VERSION }];
+        let mut bytes = vec![self.engine.number()];
         put_varint(&mut bytes, u64::from(self.slot.0));
         put_varint(&mut bytes, self.instructions_max);
         put_varint(&mut bytes, self.memory_bytes_max);
@@ -45,25 +72,22 @@ impl ScriptContext {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
-        let version = reader.u8().ok()?;
-        if version != VERSION && version != VERSION_WITH_SPAN {
-            return None;
-        }
+        let engine = EngineVersion::of_number(reader.u8().ok()?)?;
         let slot = Slot(reader.number().ok()?);
         let (instructions_max, memory_bytes_max) = (reader.varint().ok()?, reader.varint().ok()?);
         let database = match reader.varint().ok()?.checked_sub(1) {
             Some(number) => Some(Database::of_number(number)?),
             None => None,
         };
-        let wider = match version {
-            VERSION => None,
-            _ => {
+        let wider = match reader.is_empty() {
+            true => None,
+            false => {
                 let (first, last) = (reader.number().ok()?, reader.number().ok()?);
-                (first <= last).then(|| SlotSpan::between(first, last))
+                Some((first <= last).then(|| SlotSpan::between(first, last))?)
             }
         };
         reader.end().ok()?;
-        Some(Self { slot, wider, database, instructions_max, memory_bytes_max })
+        Some(Self { engine, slot, wider, database, instructions_max, memory_bytes_max })
     }
 }
 
@@ -74,6 +98,7 @@ mod tests {
     #[test]
     fn a_context_is_read_as_it_was_written_and_nothing_else_is() {
         let context = ScriptContext {
+            engine: EngineVersion::NEWEST,
             slot: Slot(16_383),
             wider: None,
             database: Database::of_number(3),
@@ -82,6 +107,8 @@ mod tests {
         };
         let plain = ScriptContext { database: None, ..context };
         assert_eq!(ScriptContext::decode(&plain.encode()), Some(plain));
+        let first = ScriptContext { engine: EngineVersion::First, ..context };
+        assert_eq!(ScriptContext::decode(&first.encode()), Some(first));
         let wide = ScriptContext { wider: Some(SlotSpan::between(5, 16_383)), ..plain };
         assert_eq!(ScriptContext::decode(&wide.encode()), Some(wide));
         let bytes = context.encode();
@@ -90,6 +117,7 @@ mod tests {
             assert_eq!(ScriptContext::decode(&bytes[..cut]), None);
         }
         assert_eq!(ScriptContext::decode(b"2 keys"), None);
+        assert_eq!(ScriptContext::decode(&[&[3], &bytes[1..]].concat()), None);
         assert_eq!(ScriptContext::decode(&[&bytes[..], b"x"].concat()), None);
     }
 }

@@ -2,8 +2,9 @@
 
 use super::conclude::conclude_read;
 use super::route::route;
-use super::routed::{KeyTarget, Routed};
+use super::routed::{KeyTarget, Routed, ScriptRuns};
 use super::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
+use super::scripts::learn;
 use super::writer::{ANSWER_WITHIN, ShardWrite, ShardWriter};
 use crate::os::steady_us;
 use crate::shared::NodeShared;
@@ -58,13 +59,6 @@ impl Caller {
         reply
     }
 
-    /// Runs one command and appends its reply, in the reply's protocol.
-    pub(crate) fn call_into(&mut self, args: &[&[u8]], reply: &mut Reply) {
-        if self.start(0, args, reply) {
-            self.wait(None, &mut |_, answer| reply.raw(answer));
-        }
-    }
-
     /// Starts a command: true if its answer will come later.
     fn start(&mut self, token: u32, args: &[&[u8]], reply: &mut Reply) -> bool {
         let spec = match table::resolve(args) {
@@ -99,7 +93,7 @@ impl Caller {
                 handler(self.store(), args, reply);
                 false
             }
-            Ok(Routed::Script { target: KeyTarget { shard, slot, wider, .. }, command, reads: true }) => {
+            Ok(Routed::Script { target: KeyTarget { shard, slot, wider, .. }, command, runs: ScriptRuns::Read }) => {
                 let handler = ReadHandler::Keys(node::read_script);
                 let asked = ReadRequest::new(slot, Consistency::Absolute, arrived_us).over(wider);
                 self.read(shard, asked, handler, &command.args(), reply);
@@ -115,10 +109,13 @@ impl Caller {
                     false
                 }
             },
-            Ok(Routed::UnknownScript) => {
-                reply.error(node::NOSCRIPT);
-                false
-            }
+            Ok(Routed::UnknownScript) => match learn(self.store(), spec, args[1]) {
+                Ok(()) => self.start(token, args, reply),
+                Err(text) => {
+                    reply.error(&text);
+                    false
+                }
+            },
             Ok(Routed::Clear) => {
                 reply.error("ERR this command needs a connection");
                 false

@@ -36,6 +36,18 @@ pub(super) struct RunningTransaction {
     pub(super) transaction: Transaction,
 }
 
+/// What has become of a script that a connection's next request runs.
+#[derive(Debug, Default)]
+pub(super) enum Learning {
+    /// Nothing is asked.
+    #[default]
+    None,
+    /// The store is asked: nothing that follows is looked at.
+    UnderWay,
+    /// The script cannot be had: the text of the error reply.
+    Failed(String),
+}
+
 /// The stream is broken: the connection is to be closed.
 #[derive(Debug)]
 pub(super) struct Broken;
@@ -67,6 +79,8 @@ pub(super) struct Connection {
     pub(super) blocking: Option<Ticket>,
     /// A WATCH is under way: what follows it is not looked at.
     pub(super) looks_up_watched: bool,
+    /// Whether the script of its next request is being looked up.
+    pub(super) learning: Learning,
     /// The client has closed its side: there is an end to be read.
     pub(super) hung_up: bool,
     /// The socket may have bytes that were not read.
@@ -115,6 +129,7 @@ impl Connection {
             transaction: None,
             blocking: None,
             looks_up_watched: false,
+            learning: Learning::None,
             hung_up: false,
             readable: false,
             writable: true,
@@ -190,7 +205,10 @@ impl Connection {
     /// Whether nothing that follows is looked at before what is under way has been answered.
     pub(super) fn waits(&self) -> bool {
         let changes_session = |running: &RunningTransaction| running.transaction.is_of_session();
-        self.looks_up_watched || self.blocking.is_some() || self.transaction.as_ref().is_some_and(changes_session)
+        self.looks_up_watched
+            || self.blocking.is_some()
+            || matches!(self.learning, Learning::UnderWay)
+            || self.transaction.as_ref().is_some_and(changes_session)
     }
 
     /// Whether nothing is under way.

@@ -77,6 +77,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
          and for each shard the node that holds it.",
     ),
     admin("KV.BACKUP|END", 3, "Lets go what this node holds for a backup.").args("id:integer"),
+    admin("KV.BACKUP|PROGRAMS", 2, "Returns the functions that the store has, as FUNCTION DUMP does, and its scripts."),
     admin("KV.BACKUP|PAGE", -5, "Returns some rows of a shard as of a backup's moment, and the cursor to go on from.")
         .args("id:integer shard:integer cursor:string [bytes:integer]"),
     promise(
