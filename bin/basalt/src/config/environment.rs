@@ -17,7 +17,7 @@ fn setting(variable: String, value: String) -> Option<Given> {
     let name = variable.strip_prefix(PREFIX)?.to_ascii_lowercase().replace('_', "-");
     let is_of_orchestrator = value.starts_with("tcp://") || value.starts_with("udp://");
     let is_setting = SETTINGS.iter().any(|setting| setting.is_named(name.as_bytes()));
-    (is_setting && !is_of_orchestrator).then(|| Given { name, value, origin: Origin::Environment(variable) })
+    (is_setting && !is_of_orchestrator).then_some(Given { name, value, origin: Origin::Environment(variable) })
 }
 
 #[cfg(test)]
