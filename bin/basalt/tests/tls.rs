@@ -1,4 +1,5 @@
 //! TLS, as redis-cli, Python, openssl and Basalt's own tools speak it: clients, operators, and nodes with each other.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Databases: the listener on which a store is a Redis without cluster mode.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
 #[path = "../common/mod.rs"]
 mod common;
