@@ -4,6 +4,7 @@
 mod application;
 mod catalogue;
 mod page;
+mod situation;
 mod store;
 mod toolchain;
 mod trial;
@@ -11,11 +12,11 @@ mod trial;
 use crate::process::{self, Count};
 use application::Application;
 use catalogue::APPLICATIONS;
+use situation::{SITUATIONS, Situation};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 use store::Store;
-use trial::{SITUATIONS, Situation};
 
 /// Into how many parts the gate divides the applications.
 const QUARTERS: usize = 4;
@@ -81,7 +82,7 @@ fn trials(root: &Path, options: &Options) -> Result<Results, String> {
             application.version(),
             begun.elapsed().as_secs_f64()
         );
-        for &situation in &options.situations {
+        for &situation in options.situations.iter().filter(|situation| application.situations.contains(situation)) {
             let begun = Instant::now();
             let result = match &installed {
                 Ok(()) => {

@@ -67,6 +67,18 @@ impl Toolchain {
         }
     }
 
+    /// What its programs share.
+    fn shared(self) -> &'static [&'static str] {
+        match self {
+            Self::Python => &["trial.py", "suite.py"],
+            Self::Node => &["trial.js"],
+            Self::Go => &["trial.go"],
+            Self::Java => &["Trial.java"],
+            Self::Ruby => &["trial.rb"],
+            Self::Php => &["trial.php"],
+        }
+    }
+
     /// Installs an application's packages in `folder`, unless they are there, and puts its program beside them. `programs` is
     /// the folder of the language's programs.
     pub fn install(self, application: &Application, programs: &Path, folder: &Path) -> Result<(), String> {
@@ -89,8 +101,7 @@ impl Toolchain {
             std::fs::copy(&from, folder.join(to)).map(drop).map_err(|error| format!("{}: {error}", from.display()))
         };
         copy(&format!("{}.{}", application.name, self.extension()), self.program())?;
-        let shared = if self == Self::Java { "Trial.java".to_owned() } else { format!("trial.{}", self.extension()) };
-        copy(&shared, &shared)
+        self.shared().iter().try_for_each(|shared| copy(shared, shared))
     }
 
     fn fetch(self, packages: &[&str], folder: &Path) -> Result<(), String> {

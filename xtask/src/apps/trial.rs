@@ -4,6 +4,7 @@
 //! now, and `OK` with what it did. Whatever else it writes is kept in its log. It has failed if it ends otherwise.
 
 use super::application::{Application, Listener};
+use super::situation::Situation;
 use super::store::{DATABASE_0, Store};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
@@ -18,36 +19,6 @@ use std::time::{Duration, Instant};
 const TRIAL_BOUND: Duration = Duration::from_secs(240);
 /// Lines of a log that a failure shows.
 const LINES_SHOWN: usize = 12;
-
-/// What becomes of the store while the application works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Situation {
-    /// One node.
-    Single,
-    /// Three nodes.
-    Three,
-    /// Three nodes, of which the leader is killed half-way.
-    Killed,
-}
-
-/// All of them, in the order of the page's columns.
-pub const SITUATIONS: [Situation; 3] = [Situation::Single, Situation::Three, Situation::Killed];
-
-impl Situation {
-    /// As options, logs and the page's head call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Three => "three",
-            Self::Killed => "killed",
-        }
-    }
-
-    /// How many nodes the store has.
-    pub fn nodes(self) -> usize {
-        if self == Self::Single { 1 } else { 3 }
-    }
-}
 
 /// Runs an application that is installed in `folder`: what it says that it did, or what it saw.
 pub fn run(
