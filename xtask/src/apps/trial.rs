@@ -41,7 +41,7 @@ pub fn run(
             store.kill(leader);
             killed = Some(leader);
         }
-        Ok(())
+        Ok(killed.is_some())
     });
     drop(program);
     if let Some(number) = killed {
@@ -104,8 +104,8 @@ impl Program {
         Ok(Self { child, lines, log: file })
     }
 
-    /// Reads what it says to its end; `half` is called with the key of each `HALF`.
-    fn follow(&mut self, mut half: impl FnMut(&str) -> Result<(), String>) -> Result<String, String> {
+    /// Reads what it says to its end; `half` is called with the key of each `HALF`, and says whether a node was killed.
+    fn follow(&mut self, mut half: impl FnMut(&str) -> Result<bool, String>) -> Result<String, String> {
         let end = Instant::now() + TRIAL_BOUND;
         let mut done = None;
         loop {
@@ -113,7 +113,10 @@ impl Program {
                 Ok(line) => {
                     let _ = writeln!(self.log, "{line}");
                     if let Some(key) = line.strip_prefix("HALF") {
-                        half(if key.is_empty() { DATABASE_0 } else { key.trim() })?;
+                        let is_killed = half(if key.is_empty() { DATABASE_0 } else { key.trim() })?;
+                        if is_killed && self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                            return Err("it had ended before the node was killed".to_owned());
+                        }
                     } else if let Some(what) = line.strip_prefix("OK ") {
                         done = Some(what.to_owned());
                     }
@@ -146,6 +149,7 @@ fn command_name(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Program, last_lines};
+    use rustix::process::Pid;
     use std::process::Command;
 
     fn follow(script: &str) -> (Result<String, String>, Vec<String>, String) {
@@ -154,7 +158,7 @@ mod tests {
         let mut halves = Vec::new();
         let result = program.follow(|key| {
             halves.push(key.to_owned());
-            Ok(())
+            Ok(false)
         });
         drop(program);
         let said = last_lines(&log);
@@ -171,6 +175,25 @@ mod tests {
         assert!(said.contains("lost one"), "{said}");
         let (result, ..) = follow("echo nothing");
         assert_eq!(result, Err("it ended with exit status: 0".to_owned()));
+    }
+
+    #[test]
+    fn a_program_that_is_too_quick_proves_nothing() {
+        let log = std::env::temp_dir().join(format!("basalt-apps-quick-{}", std::process::id()));
+        let script = "echo HALF; echo 'OK 3 jobs'";
+        let mut program = Program::start(Command::new("sh").args(["-c", script]), &log).expect("there is a shell");
+        let pid = Pid::from_child(&program.child);
+        let result = program.follow(|_| {
+            // Until it is a zombie.
+            while std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+                .is_ok_and(|stat| !stat.contains(") Z "))
+            {
+                std::thread::yield_now();
+            }
+            Ok(true)
+        });
+        let _ = std::fs::remove_file(log);
+        assert_eq!(result, Err("it had ended before the node was killed".to_owned()));
     }
 
     #[test]
