@@ -7,10 +7,10 @@ use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
 use crate::security::TlsPorts;
-use node::Ticket;
 use node::config::OutputLimit;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
+use node::{EncodedCommand, Ticket};
 use resp::table::CommandSpec;
 use resp::{ParseState, Proto, Reply};
 use std::borrow::Cow;
@@ -140,6 +140,16 @@ impl Connection {
     /// What of it is under way at other nodes.
     pub(super) fn forwarding(&mut self) -> &mut Forwarding {
         self.forwarding.get_or_insert_default()
+    }
+
+    /// Whether its client does not know clusters.
+    pub(super) fn is_of_database(&self) -> bool {
+        self.session.keyspace().database().is_some()
+    }
+
+    /// A write is not under way at this node any more: what it was, if another node could make it.
+    pub(super) fn take_kept(&mut self, sequence: u64) -> Option<EncodedCommand> {
+        self.forwarding.as_mut()?.take_kept(sequence)
     }
 
     /// Whether requests are under way at other nodes.

@@ -7,7 +7,7 @@
 //! the others is unknown.
 
 use super::connection::RunningTransaction;
-use super::forwarded::{Deed, Forwarded, is_refusal};
+use super::forwarded::{Deed, Forwarded, LEADER_WITHIN_US, is_refusal};
 use super::forwarding::{Forwarding, Watches};
 use super::invalidations::track;
 use super::registry::{ClientId, Clients};
@@ -32,8 +32,6 @@ use vocab::{NodeId, Slot};
 
 /// The token of the first connection to another node for a client; those of clients are below, those of links far above.
 pub(crate) const FIRST_UPSTREAM: usize = 1 << 40;
-/// For how long a leader is looked for, in µs: longer than an election takes.
-const LEADER_WITHIN_US: u64 = 10_000_000;
 
 const UNKNOWN: &str = "ERR the outcome of this write is unknown: the node that led the shard has broken off";
 const UNKNOWN_WAIT: &str =

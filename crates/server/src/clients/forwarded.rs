@@ -6,6 +6,13 @@ use resp::encode_request;
 use resp::table::CommandSpec;
 use vocab::NodeId;
 
+/// For how long a leader is looked for, in µs: longer than an election takes.
+pub(super) const LEADER_WITHIN_US: u64 = 10_000_000;
+/// What an EXEC is answered that this node has not made because it has stopped leading: as by a Redis that has become a
+/// replica, which clients know.
+pub(super) const NOT_MADE: &str =
+    "READONLY You can't write against a read only replica. The transaction was not made: another node leads now";
+
 /// What a request does, as far as it matters whether it may be made twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {

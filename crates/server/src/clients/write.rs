@@ -55,10 +55,18 @@ pub(super) fn write_command(
     // How long the answer will be is only known of what is in memory.
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| handle.is_cached(args[at])));
+    let is_as_asked = command.is_none();
     let command = command.unwrap_or_else(|| EncodedCommand::of(spec, args));
     let Some(ticket) = turn.clients.begin(request, mask, Effect::Write, turn.requests.clock) else {
         return Step::Stall;
     };
+    if !turn.requests.store.is_alone()
+        && let Some(connection) = turn.clients.get_mut(id).filter(|connection| connection.is_of_database())
+    {
+        // Copies share their bytes.
+        let asked = if is_as_asked { command.clone() } else { EncodedCommand::of(spec, args) };
+        connection.forwarding().keep(ticket.sequence, asked);
+    }
     let reply_bytes = match answers_values {
         true => ExpectedReply::of(handle, spec, args).bytes(),
         false => expected_rewrite(handle, spec, args),
