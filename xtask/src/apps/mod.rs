@@ -75,7 +75,7 @@ fn trials(root: &Path, options: &Options) -> Result<Results, String> {
         let own = folder.join(application.name);
         let toolchain = application.toolchain;
         let programs = root.join("xtask/apps").join(toolchain.folder());
-        let installed = toolchain.install(application, &programs, &own);
+        let installed = toolchain.install(application.name, application.packages, &programs, &own);
         println!(
             "=== {} ({}), installed in {:.1} s",
             application.name,
