@@ -4,6 +4,7 @@ use node::Ticket;
 use node::session::Durability;
 use resp::encode_request;
 use resp::table::CommandSpec;
+use std::sync::Arc;
 use vocab::NodeId;
 
 /// What a request does, as far as it matters whether it may be made twice.
@@ -25,6 +26,8 @@ pub(super) struct Forwarded {
     pub(super) ticket: Ticket,
     /// It and what goes before it, encoded, with keys as they are stored.
     pub(super) bytes: Vec<u8>,
+    /// As whom its scripts run; none: they may run every command, or it runs none.
+    pub(super) script_user: Option<Arc<str>>,
     /// How many answers that makes; the last one is the client's.
     pub(super) answers: usize,
     pub(super) deed: Deed,
@@ -38,7 +41,7 @@ impl Forwarded {
         let mut bytes = Vec::new();
         encode_request(&mut bytes, args);
         let deed = if spec.is_write() { Deed::Write } else { Deed::Read };
-        Self { ticket, bytes, answers: 1, deed, until_us }
+        Self { ticket, bytes, script_user: None, answers: 1, deed, until_us }
     }
 
     /// The durability that its client is promised.
