@@ -255,7 +255,9 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         // A cursor is sent where a key of its slot is, and is none.
         let keys = match by {
             By::Shell => Ok(RequestKeys::default()),
-            By::Shard | By::Session | By::Refusal => RequestKeys::within(spec, args, |span| host.share_shard(span, keyspace)),
+            By::Shard | By::Session | By::Refusal => {
+                RequestKeys::within(spec, args, |span| host.share_shard(span, keyspace))
+            }
         };
         keys.and_then(|keys| Ok(queue.push((spec, asked), by, keys, args, watched_bytes)?)).err()
     };
