@@ -99,9 +99,6 @@ pub struct Session {
     certificate: Option<Box<ShownCertificate>>,
 }
 
-/// The user that every store has.
-const DEFAULT_USER: &str = "default";
-
 impl Session {
     /// The session of a connection that has been entered with `Clients::connect`.
     #[must_use]
