@@ -78,12 +78,8 @@ impl Toolchain {
         }
     }
 
-<<<<<<< HEAD
-    /// Installs an application's packages in `folder`, unless they are there, and puts its program beside them. `programs` is
-=======
     /// Installs the packages of the application `name` in `folder`, unless they are there, and puts its program beside
     /// them. `programs` is
->>>>>>> apps
     /// the folder of the language's programs.
     pub fn install(self, name: &str, packages: &[&str], programs: &Path, folder: &Path) -> Result<(), String> {
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -104,11 +100,7 @@ impl Toolchain {
             let from = programs.join(from);
             std::fs::copy(&from, folder.join(to)).map(drop).map_err(|error| format!("{}: {error}", from.display()))
         };
-<<<<<<< HEAD
-        copy(&format!("{}.{}", application.name, self.extension()), self.program())?;
-=======
         copy(&format!("{name}.{}", self.extension()), self.program())?;
->>>>>>> apps
         self.shared().iter().try_for_each(|shared| copy(shared, shared))
     }
 

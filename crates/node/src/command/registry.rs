@@ -98,6 +98,7 @@ mod tests {
     const SESSION: &[&str] = &[
         "KV.CONSISTENCY",
         "KV.DURABILITY",
+        "KV.SCRIPTUSER",
         "KV.SWAP",
         "MIGRATE",
         "OBJECT|HELP",

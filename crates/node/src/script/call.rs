@@ -106,6 +106,8 @@ impl Run<'_> {
         engine.meter.seed(self.host.seed());
         let shared = RefCell::new(Shared { host: &mut *self.host, failed: None });
         let context = self.context;
+        let number = context.database.map_or(0, Database::number);
+        engine.meter.run_as(context.user.clone().map(|user| (user, number)));
         let caller = Caller {
             slot: context.slot,
             wider: context.wider,
@@ -120,6 +122,7 @@ impl Run<'_> {
             engine.run(&script.function, (&call, &pcall), (source.keys, source.argv), source.function.is_some())
         });
         let failed = shared.into_inner().failed;
+        engine.meter.run_as(None);
         if let Ok((false, failure)) = &done {
             // Lua tells no handler that memory is short.
             engine.meter.is_over(failure);
@@ -249,6 +252,9 @@ impl Caller {
         })?;
         if spec.has(flag::NOSCRIPT) {
             return Err("ERR This Redis command is not allowed from script".to_owned());
+        }
+        if let Some(denial) = self.meter.denies(spec, args) {
+            return Err(denial.text_in_script());
         }
         if self.is_read_only && (spec.is_write() || spec.has(flag::MAY_REPLICATE)) {
             return Err(READ_ONLY.to_owned());

@@ -1,9 +1,12 @@
 //! What a run of a script has used of its budgets, and what its Lua functions share with it.
 
 use super::raised::Raised;
+use crate::acl::{Denial, User};
 use mlua::{Error, VmState};
 use resp::Proto;
-use std::cell::Cell;
+use resp::table::CommandSpec;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 /// So many instructions of Lua run between two looks at the budget.
 pub(super) const INSTRUCTIONS_AT_ONCE: u32 = 1000;
@@ -31,6 +34,8 @@ pub(super) struct Meter {
     proto: Cell<Proto>,
     /// The state of the random numbers: 48 bits.
     random: Cell<u64>,
+    /// As whom the script runs, and the number of its database; none: it may run every command.
+    user: RefCell<Option<(Arc<User>, u16)>>,
 }
 
 impl Default for Meter {
@@ -41,6 +46,7 @@ impl Default for Meter {
             end: Cell::new(None),
             proto: Cell::new(Proto::Resp2),
             random: Cell::new(0),
+            user: RefCell::default(),
         }
     }
 }
@@ -53,6 +59,17 @@ impl Meter {
         self.end.set(None);
         self.proto.set(Proto::Resp2);
         self.seed(0);
+    }
+
+    /// The run is for that user from now on, in a database of that number.
+    pub(super) fn run_as(&self, user: Option<(Arc<User>, u16)>) {
+        *self.user.borrow_mut() = user;
+    }
+
+    /// What of a request the user of the run may not do, if anything.
+    pub(super) fn denies(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Option<Denial> {
+        let user = self.user.borrow();
+        user.as_ref().and_then(|(user, database)| user.denies(spec, args, *database))
     }
 
     /// Instructions that the run has come to, as far as they have been looked at.

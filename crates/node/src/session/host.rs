@@ -4,6 +4,7 @@ use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
 use super::keyspace::Keyspace;
 use crate::DatabaseKeys;
+use crate::acl::{AccessControl, AuditEvent, LoginCheck};
 use crate::config::Config;
 use crate::eviction::Room;
 use crate::hot_keys::HotKeys;
@@ -30,6 +31,18 @@ pub trait Host: Sync {
 
     /// Reads the certificates again; the error says why what there was before stays in use.
     fn reload_tls(&self) -> Result<(), String>;
+
+    /// The users, and who has been refused what.
+    fn access_control(&self) -> &AccessControl;
+
+    /// Has a thread find out whether a password is right; then `wake_all`.
+    fn find_out(&self, check: LoginCheck);
+
+    /// Fills it with random bytes that cannot be guessed.
+    fn fill_random(&self, bytes: &mut [u8]);
+
+    /// Writes something into the audit log, if there is one.
+    fn audit(&self, event: &AuditEvent<'_>);
 
     /// The connected clients.
     fn clients(&self) -> &Clients;

@@ -8,10 +8,11 @@ use super::writer::{ANSWER_WITHIN, ShardWrite, ShardWriter};
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use crate::shared::refusal_text;
+use node::acl::User;
 use node::command::{Error, ReadHandler};
 use node::read::{Begin, Finish, ReadRequest, Refusal};
 use node::session::{Consistency, Durability};
-use node::{CachedSpace, EncodedCommand, Fault, ShardHandle, SnapshotSpace, Write};
+use node::{CachedSpace, EncodedCommand, Fault, ShardHandle, SnapshotSpace, Write, script_as};
 use resp::table::{self, behaviour};
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -27,12 +28,23 @@ pub(crate) fn run_own_command(store: &Arc<NodeShared>, args: &[&[u8]]) -> Vec<u8
 pub struct Caller {
     writer: ShardWriter,
     seed: u64,
+    /// As whom its scripts run; none: they may run every command.
+    script_user: Option<Arc<User>>,
 }
 
 impl Caller {
     pub(crate) fn new(store: Arc<NodeShared>) -> Self {
         let seed = steady_us();
-        Self { writer: ShardWriter::new(store), seed }
+        Self { writer: ShardWriter::new(store), seed, script_user: None }
+    }
+
+    /// Its scripts run as that user, if there is one.
+    pub(super) fn for_user(self, script_user: Option<Arc<User>>) -> Self {
+        Self { script_user, ..self }
+    }
+
+    fn script(&self, command: EncodedCommand) -> EncodedCommand {
+        self.script_user.as_ref().map(|user| script_as(&command, user)).unwrap_or(command)
     }
 
     /// Takes a command. True when its answer, one RESP2 frame, has been appended to `reply`: reads run at once on this
@@ -100,14 +112,14 @@ impl Caller {
                 false
             }
             Ok(Routed::Script { target: KeyTarget { shard, slot, wider, .. }, command, reads: true }) => {
-                let handler = ReadHandler::Keys(node::read_script);
+                let (handler, command) = (ReadHandler::Keys(node::read_script), self.script(command));
                 let asked = ReadRequest::new(slot, Consistency::Absolute, arrived_us).over(wider);
                 self.read(shard, asked, handler, &command.args(), reply);
                 false
             }
             Ok(Routed::Script { target: KeyTarget { shard, slot, wider, keys }, command, .. }) => match shard {
                 Some(shard) => {
-                    let write = Write::Command(command);
+                    let write = Write::Command(self.script(command));
                     self.submit_write(token, ShardWrite { shard, slot, wider, write, keys }, reply)
                 }
                 None => {

@@ -6,6 +6,7 @@ use super::routed::Routed;
 use super::scripts::learn;
 use crate::os::steady_us;
 use crate::shared::{NodeShared, refusal_text};
+use node::acl::User;
 use node::read::{Hold, NotHere, leader_access};
 use node::session::Consistency;
 use resp::{Reply, table};
@@ -15,12 +16,12 @@ use std::time::Duration;
 /// Between two looks for a leader.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Has this node know a script, and runs it. Waits: for threads of the pool.
-pub(crate) fn first_run(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+/// Has this node know a script, and runs it, as that user if it may not run every command. Waits: for threads of the pool.
+pub(crate) fn first_run(store: &Arc<NodeShared>, args: &[&[u8]], user: Option<Arc<User>>, reply: &mut Reply) {
     if let Err(text) = learn(store, args).and_then(|()| await_leader(store, args)) {
         return reply.error(&text);
     }
-    Caller::new(store.clone()).call_into(args, reply);
+    Caller::new(store.clone()).for_user(user).call_into(args, reply);
 }
 
 /// Waits for the shard of a script to have a leader. The error says that it is elsewhere, or that there is none.

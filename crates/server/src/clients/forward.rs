@@ -25,6 +25,7 @@ use node::Ticket;
 use node::blocking::BlockingCommand;
 use node::read::Refusal;
 use node::session::{Durability, Keyspace, Transaction};
+use resp::table::behaviour;
 use resp::{Reply, encode_request};
 use std::sync::Arc;
 use vocab::limits::{FORWARDED_BYTES_SOFT, READ_BUFFER_BYTES};
@@ -68,8 +69,14 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
         }
     }
     let forwarded = Forwarded::command(ticket, spec, args, steady_us() + LEADER_WITHIN_US);
-    Forwarder::of_turn(turn.clients).forward(id, forwarded);
+    let script_user = if spec.does(behaviour::RUNS_SCRIPT) { script_user(turn, id) } else { None };
+    Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, ..forwarded });
     Step::Next
+}
+
+/// As whom the scripts of a client run, if they may not run every command.
+fn script_user(turn: &Turn<'_>, id: usize) -> Option<Arc<str>> {
+    turn.clients.get(id)?.session.script_user().map(|user| user.name().clone())
 }
 
 /// Sends WATCH to the node that leads the shard of its keys.
@@ -103,8 +110,9 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     connection.session.watch_elsewhere(false);
     // What is about the connection is carried out here, in its place, once the others are answered.
     connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
-    let until_us = steady_us() + LEADER_WITHIN_US;
-    Forwarder::of_turn(turn.clients).forward(id, Forwarded { ticket, bytes, answers, deed, until_us });
+    let (until_us, script_user) = (steady_us() + LEADER_WITHIN_US, script_user(turn, id));
+    let forwarded = Forwarded { ticket, bytes, script_user, answers, deed, until_us };
+    Forwarder::of_turn(turn.clients).forward(id, forwarded);
     Step::Next
 }
 

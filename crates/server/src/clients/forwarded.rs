@@ -4,6 +4,7 @@ use node::Ticket;
 use node::session::Durability;
 use resp::encode_request;
 use resp::table::CommandSpec;
+use std::sync::Arc;
 use vocab::NodeId;
 
 /// For how long a leader is looked for, in µs: longer than an election takes.
@@ -32,6 +33,8 @@ pub(super) struct Forwarded {
     pub(super) ticket: Ticket,
     /// It and what goes before it, encoded, with keys as they are stored.
     pub(super) bytes: Vec<u8>,
+    /// As whom its scripts run; none: they may run every command, or it runs none.
+    pub(super) script_user: Option<Arc<str>>,
     /// How many answers that makes; the last one is the client's.
     pub(super) answers: usize,
     pub(super) deed: Deed,
@@ -45,7 +48,7 @@ impl Forwarded {
         let mut bytes = Vec::new();
         encode_request(&mut bytes, args);
         let deed = if spec.is_write() { Deed::Write } else { Deed::Read };
-        Self { ticket, bytes, answers: 1, deed, until_us }
+        Self { ticket, bytes, script_user: None, answers: 1, deed, until_us }
     }
 
     /// The durability that its client is promised.

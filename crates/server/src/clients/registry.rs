@@ -32,6 +32,7 @@ use slab::Slab;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use vocab::Slot;
 
@@ -278,6 +279,19 @@ impl Clients {
             connection.paused_until_ms = 0;
             self.ready.push(id);
         }
+    }
+
+    /// The users of the node have changed: every connection goes by it, those that have lost their user are closed, and then
+    /// `done` is told.
+    pub(crate) fn users_changed(&mut self, done: Option<&SyncSender<()>>) {
+        for (id, connection) in &mut self.connections {
+            connection.session.users_changed(&*self.store);
+            if connection.session.closing() {
+                self.ready.push(id);
+            }
+        }
+        // It may have been given up.
+        let _ = done.map(|done| done.send(()));
     }
 
     /// A connection waits in its blocking command.

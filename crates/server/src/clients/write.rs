@@ -18,6 +18,7 @@ use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
 use node::{
     EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, ShardHandle, Ticket, Write, expected_rewrite, request,
+    script_as,
 };
 use resp::Reply;
 use resp::table::behaviour;
@@ -184,6 +185,17 @@ fn span_of(store: &NodeShared, transaction: &Transaction, commands: &[EncodedCom
     }
 }
 
+/// The commands of a transaction as its entry has them: scripts with their sources, and the rights of their user.
+fn as_entry_has_them(turn: &Turn<'_>, id: usize, commands: Vec<EncodedCommand>, slot: Slot) -> Vec<EncodedCommand> {
+    let user = turn.clients.get(id).and_then(|connection| connection.session.script_user());
+    let of_entry = |command: EncodedCommand| {
+        let runs_script = command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT));
+        let resolved = resolved(&turn.requests.store, command, slot);
+        user.filter(|_| runs_script).map(|user| script_as(&resolved, user)).unwrap_or(resolved)
+    };
+    commands.into_iter().map(of_entry).collect()
+}
+
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
     let Some(shard) = turn.requests.store.known().shard_of(slot) else {
@@ -204,8 +216,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         turn.clients.deliver(&ticket, b"*0\r\n");
         return Step::Next;
     }
-    let of_entry = |command| resolved(&turn.requests.store, command, slot);
-    let commands: Vec<EncodedCommand> = transaction.take_data().into_iter().map(of_entry).collect();
+    let commands = as_entry_has_them(turn, id, transaction.take_data(), slot);
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let handle = known.handle(shard.0 as usize);
     if let (Some(connection), Some(handle)) = (turn.clients.get(id), handle) {

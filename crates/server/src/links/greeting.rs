@@ -10,7 +10,7 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// has plans: reports, orders and maps that version 1 cannot read. Version 3 sends long messages in pieces and reads entries
 /// of format 2. Version 4 has changes of the map, in messages and in entries. Version 5 tells what clients have
 /// subscribed to, and brings them messages.
-pub(super) const VERSIONS: (u16, u16) = (2, 5);
+pub(super) const VERSIONS: (u16, u16) = (2, 6);
 /// The first version that puts pieces of a message together.
 pub(super) const PIECES_SINCE: u16 = 3;
 const HEAD_BYTES: usize = 3;

@@ -9,6 +9,8 @@ use vocab::NodeId;
 const SECOND_FORMAT: u16 = 3;
 /// The first version whose speakers keep changes of the map, and read messages that carry them.
 const MAP_CHANGES: u16 = 4;
+/// The first version whose speakers read maps with users.
+const USERS: u16 = 6;
 
 /// What the links have told. A leader writes entries that all members of its shard read.
 #[derive(Default)]
@@ -17,11 +19,14 @@ pub(crate) struct EntryFormats {
     any_old: AtomicBool,
     /// Such nodes, and the version that each speaks.
     old: Mutex<BTreeMap<NodeId, u16>>,
+    /// Nodes that were heard of, and the version that each spoke last.
+    spoken: Mutex<BTreeMap<NodeId, u16>>,
 }
 
 impl EntryFormats {
     /// A link to `node` has come up, over which that version of the protocol is spoken.
     pub(crate) fn heard(&self, node: NodeId, version: u16) {
+        self.spoken.lock().insert(node, version);
         let mut old = self.old.lock();
         if version < MAP_CHANGES {
             old.insert(node, version);
@@ -39,6 +44,11 @@ impl EntryFormats {
     /// Whether a node knows changes of the map, in messages and in entries. One that was never heard of does.
     pub(crate) fn knows_map_changes(&self, node: NodeId) -> bool {
         self.speaks(node, MAP_CHANGES)
+    }
+
+    /// Whether a node reads maps with users; none if it was never heard of.
+    pub(crate) fn knows_users(&self, node: NodeId) -> Option<bool> {
+        self.spoken.lock().get(&node).map(|version| *version >= USERS)
     }
 
     fn speaks(&self, node: NodeId, version: u16) -> bool {

@@ -2,6 +2,7 @@
 
 mod access;
 mod applied_settings;
+mod audit_log;
 mod background_state;
 mod backup_snapshots;
 mod budget;
@@ -22,6 +23,7 @@ mod pending_calls;
 mod pool;
 mod routing_table;
 mod shard_claims;
+mod store_users;
 mod verification;
 mod worker_mailboxes;
 
@@ -42,5 +44,6 @@ pub(crate) use node_shared::{NodeShared, SLOW_READ};
 pub(crate) use pending_calls::PendingCall;
 pub(crate) use pool::{Job, Pool};
 pub(crate) use routing_table::RoutingSnapshot;
+pub(crate) use store_users::read_file;
 pub(crate) use verification::{Finding, Progress};
 pub(crate) use worker_mailboxes::LINKS_WORKER;

@@ -384,6 +384,7 @@ impl Worker {
             // The caller may have given up.
             WorkerMessage::StoreStatus(asked) => _ = asked.try_send(self.shell.peers.status()),
             WorkerMessage::Look => self.shell.clients.look_at_all(),
+            WorkerMessage::UsersChanged(done) => self.shell.clients.users_changed(done.as_ref()),
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
             WorkerMessage::Stop => self.stopping = true,
