@@ -242,59 +242,61 @@ fn files_are_read_and_written() {
     }
 }
 
+/// Rules, right and wrong, and parts of rules.
+const WORDS: &[&str] = &[
+    "on",
+    "off",
+    "nopass",
+    "resetpass",
+    "reset",
+    "allkeys",
+    "resetkeys",
+    "~a*",
+    "%R~b",
+    "%W~c[",
+    "%RW~d",
+    "allchannels",
+    "resetchannels",
+    "&x",
+    "&y*",
+    "allcommands",
+    "nocommands",
+    "+@all",
+    "-@all",
+    "+@read",
+    "-@write",
+    "+get",
+    "-set",
+    "+client|id",
+    "-client",
+    "+config",
+    "+select|1",
+    "+@role-read",
+    "db=1",
+    "db=2,3",
+    "alldbs",
+    "resetdbs",
+    "(+get",
+    "~z",
+    ")",
+    "(~q -@all +@hash)",
+    "clearselectors",
+    "#12",
+    "!zz",
+    "+foo",
+    "sanitize-payload",
+    "#5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8",
+    "<password",
+    "\u{e9}",
+    "~\u{ff}",
+    "(",
+    "())",
+    "~)",
+];
+
 /// Rules of every kind, in any order: what a user shows is what it is, and a user without restrictions is allowed everything.
 #[test]
 fn whatever_rules_a_user_is_given_it_reads_back_as_it_is() {
-    let words = [
-        "on",
-        "off",
-        "nopass",
-        "resetpass",
-        "reset",
-        "allkeys",
-        "resetkeys",
-        "~a*",
-        "%R~b",
-        "%W~c[",
-        "%RW~d",
-        "allchannels",
-        "resetchannels",
-        "&x",
-        "&y*",
-        "allcommands",
-        "nocommands",
-        "+@all",
-        "-@all",
-        "+@read",
-        "-@write",
-        "+get",
-        "-set",
-        "+client|id",
-        "-client",
-        "+config",
-        "+select|1",
-        "+@role-read",
-        "db=1",
-        "db=2,3",
-        "alldbs",
-        "resetdbs",
-        "(+get",
-        "~z",
-        ")",
-        "(~q -@all +@hash)",
-        "clearselectors",
-        "#12",
-        "!zz",
-        "+foo",
-        "sanitize-payload",
-        "#5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8",
-        "<password",
-        "\u{e9}",
-        "~\u{ff}",
-        "(",
-        "())",
-        "~)",
-    ];
     let requests =
         ["GET a1", "SET b v", "PUBLISH x m", "CONFIG GET a", "KV.EXEC 1 2 GET a", "FLUSHALL", "SELECT 1", "CLIENT ID"];
     let mut prng = Prng::new(7);
@@ -302,7 +304,7 @@ fn whatever_rules_a_user_is_given_it_reads_back_as_it_is() {
         let mut user = User::new("u", prng.below(2) == 0);
         for _ in 0..prng.below(8) {
             let line: Vec<&[u8]> =
-                (0..1 + prng.below(5)).map(|_| words[prng.below(words.len() as u64) as usize].as_bytes()).collect();
+                (0..1 + prng.below(5)).map(|_| WORDS[prng.below(WORDS.len() as u64) as usize].as_bytes()).collect();
             let before = user.clone();
             if user.change(&line, &mut NewUser { all: prng.below(2) == 0, salt: &mut || [1; 16] }).is_err() {
                 assert_eq!(user, before, "all rules, or none");

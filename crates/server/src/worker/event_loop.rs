@@ -369,9 +369,7 @@ impl Worker {
             WorkerMessage::LinkDown(node) => self.link_down(node),
             WorkerMessage::Subscribers(news) => self.hear_of_subscribers(news),
             WorkerMessage::Led => self.heard_of_leader(),
-            WorkerMessage::SnapshotArrived(snapshot) => {
-                self.multi_raft.snapshot_arrived(snapshot.shard, snapshot.arrived);
-            }
+            WorkerMessage::SnapshotArrived(it) => self.multi_raft.snapshot_arrived(it.shard, it.arrived),
             WorkerMessage::SnapshotSent { shard, replica, whole } => {
                 self.multi_raft.snapshot_sent(shard, replica, whole)
             }

@@ -217,7 +217,7 @@ fn leading(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(Epoch, usize), St
         may_keep_users(store, map).map_err(AdminError::Refused)?;
         let users = changes(map).map_err(|text| AdminError::of_reply(&text))?;
         let count = users.len();
-        Ok(((!users.is_empty()).then(|| Change::SetUsers(users)), count))
+        Ok(((!users.is_empty()).then_some(Change::SetUsers(users)), count))
     });
     let count = count.map_err(|error| error.reply())?;
     let epoch = newest_map(&handle).map_err(|error| error.reply())?.epoch;
