@@ -16,6 +16,9 @@ struct Unit {
     floor: u32,
 }
 
+/// Units that ask a plain Redis, and no cluster: of Basalt, its databases.
+const PLAIN: &[&str] = &["unit/first-acl", "unit/first-acl-v2"];
+
 const UNITS: &[Unit] = &[
     Unit { name: "unit/type/string", peer: 72, floor: 71 },
     Unit { name: "unit/type/hash", peer: 72, floor: 70 },
@@ -43,6 +46,8 @@ const UNITS: &[Unit] = &[
     Unit { name: "unit/latency-monitor", peer: 13, floor: 12 },
     Unit { name: "unit/slowlog", peer: 9, floor: 9 },
     Unit { name: "unit/dump", peer: 9, floor: 9 },
+    Unit { name: "unit/first-acl", peer: 71, floor: 0 },
+    Unit { name: "unit/first-acl-v2", peer: 29, floor: 0 },
 ];
 
 /// Longest run of one unit; one that hangs is ended, and counts for what it passed by then.
@@ -92,19 +97,21 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<Count, Failure> {
 }
 
 fn run_units(root: &Path, folder: &Path, suite: &Path, options: &Options) -> Result<Count, String> {
-    let (port, _server) = match options.port {
-        Some(port) => (port, None),
-        None => {
-            let server = Server::start(root, folder, options.calibrate)?;
-            (server.port, Some(server))
-        }
+    let server = match options.port {
+        Some(_) => None,
+        None => Some(Server::start(root, folder, options.calibrate)?),
+    };
+    let port_of = |unit: &Unit| match &server {
+        None => options.port.unwrap_or_default(),
+        Some(server) if PLAIN.contains(&unit.name) => server.plain_port,
+        Some(server) => server.port,
     };
     println!("\n{:<18} {:>7} {:>7} {:>10} {:>7} {:>7}", "unit", "passed", "failed", "unclaimed", "floor", "redis");
     let mut short = Vec::new();
     let mut total = Count::default();
     for unit in UNITS.iter().filter(|unit| chosen(&options.units, unit.name)) {
         let log = folder.join(format!("{}.log", unit.name.replace('/', "-")));
-        let tally = run_unit(suite, unit.name, port, &log)?;
+        let tally = run_unit(suite, unit.name, port_of(unit), &log)?;
         let end = if tally.whole { "" } else { "  broke off" };
         let (passed, failed, unclaimed) = (tally.passed, tally.failed, tally.unclaimed);
         println!("{:<18} {passed:>7} {failed:>7} {unclaimed:>10} {:>7} {:>7}{end}", unit.name, unit.floor, unit.peer);
@@ -148,7 +155,8 @@ fn run_unit(suite: &Path, name: &str, port: u16, log: &Path) -> Result<Tally, St
     let output = File::create(log).map_err(failed)?;
     let mut child = Command::new("tclsh")
         .args(["tests/test_helper.tcl", "--host", "127.0.0.1", "--port", &port.to_string(), "--single", name])
-        .args(["--durable", "--cluster-mode", "--singledb", "--ignore-encoding", "--ignore-digest", "--tags", TAGS])
+        .args(if PLAIN.contains(&name) { &[][..] } else { &["--cluster-mode", "--singledb"] })
+        .args(["--durable", "--ignore-encoding", "--ignore-digest", "--tags", TAGS])
         .args(LEFT_OUT.iter().flat_map(|test| ["--skiptest", test]))
         .current_dir(suite)
         .stdin(Stdio::null())
@@ -193,15 +201,17 @@ fn plain(bytes: &[u8]) -> String {
 struct Server {
     child: Child,
     port: u16,
+    /// Where it is a plain Redis.
+    plain_port: u16,
+    /// Redis is another process there.
+    plain: Option<Child>,
     dir: PathBuf,
 }
 
 impl Server {
     fn start(root: &Path, folder: &Path, peer: bool) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("starting the server: {error}");
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
-        let port = listener.local_addr().map_err(failed)?.port();
-        drop(listener);
+        let (port, plain_port) = (free_port().map_err(failed)?, free_port().map_err(failed)?);
         let dir = folder.join("data");
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).map_err(failed)?;
@@ -211,11 +221,17 @@ impl Server {
             command.args(["--save", "", "--dir"]).arg(&dir);
         } else {
             command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--durability", "nosync", "--dir"]);
-            command.arg(&dir);
+            command.arg(&dir).args(["--database-listen", &format!("127.0.0.1:{plain_port}")]);
         }
+        let plain = peer.then(|| {
+            let mut plain = Command::new("redis-server");
+            plain.args(["--bind", "127.0.0.1", "--port", &plain_port.to_string(), "--save", "", "--dir"]).arg(&dir);
+            plain.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+        });
+        let plain = plain.transpose().map_err(failed)?;
         let log = File::create(folder.join("server.log")).map_err(failed)?;
         command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
-        let server = Self { child: command.spawn().map_err(failed)?, port, dir };
+        let server = Self { child: command.spawn().map_err(failed)?, port, plain_port, plain, dir };
         server.wait_ready(peer)?;
         if !peer {
             // The suite waits for scripts that never end, and this program is not optimised.
@@ -257,8 +273,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some(plain) = &mut self.plain {
+            let _ = plain.kill();
+            let _ = plain.wait();
+        }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 fn basalt(root: &Path) -> Result<Command, String> {

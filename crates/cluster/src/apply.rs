@@ -24,6 +24,7 @@ pub fn apply(map: &mut Map, change: &Change) -> Result<Outcome> {
         }
         Change::ForgetReplica { shard, replica } => Membership(map).forget_replica(*shard, *replica),
         Change::Setting { name, was, now } => Membership(map).set(name, was.as_deref(), now.as_deref()),
+        Change::SetUsers(users) => Membership(map).set_users(users),
         Change::BeginPlan { id, kind, at_ms, detail } => Planning(map).begin_plan(*id, kind, *at_ms, detail),
         Change::SetPlan { id, was, now, at_ms, detail } => Planning(map).set_plan(*id, (*was, *now), *at_ms, detail),
         Change::BeginStep { plan, shard, add, remove } => Planning(map).begin_step(*plan, *shard, *add, *remove),

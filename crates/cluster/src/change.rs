@@ -8,8 +8,10 @@ use crate::error::MapError;
 use crate::map::Map;
 use crate::node_info::NodeInfo;
 use crate::plan::{PlanKind, PlanState, Split, Step, read_shard};
+use crate::users::UserChange;
 use vocab::limits::{
-    EVENT_BYTES_MAX, PLAN_DETAIL_BYTES_MAX, REPLICAS_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX,
+    EVENT_BYTES_MAX, MAP_USERS_MAX, PLAN_DETAIL_BYTES_MAX, REPLICAS_MAX, SETTING_NAME_BYTES_MAX,
+    SETTING_VALUE_BYTES_MAX, USER_NAME_BYTES_MAX,
 };
 use vocab::{NodeId, PlanId, Reader, ReplicaId, ShardId, put_bytes, put_varint};
 
@@ -30,6 +32,7 @@ const BEGIN_SPLIT: u8 = 13;
 const END_SPLIT: u8 = 14;
 const EVENT: u8 = 15;
 const CHOOSE_SURVIVOR: u8 = 16;
+const SET_USERS: u8 = 17;
 
 /// A change of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +89,8 @@ pub enum Change {
         /// What it is to be; none for the default.
         now: Option<String>,
     },
+    /// Users come, change or go: all of them, or none.
+    SetUsers(Vec<UserChange>),
     /// A plan is begun: what it wants holds from now on.
     BeginPlan {
         /// The number that it gets: the next.
@@ -221,6 +226,15 @@ impl Change {
                     }
                 }
             }
+            Self::SetUsers(users) => {
+                bytes.push(SET_USERS);
+                put_varint(&mut bytes, users.len() as u64);
+                for UserChange { name, was, now } in users {
+                    put_bytes(&mut bytes, name.as_bytes());
+                    put_rules(&mut bytes, was.as_deref());
+                    put_rules(&mut bytes, now.as_deref());
+                }
+            }
             plans => plans.encode_plans(&mut bytes),
         }
         bytes
@@ -316,6 +330,14 @@ impl Change {
                 was: read_value(reader)?,
                 now: read_value(reader)?,
             },
+            SET_USERS => {
+                let count = reader.count_at_most(2 * MAP_USERS_MAX, 3)?;
+                let user = |reader: &mut Reader<'_>| {
+                    let name = reader.text(USER_NAME_BYTES_MAX)?.to_owned();
+                    Ok(UserChange { name, was: read_rules(reader)?, now: read_rules(reader)? })
+                };
+                Self::SetUsers((0..count).map(|_| user(reader)).collect::<Result<_>>()?)
+            }
             kind => return Self::read_plans(kind, reader),
         })
     }
@@ -371,6 +393,17 @@ impl Change {
             _ => return Err("a change of an unknown kind"),
         })
     }
+}
+
+fn put_rules(bytes: &mut Vec<u8>, rules: Option<&[u8]>) {
+    bytes.push(u8::from(rules.is_some()));
+    if let Some(rules) = rules {
+        put_bytes(bytes, rules);
+    }
+}
+
+fn read_rules(reader: &mut Reader<'_>) -> Result<Option<Vec<u8>>> {
+    if read_flag(reader)? { Ok(Some(reader.bytes()?.to_vec())) } else { Ok(None) }
 }
 
 fn read_flag(reader: &mut Reader<'_>) -> Result<bool> {

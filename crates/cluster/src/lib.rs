@@ -23,6 +23,7 @@ mod shards;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod users;
 
 pub use apply::{apply, as_split};
 pub use change::Change;
@@ -41,3 +42,4 @@ pub use settings::{STORE_SETTINGS, SettingKind, Settings, StoreSetting, setting_
 pub use shard_info::{ReplicaInfo, ShardInfo};
 pub use shards::{ShardEdit, Shards};
 pub use shared::Shared;
+pub use users::{UserChange, UserRules};

@@ -12,6 +12,7 @@ use crate::plan::{Plan, Split, Step, read_shard};
 use crate::shard_info::{ReplicaInfo, ShardInfo};
 use crate::shards::Shards;
 use crate::shared::Shared;
+use crate::users::{UserRules, read_users, users_fault};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::limits::{
     MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, PLANS_MAX, REPLICATION_FACTOR_MAX,
@@ -34,6 +35,8 @@ pub struct Map {
     pub replication_factor: u32,
     /// What was set for the whole store, by name.
     pub settings: Shared<BTreeMap<String, String>>,
+    /// The rules of each user, by name. Without any, a node has those of its `aclfile`, and its `requirepass`.
+    pub users: Shared<UserRules>,
     /// Nodes that are to hold nothing.
     pub leaving: BTreeSet<NodeId>,
     /// Plans that have not ended, and the newest of those that have.
@@ -54,6 +57,8 @@ const MAGIC: &[u8; 7] = b"BASMAP\0";
 /// Of a map without survivors.
 const FORMAT: u8 = 2;
 const FORMAT_WITH_SURVIVORS: u8 = 3;
+/// Has the number of survivors, which may be 0, and users.
+const FORMAT_WITH_USERS: u8 = 4;
 /// Had no plans.
 const FORMAT_WITHOUT_PLANS: u8 = 1;
 const CHECK_BYTES: usize = 4;
@@ -91,7 +96,11 @@ impl Map {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64 + self.nodes.len() * 96 + self.shards.len() * 32);
         bytes.extend_from_slice(MAGIC);
-        bytes.push(if self.survivors.is_empty() { FORMAT } else { FORMAT_WITH_SURVIVORS });
+        bytes.push(match (self.users.is_empty(), self.survivors.is_empty()) {
+            (false, _) => FORMAT_WITH_USERS,
+            (true, false) => FORMAT_WITH_SURVIVORS,
+            (true, true) => FORMAT,
+        });
         bytes.extend_from_slice(&self.store.0.to_le_bytes());
         put_varint(&mut bytes, self.epoch.0);
         put_varint(&mut bytes, u64::from(self.replication_factor));
@@ -113,6 +122,9 @@ impl Map {
             put_bytes(&mut bytes, value.as_bytes());
         }
         self.encode_plans(&mut bytes);
+        if !self.users.is_empty() {
+            self.users.encode(&mut bytes);
+        }
         let check = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&check.to_le_bytes());
         bytes
@@ -138,7 +150,7 @@ impl Map {
             return Err("it is no map");
         }
         let format = reader.u8()?;
-        if ![FORMAT_WITH_SURVIVORS, FORMAT, FORMAT_WITHOUT_PLANS].contains(&format) {
+        if ![FORMAT_WITH_USERS, FORMAT_WITH_SURVIVORS, FORMAT, FORMAT_WITHOUT_PLANS].contains(&format) {
             return Err("its format is unknown");
         }
         let store = StoreId(reader.u64_le()?);
@@ -154,8 +166,14 @@ impl Map {
         } else {
             map.read_plans(reader)?;
         }
-        if format == FORMAT_WITH_SURVIVORS {
+        if format == FORMAT_WITH_SURVIVORS || format == FORMAT_WITH_USERS {
             map.read_survivors(reader)?;
+            if format == FORMAT_WITH_SURVIVORS && map.survivors.is_empty() {
+                return Err("a map of this format has survivors");
+            }
+        }
+        if format == FORMAT_WITH_USERS {
+            map.users = read_users(reader)?.into();
         }
         reader.end()?;
         Ok(map)
@@ -178,7 +196,7 @@ impl Map {
             put_varint(bytes, u64::from(child.0));
             split.encode(bytes);
         }
-        if !self.survivors.is_empty() {
+        if !self.survivors.is_empty() || !self.users.is_empty() {
             put_varint(bytes, self.survivors.len() as u64);
         }
         for (shard, (plan, replica)) in &self.survivors {
@@ -188,9 +206,6 @@ impl Map {
 
     fn read_survivors(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let count = reader.count_at_most(MAP_SHARDS_MAX, 3)?;
-        if count == 0 {
-            return Err("a map of this format has survivors");
-        }
         for _ in 0..count {
             let shard = read_shard(reader)?;
             rising(self.survivors.last_key_value().map(|(id, _)| id), &shard)?;
@@ -255,7 +270,8 @@ impl Map {
             let fault = |id: ShardId, shard: &ShardInfo| shard.fault(id == ShardId::META, knows);
             self.shards.iter().find_map(|(id, shard)| Some(format!("shard {id}: {}", fault(*id, shard)?)))
         };
-        nodes.or_else(settings).or_else(shards).or_else(|| self.slot_fault())
+        let users = || users_fault(&self.users);
+        nodes.or_else(settings).or_else(users).or_else(shards).or_else(|| self.slot_fault())
     }
 
     /// Expects ranges that are well formed by themselves.

@@ -5,6 +5,7 @@ use crate::node_info::NodeInfo;
 use crate::refusal::{Outcome, Refusal, Result, UNCHANGED, changed};
 use crate::settings::store_setting;
 use crate::shard_info::ReplicaInfo;
+use crate::users::{UserChange, users_fault};
 use vocab::limits::{MAP_SETTINGS_MAX, NODES_MAX, REPLICAS_MAX};
 use vocab::{NodeId, ReplicaId, ShardId};
 
@@ -152,6 +153,27 @@ impl Membership<'_> {
             None => self.0.settings.remove(name),
             Some(value) => self.0.settings.insert(name.to_owned(), value.to_owned()),
         };
+        Ok(changed(self.0))
+    }
+
+    pub(crate) fn set_users(&mut self, users: &[UserChange]) -> Result<Outcome> {
+        let known = |user: &UserChange| self.0.users.get(&user.name).map(<[u8]>::to_vec);
+        let is_twice = |(i, user): (usize, &UserChange)| users[..i].iter().any(|other| other.name == user.name);
+        if let Some((_, user)) = users.iter().enumerate().find(|(i, user)| is_twice((*i, *user))) {
+            return Err(Refusal::OutOfBounds(format!("the user {} is named twice", user.name)));
+        }
+        if users.iter().all(|user| known(user) == user.now) {
+            return Ok(UNCHANGED);
+        }
+        if let Some(user) = users.iter().find(|user| known(user) != user.was) {
+            return Err(Refusal::UserChanged(user.name.clone()));
+        }
+        let mut rules = (*self.0.users).clone();
+        users.iter().for_each(|user| rules.set(&user.name, user.now.as_deref()));
+        if let Some(fault) = users_fault(&rules) {
+            return Err(Refusal::OutOfBounds(fault));
+        }
+        self.0.users = rules.into();
         Ok(changed(self.0))
     }
 }

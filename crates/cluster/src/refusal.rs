@@ -30,6 +30,8 @@ pub enum Refusal {
     NodeChanged(NodeId),
     /// The setting's value is no longer the one that the change starts from.
     SettingChanged(String),
+    /// The user's rules are no longer those that the change starts from.
+    UserChanged(String),
     /// A new replica has to have the shard's next id, which is the last of these.
     NotNext(ShardId, ReplicaId, ReplicaId),
     /// The node holds a replica of the shard already.
@@ -64,6 +66,7 @@ impl fmt::Display for Refusal {
             Self::OtherFacts(node) => write!(f, "node {node} is registered with other addresses, zone or capacity"),
             Self::NodeChanged(node) => write!(f, "node {node} was changed in the meantime"),
             Self::SettingChanged(name) => write!(f, "the setting {name} was changed in the meantime"),
+            Self::UserChanged(name) => write!(f, "the user {name} was changed in the meantime"),
             Self::NotNext(shard, replica, next) => {
                 write!(f, "a new replica of shard {shard} cannot be {replica}: the next is {next}")
             }

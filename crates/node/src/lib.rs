@@ -1,6 +1,7 @@
 //! The node: routes, executes and counts; no socket, no clock, no thread.
 
 mod absent_watch;
+pub mod acl;
 mod awaited_keys;
 pub mod blocking;
 mod clock_keeper;
@@ -69,7 +70,7 @@ pub use shard::{
     Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, NOSCRIPT, PrefetchItem, Prefetched, Shard,
     SnapshotTask, SplitTask, StoreEvent, Ticket, Write, declared_keys, events_after, function_command, is_large_entry,
     newest_event, newest_events, read_script, read_script_first, read_transaction, read_transaction_in_steps,
-    script_command, slot_of_script, stored_map, without_database,
+    script_as, script_command, slot_of_script, stored_map, without_database,
 };
 pub use shard_handle::ShardHandle;
 pub use shard_handle::load::LoadSampler;

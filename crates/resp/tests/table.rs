@@ -160,3 +160,24 @@ fn the_documentation_page_has_every_command() {
         assert!(page.contains(&format!("### `{}", spec.typed_name())), "{}", spec.name);
     }
 }
+
+/// What COMMAND INFO of Redis 7.0.15 says of each command: its name and its categories.
+const CATEGORIES: &str = include_str!("redis-7.0.15-categories.txt");
+
+#[test]
+fn commands_are_in_the_categories_of_redis() {
+    let (mut compared, mut differing) = (0, Vec::new());
+    for line in CATEGORIES.lines() {
+        let (name, expected) = line.split_once(' ').unwrap();
+        let Some(spec) = table::lookup_full(name.as_bytes()) else { continue };
+        let of_row = table::acl::NAMES.iter().filter(|(bit, _)| spec.acl & bit != 0);
+        let mut found: Vec<&str> = of_row.map(|(_, name)| *name).filter(|name| !name.starts_with("role-")).collect();
+        found.sort_unstable();
+        if found.join(" ") != expected {
+            differing.push(format!("{name}: {} instead of {expected}", found.join(" ")));
+        }
+        compared += 1;
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+    assert!(compared > 250, "only {compared} commands were compared");
+}

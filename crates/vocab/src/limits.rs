@@ -331,6 +331,30 @@ pub const MAP_SETTINGS_MAX: usize = 256;
 pub const SETTING_NAME_BYTES_MAX: usize = 64;
 /// Longest value of a setting in the map, in bytes.
 pub const SETTING_VALUE_BYTES_MAX: usize = 1024;
+/// Most users that a store has.
+pub const MAP_USERS_MAX: usize = 4096;
+/// Longest name of a user, in bytes.
+pub const USER_NAME_BYTES_MAX: usize = 128;
+/// Longest rules of a user, in bytes.
+pub const USER_RULES_BYTES_MAX: usize = 16 * 1024;
+/// What names and rules of all users take, in bytes.
+pub const MAP_USERS_BYTES_MAX: usize = 1024 * 1024;
+/// Most passwords of a user.
+pub const USER_PASSWORDS_MAX: usize = 16;
+/// Most selectors of a user beside its first one.
+pub const USER_SELECTORS_MAX: usize = 16;
+/// Memory that a password's hash takes to compute, in KiB.
+pub const SLOW_HASH_KIB: u32 = 7 * 1024;
+/// The most that a hash from elsewhere may take, in KiB.
+pub const SLOW_HASH_KIB_MAX: u32 = 64 * 1024;
+/// How often that memory is gone through.
+pub const SLOW_HASH_PASSES: u32 = 5;
+/// How often it may be for a hash from elsewhere.
+pub const SLOW_HASH_PASSES_MAX: u32 = 16;
+/// Hashes of passwords that a node computes at a time for its clients.
+pub const SLOW_HASHES_AT_ONCE: usize = 2;
+/// Outcomes of logins that a node remembers, of right passwords and of wrong ones each.
+pub const LOGINS_REMEMBERED_MAX: usize = 1024;
 /// Longest encoded map, in bytes: the largest that the bounds above allow.
 pub const MAP_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// What a node remembers of the newest changes of the map, in bytes: a node whose map is older gets it whole.
@@ -406,8 +430,10 @@ const _: () = assert!(WATCHED_BYTES_MAX + WATCHED_KEYS_MAX * 16 < ENTRY_BYTES_MA
 const _: () = assert!(REQUEST_REPLY_BYTES_MAX < REQUEST_ROW_BYTES_MAX / 2);
 const _: () = assert!(INLINE_COLLECTION_BYTES_MAX < VALUE_BYTES_MAX);
 const _: () = assert!(REPLICATION_FACTOR_MAX as usize * 2 <= REPLICAS_MAX);
-const _: () =
-    assert!(MAP_SHARDS_MAX * (32 + 13 * REPLICAS_MAX) + NODES_MAX * 1024 + MAP_SETTINGS_MAX * 2048 < MAP_BYTES_MAX);
+const _: () = assert!(
+    MAP_SHARDS_MAX * (32 + 13 * REPLICAS_MAX) + NODES_MAX * 1024 + MAP_SETTINGS_MAX * 2048 + MAP_USERS_BYTES_MAX
+        < MAP_BYTES_MAX
+);
 const _: () = assert!(PEER_FRAME_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(PEER_PIECE_BYTES < PEER_FRAME_BYTES_SOFT);
 const _: () = assert!(PEER_FRAME_BYTES_SOFT < PEER_QUEUE_BYTES_MAX);

@@ -15,7 +15,7 @@ const keys, rounds, holders, turns = 50, 8, 4, 15
 
 func main() {
 	ctx := context.Background()
-	nodes := []string{address}
+	nodes := list("BASALT_CLUSTER")
 	option := rueidis.ClientOption{InitAddress: nodes}
 	reader, err := rueidis.NewClient(option)
 	check(err == nil, "connecting: %v", err)

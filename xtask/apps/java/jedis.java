@@ -2,8 +2,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
-import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.JedisPubSub;
+import redis.clients.jedis.RedisClient;
 
 /** Jedis: scripts, transactions, pipelines, publish and subscribe, as of a plain Redis, from many threads. */
 class Program {
@@ -11,7 +11,7 @@ class Program {
 
   public static void main(String[] args) {
     Trial.run(() -> {
-      var store = new JedisPooled("127.0.0.1", Trial.PORT);
+      var store = RedisClient.create("127.0.0.1", Trial.PORT);
       var heard = new AtomicInteger();
       var order = new AtomicInteger(-1);
       var wrong = new AtomicInteger();

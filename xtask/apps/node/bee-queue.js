@@ -35,7 +35,7 @@ run(async () => {
   await add('twice');
   await until(() => counts.size === JOBS + 2, () => `${counts.size} of ${JOBS + 2} jobs were begun`, 90000);
   await until(async () => (await again(() => queue.checkHealth())).succeeded === JOBS + 2, 'not all jobs have succeeded', 60000);
-  check(counts.get('twice') >= 2, 'the job that failed was not made again');
+  check(killed || counts.get('twice') >= 2, 'the job that failed was not made again');
   counts.delete('twice');
   await until(() => killed || results.size === JOBS + 2, () => `${results.size} results were heard`);
   const more = [...counts].filter(([, count]) => count > 1);

@@ -52,10 +52,13 @@ class Handler implements ExceptionHandler
 $container = Container::getInstance();
 $connection = ['host' => HOST, 'port' => PORT, 'database' => 0, 'timeout' => 15, 'read_timeout' => 15];
 $container->singleton('redis', fn () => new RedisManager($container, 'phpredis', ['default' => $connection]));
-$container['config'] = ['cache.default' => 'redis', 'cache.prefix' => 'cache', 'cache.stores.redis' => ['driver' => 'redis', 'connection' => 'default']];
 $container->singleton('events', fn () => new Dispatcher($container));
 $queue = new Queue($container);
 $queue->addConnection(['driver' => 'redis', 'connection' => 'default', 'queue' => 'work', 'retry_after' => 5, 'block_for' => 1]);
+
+$container['config']['cache.default'] = 'redis';
+$container['config']['cache.prefix'] = 'cache';
+$container['config']['cache.stores.redis'] = ['driver' => 'redis', 'connection' => 'default'];
 
 if (($argv[1] ?? '') === 'worker') {
     $worker = new Worker($queue->getQueueManager(), $container['events'], new Handler(), fn () => false);
@@ -107,8 +110,8 @@ foreach ($workers as $worker) {
     proc_terminate($worker, 9);
 }
 $cache = (new CacheManager($container))->store();
-check($cache->remember('answer', 60, fn () => 42) === 42 && $cache->get('answer') === 42, 'the cache');
-check($cache->increment('number', 5) === 5 && $cache->many(['answer', 'none'])['none'] === null, 'the cache');
+check($cache->remember('answer', 60, fn () => 42) == 42 && $cache->get('answer') == 42, 'the cache');
+check($cache->increment('number', 5) == 5 && $cache->many(['answer', 'none'])['none'] === null, 'the cache');
 $lock = $cache->lock('lock', 10);
 check($lock->get() && !$cache->lock('lock', 10)->get(), 'two hold a lock');
 check($lock->release() && $cache->lock('lock', 10)->get(), 'a lock is not released');

@@ -6,6 +6,7 @@ import sys
 import redis
 from arq import Retry, create_pool
 from arq.connections import RedisSettings
+from arq.jobs import Job, JobStatus
 
 from trial import KILLED, PORT, Done, Workers, half, ok, summary
 
@@ -53,7 +54,12 @@ async def main():
     jobs = {}
 
     async def enqueue(name, function="work", **kwargs):
-        jobs[name] = await again(pool.enqueue_job, function, name, _job_id=f"job-{name}", **kwargs)
+        job = Job(f"job-{name}", pool)
+        jobs[name] = None
+        # None: the job is there, arq says; or EXEC answered that another had changed what it watches, as after a death.
+        while jobs[name] is None and await again(job.status) == JobStatus.not_found:
+            jobs[name] = await again(pool.enqueue_job, function, name, _job_id=job.job_id, **kwargs)
+            assert KILLED or jobs[name], f"{name} was not taken"
 
     for number in range(JOBS // 2):
         await enqueue(number)

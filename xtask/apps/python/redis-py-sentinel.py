@@ -17,6 +17,9 @@ for number in range(COUNT):
     # The same again is the same: nothing that was answered may be missing.
     again(master.hset, "numbers", number, number * 2)
     again(master.sadd, "seen", number)
+while KILLED and not again.failures:
+    # Its node dies at some moment.
+    again(master.sadd, "seen", 0)
 found = again(master.hgetall, "numbers")
 assert found == {str(n): str(n * 2) for n in range(COUNT)}, f"{COUNT - len(found)} are missing"
 assert again(master.scard, "seen") == COUNT

@@ -37,8 +37,8 @@ def main():
     workers = Workers(rq + ["work"], rq + ["work"])
 
     def enqueue(number):
-        # The same id each time: made again, it is the same job.
-        return again(queue.enqueue, program.work, number, job_id=f"job-{number}")
+        # The same id each time: made again, it is the same job. A worker that is not answered takes its job for failed.
+        return again(queue.enqueue, program.work, number, job_id=f"job-{number}", retry=Retry(max=3))
 
     jobs = [enqueue(number) for number in range(JOBS // 2)]
     half()

@@ -1,5 +1,6 @@
 //! An application: what is installed for it, what its program does, and where that connects.
 
+use super::situation::Situation;
 use super::toolchain::Toolchain;
 
 /// The listener that an application connects to.
@@ -22,13 +23,44 @@ pub struct Application {
     pub packages: &'static [&'static str],
     /// Where it connects.
     pub listener: Listener,
+    /// What is tried: a suite of tests is not for a store that loses a node.
+    pub situations: &'static [Situation],
     /// What the program has it do, for the page.
     pub does: &'static str,
 }
 
 impl Application {
-    /// The packages and their versions, as the page shows them.
+    /// The packages that are asked for by their versions, as the page shows them.
     pub fn version(&self) -> String {
-        self.packages.join(", ")
+        self.packages.iter().filter_map(|package| shown(package)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// `name version` of a package, as pip (`name==version`), npm and Go (`name@version`), Maven (`group:name:version`) and the
+/// catalogue for Debian (`name=version`) write it.
+fn shown(package: &str) -> Option<String> {
+    let marks = ["==", "@", ":", "="];
+    let (name, version) = marks.into_iter().find_map(|mark| package.rsplit_once(mark))?;
+    let name = name.rsplit_once(':').map_or(name, |(_, artifact)| artifact);
+    version.starts_with(|first: char| first.is_ascii_digit() || first == 'v').then(|| format!("{name} {version}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn a_package_is_shown_with_its_version_or_not_at_all() {
+        for (package, expected) in [
+            ("celery[redis]==5.7.0", Some("celery[redis] 5.7.0")),
+            ("@socket.io/redis-adapter@8.3.0", Some("@socket.io/redis-adapter 8.3.0")),
+            ("github.com/hibiken/asynq@v0.26.0", Some("github.com/hibiken/asynq v0.26.0")),
+            ("io.lettuce:lettuce-core:7.7.0.RELEASE", Some("lettuce-core 7.7.0.RELEASE")),
+            ("org.springframework.boot:spring-boot-starter-web", None),
+            ("ruby-sidekiq=6.4.1", Some("ruby-sidekiq 6.4.1")),
+            ("ruby", None),
+        ] {
+            assert_eq!(shown(package).as_deref(), expected, "{package}");
+        }
     }
 }

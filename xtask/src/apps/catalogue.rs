@@ -1,6 +1,7 @@
 //! The applications, in the order of the page.
 
 use super::application::{Application, Listener};
+use super::situation::{SITUATIONS, Situation};
 use super::toolchain::Toolchain::{self, Go, Java, Node, Php, Python, Ruby};
 
 const fn databases(
@@ -9,7 +10,7 @@ const fn databases(
     packages: &'static [&'static str],
     does: &'static str,
 ) -> Application {
-    Application { name, toolchain, packages, listener: Listener::Databases, does }
+    Application { name, toolchain, packages, listener: Listener::Databases, situations: &SITUATIONS, does }
 }
 
 const fn cluster(
@@ -18,7 +19,13 @@ const fn cluster(
     packages: &'static [&'static str],
     does: &'static str,
 ) -> Application {
-    Application { name, toolchain, packages, listener: Listener::Cluster, does }
+    Application { name, toolchain, packages, listener: Listener::Cluster, situations: &SITUATIONS, does }
+}
+
+/// A package's own tests.
+const fn suite(name: &'static str, packages: &'static [&'static str], does: &'static str) -> Application {
+    let situations = &[Situation::Single, Situation::Three];
+    Application { name, toolchain: Python, packages, listener: Listener::Databases, situations, does }
 }
 
 /// All of them. The gate runs every fourth in turn, so those of a language are spread over its turns.
@@ -198,5 +205,15 @@ pub const APPLICATIONS: &[Application] = &[
         "laravel",
         &["php-cli", "php-redis=5.3.7", "php-laravel-framework=8.83.26"],
         "102 jobs by two workers: a delay, a retry; its cache with locks",
+    ),
+    suite(
+        "rq-suite",
+        &["rq==2.12.0", "redis==8.1.0", "pytest", "pytest-timeout", "psutil"],
+        "RQ's own tests: those that pass on redis-server",
+    ),
+    suite(
+        "huey-suite",
+        &["huey==3.5.4", "redis==8.1.0", "pytest", "pytest-timeout"],
+        "Huey's own tests: those that pass on redis-server",
     ),
 ];

@@ -4,6 +4,7 @@
 mod application;
 mod catalogue;
 mod page;
+mod situation;
 mod store;
 mod toolchain;
 mod trial;
@@ -11,11 +12,11 @@ mod trial;
 use crate::process::{self, Count};
 use application::Application;
 use catalogue::APPLICATIONS;
+use situation::{SITUATIONS, Situation};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 use store::Store;
-use trial::{SITUATIONS, Situation};
 
 /// Into how many parts the gate divides the applications.
 const QUARTERS: usize = 4;
@@ -74,14 +75,14 @@ fn trials(root: &Path, options: &Options) -> Result<Results, String> {
         let own = folder.join(application.name);
         let toolchain = application.toolchain;
         let programs = root.join("xtask/apps").join(toolchain.folder());
-        let installed = toolchain.install(application, &programs, &own);
+        let installed = toolchain.install(application.name, application.packages, &programs, &own);
         println!(
             "=== {} ({}), installed in {:.1} s",
             application.name,
             application.version(),
             begun.elapsed().as_secs_f64()
         );
-        for &situation in &options.situations {
+        for &situation in options.situations.iter().filter(|situation| application.situations.contains(situation)) {
             let begun = Instant::now();
             let result = match &installed {
                 Ok(()) => {

@@ -1,7 +1,7 @@
 //! docs/APPLICATIONS.md: a row an application, with what came of its last trials.
 
 use super::application::{Application, Listener};
-use super::trial::{SITUATIONS, Situation};
+use super::situation::{SITUATIONS, Situation};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +54,7 @@ fn page(before: &str, applications: &[Application], results: Results<'_>) -> Str
             let cell = match result {
                 Some((_, _, Ok(what))) => escaped(what),
                 Some((_, _, Err(why))) => format!("**fails**: {}", shortened(&escaped(why))),
+                None if !application.situations.contains(&situation) => "–".to_owned(),
                 None => cell(before, application.name, column).unwrap_or_else(|| NOT_YET.to_owned()),
             };
             let _ = write!(text, " {cell} |");
@@ -91,13 +92,14 @@ mod tests {
         toolchain: Toolchain::Python,
         packages: &["queue==1.0", "redis==8.1.0"],
         listener: Listener::Databases,
+        situations: &SITUATIONS,
         does: "120 jobs",
     };
 
     #[test]
     fn a_page_keeps_what_was_not_tried_again() {
         let first = page("", &[QUEUE], &[("queue", Situation::Single, Ok("120 jobs, each once".to_owned()))]);
-        let row = "| queue | queue==1.0, redis==8.1.0 | databases | 120 jobs | 120 jobs, each once | not run yet | not run yet |";
+        let row = "| queue | queue 1.0, redis 8.1.0 | databases | 120 jobs | 120 jobs, each once | not run yet | not run yet |";
         assert!(first.contains(row), "{first}");
         let failed = Err("it ended with 1\nERR | no".to_owned());
         let second = page(&first, &[QUEUE], &[("queue", Situation::Killed, failed)]);

@@ -39,7 +39,8 @@ impl Store {
     pub fn start(program: &Path, folder: &Path, count: usize, base: Option<u16>) -> Result<Self, String> {
         let mut store = Self {
             program: program.to_owned(),
-            folder: folder.join(format!("nodes-{count}")),
+            // Another run may use the same folder.
+            folder: folder.join(format!("nodes-{count}-{}", std::process::id())),
             ports: ports(count, base)?,
             nodes: Vec::new(),
         };
@@ -138,6 +139,13 @@ impl Store {
     /// How many nodes it has.
     pub fn count(&self) -> usize {
         self.ports.len()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.nodes.clear();
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Languages: how the packages of an application are installed with the language's own package manager, and how its
 //! program is run.
 
-use super::application::Application;
 use crate::perf::program::output;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -67,30 +66,42 @@ impl Toolchain {
         }
     }
 
-    /// Installs an application's packages in `folder`, unless they are there, and puts its program beside them. `programs` is
+    /// What its programs share.
+    fn shared(self) -> &'static [&'static str] {
+        match self {
+            Self::Python => &["trial.py", "suite.py"],
+            Self::Node => &["trial.js"],
+            Self::Go => &["trial.go"],
+            Self::Java => &["Trial.java"],
+            Self::Ruby => &["trial.rb"],
+            Self::Php => &["trial.php"],
+        }
+    }
+
+    /// Installs the packages of the application `name` in `folder`, unless they are there, and puts its program beside
+    /// them. `programs` is
     /// the folder of the language's programs.
-    pub fn install(self, application: &Application, programs: &Path, folder: &Path) -> Result<(), String> {
+    pub fn install(self, name: &str, packages: &[&str], programs: &Path, folder: &Path) -> Result<(), String> {
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        self.copy_programs(application, programs, folder)?;
-        let packages = application.packages.join("\n");
+        self.copy_programs(name, programs, folder)?;
+        let wanted = packages.join("\n");
         let mark = folder.join(MARK);
-        if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == packages) {
+        if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
             return self.build(folder);
         }
-        self.fetch(application.packages, folder)?;
+        self.fetch(packages, folder)?;
         self.build(folder)?;
-        std::fs::write(&mark, packages).map_err(|error| format!("{}: {error}", mark.display()))
+        std::fs::write(&mark, wanted).map_err(|error| format!("{}: {error}", mark.display()))
     }
 
     /// The program, and what programs of the language share.
-    fn copy_programs(self, application: &Application, programs: &Path, folder: &Path) -> Result<(), String> {
+    fn copy_programs(self, name: &str, programs: &Path, folder: &Path) -> Result<(), String> {
         let copy = |from: &str, to: &str| {
             let from = programs.join(from);
             std::fs::copy(&from, folder.join(to)).map(drop).map_err(|error| format!("{}: {error}", from.display()))
         };
-        copy(&format!("{}.{}", application.name, self.extension()), self.program())?;
-        let shared = if self == Self::Java { "Trial.java".to_owned() } else { format!("trial.{}", self.extension()) };
-        copy(&shared, &shared)
+        copy(&format!("{name}.{}", self.extension()), self.program())?;
+        self.shared().iter().try_for_each(|shared| copy(shared, shared))
     }
 
     fn fetch(self, packages: &[&str], folder: &Path) -> Result<(), String> {

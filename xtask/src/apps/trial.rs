@@ -4,6 +4,7 @@
 //! now, and `OK` with what it did. Whatever else it writes is kept in its log. It has failed if it ends otherwise.
 
 use super::application::{Application, Listener};
+use super::situation::Situation;
 use super::store::{DATABASE_0, Store};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
@@ -18,36 +19,6 @@ use std::time::{Duration, Instant};
 const TRIAL_BOUND: Duration = Duration::from_secs(240);
 /// Lines of a log that a failure shows.
 const LINES_SHOWN: usize = 12;
-
-/// What becomes of the store while the application works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Situation {
-    /// One node.
-    Single,
-    /// Three nodes.
-    Three,
-    /// Three nodes, of which the leader is killed half-way.
-    Killed,
-}
-
-/// All of them, in the order of the page's columns.
-pub const SITUATIONS: [Situation; 3] = [Situation::Single, Situation::Three, Situation::Killed];
-
-impl Situation {
-    /// As options, logs and the page's head call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Three => "three",
-            Self::Killed => "killed",
-        }
-    }
-
-    /// How many nodes the store has.
-    pub fn nodes(self) -> usize {
-        if self == Self::Single { 1 } else { 3 }
-    }
-}
 
 /// Runs an application that is installed in `folder`: what it says that it did, or what it saw.
 pub fn run(
@@ -70,7 +41,7 @@ pub fn run(
             store.kill(leader);
             killed = Some(leader);
         }
-        Ok(())
+        Ok(killed.is_some())
     });
     drop(program);
     if let Some(number) = killed {
@@ -133,8 +104,8 @@ impl Program {
         Ok(Self { child, lines, log: file })
     }
 
-    /// Reads what it says to its end; `half` is called with the key of each `HALF`.
-    fn follow(&mut self, mut half: impl FnMut(&str) -> Result<(), String>) -> Result<String, String> {
+    /// Reads what it says to its end; `half` is called with the key of each `HALF`, and says whether a node was killed.
+    fn follow(&mut self, mut half: impl FnMut(&str) -> Result<bool, String>) -> Result<String, String> {
         let end = Instant::now() + TRIAL_BOUND;
         let mut done = None;
         loop {
@@ -142,7 +113,10 @@ impl Program {
                 Ok(line) => {
                     let _ = writeln!(self.log, "{line}");
                     if let Some(key) = line.strip_prefix("HALF") {
-                        half(if key.is_empty() { DATABASE_0 } else { key.trim() })?;
+                        let is_killed = half(if key.is_empty() { DATABASE_0 } else { key.trim() })?;
+                        if is_killed && self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                            return Err("it had ended before the node was killed".to_owned());
+                        }
                     } else if let Some(what) = line.strip_prefix("OK ") {
                         done = Some(what.to_owned());
                     }
@@ -175,6 +149,7 @@ fn command_name(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Program, last_lines};
+    use rustix::process::Pid;
     use std::process::Command;
 
     fn follow(script: &str) -> (Result<String, String>, Vec<String>, String) {
@@ -183,7 +158,7 @@ mod tests {
         let mut halves = Vec::new();
         let result = program.follow(|key| {
             halves.push(key.to_owned());
-            Ok(())
+            Ok(false)
         });
         drop(program);
         let said = last_lines(&log);
@@ -200,6 +175,25 @@ mod tests {
         assert!(said.contains("lost one"), "{said}");
         let (result, ..) = follow("echo nothing");
         assert_eq!(result, Err("it ended with exit status: 0".to_owned()));
+    }
+
+    #[test]
+    fn a_program_that_is_too_quick_proves_nothing() {
+        let log = std::env::temp_dir().join(format!("basalt-apps-quick-{}", std::process::id()));
+        let script = "echo HALF; echo 'OK 3 jobs'";
+        let mut program = Program::start(Command::new("sh").args(["-c", script]), &log).expect("there is a shell");
+        let pid = Pid::from_child(&program.child);
+        let result = program.follow(|_| {
+            // Until it is a zombie.
+            while std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+                .is_ok_and(|stat| !stat.contains(") Z "))
+            {
+                std::thread::yield_now();
+            }
+            Ok(true)
+        });
+        let _ = std::fs::remove_file(log);
+        assert_eq!(result, Err("it had ended before the node was killed".to_owned()));
     }
 
     #[test]

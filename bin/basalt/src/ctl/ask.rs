@@ -109,8 +109,12 @@ impl Asker {
             "REFUSED" => Failure::Refused(rest.to_owned()),
             "CLUSTERDOWN" | "MOVED" => Failure::Unreachable(format!("{}: {rest}", self.client.address())),
             "NOAUTH" | "WRONGPASS" => {
-                Failure::Usage(format!("{rest} Give it as --node redis://:PASSWORD@{}", self.client.address()))
+                let text = "Give a user and a password: --user NAME, and BASALT_PASSWORD in the environment";
+                Failure::Usage(format!("{rest} {text} ({})", self.client.address()))
             }
+            "NOPERM" => Failure::Refused(format!(
+                "{rest}: the roles for operators are +@role-read, +@role-operate and +@role-administer"
+            )),
             _ => Failure::Refused(format!("{} answers: {text}", self.client.address())),
         }
     }

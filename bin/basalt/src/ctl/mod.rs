@@ -24,7 +24,7 @@ mod verify;
 use ask::{Asker, Failure};
 use bench::options::TlsOptions;
 use clap::{Args, Subcommand};
-use client::StoreUrl;
+use client::{Login, StoreUrl};
 use std::process::ExitCode;
 use verdict::Verdict;
 
@@ -56,6 +56,12 @@ pub struct CtlOptions {
     /// How it is reached with TLS
     #[command(flatten)]
     tls: TlsOptions,
+    /// The user to log in as
+    #[arg(long, global = true, value_name = "NAME")]
+    user: Option<String>,
+    /// The password; better in the environment variable BASALT_PASSWORD, which other users of the machine do not see
+    #[arg(long, global = true, value_name = "PASSWORD")]
+    pass: Option<String>,
     /// Show what the node answers, as JSON
     #[arg(long, global = true)]
     json: bool,
@@ -108,8 +114,27 @@ pub fn run(options: &CtlOptions) -> ExitCode {
     }
 }
 
+impl CtlOptions {
+    /// The node that is asked, and who asks: as `--user` and `--pass` say, the environment, or the node's URL.
+    fn store(&self) -> Result<StoreUrl, Failure> {
+        let given = self.pass.clone().or_else(|| std::env::var("BASALT_PASSWORD").ok().filter(|text| !text.is_empty()));
+        let of_url = self.node.login.clone();
+        let login = match (given, &self.user, of_url) {
+            (Some(password), user, of_url) => {
+                Some(Login { user: user.clone().or_else(|| of_url.and_then(|login| login.user)), password })
+            }
+            (None, Some(_), None) => {
+                return Err(Failure::Usage("--user needs a password: --pass, or BASALT_PASSWORD".to_owned()));
+            }
+            (None, Some(user), Some(login)) => Some(Login { user: Some(user.clone()), ..login }),
+            (None, None, of_url) => of_url,
+        };
+        Ok(StoreUrl { login, ..self.node.clone() })
+    }
+}
+
 fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
-    let node = options.tls.towards(&options.node);
+    let node = options.tls.towards(&options.store()?);
     let asker = || Asker::new(&node, options.json);
     match &options.command {
         CtlCommand::Init => asker()?.init().map(|()| Verdict::Good),

@@ -1,4 +1,5 @@
 //! Databases: the listener on which a store is a Redis without cluster mode.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -6,6 +7,7 @@ mod random_commands;
 
 use common::{Connection, Dir, Nodes, Server, Setup, Value, free_port, replay};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What the transcripts say of a Redis without cluster mode holds for Redis and for Basalt.
@@ -158,4 +160,44 @@ fn the_loss_of_a_node_is_told_as_a_switch_of_the_master() {
     let expected = format!("mymaster 127.0.0.1 {} 127.0.0.1 {}", ports[0], ports[1]);
     let heard: Vec<String> = (0..2).map(|_| format!("{:?}", listens.read().unwrap())).collect();
     assert!(heard.iter().any(|message| message.contains(&expected)), "{heard:?}");
+}
+
+/// A node that hands its shard over has not made what it had taken: another does, also for clients that wait.
+#[test]
+fn clients_of_a_leader_hear_nothing_of_its_hand_over() {
+    const AT_ONCE: i64 = 50;
+    let dir = Dir::new("databases-hand-over");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let leader = nodes.leader(0, "{06S}");
+    let connect = |node: usize| {
+        let connection = Connection::open(ports[node]).unwrap();
+        connection.patience(Duration::from_secs(30));
+        connection
+    };
+    let mut waiting = connect(leader);
+    waiting.send(&Connection::encode(&["BLPOP", "queue", "0"])).unwrap();
+    let is_drained = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writing = connect(leader);
+            let mut count = 0;
+            let mut last_rounds = 20;
+            while last_rounds > 0 {
+                last_rounds -= i64::from(is_drained.load(Ordering::Relaxed));
+                (0..AT_ONCE).for_each(|_| writing.send(&Connection::encode(&["INCR", "counter"])).unwrap());
+                for _ in 0..AT_ONCE {
+                    count += 1;
+                    assert_eq!(writing.read().unwrap(), Value::Int(count));
+                }
+            }
+        });
+        assert!(nodes.ctl(&["drain-leaders", &nodes.address(leader)]).is_some(), "ctl drain-leaders");
+        is_drained.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(connect((leader + 1) % 3).call("RPUSH queue element"), Value::Int(1));
+    assert_eq!(
+        format!("{:?}", waiting.read().unwrap()),
+        format!("{:?}", Value::Array(vec![Value::bulk("queue"), Value::bulk("element")]))
+    );
 }

@@ -16,8 +16,9 @@
 //! | `T`, `A` | a time to live that is over at once or not soon; a time in the past or the far future |
 //! | `O`, `E` | an option, or a wrong one; a condition |
 //!
-//! All else stands for itself. What HyperLogLog makes has keys of its own: PFCOUNT writes nothing here, so its bytes differ from
-//! Redis's. Left out are commands whose answer is a matter of chance or of the moment.
+//! All else stands for itself. Ranges of members are asked of a key whose members have one score. What HyperLogLog makes has
+//! keys of its own: PFCOUNT writes nothing here, so its bytes differ from Redis's. Left out are commands whose answer is a
+//! matter of chance or of the moment.
 
 /// About keys of any type, and about the connection.
 pub const GENERAL: &[&str] = &[
@@ -228,6 +229,8 @@ pub const SORTED_SETS: &[&str] = &[
     "ZADD K E Z X",
     "ZADD K E CH Z X Z X",
     "ZADD K E INCR Z X",
+    "ZADD {d}lex 0 X 0 X 0 X",
+    "ZREM {d}lex X",
     "ZINCRBY K Z X",
     "ZREM K X",
     "ZREM K X X",
@@ -238,7 +241,7 @@ pub const SORTED_SETS: &[&str] = &[
     "ZRANK K X",
     "ZREVRANK K X",
     "ZCOUNT K B B",
-    "ZLEXCOUNT K R R",
+    "ZLEXCOUNT {d}lex R R",
     "ZRANGE K J J",
     "ZRANGE K J J WITHSCORES",
     "ZRANGE K 0 -1 WITHSCORES",
@@ -246,18 +249,18 @@ pub const SORTED_SETS: &[&str] = &[
     "ZRANGE K J J REV",
     "ZRANGE K B B BYSCORE LIMIT J C",
     "ZRANGE K B B BYSCORE REV WITHSCORES",
-    "ZRANGE K R R BYLEX",
-    "ZRANGE K R R BYLEX REV LIMIT J C",
+    "ZRANGE {d}lex R R BYLEX",
+    "ZRANGE {d}lex R R BYLEX REV LIMIT J C",
     "ZREVRANGE K J J WITHSCORES",
     "ZRANGEBYSCORE K B B WITHSCORES LIMIT J C",
     "ZREVRANGEBYSCORE K B B",
-    "ZRANGEBYLEX K R R",
-    "ZREVRANGEBYLEX K R R LIMIT J C",
+    "ZRANGEBYLEX {d}lex R R",
+    "ZREVRANGEBYLEX {d}lex R R LIMIT J C",
     "ZRANGESTORE K K J J",
     "ZRANGESTORE K K B B BYSCORE",
     "ZREMRANGEBYRANK K J J",
     "ZREMRANGEBYSCORE K B B",
-    "ZREMRANGEBYLEX K R R",
+    "ZREMRANGEBYLEX {d}lex R R",
     "ZPOPMIN K",
     "ZPOPMIN K C",
     "ZPOPMAX K",

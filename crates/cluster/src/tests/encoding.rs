@@ -1,7 +1,7 @@
 //! The layouts: what is written is read, and no bytes do harm.
 
 use super::{drawn, drawn_change, small};
-use crate::{Change, Map, MapError, NodeInfo, PlanKind};
+use crate::{Change, Map, MapError, NodeInfo, PlanKind, UserChange};
 use vocab::{NodeId, PlanId, Prng, ReplicaId, ShardId, fuzz};
 
 /// Maps that have been through some changes.
@@ -136,6 +136,35 @@ fn the_layout_of_plans_is_what_it_was() {
     let all = hex(&map.encode());
     let end = all.len() - 8;
     assert_eq!(&all[end - PLANS.len()..end], PLANS);
+}
+
+#[test]
+fn the_layout_of_users_is_what_it_was() {
+    let mut map = laid_out();
+    let user = |was: Option<&str>, now: Option<&str>| {
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        Change::SetUsers(vec![UserChange { name: "bob".to_owned(), was: was.map(bytes), now: now.map(bytes) }])
+    };
+    let made = user(None, Some("on"));
+    assert_eq!(hex(&made.encode()), "01110103626f620001026f6e");
+    for (change, outcome) in [
+        (&made, Ok(true)),
+        (&made, Ok(false)),
+        (&user(None, Some("off")), Err("the user bob was changed in the meantime")),
+        (&user(Some("on"), Some(&"x".repeat(20_000))), Err("the rules of a user have at most 16384 bytes")),
+    ] {
+        let found = crate::apply(&mut map, change).map(|outcome| outcome.changed).map_err(|why| why.to_string());
+        assert_eq!(found.as_ref().map(|changed| *changed).map_err(String::as_str), outcome);
+    }
+    // No plans and the like, no survivors; one user.
+    let all = hex(&map.encode());
+    let end = all.len() - 8;
+    assert!(all.starts_with("4241534d41500004"), "{all}");
+    let tail = "000103000000000103626f62026f6e";
+    assert_eq!(&all[end - tail.len()..end], tail);
+    assert_eq!(Map::decode(&map.encode()).unwrap(), map);
+    crate::apply(&mut map, &user(Some("on"), None)).unwrap();
+    assert!(hex(&map.encode()).starts_with("4241534d41500002"), "without users it is what earlier releases read");
 }
 
 const EMPTY_CHECK: &str = "fd310e61";

@@ -9,7 +9,7 @@ mod leaders;
 mod moves;
 mod rules;
 
-use crate::{Change, Map, NodeInfo, Plan, PlanKind, PlanState};
+use crate::{Change, Map, NodeInfo, Plan, PlanKind, PlanState, UserChange};
 use std::collections::BTreeSet;
 use vocab::{NodeId, PlanId, Prng, ReplicaId, ShardId, Slot, StoreId};
 
@@ -54,7 +54,16 @@ pub(crate) fn drawn_change(map: &Map, prng: &mut Prng) -> Change {
     let some_node = NodeId(1 + prng.below(map.nodes.len() as u64 + 2));
     let shard = ShardId(prng.below(map.shards.len() as u64 + 1) as u32);
     let known = map.shards.get(&shard).cloned().unwrap_or_default();
-    match prng.below(14) {
+    match prng.below(15) {
+        14 => {
+            let user = |prng: &mut Prng| {
+                let name = ["alice", "bob", "alice", "bob", "a b"][prng.below(5) as usize].to_owned();
+                let was = map.users.get(&name).map(<[u8]>::to_vec).filter(|_| prng.below(4) > 0);
+                let now = (prng.below(3) > 0).then(|| format!("on +get ~{}", prng.below(3)).into_bytes());
+                UserChange { name, was, now }
+            };
+            Change::SetUsers((0..prng.below(3)).map(|_| user(prng)).collect())
+        }
         7.. => drawn_plan_change(map, shard, some_node, prng),
         0 => Change::RegisterNode(node(some_node.0, "z0", 100)),
         1 => {

@@ -95,8 +95,18 @@ mod tests {
     use resp::table::Group;
 
     /// Commands of these groups that the session answers.
-    const SESSION: &[&str] =
-        &["KV.CONSISTENCY", "KV.DURABILITY", "KV.SWAP", "OBJECT|HELP", "WAIT", "WAITAOF", "XGROUP|HELP", "XINFO|HELP"];
+    const SESSION: &[&str] = &[
+        "KV.CONSISTENCY",
+        "KV.DURABILITY",
+        "KV.SCRIPTUSER",
+        "KV.SWAP",
+        "MIGRATE",
+        "OBJECT|HELP",
+        "WAIT",
+        "WAITAOF",
+        "XGROUP|HELP",
+        "XINFO|HELP",
+    ];
 
     /// Commands that the session or the shell answers, with all that they contain.
     const CONTAINERS: &[&str] = &["KV.ADMIN|", "KV.BACKUP|"];

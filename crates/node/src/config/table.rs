@@ -116,6 +116,36 @@ pub const SETTINGS: &[Setting] = &[
     new("tcp-keepalive", count(0, INT_MAX), "300", "Seconds between keep-alive probes on client connections.").fixed(),
     new("requirepass", Text, "", "The password that AUTH must give; empty: none is asked for.").secret(),
     new(
+        "recovery-password",
+        Text,
+        "",
+        "A second password of `default`, from this machine alone, with all rights: for operators who are locked out.",
+    )
+    .fixed()
+    .secret(),
+    new(
+        "aclfile",
+        Text,
+        "",
+        "A file of users: those of a store that has none yet, and what ACL SAVE and LOAD write and read; empty: none.",
+    )
+    .fixed(),
+    new(
+        "acl-pubsub-default",
+        Word(&["resetchannels", "allchannels"]),
+        "resetchannels",
+        "Whether new users may use all channels, or none.",
+    ),
+    new("acllog-max-len", count(0, limits::COMMAND_LOG_ENTRIES_MAX as i64), "128", "Refusals that ACL LOG keeps."),
+    new(
+        "audit-log",
+        Text,
+        "",
+        "Where logins, refusals and the deeds of operators are noted: a file, or `syslog`; empty: nowhere.",
+    ),
+    new("audit-log-max-bytes", bytes(MIB, i64::MAX), "100mb", "Size at which the file of `audit-log` is set aside."),
+    new("audit-log-files", count(1, 100), "5", "Files of `audit-log` that are kept, the one that is written included."),
+    new(
         "proto-max-bulk-len",
         bytes(MIB, limits::BULK_BYTES_MAX as i64),
         "64mb",
@@ -306,7 +336,6 @@ pub const SETTINGS: &[Setting] = &[
     new("cluster-allow-reads-when-down", Bool, "no", NO_EFFECT).accepted(),
     new("cluster-allow-replica-migration", Bool, "yes", NO_EFFECT).accepted(),
     new("cluster-migration-barrier", count(0, INT_MAX), "1", NO_EFFECT).accepted(),
-    new("acllog-max-len", count(0, i64::MAX), "128", NO_EFFECT).accepted(),
     new("shutdown-timeout", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
     new("close-on-replica-write", Bool, "yes", NO_EFFECT).accepted().unlisted(),
     new("replica-ignore-disk-write-errors", Bool, "no", NO_EFFECT).accepted().unlisted(),

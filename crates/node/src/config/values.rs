@@ -16,6 +16,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const REQUIREPASS: usize = index_of(SETTINGS, "requirepass");
+const RECOVERY_PASSWORD: usize = index_of(SETTINGS, "recovery-password");
+const ACL_PUBSUB: usize = index_of(SETTINGS, "acl-pubsub-default");
+const ACL_LOG_LENGTH: usize = index_of(SETTINGS, "acllog-max-len");
 const MAXMEMORY: usize = index_of(SETTINGS, "maxmemory");
 const MAX_DATA: usize = index_of(SETTINGS, "max-data-bytes");
 const EVICTION: usize = index_of(SETTINGS, "maxmemory-policy");
@@ -392,11 +395,33 @@ impl Config {
     /// Whether `given` is the password. Takes the same time however much of it is right.
     #[must_use]
     pub fn password_is(&self, given: &[u8]) -> bool {
-        let password = self.cells[REQUIREPASS].text.read();
+        self.secret_is(REQUIREPASS, given)
+    }
+
+    /// Whether `given` is `recovery-password`, if there is one.
+    #[must_use]
+    pub fn recovery_password_is(&self, given: &[u8]) -> bool {
+        self.number_at(RECOVERY_PASSWORD) > 0 && self.secret_is(RECOVERY_PASSWORD, given)
+    }
+
+    fn secret_is(&self, at: usize, given: &[u8]) -> bool {
+        let password = self.cells[at].text.read();
         let password = password.as_bytes();
         let differences =
             given.iter().enumerate().fold(0u8, |sum, (i, byte)| sum | (byte ^ password.get(i).copied().unwrap_or(0)));
         differences == 0 && given.len() == password.len()
+    }
+
+    /// `acl-pubsub-default`: whether new users may use all channels.
+    #[must_use]
+    pub fn new_users_have_all_channels(&self) -> bool {
+        self.number_at(ACL_PUBSUB) == 1
+    }
+
+    /// `acllog-max-len`.
+    #[must_use]
+    pub fn denials_kept(&self) -> usize {
+        self.size_at(ACL_LOG_LENGTH)
     }
 
     /// What a client may send.

@@ -138,6 +138,8 @@ impl Run<'_> {
         engine.meter.seed(self.host.seed());
         let shared = RefCell::new(Shared { host: &mut *self.host, failed: None });
         let context = self.context;
+        let number = context.database.map_or(0, Database::number);
+        engine.meter.run_as(context.user.clone().map(|user| (user, number)));
         let caller = Caller { context, rights, meter: engine.meter.clone() };
         let done = engine.lua.scope(|scope| {
             let (caller, shared) = (&caller, &shared);
@@ -146,6 +148,7 @@ impl Run<'_> {
             engine.run(&script.function, (&call, &pcall), (source.keys, source.argv), source.function.is_some())
         });
         let failed = shared.into_inner().failed;
+        engine.meter.run_as(None);
         if let Ok((false, failure)) = &done {
             // Lua tells no handler that memory is short.
             engine.meter.is_over(failure);
@@ -287,6 +290,9 @@ impl Caller<'_> {
         let spec = spec.map_err(ToOwned::to_owned)?;
         if spec.has(flag::NOSCRIPT) {
             return Err("ERR This Redis command is not allowed from script".to_owned().into());
+        }
+        if let Some(denial) = self.meter.denies(spec, args) {
+            return Err(denial.text_in_script().into());
         }
         match self.rights {
             Rights::Read if writes(spec) => Err(READ_ONLY.to_owned().into()),

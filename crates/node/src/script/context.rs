@@ -1,13 +1,18 @@
 //! What an entry tells of a script beside the words of its client: the last argument of EVAL and FCALL in an entry.
 //!
 //! ```text
-//! u8 version (1, 2), varint slot, varint instructions, varint bytes, varint 0 or 1 + the number of a database;
-//! if it may touch keys of several slots, varint first and varint last of these
+//! u8 version (1, 2; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
+//! number of a database; of a user, bytes its name and bytes its rules without passwords; if it may touch keys of several
+//! slots, varint first and varint last of these
 //! ```
 //!
-//! The version is that of the engine by which all replicas evaluate the script.
+//! The version is that of the engine by which all replicas evaluate the script. Without a user it is of one without restrictions.
+//! Every replica decides by the rules in the entry, whatever it knows of users.
 
-use vocab::{Database, Reader, Slot, SlotSpan, put_varint};
+use crate::acl::User;
+use std::sync::Arc;
+use vocab::limits::USER_NAME_BYTES_MAX;
+use vocab::{Database, Reader, Slot, SlotSpan, put_bytes, put_varint};
 
 /// By which rules a script is evaluated: replicas of two releases come to the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,8 +40,11 @@ impl EngineVersion {
     }
 }
 
+/// Added to the version: there is a user.
+const WITH_USER: u8 = 0x80;
+
 /// The slot of a script's keys, and its budgets: the same on every replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptContext {
     /// What evaluates it.
     pub engine: EngineVersion,
@@ -50,17 +58,24 @@ pub struct ScriptContext {
     pub instructions_max: u64,
     /// Bytes that its Lua state may hold.
     pub memory_bytes_max: u64,
+    /// As whom it runs; none: it may run every command.
+    pub user: Option<Arc<User>>,
 }
 
 impl ScriptContext {
     /// The argument.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![self.engine.number()];
+        let of_user = if self.user.is_some() { WITH_USER } else { 0 };
+        let mut bytes = vec![self.engine.number() | of_user];
         put_varint(&mut bytes, u64::from(self.slot.0));
         put_varint(&mut bytes, self.instructions_max);
         put_varint(&mut bytes, self.memory_bytes_max);
         put_varint(&mut bytes, self.database.map_or(0, |database| 1 + u64::from(database.number())));
+        if let Some(user) = &self.user {
+            put_bytes(&mut bytes, user.name().as_bytes());
+            put_bytes(&mut bytes, &user.rights());
+        }
         if let Some(span) = self.wider {
             put_varint(&mut bytes, u64::from(span.first().0));
             put_varint(&mut bytes, u64::from(span.last().0));
@@ -72,12 +87,17 @@ impl ScriptContext {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
-        let engine = EngineVersion::of_number(reader.u8().ok()?)?;
+        let version = reader.u8().ok()?;
+        let engine = EngineVersion::of_number(version & !WITH_USER)?;
         let slot = Slot(reader.number().ok()?);
         let (instructions_max, memory_bytes_max) = (reader.varint().ok()?, reader.varint().ok()?);
         let database = match reader.varint().ok()?.checked_sub(1) {
             Some(number) => Some(Database::of_number(number)?),
             None => None,
+        };
+        let user = match version & WITH_USER {
+            0 => None,
+            _ => Some(Arc::new(read_user(&mut reader)?)),
         };
         let wider = match reader.is_empty() {
             true => None,
@@ -87,8 +107,15 @@ impl ScriptContext {
             }
         };
         reader.end().ok()?;
-        Some(Self { engine, slot, wider, database, instructions_max, memory_bytes_max })
+        Some(Self { engine, slot, wider, database, instructions_max, memory_bytes_max, user })
     }
+}
+
+/// A user whose rules cannot be read may run nothing.
+fn read_user(reader: &mut Reader<'_>) -> Option<User> {
+    let name = reader.text(USER_NAME_BYTES_MAX).ok()?;
+    let rules = reader.bytes().ok()?;
+    Some(User::of_rules(name, rules).unwrap_or_else(|_| User::new(name, false)))
 }
 
 #[cfg(test)]
@@ -104,13 +131,21 @@ mod tests {
             database: Database::of_number(3),
             instructions_max: 400_000_000,
             memory_bytes_max: 1 << 26,
+            user: None,
         };
-        let plain = ScriptContext { database: None, ..context };
+        let plain = ScriptContext { database: None, ..context.clone() };
         assert_eq!(ScriptContext::decode(&plain.encode()), Some(plain));
-        let first = ScriptContext { engine: EngineVersion::First, ..context };
+        let first = ScriptContext { engine: EngineVersion::First, ..context.clone() };
+        assert_eq!(first.encode()[0], 1);
         assert_eq!(ScriptContext::decode(&first.encode()), Some(first));
-        let wide = ScriptContext { wider: Some(SlotSpan::between(5, 16_383)), ..plain };
+        let wide = ScriptContext { wider: Some(SlotSpan::between(5, 16_383)), ..context.clone() };
         assert_eq!(ScriptContext::decode(&wide.encode()), Some(wide));
+        let user = User::of_rules("u", b"resetchannels ~a* -@all +get").expect("rules");
+        let of_user = ScriptContext { user: Some(Arc::new(user)), ..context.clone() };
+        let wide_of_user = ScriptContext { wider: Some(SlotSpan::between(5, 16_383)), ..of_user.clone() };
+        for context in [of_user, wide_of_user] {
+            assert_eq!(ScriptContext::decode(&context.encode()), Some(context));
+        }
         let bytes = context.encode();
         assert_eq!(ScriptContext::decode(&bytes), Some(context));
         for cut in 0..bytes.len() {

@@ -3,8 +3,10 @@
 use super::allocation::Allocation;
 use super::raised::Raised;
 use super::watch::RunningScript;
+use crate::acl::{Denial, User};
 use mlua::{Error, VmState};
 use resp::Proto;
+use resp::table::CommandSpec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,6 +46,8 @@ pub(super) struct Meter {
     seen: RefCell<Option<Arc<RunningScript>>>,
     /// The state of the random numbers: 48 bits.
     random: Cell<u64>,
+    /// As whom the script runs, and the number of its database; none: it may run every command.
+    user: RefCell<Option<(Arc<User>, u16)>>,
 }
 
 impl Default for Meter {
@@ -57,6 +61,7 @@ impl Default for Meter {
             proto: Cell::new(Proto::Resp2),
             seen: RefCell::default(),
             random: Cell::new(0),
+            user: RefCell::default(),
         }
     }
 }
@@ -93,6 +98,17 @@ impl Meter {
     /// The run is seen by others, who may end it.
     pub(super) fn seen_as(&self, script: Arc<RunningScript>) {
         *self.seen.borrow_mut() = Some(script);
+    }
+
+    /// The run is for that user from now on, in a database of that number.
+    pub(super) fn run_as(&self, user: Option<(Arc<User>, u16)>) {
+        *self.user.borrow_mut() = user;
+    }
+
+    /// What of a request the user of the run may not do, if anything.
+    pub(super) fn denies(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Option<Denial> {
+        let user = self.user.borrow();
+        user.as_ref().and_then(|(user, database)| user.denies(spec, args, *database))
     }
 
     /// Instructions that the run has come to, as far as they have been looked at.

@@ -21,7 +21,8 @@ pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     natives
         .raw_set("error_text", lua.create_function(|lua, text: mlua::String| lua.create_string(error_text(&text)))?)?;
     natives.raw_set("position", lua.create_function(|lua, ()| Ok(position(lua)))?)?;
-    natives.raw_set("acl_check_cmd", lua.create_function(|_, words: MultiValue| may_run(&words))?)?;
+    let of = meter.clone();
+    natives.raw_set("acl_check_cmd", lua.create_function(move |_, words: MultiValue| may_run(&of, &words))?)?;
     natives.raw_set("log", lua.create_function(|_, args: MultiValue| log_of(&args))?)?;
     natives.raw_set("set_repl", lua.create_function(|_, args: MultiValue| set_repl(&args))?)?;
     natives.raw_set(
@@ -250,8 +251,8 @@ fn position(lua: &Lua) -> (Option<String>, Option<usize>) {
     }
 }
 
-/// Whether the user may run a command: there is one user, who may.
-fn may_run(words: &MultiValue) -> mlua::Result<bool> {
+/// Whether the user of the script may run a command.
+fn may_run(meter: &Meter, words: &MultiValue) -> mlua::Result<bool> {
     if words.is_empty() {
         return Err(Raised::reply("ERR Please specify at least one argument for this redis lib call"));
     }
@@ -259,10 +260,12 @@ fn may_run(words: &MultiValue) -> mlua::Result<bool> {
     let texts =
         texts.ok_or_else(|| Raised::reply("ERR Lua redis lib command arguments must be strings or integers"))?;
     let args: Vec<&[u8]> = texts.iter().map(SmallVec::as_slice).collect();
-    let known = args.first().and_then(|name| table::lookup(name)).is_some_and(|spec| {
-        !spec.is_container() || args.get(1).is_none_or(|name| table::subcommand(spec, name).is_some())
+    let spec = args.first().and_then(|name| table::lookup(name)).and_then(|spec| match args.get(1) {
+        Some(name) if spec.is_container() => table::subcommand(spec, name),
+        _ => Some(spec),
     });
-    if known { Ok(true) } else { Err(Raised::reply("ERR Invalid command passed to redis.acl_check_cmd()")) }
+    let unknown = || Raised::reply("ERR Invalid command passed to redis.acl_check_cmd()");
+    spec.map(|spec| meter.denies(spec, &args).is_none()).ok_or_else(unknown)
 }
 
 /// `7.0.15` as 0x0007000f.

@@ -2,9 +2,11 @@
 
 use super::commands::{self, Ask, Role};
 use super::queue::{By, Queue};
+use super::rights::note_denial;
 use super::state::ReplyMode;
-use super::{Effect, Host, Keyspace, Session, Transaction, WaitFor, clients};
+use super::{Effect, Host, Keyspace, Session, Transaction, WaitFor, clients, login};
 use crate::RequestKeys;
+use crate::acl::Where;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
 use crate::eviction::Admitted;
 use crate::pubsub::SubscriptionKind;
@@ -117,6 +119,11 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         }
     }
     session.pass_caching(spec, matches!(role, Role::Multi), matches!(role, Role::Exec | Role::Discard));
+    if spec.does(behaviour::LOGS_IN)
+        && let Some(until_ms) = login::held_until(session, args, host)
+    {
+        return Admission::Hold { until_ms };
+    }
     if let Some(until_ms) = paused_until(session, spec, args, role, host) {
         return Admission::Hold { until_ms };
     }
@@ -253,6 +260,7 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     } else {
         let (watched_bytes, keyspace) = (session.watches.entry_bytes(), session.keyspace());
         let chosen = if spec.does(behaviour::CHOOSES_DATABASE) { chosen_database(keyspace, *host, args) } else { None };
+        let asked = table::row(session.asked());
         let queue = session.multi.as_mut().expect("only called within MULTI");
         if let Some(database) = chosen {
             queue.choose(database);
@@ -260,9 +268,11 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         // A cursor is sent where a key of its slot is, and is none.
         let keys = match by {
             By::Shell => Ok(RequestKeys::default()),
-            By::Shard | By::Session => RequestKeys::within(spec, args, |span| host.share_shard(span, keyspace)),
+            By::Shard | By::Session | By::Refusal => {
+                RequestKeys::within(spec, args, |span| host.share_shard(span, keyspace))
+            }
         };
-        keys.and_then(|keys| Ok(queue.push(spec, by, keys, args, watched_bytes)?)).err()
+        keys.and_then(|keys| Ok(queue.push((spec, asked), by, keys, args, watched_bytes)?)).err()
     };
     if let Some(text) = refusal {
         return session.reject(Some(spec.id), &text, *host, reply);
@@ -313,9 +323,17 @@ fn watch(ask: &mut Ask<'_>) -> Admission {
 }
 
 fn exec(ask: &mut Ask<'_>) -> Admission {
-    let Some(queue) = ask.session.leave_multi() else {
+    let Some(mut queue) = ask.session.leave_multi() else {
         return fail(ask, "ERR EXEC without MULTI");
     };
+    if ask.session.is_restricted() {
+        // Rights may have been taken away since a command was queued.
+        queue.refuse(|spec, args| {
+            let denial = ask.session.denies(spec, args)?;
+            note_denial(ask.session, &denial, args, Where::Multi, ask.host);
+            Some(denial.text_at_exec())
+        });
+    }
     let watches = std::mem::take(&mut ask.session.watches);
     let were_swapped = ask.session.were_swapped(ask.host);
     if queue.spoiled() {

@@ -1,10 +1,12 @@
 //! The connected clients, as other connections see them: CLIENT LIST, KILL and PAUSE.
 
+use crate::acl::DEFAULT_USER;
 use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, MutexGuard};
 use resp::Proto;
 use resp::table::{self, CommandId};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -50,6 +52,8 @@ pub struct ClientEntry {
     /// When it connected, in ms since the epoch.
     pub connected_ms: u64,
     about: Mutex<About>,
+    /// The name of its user.
+    user: Mutex<Arc<str>>,
     killed: AtomicBool,
     /// CLIENT PAUSE holds its request back.
     held: AtomicBool,
@@ -91,6 +95,22 @@ impl ClientEntry {
     /// What it has told about itself.
     pub fn about(&self) -> MutexGuard<'_, About> {
         self.about.lock()
+    }
+
+    /// The name of its user.
+    #[must_use]
+    pub fn user(&self) -> Arc<str> {
+        self.user.lock().clone()
+    }
+
+    pub(super) fn set_user(&self, name: Arc<str>) {
+        *self.user.lock() = name;
+    }
+
+    /// The client's address without its port, if it has one.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.addr.parse::<SocketAddr>().ok().map(|address| address.ip())
     }
 
     /// Whether another client has asked for its end.
@@ -226,7 +246,7 @@ impl ClientEntry {
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={} sub={sub} psub={psub} ssub={ssub} multi={} \
              qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll=0 \
              omem={output_bytes} tot-mem={total_bytes} events=r cmd={command} \
-             user=default redir={} resp={} lib-name={} lib-ver={} tot-cmds={}",
+             user={} redir={} resp={} lib-name={} lib-ver={} tot-cmds={}",
             self.id,
             self.addr,
             self.laddr,
@@ -236,6 +256,7 @@ impl ClientEntry {
             self.flags(),
             self.database.load(Ordering::Relaxed),
             self.queued.load(Ordering::Relaxed),
+            self.user(),
             self.redirect.load(Ordering::Relaxed),
             if self.has(state::RESP3) { 3 } else { 2 },
             about.lib_name,
@@ -279,6 +300,7 @@ impl Clients {
             worker,
             connected_ms: now_ms,
             about: Mutex::default(),
+            user: Mutex::new(DEFAULT_USER.into()),
             killed: AtomicBool::new(false),
             held: AtomicBool::new(false),
             place: AtomicU64::new(0),

@@ -12,23 +12,29 @@ const TLS_ONLY: &str = "DENIED this node takes clients with TLS only (setting tl
      rediss:// or --tls";
 
 /// The error for a client that has just connected and is refused; `None`: it is let in. `from` is its address, if it is
-/// known; `clients` is how many are connected already.
+/// known; `clients` is how many are connected already; `asks_password`: it must log in.
 #[must_use]
-pub fn turned_away(config: &Config, from: Option<IpAddr>, encrypted: bool, clients: usize) -> Option<&'static str> {
+pub fn turned_away(
+    config: &Config,
+    asks_password: bool,
+    from: Option<IpAddr>,
+    encrypted: bool,
+    clients: usize,
+) -> Option<&'static str> {
     if clients >= config.clients_max() {
         return Some(TOO_MANY);
     }
     if !encrypted && config.number("tls-only") == Some(1) {
         return Some(TLS_ONLY);
     }
-    is_protected(config, from).then_some(PROTECTED)
+    is_protected(config, asks_password, from).then_some(PROTECTED)
 }
 
 /// Whether protected mode forbids a client at this address to ask for anything.
 #[must_use]
-pub fn is_protected(config: &Config, from: Option<IpAddr>) -> bool {
+pub fn is_protected(config: &Config, asks_password: bool, from: Option<IpAddr>) -> bool {
     let from_here = from.is_some_and(|address| address.to_canonical().is_loopback());
-    !from_here && config.protected_mode() && !config.password_required()
+    !from_here && config.protected_mode() && !asks_password
 }
 
 #[cfg(test)]
@@ -55,10 +61,12 @@ mod tests {
             (&small, "127.0.0.1", 2, None),
             (&small, "127.0.0.1", 3, Some(TOO_MANY)),
         ] {
-            assert_eq!(turned_away(config, from.parse().ok(), false, clients), expected, "{from}, {clients}");
+            let asks_password = config.password_required();
+            let refusal = turned_away(config, asks_password, from.parse().ok(), false, clients);
+            assert_eq!(refusal, expected, "{from}, {clients}");
         }
         let tls = config(&[("tls-only", "yes")]);
         let here = "127.0.0.1".parse().ok();
-        assert_eq!([false, true].map(|encrypted| turned_away(&tls, here, encrypted, 0)), [Some(TLS_ONLY), None]);
+        assert_eq!([false, true].map(|encrypted| turned_away(&tls, false, here, encrypted, 0)), [Some(TLS_ONLY), None]);
     }
 }

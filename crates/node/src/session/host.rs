@@ -4,6 +4,7 @@ use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
 use super::keyspace::Keyspace;
 use crate::DatabaseKeys;
+use crate::acl::{AccessControl, AuditEvent, LoginCheck};
 use crate::config::Config;
 use crate::eviction::Room;
 use crate::hot_keys::HotKeys;
@@ -34,6 +35,18 @@ pub trait Host: Sync {
 
     /// Whether a request that runs a script may write, as far as the node knows the script.
     fn script_may_write(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> bool;
+
+    /// The users, and who has been refused what.
+    fn access_control(&self) -> &AccessControl;
+
+    /// Has a thread find out whether a password is right; then `wake_all`.
+    fn find_out(&self, check: LoginCheck);
+
+    /// Fills it with random bytes that cannot be guessed.
+    fn fill_random(&self, bytes: &mut [u8]);
+
+    /// Writes something into the audit log, if there is one.
+    fn audit(&self, event: &AuditEvent<'_>);
 
     /// The connected clients.
     fn clients(&self) -> &Clients;

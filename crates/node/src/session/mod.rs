@@ -4,7 +4,8 @@
 //! For every connection: `Clients::connect` → `Session::new`; for every request, in the order of arrival:
 //!
 //! ```text
-//! match admit(&mut session, table::resolve(args), args, host, &mut reply) {
+//! let row = authorize(&mut session, table::resolve(args), args, host);
+//! match admit(&mut session, row, args, host, &mut reply) {
 //!     Admission::Answered(effect) => the reply (or nothing, if silenced) is written; carry out `effect`.
 //!     Admission::Execute(spec) => a command over data: route it, run it, write its reply.
 //!     Admission::ExecuteAt { spec, slot, handler } => as Execute, but on the shard of `slot`, with `handler`.
@@ -46,8 +47,10 @@ mod door;
 mod effect;
 mod host;
 mod keyspace;
+mod login;
 mod memory_figures;
 mod queue;
+mod rights;
 mod shown_certificate;
 mod state;
 #[cfg(test)]
@@ -70,6 +73,7 @@ pub use host::{
 };
 pub use keyspace::Keyspace;
 pub use memory_figures::MemoryFigures;
+pub use rights::authorize;
 pub use shown_certificate::ShownCertificate;
 pub use state::{Session, ToldHow};
 pub use transaction::Transaction;

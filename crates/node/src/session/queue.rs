@@ -12,8 +12,12 @@ const HEAD_BYTES_MAX: usize = 32;
 #[derive(Clone, Debug)]
 pub(super) struct Queued {
     pub(super) spec: &'static CommandSpec,
+    /// The command that the client has sent, for which `spec` runs.
+    asked: &'static CommandSpec,
     pub(super) command: EncodedCommand,
     pub(super) by: By,
+    /// What is answered instead of running it.
+    pub(super) refusal: Option<String>,
 }
 
 /// Who answers a command of a transaction.
@@ -25,6 +29,8 @@ pub(super) enum By {
     Session,
     /// The shell, over the whole store, when the shard has answered.
     Shell,
+    /// It is refused.
+    Refusal,
 }
 
 /// The commands between MULTI and EXEC.
@@ -91,7 +97,7 @@ impl Queue {
     /// Adds a command; the error is the text of the reply.
     pub(super) fn push(
         &mut self,
-        spec: &'static CommandSpec,
+        (spec, asked): (&'static CommandSpec, &'static CommandSpec),
         by: By,
         keys: RequestKeys,
         args: &[&[u8]],
@@ -114,8 +120,18 @@ impl Queue {
             self.span = Some(self.span.map_or(span, |before| before.and(span)));
         }
         self.keys.extend(keys.hashes);
-        self.commands.push(Queued { spec, command, by });
+        self.commands.push(Queued { spec, asked, command, by, refusal: None });
         Ok(())
+    }
+
+    /// Refuses those commands for which there is a text.
+    pub(super) fn refuse(&mut self, why: impl Fn(&'static CommandSpec, &[&[u8]]) -> Option<String>) {
+        for queued in &mut self.commands {
+            queued.refusal = why(queued.asked, &queued.command.args());
+            if queued.refusal.is_some() {
+                queued.by = By::Refusal;
+            }
+        }
     }
 
     /// What has been queued, with keys that are watched.

@@ -9,6 +9,7 @@ use super::shown_certificate::ShownCertificate;
 use super::wait::{WaitFor, Written};
 use super::watches::Watches;
 use crate::WatchedVersion;
+use crate::acl::{DEFAULT_USER, Denial, User};
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
 use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use crate::tracking::{Invalidation, Tracker, TrackingMode};
@@ -44,7 +45,22 @@ pub enum ToldHow {
 pub struct Session {
     pub(super) entry: Arc<ClientEntry>,
     pub(super) proto: Proto,
-    pub(super) authenticated: bool,
+    /// It has logged in, or is another node's.
+    authenticated: bool,
+    /// As whom its requests run.
+    user: Arc<User>,
+    /// Whether there is anything that its user may not do. No request of another node is refused.
+    restricted: bool,
+    /// It has given `recovery-password`: no change of users is about it.
+    is_rescued: bool,
+    /// Another node has shown that it knows the secret: it has checked its clients' rights itself.
+    is_node: bool,
+    /// Whether connections are let in that have not logged in, as the rules of `default` say. None: as `requirepass` says.
+    is_open: Option<bool>,
+    /// Which users of the node it has gone by last.
+    users_version: u64,
+    /// The command that was asked for last; on a database another one may run for it.
+    asked: CommandId,
     durability: ChosenDurability,
     /// `None`: the store's.
     consistency: Option<Consistency>,
@@ -83,18 +99,22 @@ pub struct Session {
     certificate: Option<Box<ShownCertificate>>,
 }
 
-/// The user that every store has.
-const DEFAULT_USER: &str = "default";
-
 impl Session {
     /// The session of a connection that has been entered with `Clients::connect`.
     #[must_use]
     pub fn new(entry: Arc<ClientEntry>, host: &dyn Host) -> Self {
         let subscriber = Subscriber { worker: entry.worker as u32, ..Subscriber::default() };
-        Self {
+        let mut session = Self {
             entry,
             proto: Proto::Resp2,
-            authenticated: !host.config().password_required(),
+            authenticated: false,
+            user: Arc::new(User::unrestricted(DEFAULT_USER)),
+            restricted: false,
+            is_rescued: false,
+            is_node: false,
+            is_open: None,
+            users_version: 0,
+            asked: CommandId(0),
             durability: ChosenDurability::default(),
             consistency: None,
             defaults: (Durability::of_settings(host.config()), Consistency::of_settings(host.config())),
@@ -116,15 +136,19 @@ impl Session {
             watched_order: None,
             encrypted: false,
             certificate: None,
-        }
+        };
+        session.log_out(host);
+        session
     }
 
     /// Its connection is encrypted, and its client has shown this certificate, which may log it in.
     pub fn secured(&mut self, certificate: Option<ShownCertificate>, host: &dyn Host) {
         self.encrypted = true;
-        let user = certificate.as_ref().and_then(|shown| shown.user(host.config()));
-        self.authenticated |= user == Some(DEFAULT_USER);
+        let user = certificate.as_ref().and_then(|shown| shown.user(host.config())).map(str::to_owned);
         self.certificate = certificate.map(Box::new);
+        if let Some(name) = user {
+            self.log_in_by_certificate(&name, host);
+        }
     }
 
     /// Whether its connection is encrypted.
@@ -161,8 +185,10 @@ impl Session {
 
     /// Its requests name keys of another keyspace from here on.
     pub fn enter(&mut self, keyspace: Keyspace) {
-        // Another node has shown that it knows the secret.
-        self.authenticated |= keyspace == Keyspace::Stored;
+        if keyspace == Keyspace::Stored {
+            (self.authenticated, self.is_node) = (true, true);
+            self.run_as(Arc::new(User::unrestricted(DEFAULT_USER)));
+        }
         self.keyspace = keyspace;
         self.entry.set_database(keyspace.database().map_or(0, Database::number));
     }
@@ -347,7 +373,134 @@ impl Session {
     /// Whether it may send commands: chooses the limits of the parser (`Config::request_limits`).
     #[must_use]
     pub fn authenticated(&self, host: &dyn Host) -> bool {
-        self.authenticated || !host.config().password_required()
+        self.authenticated || self.is_let_in(host)
+    }
+
+    /// Whether connections are let in that have not logged in.
+    fn is_let_in(&self, host: &dyn Host) -> bool {
+        self.is_open.unwrap_or_else(|| !host.config().password_required())
+    }
+
+    /// As whom its requests run.
+    #[must_use]
+    pub fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// Whether there is anything that its requests may not do.
+    #[inline]
+    #[must_use]
+    pub fn is_restricted(&self) -> bool {
+        self.restricted
+    }
+
+    /// As whom its scripts run; none: they may run every command.
+    #[must_use]
+    pub fn script_user(&self) -> Option<&Arc<User>> {
+        Some(&self.user).filter(|user| user.is_restricted())
+    }
+
+    /// The command that was asked for last.
+    pub(super) fn asked(&self) -> CommandId {
+        self.asked
+    }
+
+    /// A command is asked for. Answers whether the rights of its user are to be looked at.
+    #[inline]
+    pub(super) fn ask(&mut self, command: CommandId, host: &dyn Host) -> bool {
+        self.asked = command;
+        if self.users_version != host.access_control().version() {
+            self.users_changed(host);
+        }
+        self.restricted
+    }
+
+    /// Its requests run as this user from now on.
+    pub(super) fn log_in(&mut self, user: Arc<User>) {
+        (self.authenticated, self.is_rescued) = (true, false);
+        self.run_as(user);
+    }
+
+    /// Whether it has given `recovery-password`.
+    pub(super) fn set_rescued(&mut self, is_rescued: bool) {
+        self.is_rescued = is_rescued;
+    }
+
+    /// Its requests run as `default`, as those of a new connection.
+    pub(super) fn log_out(&mut self, host: &dyn Host) {
+        let access = host.access_control();
+        self.users_version = access.version();
+        let users = access.users();
+        self.is_open = users.is_open();
+        self.is_rescued = false;
+        self.run_as(if self.is_node { Arc::new(User::unrestricted(DEFAULT_USER)) } else { users.default_user() });
+        self.authenticated = self.is_node || self.is_let_in(host);
+    }
+
+    /// Its client has shown a certificate of that user. False: there is no such user, or it may not log in.
+    pub fn log_in_by_certificate(&mut self, name: &str, host: &dyn Host) -> bool {
+        let user = host.access_control().users().get(name).filter(|user| user.is_enabled()).cloned();
+        user.map(|user| self.log_in(user)).is_some()
+    }
+
+    /// Another node tells as whom the scripts of its next requests run. One whom this node does not know may do nothing. False:
+    /// it is no other node's.
+    pub(super) fn run_scripts_as(&mut self, name: &str, host: &dyn Host) -> bool {
+        let known = host.access_control().users().get(name).cloned();
+        if self.is_node {
+            self.run_as(match name {
+                "" => Arc::new(User::unrestricted(DEFAULT_USER)),
+                _ => known.unwrap_or_else(|| Arc::new(User::new(name, false))),
+            });
+        }
+        self.is_node
+    }
+
+    fn run_as(&mut self, user: Arc<User>) {
+        self.restricted = !self.is_node && user.is_restricted();
+        self.entry.set_user(user.name().clone());
+        self.user = user;
+    }
+
+    /// The users of the node have changed: what it may do, and whether it is closed. Without its user it is, and where it listens
+    /// to a channel to which its user has no right any more.
+    #[cold]
+    pub fn users_changed(&mut self, host: &dyn Host) {
+        let access = host.access_control();
+        // Before the users are looked at: these may be newer, never older.
+        self.users_version = access.version();
+        let users = access.users();
+        self.is_open = users.is_open();
+        if self.is_node || self.is_rescued {
+            return;
+        }
+        let Some(user) = users.get(self.user.name()).cloned() else {
+            self.closing = true;
+            return host.clients().kill(&self.entry);
+        };
+        if Arc::ptr_eq(&user, &self.user) {
+            return;
+        }
+        self.run_as(user);
+        if self.listens_without_right() {
+            self.closing = true;
+            host.clients().kill(&self.entry);
+        }
+    }
+
+    fn listens_without_right(&self) -> bool {
+        let Some(own) = self.subscriptions.as_ref().filter(|_| !self.user.has_all_channels()) else { return false };
+        SubscriptionKind::ALL.iter().any(|kind| {
+            let is_pattern = *kind == SubscriptionKind::Pattern;
+            let allowed = |name: &[u8]| self.user.channels().any(|channels| channels.allow(name, is_pattern));
+            own.names(*kind).iter().any(|name| !allowed(name))
+        })
+    }
+
+    /// What of a request its user may not do, if anything.
+    pub(super) fn denies(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Option<Denial> {
+        let database = self.database().map_or(0, Database::number);
+        self.user.denies(spec, args, database).filter(|_| self.restricted)
     }
 
     /// The durability of its writes.

@@ -20,6 +20,7 @@
 //! ```
 
 use super::*;
+use crate::acl::{AccessControl, AuditEvent, LoginCheck, NewUser, User, Users};
 use crate::command::Error;
 use crate::config::Config;
 use crate::eviction::Room;
@@ -59,6 +60,8 @@ pub(crate) struct TestHost {
     tracking: Tracking,
     monitors: Monitors,
     announcements: AtomicU64,
+    access: AccessControl,
+    audited: Mutex<Vec<String>>,
 }
 
 impl TestHost {
@@ -78,7 +81,27 @@ impl TestHost {
             tracking: Tracking::default(),
             monitors: Monitors::default(),
             announcements: AtomicU64::new(0),
+            access: AccessControl::new([7; 32]),
+            audited: Mutex::default(),
         }
+    }
+
+    /// ACL SETUSER, as the shell runs it.
+    fn set_user(&self, args: &[&[u8]], reply: &mut Reply) {
+        let name = String::from_utf8_lossy(args[2]);
+        let users = self.access.users();
+        let known = users.get(&name).map(|user| (**user).clone());
+        let all = self.config.new_users_have_all_channels();
+        let mut user = known.unwrap_or_else(|| User::new(&name, all));
+        match user.change(&args[3..], &mut NewUser { all, salt: &mut || [3; 16] }) {
+            Ok(()) => reply.ok(),
+            Err(text) => return reply.error(&format!("ERR {text}")),
+        }
+        let is_kept = |other: &&Arc<User>| {
+            *other.name() != *user.name() && (&**other.name() != "default" || users.rules_of_default())
+        };
+        let others: Vec<Arc<User>> = users.iter().filter(is_kept).cloned().collect();
+        self.access.set_users(Users::new(others.into_iter().chain([Arc::new(user)])));
     }
 
     pub(crate) fn connect(&self, port: u16) -> Session {
@@ -105,6 +128,23 @@ impl Host for TestHost {
 
     fn reload_tls(&self) -> Result<(), String> {
         Ok(())
+    }
+
+    fn access_control(&self) -> &AccessControl {
+        &self.access
+    }
+
+    fn find_out(&self, check: LoginCheck) {
+        check.run(&self.access.logins);
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(0xa5);
+    }
+
+    fn audit(&self, event: &AuditEvent<'_>) {
+        let now_ms = self.now_us.load(Ordering::Relaxed) / 1000;
+        self.audited.lock().push(event.line(now_ms));
     }
 
     fn clients(&self) -> &Clients {
@@ -405,7 +445,8 @@ impl Player {
         let mut reply = Reply::new(session.proto());
         session.active(host.now_us() / 1000);
         let mut said = String::new();
-        let _ = match admit(session, table::resolve(&args), &args, host, &mut reply) {
+        let row = authorize(session, table::resolve(&args), &args, host);
+        let _ = match admit(session, row, &args, host, &mut reply) {
             Admission::Answered(Effect::None) => Ok(()),
             Admission::Answered(Effect::ReplyAfter { us, .. }) => writeln!(said, "reply after {us} us"),
             Admission::Answered(Effect::ReplyOnceKnown { .. }) => writeln!(said, "reply once known"),
@@ -414,6 +455,10 @@ impl Player {
                 let publication = host.broker.publish(kind, args[1], args[2]);
                 reply.int(publication.receivers() as i64);
                 assert!(publication.nodes.is_empty(), "there are no other nodes");
+                Ok(())
+            }
+            Admission::Execute(spec) if spec.name == "ACL|SETUSER" => {
+                host.set_user(&args, &mut reply);
                 Ok(())
             }
             Admission::Execute(spec) => writeln!(said, "execute {}{}", spec.name, promise(session, spec, &args)),
@@ -498,6 +543,7 @@ fn describe(transaction: &Transaction) -> String {
 #[test]
 fn transcripts() {
     for name in [
+        "acl",
         "hot_keys",
         "transactions",
         "connection",

@@ -97,6 +97,12 @@ impl Transaction {
         of_shard.map(|queued| queued.command.take()).collect()
     }
 
+    /// Why one of its commands is refused, if one is.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        self.commands.iter().find_map(|queued| queued.refusal.as_deref())
+    }
+
     /// Whether any of them may write.
     #[must_use]
     pub fn has_writes(&self) -> bool {
@@ -148,6 +154,11 @@ impl Transaction {
         let mut left = SESSION_REPLIES_BYTES_SOFT;
         reply.array(self.commands.len());
         for queued in &self.commands {
+            if let Some(text) = &queued.refusal {
+                stats.rejected(Some(queued.spec.id), text);
+                reply.error(text);
+                continue;
+            }
             if queued.by == By::Shell {
                 let answer = of_shell.next().map_or(&b"-ERR not answered\r\n"[..], Vec::as_slice);
                 stats.finished(queued.spec.id, 0, answer);

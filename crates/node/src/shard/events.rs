@@ -4,7 +4,7 @@
 
 use crate::format::keys;
 use crate::shard_handle::ShardHandle;
-use cluster::{Change, Map, PlanKind};
+use cluster::{Change, Map, PlanKind, UserChange};
 use storage::{Slice, Span};
 use vocab::limits::{EVENT_BYTES_MAX, EVENTS_MAX};
 use vocab::{NodeId, Reader, ShardId, put_varint};
@@ -149,6 +149,7 @@ pub(super) fn told(before: &Map, after: &Map, change: &Change, changed: bool, no
             let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "the default".to_owned());
             (now_ms, "setting", format!("{name}: {} -> {}", shown(was), shown(now)))
         }
+        Change::SetUsers(users) => (now_ms, "user", users_text(users)),
         Change::BeginPlan { id, kind, at_ms, detail } => {
             (*at_ms, "plan", format!("plan {id} is begun: {}{}", described(after, kind), why(detail)))
         }
@@ -183,6 +184,17 @@ pub(super) fn made(map: &Map, now_ms: u64) -> Told {
     let (nodes, shards) = (map.nodes.len(), map.data_shards().count());
     let text = format!("the store {} is made of {nodes} nodes, {shards} shards", map.store);
     Told { at_ms: now_ms, kind: "store".to_owned(), text }
+}
+
+/// Who has come, changed or gone. What their rules are is not told.
+fn users_text(users: &[UserChange]) -> String {
+    let text = |user: &UserChange| match (&user.was, &user.now) {
+        (None, _) => format!("{} is made", user.name),
+        (Some(_), None) => format!("{} is deleted", user.name),
+        (Some(_), Some(_)) => format!("{} has other rules", user.name),
+    };
+    let changed = users.iter().filter(|user| user.was != user.now);
+    changed.map(text).collect::<Vec<_>>().join(", ")
 }
 
 fn step_text(before: &Map, shard: ShardId, done: bool) -> Option<String> {

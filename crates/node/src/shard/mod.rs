@@ -43,7 +43,9 @@ pub use meta::stored_map;
 pub(crate) use prefetch::CpuPrefetch;
 pub use prefetch::{PrefetchItem, Prefetched};
 pub(crate) use proposer::Proposer;
-pub use scripts::{NOSCRIPT, declared_keys, function_command, script_command, slot_of_script, without_database};
+pub use scripts::{
+    NOSCRIPT, declared_keys, function_command, script_as, script_command, slot_of_script, without_database,
+};
 pub(crate) use ticket::CommandRows;
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};

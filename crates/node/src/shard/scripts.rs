@@ -1,5 +1,6 @@
 //! Scripts on a space: what a command that runs one gives `crate::script`, and what its commands run on.
 
+use crate::acl::User;
 use crate::command::{Error, Outcome, ScriptCommand, ScriptName};
 use crate::script::{self, EngineVersion, Rights, ScriptContext, ScriptHost, ScriptWatch, Source};
 use crate::script_message::ScriptMessage;
@@ -144,6 +145,16 @@ pub fn script_command(source: &[u8], args: &[&[u8]], context: &ScriptContext, re
     EncodedCommand::new(&words)
 }
 
+/// The same command of an entry, for a user who may not run every command: what its script runs is refused by the user's rules.
+#[must_use]
+pub fn script_as(command: &EncodedCommand, user: &Arc<User>) -> EncodedCommand {
+    let mut words = command.args();
+    let Some(context) = words.pop().and_then(ScriptContext::decode) else { return command.clone() };
+    let context = ScriptContext { user: Some(user.clone()), ..context }.encode();
+    words.push(&context);
+    EncodedCommand::new(&words)
+}
+
 /// The slot of the first key that a script without declared keys touches, if it touches one: found by running it up to there.
 #[must_use]
 pub fn slot_of_script(text: &[u8], function: Option<&str>, argv: &[&[u8]], now_ms: u64) -> Option<Slot> {
@@ -155,6 +166,7 @@ pub fn slot_of_script(text: &[u8], function: Option<&str>, argv: &[&[u8]], now_m
         database: None,
         instructions_max: SCRIPT_INSTRUCTIONS_MAX,
         memory_bytes_max: u64::MAX,
+        user: None,
     };
     let source = Source { text, function, keys: &[], argv, words: &[] };
     let _ = script::run(&source, &context, Rights::Write, &mut probe, &mut Reply::default());
@@ -302,7 +314,6 @@ mod tests {
     use crate::test_shard::empty_shard;
     use crate::{EntrySpace, Evaluation, ScriptHeader, ShardHandle};
     use resp::Proto;
-    use std::sync::Arc;
     use vocab::ShardId;
     use vocab::limits::SCRIPT_MEMORY_BYTES_MAX;
 
@@ -325,6 +336,7 @@ mod tests {
                 database: None,
                 instructions_max: SCRIPT_INSTRUCTIONS_MAX,
                 memory_bytes_max: SCRIPT_MEMORY_BYTES_MAX,
+                user: None,
             };
             Self { handle, index: 0, proto: Proto::Resp2, context, _folder: folder }
         }
@@ -336,7 +348,7 @@ mod tests {
             let declared = declared_keys(args)?;
             let keys = spec.keys(args).unwrap().next().map(|at| vocab::slot_of(args[at]));
             let slot = keys.or_else(|| slot_of_script(args[1], None, &args[3 + declared..], 1000));
-            let context = ScriptContext { slot: slot.unwrap_or(Slot(0)), ..self.context };
+            let context = ScriptContext { slot: slot.unwrap_or(Slot(0)), ..self.context.clone() };
             let header = ScriptHeader::of(args[1])?;
             Ok(script_command(args[1], args, &context, !script.writes || header.flags.no_writes))
         }
@@ -422,6 +434,26 @@ mod tests {
             assert_eq!(keys, 0, "{script}");
         }
         assert_eq!(ask("for i=1,100000 do end return redis.call('SET',KEYS[1],1)"), ("+OK\r\n".to_owned(), 1));
+    }
+
+    #[test]
+    fn a_script_may_do_what_its_user_may() {
+        let mut entries = Entries::new();
+        let user = User::of_rules("u", b"~a* resetchannels -@all +set +get").unwrap();
+        entries.context.user = Some(Arc::new(user));
+        let mut ask = |script: &str| String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"0"])).unwrap();
+        for (script, answer) in [
+            ("return redis.call('SET','a',1)", "+OK\r\n"),
+            ("return redis.pcall('INCR','a').err", "can't run this command or subcommand"),
+            ("return redis.pcall('GET','b').err", "can't access at least one of the keys"),
+            ("return redis.pcall('PUBLISH','c','m').err", "can't run this command or subcommand"),
+            ("return redis.acl_check_cmd('SET','a','1')", ":1\r\n"),
+            ("return redis.acl_check_cmd('SET','b','1')", "$-1\r\n"),
+            ("return redis.acl_check_cmd('INCR','a')", "$-1\r\n"),
+        ] {
+            let found = ask(script);
+            assert!(found.contains(answer), "{script}: {found}");
+        }
     }
 
     #[test]

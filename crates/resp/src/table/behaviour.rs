@@ -57,6 +57,12 @@ pub const NAMES_DATABASES: u32 = 1 << 22;
 /// On a database: exchanges two databases.
 pub const SWAPS_DATABASES: u32 = 1 << 23;
 
+/// Answers what any key holds, though it names none: only for users who may read all keys.
+pub const READS_ALL_KEYS: u32 = 1 << 9;
+
+/// Logs its client in, if it has a name and a password.
+pub const LOGS_IN: u32 = 1 << 31;
+
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretArgs {

@@ -1,5 +1,6 @@
 //! Which arguments of a request are its keys.
 
+use super::spec::key_flag;
 use std::fmt;
 
 /// The arguments do not tell where the keys are.
@@ -77,6 +78,20 @@ pub struct ExecOp<'a> {
     pub at: usize,
     /// Its word, its key and the rest: at least two.
     pub args: &'a [&'a [u8]],
+}
+
+impl ExecOp<'_> {
+    /// What it does to its key: bits of `key_flag`. Of a word that is none: everything.
+    pub(super) fn key_flags(&self) -> u32 {
+        let is = |arg: &[u8], word: &[u8]| arg.eq_ignore_ascii_case(word);
+        let (word, options) = (self.args[0], &self.args[2..]);
+        match options.iter().any(|option| is(option, b"RETURN")) {
+            _ if is(word, b"GET") || is(word, b"CHECK") => key_flag::RO | key_flag::ACCESS,
+            _ if is(word, b"DEL") => key_flag::RW | key_flag::DELETE,
+            false if is(word, b"PUT") => key_flag::OW | key_flag::UPDATE,
+            _ => key_flag::RW | key_flag::ACCESS | key_flag::UPDATE | key_flag::DELETE,
+        }
+    }
 }
 
 /// The operations of `KV.EXEC numops argc word key … argc word key …`, each `argc` counting the word and all that

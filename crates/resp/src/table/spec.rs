@@ -118,9 +118,15 @@ pub mod acl {
     pub const HYPERLOGLOG: u32 = 1 << 17;
     /// Works on streams.
     pub const STREAM: u32 = 1 << 18;
+    /// Shows operators how the store is.
+    pub const ROLE_READ: u32 = 1 << 21;
+    /// For operators who keep the store running, and all that is for those who read.
+    pub const ROLE_OPERATE: u32 = 1 << 22;
+    /// For operators who may do everything, and all that is for those who operate.
+    pub const ROLE_ADMINISTER: u32 = 1 << 23;
 
-    /// All of them, with the names that COMMAND INFO gives them, in its order.
-    pub(crate) const NAMES: &[(u32, &str)] = &[
+    /// All of them, with the names that COMMAND INFO and ACL CAT give them, in their order.
+    pub const NAMES: &[(u32, &str)] = &[
         (KEYSPACE, "keyspace"),
         (READ, "read"),
         (WRITE, "write"),
@@ -142,7 +148,17 @@ pub mod acl {
         (CONNECTION, "connection"),
         (TRANSACTION, "transaction"),
         (SCRIPTING, "scripting"),
+        (ROLE_READ, "role-read"),
+        (ROLE_OPERATE, "role-operate"),
+        (ROLE_ADMINISTER, "role-administer"),
     ];
+
+    /// The bit of a category, by its name in any case.
+    #[must_use]
+    pub fn bit_of(name: &[u8]) -> Option<u32> {
+        let named = NAMES.iter().find(|(_, own)| own.as_bytes().eq_ignore_ascii_case(name));
+        named.map(|(bit, _)| *bit)
+    }
 }
 
 /// What a command does to a key; bits of `KeySpec::flags`.
@@ -282,6 +298,36 @@ pub enum Answers {
     ValuesWith(&'static [&'static str]),
 }
 
+/// Which arguments of a command name channels that its user must have the right to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelArgs {
+    /// None.
+    None,
+    /// The first one, to which it publishes.
+    First,
+    /// All of them.
+    All,
+    /// All of them, which are patterns of channels.
+    Patterns,
+}
+
+/// The least of an operator's roles that a command is for.
+#[derive(Clone, Copy)]
+pub(super) enum Role {
+    Read,
+    Operate,
+    Administer,
+}
+
+/// Words of a request, directly behind the command's name, that take another command's right as well.
+#[derive(Clone, Copy, Debug)]
+pub struct OtherRight {
+    /// The words, in upper case.
+    pub words: &'static [&'static str],
+    /// The full name of the other command.
+    pub of: &'static str,
+}
+
 /// The chapter that a command stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
@@ -395,6 +441,10 @@ pub struct CommandSpec {
     pub last_key: i16,
     /// From one key to the next.
     pub key_step: u16,
+    /// Where its channels are.
+    pub channels: ChannelArgs,
+    /// What a user must be allowed besides, for some requests.
+    pub other_rights: &'static [OtherRight],
     /// Its chapter.
     pub group: Group,
     /// The first release with it: of Redis, or, in Basalt's own group, of Basalt.
@@ -416,6 +466,14 @@ pub struct CommandSpec {
 }
 
 impl CommandSpec {
+    /// The command whose right a request takes besides, if it does.
+    #[must_use]
+    pub fn other_right(&self, args: &[&[u8]]) -> Option<&'static str> {
+        let word = args.get(2).filter(|_| !self.other_rights.is_empty())?;
+        let is_one = |other: &&OtherRight| other.words.iter().any(|own| word.eq_ignore_ascii_case(own.as_bytes()));
+        self.other_rights.iter().find(is_one).map(|other| other.of)
+    }
+
     /// Whether all bits of `flags` (of `flag`) are set.
     #[must_use]
     pub fn has(&self, flags: u32) -> bool {
@@ -531,7 +589,8 @@ impl CommandSpec {
                 KeyPlace::AfterWord { word, from } => keys.extend(after_word(args, word, from).map(|at| (at, flags))),
                 KeyPlace::Operations => {
                     for op in exec_ops(args) {
-                        keys.push((op?.at + 1, flags));
+                        let op = op?;
+                        keys.push((op.at + 1, op.key_flags()));
                     }
                 }
             }
@@ -547,7 +606,8 @@ impl CommandSpec {
         if flags & flag::WRITE != 0 {
             self.acl |= acl::WRITE;
         }
-        if flags & flag::READONLY != 0 {
+        // As in Redis, the right to read brings no right to run scripts.
+        if flags & flag::READONLY != 0 && self.acl & acl::SCRIPTING == 0 {
             self.acl |= acl::READ;
         }
         if flags & flag::ADMIN != 0 {
@@ -569,6 +629,26 @@ impl CommandSpec {
 
     pub(super) const fn does_also(mut self, behaviour: u32) -> Self {
         self.behaviour |= behaviour;
+        self
+    }
+
+    pub(super) const fn names_channels(mut self, channels: ChannelArgs) -> Self {
+        self.channels = channels;
+        self
+    }
+
+    /// For operators of that role, and of those above it.
+    pub(super) const fn role(mut self, role: Role) -> Self {
+        self.acl |= match role {
+            Role::Read => acl::ROLE_READ | acl::ROLE_OPERATE | acl::ROLE_ADMINISTER,
+            Role::Operate => acl::ROLE_OPERATE | acl::ROLE_ADMINISTER,
+            Role::Administer => acl::ROLE_ADMINISTER,
+        };
+        self
+    }
+
+    pub(super) const fn asks_also(mut self, other_rights: &'static [OtherRight]) -> Self {
+        self.other_rights = other_rights;
         self
     }
 
@@ -651,6 +731,8 @@ pub(super) const fn command(
         first_key: 0,
         last_key: 0,
         key_step: 0,
+        channels: ChannelArgs::None,
+        other_rights: &[],
         group,
         since,
         summary,

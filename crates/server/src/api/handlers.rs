@@ -9,10 +9,10 @@ use vocab::limits::COPY_WHOLE_ELEMENTS_MAX;
 use vocab::{ShardId, SlotSpan, slot_of};
 
 /// Runs a command on a thread of the pool, which may wait.
-pub(super) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
+pub(crate) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
 
 /// Runs a command that another node has sent, about that shard; answers one RESP3 frame.
-pub(super) type CallHandler = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
+pub(crate) type CallHandler = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
 
 /// Which requests of a command go to the pool.
 #[derive(Clone, Copy, Default)]

@@ -40,6 +40,7 @@ pub(super) fn context(store: &NodeShared, slot: Slot, database: Option<Database>
         database,
         instructions_max: number("script-instructions-max").unwrap_or(SCRIPT_INSTRUCTIONS_MAX),
         memory_bytes_max: number("script-memory-max").unwrap_or(SCRIPT_MEMORY_BYTES_MAX),
+        user: None,
     })
 }
 

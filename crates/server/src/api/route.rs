@@ -68,6 +68,7 @@ pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
     let of_pool = [
         backup::handler,
         admin::handler,
+        admin::users_handler,
         copy::handler,
         databases::handler,
         long_list::handler,
@@ -81,9 +82,15 @@ pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
             .iter()
             .find_map(|of| of(spec.name))
             .unwrap_or_default(),
-        call: [backup::call_handler, admin::call_handler, scripts::call_handler, functions::call_handler]
-            .iter()
-            .find_map(|of| of(spec.name)),
+        call: [
+            backup::call_handler,
+            admin::call_handler,
+            admin::call_users_handler,
+            scripts::call_handler,
+            functions::call_handler,
+        ]
+        .iter()
+        .find_map(|of| of(spec.name)),
     };
     let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());
     table.get(id.index()).copied().unwrap_or_default()

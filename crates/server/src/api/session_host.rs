@@ -2,7 +2,7 @@
 
 use super::scripts::script_may_write;
 use crate::mailbox::{BlockingMessage, SubscriberNews, WorkerMessage};
-use crate::os::now_ms;
+use crate::os::{now_ms, random};
 use crate::replicas::transfer_facts;
 use crate::shared::NodeShared;
 use cluster::{Databases, NodeInfo, ReplicaInfo};
@@ -10,6 +10,7 @@ use node::Config;
 use node::HotKeys;
 use node::KeyUsage;
 use node::Monitors;
+use node::acl::{AccessControl, AuditEvent, LoginCheck};
 use node::blocking::End;
 use node::eviction::Room;
 use node::pubsub::Broker;
@@ -42,6 +43,25 @@ impl Host for NodeShared {
 
     fn reload_tls(&self) -> Result<(), String> {
         self.tls.reload()
+    }
+
+    fn access_control(&self) -> &AccessControl {
+        &self.users.control
+    }
+
+    fn find_out(&self, check: LoginCheck) {
+        self.users.find_out(check);
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(32) {
+            let random: [u8; 32] = random();
+            chunk.copy_from_slice(&random[..chunk.len()]);
+        }
+    }
+
+    fn audit(&self, event: &AuditEvent<'_>) {
+        self.audit_log.note(event, now_ms());
     }
 
     fn clients(&self) -> &Clients {
@@ -284,7 +304,13 @@ pub(crate) fn open_session(
     let from_ip = from.map(|address| address.ip());
     // Another node has shown who it is.
     if keyspace != Keyspace::Stored
-        && let Some(text) = session::turned_away(&store.config, from_ip, encrypted, store.clients.count())
+        && let Some(text) = session::turned_away(
+            &store.config,
+            store.users.asks_password(&store.config),
+            from_ip,
+            encrypted,
+            store.clients.count(),
+        )
     {
         store.stats.worker(worker).refused();
         return Err(text);

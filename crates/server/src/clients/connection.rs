@@ -7,11 +7,11 @@ use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
 use crate::security::TlsPorts;
-use node::Ticket;
 use node::config::OutputLimit;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
-use resp::table::CommandSpec;
+use node::{EncodedCommand, Ticket};
+use resp::table::{CommandSpec, behaviour};
 use resp::{ParseState, Proto, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -155,6 +155,22 @@ impl Connection {
     /// What of it is under way at other nodes.
     pub(super) fn forwarding(&mut self) -> &mut Forwarding {
         self.forwarding.get_or_insert_default()
+    }
+
+    /// Whether its client does not know clusters.
+    pub(super) fn is_of_database(&self) -> bool {
+        self.session.keyspace().database().is_some()
+    }
+
+    /// As whom scripts of such a command run, if they may not run every command.
+    pub(super) fn script_user_of(&self, spec: &CommandSpec) -> Option<Arc<str>> {
+        let user = self.session.script_user().filter(|_| spec.does(behaviour::RUNS_SCRIPT))?;
+        Some(user.name().clone())
+    }
+
+    /// A write is not under way at this node any more: what it was, if another node could make it.
+    pub(super) fn take_kept(&mut self, sequence: u64) -> Option<EncodedCommand> {
+        self.forwarding.as_mut()?.take_kept(sequence)
     }
 
     /// Whether requests are under way at other nodes.

@@ -4,6 +4,7 @@
 //! Input that must wait stays in its connection, from its first unused byte on.
 
 use super::connection::Connection;
+use super::deed::Deed;
 use super::forward;
 use super::forwarding::Watches;
 use super::learn;
@@ -33,7 +34,7 @@ use node::config::CommandLogKind;
 use node::session::{
     self, Admission, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved, Transaction, WaitFor,
 };
-use node::{EncodedCommand, RequestKeys, Ticket};
+use node::{EncodedCommand, RequestKeys, Ticket, script_as};
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use resp::{Parsed, ProtocolError, Reply, parse_request};
 use smallvec::SmallVec;
@@ -279,8 +280,8 @@ impl Dispatch<'_> {
 
     /// A request as its client has sent it, in so many bytes.
     fn request(&mut self, id: usize, args: &[&[u8]], bytes: usize) -> Step {
-        let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
-        let row = table::resolve(args);
+        let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
+        let row = session::authorize(&mut connection.session, table::resolve(args), args, &*self.turn.requests.store);
         match connection.session.database() {
             Some(database) => {
                 let multi = connection.session.multi();
@@ -362,6 +363,7 @@ impl Dispatch<'_> {
             }
             Admission::WaitFor(wait) => self.wait_for(id, wait, args),
             Admission::Hold { until_ms } => {
+                compare_passwords(store);
                 connection.paused_until_ms = until_ms;
                 *self.scratch = reply;
                 return self.turn.stall(id);
@@ -480,6 +482,14 @@ impl Dispatch<'_> {
         let databases = &self.turn.requests.store.known().databases;
         let slot = transaction.slot().or(database.map(|database| databases.place_of(database).slot()));
         let slot = slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot));
+        if slot.is_some()
+            && let Some(text) = transaction.refusal()
+        {
+            // The node that would run the rest could not answer for the refused ones.
+            reply.error(text);
+            self.turn.clients.put_unless_silent(id, &reply.buf);
+            return Step::Next;
+        }
         match slot {
             Some(slot) if transaction.watches().is_empty() && watches != Watches::Lost => {
                 return forward::transaction(&mut self.turn, id, transaction, slot);
@@ -518,12 +528,20 @@ impl Dispatch<'_> {
     }
 
     /// Has a thread of the pool run a request.
-    fn in_pool(&mut self, request: Request<'_>, run: fn(&Arc<NodeShared>, &[&[u8]], &mut Reply)) -> Step {
+    fn in_pool(
+        &mut self,
+        request: Request<'_>,
+        run: impl FnOnce(&Arc<NodeShared>, &[&[u8]], &mut Reply) + Send + 'static,
+    ) -> Step {
         let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
         let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(request.spec, request.args));
+        let deed = self.turn.clients.get(request.id).and_then(|connection| Deed::of(connection, request));
         self.turn.requests.store.pool.run(Box::new(move || {
             let mut reply = Reply::new(ticket.proto);
             run(&store, &command.args(), &mut reply);
+            if let Some(deed) = deed {
+                deed.note(&store, &reply);
+            }
             store.mailboxes.answer(ticket, reply.buf);
         }));
         Step::Next
@@ -552,6 +570,8 @@ impl Dispatch<'_> {
                 write::write(&mut self.turn, request, target, at.keys)
             }
             Ok(Routed::Script { target: at, command, runs }) => {
+                let user = self.turn.clients.get(id).and_then(|connection| connection.session.script_user());
+                let command = user.map(|user| script_as(&command, user)).unwrap_or(command);
                 // It may touch keys that it does not declare.
                 let (target, keys) = (Target::of(&at, ALL_KEYS), at.keys);
                 script::run(&mut self.turn, request, target, Script { command, keys, runs }, reply)
@@ -613,6 +633,17 @@ fn within_bounds(
                 .to_owned())
         }
         _ => Ok(()),
+    }
+}
+
+/// Has threads compare the passwords that clients have sent; their requests are looked at again then.
+fn compare_passwords(store: &Arc<NodeShared>) {
+    for check in store.users.take_checks() {
+        let of_job = store.clone();
+        store.pool.run(Box::new(move || {
+            check.run(&of_job.users.control.logins);
+            of_job.wake_all();
+        }));
     }
 }
 

@@ -7,7 +7,7 @@
 //! the others is unknown.
 
 use super::connection::RunningTransaction;
-use super::forwarded::{Deed, Forwarded, is_refusal};
+use super::forwarded::{Deed, Forwarded, LEADER_WITHIN_US, is_refusal};
 use super::forwarding::{Forwarding, Watches};
 use super::invalidations::track;
 use super::registry::{ClientId, Clients};
@@ -32,8 +32,6 @@ use vocab::{NodeId, Slot};
 
 /// The token of the first connection to another node for a client; those of clients are below, those of links far above.
 pub(crate) const FIRST_UPSTREAM: usize = 1 << 40;
-/// For how long a leader is looked for, in µs: longer than an election takes.
-const LEADER_WITHIN_US: u64 = 10_000_000;
 
 const UNKNOWN: &str = "ERR the outcome of this write is unknown: the node that led the shard has broken off";
 const UNKNOWN_WAIT: &str =
@@ -70,8 +68,14 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
         }
     }
     let forwarded = Forwarded::command(ticket, spec, args, steady_us() + LEADER_WITHIN_US);
-    Forwarder::of_turn(turn.clients).forward(id, forwarded);
+    let script_user = turn.clients.get(id).and_then(|connection| connection.script_user_of(spec));
+    Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, ..forwarded });
     Step::Next
+}
+
+/// As whom the scripts of a client run, if they may not run every command.
+fn script_user(turn: &Turn<'_>, id: usize) -> Option<Arc<str>> {
+    turn.clients.get(id)?.session.script_user().map(|user| user.name().clone())
 }
 
 /// Sends WATCH to the node that leads the shard of its keys.
@@ -105,8 +109,9 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     connection.session.watch_elsewhere(false);
     // What is about the connection is carried out here, in its place, once the others are answered.
     connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
-    let until_us = steady_us() + LEADER_WITHIN_US;
-    Forwarder::of_turn(turn.clients).forward(id, Forwarded { ticket, bytes, answers, deed, until_us });
+    let (until_us, script_user) = (steady_us() + LEADER_WITHIN_US, script_user(turn, id));
+    let forwarded = Forwarded { ticket, bytes, script_user, answers, deed, until_us };
+    Forwarder::of_turn(turn.clients).forward(id, forwarded);
     Step::Next
 }
 

@@ -4,7 +4,15 @@ use node::Ticket;
 use node::session::Durability;
 use resp::encode_request;
 use resp::table::CommandSpec;
+use std::sync::Arc;
 use vocab::NodeId;
+
+/// For how long a leader is looked for, in µs: longer than an election takes.
+pub(super) const LEADER_WITHIN_US: u64 = 10_000_000;
+/// What an EXEC is answered that this node has not made because it has stopped leading: as by a Redis that has become a
+/// replica, which clients know.
+pub(super) const NOT_MADE: &str =
+    "READONLY You can't write against a read only replica. The transaction was not made: another node leads now";
 
 /// What a request does, as far as it matters whether it may be made twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +33,8 @@ pub(super) struct Forwarded {
     pub(super) ticket: Ticket,
     /// It and what goes before it, encoded, with keys as they are stored.
     pub(super) bytes: Vec<u8>,
+    /// As whom its scripts run; none: they may run every command, or it runs none.
+    pub(super) script_user: Option<Arc<str>>,
     /// How many answers that makes; the last one is the client's.
     pub(super) answers: usize,
     pub(super) deed: Deed,
@@ -38,7 +48,7 @@ impl Forwarded {
         let mut bytes = Vec::new();
         encode_request(&mut bytes, args);
         let deed = if spec.is_write() { Deed::Write } else { Deed::Read };
-        Self { ticket, bytes, answers: 1, deed, until_us }
+        Self { ticket, bytes, script_user: None, answers: 1, deed, until_us }
     }
 
     /// The durability that its client is promised.

@@ -5,6 +5,7 @@
 
 use super::forwarded::Forwarded;
 use super::upstream::Upstream;
+use node::EncodedCommand;
 use node::session::Durability;
 use std::collections::VecDeque;
 use vocab::{NodeId, Slot};
@@ -28,6 +29,8 @@ pub(super) struct Forwarding {
     pub(super) upstreams: Vec<Upstream>,
     /// Requests that have not been sent, or are to be made again.
     waiting: VecDeque<Forwarded>,
+    /// Writes under way at this node, by their sequence numbers: another node makes them if this one stops leading.
+    here: VecDeque<(u64, EncodedCommand)>,
     pub(super) watches: Watches,
 }
 
@@ -52,6 +55,17 @@ impl Forwarding {
     pub(super) fn wait(&mut self, request: Forwarded) {
         let at = self.waiting.partition_point(|other| other.ticket.sequence < request.ticket.sequence);
         self.waiting.insert(at, request);
+    }
+
+    /// A write is under way at this node.
+    pub(super) fn keep(&mut self, sequence: u64, command: EncodedCommand) {
+        self.here.push_back((sequence, command));
+    }
+
+    /// A write is not under way at this node any more: what it was.
+    pub(super) fn take_kept(&mut self, sequence: u64) -> Option<EncodedCommand> {
+        let at = self.here.binary_search_by_key(&sequence, |(kept, _)| *kept).ok()?;
+        self.here.remove(at).map(|(_, command)| command)
     }
 
     /// The slot of the request that is to be sent next.

@@ -3,6 +3,7 @@
 use super::after_exec;
 pub(super) use super::client_id::ClientId;
 use super::connection::{Connection, RunningTransaction};
+use super::forwarded::{Forwarded, LEADER_WITHIN_US, NOT_MADE, is_refusal};
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::output_watch::Slow;
 use super::reply_queue::{Begun, Effect, Mask};
@@ -31,6 +32,7 @@ use slab::Slab;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use vocab::Slot;
 
@@ -279,6 +281,19 @@ impl Clients {
         }
     }
 
+    /// The users of the node have changed: every connection goes by it, those that have lost their user are closed, and then
+    /// `done` is told.
+    pub(crate) fn users_changed(&mut self, done: Option<&SyncSender<()>>) {
+        for (id, connection) in &mut self.connections {
+            connection.session.users_changed(&*self.store);
+            if connection.session.closing() {
+                self.ready.push(id);
+            }
+        }
+        // It may have been given up.
+        let _ = done.map(|done| done.send(()));
+    }
+
     /// A connection waits in its blocking command.
     pub(crate) fn waits(&mut self, ticket: &Ticket) {
         let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
@@ -495,11 +510,25 @@ impl Clients {
         if connection.generation != ticket.generation {
             return;
         }
+        let kept = connection.take_kept(ticket.sequence);
+        if let Some(command) = kept
+            && is_refusal(&reply)
+            && let Some(spec) = command.spec()
+        {
+            // This node has stopped leading, and has not made it.
+            let request = Forwarded::command(*ticket, spec, &command.args(), steady_us() + LEADER_WITHIN_US);
+            let script_user = connection.script_user_of(spec);
+            connection.forwarding().wait(Forwarded { script_user, ..request });
+            self.upstreams.waiting.push(ClientId { id, generation: ticket.generation });
+            return;
+        }
         if connection.blocking.take_if(|blocking| blocking.sequence == ticket.sequence).is_some() {
             self.store.clients.unblock(connection.session.entry());
         }
         match connection.transaction.take() {
             Some(running) if running.sequence == ticket.sequence => {
+                let is_lost = is_refusal(&reply) && connection.is_of_database();
+                let reply = if is_lost { Cow::Owned(format!("-{NOT_MADE}\r\n").into_bytes()) } else { reply };
                 note_written(&self.store, connection, ticket);
                 if after_exec::begin(&self.store, &connection.session, &running, *ticket, &reply) {
                     connection.transaction = Some(running);

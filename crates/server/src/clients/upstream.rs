@@ -9,6 +9,7 @@ use node::Ticket;
 use node::session::Durability;
 use resp::{FrameState, Proto, encode_request, frame_len};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use vocab::NodeId;
 use vocab::limits::{READ_BUFFER_BYTES, STREAM_STEP_BYTES_SOFT};
 
@@ -36,10 +37,11 @@ struct Awaited {
 }
 
 /// What a connection has been told of how to answer.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Manner {
     proto: Proto,
     durability: Durability,
+    script_user: Option<Arc<str>>,
 }
 
 /// What came out of a connection to another node.
@@ -112,7 +114,7 @@ impl Upstream {
             awaited: VecDeque::new(),
             requests: 0,
             request_bytes: 0,
-            told: Manner { proto: Proto::Resp2, durability },
+            told: Manner { proto: Proto::Resp2, durability, script_user: None },
             id: None,
             asks_id: false,
         }
@@ -140,7 +142,8 @@ impl Upstream {
 
     /// Sends a request with the next flush.
     pub(super) fn send(&mut self, request: Forwarded) {
-        let manner = Manner { proto: request.ticket.proto, durability: request.durability() };
+        let script_user = request.script_user.clone();
+        let manner = Manner { proto: request.ticket.proto, durability: request.durability(), script_user };
         if manner.proto != self.told.proto {
             let version: &[u8] = if manner.proto == Proto::Resp3 { b"3" } else { b"2" };
             self.send_aside(&[b"HELLO", version]);
@@ -148,6 +151,10 @@ impl Upstream {
         if manner.durability != self.told.durability {
             let (sync, acks) = (manner.durability.sync_word(), manner.durability.acks.word());
             self.send_aside(&[b"KV.DURABILITY", sync.as_bytes(), acks.as_bytes()]);
+        }
+        if manner.script_user != self.told.script_user {
+            let name = manner.script_user.as_deref().unwrap_or_default();
+            self.send_aside(&[b"KV.SCRIPTUSER", name.as_bytes()]);
         }
         self.told = manner;
         let from = self.written();
@@ -346,7 +353,7 @@ mod tests {
         };
         let mut bytes = Vec::new();
         encode_request(&mut bytes, &words.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        Forwarded { ticket, bytes, answers, deed: Deed::Read, until_us: 0 }
+        Forwarded { ticket, bytes, script_user: None, answers, deed: Deed::Read, until_us: 0 }
     }
 
     /// A connection to a node, and the node's end.
@@ -444,6 +451,13 @@ mod tests {
         upstream.send(request(3, "HGETALL h", 1));
         upstream.flush();
         let mut node = writer.join().unwrap();
+        // Else its end would break the connection off, and what was sent would be lost.
+        let mut requests = Vec::new();
+        while requests.windows(8).filter(|word| *word == b"HGETALL\r").count() < 2 {
+            let mut read = [0; 1024];
+            let count = node.read(&mut read).unwrap();
+            requests.extend_from_slice(&read[..count]);
+        }
         node.write_all(format!("*1000\r\n{}", element.repeat(500)).as_bytes()).unwrap();
         drop(node);
         while next(&mut upstream) != "broken" {}

@@ -18,6 +18,7 @@ use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
 use node::{
     EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, ShardHandle, Ticket, Write, expected_rewrite, request,
+    script_as,
 };
 use resp::Reply;
 use resp::table::behaviour;
@@ -55,10 +56,13 @@ pub(super) fn write_command(
     // How long the answer will be is only known of what is in memory.
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| handle.is_cached(args[at])));
+    let is_as_asked = command.is_none();
     let command = command.unwrap_or_else(|| EncodedCommand::of(spec, args));
     let Some(ticket) = turn.clients.begin(request, mask, Effect::Write, turn.requests.clock) else {
         return Step::Stall;
     };
+    // Copies share their bytes.
+    keep_asked(turn, &ticket, || if is_as_asked { command.clone() } else { EncodedCommand::of(spec, args) });
     let reply_bytes = match answers_values {
         true => ExpectedReply::of(handle, spec, args).bytes(),
         false => expected_rewrite(handle, spec, args),
@@ -176,6 +180,27 @@ fn span_of(store: &NodeShared, transaction: &Transaction, commands: &[EncodedCom
     }
 }
 
+/// Keeps a write of a client that does not know clusters: another node makes it if this one stops leading.
+pub(super) fn keep_asked(turn: &mut Turn<'_>, ticket: &Ticket, asked: impl FnOnce() -> EncodedCommand) {
+    let id = ticket.connection as usize;
+    if !turn.requests.store.is_alone()
+        && let Some(connection) = turn.clients.get_mut(id).filter(|connection| connection.is_of_database())
+    {
+        connection.forwarding().keep(ticket.sequence, asked());
+    }
+}
+
+/// The commands of a transaction as its entry has them: scripts with their sources, and the rights of their user.
+fn as_entry_has_them(turn: &Turn<'_>, id: usize, commands: Vec<EncodedCommand>, slot: Slot) -> Vec<EncodedCommand> {
+    let user = turn.clients.get(id).and_then(|connection| connection.session.script_user());
+    let of_entry = |command: EncodedCommand| {
+        let runs_script = command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT));
+        let resolved = resolved(&turn.requests.store, command, slot);
+        user.filter(|_| runs_script).map(|user| script_as(&resolved, user)).unwrap_or(resolved)
+    };
+    commands.into_iter().map(of_entry).collect()
+}
+
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
     let Some(shard) = turn.requests.store.known().shard_of(slot) else {
@@ -196,8 +221,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         turn.clients.deliver(&ticket, b"*0\r\n");
         return Step::Next;
     }
-    let of_entry = |command| resolved(&turn.requests.store, command, slot);
-    let commands: Vec<EncodedCommand> = transaction.take_data().into_iter().map(of_entry).collect();
+    let commands = as_entry_has_them(turn, id, transaction.take_data(), slot);
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let handle = known.handle(shard.0 as usize);
     if let (Some(connection), Some(handle)) = (turn.clients.get(id), handle) {

@@ -2,8 +2,9 @@
 
 use super::greeting::{Purpose, missing};
 use super::handshake::{Handshake, Peer, Step};
-use super::identity::{Identity, random};
+use super::identity::Identity;
 use crate::net::Stream;
+use crate::os::random;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;

@@ -2,10 +2,10 @@
 
 use super::complaints::{Complaint, Complaints};
 use super::contacts::Contacts;
-use super::identity::random;
 use super::link::End;
 use super::refusal::RefusalKind;
 use super::resolver::{Found, Resolver};
+use crate::os::random;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 use vocab::NodeId;

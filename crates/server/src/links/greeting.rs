@@ -9,7 +9,8 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// The versions of the protocol that this code speaks: its own, and those before where nothing else has changed. Version 2
 /// has plans: reports, orders and maps that version 1 cannot read. Version 3 sends long messages in pieces and reads entries
 /// of format 2. Version 4 has changes of the map, in messages and in entries. Version 5 tells what clients have
-/// subscribed to, and brings them messages. Version 6 evaluates scripts by the rules of their second engine.
+/// subscribed to, and brings them messages. Version 6 evaluates scripts by the rules of their second engine, reads maps with
+/// users, and knows as whom scripts run.
 pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 6);
 /// The first version whose speakers evaluate scripts by the rules of the second engine.
 pub(crate) const SCRIPTS_SINCE: u16 = 6;

@@ -1,8 +1,8 @@
 //! Who a node is, as it says to others when they meet.
 
+use crate::os::random;
 use crate::security::{NodeTls, PeerMode};
 use parking_lot::{Mutex, MutexGuard};
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::sync::Arc;
 use vocab::limits::HELLO_BYTES_MAX;
 use vocab::{NodeId, StoreId};
@@ -110,18 +110,4 @@ impl SharedIdentity {
     fn lock(&self) -> MutexGuard<'_, Identity> {
         self.0.lock()
     }
-}
-
-/// Unpredictable random bytes.
-pub(super) fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    let mut filled = 0;
-    while filled < N {
-        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
-            Ok(n) => filled += n,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(e) => panic!("the system has no random bytes: {e}"),
-        }
-    }
-    bytes
 }

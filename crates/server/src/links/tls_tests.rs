@@ -38,11 +38,10 @@ fn node(folder: &Path, id: u64, mode: Option<&str>) -> (Identity, Arc<Config>) {
 }
 
 fn is_encrypted(world: &World, place: usize) -> Option<bool> {
-    let last = world.heard(place).iter().rev().find_map(|event| match event {
+    world.heard(place).iter().rev().find_map(|event| match event {
         LinkEvent::Up { encrypted, .. } => Some(*encrypted),
         _ => None,
-    });
-    last
+    })
 }
 
 #[test]

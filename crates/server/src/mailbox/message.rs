@@ -252,6 +252,8 @@ pub(crate) enum WorkerMessage {
     EndBarrier(ShardId),
     /// Hand over the director's status of the store, if the director is on this node.
     StoreStatus(SyncSender<Option<Box<StoreStatus>>>),
+    /// The users have changed: connections go by it, and the sender is told when they do.
+    UsersChanged(Option<SyncSender<()>>),
     /// Look at every connection again: one was killed, or a pause is over.
     Look,
     /// The send thread gives bytes back.

@@ -3,11 +3,12 @@
 use super::background;
 use super::peer_guard::guard;
 use crate::api::Caller;
+use crate::api::admin::import_patiently;
 use crate::api::http::{self, HttpListener};
 use crate::api::{run_own_command, run_peer_command};
 use crate::links::{Identity, Links, LinksOptions, Packing, SCRIPTS_SINCE};
 use crate::mailbox::{Mailbox, WorkerMessage};
-use crate::os::{share_out, spawn_critical};
+use crate::os::{random, share_out, spawn_critical};
 use crate::replicas::{open_shards, start_transfers};
 use crate::shared::{LINKS_WORKER, NodeShared, read_map_changes, script_engine};
 use crate::worker::{Listener, Worker, WorkerSetup};
@@ -134,9 +135,11 @@ impl Server {
             store.dir.keep_map(&MapUpdate::whole(newest.clone()))?;
             store.routing.set_map(newest);
         }
+        store.users.load_own(&store.config, &mut random)?;
         let map = store.known().map.clone();
         if let Some(map) = &map {
             store.apply_settings(map);
+            store.apply_users(map);
         }
         let multi_raft = |_| MultiRaft::new(store.node(), store.clock.clone());
         let mut multi_rafts: Vec<MultiRaft> = (0..workers).map(multi_raft).collect();
@@ -166,6 +169,12 @@ impl Server {
             let worker = Worker::new(setup).map_err(|e| e.to_string())?;
             let thread = spawn_critical(&format!("worker-{index}"), move || worker.run());
             threads.push(thread.map_err(|e| e.to_string())?);
+        }
+        if !store.users.own().is_empty() {
+            let store = store.clone();
+            let import = std::thread::Builder::new().name("users".to_owned());
+            // It ends by itself.
+            import.spawn(move || import_patiently(&store)).map_err(|e| e.to_string())?;
         }
         let background = background::start(&store).map_err(|e| e.to_string())?;
         let addresses = Addresses::default();

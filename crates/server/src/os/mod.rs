@@ -4,6 +4,7 @@ mod busy_poll;
 mod clock;
 mod descriptors;
 mod process;
+mod random;
 mod spare_processors;
 mod threads;
 
@@ -11,5 +12,6 @@ pub(crate) use busy_poll::BusyPoll;
 pub(crate) use clock::{TICK, now_ms, raw_moment, steady_us};
 pub(crate) use descriptors::{Shares, share_out};
 pub(crate) use process::{forget_waits, process_facts, waited_for_disk};
+pub(crate) use random::random;
 pub(crate) use spare_processors::SpareProcessors;
 pub(crate) use threads::{NICE_BACKGROUND, NICE_IDLE, set_niceness, spawn_critical};

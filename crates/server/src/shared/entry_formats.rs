@@ -9,13 +9,15 @@ use vocab::NodeId;
 const SECOND_FORMAT: u16 = 3;
 /// The first version whose speakers keep changes of the map, and read messages that carry them.
 const MAP_CHANGES: u16 = 4;
+/// The first version whose speakers read maps with users.
+const USERS: u16 = 6;
 
 /// What the links have told. A leader writes entries that all members of its shard read.
 #[derive(Default)]
 pub(crate) struct EntryFormats {
     /// Whether there is a node of an older version: read for every entry.
     any_old: AtomicBool,
-    /// The nodes that were heard of, and the version that each speaks.
+    /// The nodes that were heard of, and the version that each spoke last.
     spoken: Mutex<BTreeMap<NodeId, u16>>,
 }
 
@@ -40,6 +42,11 @@ impl EntryFormats {
     /// The version that a node speaks, if it was heard of.
     pub(crate) fn spoken(&self, node: NodeId) -> Option<u16> {
         self.spoken.lock().get(&node).copied()
+    }
+
+    /// Whether a node reads maps with users; none if it was never heard of.
+    pub(crate) fn knows_users(&self, node: NodeId) -> Option<bool> {
+        self.spoken(node).map(|version| version >= USERS)
     }
 
     fn speaks(&self, node: NodeId, version: u16) -> bool {
@@ -67,5 +74,7 @@ mod tests {
         formats.heard(NodeId(1), 4);
         assert_eq!([1, 2].map(of), [(true, true), (true, false)]);
         assert_eq!([1, 2, 9].map(|node| formats.spoken(NodeId(node))), [Some(4), Some(3), None]);
+        formats.heard(NodeId(3), 6);
+        assert_eq!([2, 3, 9].map(|node| formats.knows_users(NodeId(node))), [Some(false), Some(true), None]);
     }
 }

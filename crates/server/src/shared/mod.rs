@@ -2,6 +2,7 @@
 
 mod access;
 mod applied_settings;
+mod audit_log;
 mod background_state;
 mod backup_snapshots;
 mod budget;
@@ -23,6 +24,7 @@ mod pool;
 mod routing_table;
 mod script_engine;
 mod shard_claims;
+mod store_users;
 mod verification;
 mod worker_mailboxes;
 
@@ -44,5 +46,6 @@ pub(crate) use pending_calls::PendingCall;
 pub(crate) use pool::{Job, Pool};
 pub(crate) use routing_table::RoutingSnapshot;
 pub(crate) use script_engine::{ENGINE_SETTING, script_engine};
+pub(crate) use store_users::read_file;
 pub(crate) use verification::{Finding, Progress};
 pub(crate) use worker_mailboxes::LINKS_WORKER;

@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::applied_settings::{AppliedSettings, SettingTargets};
+use super::audit_log::AuditLog;
 use super::background_state::BackgroundState;
 use super::backup_snapshots::BackupSnapshots;
 use super::budget::Budget;
@@ -19,11 +20,12 @@ use super::peer_registry::PeerRegistry;
 use super::pending_calls::PendingCalls;
 use super::pool::Pool;
 use super::routing_table::{RoutingSnapshot, RoutingTable, ShardRoute};
+use super::store_users::StoreUsers;
 use super::verification::Verification;
 use super::worker_mailboxes::WorkerMailboxes;
 use crate::log_sync::LogThreads;
-use crate::mailbox::EMBEDDED;
-use crate::os::{Shares, SpareProcessors, now_ms, raw_moment, waited_for_disk};
+use crate::mailbox::{EMBEDDED, WorkerMessage};
+use crate::os::{Shares, SpareProcessors, now_ms, random, raw_moment, waited_for_disk};
 use crate::security::NodeTls;
 use crate::snapshots::Snapshots;
 use arc_swap::Guard;
@@ -102,6 +104,10 @@ pub(crate) struct NodeShared {
     pub(crate) scripts: KnownScripts,
     /// The functions that this node knows the store to have.
     pub(crate) functions: KnownFunctions,
+    /// Logins, refusals and the deeds of operators.
+    pub(crate) audit_log: AuditLog,
+    /// Who may do what.
+    pub(crate) users: StoreUsers,
     /// The links' worker has been asked to tell other nodes what clients have subscribed to.
     pub(crate) announces: AtomicBool,
     pub(crate) stats: Arc<Stats>,
@@ -173,6 +179,7 @@ impl NodeShared {
         Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls_of(alone, threads)).map_err(|e| e.to_string())?,
+            audit_log: AuditLog::start(config.clone()).map_err(|e| e.to_string())?,
             log_threads: LogThreads::start(log.clone(), stats.clone(), config.clone()).map_err(|e| e.to_string())?,
             tls: Arc::new(NodeTls::open(config.clone())?),
             config,
@@ -195,6 +202,7 @@ impl NodeShared {
             script_pool: Pool::start("script", SCRIPT_THREADS).map_err(|e| e.to_string())?,
             scripts: KnownScripts::default(),
             functions: KnownFunctions::default(),
+            users: StoreUsers::new(random()),
             announces: AtomicBool::new(false),
             stats,
             usage: Arc::default(),
@@ -383,6 +391,13 @@ impl NodeShared {
     pub(crate) fn apply_settings(&self, map: &Map) {
         let (config, resources, snapshots) = (&*self.config, &*self.resources, self.snapshots.get());
         self.applied_settings.apply(map, &SettingTargets { config, resources, snapshots });
+    }
+
+    /// Applies the users of a map; connections go by them at once.
+    pub(crate) fn apply_users(&self, map: &Map) {
+        if self.users.apply(map) {
+            self.mailboxes.tell_all(|| WorkerMessage::UsersChanged(None));
+        }
     }
 
     /// Bytes that are free on the device of the data directory, if the system tells.

@@ -370,9 +370,7 @@ impl Worker {
             WorkerMessage::LinkDown(node) => self.link_down(node),
             WorkerMessage::Subscribers(news) => self.hear_of_subscribers(news),
             WorkerMessage::Led => self.heard_of_leader(),
-            WorkerMessage::SnapshotArrived(snapshot) => {
-                self.multi_raft.snapshot_arrived(snapshot.shard, snapshot.arrived);
-            }
+            WorkerMessage::SnapshotArrived(it) => self.multi_raft.snapshot_arrived(it.shard, it.arrived),
             WorkerMessage::SnapshotSent { shard, replica, whole } => {
                 self.multi_raft.snapshot_sent(shard, replica, whole)
             }
@@ -385,6 +383,7 @@ impl Worker {
             // The caller may have given up.
             WorkerMessage::StoreStatus(asked) => _ = asked.try_send(self.shell.peers.status()),
             WorkerMessage::Look => self.shell.clients.look_at_all(),
+            WorkerMessage::UsersChanged(done) => self.shell.clients.users_changed(done.as_ref()),
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
             WorkerMessage::Stop => self.stopping = true,

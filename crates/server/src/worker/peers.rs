@@ -423,6 +423,7 @@ impl Peers {
         self.hear(heard, now);
         self.store.routing.set_map(map.clone());
         self.store.apply_settings(map);
+        self.store.apply_users(map);
         evict_from_slots(&self.store);
         self.store.mailboxes.tell_all(|| WorkerMessage::Map(map.clone()));
         self.store.holdings.wake();

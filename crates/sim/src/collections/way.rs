@@ -100,5 +100,6 @@ fn context(slot: Slot, instructions_max: u64) -> ScriptContext {
         database: None,
         instructions_max,
         memory_bytes_max: MEMORY_BYTES_MAX,
+        user: None,
     }
 }

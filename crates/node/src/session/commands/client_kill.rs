@@ -2,6 +2,7 @@
 
 use super::ask::{Ask, Outcome, Refusal, SYNTAX, is_word, shown};
 use super::client_list::{ClientType, client_type};
+use crate::acl::Users;
 use crate::session::{ClientEntry, Effect};
 use resp::parse_integer;
 
@@ -12,6 +13,7 @@ struct Filter<'a> {
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     kind: Option<ClientType>,
+    user: Option<&'a [u8]>,
     skip_me: bool,
 }
 
@@ -21,6 +23,7 @@ impl Filter<'_> {
             && self.addr.is_none_or(|addr| client.addr.as_bytes() == addr)
             && self.laddr.is_none_or(|laddr| client.laddr.as_bytes() == laddr)
             && self.kind.is_none_or(|kind| kind.fits(client))
+            && self.user.is_none_or(|user| client.user().as_bytes() == user)
             && !(self.skip_me && client.id == me)
     }
 }
@@ -34,13 +37,13 @@ pub(super) fn kill(ask: &mut Ask<'_>) -> Outcome {
         ask.reply.ok();
         return Ok(Effect::None);
     }
-    let filter = parse(&ask.args[2..])?;
+    let filter = parse(&ask.args[2..], &ask.host.access_control().users())?;
     let killed = apply(ask, &filter);
     ask.reply.int(killed);
     Ok(Effect::None)
 }
 
-fn parse<'a>(options: &[&'a [u8]]) -> Result<Filter<'a>, Refusal> {
+fn parse<'a>(options: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Refusal> {
     let mut filter = Filter { skip_me: true, ..Filter::default() };
     for pair in options.chunks(2) {
         let [option, value] = *pair else { return Err(SYNTAX) };
@@ -54,9 +57,10 @@ fn parse<'a>(options: &[&'a [u8]]) -> Result<Filter<'a>, Refusal> {
         } else if is_word(option, "LADDR") {
             filter.laddr = Some(value);
         } else if is_word(option, "USER") {
-            if value != b"default" {
+            if std::str::from_utf8(value).ok().and_then(|name| users.get(name)).is_none() {
                 return Err(format!("ERR No such user '{}'", shown(value)).into());
             }
+            filter.user = Some(value);
         } else if is_word(option, "SKIPME") && (is_word(value, "YES") || is_word(value, "NO")) {
             filter.skip_me = is_word(value, "YES");
         } else {

@@ -1,6 +1,6 @@
 //! CONFIG.
 
-use super::ask::{Ask, Outcome, Refusal, Row, SYNTAX};
+use super::ask::{Ask, Outcome, Refusal, Row, SYNTAX, is_word};
 use crate::config::{RewriteError, SETTINGS, Setting};
 use crate::session::Effect;
 
@@ -26,6 +26,12 @@ fn set(ask: &mut Ask<'_>) -> Outcome {
         return Err(SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
+    let sets_password = pairs.iter().any(|(name, _)| is_word(name, "REQUIREPASS"));
+    if sets_password && ask.host.access_control().users().rules_of_default() {
+        return Err("ERR CONFIG SET failed (possibly related to argument 'requirepass') - the store keeps the user \
+             `default`: ACL SETUSER default resetpass >password"
+            .into());
+    }
     set_all(ask, &pairs)?;
     ask.reply.ok();
     let is_stored = |setting: &&Setting| setting.of_store && pairs.iter().any(|(name, _)| setting.is_named(name));

@@ -23,8 +23,6 @@ pub(super) const ROWS: &[Row] = &[
     ("ROLE", role),
     ("MONITOR", monitor),
     ("MODULE|LIST", |ask| names(ask, &[])),
-    ("ACL|USERS", |ask| names(ask, &["default"])),
-    ("ACL|WHOAMI", whoami),
     ("COMMAND", command),
     ("COMMAND|COUNT", command),
     ("COMMAND|DOCS", command),
@@ -80,7 +78,7 @@ fn reset(ask: &mut Ask<'_>) -> Outcome {
     session.leave(ask.host);
     session.set_proto(Proto::Resp2);
     session.forget_choices();
-    session.authenticated = !ask.host.config().password_required();
+    session.log_out(ask.host);
     session.reply_mode = ReplyMode::On;
     session.silent = false;
     for bit in [clients::state::NO_EVICT, clients::state::NO_TOUCH] {
@@ -163,11 +161,6 @@ fn role(ask: &mut Ask<'_>) -> Outcome {
 fn names(ask: &mut Ask<'_>, names: &[&str]) -> Outcome {
     ask.reply.array(names.len());
     names.iter().for_each(|name| ask.reply.bulk(name.as_bytes()));
-    Ok(Effect::None)
-}
-
-fn whoami(ask: &mut Ask<'_>) -> Outcome {
-    ask.reply.bulk(b"default");
     Ok(Effect::None)
 }
 

@@ -2,6 +2,7 @@
 
 use super::ask::{Ask, Outcome, Refusal, Row, is_word, shown};
 use super::client::set_name;
+use crate::session::login::{Credentials, log_in};
 use crate::session::{Effect, REDIS_VERSION};
 use resp::{Proto, parse_integer};
 
@@ -16,7 +17,7 @@ pub(super) const ROWS: &[Row] = &[("HELLO", hello), ("AUTH", auth)];
 
 fn auth(ask: &mut Ask<'_>) -> Outcome {
     match *ask.args {
-        [_, _] if !ask.host.config().password_required() => return Err(NO_PASSWORD.into()),
+        [_, _] if default_takes_any_password(ask) => return Err(NO_PASSWORD.into()),
         [_, password] => authenticate(ask, b"default", password)?,
         [_, user, password] => authenticate(ask, user, password)?,
         _ => return Err("ERR syntax error".into()),
@@ -25,14 +26,17 @@ fn auth(ask: &mut Ask<'_>) -> Outcome {
     Ok(Effect::None)
 }
 
-/// There is one user, `default`, who has the password of the settings or, if that is empty, any.
-fn authenticate(ask: &mut Ask<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
-    let config = ask.host.config();
-    if user != b"default" || (config.password_required() && !config.password_is(password)) {
-        return Err(WRONGPASS.into());
+fn default_takes_any_password(ask: &Ask<'_>) -> bool {
+    let users = ask.host.access_control().users();
+    match users.rules_of_default() {
+        true => users.default_user().takes_any_password(),
+        false => !ask.host.config().password_required(),
     }
-    ask.session.authenticated = true;
-    Ok(())
+}
+
+fn authenticate(ask: &mut Ask<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
+    let is_right = log_in(ask.session, Credentials { user, password }, ask.args[0], ask.host);
+    if is_right { Ok(()) } else { Err(WRONGPASS.into()) }
 }
 
 fn hello(ask: &mut Ask<'_>) -> Outcome {

@@ -1,5 +1,6 @@
 //! The commands that a session answers itself: about the connection, the node and the cluster.
 
+mod acl;
 mod admin;
 mod ask;
 mod client;
@@ -26,6 +27,7 @@ pub(super) use connection::database_of;
 pub use info::info;
 
 use super::{Cost, Effect, costly};
+use crate::acl::{AuditEvent, audited};
 use crate::command::{self, Handler, ReadHandler};
 use crate::pubsub::SubscriptionKind;
 use crate::stats::ShortArgs;
@@ -56,6 +58,7 @@ pub(super) enum Role {
 
 /// The commands that the session answers. To add one, put its row into its family and into the command table.
 const FAMILIES: &[&[Row]] = &[
+    acl::ROWS,
     connection::ROWS,
     admin::ROWS,
     greeting::ROWS,
@@ -134,6 +137,19 @@ fn too_many(_: &mut Ask<'_>) -> Outcome {
 
 const _: () = assert!(SESSION_ARGUMENTS_MAX == 1024);
 
+/// The audit log gets what an operator has done; its reply begins at `mark`.
+fn audit(ask: &Ask<'_>, mark: usize) {
+    let Some((kind, what)) = audited(ask.spec, ask.args) else { return };
+    let error = ask.reply.buf.get(mark..).and_then(|reply| reply.strip_prefix(b"-"));
+    ask.host.audit(&AuditEvent {
+        kind,
+        user: ask.session.user().name().as_ref().into(),
+        address: ask.session.entry().addr.as_str().into(),
+        what: what.into(),
+        refusal: error.map(|text| String::from_utf8_lossy(text).trim_end().to_owned().into()),
+    });
+}
+
 /// Runs a command of the session, writes its reply and counts it, unless the reply is for later.
 pub(super) fn run(ask: &mut Ask<'_>) -> Effect {
     let Role::Session(handler) = role(ask.spec.id) else {
@@ -151,9 +167,11 @@ pub(super) fn run(ask: &mut Ask<'_>) -> Effect {
     });
     // One that is answered later is counted then.
     if effect.is_later() {
+        audit(ask, mark);
         return effect;
     }
     let elapsed_ns = ask.host.now_us().saturating_sub(from_us) * 1000;
+    audit(ask, mark);
     ask.stats().finished(ask.spec.id, elapsed_ns, &ask.reply.buf[mark..]);
     let cost = Cost { elapsed_ns, reply_bytes: (ask.reply.buf.len() - mark) as u64 };
     let args = || ShortArgs::of(ask.spec, ask.args);

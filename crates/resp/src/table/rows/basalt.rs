@@ -1,10 +1,14 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
-use crate::table::behaviour::{NAMES_DATABASES, OF_CLUSTER, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY};
+use crate::table::behaviour::{
+    NAMES_DATABASES, OF_CLUSTER, READS_ALL_KEYS, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY,
+};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
-use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key, keys_to_end};
+use crate::table::spec::{
+    Answers, CommandSpec, Group, KeyPlace, KeySpec, OtherRight, Role, Without, command, key, keys_to_end,
+};
 
 const fn own(name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
     command(Group::Basalt, acl::KEYSPACE, name, arity, "0.1.0", summary)
@@ -15,16 +19,29 @@ const fn promise(name: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Basalt, acl::CONNECTION, name, -1, "0.1.0", summary).flags(NOSCRIPT | LOADING | STALE | FAST)
 }
 
-/// What an operator asks of the store as a whole.
-const fn admin(name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
-    command(Group::Basalt, 0, name, arity, "0.1.0", summary).flags(ADMIN | NOSCRIPT | NO_MULTI | LOADING | STALE)
+/// What an operator with that role asks of the store as a whole.
+const fn admin(role: Role, name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
+    command(Group::Basalt, 0, name, arity, "0.1.0", summary)
+        .flags(ADMIN | NOSCRIPT | NO_MULTI | LOADING | STALE)
+        .role(role)
+}
+
+/// Words of a command that only shows something without them.
+const fn asks_operator(words: &'static [&'static str]) -> OtherRight {
+    OtherRight { words, of: "KV.ADMIN|DRAIN-LEADERS" }
 }
 
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own("KV.ADMIN", -2, "Groups the commands about the store as a whole.").cost("Depends on the subcommand."),
-    admin("KV.ADMIN|DRAIN-LEADERS", 3, "Begins the plan that has a node lead nothing until it has been restarted.")
-        .args("node:string"),
     admin(
+        Role::Operate,
+        "KV.ADMIN|DRAIN-LEADERS",
+        3,
+        "Begins the plan that has a node lead nothing until it has been restarted.",
+    )
+    .args("node:string"),
+    admin(
+        Role::Read,
         "KV.ADMIN|EVENTS",
         -2,
         "Returns what has happened to the store: elections, failures, plans, settings, backups.",
@@ -32,54 +49,78 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .args("[AFTER number:integer] [LIMIT count:integer]"),
     own("KV.ADMIN|HELP", 2, "Lists the subcommands.").flags(LOADING | STALE),
     admin(
+        Role::Administer,
         "KV.ADMIN|INIT",
         2,
         "Makes the store as soon as enough nodes have joined this one; for one of its first nodes.",
     ),
-    admin("KV.ADMIN|MAP", 2, "Returns the map: nodes, shards, replicas, what is under way."),
-    admin("KV.ADMIN|NODES", 2, "Returns each node, with its figures."),
-    admin("KV.ADMIN|NOTE", 4, "Notes a backup or a restore among the events of the store.")
+    admin(Role::Read, "KV.ADMIN|MAP", 2, "Returns the map: nodes, shards, replicas, what is under way."),
+    admin(Role::Read, "KV.ADMIN|NODES", 2, "Returns each node, with its figures."),
+    admin(Role::Operate, "KV.ADMIN|NOTE", 4, "Notes a backup or a restore among the events of the store.")
         .args("<BACKUP | RESTORE> text:string"),
     admin(
+        Role::Read,
         "KV.ADMIN|PLAN",
         -3,
         "Shows what plans there are or what one would do, begins one, pauses it, takes it up again or gives it up.",
     )
+    .asks_also(const { &[asks_operator(&["APPLY", "PAUSE", "RESUME", "CANCEL"])] })
     .args(
         "<LIST | SHOW plan:integer | PREVIEW kind [argument:string [argument:string ...]] | APPLY kind \
          [argument:string [argument:string ...]] [REASON text:string] | PAUSE plan:integer | RESUME plan:integer | \
          CANCEL plan:integer>",
     ),
     admin(
+        Role::Administer,
         "KV.ADMIN|RECOVER-MAP",
         3,
         "Has the metadata group, which has lost its majority for good, go on with the replica that has most of it: \
          acknowledged changes of the map may be lost.",
     )
     .args("<PREVIEW | ACCEPT-DATA-LOSS>"),
-    admin("KV.ADMIN|SETTINGS", -2, "Returns or changes what is set for the whole store.")
+    admin(Role::Read, "KV.ADMIN|SETTINGS", -2, "Returns or changes what is set for the whole store.")
+        .asks_also(&[OtherRight { words: &["SET", "RESET"], of: "CONFIG|SET" }])
         .args("[LIST | GET name:string | SET name:string value:string | RESET name:string]"),
-    admin("KV.ADMIN|SHARDS", 2, "Returns each shard, with its replicas."),
-    admin("KV.ADMIN|STATUS", 2, "Returns how the store is: nodes, zones, shards, plans, and what is wrong."),
+    admin(Role::Read, "KV.ADMIN|SHARDS", 2, "Returns each shard, with its replicas."),
     admin(
+        Role::Read,
+        "KV.ADMIN|STATUS",
+        2,
+        "Returns how the store is: nodes, zones, shards, plans, and what is wrong.",
+    ),
+    admin(
+        Role::Read,
         "KV.ADMIN|VERIFY",
         -2,
         "Has this node compare the map with what nodes hold and the replicas of each shard with each other, or returns \
          how far that is.",
     )
+    .asks_also(const { &[asks_operator(&["START", "STOP"])] })
     .args("[START [shard:integer ...] | STATUS | STOP]"),
     own("KV.BACKUP", -2, "Groups the commands that a backup is made with.").cost("Depends on the subcommand."),
     own("KV.BACKUP|HELP", 2, "Lists the subcommands.").flags(LOADING | STALE),
     admin(
+        Role::Operate,
         "KV.BACKUP|BEGIN",
         2,
         "Holds all writes for some milliseconds and takes a snapshot of the whole store as of one moment: returns its id, \
          and for each shard the node that holds it.",
     ),
-    admin("KV.BACKUP|END", 3, "Lets go what this node holds for a backup.").args("id:integer"),
-    admin("KV.BACKUP|PROGRAMS", 2, "Returns the functions that the store has, as FUNCTION DUMP does, and its scripts."),
-    admin("KV.BACKUP|PAGE", -5, "Returns some rows of a shard as of a backup's moment, and the cursor to go on from.")
-        .args("id:integer shard:integer cursor:string [bytes:integer]"),
+    admin(Role::Operate, "KV.BACKUP|END", 3, "Lets go what this node holds for a backup.").args("id:integer"),
+    admin(
+        Role::Operate,
+        "KV.BACKUP|PROGRAMS",
+        2,
+        "Returns the functions that the store has, as FUNCTION DUMP does, and its scripts.",
+    ),
+    admin(
+        Role::Operate,
+        "KV.BACKUP|PAGE",
+        -5,
+        "Returns some rows of a shard as of a backup's moment, and the cursor to go on from.",
+    )
+    .does_also(READS_ALL_KEYS)
+    .args("id:integer shard:integer cursor:string [bytes:integer]"),
     promise(
         "KV.CONSISTENCY",
         "Sets how old the connection's reads may be, or returns it: `absolute` (the default: only \
@@ -107,6 +148,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Deletes all keys of some databases, in one step, or those of all databases; clients ask by FLUSHDB.",
     )
     .flags(WRITE)
+    .dangerous()
     .does_also(NAMES_DATABASES)
     .touches(&[keys_to_end(1, 1, RW | DELETE)])
     .cost("O(N), N being the number of keys")
@@ -153,7 +195,10 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .answers(Answers::ValuesWith(&["RETURN"]))
         .flags(WRITE | DENYOOM | FAST)
         .does_also(REPORTS_VERSION | TAKES_DURABILITY)
-        .touches(&[key(1, RW | ACCESS | UPDATE | VARIABLE)])
+        .touches(&[KeySpec {
+            without: Some(Without { words: &["RETURN"], from: 3, flags: OW | UPDATE }),
+            ..key(1, RW | ACCESS | UPDATE | VARIABLE)
+        }])
         .args(
             "key value [IFABSENT | IFPRESENT | IFVERSION version:integer] [TTL milliseconds:integer] [RETURN] \
              [DURABILITY level [acks]] \
@@ -166,9 +211,19 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
          from. A bound is `[key` (inclusive), `(key` (exclusive), `-` (before all keys) or `+` (after all keys).",
     )
     .flags(READONLY)
-    .does_also(OF_CLUSTER)
+    .does_also(OF_CLUSTER | READS_ALL_KEYS)
     .cost("O(N+S), N being the number of keys returned and S the number of shards")
     .args("start:string end:string [LIMIT count:integer] [KEYS | VALUES] [REVERSE]"),
+    command(
+        Group::Basalt,
+        acl::CONNECTION,
+        "KV.SCRIPTUSER",
+        2,
+        "0.1.0",
+        "Tells as whom the scripts of a client of another node run; refused to clients.",
+    )
+    .flags(NOSCRIPT | NO_MULTI | LOADING | STALE | FAST)
+    .args("username:string"),
     own("KV.SWAP", 3, "Exchanges two databases; clients ask by SWAPDB.")
         .flags(WRITE | NO_MULTI)
         .args("index1:integer index2:integer"),

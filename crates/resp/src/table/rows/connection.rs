@@ -1,10 +1,12 @@
 //! The connection, and transactions on it.
 
-use crate::table::behaviour::{BARRIER, CHOOSES_DATABASE, ENDS_WATCHES, FOR_SUBSCRIBERS, IGNORES_MULTI, SecretArgs};
+use crate::table::behaviour::{
+    BARRIER, CHOOSES_DATABASE, ENDS_WATCHES, FOR_SUBSCRIBERS, IGNORES_MULTI, LOGS_IN, SecretArgs,
+};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_MULTI, NOSCRIPT, SKIP_SLOWLOG, STALE};
 use crate::table::spec::key_flag::RO;
-use crate::table::spec::{CommandSpec, Group, command, keys_to_end};
+use crate::table::spec::{CommandSpec, Group, Role, command, keys_to_end};
 
 const fn connection(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Connection, acl::CONNECTION, name, arity, since, summary)
@@ -21,6 +23,7 @@ const UNREPEATABLE: &[&str] = &["nondeterministic_output"];
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     connection("AUTH", -2, "1.0.0", "Authenticates the connection.")
         .flags(GREETING)
+        .does_also(LOGS_IN)
         .secret_args(SecretArgs::From(1))
         .args("[username] password"),
     command(Group::Connection, 0, "CLIENT", -2, "2.4.0", "Groups the commands about client connections.")
@@ -39,12 +42,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args(
             "ip:port | [ID client-id:integer] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] \
              [ADDR ip:port] [LADDR ip:port] [SKIPME yes/no]",
-        ),
+        )
+        .role(Role::Operate),
     connection("CLIENT|LIST", -2, "2.4.0", "Returns figures of all connections.")
         .flags(ADMIN | ALWAYS)
         .cost("O(N), N being the number of connections")
         .tips(UNREPEATABLE)
-        .args("[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id:integer [client-id:integer ...]]"),
+        .args("[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id:integer [client-id:integer ...]]")
+        .role(Role::Read),
     connection("CLIENT|NO-EVICT", 3, "7.0.0", "Tells whether the connection may be closed to save memory.")
         .flags(ADMIN | ALWAYS)
         .args("ON | OFF"),
@@ -80,6 +85,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("Depends on the queued commands."),
     connection("HELLO", -1, "6.0.0", "Greets the server: chooses the protocol version, authenticates, names.")
         .flags(GREETING)
+        .does_also(LOGS_IN)
         .secret_args(SecretArgs::From(2))
         .args("[protover:integer [AUTH username password] [SETNAME clientname]]"),
     transactions("MULTI", 1, "1.2.0", "Begins a transaction: what follows is queued until EXEC.")

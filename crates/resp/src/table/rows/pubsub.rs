@@ -3,7 +3,7 @@
 use crate::table::behaviour::{AFTER_WRITES, ALONE, FOR_SUBSCRIBERS};
 use crate::table::spec::flag::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
 use crate::table::spec::key_flag::NOT_KEY;
-use crate::table::spec::{CommandSpec, Group, acl, command, key, keys_to_end};
+use crate::table::spec::{ChannelArgs, CommandSpec, Group, acl, command, key, keys_to_end};
 
 const fn pubsub(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::PubSub, acl::PUBSUB, name, arity, since, summary)
@@ -21,6 +21,7 @@ const COST_ACTIVE: &str = "O(N), N being the number of channels with subscribers
 
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     subscribing("PSUBSCRIBE", -2, "2.0.0", "Listens to the channels whose names match patterns, at any node.")
+        .names_channels(ChannelArgs::Patterns)
         .cost(COST_NAMES)
         .args("pattern:pattern [pattern:pattern ...]"),
     pubsub(
@@ -31,9 +32,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .flags(PUBLISHING)
     .does_also(AFTER_WRITES)
+    .names_channels(ChannelArgs::First)
     .cost("O(N+M), N being the number of subscribers and M that of patterns")
     .args("channel message"),
-    pubsub("PUBSUB", -2, "2.8.0", "Groups the commands about subscriptions.").cost("Depends on the subcommand."),
+    command(Group::PubSub, 0, "PUBSUB", -2, "2.8.0", "Groups the commands about subscriptions.")
+        .cost("Depends on the subcommand."),
     pubsub("PUBSUB|CHANNELS", -2, "2.8.0", "Returns the channels that have subscribers at this node.")
         .flags(ASKING)
         .cost(COST_ACTIVE)
@@ -68,14 +71,17 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     pubsub("SPUBLISH", 3, "7.0.0", "Sends a message to the subscribers of a slot's channel, and returns their number.")
         .flags(PUBLISHING)
         .does_also(AFTER_WRITES)
+        .names_channels(ChannelArgs::First)
         .touches(&[key(1, NOT_KEY)])
         .cost("O(N), N being the number of subscribers")
         .args("shardchannel message"),
     subscribing("SSUBSCRIBE", -2, "7.0.0", "Listens to channels of one slot, at the node that leads it.")
+        .names_channels(ChannelArgs::All)
         .touches(&[keys_to_end(1, 1, NOT_KEY)])
         .cost(COST_NAMES)
         .args("shardchannel [shardchannel ...]"),
     subscribing("SUBSCRIBE", -2, "2.0.0", "Listens to channels: to what is published to them at any node.")
+        .names_channels(ChannelArgs::All)
         .cost(COST_NAMES)
         .args("channel [channel ...]"),
     subscribing("SUNSUBSCRIBE", -1, "7.0.0", "Listens no more to channels of slots; without one, to none of them.")

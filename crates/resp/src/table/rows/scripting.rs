@@ -44,7 +44,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("function numkeys:integer [key [key ...]] [arg [arg ...]]"),
     reading("FCALL_RO", "7.0.0", "Calls a function that writes nothing.")
         .args("function numkeys:integer [key [key ...]] [arg [arg ...]]"),
-    scripting("FUNCTION", -2, "7.0.0", "Groups the commands about functions.").cost("Depends on the subcommand."),
+    command(Group::Scripting, 0, "FUNCTION", -2, "7.0.0", "Groups the commands about functions.")
+        .cost("Depends on the subcommand."),
     scripting("FUNCTION|DELETE", 3, "7.0.0", "Deletes a library with its functions.")
         .flags(WRITE | NOSCRIPT)
         .args("library-name"),
@@ -77,7 +78,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Returns how many libraries and functions there are, and which function runs for long here.",
     )
     .flags(NOSCRIPT | ALLOW_BUSY),
-    scripting("SCRIPT", -2, "2.6.0", "Groups the commands about scripts.").cost("Depends on the subcommand."),
+    command(Group::Scripting, 0, "SCRIPT", -2, "2.6.0", "Groups the commands about scripts.")
+        .cost("Depends on the subcommand."),
     scripting("SCRIPT|DEBUG", 3, "3.2.0", "Refused: there is no debugger of scripts.")
         .flags(NOSCRIPT)
         .args("<YES | SYNC | NO>"),

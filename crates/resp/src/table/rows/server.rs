@@ -1,13 +1,13 @@
 //! The server.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, READS_REPLICAS, SWAPS_DATABASES, SecretArgs,
-    TAKES_MANY,
+    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, READS_ALL_KEYS, READS_REPLICAS, SWAPS_DATABASES,
+    SecretArgs, TAKES_MANY,
 };
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::RO;
-use crate::table::spec::{CommandSpec, Group, command, key};
+use crate::table::spec::{CommandSpec, Group, Role, command, key};
 
 const fn server(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Server, 0, name, arity, since, summary)
@@ -22,6 +22,7 @@ const fn keyspace(name: &'static str, arity: i16, since: &'static str, summary: 
 }
 
 const SENTINEL: u32 = NOSCRIPT | LOADING | STALE;
+const UNPRIVILEGED: u32 = NOSCRIPT | LOADING | STALE;
 const OPERATOR: u32 = ADMIN | NOSCRIPT | LOADING | STALE;
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
 const ASK_ALL_NODES: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
@@ -30,10 +31,51 @@ const TELL_ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:a
 const TELL_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
-    server("ACL", -2, "6.0.0", "Groups the commands about users: there is one.").cost("Depends on the subcommand."),
+    server("ACL", -2, "6.0.0", "Groups the commands about users and their rights.").cost("Depends on the subcommand."),
+    server("ACL|CAT", -2, "6.0.0", "Returns the categories of commands, or the commands of one.")
+        .flags(UNPRIVILEGED)
+        .args("[category:string]"),
+    server("ACL|DELUSER", -3, "6.0.0", "Deletes users, and closes their connections.")
+        .flags(OPERATOR | NO_MULTI)
+        .cost("O(N), N being the number of connections")
+        .args("username [username ...]")
+        .role(Role::Administer),
+    server("ACL|DRYRUN", -4, "7.0.0", "Tells whether a user may run a request, which is not run.")
+        .flags(OPERATOR)
+        .args("username command [arg [arg ...]]")
+        .role(Role::Administer),
+    server("ACL|GENPASS", -2, "6.0.0", "Returns a password made of random bits.")
+        .flags(UNPRIVILEGED)
+        .args("[bits:integer]"),
+    server("ACL|GETUSER", 3, "6.0.0", "Returns the rules of a user.")
+        .flags(OPERATOR)
+        .args("username")
+        .role(Role::Administer),
     server("ACL|HELP", 2, "6.0.0", "Lists the subcommands.").flags(LOADING | STALE),
-    server("ACL|USERS", 2, "6.0.0", "Returns the names of all users.").flags(OPERATOR),
-    server("ACL|WHOAMI", 2, "6.0.0", "Returns the connection's user.").flags(NOSCRIPT | LOADING | STALE),
+    server("ACL|LIST", 2, "6.0.0", "Returns the rules of all users, as ACL SETUSER takes them.")
+        .flags(OPERATOR)
+        .role(Role::Administer),
+    server("ACL|LOAD", 2, "6.0.0", "Replaces the users of the store by those of this node's `aclfile`.")
+        .flags(OPERATOR | NO_MULTI)
+        .cost("O(N), N being the number of users")
+        .role(Role::Administer),
+    server("ACL|LOG", -2, "6.0.0", "Returns what this node has refused for lack of rights, the newest first.")
+        .flags(OPERATOR)
+        .cost("O(N), N being the number of entries returned")
+        .args("[count:integer | RESET]")
+        .role(Role::Administer),
+    server("ACL|SAVE", 2, "6.0.0", "Writes the users of the store into this node's `aclfile`.")
+        .flags(OPERATOR | NO_MULTI)
+        .cost("O(N), N being the number of users")
+        .role(Role::Administer),
+    server("ACL|SETUSER", -3, "6.0.0", "Changes the rules of a user, or makes one, on all nodes at once.")
+        .flags(OPERATOR | NO_MULTI)
+        .secret_args(SecretArgs::From(2))
+        .cost("O(N), N being the number of rules")
+        .args("username [rule:string [rule:string ...]]")
+        .role(Role::Administer),
+    server("ACL|USERS", 2, "6.0.0", "Returns the names of all users.").flags(OPERATOR).role(Role::Administer),
+    server("ACL|WHOAMI", 2, "6.0.0", "Returns the connection's user.").flags(UNPRIVILEGED),
     catalogue("COMMAND", -1, "2.8.13", "Returns all commands as the server knows them.")
         .cost("O(N), N being the number of commands")
         .tips(ANY_ORDER),
@@ -65,31 +107,40 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries returned")
         .tips(&["request_policy:all_nodes", "nondeterministic_output"])
-        .args("count:integer <SLOW | LARGE-REQUEST | LARGE-REPLY>"),
+        .args("count:integer <SLOW | LARGE-REQUEST | LARGE-REPLY>")
+        .role(Role::Read),
     server("COMMANDLOG|HELP", 2, "8.1.0", "Lists the subcommands.").flags(LOADING | STALE),
     server("COMMANDLOG|LEN", 3, "8.1.0", "Returns how many entries one of the logs has.")
         .flags(ADMIN | LOADING | STALE)
         .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"])
-        .args("SLOW | LARGE-REQUEST | LARGE-REPLY"),
+        .args("SLOW | LARGE-REQUEST | LARGE-REPLY")
+        .role(Role::Read),
     server("COMMANDLOG|RESET", 3, "8.1.0", "Empties one of the logs.")
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries")
         .tips(TELL_ALL_NODES)
-        .args("SLOW | LARGE-REQUEST | LARGE-REPLY"),
+        .args("SLOW | LARGE-REQUEST | LARGE-REPLY")
+        .role(Role::Operate),
     server("CONFIG", -2, "2.0.0", "Groups the commands about settings.").cost("Depends on the subcommand."),
     server("CONFIG|GET", -3, "2.0.0", "Returns the settings whose names match patterns.")
         .flags(OPERATOR)
         .cost("O(N), N being the number of patterns")
-        .args("parameter [parameter ...]"),
+        .args("parameter [parameter ...]")
+        .role(Role::Read),
     server("CONFIG|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
-    server("CONFIG|RESETSTAT", 2, "2.0.0", "Sets the counters of the server to zero.").flags(OPERATOR),
-    server("CONFIG|REWRITE", 2, "2.8.0", "Makes the present settings outlive a restart.").flags(OPERATOR),
+    server("CONFIG|RESETSTAT", 2, "2.0.0", "Sets the counters of the server to zero.")
+        .flags(OPERATOR)
+        .role(Role::Operate),
+    server("CONFIG|REWRITE", 2, "2.8.0", "Makes the present settings outlive a restart.")
+        .flags(OPERATOR)
+        .role(Role::Administer),
     server("CONFIG|SET", -4, "2.0.0", "Changes settings, all or none of them.")
         .flags(OPERATOR)
         .secret_args(SecretArgs::Settings(2))
         .cost("O(N), N being the number of settings")
         .tips(TELL_ALL_NODES)
-        .args("parameter value [parameter value ...]"),
+        .args("parameter value [parameter value ...]")
+        .role(Role::Administer),
     keyspace(
         "DBSIZE",
         -1,
@@ -103,7 +154,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     server("DEBUG", -2, "1.0.0", "Serves tests: SLEEP holds the connection up.")
         .flags(OPERATOR)
         .cost("Depends on the subcommand.")
-        .args("subcommand [arg [arg ...]]"),
+        .args("subcommand [arg [arg ...]]")
+        .role(Role::Administer),
     keyspace("FLUSHALL", -1, "1.0.0", "Deletes all keys; on a database, those of all databases.")
         .flags(WRITE)
         .does_also(BARRIER | CLEARS_STORE)
@@ -136,30 +188,39 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(LOADING | STALE)
         .dangerous()
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
-        .args("[section [section ...]]"),
+        .args("[section [section ...]]")
+        .role(Role::Read),
     server("LATENCY", -2, "2.8.13", "Groups the commands about latency.").cost("Depends on the subcommand."),
-    server("LATENCY|DOCTOR", 2, "2.8.13", "Explains latency spikes in words.").flags(OPERATOR).tips(ASK_ALL_NODES),
+    server("LATENCY|DOCTOR", 2, "2.8.13", "Explains latency spikes in words.")
+        .flags(OPERATOR)
+        .tips(ASK_ALL_NODES)
+        .role(Role::Read),
     server("LATENCY|GRAPH", 3, "2.8.13", "Returns a graph, in characters, of how slow an event was.")
         .flags(OPERATOR)
         .tips(ASK_ALL_NODES)
-        .args("event"),
+        .args("event")
+        .role(Role::Read),
     server("LATENCY|HELP", 2, "2.8.13", "Lists the subcommands.").flags(LOADING | STALE),
     server("LATENCY|HISTOGRAM", -2, "7.0.0", "Returns how the latencies of commands are distributed.")
         .flags(OPERATOR)
         .cost("O(N), N being the number of commands")
         .tips(ASK_ALL_NODES)
-        .args("[command [command ...]]"),
+        .args("[command [command ...]]")
+        .role(Role::Read),
     server("LATENCY|HISTORY", 3, "2.8.13", "Returns when an event was slow, and how slow.")
         .flags(OPERATOR)
         .tips(ASK_ALL_NODES)
-        .args("event"),
+        .args("event")
+        .role(Role::Read),
     server("LATENCY|LATEST", 2, "2.8.13", "Returns the last time that each event was slow.")
         .flags(OPERATOR)
-        .tips(ASK_ALL_NODES),
+        .tips(ASK_ALL_NODES)
+        .role(Role::Read),
     server("LATENCY|RESET", -2, "2.8.13", "Forgets when events were slow.")
         .flags(OPERATOR)
         .tips(TELL_ALL_NODES)
-        .args("[event [event ...]]"),
+        .args("[event [event ...]]")
+        .role(Role::Operate),
     server("LOLWUT", -1, "5.0.0", "Draws a picture, and says which release of Redis clients can count on.")
         .flags(READONLY | FAST)
         .args("[VERSION version:integer] [argument:integer [argument:integer ...]]"),
@@ -190,9 +251,16 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(ADMIN | NOSCRIPT | NO_MULTI)
         .args("replicationid offset:integer"),
     server("REPLCONF", -1, "3.0.0", "Takes what a client says before it asks for all keys.").flags(OPERATOR),
-    server("ROLE", 1, "2.8.12", "Returns that the node is a master, and the nodes that follow it.")
-        .flags(NOSCRIPT | LOADING | STALE | FAST)
-        .dangerous(),
+    command(
+        Group::Server,
+        acl::ADMIN | acl::DANGEROUS,
+        "ROLE",
+        1,
+        "2.8.12",
+        "Returns that the node is a master, and the nodes that follow it.",
+    )
+    .flags(NOSCRIPT | LOADING | STALE | FAST)
+    .role(Role::Read),
     server("SENTINEL", -2, "2.8.4", "Groups what clients ask that are configured for Redis Sentinel.")
         .cost("Depends on the subcommand."),
     server("SENTINEL|CKQUORUM", 3, "2.8.4", "Says that the master can be replaced.")
@@ -217,24 +285,29 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("master-name"),
     server("SHUTDOWN", -1, "1.0.0", "Stops the server; what was acknowledged is kept.")
         .flags(OPERATOR | NO_MULTI | ALLOW_BUSY)
-        .args("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]"),
+        .args("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]")
+        .role(Role::Administer),
     server("SLOWLOG", -2, "2.2.12", "Groups the commands about the slow log.").cost("Depends on the subcommand."),
     server("SLOWLOG|GET", -2, "2.2.12", "Returns entries of the slow log.")
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries returned")
         .tips(&["request_policy:all_nodes", "nondeterministic_output"])
-        .args("[count:integer]"),
+        .args("[count:integer]")
+        .role(Role::Read),
     server("SLOWLOG|HELP", 2, "6.2.0", "Lists the subcommands.").flags(LOADING | STALE),
     server("SLOWLOG|LEN", 2, "2.2.12", "Returns how many entries the slow log has.")
         .flags(ADMIN | LOADING | STALE)
-        .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"]),
+        .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"])
+        .role(Role::Read),
     server("SLOWLOG|RESET", 2, "2.2.12", "Empties the slow log.")
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries")
-        .tips(TELL_ALL_NODES),
-    server("SWAPDB", 3, "4.0.0", "Exchanges two databases, for all clients of `database-listen`.")
+        .tips(TELL_ALL_NODES)
+        .role(Role::Operate),
+    keyspace("SWAPDB", 3, "4.0.0", "Exchanges two databases, for all clients of `database-listen`.")
         .flags(WRITE | FAST)
         .does_also(SWAPS_DATABASES)
+        .dangerous()
         .args("index1:integer index2:integer"),
     server(
         "SYNC",
@@ -243,7 +316,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Returns all keys that this node leads, or all databases, as an RDB file; no changes follow.",
     )
     .flags(ADMIN | NOSCRIPT | NO_MULTI)
-    .does_also(ASKS_DATABASE | READS_REPLICAS)
+    .does_also(ASKS_DATABASE | READS_REPLICAS | READS_ALL_KEYS)
     .cost("O(N), N being the number of keys"),
     server("TIME", 1, "2.6.0", "Returns the server's clock.")
         .flags(LOADING | STALE | FAST)

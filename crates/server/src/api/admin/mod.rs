@@ -20,12 +20,14 @@ mod settings;
 mod shards;
 mod sight;
 mod status;
+mod users;
 mod verify;
 
 pub(crate) use digests::digest_marked;
 pub(crate) use error::AdminError;
 pub(crate) use run::{admin, call_handler, handler};
 pub(crate) use sight::director_status;
+pub(crate) use users::{call_handler as call_users_handler, handler as users_handler, import_patiently};
 
 /// Whether the admin function understands these words.
 #[cfg(test)]

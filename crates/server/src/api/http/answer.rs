@@ -1,7 +1,9 @@
 //! A request's way: who asks, what for, and the answer.
 
+use super::asker::Asker;
 use super::body::{BodyError, Whole, read};
 use super::given::{Given, pairs};
+use super::login::Stranger;
 use super::origin::{self, Refused};
 use super::routes::{Does, Found, Route, find};
 use super::seats::Admits;
@@ -57,7 +59,8 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
         if client.admits == Admits::Probes {
             return problem(StatusCode::SERVICE_UNAVAILABLE, "too many connections: only probes are answered now");
         }
-        if !matches!(route.does, Does::Metrics) && is_protected(&store.config, client.from) {
+        let asks_password = store.users.asks_password(&store.config);
+        if !matches!(route.does, Does::Metrics) && is_protected(&store.config, asks_password, client.from) {
             let text = "protected mode: no password is set, so only this machine and requests for metrics are answered";
             return problem(StatusCode::FORBIDDEN, text);
         }
@@ -66,12 +69,13 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
         }
     }
     let authorization = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if !route.does.is_open() && !login::allows(&store.config, authorization) {
-        let mut refused = problem(StatusCode::UNAUTHORIZED, "a password is asked for: requirepass is set");
-        let challenge = HeaderValue::from_static("Basic realm=\"basalt\"");
-        refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-        return refused;
-    }
+    let asker = match route.does.is_open() {
+        true => None,
+        false => match login::user_of(store, authorization, client.from) {
+            Ok(user) => Some(Asker { user, from: client.from }),
+            Err(why) => return stranger(&why),
+        },
+    };
     let bytes = match read(body).await {
         Ok(bytes) => bytes,
         Err(BodyError::TooLong) => return problem(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long"),
@@ -95,14 +99,25 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
     let Some(query) = pairs(head.uri.query().unwrap_or_default()) else {
         return problem(StatusCode::BAD_REQUEST, "the query cannot be read");
     };
-    serve(store, route, &Given { path: path_parts, query, body })
+    serve(store, route, &Given { path: path_parts, query, body }, asker.as_ref())
+}
+
+fn stranger(why: &Stranger) -> Answer {
+    if *why == Stranger::TooOften {
+        let text = "too many wrong passwords have come from this address: try again in a moment";
+        return problem(StatusCode::TOO_MANY_REQUESTS, text);
+    }
+    let mut refused = problem(StatusCode::UNAUTHORIZED, "a user and a password are asked for");
+    let challenge = HeaderValue::from_static("Basic realm=\"basalt\"");
+    refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    refused
 }
 
 /// Why a request is refused that a page of another site has a browser send. Such a page knows no password, so none is
 /// refused where there is one.
 fn foreign(store: &NodeShared, head: &Parts) -> Option<(StatusCode, &'static str)> {
     let config = &store.config;
-    if config.password_required() {
+    if store.users.asks_password(config) {
         return None;
     }
     let text = |name| head.headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
@@ -119,15 +134,32 @@ fn foreign(store: &NodeShared, head: &Parts) -> Option<(StatusCode, &'static str
     }
 }
 
-fn serve(store: &Arc<NodeShared>, route: &Route, given: &Given) -> Answer {
+fn serve(store: &Arc<NodeShared>, route: &Route, given: &Given, asker: Option<&Asker>) -> Answer {
+    if matches!(route.does, Does::Metrics)
+        && let Some(text) = asker.and_then(|asker| asker.refusal(store, &["INFO"]))
+    {
+        return problem(StatusCode::FORBIDDEN, &text);
+    }
     match route.does {
-        Does::Admin(words) => match words(given).and_then(|words| {
+        Does::Admin(words) => {
+            let words = match words(given) {
+                Ok(words) => words,
+                Err(error) => return refusal(&error),
+            };
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            admin(store, &words)
-        }) {
-            Ok(value) => told(StatusCode::OK, JSON, value.to_string()),
-            Err(error) => refusal(&error),
-        },
+            let request: Vec<&str> = [&["KV.ADMIN"], &words[..]].concat();
+            if let Some(text) = asker.and_then(|asker| asker.refusal(store, &request)) {
+                return problem(StatusCode::FORBIDDEN, &text);
+            }
+            let answer = admin(store, &words);
+            if let Some(asker) = asker {
+                asker.note(store, &request, answer.as_ref().err());
+            }
+            match answer {
+                Ok(value) => told(StatusCode::OK, JSON, value.to_string()),
+                Err(error) => refusal(&error),
+            }
+        }
         Does::Metrics => told(StatusCode::OK, EXPOSITION, metrics::exposition(store)),
         Does::Health => told(StatusCode::OK, TEXT, "ok\n".to_owned()),
         Does::Ready => {

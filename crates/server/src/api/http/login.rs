@@ -1,24 +1,75 @@
-//! Who may ask: clients that know the password (`requirepass`), by Basic or Bearer.
+//! Who asks: a user with a password, by Basic, or `default` with its password, by Bearer.
 
+use crate::shared::NodeShared;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use node::Config;
+use node::acl::{AuditEvent, AuditKind, DEFAULT_USER, Digest, User};
+use node::session::Host as _;
+use std::net::IpAddr;
+use std::sync::Arc;
 
-/// Whether the header `Authorization` says enough.
-pub(super) fn allows(config: &Config, authorization: Option<&str>) -> bool {
-    if !config.password_required() {
-        return true;
+/// Why a request is not let in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stranger {
+    /// Name or password is wrong, or missing.
+    Unknown,
+    /// Too many wrong passwords have come from this address.
+    TooOften,
+}
+
+/// As whom a request runs. Waits while a password is compared.
+pub(super) fn user_of(
+    store: &NodeShared,
+    authorization: Option<&str>,
+    from: Option<IpAddr>,
+) -> Result<Arc<User>, Stranger> {
+    let access = store.access_control();
+    let users = access.users();
+    let Some((name, password)) = authorization.and_then(credentials) else {
+        let open = !store.users.asks_password(&store.config) && authorization.is_none();
+        return if open { Ok(users.default_user()) } else { Err(Stranger::Unknown) };
+    };
+    let now_ms = store.now_us() / 1000;
+    if from.is_some_and(|from| access.delay.until_ms(from, now_ms).is_some()) {
+        return Err(Stranger::TooOften);
     }
-    let Some((scheme, rest)) = authorization.and_then(|text| text.split_once(' ')) else { return false };
+    // While there are no users the password is that of `default`, whatever a browser calls it.
+    let user = users.get(&name).cloned().or_else(|| (users.iter().len() == 1).then(|| users.default_user()));
+    let is_right =
+        user.as_ref().is_some_and(|user| match **user.name() == *DEFAULT_USER && !users.rules_of_default() {
+            true => !store.config.password_required() || store.config.password_is(&password),
+            false => access.logins.check_waiting(user, Digest::of(&password)),
+        });
+    if let Some(user) = user.filter(|_| is_right) {
+        return Ok(user);
+    }
+    if let Some(from) = from {
+        access.delay.failed(from, now_ms);
+    }
+    store.audit(&AuditEvent {
+        kind: AuditKind::Login,
+        user: name.into(),
+        address: from.map(|from| from.to_string()).unwrap_or_default().into(),
+        what: "http".into(),
+        refusal: Some("wrong user or password".into()),
+    });
+    Err(Stranger::Unknown)
+}
+
+/// Name and password of the header `Authorization`.
+fn credentials(text: &str) -> Option<(String, Vec<u8>)> {
+    let (scheme, rest) = text.split_once(' ')?;
     let rest = rest.trim();
     match scheme.to_ascii_lowercase().as_str() {
-        "bearer" => config.password_is(rest.as_bytes()),
-        // Whatever the user is called: there is one password.
-        "basic" => STANDARD.decode(rest).is_ok_and(|pair| {
-            let colon = pair.iter().position(|byte| *byte == b':');
-            colon.is_some_and(|colon| config.password_is(&pair[colon + 1..]))
-        }),
-        _ => false,
+        "bearer" => Some((DEFAULT_USER.to_owned(), rest.as_bytes().to_vec())),
+        "basic" => {
+            let pair = STANDARD.decode(rest).ok()?;
+            let colon = pair.iter().position(|byte| *byte == b':')?;
+            let name = String::from_utf8_lossy(&pair[..colon]).into_owned();
+            let name = if name.is_empty() { DEFAULT_USER.to_owned() } else { name };
+            Some((name, pair[colon + 1..].to_vec()))
+        }
+        _ => None,
     }
 }
 
@@ -26,19 +77,40 @@ pub(super) fn allows(config: &Config, authorization: Option<&str>) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::testing::TestNode;
+    use node::acl::Users;
+
+    fn basic(pair: &str) -> String {
+        format!("Basic {}", STANDARD.encode(pair))
+    }
+
+    fn name_of(store: &NodeShared, authorization: Option<&str>) -> String {
+        user_of(store, authorization, None).map_or_else(|why| format!("{why:?}"), |user| user.name().to_string())
+    }
 
     #[test]
     fn the_password_by_either_way_and_by_no_other() {
-        let open = Config::default();
-        assert!(allows(&open, None));
-        let config = Config::start([("requirepass", "se:cret")]).unwrap();
-        let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
+        let open = TestNode::start(&[]);
+        assert_eq!(name_of(open.store(), None), "default");
+        let node = TestNode::start(&[("requirepass", "se:cret")]);
         for right in ["Bearer se:cret", "bearer  se:cret", &basic("me:se:cret"), &basic(":se:cret")] {
-            assert!(allows(&config, Some(right)), "{right}");
+            assert_eq!(name_of(node.store(), Some(right)), "default", "{right}");
         }
         for wrong in ["", "Bearer", "Bearer secret", "Basic se:cret", &basic("se"), &basic("a:b"), "Digest se:cret"] {
-            assert!(!allows(&config, Some(wrong)), "{wrong}");
+            assert_eq!(name_of(node.store(), Some(wrong)), "Unknown", "{wrong}");
         }
-        assert!(!allows(&config, None));
+        assert_eq!(name_of(node.store(), None), "Unknown");
+    }
+
+    #[test]
+    fn users_by_their_own_passwords() {
+        let node = TestNode::start(&[("requirepass", "secret")]);
+        let digest = Digest::of(b"alices").hex();
+        let alice = User::of_rules("alice", format!("on #{digest} -@all +@role-read").as_bytes()).unwrap();
+        node.store().users.control.set_users(Users::new([Arc::new(alice)]));
+        assert_eq!(name_of(node.store(), Some(&basic("alice:alices"))), "alice");
+        assert_eq!(name_of(node.store(), Some(&basic("alice:secret"))), "Unknown");
+        assert_eq!(name_of(node.store(), Some(&basic("bob:secret"))), "Unknown");
+        assert_eq!(name_of(node.store(), Some("Bearer secret")), "default");
     }
 }

@@ -4,6 +4,7 @@
 //! hyper speaks HTTP; there is no runtime beneath it, only a wait for the socket. See docs/adr/0015.
 
 mod answer;
+mod asker;
 mod body;
 mod drive;
 mod given;

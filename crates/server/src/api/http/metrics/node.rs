@@ -79,6 +79,7 @@ fn clients(store: &NodeShared, out: &mut Exposition) {
     out.one(&m::CLIENTS, store.clients.count() as f64);
     out.one(&m::CONNECTIONS, totals.connections as f64);
     out.one(&m::CONNECTIONS_REFUSED, totals.rejected_connections as f64);
+    out.one(&m::AUDIT_LOST, store.audit_log.lost() as f64);
     out.one(&m::RECEIVED, totals.input_bytes as f64);
     out.one(&m::SENT, totals.output_bytes as f64);
 }

@@ -40,6 +40,7 @@ metrics! {
     CLIENTS Gauge "basalt_clients" "Connected clients."
     CONNECTIONS Counter "basalt_connections_total" "Connections of clients that were accepted."
     CONNECTIONS_REFUSED Counter "basalt_connections_refused_total" "Connections of clients that were refused: maxclients."
+    AUDIT_LOST Counter "basalt_audit_lines_lost_total" "Lines of the audit log that could not be written in time."
     RECEIVED Counter "basalt_received_bytes_total" "Bytes from clients."
     SENT Counter "basalt_sent_bytes_total" "Bytes to clients."
     COMMANDS Counter "basalt_commands_total" "Commands that ran, by command."

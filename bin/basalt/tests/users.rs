@@ -1,0 +1,148 @@
+//! Users on three nodes: each node goes by the same ones, at once, after a restart too.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Connection, Dir, Nodes, Server, Setup, eventually};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn ask(connection: &mut Connection, words: &[&str]) -> String {
+    connection.try_call(words).map_or_else(|_| "closed".to_owned(), |answer| answer.words())
+}
+
+/// A connection of a user.
+fn login(nodes: &Nodes, n: usize, user: &str, password: &str) -> Connection {
+    let mut connection = nodes.connect(n);
+    assert_eq!(ask(&mut connection, &["AUTH", user, password]), "OK", "{user} at node {n}");
+    connection
+}
+
+/// Waits until a node answers so.
+fn wait_for(connection: &mut Connection, words: &[&str], expected: &str) {
+    let probe = || (ask(connection, words) == expected).then_some(());
+    eventually(&format!("{words:?} is {expected}"), PATIENCE, probe);
+}
+
+#[test]
+fn all_nodes_go_by_the_same_users() {
+    let dir = Dir::new("users-nodes");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let (mut first, mut third) = (nodes.connect(0), nodes.connect(2));
+    let key = nodes.key_led_by(2, "app:");
+    assert_eq!(
+        ask(&mut first, &["ACL", "SETUSER", "app", "on", ">secret", "~app:*", "&news", "+@all", "-@dangerous"]),
+        "OK"
+    );
+    wait_for(&mut third, &["ACL", "USERS"], "app default");
+    assert_eq!(ask(&mut first, &["ACL", "LIST"]), ask(&mut third, &["ACL", "LIST"]));
+    let mut app = login(&nodes, 2, "app", "secret");
+    assert_eq!(ask(&mut app, &["SET", &key, "1"]), "OK");
+    assert!(ask(&mut app, &["SET", "other", "1"]).starts_with("NOPERM "));
+    assert!(ask(&mut app, &["CONFIG", "GET", "x"]).starts_with("NOPERM "));
+    // A script may do what its user may, its first run at a node too.
+    let script = "redis.call('SET',KEYS[1],2) return redis.call('GET',ARGV[1])";
+    let refused = ask(&mut app, &["EVAL", script, "1", &key, &key.replace("app:", "xyz:")]);
+    assert!(refused.contains("The user executing the script can't access"), "{refused}");
+    let refused = ask(&mut app, &["EVAL", "return redis.call('FLUSHALL')", "1", &key]);
+    assert!(refused.starts_with("ERR "), "{refused}");
+    assert_eq!(ask(&mut app, &["EVAL", "return redis.call('GET',KEYS[1])", "1", &key]), "1");
+    // Rights are taken away: from the next request on, and a subscriber is closed.
+    let mut listener = login(&nodes, 2, "app", "secret");
+    assert_eq!(ask(&mut listener, &["SUBSCRIBE", "news"]), "subscribe news 1");
+    assert_eq!(ask(&mut third, &["ACL", "SETUSER", "app", "resetchannels", "-set"]), "OK");
+    assert!(ask(&mut app, &["SET", &key, "1"]).starts_with("NOPERM "));
+    assert!(listener.read().is_err(), "one who listens without the right to is closed");
+    // A wrong password, and a user that is gone.
+    let mut stranger = nodes.connect(1);
+    assert!(ask(&mut stranger, &["AUTH", "app", "wrong"]).starts_with("WRONGPASS "));
+    nodes.kill_all();
+    (0..3).for_each(|n| nodes.spawn(n));
+    nodes.wait_whole();
+    let mut app = login(&nodes, 1, "app", "secret");
+    assert_eq!(ask(&mut app, &["ACL", "WHOAMI"]), "app");
+    let mut second = nodes.connect(1);
+    assert_eq!(ask(&mut second, &["ACL", "DELUSER", "app", "nosuch"]), "1");
+    assert_eq!(ask(&mut app, &["PING"]), "closed");
+    let mut first = nodes.connect(0);
+    wait_for(&mut first, &["ACL", "USERS"], "default");
+    nodes.kill_all();
+}
+
+#[test]
+fn operators_have_roles_and_what_they_do_is_noted() {
+    let dir = Dir::new("users-roles");
+    let log = dir.join("audit.log");
+    let server = Server::start(
+        &Setup::bare(&dir.join("data"))
+            .with("--set", &format!("audit-log={}", log.display()))
+            .with("--set", "recovery-password=rescue"),
+    );
+    let mut admin = server.connect();
+    assert_eq!(ask(&mut admin, &["ACL", "SETUSER", "eyes", "on", ">see", "+@role-read"]), "OK");
+    assert_eq!(ask(&mut admin, &["ACL", "SETUSER", "hands", "on", ">do", "+@role-operate"]), "OK");
+    let mut eyes = server.connect();
+    assert_eq!(ask(&mut eyes, &["AUTH", "eyes", "see"]), "OK");
+    assert!(ask(&mut eyes, &["KV.ADMIN", "STATUS"]).starts_with('{'));
+    assert!(ask(&mut eyes, &["KV.ADMIN", "SETTINGS", "SET", "auto-split", "no"]).starts_with("NOPERM "));
+    let mut hands = server.connect();
+    assert!(ask(&mut hands, &["AUTH", "hands", "no"]).starts_with("WRONGPASS "));
+    assert_eq!(ask(&mut hands, &["AUTH", "hands", "do"]), "OK");
+    assert!(ask(&mut hands, &["KV.ADMIN", "PLAN", "APPLY", "balance-leaders"]).starts_with('{'));
+    assert!(ask(&mut hands, &["KV.ADMIN", "SETTINGS", "SET", "auto-split", "no"]).starts_with("NOPERM "));
+    assert!(ask(&mut hands, &["ACL", "LIST"]).starts_with("NOPERM "));
+    // The way back in.
+    assert_eq!(ask(&mut admin, &["ACL", "SETUSER", "default", "off"]), "OK");
+    let mut locked = server.connect();
+    assert!(ask(&mut locked, &["PING"]).starts_with("NOAUTH "));
+    assert!(ask(&mut locked, &["AUTH", "wrong"]).starts_with("WRONGPASS "));
+    assert_eq!(ask(&mut locked, &["AUTH", "rescue"]), "OK");
+    assert_eq!(ask(&mut locked, &["ACL", "SETUSER", "default", "on"]), "OK");
+    let noted = || {
+        let text = std::fs::read_to_string(&log).ok()?;
+        text.contains("acl|setuser default").then_some(text)
+    };
+    let text = eventually("the last line of the audit log", PATIENCE, noted);
+    for line in [
+        r#""kind":"user","user":"default","#,
+        r#""what":"acl|setuser eyes","outcome":"done""#,
+        r#""kind":"denied","user":"eyes","#,
+        r#""kind":"login","user":"hands","#,
+        r#""outcome":"refused","why":"wrong user or password""#,
+        r#""kind":"plan","user":"hands","#,
+    ] {
+        assert!(text.contains(line), "no {line} in\n{text}");
+    }
+    for secret in ["see", "rescue", ">do"] {
+        assert!(
+            !text.contains(&format!("\"{secret}\"")) && !text.contains(&format!(">{secret}")),
+            "{secret} in\n{text}"
+        );
+    }
+    assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");
+    server.kill();
+}
+
+#[test]
+fn a_file_of_users_is_imported_and_written() {
+    let dir = Dir::new("users-file");
+    let file = dir.join("users.acl");
+    std::fs::write(&file, "user alice on allcommands allkeys &* nopass\nuser bob on -@all +@set +acl ~set* nopass\n")
+        .unwrap();
+    let setup = Setup::bare(&dir.join("data")).with("--set", &format!("aclfile={}", file.display()));
+    let server = Server::start(&setup);
+    let mut connection = server.connect();
+    wait_for(&mut connection, &["ACL", "USERS"], "alice bob default");
+    assert_eq!(ask(&mut connection, &["ACL", "SETUSER", "eve", "on", "nopass", "+get", "~*"]), "OK");
+    assert_eq!(ask(&mut connection, &["ACL", "SAVE"]), "OK");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("user eve on nopass ~* resetchannels -@all +get\n"));
+    assert_eq!(ask(&mut connection, &["ACL", "DELUSER", "eve", "bob"]), "2");
+    assert_eq!(ask(&mut connection, &["ACL", "LOAD"]), "OK");
+    assert_eq!(ask(&mut connection, &["ACL", "USERS"]), "alice bob default eve");
+    std::fs::write(&file, "user alice on\nuser alice off\n").unwrap();
+    assert!(ask(&mut connection, &["ACL", "LOAD"]).contains("Duplicate user 'alice' found"));
+    server.kill();
+    assert!(Server::try_start(&setup).is_err(), "a node does not start with a file that is wrong");
+}

@@ -1,0 +1,118 @@
+//! What the audit log is told: who has done or tried what. Never a value or a password.
+
+use std::borrow::Cow;
+
+/// What of a text is shown, in characters.
+const AUDITED_CHARS_MAX: usize = 256;
+
+/// What kind of thing was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditKind {
+    /// A login.
+    Login,
+    /// A request that its user has no right to.
+    Denied,
+    /// A change of users.
+    User,
+    /// A change of settings.
+    Setting,
+    /// A plan was begun, paused, taken up again or given up.
+    Plan,
+    /// A backup was begun or ended.
+    Backup,
+    /// Another request of an operator.
+    Admin,
+}
+
+impl AuditKind {
+    /// As the log has it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::Denied => "denied",
+            Self::User => "user",
+            Self::Setting => "setting",
+            Self::Plan => "plan",
+            Self::Backup => "backup",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// One line of the audit log.
+#[derive(Clone, Debug)]
+pub struct AuditEvent<'a> {
+    /// What kind of thing it is.
+    pub kind: AuditKind,
+    /// The user who has done it.
+    pub user: Cow<'a, str>,
+    /// The client's address.
+    pub address: Cow<'a, str>,
+    /// What was done: a command, and what of it may be told.
+    pub what: Cow<'a, str>,
+    /// Why it was refused, or has failed; none: it was done.
+    pub refusal: Option<Cow<'a, str>>,
+}
+
+impl AuditEvent<'_> {
+    /// Its line in the log, without a line end: JSON.
+    #[must_use]
+    pub fn line(&self, at_ms: u64) -> String {
+        let mut line = format!("{{\"at_ms\":{at_ms}");
+        let outcome = if self.refusal.is_none() { "done" } else { "refused" };
+        let why = self.refusal.as_deref().unwrap_or_default();
+        for (name, text) in [
+            ("kind", self.kind.word()),
+            ("user", &self.user),
+            ("address", &self.address),
+            ("what", &self.what),
+            ("outcome", outcome),
+            ("why", why),
+        ] {
+            if name != "why" || !text.is_empty() {
+                line.push_str(&format!(",\"{name}\":\"{}\"", escaped(text)));
+            }
+        }
+        line.push('}');
+        line
+    }
+}
+
+/// A text as JSON has it between quotes. What is long is cut.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for (at, c) in text.chars().enumerate() {
+        if at >= AUDITED_CHARS_MAX {
+            escaped.push('…');
+            break;
+        }
+        match c {
+            '"' | '\\' => escaped.extend(['\\', c]),
+            c if c.is_control() => escaped.push_str(&format!("\\u{:04x}", c as u32)),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_json_whatever_a_client_calls_itself() {
+        let long = "x".repeat(AUDITED_CHARS_MAX + 5);
+        let event = AuditEvent {
+            kind: AuditKind::Login,
+            user: "a\"b\\\n".into(),
+            address: "1.2.3.4:5".into(),
+            what: long.into(),
+            refusal: Some("wrong".into()),
+        };
+        let line = event.line(7);
+        let head = r#"{"at_ms":7,"kind":"login","user":"a\"b\\\u000a","address":"1.2.3.4:5","what":"xxx"#;
+        assert!(line.starts_with(head), "{line}");
+        assert!(line.ends_with(r#"x…","outcome":"refused","why":"wrong"}"#), "{line}");
+    }
+}

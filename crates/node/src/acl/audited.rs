@@ -1,0 +1,81 @@
+//! Which commands the audit log has, and what of them.
+
+use super::audit_event::AuditKind;
+use resp::table::{CommandSpec, acl, flag};
+
+/// What is told of a request: so many words behind the command's name, or every second one.
+#[derive(Clone, Copy)]
+enum Told {
+    First(usize),
+    Names,
+}
+
+/// What kind of deed a request of an operator is, and its words for the log: no value, no secret. None: it only shows something,
+/// or is not an operator's.
+#[must_use]
+pub fn audited(spec: &CommandSpec, args: &[&[u8]]) -> Option<(AuditKind, String)> {
+    if !spec.has(flag::ADMIN) {
+        return None;
+    }
+    let only_shows = spec.acl & acl::ROLE_READ != 0 && spec.other_right(args).is_none();
+    if only_shows || SHOWING.contains(&spec.name) {
+        return None;
+    }
+    let depth = if spec.container.is_some() { 2 } else { 1 };
+    let (kind, told) = match spec.name {
+        "ACL|SETUSER" => (AuditKind::User, Told::First(1)),
+        "ACL|DELUSER" => (AuditKind::User, Told::First(usize::MAX)),
+        "ACL|LOAD" | "ACL|SAVE" => (AuditKind::User, Told::First(0)),
+        "CONFIG|SET" => (AuditKind::Setting, Told::Names),
+        "CONFIG|REWRITE" => (AuditKind::Setting, Told::First(0)),
+        "KV.ADMIN|SETTINGS" => (AuditKind::Setting, Told::First(2)),
+        "KV.ADMIN|PLAN" | "KV.ADMIN|DRAIN-LEADERS" => (AuditKind::Plan, Told::First(usize::MAX)),
+        "KV.BACKUP|BEGIN" | "KV.BACKUP|END" | "KV.ADMIN|NOTE" => (AuditKind::Backup, Told::First(2)),
+        _ => (AuditKind::Admin, Told::First(2)),
+    };
+    let mut text = spec.shown_name();
+    let rest = args.get(depth..).unwrap_or_default();
+    let words: Vec<&&[u8]> = match told {
+        Told::First(count) => rest.iter().take(count).collect(),
+        Told::Names => rest.iter().step_by(2).collect(),
+    };
+    for word in words {
+        text.push(' ');
+        text.push_str(&String::from_utf8_lossy(word));
+    }
+    Some((kind, text))
+}
+
+/// Commands of operators that change nothing, and that are no role's for those who read.
+const SHOWING: &[&str] = &["ACL|DRYRUN", "ACL|GETUSER", "ACL|LIST", "ACL|USERS", "KV.BACKUP|PAGE", "MODULE|LIST"];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use resp::table;
+
+    #[test]
+    fn deeds_are_told_without_values() {
+        for (request, told) in [
+            ("GET k", None),
+            ("CONFIG GET a", None),
+            ("ACL LIST", None),
+            ("KV.ADMIN STATUS", None),
+            ("KV.ADMIN PLAN LIST", None),
+            ("CONFIG SET requirepass x timeout 5", Some("setting config|set requirepass timeout")),
+            ("ACL SETUSER a >x on", Some("user acl|setuser a")),
+            ("ACL DELUSER a b", Some("user acl|deluser a b")),
+            ("KV.ADMIN SETTINGS SET durability nosync", Some("setting kv.admin|settings SET durability")),
+            ("KV.ADMIN PLAN APPLY split-shard 1", Some("plan kv.admin|plan APPLY split-shard 1")),
+            ("KV.BACKUP BEGIN", Some("backup kv.backup|begin")),
+            ("CLIENT KILL ID 3", Some("admin client|kill ID 3")),
+            ("SHUTDOWN", Some("admin shutdown")),
+        ] {
+            let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let found = audited(table::resolve(&args).unwrap(), &args);
+            let found = found.map(|(kind, text)| format!("{} {text}", kind.word()));
+            assert_eq!(found.as_deref(), told, "{request}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Tables of rules, and rules drawn at random.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use resp::table;
+use vocab::Prng;
+
+fn rules(line: &str) -> Vec<&[u8]> {
+    line.split(' ').filter(|word| !word.is_empty()).map(str::as_bytes).collect()
+}
+
+fn changed(user: &mut User, line: &str) -> Result<String, String> {
+    user.change(&rules(line), &mut NewUser { all: false, salt: &mut || [1; 16] })?;
+    Ok(String::from_utf8(user.rules()).unwrap())
+}
+
+#[test]
+fn rules_come_to_what_redis_shows() {
+    for (line, shown) in [
+        ("on", "on resetchannels -@all"),
+        ("on nopass ~* &* +@all", "on nopass ~* &* +@all"),
+        ("allkeys allchannels allcommands", "off ~* &* +@all"),
+        ("on nopass resetchannels &foo +@all", "on nopass resetchannels &foo +@all"),
+        ("+@all -client +client|id +client|setname", "off resetchannels +@all -client +client|id +client|setname"),
+        ("+@all -client|kill", "off resetchannels +@all -client|kill"),
+        ("+acl +config -config|set", "off resetchannels -@all +acl +config -config|set"),
+        ("+memory|doctor +memory", "off resetchannels -@all +memory"),
+        ("+get +set -get", "off resetchannels -@all +set -get"),
+        ("+GET +@Read", "off resetchannels -@all +get +@read"),
+        ("+get +@all +client|id", "off resetchannels +@all +client|id"),
+        ("+select|0 +select|1 +select|0", "off resetchannels -@all +select|1 +select|0"),
+        ("+get +get|a -get", "off resetchannels -@all -get"),
+        ("%R~a %W~a %RW~b", "off ~a ~b resetchannels -@all"),
+        ("%rw~a %R~b", "off ~a %R~b resetchannels -@all"),
+        ("~a ~b resetkeys", "off resetchannels -@all"),
+        ("db=0,3 db=1", "off resetchannels resetdbs db=0,1,3 -@all"),
+        ("db=1 alldbs", "off resetchannels -@all"),
+        ("resetdbs", "off resetchannels resetdbs -@all"),
+        (
+            "(+get ~a) (+set %W~b &c)",
+            "off resetchannels -@all (~a resetchannels -@all +get) (%W~b resetchannels &c -@all +set)",
+        ),
+        ("() ( ~a +get ) clearselectors", "off resetchannels -@all"),
+        ("skip-sanitize-payload", "off skip-sanitize-payload resetchannels -@all"),
+        ("on +get (+set) reset", "off sanitize-payload resetchannels -@all"),
+        (
+            "#5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8",
+            "off #5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8 resetchannels -@all",
+        ),
+        ("#5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8 <password", "off resetchannels -@all"),
+    ] {
+        let mut user = User::new("u", false);
+        assert_eq!(changed(&mut user, line).as_deref(), Ok(shown), "{line}");
+        assert_eq!(User::of_rules("u", &user.rules()).unwrap(), user, "{line}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_as_by_redis_and_changes_nothing() {
+    for (line, error) in [
+        ("+foo", "modifier '+foo': Unknown command or category name in ACL"),
+        ("+@foo", "modifier '+@foo': Unknown command or category name in ACL"),
+        ("-config|asdf", "modifier '-config|asdf': Unknown command or category name in ACL"),
+        ("+get|a|b", "modifier '+get|a|b': Unknown command or category name in ACL"),
+        ("+config|get|x", "modifier '+config|get|x': Allowing first-arg of a subcommand is not supported"),
+        ("+select|", "modifier '+select|': Syntax error"),
+        ("foo", "modifier 'foo': Syntax error"),
+        (")", "modifier ')': Syntax error"),
+        ("%X~a", "modifier '%X~a': Syntax error"),
+        ("db=", "modifier 'db=': Syntax error"),
+        ("db=70000", "modifier 'db=70000': Syntax error"),
+        ("~* ~b", "modifier '~b': Adding a pattern after the * pattern (or the 'allkeys' flag)"),
+        ("allchannels &b", "modifier '&b': Adding a pattern after the * pattern (or the 'allchannels' flag)"),
+        ("(&* &b)", "modifier '(&* &b)': Adding a pattern after the * pattern"),
+        ("(nonsense)", "modifier '(nonsense)': Syntax error"),
+        ("<x", "modifier '<x': The password you are trying to remove from the user does not exist"),
+        ("#12", "modifier '#12': The password hash must be exactly 64 characters"),
+        ("!zz", "modifier '!zz': The password hash must be exactly 64 characters"),
+        ("(+get", "Unmatched parenthesis in acl selector starting at '(+get'."),
+    ] {
+        let mut user = User::new("u", false);
+        let error_of = changed(&mut user, &format!("on {line}")).unwrap_err();
+        assert!(error_of.contains(error), "{line}: {error_of}");
+        assert_eq!(user, User::new("u", false), "{line}");
+    }
+}
+
+/// Whether a user with these rules may run a request, on a database.
+fn verdict(line: &str, request: &str, database: u16) -> String {
+    let mut user = User::new("u", false);
+    changed(&mut user, line).unwrap();
+    let args = rules(request);
+    match user.denies(table::resolve(&args).unwrap(), &args, database).map(|denial| denial.subject) {
+        None => "ok".to_owned(),
+        Some(Subject::Command) => "command".to_owned(),
+        Some(Subject::Database) => "database".to_owned(),
+        Some(Subject::Key(at)) => format!("key {}", request.split(' ').nth(at).unwrap()),
+        Some(Subject::Channel(at)) => format!("channel {}", request.split(' ').nth(at).unwrap()),
+    }
+}
+
+#[test]
+fn a_request_is_allowed_if_one_selector_allows_all_of_it() {
+    for (line, request, expected) in [
+        ("", "GET k", "command"),
+        ("", "AUTH x", "ok"),
+        ("", "HELLO 3", "ok"),
+        ("+get", "GET k", "key k"),
+        ("+get ~k*", "GET key", "ok"),
+        ("+@string -set ~*", "SET k v", "command"),
+        ("+@all ~*", "CONFIG GET x", "ok"),
+        ("+@all -config|set ~*", "CONFIG SET x y", "command"),
+        ("+select|0", "SELECT 0", "ok"),
+        ("+select|0", "SELECT 1", "command"),
+        // What is done to keys.
+        ("+@all %R~r* %W~w*", "COPY r w", "ok"),
+        ("+@all %R~r* %W~w*", "COPY w r", "key w"),
+        ("+@all %R~r* %W~w*", "SET w v", "ok"),
+        ("+@all %R~r* %W~w*", "SET w v GET", "key w"),
+        ("+@all %R~r* %W~w*", "BITFIELD r GET u4 0", "ok"),
+        ("+@all %R~r* %W~w*", "BITFIELD w SET u4 0 1", "key w"),
+        ("+@all %R~r* %W~w*", "STRLEN w", "ok"),
+        ("+@all %R~r* %W~w*", "STRLEN x", "key x"),
+        ("+@all %R~r* %W~w*", "SINTERCARD 2 w r", "key w"),
+        ("+@all %R~r* %W~w*", "SORT r STORE w", "ok"),
+        ("+@all %R~r* %W~w*", "SORT r STORE r2", "key r2"),
+        ("+@all %R~r* %W~w*", "EVAL x 1 r", "key r"),
+        ("+@all %R~r* %W~w*", "EVAL_RO x 1 r", "ok"),
+        ("+@all %R~r* %W~w*", "KV.EXEC 2 2 GET r 3 PUT w v", "ok"),
+        ("+@all %R~r* %W~w*", "KV.EXEC 1 2 GET w", "key w"),
+        ("+@all %R~r* %W~w*", "KV.EXEC 1 4 PUT w v RETURN", "key w"),
+        ("+@all %R~r* %W~w*", "KV.PUT w v", "ok"),
+        ("+@all %R~r* %W~w*", "KV.PUT w v RETURN", "key w"),
+        ("+@all %R~r*", "KV.RANGE - +", "key -"),
+        ("+@all %R~*", "KV.RANGE - +", "ok"),
+        ("+@all ~a", "MGET a b", "key b"),
+        // Selectors do not add up.
+        ("(+@all %R~r*) (+@all %W~w*)", "COPY r w", "key w"),
+        ("(+get ~a) (+set ~b)", "GET a", "ok"),
+        ("(+get ~a) (+set ~b)", "GET b", "key b"),
+        ("+mget ~key (+mget ~key ~otherkey)", "MGET key otherkey someotherkey", "key someotherkey"),
+        // Channels.
+        ("+@all", "PUBLISH c m", "channel c"),
+        ("+@all &c*", "PUBLISH cc m", "ok"),
+        ("+@all &c*", "SUBSCRIBE cc d", "channel d"),
+        ("+@all &c*", "PSUBSCRIBE c*", "ok"),
+        ("+@all &c*", "PSUBSCRIBE cc", "channel cc"),
+        ("+@all &c*", "SSUBSCRIBE d", "channel d"),
+        ("+@all &c*", "UNSUBSCRIBE d", "ok"),
+        ("+@all", "SUNSUBSCRIBE d", "ok"),
+        // Roles.
+        ("+@role-read", "KV.ADMIN STATUS", "ok"),
+        ("+@role-read", "KV.ADMIN PLAN LIST", "ok"),
+        ("+@role-read", "KV.ADMIN plan apply split-shard 1", "command"),
+        ("+@role-read", "KV.ADMIN SETTINGS SET a b", "command"),
+        ("+@role-read", "ACL LIST", "command"),
+        ("+@role-operate", "KV.ADMIN PLAN APPLY split-shard 1", "ok"),
+        ("+@role-operate", "KV.ADMIN STATUS", "ok"),
+        ("+@role-operate", "KV.ADMIN SETTINGS SET a b", "command"),
+        ("+@role-administer", "KV.ADMIN SETTINGS SET a b", "ok"),
+        ("+@role-administer", "ACL SETUSER a", "ok"),
+    ] {
+        assert_eq!(verdict(line, request, 0), expected, "{line}: {request}");
+    }
+}
+
+#[test]
+fn databases_are_allowed_by_number() {
+    for (request, database, expected) in [
+        ("GET k", 0, "ok"),
+        ("GET k", 1, "database"),
+        ("PING", 1, "ok"),
+        ("SELECT 3", 1, "ok"),
+        ("SELECT 1", 0, "database"),
+        ("MOVE k 1", 0, "database"),
+        ("MOVE k 3", 0, "ok"),
+        ("COPY a b DB 1", 0, "database"),
+        ("COPY a b REPLACE DB 3", 0, "ok"),
+        ("KEYS *", 1, "database"),
+        ("FLUSHDB", 0, "ok"),
+        ("FLUSHDB", 1, "database"),
+        ("FLUSHALL", 0, "database"),
+    ] {
+        assert_eq!(verdict("+@all ~* &* db=0,3", request, database), expected, "{request} on {database}");
+    }
+}
+
+#[test]
+fn a_password_in_clear_is_kept_slowly_and_removed_by_its_hash() {
+    let mut user = User::new("u", false);
+    let mut apply = |line: &str| changed(&mut user, line);
+    let shown = apply("on >password >password").unwrap();
+    assert!(shown.starts_with("on #$argon2id$v=19$m=") && shown.ends_with(" resetchannels -@all"), "{shown}");
+    assert_eq!(shown.matches('#').count(), 1, "it is kept once");
+    let digest = Digest::of(b"password");
+    apply(&format!("=+{}", digest.hex())).unwrap();
+    assert_eq!(apply(&format!("!{}", digest.hex())).unwrap(), "on resetchannels -@all");
+    assert!(apply("<password").is_err());
+    assert_eq!(without_passwords(&[b"on", b"=+x"]), None, "no client may send such a rule");
+    let sent = without_passwords(&[b"on", b">password", b"<password"]).unwrap();
+    assert_eq!(sent, [b"on".to_vec(), format!("=+{}", digest.hex()).into(), format!("=-{}", digest.hex()).into()]);
+    // An error shows no password.
+    let error = user.change(&[b"=+x"], &mut NewUser { all: false, salt: &mut || [1; 16] }).unwrap_err();
+    assert!(error.contains("(redacted)"), "{error}");
+}
+
+#[test]
+fn logins_are_found_out_once() {
+    let logins = Logins::new([9; 32]);
+    let mut user = User::new("u", false);
+    changed(&mut user, "on >right").unwrap();
+    let (right, wrong) = (Digest::of(b"right"), Digest::of(b"wrong"));
+    let Login::Unknown(check) = logins.check(&user, right) else { panic!("it is not known yet") };
+    assert!(matches!(logins.check(&user, right), Login::Busy), "it is being found out");
+    assert!(check.run(&logins));
+    assert!(matches!(logins.check(&user, right), Login::Right));
+    let Login::Unknown(check) = logins.check(&user, wrong) else { panic!("another password") };
+    assert!(!check.run(&logins));
+    assert!(matches!(logins.check(&user, wrong), Login::Wrong));
+    changed(&mut user, "off").unwrap();
+    assert!(matches!(logins.check(&user, right), Login::Wrong));
+    changed(&mut user, "on nopass").unwrap();
+    assert!(matches!(logins.check(&user, wrong), Login::Right));
+}
+
+#[test]
+fn files_are_read_and_written() {
+    let new = |text: &str| users_of_file("u.acl", text.as_bytes(), &mut NewUser { all: false, salt: &mut || [1; 16] });
+    let users =
+        new("user alice on allcommands allkeys &* nopass\r\n\nuser bob on -@all +@set ~set* (+get ~b)\n").unwrap();
+    let shown = users_to_file(&Users::new(users.into_iter().map(std::sync::Arc::new)));
+    let expected = "user alice on nopass ~* &* +@all\nuser bob on ~set* resetchannels -@all +@set (~b resetchannels -@all \
+                    +get)\nuser default on nopass ~* &* +@all\n";
+    assert_eq!(String::from_utf8(shown).unwrap(), expected);
+    for (text, error) in [
+        ("user a\nuser a on\n", "WARNING: Duplicate user 'a' found on line 2. WARNING: ACL errors detected"),
+        ("usr a on\n", "u.acl:1 should start with user keyword followed by the username. "),
+        ("user a +nosuch\n", "u.acl:1: Error in ACL SETUSER modifier '+nosuch': Unknown command"),
+    ] {
+        let found = new(text).unwrap_err();
+        assert!(found.contains(error), "{found}");
+    }
+}
+
+/// Rules, right and wrong, and parts of rules.
+const WORDS: &[&str] = &[
+    "on",
+    "off",
+    "nopass",
+    "resetpass",
+    "reset",
+    "allkeys",
+    "resetkeys",
+    "~a*",
+    "%R~b",
+    "%W~c[",
+    "%RW~d",
+    "allchannels",
+    "resetchannels",
+    "&x",
+    "&y*",
+    "allcommands",
+    "nocommands",
+    "+@all",
+    "-@all",
+    "+@read",
+    "-@write",
+    "+get",
+    "-set",
+    "+client|id",
+    "-client",
+    "+config",
+    "+select|1",
+    "+@role-read",
+    "db=1",
+    "db=2,3",
+    "alldbs",
+    "resetdbs",
+    "(+get",
+    "~z",
+    ")",
+    "(~q -@all +@hash)",
+    "clearselectors",
+    "#12",
+    "!zz",
+    "+foo",
+    "sanitize-payload",
+    "#5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8",
+    "<password",
+    "\u{e9}",
+    "~\u{ff}",
+    "(",
+    "())",
+    "~)",
+];
+
+/// Rules of every kind, in any order: what a user shows is what it is, and a user without restrictions is allowed everything.
+#[test]
+fn whatever_rules_a_user_is_given_it_reads_back_as_it_is() {
+    let requests =
+        ["GET a1", "SET b v", "PUBLISH x m", "CONFIG GET a", "KV.EXEC 1 2 GET a", "FLUSHALL", "SELECT 1", "CLIENT ID"];
+    let mut prng = Prng::new(7);
+    for round in 0..3000 {
+        let mut user = User::new("u", prng.below(2) == 0);
+        for _ in 0..prng.below(8) {
+            let line: Vec<&[u8]> =
+                (0..1 + prng.below(5)).map(|_| WORDS[prng.below(WORDS.len() as u64) as usize].as_bytes()).collect();
+            let before = user.clone();
+            if user.change(&line, &mut NewUser { all: prng.below(2) == 0, salt: &mut || [1; 16] }).is_err() {
+                assert_eq!(user, before, "all rules, or none");
+            }
+        }
+        match User::of_rules("u", &user.rules()) {
+            Ok(read) => assert_eq!(read, user, "round {round}: {}", String::from_utf8_lossy(&user.rules())),
+            Err(why) => panic!("round {round}: {why}"),
+        }
+        for request in requests {
+            let args = rules(request);
+            let denial = user.denies(table::resolve(&args).unwrap(), &args, prng.below(4) as u16);
+            assert!(denial.is_none() || user.is_restricted(), "{request}");
+        }
+    }
+}

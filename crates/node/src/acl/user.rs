@@ -1,0 +1,285 @@
+//! A user: name, passwords, selectors.
+
+use super::argument_list::merged;
+use super::denial::Denial;
+use super::password::{Digest, Password};
+use super::rule_error::RuleError;
+use super::selector::{Channels, Selector};
+use super::slow_hash::SlowHash;
+use resp::table::CommandSpec;
+use std::sync::Arc;
+use vocab::limits::{USER_PASSWORDS_MAX, USER_RULES_BYTES_MAX, USER_SELECTORS_MAX};
+
+/// Rules by which one node asks another to keep, or to remove, the password of a digest. No client may send them.
+const KEEP_DIGEST: &[u8] = b"=+";
+const REMOVE_DIGEST: &[u8] = b"=-";
+
+/// What makes new parts of users.
+pub struct NewUser<'a> {
+    /// Whether new users and selectors may use all channels: `acl-pubsub-default`.
+    pub all: bool,
+    /// Makes the salt of a password's hash.
+    pub salt: &'a mut dyn FnMut() -> [u8; 16],
+}
+
+/// Whether a user's DUMP payloads are checked by RESTORE. Here they always are: the word is kept for clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sanitize {
+    Unsaid,
+    Yes,
+    Skip,
+}
+
+/// A user.
+///
+/// Invariant: `selectors` is not empty; the first one has the rules that stand in no parentheses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    name: Arc<str>,
+    enabled: bool,
+    any_password: bool,
+    sanitize: Sanitize,
+    passwords: Vec<Password>,
+    selectors: Vec<Selector>,
+}
+
+impl User {
+    /// One who may do nothing and cannot log in.
+    #[must_use]
+    pub fn new(name: &str, all_channels: bool) -> Self {
+        Self {
+            name: name.into(),
+            enabled: false,
+            any_password: false,
+            sanitize: Sanitize::Unsaid,
+            passwords: Vec::new(),
+            selectors: vec![Selector::new(all_channels)],
+        }
+    }
+
+    /// One who may do everything, with any password.
+    #[must_use]
+    pub fn unrestricted(name: &str) -> Self {
+        let mut user = Self::new(name, true);
+        (user.enabled, user.any_password) = (true, true);
+        let root = &mut user.selectors[0];
+        root.keys.set_all(true);
+        root.commands.set_all(true);
+        user
+    }
+
+    /// The same with one password, of that digest.
+    #[must_use]
+    pub fn with_password(mut self, digest: Digest) -> Self {
+        self.any_password = false;
+        self.passwords = vec![Password::Digest(digest)];
+        self
+    }
+
+    /// The user whose rules are such a text. The error names the rule that cannot be read.
+    pub fn of_rules(name: &str, rules: &[u8]) -> Result<Self, String> {
+        let words = super::argument_list::words(rules);
+        let mut user = Self::new(name, false);
+        // No password is in clear.
+        let salt = &mut || [0; 16];
+        user.change(&words, &mut NewUser { all: false, salt })?;
+        Ok(user)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Whether it may log in.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether every password is right.
+    #[must_use]
+    pub fn takes_any_password(&self) -> bool {
+        self.any_password
+    }
+
+    /// What is kept of its passwords.
+    #[must_use]
+    pub fn passwords(&self) -> &[Password] {
+        &self.passwords
+    }
+
+    /// Whether there is anything that it may not do.
+    #[must_use]
+    pub fn is_restricted(&self) -> bool {
+        !self.selectors.iter().any(Selector::is_unrestricted)
+    }
+
+    /// Whether it may use every channel.
+    #[must_use]
+    pub fn has_all_channels(&self) -> bool {
+        self.channels().any(|channels| channels.all)
+    }
+
+    /// The channels of each selector.
+    pub fn channels(&self) -> impl Iterator<Item = &Channels> {
+        self.selectors.iter().map(|selector| &selector.channels)
+    }
+
+    /// What of a request it may not do, if anything: what the selector says that comes furthest. `database`: the number of the
+    /// client's.
+    pub fn denies(&self, spec: &'static CommandSpec, args: &[&[u8]], database: u16) -> Option<Denial> {
+        let mut worst: Option<Denial> = None;
+        for selector in &self.selectors {
+            let denial = selector.denies(spec, args, database)?;
+            if worst.is_none_or(|worst| denial.subject > worst.subject) {
+                worst = Some(denial);
+            }
+        }
+        worst
+    }
+
+    /// Applies rules, all or none. The error is the text of a reply without its code.
+    pub fn change(&mut self, rules: &[&[u8]], new: &mut NewUser<'_>) -> Result<(), String> {
+        let shown = |rule: &[u8]| String::from_utf8_lossy(rule).into_owned();
+        let rules = merged(rules)
+            .map_err(|open| format!("Unmatched parenthesis in acl selector starting at '{}'.", shown(open)))?;
+        let mut changed = self.clone();
+        for rule in &rules {
+            let refused = |error: RuleError| {
+                let rule = if is_secret(rule) { "(redacted)".to_owned() } else { shown(rule) };
+                format!("Error in ACL SETUSER modifier '{rule}': {}", error.text())
+            };
+            changed.apply(rule, new).map_err(refused)?;
+        }
+        if changed.rules().len() > USER_RULES_BYTES_MAX {
+            return Err(RuleError::TooLong.text().to_owned());
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    fn apply(&mut self, rule: &[u8], new: &mut NewUser<'_>) -> Result<(), RuleError> {
+        let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
+        match rule {
+            [] => {}
+            _ if is("on") || is("off") => self.enabled = is("on"),
+            _ if is("skip-sanitize-payload") => self.sanitize = Sanitize::Skip,
+            _ if is("sanitize-payload") => self.sanitize = Sanitize::Yes,
+            _ if is("nopass") || is("resetpass") => {
+                self.any_password = is("nopass");
+                self.passwords.clear();
+            }
+            _ if is("reset") => {
+                let name = self.name.clone();
+                *self = Self { sanitize: Sanitize::Yes, ..Self::new(&name, new.all) };
+            }
+            _ if is("clearselectors") => self.selectors.truncate(1),
+            [b'>', password @ ..] => self.keep(Digest::of(password), new)?,
+            [b'=', b'+', digest @ ..] => self.keep(Digest::of_hex(digest)?, new)?,
+            [b'<', password @ ..] => self.remove(Digest::of(password))?,
+            [b'=', b'-', digest @ ..] => self.remove(Digest::of_hex(digest)?)?,
+            [b'#', text @ ..] => self.add(Password::of_text(text)?)?,
+            [b'!', text @ ..] => match Password::of_text(text)? {
+                Password::Digest(digest) => self.remove(digest)?,
+                slow => self.remove_one(|own| *own == slow)?,
+            },
+            [b'(', inner @ .., b')'] => {
+                if self.selectors.len() > USER_SELECTORS_MAX {
+                    return Err(RuleError::TooLong);
+                }
+                self.selectors.push(Selector::of_rules(inner, new.all)?);
+            }
+            _ => self.selectors[0].apply(rule)?,
+        }
+        Ok(())
+    }
+
+    /// Keeps a password that was given in clear, by a slow hash.
+    fn keep(&mut self, digest: Digest, new: &mut NewUser<'_>) -> Result<(), RuleError> {
+        self.any_password = false;
+        if self.passwords.iter().any(|own| own.is(&digest)) {
+            return Ok(());
+        }
+        let hash = SlowHash::new(digest.bytes(), (new.salt)()).ok_or(RuleError::Syntax)?;
+        self.add(Password::Slow(hash))
+    }
+
+    fn add(&mut self, password: Password) -> Result<(), RuleError> {
+        self.any_password = false;
+        if self.passwords.contains(&password) {
+            return Ok(());
+        }
+        if self.passwords.len() >= USER_PASSWORDS_MAX {
+            return Err(RuleError::TooLong);
+        }
+        self.passwords.push(password);
+        Ok(())
+    }
+
+    fn remove(&mut self, digest: Digest) -> Result<(), RuleError> {
+        self.remove_one(|own| own.is(&digest))
+    }
+
+    fn remove_one(&mut self, is_it: impl Fn(&Password) -> bool) -> Result<(), RuleError> {
+        let at = self.passwords.iter().position(is_it).ok_or(RuleError::NoSuchPassword)?;
+        self.passwords.remove(at);
+        Ok(())
+    }
+
+    /// The words that ACL GETUSER shows as flags.
+    #[must_use]
+    pub fn flags(&self) -> Vec<&'static str> {
+        let mut flags = vec![if self.enabled { "on" } else { "off" }];
+        if self.any_password {
+            flags.push("nopass");
+        }
+        match self.sanitize {
+            Sanitize::Unsaid => {}
+            Sanitize::Yes => flags.push("sanitize-payload"),
+            Sanitize::Skip => flags.push("skip-sanitize-payload"),
+        }
+        flags
+    }
+
+    /// The texts of the parts of each selector, with the names that ACL GETUSER gives them; the first one is the user's own.
+    #[must_use]
+    pub fn selector_parts(&self) -> Vec<Vec<(&'static str, Vec<u8>)>> {
+        self.selectors.iter().map(Selector::parts).collect()
+    }
+
+    /// Its rules, as ACL LIST shows them behind its name.
+    #[must_use]
+    pub fn rules(&self) -> Vec<u8> {
+        let mut words: Vec<Vec<u8>> = self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()).collect();
+        words.extend(self.passwords.iter().map(|password| format!("#{}", password.text()).into_bytes()));
+        words.push(self.rights());
+        words.join(&b' ')
+    }
+
+    /// Its rules without flags and passwords.
+    #[must_use]
+    pub fn rights(&self) -> Vec<u8> {
+        let [root, others @ ..] = &self.selectors[..] else { return Vec::new() };
+        let mut words = vec![root.text()];
+        words.extend(others.iter().map(|selector| [b"(", &selector.text()[..], b")"].concat()));
+        words.join(&b' ')
+    }
+}
+
+fn is_secret(rule: &[u8]) -> bool {
+    matches!(rule, [b'>' | b'=', ..])
+}
+
+/// The same rules without a password in clear: as one node sends them to another. None: a client may not send one of them.
+#[must_use]
+pub fn without_passwords(rules: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
+    let hidden = |rule: &&[u8]| match *rule {
+        [b'=', ..] => None,
+        [b'>', password @ ..] => Some([KEEP_DIGEST, Digest::of(password).hex().as_bytes()].concat()),
+        [b'<', password @ ..] => Some([REMOVE_DIGEST, Digest::of(password).hex().as_bytes()].concat()),
+        rule => Some(rule.to_vec()),
+    };
+    rules.iter().map(hidden).collect()
+}

@@ -1,0 +1,45 @@
+//! Files of users, as Redis's `aclfile`: a line `user name rule …` each.
+
+use super::user::{NewUser, User};
+use super::users::Users;
+
+/// The users of a file's text; `name` is shown in errors. The error is the text of a reply without its code.
+pub fn users_of_file(name: &str, text: &[u8], new: &mut NewUser<'_>) -> Result<Vec<User>, String> {
+    let mut users: Vec<User> = Vec::new();
+    let mut errors = String::new();
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        let words = super::argument_list::words(line);
+        let Some((first, rest)) = words.split_first() else { continue };
+        let named = rest.split_first().filter(|_| *first == b"user");
+        let Some((user, rules)) = named else {
+            errors += &format!("{name}:{number} should start with user keyword followed by the username. ");
+            continue;
+        };
+        let Ok(user) = std::str::from_utf8(user) else {
+            errors += &format!("{name}:{number}: username contains invalid characters. ");
+            continue;
+        };
+        if users.iter().any(|other| **other.name() == *user) {
+            errors += &format!("WARNING: Duplicate user '{user}' found on line {number}. ");
+            continue;
+        }
+        let mut made = User::new(user, new.all);
+        if let Err(why) = made.change(rules, new) {
+            errors += &format!("{name}:{number}: {why}. ");
+        }
+        users.push(made);
+    }
+    match errors.is_empty() {
+        true => Ok(users),
+        false => {
+            Err(errors + "WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
+        }
+    }
+}
+
+/// The text of a file of these users.
+#[must_use]
+pub fn users_to_file(users: &Users) -> Vec<u8> {
+    let line = |user: &std::sync::Arc<User>| [b"user ", user.name().as_bytes(), b" ", &user.rules(), b"\n"].concat();
+    users.iter().flat_map(line).collect()
+}

@@ -1,0 +1,129 @@
+//! AUTH and HELLO: whose the password is that a client gives.
+//!
+//! Where that takes a while the request is held back, while a thread finds out. So is one from an address from which too many wrong
+//! passwords have come. The same request is admitted again then.
+
+use super::rights::note;
+use super::{Host, Session};
+use crate::acl::{AuditEvent, AuditKind, DEFAULT_USER, DenialReason, Digest, Login, User, Where};
+use std::sync::Arc;
+
+/// A request is held back for so long at most, in ms; its thread has it looked at earlier.
+const HELD_MS: u64 = 5_000;
+/// It is tried again after so long where too many passwords are being compared, in ms.
+const TRIED_AGAIN_MS: u64 = 20;
+
+/// Name and password.
+#[derive(Clone, Copy)]
+pub(super) struct Credentials<'a> {
+    pub(super) user: &'a [u8],
+    pub(super) password: &'a [u8],
+}
+
+impl<'a> Credentials<'a> {
+    /// Those in an AUTH or a HELLO, if there are any.
+    fn of(args: &[&'a [u8]]) -> Option<Self> {
+        let is_greeting = args[0].eq_ignore_ascii_case(b"HELLO");
+        match args {
+            [_, _] | [_, _, _] if is_greeting => None,
+            [_, password] => Some(Self { user: DEFAULT_USER.as_bytes(), password }),
+            [_, user, password] => Some(Self { user, password }),
+            // HELLO version AUTH user password …
+            [_, _, options @ ..] => {
+                let at = options.iter().position(|option| option.eq_ignore_ascii_case(b"AUTH"))?;
+                let [user, password] = *options.get(at + 1..at + 3)? else { return None };
+                Some(Self { user, password })
+            }
+            _ => None,
+        }
+    }
+
+    fn known(self, session: &Session, host: &dyn Host) -> Known {
+        let name = std::str::from_utf8(self.user).unwrap_or_default();
+        let users = host.access_control().users();
+        let config = host.config();
+        if name == DEFAULT_USER && is_local(session) && config.recovery_password_is(self.password) {
+            return Known::Rescued;
+        }
+        let Some(user) = users.get(name) else { return Known::Wrong };
+        if name == DEFAULT_USER && !users.rules_of_default() {
+            let is_right = !config.password_required() || config.password_is(self.password);
+            return if is_right { Known::Right(user.clone()) } else { Known::Wrong };
+        }
+        match host.access_control().logins.check(user, Digest::of(self.password)) {
+            Login::Right => Known::Right(user.clone()),
+            Login::Wrong => Known::Wrong,
+            other => Known::NotYet(other),
+        }
+    }
+}
+
+/// What is known of credentials.
+enum Known {
+    Right(Arc<User>),
+    /// It is `recovery-password`.
+    Rescued,
+    Wrong,
+    NotYet(Login),
+}
+
+fn is_local(session: &Session) -> bool {
+    session.entry.ip().is_some_and(|ip| ip.to_canonical().is_loopback())
+}
+
+/// Until when an AUTH or HELLO is held back, in ms since the epoch; none if it can be answered.
+#[cold]
+pub(super) fn held_until(session: &Session, args: &[&[u8]], host: &dyn Host) -> Option<u64> {
+    let credentials = Credentials::of(args)?;
+    let now_ms = host.now_us() / 1000;
+    let delayed = session.entry.ip().and_then(|ip| host.access_control().delay.until_ms(ip, now_ms));
+    if delayed.is_some() {
+        return delayed;
+    }
+    match credentials.known(session, host) {
+        Known::NotYet(Login::Unknown(check)) => {
+            host.find_out(check);
+            Some(now_ms + HELD_MS)
+        }
+        Known::NotYet(_) => Some(now_ms + TRIED_AGAIN_MS),
+        Known::Right(_) | Known::Rescued | Known::Wrong => None,
+    }
+}
+
+/// Logs a connection in. False: name or password is wrong.
+pub(super) fn log_in(session: &mut Session, credentials: Credentials<'_>, word: &[u8], host: &dyn Host) -> bool {
+    let known = credentials.known(session, host);
+    let is_rescued = matches!(known, Known::Rescued);
+    let user = match known {
+        Known::Right(user) => Some(user),
+        Known::Rescued => Some(Arc::new(User::unrestricted(DEFAULT_USER))),
+        Known::Wrong => None,
+        Known::NotYet(Login::Unknown(check)) => {
+            // It was held back for too long, or what was found out is forgotten already.
+            let user = std::str::from_utf8(credentials.user)
+                .ok()
+                .and_then(|name| host.access_control().users().get(name).cloned());
+            user.filter(|_| check.run(&host.access_control().logins))
+        }
+        Known::NotYet(_) => None,
+    };
+    let name = String::from_utf8_lossy(credentials.user);
+    host.audit(&AuditEvent {
+        kind: AuditKind::Login,
+        user: name.clone(),
+        address: session.entry.addr.as_str().into(),
+        what: String::from_utf8_lossy(word).to_ascii_lowercase().into(),
+        refusal: user.is_none().then(|| "wrong user or password".into()),
+    });
+    let Some(user) = user else {
+        if let Some(ip) = session.entry.ip() {
+            host.access_control().delay.failed(ip, host.now_us() / 1000);
+        }
+        let place = if session.in_multi() { Where::Multi } else { Where::Toplevel };
+        note(session, (DenialReason::Auth, word.to_vec()), &name, place, host);
+        return false;
+    };
+    session.log_in(user);
+    session.set_rescued(is_rescued);
+    true
+}

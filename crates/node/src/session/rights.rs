@@ -1,0 +1,65 @@
+//! Whether the user of a connection may run its request: looked at once, before all else, in the words of the client.
+
+use super::admission::Resolved;
+use super::{Host, Session};
+use crate::acl::{AuditEvent, AuditKind, Denial, DenialReason, LoggedDenial, Where};
+
+/// The row of a request, or the error that its user has no right to it. Call it before `admit`, with the client's own words.
+#[inline]
+pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host) -> Resolved {
+    match row {
+        Ok(spec) if session.ask(spec.id, host) && session.authenticated(host) => match session.denies(spec, args) {
+            None => Ok(spec),
+            Some(denial) => {
+                let place = if session.in_multi() { Where::Multi } else { Where::Toplevel };
+                note_denial(session, &denial, args, place, host);
+                Err(denial.text())
+            }
+        },
+        row => row,
+    }
+}
+
+/// ACL LOG and the audit log get a refusal.
+#[cold]
+pub(super) fn note_denial(session: &Session, denial: &Denial, args: &[&[u8]], place: Where, host: &dyn Host) {
+    let (reason, object) = denial.logged(args);
+    let shown = String::from_utf8_lossy(&object);
+    let why = match reason {
+        DenialReason::Key => format!("no right to the key {shown}"),
+        DenialReason::Channel => format!("no right to the channel {shown}"),
+        DenialReason::Database => "no right to the database".to_owned(),
+        DenialReason::Command | DenialReason::Auth => "no right to the command".to_owned(),
+    };
+    host.audit(&AuditEvent {
+        kind: AuditKind::Denied,
+        user: session.user().name().as_ref().into(),
+        address: session.entry.addr.as_str().into(),
+        what: denial.spec.shown_name().into(),
+        refusal: Some(why.into()),
+    });
+    note(session, (reason, object), session.user().name(), place, host);
+}
+
+/// ACL LOG gets a refusal of that reason and object.
+pub(super) fn note(
+    session: &Session,
+    (reason, object): (DenialReason, Vec<u8>),
+    user: &str,
+    place: Where,
+    host: &dyn Host,
+) {
+    let now_ms = host.now_us() / 1000;
+    let denial = LoggedDenial {
+        id: 0,
+        count: 1,
+        reason,
+        place,
+        object,
+        user: user.to_owned(),
+        first_ms: now_ms,
+        last_ms: now_ms,
+        client: session.entry.line(now_ms),
+    };
+    host.access_control().denials.add(denial, host.config().denials_kept());
+}

@@ -1,0 +1,282 @@
+//! Changes of users: ACL SETUSER, DELUSER, LOAD and SAVE. The leader of the metadata group makes them, one at a time.
+//!
+//! Passwords in clear stay on the node that a client has sent them to: other nodes are sent their digests.
+
+use super::changes::{change, newest_map};
+use super::error::AdminError;
+use crate::api::handlers::{CallHandler, PoolHandler};
+use crate::api::programs::{at_meta, meta_leader};
+use crate::mailbox::WorkerMessage;
+use crate::os::random;
+use crate::shared::{NodeShared, read_file};
+use cluster::{Change, Map, UserChange};
+use node::acl::{DEFAULT_USER, Digest, NewUser, User, users_to_file, without_passwords};
+use resp::{Proto, Reply, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+use vocab::{Epoch, ShardId};
+
+/// How long this node may take to learn of a change that it has asked for, and its workers to go by it.
+const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+/// Between two tries to import a file of users.
+const IMPORT_PAUSE: Duration = Duration::from_millis(250);
+/// Words between nodes.
+const SET: &[u8] = b"SETUSER";
+const DELETE: &[u8] = b"DELUSER";
+const REPLACE: &[u8] = b"REPLACE";
+/// As REPLACE, if the store has no users yet.
+const IMPORT: &[u8] = b"IMPORT";
+
+const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the \
+     ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to \
+     store users in the Redis configuration.";
+
+/// What changes users for a client.
+pub(crate) fn handler(name: &str) -> Option<PoolHandler> {
+    match name {
+        "ACL|SETUSER" => Some(|store, args, reply| answer(reply, set(store, args))),
+        "ACL|DELUSER" => Some(|store, args, reply| match delete(store, args) {
+            Ok(count) => reply.int(count),
+            Err(text) => reply.error(&text),
+        }),
+        "ACL|LOAD" => Some(|store, _, reply| answer(reply, load(store))),
+        "ACL|SAVE" => Some(|store, _, reply| answer(reply, save(store))),
+        _ => None,
+    }
+}
+
+/// What changes them for another node.
+pub(crate) fn call_handler(name: &str) -> Option<CallHandler> {
+    (name == "ACL").then_some(serve as CallHandler)
+}
+
+fn answer(reply: &mut Reply, outcome: Result<(), String>) {
+    match outcome {
+        Ok(()) => reply.ok(),
+        Err(text) => reply.error(&text),
+    }
+}
+
+fn set(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(), String> {
+    let name = user_name(args[2])?;
+    let rules = without_passwords(&args[3..]).ok_or("ERR Error in ACL SETUSER modifier '=': Syntax error")?;
+    import(store)?;
+    let all_channels = store.config.new_users_have_all_channels();
+    let base = if name == DEFAULT_USER { own_default(store) } else { User::new(name, all_channels) };
+    let (base, all) = (base.rules(), if all_channels { b"1" } else { b"0" });
+    let mut words: Vec<&[u8]> = vec![b"ACL", SET, name.as_bytes(), &base, all];
+    words.extend(rules.iter().map(Vec::as_slice));
+    changed(store, &words).map(drop)
+}
+
+/// `default`, as it is on this node while the store keeps none.
+fn own_default(store: &NodeShared) -> User {
+    let user = User::unrestricted(DEFAULT_USER);
+    match store.config.text("requirepass").filter(|password| !password.is_empty()) {
+        Some(password) => user.with_password(Digest::of(password.as_bytes())),
+        None => user,
+    }
+}
+
+fn user_name(name: &[u8]) -> Result<&str, String> {
+    let fits = |name: &&str| !name.is_empty() && !name.chars().any(|c| c.is_whitespace() || c == '\0');
+    let name = std::str::from_utf8(name).ok().filter(fits);
+    name.ok_or_else(|| "ERR Usernames can't contain spaces or null characters".to_owned())
+}
+
+fn delete(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<i64, String> {
+    if args[2..].iter().any(|name| *name == DEFAULT_USER.as_bytes()) {
+        return Err("ERR The 'default' user cannot be removed".to_owned());
+    }
+    import(store)?;
+    let mut words: Vec<&[u8]> = vec![b"ACL", DELETE];
+    words.extend_from_slice(&args[2..]);
+    changed(store, &words)
+}
+
+fn aclfile(store: &NodeShared) -> Result<String, String> {
+    let path = store.config.text("aclfile").filter(|path| !path.is_empty());
+    path.ok_or_else(|| NO_FILE.to_owned())
+}
+
+fn load(store: &Arc<NodeShared>) -> Result<(), String> {
+    let path = aclfile(store)?;
+    let users = read_file(&path, &store.config, &mut random).map_err(|text| format!("ERR {text}"))?;
+    changed(store, &words_of(REPLACE, &users)).map(drop)
+}
+
+fn save(store: &Arc<NodeShared>) -> Result<(), String> {
+    let path = aclfile(store)?;
+    let text = users_to_file(&store.users.control.users());
+    let aside = format!("{path}.tmp-{}", store.node());
+    let written = std::fs::write(&aside, text).and_then(|()| std::fs::rename(&aside, &path));
+    written.map_err(|e| {
+        log::error!("ACL SAVE: {path} cannot be written: {e}");
+        "ERR There was an error trying to save the ACLs. Please check the server logs for more information".to_owned()
+    })
+}
+
+/// The words that have the store keep these users.
+fn words_of(word: &'static [u8], users: &[User]) -> Vec<Vec<u8>> {
+    let mut words = vec![b"ACL".to_vec(), word.to_vec()];
+    for user in users {
+        words.extend([user.name().as_bytes().to_vec(), user.rules()]);
+    }
+    words
+}
+
+/// Has the store keep the users of this node's file, if it has none yet.
+fn import(store: &Arc<NodeShared>) -> Result<(), String> {
+    let own = store.users.own();
+    let is_done = store.known().map.as_ref().is_none_or(|map| !map.users.is_empty());
+    if own.is_empty() || is_done {
+        return Ok(());
+    }
+    let users: Vec<User> = own.iter().map(|user| (**user).clone()).collect();
+    changed(store, &words_of(IMPORT, &users)).map(drop)
+}
+
+/// The same, as soon as the store can. Waits: for a thread of its own.
+pub(crate) fn import_patiently(store: &Arc<NodeShared>) {
+    let mut told = String::new();
+    while !store.is_stopping() {
+        let has_map = store.known().map.is_some();
+        match import(store) {
+            Ok(()) if has_map => return,
+            Err(text) if text != told => {
+                log::warn!("the users of `aclfile` hold on this node alone: {text}");
+                told = text;
+            }
+            _ => {}
+        }
+        std::thread::sleep(IMPORT_PAUSE);
+    }
+}
+
+/// Has the leader of the metadata group change users, and waits until this node goes by it. Answers how many users changed.
+fn changed<T: AsRef<[u8]>>(store: &Arc<NodeShared>, words: &[T]) -> Result<i64, String> {
+    let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+    let Value::Array(answer) = at_meta(store, &words)? else { return Err(unreadable()) };
+    let [Value::Int(epoch), Value::Int(count)] = answer[..] else { return Err(unreadable()) };
+    let until = Instant::now() + KNOWN_WITHIN;
+    if !store.users.wait_for(Epoch(epoch.unsigned_abs()), until) {
+        return Err("TIMEOUT the users are changed, but this node does not know it yet".to_owned());
+    }
+    sweep(store, until);
+    Ok(count)
+}
+
+fn unreadable() -> String {
+    "ERR the metadata group has answered what cannot be read".to_owned()
+}
+
+/// Waits until the connections of this node go by its users: those that have lost theirs are closed.
+fn sweep(store: &NodeShared, until: Instant) {
+    let workers = store.mailboxes.workers();
+    let (done, is_done) = sync_channel(workers);
+    store.mailboxes.tell_all(|| WorkerMessage::UsersChanged(Some(done.clone())));
+    for _ in 0..workers {
+        // A worker that takes longer goes by them before it looks at its next request.
+        let _ = is_done.recv_timeout(until.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Answers another node: one RESP3 frame, the epoch of the map and how many users have changed.
+fn serve(store: &Arc<NodeShared>, _: ShardId, args: &[&[u8]]) -> Vec<u8> {
+    let mut reply = Reply::new(Proto::Resp3);
+    match leading(store, args) {
+        Ok((epoch, count)) => {
+            reply.array(2);
+            reply.int(epoch.0 as i64);
+            reply.int(count as i64);
+        }
+        Err(text) => reply.error(&text),
+    }
+    reply.buf
+}
+
+/// On the leader of the metadata group.
+fn leading(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(Epoch, usize), String> {
+    let handle = meta_leader(store)?;
+    let _one_at_a_time = store.users.begin_change();
+    let changes = |map: &Map| -> Result<Vec<UserChange>, String> {
+        match args {
+            [_, word, name, base, all, rules @ ..] if *word == SET => {
+                set_in(map, user_name(name)?, base, *all == b"1", rules).map(|user| vec![user])
+            }
+            [_, word, names @ ..] if *word == DELETE => Ok(deleted_in(map, names)),
+            [_, word, pairs @ ..] if *word == REPLACE => replaced_in(map, pairs),
+            [_, word, ..] if *word == IMPORT && !map.users.is_empty() => Ok(Vec::new()),
+            [_, word, pairs @ ..] if *word == IMPORT => replaced_in(map, pairs),
+            _ => Err("ERR this command is not for other nodes".to_owned()),
+        }
+    };
+    let count = change(store, &handle, |map| {
+        may_keep_users(store, map).map_err(AdminError::Refused)?;
+        let users = changes(map).map_err(|text| AdminError::of_reply(&text))?;
+        let count = users.len();
+        Ok(((!users.is_empty()).then_some(Change::SetUsers(users)), count))
+    });
+    let count = count.map_err(|error| error.reply())?;
+    let epoch = newest_map(&handle).map_err(|error| error.reply())?.epoch;
+    Ok((epoch, count))
+}
+
+/// A map with users cannot be read by nodes of earlier releases. So the first user waits until all nodes are known to read it.
+fn may_keep_users(store: &NodeShared, map: &Map) -> Result<(), String> {
+    if !map.users.is_empty() {
+        return Ok(());
+    }
+    let others = map.nodes.keys().filter(|node| **node != store.node());
+    for node in others {
+        match store.entry_formats.knows_users(*node) {
+            Some(true) => {}
+            Some(false) => return Err(format!("node {node} runs a release that knows no users: update it first")),
+            None => {
+                return Err(format!(
+                    "node {node} has not been heard of: the first user is made while all nodes are up"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set_in(map: &Map, name: &str, base: &[u8], all: bool, rules: &[&[u8]]) -> Result<UserChange, String> {
+    let was = map.users.get(name).map(<[u8]>::to_vec);
+    let mut user = User::of_rules(name, was.as_deref().unwrap_or(base)).map_err(|why| format!("ERR {why}"))?;
+    user.change(rules, &mut NewUser { all, salt: &mut random }).map_err(|why| format!("ERR {why}"))?;
+    let now = user.rules();
+    // What every node reads of it is what it is.
+    if User::of_rules(name, &now).as_ref() != Ok(&user) {
+        return Err("ERR Error in ACL SETUSER: a pattern with a parenthesis cannot be kept".to_owned());
+    }
+    Ok(UserChange { name: name.to_owned(), was, now: Some(now) })
+}
+
+fn deleted_in(map: &Map, names: &[&[u8]]) -> Vec<UserChange> {
+    let known = |name: &&[u8]| {
+        let name = std::str::from_utf8(name).ok()?;
+        Some((name.to_owned(), map.users.get(name)?.to_vec()))
+    };
+    let known: BTreeMap<String, Vec<u8>> = names.iter().filter_map(known).collect();
+    known.into_iter().map(|(name, was)| UserChange { name, was: Some(was), now: None }).collect()
+}
+
+/// The users of the map are these, and no others.
+fn replaced_in(map: &Map, pairs: &[&[u8]]) -> Result<Vec<UserChange>, String> {
+    let (pairs, _) = pairs.as_chunks::<2>();
+    let mut users: BTreeMap<String, UserChange> = BTreeMap::new();
+    for (name, was) in map.users.iter() {
+        users.insert(name.clone(), UserChange { name: name.clone(), was: Some(was.clone()), now: None });
+    }
+    for [name, rules] in pairs {
+        let name = user_name(name)?;
+        User::of_rules(name, rules).map_err(|why| format!("ERR {why}"))?;
+        let none = UserChange { name: name.to_owned(), was: None, now: None };
+        users.entry(name.to_owned()).or_insert(none).now = Some(rules.to_vec());
+    }
+    Ok(users.into_values().filter(|user| user.was != user.now).collect())
+}

@@ -1,0 +1,5 @@
+"""Huey's own tests."""
+
+from suite import run
+
+run("huey==3.5.4", ["huey/tests"], {})
