@@ -133,7 +133,7 @@ fn send(connection: &mut Connection, words: &[&str]) {
 #[test]
 fn scripts_that_take_long_hold_up_nobody_and_those_that_read_can_be_killed() {
     let dir = Dir::new("scripts-kill");
-    let nodes = Nodes::start(&dir, 3, &[("--shards", "3"), ("--workers", "1")]);
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3"), ("--workers", "1")]);
     nodes.wait_spread();
     let (here, there) = (nodes.key_led_by(0, "k"), nodes.key_led_by(1, "k"));
     let (mut client, mut other) = (nodes.connect(0), nodes.connect(1));
@@ -175,7 +175,7 @@ fn scripts_that_take_long_hold_up_nobody_and_those_that_read_can_be_killed() {
 #[test]
 fn hostile_scripts_end_and_write_nothing() {
     let dir = Dir::new("scripts-hostile");
-    let nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
     nodes.wait_spread();
     let mut client = nodes.client();
     let set = ["KV.ADMIN", "SETTINGS", "SET", "script-instructions-max", "3000000"];
