@@ -1,6 +1,6 @@
 //! `basalt start`: one node, until it is told to stop.
 
-use crate::config::{FileSettings, Given, Origin, last_of_each, of_environment, rewrite};
+use crate::config::{Given, Origin, last_of_each, of_environment, read_file, rewrite};
 use crate::logging;
 use crate::service_manager::ServiceManager;
 use clap::parser::ValueSource;
@@ -198,7 +198,7 @@ impl StartOptions {
     /// All settings that the file, the environment and the command line give, and what is to be said about the file. The
     /// error has a line for each that is wrong.
     fn given(&self, matches: Option<&ArgMatches>) -> Result<(Vec<Given>, Vec<String>), String> {
-        let file = self.config.as_deref().map(FileSettings::read).transpose()?.unwrap_or_default();
+        let file = self.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
         let mut faults: Vec<String> = file.errors.iter().map(ToString::to_string).collect();
         let others: Vec<Given> = of_environment().into_iter().chain(self.typed(matches)).collect();
         faults.extend(others.iter().filter_map(Given::fault));

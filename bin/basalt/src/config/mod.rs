@@ -7,12 +7,14 @@ mod environment;
 mod file;
 mod given;
 mod print;
+mod reading;
 mod redis_conf;
 mod rewrite;
 mod toml_file;
 
 pub use file::FileSettings;
 pub use given::{Given, Origin, last_of_each};
+pub use reading::read_file;
 pub use rewrite::rewrite;
 
 use clap::{Args, Subcommand};
@@ -58,7 +60,7 @@ pub fn run(options: &ConfigOptions) -> ExitCode {
     let (text, code) = match &options.command {
         ConfigCommand::Print { json: true } => (print::json(), ExitCode::SUCCESS),
         ConfigCommand::Print { json: false } => (print::toml(), ExitCode::SUCCESS),
-        ConfigCommand::Check { file, json } => match FileSettings::read(file) {
+        ConfigCommand::Check { file, json } => match read_file(file) {
             Ok(settings) => {
                 let code = if settings.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
                 (if *json { findings(&settings) } else { report(&settings) }, code)

@@ -1,7 +1,7 @@
 //! CONFIG REWRITE: the file that a node was started with gets the values that its settings have now.
 
-use super::file::{FileSettings, Syntax};
 use super::given::{Given, find};
+use super::reading::{Syntax, read_file};
 use super::{redis_conf, toml_file};
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use std::path::Path;
 /// If the file cannot be read as one of settings, or not be written; the text says why.
 pub fn rewrite(path: &Path, values: &[(&'static str, String)]) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("{}: {e}", path.display());
-    let settings = FileSettings::read(path)?;
+    let settings = read_file(path)?;
     if let Some(error) = settings.errors.first() {
         return Err(error.to_string());
     }

@@ -10,6 +10,18 @@ enum Told {
     Names,
 }
 
+/// Of what kind commands are, and how much of their arguments is told. Others are `Admin`, with two.
+const KINDS: &[(&[&str], AuditKind, Told)] = &[
+    (&["ACL|SETUSER"], AuditKind::User, Told::First(1)),
+    (&["ACL|DELUSER"], AuditKind::User, Told::First(usize::MAX)),
+    (&["ACL|LOAD", "ACL|SAVE"], AuditKind::User, Told::First(0)),
+    (&["CONFIG|SET"], AuditKind::Setting, Told::Names),
+    (&["CONFIG|REWRITE"], AuditKind::Setting, Told::First(0)),
+    (&["KV.ADMIN|SETTINGS"], AuditKind::Setting, Told::First(2)),
+    (&["KV.ADMIN|PLAN", "KV.ADMIN|DRAIN-LEADERS"], AuditKind::Plan, Told::First(usize::MAX)),
+    (&["KV.BACKUP|BEGIN", "KV.BACKUP|END", "KV.ADMIN|NOTE"], AuditKind::Backup, Told::First(2)),
+];
+
 /// What kind of deed a request of an operator is, and its words for the log: no value, no secret. None: it only shows something,
 /// or is not an operator's.
 #[must_use]
@@ -22,17 +34,8 @@ pub fn audited(spec: &CommandSpec, args: &[&[u8]]) -> Option<(AuditKind, String)
         return None;
     }
     let depth = if spec.container.is_some() { 2 } else { 1 };
-    let (kind, told) = match spec.name {
-        "ACL|SETUSER" => (AuditKind::User, Told::First(1)),
-        "ACL|DELUSER" => (AuditKind::User, Told::First(usize::MAX)),
-        "ACL|LOAD" | "ACL|SAVE" => (AuditKind::User, Told::First(0)),
-        "CONFIG|SET" => (AuditKind::Setting, Told::Names),
-        "CONFIG|REWRITE" => (AuditKind::Setting, Told::First(0)),
-        "KV.ADMIN|SETTINGS" => (AuditKind::Setting, Told::First(2)),
-        "KV.ADMIN|PLAN" | "KV.ADMIN|DRAIN-LEADERS" => (AuditKind::Plan, Told::First(usize::MAX)),
-        "KV.BACKUP|BEGIN" | "KV.BACKUP|END" | "KV.ADMIN|NOTE" => (AuditKind::Backup, Told::First(2)),
-        _ => (AuditKind::Admin, Told::First(2)),
-    };
+    let row = KINDS.iter().find(|(names, ..)| names.contains(&spec.name));
+    let (kind, told) = row.map_or((AuditKind::Admin, Told::First(2)), |(_, kind, told)| (*kind, *told));
     let mut text = spec.shown_name();
     let rest = args.get(depth..).unwrap_or_default();
     let words: Vec<&&[u8]> = match told {

@@ -2,6 +2,7 @@
 
 use super::commands::{self, Ask, Role};
 use super::queue::{By, Queue};
+use super::resolved::Resolved;
 use super::rights::note_denial;
 use super::state::ReplyMode;
 use super::{Effect, Host, Keyspace, Session, Transaction, WaitFor, clients, login};
@@ -57,9 +58,6 @@ pub enum Admission {
         until_ms: u64,
     },
 }
-
-/// A request's row of the command table, or the error that says why it has none.
-pub type Resolved = Result<&'static CommandSpec, String>;
 
 /// Decides what happens to the next request, whose row `table::resolve` has found, or not.
 pub fn admit(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
@@ -120,7 +118,7 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
     }
     session.pass_caching(spec, matches!(role, Role::Multi), matches!(role, Role::Exec | Role::Discard));
     if spec.does(behaviour::LOGS_IN)
-        && let Some(until_ms) = login::held_until(session, args, host)
+        && let Some(until_ms) = login::held_until(session, spec, args, host)
     {
         return Admission::Hold { until_ms };
     }

@@ -6,10 +6,13 @@
 use super::rights::note;
 use super::{Host, Session};
 use crate::acl::{AuditEvent, AuditKind, DEFAULT_USER, DenialReason, Digest, Login, User, Where};
+use resp::table::{CommandSpec, behaviour};
 use std::sync::Arc;
 
 /// A request is held back for so long at most, in ms; its thread has it looked at earlier.
 const HELD_MS: u64 = 5_000;
+/// The word before name and password in a HELLO.
+const OPTION: &[u8] = b"AUTH";
 /// It is tried again after so long where too many passwords are being compared, in ms.
 const TRIED_AGAIN_MS: u64 = 20;
 
@@ -22,15 +25,14 @@ pub(super) struct Credentials<'a> {
 
 impl<'a> Credentials<'a> {
     /// Those in an AUTH or a HELLO, if there are any.
-    fn of(args: &[&'a [u8]]) -> Option<Self> {
-        let is_greeting = args[0].eq_ignore_ascii_case(b"HELLO");
+    fn of(spec: &CommandSpec, args: &[&'a [u8]]) -> Option<Self> {
         match args {
-            [_, _] | [_, _, _] if is_greeting => None,
+            [_, _] | [_, _, _] if spec.does(behaviour::GREETS) => None,
             [_, password] => Some(Self { user: DEFAULT_USER.as_bytes(), password }),
             [_, user, password] => Some(Self { user, password }),
             // HELLO version AUTH user password …
             [_, _, options @ ..] => {
-                let at = options.iter().position(|option| option.eq_ignore_ascii_case(b"AUTH"))?;
+                let at = options.iter().position(|option| option.eq_ignore_ascii_case(OPTION))?;
                 let [user, password] = *options.get(at + 1..at + 3)? else { return None };
                 Some(Self { user, password })
             }
@@ -73,8 +75,8 @@ fn is_local(session: &Session) -> bool {
 
 /// Until when an AUTH or HELLO is held back, in ms since the epoch; none if it can be answered.
 #[cold]
-pub(super) fn held_until(session: &Session, args: &[&[u8]], host: &dyn Host) -> Option<u64> {
-    let credentials = Credentials::of(args)?;
+pub(super) fn held_until(session: &Session, spec: &CommandSpec, args: &[&[u8]], host: &dyn Host) -> Option<u64> {
+    let credentials = Credentials::of(spec, args)?;
     let now_ms = host.now_us() / 1000;
     let delayed = session.entry.ip().and_then(|ip| host.access_control().delay.until_ms(ip, now_ms));
     if delayed.is_some() {

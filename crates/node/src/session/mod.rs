@@ -50,6 +50,7 @@ mod keyspace;
 mod login;
 mod memory_figures;
 mod queue;
+mod resolved;
 mod rights;
 mod shown_certificate;
 mod state;
@@ -60,7 +61,7 @@ mod wait;
 mod watches;
 
 pub use crate::guarantees::{Acks, Consistency, Durability, consistency_of};
-pub use admission::{Admission, Resolved, admit};
+pub use admission::{Admission, admit};
 pub use clients::{About, Buffers, ClientEntry, Clients};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use commands::{info, published_kind};
@@ -73,6 +74,7 @@ pub use host::{
 };
 pub use keyspace::Keyspace;
 pub use memory_figures::MemoryFigures;
+pub use resolved::Resolved;
 pub use rights::authorize;
 pub use shown_certificate::ShownCertificate;
 pub use state::{Session, ToldHow};

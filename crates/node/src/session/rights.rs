@@ -1,6 +1,6 @@
 //! Whether the user of a connection may run its request: looked at once, before all else, in the words of the client.
 
-use super::admission::Resolved;
+use super::resolved::Resolved;
 use super::{Host, Session};
 use crate::acl::{AuditEvent, AuditKind, Denial, DenialReason, LoggedDenial, Where};
 

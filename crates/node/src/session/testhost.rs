@@ -44,6 +44,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use storage::EngineStats;
 use vocab::{Database, NodeId, ShardId, Slot, SlotSpan};
 
+/// Commands of which the host here has what they change.
+const CHANGES_USERS: [&str; 1] = ["ACL|SETUSER"];
+
 /// A shell with two shards.
 pub(crate) struct TestHost {
     now_us: AtomicU64,
@@ -457,7 +460,7 @@ impl Player {
                 assert!(publication.nodes.is_empty(), "there are no other nodes");
                 Ok(())
             }
-            Admission::Execute(spec) if spec.name == "ACL|SETUSER" => {
+            Admission::Execute(spec) if CHANGES_USERS.contains(&spec.name) => {
                 host.set_user(&args, &mut reply);
                 Ok(())
             }

@@ -62,6 +62,8 @@ pub const READS_ALL_KEYS: u32 = 1 << 9;
 
 /// Logs its client in, if it has a name and a password.
 pub const LOGS_IN: u32 = 1 << 31;
+/// Chooses the protocol, and may log the client in with words behind an option.
+pub const GREETS: u32 = 1 << 10;
 
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

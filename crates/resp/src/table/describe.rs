@@ -2,8 +2,9 @@
 
 use super::help::help;
 use super::index::{lookup, lookup_full, subcommand, subcommands, top_level};
+use super::key_flag;
 use super::resolve::unknown_subcommand;
-use super::spec::{CommandSpec, KeyPlace, KeySpec, acl, flag, key_flag};
+use super::spec::{CommandSpec, KeyPlace, KeySpec, acl, flag};
 use super::syntax::{self, Argument, ArgumentKind};
 use crate::{Reply, glob_matches};
 

@@ -1,6 +1,6 @@
 //! Which arguments of a request are its keys.
 
-use super::spec::key_flag;
+use super::key_flag;
 use std::fmt;
 
 /// The arguments do not tell where the keys are.

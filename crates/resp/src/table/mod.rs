@@ -6,6 +6,7 @@ mod describe;
 mod docs;
 mod help;
 mod index;
+pub mod key_flag;
 mod keys;
 mod resolve;
 mod rows;
@@ -19,6 +20,4 @@ pub use help::help;
 pub use index::{COMMAND_COUNT, all, lookup, lookup_full, row, subcommand, subcommands, top_level};
 pub use keys::{ExecOp, KeyPositions, MalformedKeys, exec_ops};
 pub use resolve::{find, resolve, unknown_command, unknown_subcommand, wrong_arity};
-pub use spec::{
-    Answers, ChannelArgs, CommandId, CommandSpec, Group, KeyPlace, KeySpec, OtherRight, acl, flag, key_flag,
-};
+pub use spec::{Answers, ChannelArgs, CommandId, CommandSpec, Group, KeyPlace, KeySpec, OtherRight, acl, flag};

@@ -1,7 +1,7 @@
 //! XADD, XTRIM, XDEL, XSETID and XLEN.
 
 use super::id::{NewId, StreamId};
-use super::producers;
+use super::requests;
 use super::stored::Stream;
 use super::trim::{TrimWords, cut, new_entry, new_id};
 use super::write::{append, delete};
@@ -32,7 +32,7 @@ pub(super) fn xadd(call: &mut WriteCall<'_>) -> Outcome {
         return Err("ERR The stream has exhausted the last possible ID, unable to add more items".into());
     }
     if let Some(request) = words.request
-        && let Some(id) = producers::earlier(call.space, &mut stream, request, strings)?
+        && let Some(id) = requests::earlier(call.space, &mut stream, request, strings)?
     {
         stream.save(call.space)?;
         super::entry::write_id(id, call.reply);
@@ -45,7 +45,7 @@ pub(super) fn xadd(call: &mut WriteCall<'_>) -> Outcome {
     }
     append(call.space, &mut stream, entry)?;
     if let Some(request) = words.request {
-        producers::note(call.space, &mut stream, request, strings, id)?;
+        requests::note(call.space, &mut stream, request, strings, id)?;
     }
     let removed = match words.trim {
         Some(trim) => cut(call.space, &mut stream, trim)?,

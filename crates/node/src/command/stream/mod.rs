@@ -27,6 +27,7 @@ mod producers;
 mod range;
 mod read;
 mod references;
+mod requests;
 mod stored;
 mod trim;
 mod write;
@@ -50,7 +51,7 @@ pub(super) const ROWS: &[HandlerRow] = &[
     writes("XREADGROUP", groups::xreadgroup),
     writes("XACK", groups::xack),
     writes("XNACK", nack::xnack),
-    writes("XCFGSET", producers::configure),
+    writes("XCFGSET", requests::configure),
     writes("XGROUP|CREATE", groups::create),
     writes("XGROUP|SETID", groups::set_id),
     writes("XGROUP|DESTROY", groups::destroy),

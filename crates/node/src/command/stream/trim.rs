@@ -3,8 +3,8 @@
 use super::entry::Entry;
 use super::id::{NewId, StreamId};
 use super::meta::Ordinal;
-use super::producers::RequestName;
 use super::references::{Groups, References};
+use super::requests::RequestName;
 use super::stored::Stream;
 use super::write::{delete, trim_to};
 use crate::command::args::{SYNTAX, int, is_word};

@@ -3,9 +3,9 @@
 use crate::table::behaviour::{
     NAMES_DATABASES, OF_CLUSTER, READS_ALL_KEYS, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY,
 };
+use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
-use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::{
     Answers, CommandSpec, Group, KeyPlace, KeySpec, OtherRight, Role, Without, command, key, keys_to_end,
 };

@@ -1,8 +1,8 @@
 //! Bitmaps.
 
+use crate::table::key_flag::{ACCESS, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
-use crate::table::spec::key_flag::{ACCESS, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::{CommandSpec, Group, KeySpec, Without, command, key, keys_to_end};
 
 const fn bitmap(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

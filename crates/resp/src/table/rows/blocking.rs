@@ -1,8 +1,8 @@
 //! Commands over lists and sorted sets that wait for an element.
 
+use crate::table::key_flag::{ACCESS, DELETE, INSERT, RW};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{BLOCKING, DENYOOM, FAST, NOSCRIPT, WRITE};
-use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, RW};
 use crate::table::spec::{Answers, CommandSpec, Group, command, key, keys_before_last, keys_counted};
 
 const fn list(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

@@ -1,8 +1,8 @@
 //! The cluster, and what its clients and test suites send besides.
 
+use crate::table::key_flag::NOT_KEY;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, FAST, LOADING, READONLY, STALE};
-use crate::table::spec::key_flag::NOT_KEY;
 use crate::table::spec::{CommandSpec, Group, command, key};
 
 const fn cluster(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

@@ -1,11 +1,11 @@
 //! The connection, and transactions on it.
 
 use crate::table::behaviour::{
-    BARRIER, CHOOSES_DATABASE, ENDS_WATCHES, FOR_SUBSCRIBERS, IGNORES_MULTI, LOGS_IN, SecretArgs,
+    BARRIER, CHOOSES_DATABASE, ENDS_WATCHES, FOR_SUBSCRIBERS, GREETS, IGNORES_MULTI, LOGS_IN, SecretArgs,
 };
+use crate::table::key_flag::RO;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_MULTI, NOSCRIPT, SKIP_SLOWLOG, STALE};
-use crate::table::spec::key_flag::RO;
 use crate::table::spec::{CommandSpec, Group, Role, command, keys_to_end};
 
 const fn connection(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
@@ -85,7 +85,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("Depends on the queued commands."),
     connection("HELLO", -1, "6.0.0", "Greets the server: chooses the protocol version, authenticates, names.")
         .flags(GREETING)
-        .does_also(LOGS_IN)
+        .does_also(LOGS_IN | GREETS)
         .secret_args(SecretArgs::From(2))
         .args("[protover:integer [AUTH username password] [SETNAME clientname]]"),
     transactions("MULTI", 1, "1.2.0", "Begins a transaction: what follows is queued until EXEC.")

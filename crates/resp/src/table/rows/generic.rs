@@ -1,9 +1,9 @@
 //! Keys of any type.
 
 use crate::table::behaviour::{ASKS_DATABASE, BARRIER, PEEKS, SecretArgs, TO_DATABASE, USES};
+use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, LOADING, MOVABLE_KEYS, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
-use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key, key_after, keys_to_end};
 
 const fn generic(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

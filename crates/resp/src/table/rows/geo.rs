@@ -1,8 +1,8 @@
 //! Places on the earth.
 
+use crate::table::key_flag::{ACCESS, OW, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, READONLY, WRITE};
-use crate::table::spec::key_flag::{ACCESS, OW, RO, RW, UPDATE};
 use crate::table::spec::{Answers, CommandSpec, Group, command, key, key_after};
 
 const fn geo(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

@@ -1,9 +1,9 @@
 //! HyperLogLogs.
 
 use crate::table::behaviour::PACKS;
+use crate::table::key_flag::{ACCESS, INSERT, RO, RW};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, MAY_REPLICATE, READONLY, WRITE};
-use crate::table::spec::key_flag::{ACCESS, INSERT, RO, RW};
 use crate::table::spec::{CommandSpec, Group, KeySpec, command, key, keys_to_end};
 
 const fn hll(name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {

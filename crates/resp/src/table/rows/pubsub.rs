@@ -1,8 +1,8 @@
 //! Messages: publish and subscribe.
 
 use crate::table::behaviour::{AFTER_WRITES, ALONE, FOR_SUBSCRIBERS};
+use crate::table::key_flag::NOT_KEY;
 use crate::table::spec::flag::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
-use crate::table::spec::key_flag::NOT_KEY;
 use crate::table::spec::{ChannelArgs, CommandSpec, Group, acl, command, key, keys_to_end};
 
 const fn pubsub(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

@@ -1,10 +1,10 @@
 //! Scripts and functions.
 
 use crate::table::behaviour::{PACKS, RUNS_SCRIPT, WRITES_BY_SCRIPT};
+use crate::table::key_flag::{ACCESS, RO, RW, UPDATE};
 use crate::table::spec::flag::{
     ALLOW_BUSY, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, READONLY, SKIP_MONITOR, STALE, WRITE,
 };
-use crate::table::spec::key_flag::{ACCESS, RO, RW, UPDATE};
 use crate::table::spec::{CommandSpec, Group, acl, command, keys_counted};
 
 const fn scripting(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

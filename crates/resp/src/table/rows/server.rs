@@ -4,9 +4,9 @@ use crate::table::behaviour::{
     ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, READS_ALL_KEYS, READS_REPLICAS, SWAPS_DATABASES,
     SecretArgs, TAKES_MANY,
 };
+use crate::table::key_flag::RO;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
-use crate::table::spec::key_flag::RO;
 use crate::table::spec::{CommandSpec, Group, Role, command, key};
 
 const fn server(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

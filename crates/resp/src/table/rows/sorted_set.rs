@@ -1,8 +1,8 @@
 //! Sorted sets.
 
+use crate::table::key_flag::{ACCESS, DELETE, OW, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
-use crate::table::spec::key_flag::{ACCESS, DELETE, OW, RO, RW, UPDATE};
 use crate::table::spec::{Answers, CommandSpec, Group, command, key, keys_counted};
 
 const fn zset(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

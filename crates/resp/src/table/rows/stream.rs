@@ -1,8 +1,8 @@
 //! Streams.
 
 use crate::table::behaviour::PACKS;
+use crate::table::key_flag::{ACCESS, DELETE, INSERT, RO, RW, UPDATE};
 use crate::table::spec::flag::{BLOCKING, DENYOOM, FAST, LOADING, READONLY, STALE, WRITE};
-use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, RO, RW, UPDATE};
 use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, acl, command, key};
 
 const fn stream(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {

@@ -1,9 +1,9 @@
 //! Strings.
 
 use crate::table::behaviour::LOOKS_UP;
+use crate::table::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
-use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::{
     Answers, CommandSpec, Group, KeyPlace, KeySpec, Without, command, key, keys_to_end, pairs_counted,
 };
