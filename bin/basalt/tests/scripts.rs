@@ -131,7 +131,7 @@ fn send(connection: &mut Connection, words: &[&str]) {
 }
 
 #[test]
-fn scripts_that_take_long_hold_up_nobody_and_those_that_read_can_be_killed() {
+fn scripts_that_take_long_hold_up_no_client_and_those_that_read_can_be_killed() {
     let dir = Dir::new("scripts-kill");
     let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3"), ("--workers", "1")]);
     nodes.wait_spread();

@@ -8,7 +8,7 @@
 //! Every allocation is made by the allocator that the state had before.
 #![allow(unsafe_code, reason = "Lua calls its allocator by a C function")]
 
-use super::meter::End;
+use super::end::End;
 use mlua::{Lua, ffi};
 use std::cell::Cell;
 use std::ffi::c_void;

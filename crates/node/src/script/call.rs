@@ -1,16 +1,17 @@
 //! One run of a script.
 
 use super::context::{EngineVersion, ScriptContext};
+use super::end::End;
 use super::engine::{Compiled, Engine, text_of, with_used_again};
 use super::host::ScriptHost;
-use super::meter::{End, Meter};
+use super::meter::Meter;
 use super::raised::Raised;
 use super::to_lua::{error_text, to_lua};
 use super::to_reply::to_reply;
 use super::values::text_of as text_of_value;
-use super::watch::{Running, RunningScript, ScriptWatch};
 use crate::Fault;
 use crate::command::{Error, Outcome};
+use crate::script_watch::{Running, RunningScript, ScriptWatch};
 use mlua::{Lua, MultiValue, Value};
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use resp::{Proto, Reply};

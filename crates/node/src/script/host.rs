@@ -1,8 +1,8 @@
 //! What a script runs on.
 
-use super::watch::ScriptWatch;
 use crate::Fault;
 use crate::command::Error;
+use crate::script_watch::ScriptWatch;
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;

@@ -1,9 +1,10 @@
 //! What a run of a script has used of its budgets, and what its Lua functions share with it.
 
 use super::allocation::Allocation;
+use super::end::End;
 use super::raised::Raised;
-use super::watch::RunningScript;
 use crate::acl::{Denial, User};
+use crate::script_watch::RunningScript;
 use mlua::{Error, VmState};
 use resp::Proto;
 use resp::table::CommandSpec;
@@ -17,19 +18,6 @@ pub(super) const INSTRUCTIONS_AT_ONCE: u32 = 1000;
 
 /// Lua's own words for it.
 const NO_MEMORY: &str = "not enough memory";
-
-/// Why a run ends whether or not the script catches errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// It has run too many instructions.
-    Instructions,
-    /// Its state would hold too much.
-    Memory,
-    /// SCRIPT KILL or FUNCTION KILL has ended it.
-    Killed,
-    /// A command met a fault, or the run cannot go on for another reason: the caller knows.
-    Given,
-}
 
 /// The meter of the run under way in one Lua state.
 #[derive(Debug)]

@@ -14,6 +14,7 @@
 mod allocation;
 mod call;
 mod context;
+mod end;
 mod engine;
 mod functions;
 mod header;
@@ -23,7 +24,6 @@ mod libraries;
 mod library;
 mod library_source;
 mod meter;
-mod monitored_calls;
 mod natives;
 mod patterns;
 mod raised;
@@ -31,7 +31,6 @@ mod stored;
 mod to_lua;
 mod to_reply;
 mod values;
-mod watch;
 
 pub(crate) use call::{Rights, Source, run};
 pub use context::{EngineVersion, ScriptContext};
@@ -41,10 +40,8 @@ pub use header::{ScriptFlags, ScriptHeader};
 pub(crate) use host::ScriptHost;
 pub use known::{KnownScript, KnownScripts};
 pub use libraries::Libraries;
-pub use monitored_calls::MonitoredCalls;
 pub use natives::{is_sha, sha1_hex};
 pub use stored::{
     LIBRARIES_NAME, ScriptOrigin, keep_script, stored_libraries, stored_script, stored_script_names,
     stored_script_sources,
 };
-pub use watch::{Killed, RunningScript, ScriptWatch};

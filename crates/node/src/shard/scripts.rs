@@ -2,8 +2,9 @@
 
 use crate::acl::User;
 use crate::command::{Error, Outcome, ScriptCommand, ScriptName};
-use crate::script::{self, EngineVersion, Rights, ScriptContext, ScriptHost, ScriptWatch, Source};
+use crate::script::{self, EngineVersion, Rights, ScriptContext, ScriptHost, Source};
 use crate::script_message::ScriptMessage;
+use crate::script_watch::ScriptWatch;
 use crate::{EncodedCommand, Fault, ReadSpace, WriteSpace};
 use resp::table::{self, CommandSpec, flag};
 use resp::{Reply, parse_integer};

@@ -21,7 +21,7 @@ use crate::format::{keys, snapshot_point};
 use crate::key_usage::KeyUsage;
 use crate::keyspace_events::EventClasses;
 use crate::peer_protocol::{DivisionReport, LeaderReport, ReplicaReport};
-use crate::script::ScriptWatch;
+use crate::script_watch::ScriptWatch;
 use crate::skipped;
 use crate::store_clock::entry_time;
 use crate::subscriber::Subscriber;

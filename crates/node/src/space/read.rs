@@ -3,7 +3,8 @@
 use crate::config::SmallCollections;
 use crate::format::keys;
 use crate::key_usage::KeyUsage;
-use crate::script::{MonitoredCalls, ScriptWatch};
+use crate::monitored_calls::MonitoredCalls;
+use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ABSENT, ShardHandle};
 use crate::stats::Lookups;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};

@@ -5,8 +5,9 @@
 
 use super::admin;
 use super::handlers::{CallHandler, PoolHandler};
-use super::programs::{at_meta, await_engine, context, meta_leader, write_program};
+use super::programs::{at_meta, context, meta_leader, write_program};
 use super::routed::{KeyTarget, MayWrite, Routed, ScriptRuns};
+use super::script_engine::await_engine;
 use crate::shared::{KnownFunctions, NodeShared, VERSION_SETTING};
 use node::command::ScriptCommand;
 use node::session::{Host, Keyspace};

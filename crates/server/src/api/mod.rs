@@ -17,6 +17,7 @@ mod programs;
 mod route;
 mod routed;
 mod scatter_gather;
+mod script_engine;
 mod scripts;
 mod session_host;
 mod writer;

@@ -5,8 +5,9 @@
 
 use super::functions;
 use super::handlers::{CallHandler, PoolHandler};
-use super::programs::{ENGINE, at_meta, await_engine, begin_engine, context, meta_leader, write_program};
+use super::programs::{at_meta, context, meta_leader, write_program};
 use super::routed::{KeyTarget, MayWrite, Routed, ScriptRuns};
+use super::script_engine::{ENGINE, await_engine, begin_engine};
 use crate::os::now_ms;
 use crate::peers::call_node;
 use crate::shared::NodeShared;

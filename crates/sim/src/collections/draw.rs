@@ -1,7 +1,7 @@
 //! What clients of collections ask: few keys and few members, so that they meet, and now and then a large collection.
 
-use super::request::{CollectionRequest, Words, collection_key, tag_key, tag_word, timeout_word};
-use super::way::Way;
+use super::request::{CollectionRequest, collection_key, tag_key, tag_word, timeout_word};
+use super::way::{Way, Words};
 use crate::chance::Chance;
 use node::command::handler;
 use resp::table;

@@ -16,6 +16,6 @@ mod way;
 pub use draw::{Draw, KEYS};
 pub use keyspace::{Keyspace, WRONG_TYPE};
 pub use model::after;
-pub use request::{CollectionRequest, Told, Words, tag_of};
+pub use request::{CollectionRequest, Told, tag_of};
 pub use sets::STATES_MAX;
-pub use way::{CHANNEL, Way};
+pub use way::{CHANNEL, Way, Words};

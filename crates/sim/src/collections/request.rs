@@ -3,15 +3,12 @@
 //! Each write has a number, its tag, which is in the log with it: the last argument of a plain command ends in it where
 //! that changes nothing but a set that gets one more member; a transaction watches an absent key of that name.
 
-use super::way::Way;
+use super::way::{Way, Words};
 use crate::history::Answer;
 use crate::request::{key_name, refused};
 use node::{EncodedCommand, Item, Write, key_hash};
 use resp::Value;
 use vocab::{Slot, slot_of};
-
-/// A command, word by word.
-pub type Words = Vec<Vec<u8>>;
 
 /// What begins a tag.
 const TAG: u8 = b'~';

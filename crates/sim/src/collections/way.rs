@@ -1,8 +1,10 @@
 //! How the commands of a request reach their shard: plainly, in MULTI, or by a script that runs them.
 
-use super::request::Words;
 use node::{EncodedCommand, EngineVersion, ScriptContext, function_command, script_command};
 use vocab::{Slot, slot_of};
+
+/// A command, word by word.
+pub type Words = Vec<Vec<u8>>;
 
 /// Runs the commands in its arguments, one after the other, tells subscribers that it does, and answers their replies.
 const RUNS_ALL: &[u8] = b"redis.call('PUBLISH', 'ran', ARGV[1]) \

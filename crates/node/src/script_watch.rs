@@ -2,7 +2,7 @@
 //! long.
 //!
 //! A script that takes long runs beside the event loops: one that may write when its entry is applied, on every replica, and one
-//! that only reads on a thread for such scripts. The second kind can be ended, since nobody else depends on what it comes to.
+//! that only reads on a thread for such scripts. The second kind can be ended, since no replica depends on what it comes to.
 
 use crate::monitors::Monitors;
 use parking_lot::Mutex;
