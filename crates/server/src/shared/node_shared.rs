@@ -60,6 +60,16 @@ fn calls_of(alone: bool, threads: usize) -> usize {
     if alone { 0 } else { (threads * 4).clamp(4, 32) }
 }
 
+/// How many threads run at a time.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
+fn open_dir(path: &str, shards: i64, engine: EngineKind, seed: u64) -> Result<DataDir, String> {
+    let shards = u32::try_from(shards).map_err(|_| "too many shards")?;
+    DataDir::open(Path::new(path), shards, engine, seed)
+}
+
 /// Runs a command of another node on this node's replica of a shard; answers one RESP3 frame.
 pub(crate) type PeerCommand = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
 
@@ -164,8 +174,7 @@ impl NodeShared {
         let text = |name: &str| config.text(name).unwrap_or_default();
         let number = |name: &str| config.number(name).unwrap_or_default();
         let engine: EngineKind = text("engine").parse()?;
-        let shards = u32::try_from(number("shards")).map_err(|_| "too many shards")?;
-        let mut dir = DataDir::open(Path::new(&text("dir")), shards, engine, seed)?;
+        let mut dir = open_dir(&text("dir"), number("shards"), engine, seed)?;
         let budget = Budget::of(number("memory").unsigned_abs(), engine);
         let resources = resources(&config, &budget, descriptors)?;
         let (cache, health) = (Arc::new(RowCache::new(budget.row_cache)), Arc::new(DiskHealth::default()));
@@ -174,8 +183,7 @@ impl NodeShared {
             set_aside(&mut dir, alone)?;
         }
         let log = open_log(&dir, &health, alone)?;
-        let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        let monitors = Arc::new(Monitors::default());
+        let (threads, monitors) = (processors(), Arc::new(Monitors::default()));
         Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls_of(alone, threads)).map_err(|e| e.to_string())?,
