@@ -96,6 +96,7 @@ fn verdict(line: &str, request: &str, database: u16) -> String {
         Some(Subject::Database) => "database".to_owned(),
         Some(Subject::Key(at)) => format!("key {}", request.split(' ').nth(at).unwrap()),
         Some(Subject::Channel(at)) => format!("channel {}", request.split(' ').nth(at).unwrap()),
+        Some(Subject::SortBy(at) | Subject::SortGet(at)) => format!("pattern {}", request.split(' ').nth(at).unwrap()),
     }
 }
 
