@@ -76,12 +76,9 @@ fn all_nodes_go_by_the_same_users() {
 fn operators_have_roles_and_what_they_do_is_noted() {
     let dir = Dir::new("users-roles");
     let log = dir.join("audit.log");
-    let server = Server::start(
-        &Setup::bare(&dir.join("data"))
-            .with("--set", &format!("audit-log={}", log.display()))
-            .with("--set", "recovery-password=rescue"),
-    );
+    let server = Server::start(&Setup::bare(&dir.join("data")).with("--set", "recovery-password=rescue"));
     let mut admin = server.connect();
+    assert_eq!(ask(&mut admin, &["CONFIG", "SET", "audit-log", log.to_str().unwrap()]), "OK");
     assert_eq!(ask(&mut admin, &["ACL", "SETUSER", "eyes", "on", ">see", "+@role-read"]), "OK");
     assert_eq!(ask(&mut admin, &["ACL", "SETUSER", "hands", "on", ">do", "+@role-operate"]), "OK");
     let mut eyes = server.connect();
