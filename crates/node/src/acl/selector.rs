@@ -165,6 +165,12 @@ impl Selector {
         {
             return denial(Subject::Key(at));
         }
+        if matches!(spec.name, "SORT" | "SORT_RO")
+            && !self.keys.allow_all(KeyAccess::READ)
+            && let Some(option) = pattern_of_sort(args)
+        {
+            return denial(option);
+        }
         self.denied_channel(spec, args).and_then(|at| denial(Subject::Channel(at)))
     }
 
@@ -258,4 +264,20 @@ impl Selector {
         parts.retain(|part| !part.is_empty());
         parts.join(&b' ')
     }
+}
+
+/// The first option of a SORT that reads keys which it does not name.
+fn pattern_of_sort(args: &[&[u8]]) -> Option<Subject> {
+    let mut at = 2;
+    while let Some(option) = args.get(at) {
+        let pattern = args.get(at + 1)?;
+        match option.to_ascii_uppercase().as_slice() {
+            b"BY" if pattern.contains(&b'*') => return Some(Subject::SortBy(at)),
+            b"GET" => return Some(Subject::SortGet(at)),
+            b"BY" | b"STORE" => at += 2,
+            b"LIMIT" => at += 3,
+            _ => at += 1,
+        }
+    }
+    None
 }
