@@ -235,7 +235,7 @@ impl Server {
         server.wait_ready(peer)?;
         if !peer {
             // The suite waits for scripts that never end, and this program is not optimised.
-            server.ask("KV.ADMIN SETTINGS SET script-instructions-max 4000000");
+            server.ask("KV.ADMIN SETTINGS SET script-instructions-max 20000000");
         }
         Ok(server)
     }

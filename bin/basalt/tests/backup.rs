@@ -11,6 +11,9 @@ use std::time::Duration;
 
 /// Pairs of counters in different shards: a client raises the first of a pair, then the second.
 const PAIRS: usize = 4;
+/// Functions of the store.
+const LIBRARY: &str = "#!lua name=of_backup\n\
+    redis.register_function('field', function(keys, args) return redis.call('HGET', keys[1], args[1]) end)";
 /// For one request.
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -51,6 +54,8 @@ fn a_backup_is_of_one_moment_and_fits_any_shape() {
         words.extend((0..100).flat_map(|i| [format!("field{}", chunk * 100 + i), "x".repeat(100)]));
         client.call(LIMIT, &words.iter().map(String::as_str).collect::<Vec<_>>());
     }
+    client.call(LIMIT, &["FUNCTION", "LOAD", LIBRARY]);
+    let sha = client.call(LIMIT, &["SCRIPT", "LOAD", "return redis.call('HGET', KEYS[1], 'b')"]).text();
     let place = dir.join("backups").display().to_string();
     let stop = AtomicBool::new(false);
     let rounds: Vec<serde_json::Value> = std::thread::scope(|scope| {
@@ -100,6 +105,8 @@ fn a_backup_is_of_one_moment_and_fits_any_shape() {
         assert_eq!(connection.call("EXISTS gone"), Value::Int(0));
         assert_eq!(connection.call("HGET small b"), Value::bulk("2"));
         assert_eq!(connection.call("HLEN large"), Value::Int(2000));
+        assert_eq!(connection.call("FCALL field 1 small a"), Value::bulk("1"));
+        assert_eq!(connection.call(&format!("EVALSHA {sha} 1 small")), Value::bulk("2"));
         assert_eq!(connection.call("DBSIZE"), Value::Int(3 + 2 * PAIRS as i64));
         let again = ctl(&["restore", "--from", &place, "--node", &node]).unwrap_err();
         assert!(again.contains("restore into an empty one"), "{again}");

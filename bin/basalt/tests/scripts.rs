@@ -124,3 +124,90 @@ fn functions_are_the_same_at_all_nodes() {
     assert_eq!(ask(&mut nodes.connect(0), &["FUNCTION", "LIST"]), "");
     nodes.kill_all();
 }
+
+/// Sends a request whose answer is read later.
+fn send(connection: &mut Connection, words: &[&str]) {
+    connection.send(&Connection::encode(words)).unwrap();
+}
+
+#[test]
+fn scripts_that_take_long_hold_up_no_client_and_those_that_read_can_be_killed() {
+    let dir = Dir::new("scripts-kill");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3"), ("--workers", "1")]);
+    nodes.wait_spread();
+    let (here, there) = (nodes.key_led_by(0, "k"), nodes.key_led_by(1, "k"));
+    let (mut client, mut other) = (nodes.connect(0), nodes.connect(1));
+    assert!(ask(&mut other, &["SCRIPT", "KILL"]).starts_with("NOTBUSY "));
+    // Some seconds, here: what reads is to be killed earlier.
+    assert!(ask(&mut client, &["KV.ADMIN", "SETTINGS", "SET", "script-instructions-max", "60000000"]).starts_with('{'));
+    assert_eq!(ask(&mut client, &["SET", &here, "1"]), "OK");
+    let library = "#!lua name=lib\nredis.register_function('spin', function(keys) while true do redis.call('GET', keys[1]) end end)";
+    assert_eq!(ask(&mut client, &["FUNCTION", "LOAD", library]), "lib");
+    let mut runner = nodes.connect(0);
+    for (request, kill, other_kill) in [
+        (&["EVAL", "while true do pcall(redis.call, 'GET', KEYS[1]) end", "1", &here][..], "SCRIPT", "FUNCTION"),
+        (&["FCALL", "spin", "1", &here], "FUNCTION", "SCRIPT"),
+    ] {
+        send(&mut runner, request);
+        eventually("it runs", PATIENCE, || ask(&mut other, &[other_kill, "KILL"]).starts_with("BUSY ").then_some(()));
+        // Others are answered meanwhile, by the same worker and of the same shard.
+        assert_eq!(ask(&mut client, &["SET", &here, "2"]), "OK");
+        assert_eq!(ask(&mut client, &["EVAL", "return redis.call('GET',KEYS[1])", "1", &here]), "2");
+        // Any node ends it.
+        assert_eq!(ask(&mut other, &[kill, "KILL"]), "OK");
+        let answer = runner.read().unwrap().words();
+        assert!(answer.contains("killed by user"), "{answer}");
+    }
+    // One that has written is ended by its budget alone; other shards go on.
+    assert!(ask(&mut client, &["KV.ADMIN", "SETTINGS", "SET", "script-instructions-max", "20000000"]).starts_with('{'));
+    eventually("the budget is known", PATIENCE, || {
+        send(&mut runner, &["EVAL", "redis.call('SET',KEYS[1],'x') while true do end", "1", &here]);
+        eventually("it is written", PATIENCE, || {
+            assert_eq!(ask(&mut other, &["SET", &there, "1"]), "OK");
+            ask(&mut other, &["SCRIPT", "KILL"]).starts_with("UNKILLABLE ").then_some(())
+        });
+        runner.read().unwrap().words().contains("more instructions").then_some(())
+    });
+    assert_eq!(ask(&mut client, &["GET", &here]), "2");
+    nodes.kill_all();
+}
+
+#[test]
+fn hostile_scripts_end_and_write_nothing() {
+    let dir = Dir::new("scripts-hostile");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let mut client = nodes.client();
+    let set = ["KV.ADMIN", "SETTINGS", "SET", "script-instructions-max", "3000000"];
+    assert!(ask(&mut nodes.connect(0), &set).starts_with('{'));
+    for (n, script) in [
+        "local s=('x'):rep(1e6) while true do local t=s..'y' end",
+        "while true do local s=('x'):rep(6e7) end",
+        "local t={} for i=1,2e5 do t[i]=i end while true do table.sort(t) end",
+        "local t={} for i=1,7000 do t[i]=i end while true do unpack(t) end",
+        "while true do pcall(function() error({}) end) end",
+        "local function f() return f() end return f()",
+        "local t=setmetatable({},{__index=function(t,k) return t[k+1] end}) return t[1]",
+        "while true do redis.pcall('SET',KEYS[1],('v'):rep(100000)) end",
+        "while true do redis.pcall('PUBLISH','c','m') end",
+        "while true do loadstring('return ' .. ('1+'):rep(1000) .. '1') end",
+        "local s=cjson.encode({('x'):rep(1e6)}) while true do cjson.decode(s) end",
+        "local c=coroutine.wrap(function() while true do coroutine.yield() end end) while true do c() end",
+        "return ('a'):rep(1e6):gsub('.', function(c) return ('b'):rep(1000) end)",
+        "local t={} t[1]=t for i=1,100 do t={t,t,t,t,t,t,t,t} end return t",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = nodes.key_led_by(n % 3, "h");
+        let whole = format!("redis.call('SET',KEYS[1],'x') {script}");
+        let answer = client.call(PATIENCE, &["EVAL", &whole, "1", &key]);
+        assert!(answer.words().contains("ERR "), "{script}: {}", answer.words());
+        let found = call(&mut client, &["EXISTS", &key]);
+        let is_error_of_its_own = !answer.words().contains("nothing was written");
+        assert!(found == "0" || is_error_of_its_own, "{script}: {}", answer.words());
+        call(&mut client, &["DEL", &key]);
+    }
+    (0..3).for_each(|n| assert_eq!(ask(&mut nodes.connect(n), &["PING"]), "PONG"));
+    nodes.kill_all();
+}

@@ -72,6 +72,48 @@ fn all_nodes_go_by_the_same_users() {
     nodes.kill_all();
 }
 
+/// As a read, as a write, on a thread for scripts that take long, in EXEC and as a function.
+#[test]
+fn scripts_may_do_what_their_user_may_wherever_they_run() {
+    const HIDDEN: &str = "xyz{app:1}";
+    let dir = Dir::new("users-scripts");
+    let server = Server::start(&Setup::bare(&dir.join("data")));
+    let (mut admin, mut app) = (server.connect(), server.connect());
+    let rules = ["~app:*", "-@all", "+@scripting", "+@transaction", "+get", "+set", "-function|load"];
+    assert_eq!(ask(&mut admin, &[&["ACL", "SETUSER", "app", "on", ">secret"][..], &rules].concat()), "OK");
+    let library =
+        "#!lua name=l\nredis.register_function('run', function(_, words) return redis.call(unpack(words)) end)";
+    assert_eq!(ask(&mut admin, &["FUNCTION", "LOAD", library]), "l");
+    assert_eq!(ask(&mut admin, &["MSET", "app:1", "1", HIDDEN, "hidden"]), "OK");
+    assert_eq!(ask(&mut app, &["AUTH", "app", "secret"]), "OK");
+    assert!(ask(&mut app, &["FUNCTION", "LOAD", library]).starts_with("NOPERM "));
+    let script = |rounds: u32| format!("for _ = 1, {rounds} do end return redis.call(unpack(ARGV))");
+    let (short, long) = (script(0), script(10_000_000));
+    let (no_key, no_command) = ("can't access at least one of the keys", "can't run this command or subcommand");
+    // What writes is known to write from then on.
+    for (words, expected) in [
+        (&["GET", "app:1"][..], "1"),
+        (&["GET", HIDDEN], no_key),
+        (&["SET", HIDDEN, "2"], no_key),
+        (&["INCR", "app:1"], no_command),
+        (&["SET", "app:1", "1"], "OK"),
+        (&["GET", HIDDEN], no_key),
+        (&["INCR", "app:1"], no_command),
+    ] {
+        for run in [["EVAL", &short, "1", "app:1"], ["EVAL", &long, "1", "app:1"], ["FCALL", "run", "1", "app:1"]] {
+            let request = [&run[..], words].concat();
+            let found = ask(&mut app, &request);
+            assert!(found.contains(expected), "{request:?}: {found}");
+            assert_eq!(ask(&mut app, &["MULTI"]), "OK");
+            assert_eq!(ask(&mut app, &request), "QUEUED");
+            let found = ask(&mut app, &["EXEC"]);
+            assert!(found.contains(expected), "{request:?} in EXEC: {found}");
+        }
+    }
+    assert_eq!(ask(&mut admin, &["MGET", "app:1", HIDDEN]), "1 hidden");
+    server.kill();
+}
+
 #[test]
 fn operators_have_roles_and_what_they_do_is_noted() {
     let dir = Dir::new("users-roles");

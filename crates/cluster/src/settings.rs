@@ -100,6 +100,12 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         "Counts the changes of functions: the store sets it itself.",
     ),
     row(
+        "script-engine",
+        Count(0, 255),
+        "0",
+        "By which rules scripts are evaluated: the store sets it itself, once all of its nodes know them; 0: no scripts.",
+    ),
+    row(
         "database-settings",
         OfDatabases,
         "",

@@ -9,6 +9,8 @@ pub enum Fault {
     Storage(storage::Error),
     /// The shard is elsewhere, and its leader could not be asked or has refused: the text of the error reply.
     Remote(String),
+    /// What was begun as a read writes: it is to be an entry.
+    Writes,
 }
 
 impl From<storage::Error> for Fault {

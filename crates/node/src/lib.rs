@@ -17,6 +17,7 @@ mod hot_keys;
 pub mod inspect;
 mod key_usage;
 mod keyspace_events;
+mod monitored_calls;
 mod monitors;
 pub mod multi_raft;
 pub mod peer_protocol;
@@ -27,6 +28,7 @@ mod reply_size;
 pub mod request;
 mod script;
 mod script_message;
+mod script_watch;
 pub mod session;
 mod shard;
 mod shard_handle;
@@ -56,20 +58,22 @@ pub use format::slots::Slots;
 pub use hot_keys::{HotCost, HotKeys};
 pub use key_usage::KeyUsage;
 pub use keyspace_events::{Event, EventClass, EventClasses, KeyspaceEvent};
+pub use monitored_calls::MonitoredCalls;
 pub use monitors::{Monitors, monitored};
 pub use reply_size::{ExpectedReply, expected_rewrite};
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use script::{
-    FunctionInfo, KnownScripts, LIBRARIES_NAME, Libraries, LoadedLibrary, ScriptContext, ScriptFlags, ScriptHeader,
-    ScriptOrigin, check_library, check_script, is_sha, keep_script, sha1_hex, stored_libraries, stored_script,
-    stored_script_names,
+    EngineVersion, FunctionInfo, KnownScript, KnownScripts, LIBRARIES_NAME, Libraries, LoadedLibrary, ScriptContext,
+    ScriptFlags, ScriptHeader, ScriptOrigin, check_library, check_script, is_sha, keep_script, sha1_hex,
+    stored_libraries, stored_script, stored_script_names, stored_script_sources,
 };
 pub use script_message::ScriptMessage;
+pub use script_watch::{Killed, RunningScript, ScriptWatch};
 pub use shard::{
     Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, NOSCRIPT, PrefetchItem, Prefetched, Shard,
     SnapshotTask, SplitTask, StoreEvent, Ticket, Write, declared_keys, events_after, function_command, is_large_entry,
-    newest_event, newest_events, read_script, read_transaction, read_transaction_in_steps, script_as, script_command,
-    slot_of_script, stored_map, without_database,
+    newest_event, newest_events, read_script, read_script_first, read_transaction, read_transaction_in_steps,
+    script_as, script_command, slot_of_script, stored_map, without_database,
 };
 pub use shard_handle::ShardHandle;
 pub use shard_handle::load::LoadSampler;

@@ -3,7 +3,7 @@
 use crate::stats::without_secret;
 use crate::subscriber::Subscriber;
 use parking_lot::RwLock;
-use resp::table::{CommandSpec, flag};
+use resp::table::{CommandSpec, behaviour, flag};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vocab::limits::{MONITORED_ARGUMENT_BYTES_MAX, MONITORED_COMMAND_BYTES_MAX};
@@ -51,7 +51,9 @@ impl Monitors {
 /// commands of this kind.
 #[must_use]
 pub fn monitored(now_us: u64, client: &str, spec: &CommandSpec, args: &[&[u8]]) -> Option<Vec<u8>> {
-    if spec.has(flag::ADMIN) || spec.has(flag::SKIP_MONITOR) {
+    // A request that runs a script is shown, before the commands of the script.
+    let is_skipped = spec.has(flag::SKIP_MONITOR) && !spec.does(behaviour::RUNS_SCRIPT);
+    if spec.has(flag::ADMIN) || is_skipped {
         return None;
     }
     let mut line = format!("+{}.{:06} [0 {client}]", now_us / 1_000_000, now_us % 1_000_000).into_bytes();

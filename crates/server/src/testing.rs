@@ -99,6 +99,7 @@ impl Drop for IdleNode {
     fn drop(&mut self) {
         self.store.pool.stop();
         self.store.call_pool.stop();
+        self.store.script_pool.stop();
         self.store.log_threads.stop();
     }
 }

@@ -310,6 +310,11 @@ impl Checkers {
         self.collections.waits(tag, false);
     }
 
+    /// A script of a client of collections has told subscribers that it runs.
+    pub fn published(&mut self, tag: &[u8]) {
+        self.collections.published(tag);
+    }
+
     /// A client of collections is answered, or gives up.
     pub fn told_collection(&mut self, tag: u64, told: CollectionTold, wall_ms: u64) {
         self.collections.told(tag, told, wall_ms + SPREAD_MS);

@@ -2,7 +2,9 @@
 
 use cluster::MapUpdate;
 use node::peer_protocol::PeerMessage;
-use node::{Answers, ApplyTask, Effects, PrefetchItem, ReadyKey, ShardHandle, SnapshotTask, SplitTask, Ticket};
+use node::{
+    Answers, ApplyTask, Effects, PrefetchItem, ReadyKey, ScriptMessage, ShardHandle, SnapshotTask, SplitTask, Ticket,
+};
 use replica::{Entry, LogRead, Members};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -54,6 +56,8 @@ pub struct Outbox {
     pub messages: Vec<(NodeId, PeerMessage)>,
     /// Answers, in order; `None`: not here.
     pub answers: Vec<(Ticket, Option<Vec<u8>>)>,
+    /// What scripts have published, in order.
+    pub published: Vec<ScriptMessage>,
     /// News for clients that wait, in order; behind how many of the answers.
     pub wait_news: Vec<(usize, WaitNews)>,
     /// Snapshots that are to be sent.
@@ -93,6 +97,10 @@ impl Effects for Outbox {
 
     fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
         self.wait_news.push((self.answers.len(), WaitNews::Ready(keys)));
+    }
+
+    fn messages(&mut self, messages: Vec<ScriptMessage>) {
+        self.published.extend(messages);
     }
 
     fn cleared(&mut self, shard: ShardId) {

@@ -4,6 +4,7 @@ use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::checkers::Outcome;
 use crate::collection_serving::COLLECTIONS;
+use crate::collections::CHANNEL;
 use crate::effects::Outbox;
 use crate::event::NodeEvent;
 use crate::places::{Place, node_id, place_of};
@@ -304,6 +305,9 @@ pub fn carry_out(store: &mut Store, place: Place, out: Outbox) -> Outcome {
     let ended = out.ended.iter().map(|child| cluster::Change::EndSplit { child: *child });
     let changes = members.chain(ended).collect();
     control::spread(store, place, out.led, changes, out.map)?;
+    for published in out.published.iter().filter(|published| published.channel == CHANNEL) {
+        store.checks.published(&published.message);
+    }
     let mut news = out.wait_news.into_iter().peekable();
     for (at, (ticket, reply)) in out.answers.into_iter().enumerate() {
         while let Some((_, news)) = news.next_if(|(after, _)| *after <= at) {

@@ -51,6 +51,8 @@ pub const CLIENT_SUBSCRIPTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const NODE_SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes of an argument that MONITOR shows.
 pub const MONITORED_ARGUMENT_BYTES_MAX: usize = 64 * 1024;
+/// Commands of one entry's scripts, or of one script that is a read, that MONITOR shows.
+pub const MONITORED_CALLS_MAX: usize = 1000;
 /// Bytes of the arguments of one command that MONITOR shows; of those behind it tells how many there are.
 pub const MONITORED_COMMAND_BYTES_MAX: usize = 128 * 1024;
 /// Most clients that are told of the next change of one key, because they have read it.
@@ -437,6 +439,10 @@ const _: () = assert!(PEER_PIECE_BYTES < PEER_FRAME_BYTES_SOFT);
 const _: () = assert!(PEER_FRAME_BYTES_SOFT < PEER_QUEUE_BYTES_MAX);
 /// Instructions of Lua that a script may run, unless a setting says otherwise: about what Redis calls busy, five seconds.
 pub const SCRIPT_INSTRUCTIONS_MAX: u64 = 400_000_000;
+/// Instructions for which a command counts that a script runs.
+pub const SCRIPT_CALL_INSTRUCTIONS: u64 = 500;
+/// Bytes that a script builds or copies for the price of one instruction.
+pub const SCRIPT_BYTES_PER_INSTRUCTION: u64 = 64;
 /// Bytes that the Lua state of a script may hold, unless a setting says otherwise.
 pub const SCRIPT_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of a text that a library makes of a script's tables.
@@ -445,6 +451,8 @@ pub const SCRIPT_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const SCRIPT_SLICE_INSTRUCTIONS_MAX: u64 = 200_000;
 /// Bytes that the Lua state of an event loop may hold.
 pub const SCRIPT_SLICE_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Threads of a node for scripts that only read, and take long.
+pub const SCRIPT_THREADS: usize = 4;
 /// Scripts that a thread keeps compiled.
 pub const SCRIPTS_COMPILED_MAX: usize = 512;
 /// Bytes of their sources.
@@ -453,6 +461,8 @@ pub const SCRIPTS_COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const SCRIPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Scripts that the store knows because they were run. The oldest are forgotten, as Redis does.
 pub const SCRIPTS_RUN_MAX: usize = 500;
+/// Scripts that the store knows because clients have loaded them.
+pub const SCRIPTS_LOADED_MAX: usize = 10_000;
 /// Bytes of all scripts that the store knows.
 pub const SCRIPTS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Scripts that a node remembers besides those of the store: their bytes.

@@ -19,6 +19,7 @@ mod options;
 mod others;
 mod phase;
 pub mod program;
+mod programs;
 mod queue;
 mod redis;
 mod redis_benchmark;
@@ -26,6 +27,7 @@ mod report;
 pub mod server;
 mod spare_threads;
 mod store;
+mod subscribers;
 mod tls;
 mod types;
 mod types_size;
@@ -94,6 +96,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "tls",
         what: "GET and SET nosync with TLS against redis-server's TLS, and against Basalt without",
         run: |bench| tls::costs(bench).map(Into::into),
+    },
+    Measurement {
+        name: "programs",
+        what: "EVALSHA, PUBLISH and GET with tracking against redis-server",
+        run: |bench| programs::run(bench).map(Into::into),
     },
     Measurement {
         name: "embedded",

@@ -63,7 +63,19 @@ impl Peers {
 
     /// Measures one load in turns.
     pub fn compare(&self, runs: usize, bar: Bar, load: Load) -> Result<Bar, String> {
+        self.compare_after(runs, bar, load, |_| Ok(()))
+    }
+
+    /// The same; `prepare` readies a server before each run.
+    pub fn compare_after(
+        &self,
+        runs: usize,
+        bar: Bar,
+        load: Load,
+        prepare: impl Fn(&Server) -> Result<(), String>,
+    ) -> Result<Bar, String> {
         let side = |server: &Server| {
+            prepare(server)?;
             self.wait_until_quiet()?;
             self.benchmark.run(server, load)
         };

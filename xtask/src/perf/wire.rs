@@ -100,6 +100,18 @@ impl Connection {
         (0..count).try_for_each(|_| self.answer().map(|_| ()))
     }
 
+    /// Has the server know a script; its SHA1.
+    pub fn load_script(&mut self, script: &str) -> Result<String, String> {
+        self.text(&request(&["SCRIPT", "LOAD", script])).map(|text| text.trim_end().to_owned())
+    }
+
+    /// Subscribes to a channel, and hands over the stream of its messages.
+    pub fn subscribe(mut self, channel: &str) -> Result<TcpStream, String> {
+        self.ask(&["SUBSCRIBE", channel])?;
+        self.answer()?;
+        Ok(self.stream.into_inner())
+    }
+
     /// Walks over all keys of the server, `count` at a time; how many there are.
     pub fn scan_all(&mut self, count: u64) -> Result<u64, String> {
         let (mut cursor, mut keys, count) = ("0".to_owned(), 0, count.to_string());

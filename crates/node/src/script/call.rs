@@ -1,15 +1,17 @@
 //! One run of a script.
 
-use super::context::ScriptContext;
+use super::context::{EngineVersion, ScriptContext};
+use super::end::End;
 use super::engine::{Compiled, Engine, text_of, with_used_again};
 use super::host::ScriptHost;
-use super::meter::{End, Meter};
+use super::meter::Meter;
 use super::raised::Raised;
 use super::to_lua::{error_text, to_lua};
 use super::to_reply::to_reply;
 use super::values::text_of as text_of_value;
 use crate::Fault;
 use crate::command::{Error, Outcome};
+use crate::script_watch::{Running, RunningScript, ScriptWatch};
 use mlua::{Lua, MultiValue, Value};
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use resp::{Proto, Reply};
@@ -17,14 +19,20 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
-use vocab::limits::{ITEM_REPLY_BYTES_MAX, SCRIPT_SLICE_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX};
-use vocab::{Database, SlotSpan, slot_of};
+use std::sync::Arc;
+use vocab::limits::{
+    ITEM_REPLY_BYTES_MAX, SCRIPT_BYTES_PER_INSTRUCTION, SCRIPT_CALL_INSTRUCTIONS, SCRIPT_SLICE_INSTRUCTIONS_MAX,
+    SCRIPT_SLICE_MEMORY_BYTES_MAX,
+};
+use vocab::{Database, slot_of};
 
 const TOO_LONG: &str =
     "ERR the script ran more instructions than a script may (`script-instructions-max`): nothing was written";
 const TOO_LARGE: &str =
     "ERR the script needed more memory than a script may (`script-memory-max`): nothing was written";
 const ANSWER_TOO_LARGE: &str = "ERR a command of the script answered more than a script may take: nothing was written";
+const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
+const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL.";
 const INVALID: &str = "ERR Invalid arguments specified for command";
 const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scripts.";
 
@@ -39,6 +47,8 @@ pub(crate) struct Source<'a> {
     pub(crate) keys: &'a [&'a [u8]],
     /// Its other arguments.
     pub(crate) argv: &'a [&'a [u8]],
+    /// The words of its request.
+    pub(crate) words: &'a [&'a [u8]],
 }
 
 /// What a run may do.
@@ -46,6 +56,8 @@ pub(crate) struct Source<'a> {
 pub(crate) enum Rights {
     /// It may write.
     Write,
+    /// It may, and is a read as long as it does not: a command that writes ends the run with `Fault::Writes`.
+    ReadFirst,
     /// It may not: the client has said so.
     Read,
 }
@@ -60,7 +72,11 @@ pub(crate) fn run(
 ) -> Outcome {
     // A budget that refuses what a script does must do so on all replicas: there the state is new.
     let is_exact = rights == Rights::Write && !host.is_slice();
-    let run = Run { context, rights, host };
+    let watch = host.watch();
+    let seen = watch.as_deref().filter(|_| !host.is_slice()).map(|watch| {
+        watch.begin(RunningScript::new(source.function, source.words, rights == Rights::Write, host.now_ms()))
+    });
+    let run = Run { context, rights, host, watch: watch.as_deref(), seen: seen.as_ref().map(Running::script) };
     let done = match is_exact {
         true => Engine::new().map(|mut engine| run.run(&mut engine, source, reply)),
         false => with_used_again(|engine| run.run(engine, source, reply)),
@@ -86,15 +102,29 @@ struct Run<'a> {
     context: &'a ScriptContext,
     rights: Rights,
     host: &'a mut dyn ScriptHost,
+    /// What is known of the scripts of this node.
+    watch: Option<&'a ScriptWatch>,
+    /// Where others see it.
+    seen: Option<Arc<RunningScript>>,
 }
 
 impl Run<'_> {
     fn run(mut self, engine: &mut Engine, source: &Source<'_>, reply: &mut Reply) -> Outcome {
         let is_slice = self.host.is_slice();
         let budget = |own: u64, of_slice: u64| if is_slice { own.min(of_slice) } else { own };
+        // The first engine asks only afterwards what an entry can afford.
+        let instructions_max = match self.context.engine {
+            EngineVersion::First => self.context.instructions_max,
+            EngineVersion::Second => self.context.instructions_max.min(self.host.instructions_left()),
+        };
         let memory_bytes = budget(self.context.memory_bytes_max, SCRIPT_SLICE_MEMORY_BYTES_MAX);
-        engine.meter.begin(budget(self.context.instructions_max, SCRIPT_SLICE_INSTRUCTIONS_MAX));
-        engine.limit_memory(usize::try_from(memory_bytes).unwrap_or(usize::MAX)).map_err(|e| fail(&e))?;
+        let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+        engine.make_room(memory_bytes).map_err(|e| fail(&e))?;
+        let counts_work = self.context.engine > EngineVersion::First;
+        engine.meter.begin(budget(instructions_max, SCRIPT_SLICE_INSTRUCTIONS_MAX), memory_bytes, counts_work);
+        if let Some(seen) = self.seen.take() {
+            engine.meter.seen_as(seen);
+        }
         let script = match script_of(engine, source) {
             Ok(script) => script,
             // It may want for memory, which a thread has.
@@ -102,19 +132,16 @@ impl Run<'_> {
             Err(text) => return Err(Error::Reply(text.into())),
         };
         self.check_flags(&script)?;
-        let is_read_only = self.rights == Rights::Read || script.flags.no_writes;
+        if self.host.goes_on_elsewhere() && self.watch.is_some_and(|watch| watch.is_long(&script.sha)) {
+            return Err(self.host.refuse(TOO_LONG));
+        }
+        let rights = if script.flags.no_writes { Rights::Read } else { self.rights };
         engine.meter.seed(self.host.seed());
         let shared = RefCell::new(Shared { host: &mut *self.host, failed: None });
         let context = self.context;
         let number = context.database.map_or(0, Database::number);
         engine.meter.run_as(context.user.clone().map(|user| (user, number)));
-        let caller = Caller {
-            slot: context.slot,
-            wider: context.wider,
-            database: context.database,
-            is_read_only,
-            meter: engine.meter.clone(),
-        };
+        let caller = Caller { context, rights, meter: engine.meter.clone() };
         let done = engine.lua.scope(|scope| {
             let (caller, shared) = (&caller, &shared);
             let call = scope.create_function(|lua, args: MultiValue| caller.call(lua, &args, shared))?;
@@ -127,14 +154,24 @@ impl Run<'_> {
             // Lua tells no handler that memory is short.
             engine.meter.is_over(failure);
         }
-        engine.limit_memory(0).map_err(|e| fail(&e))?;
+        engine.meter.finish();
         self.host.afford(engine.meter.instructions())?;
         if let Some(error) = failed {
             return Err(self.end(error));
         }
-        match engine.meter.end() {
+        let end = engine.meter.end();
+        if is_slice
+            && matches!(end, Some(End::Instructions | End::Memory))
+            && let Some(watch) = self.watch
+        {
+            watch.was_too_long(&script.sha);
+        }
+        match end {
             Some(End::Instructions) => return Err(self.host.refuse(TOO_LONG)),
             Some(End::Memory) => return Err(self.host.refuse(TOO_LARGE)),
+            Some(End::Killed) => {
+                return Err(if source.function.is_some() { FUNCTION_KILLED } else { KILLED }.into());
+            }
             Some(End::Given) | None => {}
         }
         match done {
@@ -174,11 +211,9 @@ enum Failed {
 }
 
 /// What answers the commands of one run.
-struct Caller {
-    slot: vocab::Slot,
-    wider: Option<SlotSpan>,
-    database: Option<Database>,
-    is_read_only: bool,
+struct Caller<'a> {
+    context: &'a ScriptContext,
+    rights: Rights,
     meter: Rc<Meter>,
 }
 
@@ -188,7 +223,7 @@ struct Shared<'a, 'h> {
     failed: Option<Failed>,
 }
 
-impl Caller {
+impl Caller<'_> {
     /// `redis.call`: an error is raised.
     fn call(&self, lua: &Lua, args: &MultiValue, shared: &RefCell<Shared<'_, '_>>) -> mlua::Result<Value> {
         match self.answer(args, shared)? {
@@ -215,6 +250,8 @@ impl Caller {
             *failed = Some(error);
             self.meter.stop(End::Given)
         })?;
+        let bytes = answered.buf.len() + words.iter().map(SmallVec::len).sum::<usize>();
+        self.meter.work(SCRIPT_CALL_INSTRUCTIONS + bytes as u64 / SCRIPT_BYTES_PER_INSTRUCTION)?;
         match resp::decode(&answered.buf) {
             Ok(Some((value, _))) => Ok((value, answered.proto)),
             _ => Err(self.meter.stop(End::Memory)),
@@ -231,7 +268,8 @@ impl Caller {
         });
         let (spec, words) = match admitted {
             Ok(admitted) => admitted,
-            Err(text) => return Ok(refused(&text)),
+            Err(Refused::Writes) => return Err(Failed::Fault(Fault::Writes)),
+            Err(Refused::With(text)) => return Ok(refused(&text)),
         };
         let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
         let mut reply = Reply::new(self.meter.proto());
@@ -241,7 +279,7 @@ impl Caller {
     }
 
     /// Whether the script may run that command.
-    fn admit(&self, args: &[&[u8]]) -> Result<&'static CommandSpec, String> {
+    fn admit(&self, args: &[&[u8]]) -> Result<&'static CommandSpec, Refused> {
         let spec = table::find(args).ok_or_else(|| match args.first().and_then(|name| table::lookup(name)) {
             Some(row)
                 if !row.is_container() || args.get(1).is_some_and(|name| table::subcommand(row, name).is_some()) =>
@@ -249,17 +287,19 @@ impl Caller {
                 "ERR Wrong number of args calling Redis command from script"
             }
             _ => "ERR Unknown Redis command called from script",
-        })?;
+        });
+        let spec = spec.map_err(ToOwned::to_owned)?;
         if spec.has(flag::NOSCRIPT) {
-            return Err("ERR This Redis command is not allowed from script".to_owned());
+            return Err("ERR This Redis command is not allowed from script".to_owned().into());
         }
         if let Some(denial) = self.meter.denies(spec, args) {
-            return Err(denial.text_in_script());
+            return Err(denial.text_in_script().into());
         }
-        if self.is_read_only && (spec.is_write() || spec.has(flag::MAY_REPLICATE)) {
-            return Err(READ_ONLY.to_owned());
+        match self.rights {
+            Rights::Read if writes(spec) => Err(READ_ONLY.to_owned().into()),
+            Rights::ReadFirst if writes(spec) => Err(Refused::Writes),
+            _ => Ok(spec),
         }
-        Ok(spec)
     }
 
     /// The command that is run, with keys under the names that are stored.
@@ -268,12 +308,12 @@ impl Caller {
         spec: &'static CommandSpec,
         words: &'a [Word],
     ) -> Result<(&'static CommandSpec, Cow<'a, [Word]>), String> {
-        if let Some(database) = self.database
+        if let Some(database) = self.context.database
             && let Some((spec, words)) = of_database(spec, words, database)
         {
             return Ok((spec, Cow::Owned(words)));
         }
-        let Some(database) = self.database.filter(|_| spec.has_keys() && spec.group != Group::PubSub) else {
+        let Some(database) = self.context.database.filter(|_| spec.has_keys() && spec.group != Group::PubSub) else {
             return Ok((spec, Cow::Borrowed(words)));
         };
         let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
@@ -289,16 +329,35 @@ impl Caller {
     /// Whether the keys of a command are short enough, and of the script's slot.
     fn check_keys(&self, spec: &CommandSpec, args: &[&[u8]], host: &mut dyn ScriptHost) -> Result<(), String> {
         crate::request::check(spec, args)?;
-        let is_message = self.database.is_some() && spec.group == Group::PubSub;
+        let is_message = self.context.database.is_some() && spec.group == Group::PubSub;
         for at in spec.keys(args).map_err(|_| INVALID)? {
             let slot = slot_of(args[at]);
-            let is_near = self.wider.is_some_and(|span| span.contains(slot));
-            if !is_message && !is_near && !host.may_touch(slot, self.slot) {
+            let is_near = self.context.wider.is_some_and(|span| span.contains(slot));
+            if !is_message && !is_near && !host.may_touch(slot, self.context.slot) {
                 return Err("ERR Script attempted to access a non local key in a cluster node".to_owned());
             }
         }
         Ok(())
     }
+}
+
+/// Why a command of a script does not run.
+enum Refused {
+    /// For the text of the error.
+    With(String),
+    /// It writes, and the run is a read so far.
+    Writes,
+}
+
+impl From<String> for Refused {
+    fn from(text: String) -> Self {
+        Self::With(text)
+    }
+}
+
+/// Whether a command is one of a script that writes.
+fn writes(spec: &CommandSpec) -> bool {
+    spec.is_write() || spec.has(flag::MAY_REPLICATE)
 }
 
 /// The command that a question about all keys of a database is, or FLUSHDB; none if it is another command.

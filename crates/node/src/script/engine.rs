@@ -1,5 +1,6 @@
 //! A Lua state with the prelude, and the scripts that it has compiled.
 
+use super::allocation::Installed;
 use super::functions::{FunctionInfo, Registered};
 use super::header::{ScriptFlags, ScriptHeader};
 use super::library::{JsonSettings, libraries};
@@ -43,6 +44,8 @@ const LOAD_INSTRUCTIONS_MAX: u64 = 10_000_000;
 
 /// A Lua state.
 pub(super) struct Engine {
+    /// Taken back before the state ends.
+    _allocation: Installed,
     pub(super) lua: Lua,
     pub(super) meter: Rc<Meter>,
     json: Rc<JsonSettings>,
@@ -77,8 +80,7 @@ pub fn check_script(source: &[u8]) -> Result<(), String> {
 /// Runs the code of a library, for what it registers; the error is the text of a reply.
 pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
     let loaded = Engine::new().map_err(|e| e.to_string()).and_then(|mut engine| {
-        engine.meter.begin(LOAD_INSTRUCTIONS_MAX);
-        engine.lua.set_memory_limit(SCRIPT_SLICE_MEMORY_BYTES_MAX as usize).map_err(|e| e.to_string())?;
+        engine.meter.begin(LOAD_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX as usize, true);
         let (name, functions) = engine.load(source)?;
         let mut functions: Vec<FunctionInfo> = functions.into_iter().map(|(info, _)| info).collect();
         functions.sort_by(|a, b| a.name.cmp(&b.name));
@@ -94,15 +96,17 @@ impl Engine {
     pub(super) fn new() -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
         let meter = Rc::new(Meter::default());
+        let allocation = Installed::new(&lua, meter.allocation())?;
         let natives = natives(&lua, &meter)?;
         let json = Rc::new(JsonSettings::default());
-        let libraries = libraries(&lua, &json)?;
+        let libraries = libraries(&lua, &json, &meter)?;
         let prelude: Table =
             lua.load(PRELUDE).set_name("=prelude").set_mode(ChunkMode::Text).call((natives, libraries))?;
         let of_hook = meter.clone();
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
         lua.set_global_hook(triggers, move |_, _| of_hook.count())?;
         Ok(Self {
+            _allocation: allocation,
             meter,
             json,
             environment: prelude.get("environment")?,
@@ -116,13 +120,9 @@ impl Engine {
         })
     }
 
-    /// Has the state hold at most so many bytes; 0: as many as there are. What earlier runs have left is freed where it is much.
-    pub(super) fn limit_memory(&self, bytes_max: usize) -> mlua::Result<()> {
-        if bytes_max > 0 && self.lua.used_memory() > bytes_max / 2 {
-            self.lua.set_memory_limit(0)?;
-            self.lua.gc_collect()?;
-        }
-        self.lua.set_memory_limit(bytes_max).map(drop)
+    /// Frees what earlier runs have left, where it is much of what the state may hold.
+    pub(super) fn make_room(&self, bytes_max: usize) -> mlua::Result<()> {
+        if self.lua.used_memory() > bytes_max / 2 { self.lua.gc_collect() } else { Ok(()) }
     }
 
     /// The script of that source; the error is the text of a reply.

@@ -2,8 +2,10 @@
 
 use crate::Fault;
 use crate::command::Error;
+use crate::script_watch::ScriptWatch;
 use resp::Reply;
 use resp::table::CommandSpec;
+use std::sync::Arc;
 use vocab::Slot;
 
 /// The shard as a script sees it: commands that run one after the other, the time, and chance.
@@ -14,8 +16,24 @@ pub(crate) trait ScriptHost {
     /// Whether an event loop waits for it: much work is to be left to a thread.
     fn is_slice(&self) -> bool;
 
+    /// Whether a script that an event loop gives up runs elsewhere.
+    fn goes_on_elsewhere(&self) -> bool {
+        self.is_slice()
+    }
+
     /// Asked after so many instructions. The fault: that is too much here.
     fn afford(&mut self, instructions: u64) -> Result<(), Fault>;
+
+    /// How many instructions it can afford at most.
+    fn instructions_left(&self) -> u64;
+
+    /// Where others see the scripts of this node that run beside the event loops.
+    fn watch(&self) -> Option<Arc<ScriptWatch>> {
+        None
+    }
+
+    /// When it began, in ms since the epoch.
+    fn now_ms(&self) -> u64;
 
     /// Gives the script up, and what it has written with it.
     fn refuse(&mut self, text: &'static str) -> Error;

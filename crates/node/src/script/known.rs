@@ -4,10 +4,33 @@ use super::natives::{is_sha, sha1_hex};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use vocab::limits::SCRIPTS_KNOWN_BYTES_MAX;
 
 /// What a script takes beside its source.
 const COST: usize = 128;
+
+/// A script that the store knows.
+#[derive(Debug)]
+pub struct KnownScript {
+    /// Its source.
+    pub source: Box<[u8]>,
+    /// It has written at this node: it does not begin as a read any more.
+    writes: AtomicBool,
+}
+
+impl KnownScript {
+    /// Whether it has written at this node.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// It writes.
+    pub fn note_writes(&self) {
+        self.writes.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Scripts by their names. What is not here may be known to the store all the same: the metadata group is asked.
 #[derive(Debug, Default)]
@@ -15,16 +38,16 @@ pub struct KnownScripts(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    by_sha: HashMap<String, Arc<[u8]>>,
+    by_sha: HashMap<String, Arc<KnownScript>>,
     /// The oldest first.
     order: VecDeque<String>,
     bytes: usize,
 }
 
 impl KnownScripts {
-    /// The source of the script of that name.
+    /// The script of that name.
     #[must_use]
-    pub fn get(&self, sha: &[u8]) -> Option<Arc<[u8]>> {
+    pub fn get(&self, sha: &[u8]) -> Option<Arc<KnownScript>> {
         if !is_sha(sha) {
             return None;
         }
@@ -32,11 +55,11 @@ impl KnownScripts {
         self.0.lock().by_sha.get(&name).cloned()
     }
 
-    /// Whether a script is known.
+    /// The script of that source, if it is known.
     #[must_use]
-    pub fn holds(&self, source: &[u8]) -> bool {
+    pub fn of_source(&self, source: &[u8]) -> Option<Arc<KnownScript>> {
         let sha = sha1_hex(source);
-        self.0.lock().by_sha.contains_key(&sha)
+        self.0.lock().by_sha.get(&sha).cloned()
     }
 
     /// The store knows a script.
@@ -47,12 +70,13 @@ impl KnownScripts {
             return;
         }
         known.bytes += source.len() + COST;
-        known.by_sha.insert(sha.clone(), source.into());
+        let script = KnownScript { source: source.into(), writes: AtomicBool::new(false) };
+        known.by_sha.insert(sha.clone(), Arc::new(script));
         known.order.push_back(sha);
         while known.bytes > SCRIPTS_KNOWN_BYTES_MAX
             && let Some(oldest) = known.order.pop_front()
         {
-            let bytes = known.by_sha.remove(&oldest).map_or(0, |source| source.len() + COST);
+            let bytes = known.by_sha.remove(&oldest).map_or(0, |script| script.source.len() + COST);
             known.bytes -= bytes;
         }
     }
@@ -72,16 +96,20 @@ impl KnownScripts {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
     fn scripts_are_known_by_their_names_until_they_are_forgotten() {
         let known = KnownScripts::default();
         let sha = sha1_hex(b"return 1");
-        assert!(known.get(sha.as_bytes()).is_none() && !known.holds(b"return 1"));
+        assert!(known.get(sha.as_bytes()).is_none() && known.of_source(b"return 1").is_none());
         known.add(b"return 1");
         known.add(b"return 1");
-        assert_eq!(known.get(sha.to_uppercase().as_bytes()).as_deref(), Some(&b"return 1"[..]));
+        let script = known.get(sha.to_uppercase().as_bytes()).unwrap();
+        assert!(*script.source == *b"return 1" && !script.writes());
+        script.note_writes();
+        assert!(known.of_source(b"return 1").unwrap().writes());
         assert_eq!(known.figures(), (1, 8 + COST));
         let large = vec![b' '; SCRIPTS_KNOWN_BYTES_MAX / 2];
         known.add(&large);

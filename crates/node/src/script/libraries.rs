@@ -157,7 +157,10 @@ mod tests {
     fn a_library_registers_functions_and_does_nothing_else() {
         for (code, error) in [
             ("return 1", "ERR No functions registered"),
-            ("redis.call('PING')", "redis.call/pcall can only be called inside a script invocation"),
+            ("redis.call('PING')", "attempted to access nonexistent global variable 'call'"),
+            ("redis.setresp(3)", "attempted to access nonexistent global variable 'setresp'"),
+            ("math.random()", "attempted to access nonexistent global variable 'math'"),
+            ("return getmetatable(_G)", "attempted to access nonexistent global variable 'getmetatable'"),
             ("redis.register_function('f')", "calling redis.register_function with a single argument"),
             ("redis.register_function('f', 1)", "second argument to redis.register_function must be a function"),
             ("redis.register_function{function_name='f', callback=function() end, flags={'no'}}", "unknown flag given"),

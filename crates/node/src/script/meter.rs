@@ -1,12 +1,17 @@
 //! What a run of a script has used of its budgets, and what its Lua functions share with it.
 
+use super::allocation::Allocation;
+use super::end::End;
 use super::raised::Raised;
 use crate::acl::{Denial, User};
+use crate::script_watch::RunningScript;
 use mlua::{Error, VmState};
 use resp::Proto;
 use resp::table::CommandSpec;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
+use vocab::limits::SCRIPT_BYTES_PER_INSTRUCTION;
 
 /// So many instructions of Lua run between two looks at the budget.
 pub(super) const INSTRUCTIONS_AT_ONCE: u32 = 1000;
@@ -14,24 +19,19 @@ pub(super) const INSTRUCTIONS_AT_ONCE: u32 = 1000;
 /// Lua's own words for it.
 const NO_MEMORY: &str = "not enough memory";
 
-/// Why a run ends whether or not the script catches errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// It has run too many instructions.
-    Instructions,
-    /// Its state would hold too much.
-    Memory,
-    /// A command met a fault, or the run cannot go on for another reason: the caller knows.
-    Given,
-}
-
 /// The meter of the run under way in one Lua state.
 #[derive(Debug)]
 pub(super) struct Meter {
     instructions: Cell<u64>,
     instructions_max: Cell<u64>,
+    /// Whether work that Lua does not count as instructions is counted.
+    counts_work: Cell<bool>,
+    /// What the state allocates.
+    allocation: Rc<Allocation>,
     end: Cell<Option<End>>,
     proto: Cell<Proto>,
+    /// Where others see the run, and may end it.
+    seen: RefCell<Option<Arc<RunningScript>>>,
     /// The state of the random numbers: 48 bits.
     random: Cell<u64>,
     /// As whom the script runs, and the number of its database; none: it may run every command.
@@ -43,8 +43,11 @@ impl Default for Meter {
         Self {
             instructions: Cell::new(0),
             instructions_max: Cell::new(u64::MAX),
+            counts_work: Cell::new(true),
+            allocation: Rc::default(),
             end: Cell::new(None),
             proto: Cell::new(Proto::Resp2),
+            seen: RefCell::default(),
             random: Cell::new(0),
             user: RefCell::default(),
         }
@@ -52,13 +55,37 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// A run begins that may run so many instructions.
-    pub(super) fn begin(&self, instructions_max: u64) {
+    /// A run begins that may run so many instructions, and whose state may hold so many bytes.
+    pub(super) fn begin(&self, instructions_max: u64, memory_bytes_max: usize, counts_work: bool) {
         self.instructions.set(0);
         self.instructions_max.set(instructions_max);
+        self.counts_work.set(counts_work);
+        self.allocation.set_bounds(memory_bytes_max, self.bytes_left());
         self.end.set(None);
         self.proto.set(Proto::Resp2);
         self.seed(0);
+        self.seen.take();
+    }
+
+    /// The run is over: what follows is not bounded.
+    pub(super) fn finish(&self) {
+        self.allocation.set_bounds(usize::MAX, u64::MAX);
+    }
+
+    /// What the state allocates.
+    pub(super) fn allocation(&self) -> Rc<Allocation> {
+        self.allocation.clone()
+    }
+
+    /// So many bytes may be built until the next look at the budget.
+    fn bytes_left(&self) -> u64 {
+        let left = self.instructions_max.get().saturating_sub(self.instructions.get());
+        if self.counts_work.get() { left.saturating_mul(SCRIPT_BYTES_PER_INSTRUCTION) } else { u64::MAX }
+    }
+
+    /// The run is seen by others, who may end it.
+    pub(super) fn seen_as(&self, script: Arc<RunningScript>) {
+        *self.seen.borrow_mut() = Some(script);
     }
 
     /// The run is for that user from now on, in a database of that number.
@@ -82,11 +109,25 @@ impl Meter {
         self.spend(u64::from(INSTRUCTIONS_AT_ONCE)).map(|()| VmState::Continue)
     }
 
+    /// Work that Lua counts as none has been done, and is worth so many instructions.
+    pub(super) fn work(&self, instructions: u64) -> mlua::Result<()> {
+        self.spend(if self.counts_work.get() { instructions } else { 0 })
+    }
+
     /// Work that counts as so many instructions has been done.
     pub(super) fn spend(&self, instructions: u64) -> mlua::Result<()> {
-        self.instructions.set(self.instructions.get().saturating_add(instructions));
+        let built = self.allocation.take_built();
+        let of_built = if self.counts_work.get() { built / SCRIPT_BYTES_PER_INSTRUCTION } else { 0 };
+        self.instructions.set(self.instructions.get().saturating_add(instructions).saturating_add(of_built));
         if self.instructions.get() >= self.instructions_max.get() {
             return Err(self.stop(End::Instructions));
+        }
+        if let Some(end) = self.allocation.passed() {
+            return Err(self.stop(end));
+        }
+        self.allocation.set_built_max(self.bytes_left());
+        if self.seen.borrow().as_ref().is_some_and(|script| script.is_killed()) {
+            return Err(self.stop(End::Killed));
         }
         Ok(())
     }
@@ -111,7 +152,7 @@ impl Meter {
             _ => false,
         };
         if lacks_memory && self.end.get().is_none() {
-            self.end.set(Some(End::Memory));
+            self.end.set(Some(self.allocation.passed().unwrap_or(End::Memory)));
         }
         self.end.get().is_some()
     }
@@ -147,12 +188,22 @@ mod tests {
     #[test]
     fn a_run_ends_at_its_instructions_and_stays_over() {
         let meter = Meter::default();
-        meter.begin(2500);
+        meter.begin(2500, usize::MAX, true);
         assert!(meter.count().is_ok() && meter.count().is_ok() && meter.end().is_none());
         assert!(meter.count().is_err() && meter.end() == Some(End::Instructions));
         assert!(meter.is_over(&mlua::Value::Nil) && meter.instructions() == 3000);
-        meter.begin(2500);
+        meter.begin(2500, usize::MAX, true);
         assert!(!meter.is_over(&mlua::Value::Nil) && meter.count().is_ok());
+    }
+
+    #[test]
+    fn work_that_lua_does_not_see_counts_by_the_rules_of_the_second_engine() {
+        let meter = Meter::default();
+        for (counts_work, expected) in [(false, 1000), (true, 2500)] {
+            meter.begin(1_000_000, usize::MAX, counts_work);
+            assert!(meter.work(1500).is_ok() && meter.count().is_ok());
+            assert_eq!(meter.instructions(), expected);
+        }
     }
 
     #[test]

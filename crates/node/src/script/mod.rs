@@ -7,9 +7,14 @@
 //!
 //! On an event loop a script has a small budget, and a Lua state that the thread uses again. One that needs more is given up, and a
 //! thread evaluates it from the beginning in a state of its own: there a budget ends it at the same instruction on all replicas.
+//!
+//! A script that is not known to write begins as a read ([`Rights::ReadFirst`]). Where it writes all the same, it is given up,
+//! and its request becomes an entry.
 
+mod allocation;
 mod call;
 mod context;
+mod end;
 mod engine;
 mod functions;
 mod header;
@@ -28,12 +33,15 @@ mod to_reply;
 mod values;
 
 pub(crate) use call::{Rights, Source, run};
-pub use context::ScriptContext;
+pub use context::{EngineVersion, ScriptContext};
 pub use engine::{LoadedLibrary, check_library, check_script};
 pub use functions::FunctionInfo;
 pub use header::{ScriptFlags, ScriptHeader};
 pub(crate) use host::ScriptHost;
-pub use known::KnownScripts;
+pub use known::{KnownScript, KnownScripts};
 pub use libraries::Libraries;
 pub use natives::{is_sha, sha1_hex};
-pub use stored::{LIBRARIES_NAME, ScriptOrigin, keep_script, stored_libraries, stored_script, stored_script_names};
+pub use stored::{
+    LIBRARIES_NAME, ScriptOrigin, keep_script, stored_libraries, stored_script, stored_script_names,
+    stored_script_sources,
+};

@@ -51,6 +51,8 @@ pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
         })?,
     )?;
     let of = meter.clone();
+    natives.raw_set("work", lua.create_function(move |_, instructions: f64| of.work(instructions as u64))?)?;
+    let of = meter.clone();
     natives.raw_set("clock", lua.create_function(move |_, ()| Ok(of.instructions() as f64 / 1e8))?)?;
     let of = meter.clone();
     natives.raw_set("setresp", lua.create_function(move |_, args: MultiValue| set_proto(&of, &args))?)?;

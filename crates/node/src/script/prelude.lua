@@ -33,21 +33,31 @@ local function protected(content)
   local shown = {}
   content_of[shown] = {}
   raw.setmetatable(shown, { __index = content_of[shown], __newindex = refuse_write, __metatable = shown })
-  raw.setmetatable(stand_in, { __index = content, __newindex = refuse_write, __metatable = shown })
-  return stand_in
+  local meta = { __index = content, __newindex = refuse_write, __metatable = shown }
+  raw.setmetatable(stand_in, meta)
+  return stand_in, meta
 end
 
--- The globals of scripts.
-local globals = {}
-raw.setmetatable(globals, {
+-- The globals of scripts, and those of a library's code while it is loaded.
+local globals, loading_globals = {}, {}
+local refuses_unknown = {
   __index = function(_, name)
     if type(name) ~= "string" and type(name) ~= "number" then
       error("Second argument to luaProtectedTableError must be a string or number", 2)
     end
     error("Script attempted to access nonexistent global variable '" .. name .. "'", 2)
   end,
-})
-local environment = protected(globals)
+}
+raw.setmetatable(globals, refuses_unknown)
+raw.setmetatable(loading_globals, refuses_unknown)
+local environment, environment_meta = protected(globals)
+
+-- Has scripts see those globals.
+local function show(content)
+  content_of[environment] = content
+  environment_meta.__index = content
+end
+
 setfenv(1, environment)
 
 -- Errors.
@@ -186,6 +196,24 @@ builtins.setfenv = function(f, env)
   return setfenv(f, env)
 end
 
+-- What some functions do in C shows in no instruction: it is charged for.
+local work = native.work
+local FEW = 64
+
+builtins.unpack = function(t, i, j)
+  if type(t) == "table" then
+    local count = (j or #t) - (i or 1)
+    if count > FEW then work(count / 8) end
+  end
+  return raw.unpack(t, i, j)
+end
+
+builtins.select = function(n, ...)
+  local count = select("#", ...)
+  if count > FEW then work(count / 8) end
+  return select(n, ...)
+end
+
 local function load_text(text, name)
   if type(text) == "number" then text = raw.tostring(text) end
   if type(text) ~= "string" then
@@ -222,7 +250,9 @@ local function copy(library, without)
   return made
 end
 
-local strings = copy(real.string, { "dump" })
+local strings = copy(real.string, {})
+-- No bytecode is shown, and none is loaded.
+strings.dump = function() return "\27Lua" end
 local matching = native.strings
 strings.find, strings.match = matching.find, matching.match
 
@@ -290,6 +320,7 @@ tables.remove = function(t, ...)
 end
 tables.sort = function(t, ...)
   if content_of[t] then error(READ_ONLY, 2) end
+  if type(t) == "table" and #t > FEW then work(#t * 20) end
   return raw.sort(t, ...)
 end
 tables.foreach = function(t, f)
@@ -315,7 +346,7 @@ end
 local WRONG = "ERR wrong number or type of arguments"
 
 local redis = {
-  call = outside, pcall = outside, register_function = not_loading,
+  call = outside, pcall = outside,
   error_reply = function(...)
     local text = ...
     if select("#", ...) ~= 1 or type(text) ~= "string" then return { err = WRONG } end
@@ -335,6 +366,14 @@ local redis = {
   REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
   REDIS_VERSION = native.version, REDIS_VERSION_NUM = native.version_number,
 }
+
+-- What the code of a library sees of it while it is loaded.
+local library_redis = { register_function = not_loading, log = native.log }
+for name, value in raw.next, redis do
+  if type(value) ~= "function" and raw.sub(name, 1, 5) ~= "REPL_" then library_redis[name] = value end
+end
+raw.setmetatable(library_redis, refuses_unknown)
+loading_globals.redis = protected(library_redis)
 
 -- The globals, read-only.
 
@@ -389,9 +428,11 @@ return {
 
   -- Runs the code of a library, which registers its functions.
   load = function(code, register)
-    redis.register_function = register
+    library_redis.register_function = register
+    show(loading_globals)
     local ok, failure = raw.xpcall(code, on_error)
-    redis.register_function = not_loading
+    show(globals)
+    library_redis.register_function = not_loading
     return ok, failure
   end,
 

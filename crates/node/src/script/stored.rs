@@ -9,7 +9,7 @@ use super::natives::sha1_hex;
 use crate::format::keys;
 use crate::shard_handle::ShardHandle;
 use storage::{Slice, Span};
-use vocab::limits::{SCRIPTS_BYTES_MAX, SCRIPTS_RUN_MAX};
+use vocab::limits::{SCRIPTS_BYTES_MAX, SCRIPTS_LOADED_MAX, SCRIPTS_RUN_MAX};
 
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 10;
@@ -61,6 +61,11 @@ pub fn stored_script_names(handle: &ShardHandle) -> Result<Vec<Vec<u8>>, String>
     Ok(all(handle)?.into_iter().map(|script| script.name).collect())
 }
 
+/// The sources of all stored scripts.
+pub fn stored_script_sources(handle: &ShardHandle) -> Result<Vec<Vec<u8>>, String> {
+    Ok(all(handle)?.into_iter().filter_map(|script| script.row.get(HEAD_BYTES..).map(<[u8]>::to_vec)).collect())
+}
+
 /// What has the metadata group keep a script: words of KV.PROGRAM for each of its entries; none if nothing changes. The error
 /// is the text of a reply.
 pub fn keep_script(
@@ -75,6 +80,10 @@ pub fn keep_script(
         && (known.origin == origin || known.origin == ScriptOrigin::Loaded)
     {
         return Ok(Vec::new());
+    }
+    let loaded = scripts.iter().filter(|script| script.origin == ScriptOrigin::Loaded).count();
+    if origin == ScriptOrigin::Loaded && loaded >= SCRIPTS_LOADED_MAX {
+        return Err(format!("OOM the store knows {loaded} loaded scripts, which is the most: SCRIPT FLUSH"));
     }
     let mut row = vec![VERSION, u8::from(origin == ScriptOrigin::Loaded)];
     row.extend_from_slice(&now_ms.to_le_bytes());

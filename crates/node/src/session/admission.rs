@@ -122,7 +122,7 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
     {
         return Admission::Hold { until_ms };
     }
-    if let Some(until_ms) = paused_until(session, spec, role, host) {
+    if let Some(until_ms) = paused_until(session, spec, args, role, host) {
         return Admission::Hold { until_ms };
     }
     session.entry.began(spec.id);
@@ -206,13 +206,26 @@ fn end_http(session: &mut Session, host: &dyn Host) -> Admission {
 
 /// Until when CLIENT PAUSE holds the command back, if it does now.
 #[inline]
-fn paused_until(session: &Session, spec: &CommandSpec, role: Role, host: &dyn Host) -> Option<u64> {
-    let writes = spec.pauses_with_writes()
-        || (matches!(role, Role::Exec) && session.multi.as_ref().is_some_and(Queue::pauses_with_writes));
-    match host.clients().paused_until_ms(writes) {
-        0 => None,
-        until_ms => (until_ms > host.now_us() / 1000).then_some(until_ms),
+fn paused_until(
+    session: &Session,
+    spec: &'static CommandSpec,
+    args: &[&[u8]],
+    role: Role,
+    host: &dyn Host,
+) -> Option<u64> {
+    let writes = spec.pauses_with_writes() || (matches!(role, Role::Exec) && session.multi.is_some());
+    if host.clients().paused_until_ms(writes) == 0 {
+        return None;
     }
+    let may_write = |spec: &'static CommandSpec, args: &[&[u8]]| {
+        spec.pauses_with_writes() && (!spec.does(behaviour::RUNS_SCRIPT) || host.script_may_write(spec, args))
+    };
+    let writes = match &session.multi {
+        Some(queue) if matches!(role, Role::Exec) => queue.any(may_write),
+        _ => may_write(spec, args),
+    };
+    let until_ms = host.clients().paused_until_ms(writes);
+    (until_ms > host.now_us() / 1000).then_some(until_ms)
 }
 
 /// Answers an error of a command that ran.

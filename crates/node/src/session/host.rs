@@ -15,6 +15,7 @@ use crate::stats::Stats;
 use crate::tracking::Tracking;
 use cluster::Databases;
 use replica::{DiskState, ReplicaStatus};
+use resp::table::CommandSpec;
 use std::sync::Arc;
 use storage::EngineStats;
 use vocab::{Database, NodeId, ShardId, Slot, SlotSpan};
@@ -31,6 +32,9 @@ pub trait Host: Sync {
 
     /// Reads the certificates again; the error says why what there was before stays in use.
     fn reload_tls(&self) -> Result<(), String>;
+
+    /// Whether a request that runs a script may write, as far as the node knows the script.
+    fn script_may_write(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> bool;
 
     /// The users, and who has been refused what.
     fn access_control(&self) -> &AccessControl;

@@ -84,9 +84,9 @@ impl Queue {
         self.commands.iter().any(|queued| queued.spec.is_write())
     }
 
-    /// Whether CLIENT PAUSE WRITE holds any of them back.
-    pub(super) fn pauses_with_writes(&self) -> bool {
-        self.commands.iter().any(|queued| queued.spec.pauses_with_writes())
+    /// Whether any of them is one of those.
+    pub(super) fn any(&self, is_one: impl Fn(&'static CommandSpec, &[&[u8]]) -> bool) -> bool {
+        self.commands.iter().any(|queued| is_one(queued.spec, &queued.command.args()))
     }
 
     /// Whether any of them may add data.

@@ -179,6 +179,9 @@ impl Applier {
         if !evaluated.messages.is_empty() {
             parts.effects.messages(evaluated.messages);
         }
+        if !evaluated.calls.is_empty() {
+            parts.effects.monitored(evaluated.calls);
+        }
         if evaluated.is_cleared {
             parts.effects.cleared(parts.handle.id());
         }

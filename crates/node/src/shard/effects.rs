@@ -50,6 +50,11 @@ pub trait Effects: Answers {
         let _ = messages;
     }
 
+    /// What monitors are to see of the commands of scripts, of an entry that this replica has proposed.
+    fn monitored(&mut self, calls: Vec<Vec<u8>>) {
+        let _ = calls;
+    }
+
     /// An entry has removed all keys of a shard.
     fn cleared(&mut self, shard: ShardId) {
         let _ = shard;

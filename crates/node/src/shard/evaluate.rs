@@ -17,6 +17,7 @@ use crate::command::{
 };
 use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::keyspace_events::{EventClasses, KeyspaceEvent};
+use crate::script::Rights;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::{Collected, EntrySpace, Place};
@@ -88,6 +89,8 @@ pub(crate) struct Evaluated {
     pub(super) events: Vec<KeyspaceEvent>,
     /// What its scripts have published, where this replica has proposed the entry.
     pub(super) messages: Vec<ScriptMessage>,
+    /// What monitors are to see of the commands of its scripts, where this replica has proposed the entry.
+    pub(super) calls: Vec<Vec<u8>>,
     /// The entry has removed all keys of the shard.
     pub(super) is_cleared: bool,
 }
@@ -110,6 +113,9 @@ pub(crate) fn items(
     loop {
         let space = EntrySpace::new(handle, index, now_ms, items.evaluation());
         let mut space = space.at(place).taking_back(takes_back).telling(told).noting_changes(handle.has_trackers());
+        if proposer.is_here && handle.script_watch().is_some_and(|watch| watch.is_monitored()) {
+            space.show_calls();
+        }
         let within = items.clone().within(arguments_max);
         match each_item(&mut space, now_ms, within, (awaited.clone(), rows), reply) {
             // Taking back costs the others so much that it is done only where an item has to be.
@@ -121,6 +127,7 @@ pub(crate) fn items(
                 done.changes = space.take_changes();
                 if proposer.is_here {
                     done.messages = space.take_messages();
+                    done.calls = space.take_calls();
                 }
                 space.commit();
                 return Ok(done);
@@ -261,7 +268,10 @@ fn run(runs: Runs, args: &[&[u8]], space: &mut dyn WriteSpace, reply: &mut Reply
         Runs::Read(run) => run(&mut Call { args, space, reply }),
         Runs::Steps(begin) => run_to_end(begin, &mut Call { args, space, reply }),
         Runs::Write(run) => run(&mut Call { args, space, reply }),
-        Runs::Script(script) => scripts::run(script, args, &mut Commands { space, run: run_nested }, reply),
+        Runs::Script(script) => {
+            let rights = if script.writes { Rights::Write } else { Rights::Read };
+            scripts::run(script, rights, args, &mut Commands { space, run: run_nested }, reply)
+        }
     };
     conclude(done, mark, reply)
 }
@@ -295,11 +305,19 @@ fn run_nested_read(
 
 /// Runs a script that writes nothing, as a read. The arguments are those that an entry would have.
 pub fn read_script(call: &mut ReadCall<'_>) -> Outcome {
+    run_script(call, Rights::Read)
+}
+
+/// The same of one that may write: where it does, `Fault::Writes` says that it is to be an entry.
+pub fn read_script_first(call: &mut ReadCall<'_>) -> Outcome {
+    run_script(call, Rights::ReadFirst)
+}
+
+fn run_script(call: &mut ReadCall<'_>, rights: Rights) -> Outcome {
     let Some(Handler::Script(script)) = call.args.first().and_then(|name| table::lookup(name)).and_then(handler) else {
         return Err(NOT_OF_ENTRY.into());
     };
-    let script = ScriptCommand { writes: false, ..script };
-    scripts::run(script, call.args, &mut Commands { space: call.space, run: run_nested_read }, call.reply)
+    scripts::run(script, rights, call.args, &mut Commands { space: call.space, run: run_nested_read }, call.reply)
 }
 
 /// Runs a handler outside of an entry: a command that may write is refused.
@@ -310,7 +328,9 @@ fn run_read(runs: Runs, args: &[&[u8]], space: &mut dyn ReadSpace, reply: &mut R
         Runs::Steps(begin) => run_to_end(begin, &mut Call { args, space, reply }),
         Runs::Write(_) => Err(ONLY_IN_ENTRY.into()),
         Runs::Script(script) if script.writes => Err(ONLY_IN_ENTRY.into()),
-        Runs::Script(script) => scripts::run(script, args, &mut Commands { space, run: run_nested_read }, reply),
+        Runs::Script(script) => {
+            scripts::run(script, Rights::Read, args, &mut Commands { space, run: run_nested_read }, reply)
+        }
     };
     conclude(done, mark, reply)
 }
@@ -346,7 +366,9 @@ pub(super) fn command(
         Err(error) => return refuse(&error, reply),
     };
     space.begin_item();
-    if !space.takes_back() {
+    // A script that is refused has run for long: it is not run again.
+    let takes_back = space.takes_back() || (matches!(found.runs, Runs::Script(_)) && !space.is_slice());
+    if !takes_back {
         run(found.runs, args, space, reply)?;
         let is_bounded =
             || found.spec.is_some_and(|spec| spec.answers_values(args) || matches!(found.runs, Runs::Script(_)));

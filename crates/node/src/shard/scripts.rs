@@ -2,8 +2,9 @@
 
 use crate::acl::User;
 use crate::command::{Error, Outcome, ScriptCommand, ScriptName};
-use crate::script::{self, Rights, ScriptContext, ScriptHost, Source};
+use crate::script::{self, EngineVersion, Rights, ScriptContext, ScriptHost, Source};
 use crate::script_message::ScriptMessage;
+use crate::script_watch::ScriptWatch;
 use crate::{EncodedCommand, Fault, ReadSpace, WriteSpace};
 use resp::table::{self, CommandSpec, flag};
 use resp::{Reply, parse_integer};
@@ -39,11 +40,27 @@ impl<S: ReadSpace + ?Sized> ScriptHost for Commands<'_, S> {
         self.space.afford(usize::try_from(steps).unwrap_or(usize::MAX))
     }
 
+    fn instructions_left(&self) -> u64 {
+        self.space.steps_left() as u64 / SCRIPT_INSTRUCTION_COST
+    }
+
+    fn watch(&self) -> Option<Arc<ScriptWatch>> {
+        self.space.script_watch().cloned()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.space.now_ms()
+    }
+
     fn refuse(&mut self, text: &'static str) -> Error {
         self.space.refuse(text).map_or_else(|| text.into(), Error::Fault)
     }
 
     fn run(&mut self, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
+        let now_ms = self.space.now_ms();
+        if let Some(calls) = self.space.monitored_calls() {
+            calls.note(now_ms, spec, args);
+        }
         if spec.is_write() {
             // A script may name a million long keys, which its request does not carry.
             let bytes: usize = args.iter().map(|arg| arg.len()).sum();
@@ -56,6 +73,7 @@ impl<S: ReadSpace + ?Sized> ScriptHost for Commands<'_, S> {
 /// Runs a script. The last argument is its context, which its client has not sent.
 pub(super) fn run<S: ReadSpace + ?Sized>(
     command: ScriptCommand,
+    rights: Rights,
     args: &[&[u8]],
     commands: &mut Commands<'_, S>,
     reply: &mut Reply,
@@ -70,17 +88,17 @@ pub(super) fn run<S: ReadSpace + ?Sized>(
         });
     };
     if command.names == ScriptName::Function {
-        return run_function(command, &context, args, commands, reply);
+        return run_function(rights, &context, args, commands, reply);
     }
     let keys = declared_keys(args)?;
-    let source = Source { text: args[1], function: None, keys: &args[3..3 + keys], argv: &args[3 + keys..] };
-    let rights = if command.writes { Rights::Write } else { Rights::Read };
+    let source =
+        Source { text: args[1], function: None, keys: &args[3..3 + keys], argv: &args[3 + keys..], words: args };
     script::run(&source, &context, rights, commands, reply)
 }
 
 /// Runs a function. Before the context stands its library.
 fn run_function<S: ReadSpace + ?Sized>(
-    command: ScriptCommand,
+    rights: Rights,
     context: &ScriptContext,
     args: &[&[u8]],
     commands: &mut Commands<'_, S>,
@@ -89,8 +107,8 @@ fn run_function<S: ReadSpace + ?Sized>(
     let (library, args) = args.split_last().ok_or("ERR Function not found")?;
     let keys = declared_keys(args)?;
     let name = String::from_utf8_lossy(args[1]);
-    let source = Source { text: library, function: Some(&name), keys: &args[3..3 + keys], argv: &args[3 + keys..] };
-    let rights = if command.writes { Rights::Write } else { Rights::Read };
+    let (text, function, argv) = (library, Some(&*name), &args[3 + keys..]);
+    let source = Source { text, function, keys: &args[3..3 + keys], argv, words: args };
     script::run(&source, context, rights, commands, reply)
 }
 
@@ -143,6 +161,7 @@ pub fn script_as(command: &EncodedCommand, user: &Arc<User>) -> EncodedCommand {
 pub fn slot_of_script(text: &[u8], function: Option<&str>, argv: &[&[u8]], now_ms: u64) -> Option<Slot> {
     let mut probe = Probe { now_ms, slot: None };
     let context = ScriptContext {
+        engine: EngineVersion::NEWEST,
         slot: Slot(0),
         wider: None,
         database: None,
@@ -150,7 +169,7 @@ pub fn slot_of_script(text: &[u8], function: Option<&str>, argv: &[&[u8]], now_m
         memory_bytes_max: u64::MAX,
         user: None,
     };
-    let source = Source { text, function, keys: &[], argv };
+    let source = Source { text, function, keys: &[], argv, words: &[] };
     let _ = script::run(&source, &context, Rights::Write, &mut probe, &mut Reply::default());
     probe.slot
 }
@@ -170,8 +189,20 @@ impl ScriptHost for Probe {
         true
     }
 
+    fn goes_on_elsewhere(&self) -> bool {
+        false
+    }
+
     fn afford(&mut self, _: u64) -> Result<(), Fault> {
         Ok(())
+    }
+
+    fn instructions_left(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms
     }
 
     fn refuse(&mut self, text: &'static str) -> Error {
@@ -300,6 +331,7 @@ mod tests {
         fn new() -> Self {
             let (handle, folder) = empty_shard(ShardId(1));
             let context = ScriptContext {
+                engine: EngineVersion::NEWEST,
                 slot: Slot(0),
                 wider: None,
                 database: None,

@@ -21,6 +21,7 @@ use crate::format::{keys, snapshot_point};
 use crate::key_usage::KeyUsage;
 use crate::keyspace_events::EventClasses;
 use crate::peer_protocol::{DivisionReport, LeaderReport, ReplicaReport};
+use crate::script_watch::ScriptWatch;
 use crate::skipped;
 use crate::store_clock::entry_time;
 use crate::subscriber::Subscriber;
@@ -86,6 +87,8 @@ pub struct ShardHandle {
     config: OnceLock<Arc<Config>>,
     /// What the node knows of the use of keys.
     usage: OnceLock<Arc<KeyUsage>>,
+    /// Where others see the scripts that run on the node.
+    script_watch: OnceLock<Arc<ScriptWatch>>,
     /// Entries that the operator has the replica go on without.
     skipped: OnceLock<Vec<u64>>,
 }
@@ -125,6 +128,7 @@ impl ShardHandle {
             tracked: OnceLock::new(),
             config: OnceLock::new(),
             usage: OnceLock::new(),
+            script_watch: OnceLock::new(),
             skipped: OnceLock::new(),
         };
         handle.load_facts()?;
@@ -498,6 +502,17 @@ impl ShardHandle {
     /// What OBJECT ENCODING calls small.
     pub(crate) fn small_collections(&self) -> SmallCollections {
         self.config.get().map_or_else(SmallCollections::default, |config| SmallCollections::of_settings(config))
+    }
+
+    /// Tells it where others see the scripts that run on the node.
+    pub fn set_script_watch(&self, watch: Arc<ScriptWatch>) {
+        // A handle belongs to one node: a second call brings the same.
+        let _ = self.script_watch.set(watch);
+    }
+
+    /// Where others see the scripts that run on the node.
+    pub(crate) fn script_watch(&self) -> Option<&Arc<ScriptWatch>> {
+        self.script_watch.get()
     }
 
     /// Tells it what the node remembers of what its clients have cached.

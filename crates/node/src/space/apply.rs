@@ -20,12 +20,15 @@ use crate::format::keys;
 use crate::format::packing::Packing;
 use crate::key_usage::KeyUsage;
 use crate::keyspace_events::{Event, EventClasses, KeyspaceEvent};
+use crate::monitored_calls::MonitoredCalls;
 use crate::script_message::ScriptMessage;
+use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Edit;
 use crate::space::read::{element_span, elements_between};
 use crate::tracking::Changes;
 use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteSpace};
+use std::sync::Arc;
 use storage::{Slice, Span};
 use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
 use vocab::{Prng, slot_of};
@@ -105,6 +108,16 @@ impl<'a> EntrySpace<'a> {
     /// What is written from here on is of an item of the entry; `None`: of no client.
     pub(crate) fn of_item(&mut self, item: Option<usize>) {
         self.writes.of_item(item);
+    }
+
+    /// What monitors are to see of the commands of scripts is noted.
+    pub(crate) fn show_calls(&mut self) {
+        *self.writes.calls() = MonitoredCalls::new(true);
+    }
+
+    /// What monitors are to see of them so far, which is taken out.
+    pub(crate) fn take_calls(&mut self) -> Vec<Vec<u8>> {
+        self.writes.calls().take()
     }
 
     /// The messages of scripts so far, which are taken out.
@@ -270,6 +283,18 @@ impl ReadSpace for EntrySpace<'_> {
 
     fn afford(&mut self, steps: usize) -> Result<(), Fault> {
         self.work.add(0, steps)
+    }
+
+    fn steps_left(&self) -> usize {
+        self.work.bytes_left()
+    }
+
+    fn script_watch(&self) -> Option<&Arc<ScriptWatch>> {
+        self.writes.handle().script_watch()
+    }
+
+    fn monitored_calls(&mut self) -> Option<&mut MonitoredCalls> {
+        Some(self.writes.calls())
     }
 
     fn is_slice(&self) -> bool {

@@ -19,8 +19,11 @@ use crate::format::entry::Evaluation;
 use crate::format::packing::Packing;
 use crate::key_usage::KeyUsage;
 use crate::keyspace_events::Event;
+use crate::monitored_calls::MonitoredCalls;
 use crate::script_message::ScriptMessage;
+use crate::script_watch::ScriptWatch;
 use crate::{Fault, Kind, Record, RecordView, Rows};
+use std::sync::Arc;
 use storage::Slice;
 
 /// So many elements a space reads at once that cannot tell how long they are.
@@ -90,6 +93,21 @@ pub trait ReadSpace {
     /// much work to a thread, and an entry has a bound.
     fn afford(&mut self, _steps: usize) -> Result<(), Fault> {
         Ok(())
+    }
+
+    /// How many steps it could afford at most.
+    fn steps_left(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Where others see the scripts that run.
+    fn script_watch(&self) -> Option<&Arc<ScriptWatch>> {
+        None
+    }
+
+    /// What monitors are to see of the commands of scripts.
+    fn monitored_calls(&mut self) -> Option<&mut MonitoredCalls> {
+        None
     }
 
     /// Whether an event loop waits for what runs on it: much work is to be given up, by `Fault::WouldBlock`.

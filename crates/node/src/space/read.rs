@@ -3,10 +3,13 @@
 use crate::config::SmallCollections;
 use crate::format::keys;
 use crate::key_usage::KeyUsage;
+use crate::monitored_calls::MonitoredCalls;
+use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ABSENT, ShardHandle};
 use crate::stats::Lookups;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use std::ops::Deref;
+use std::sync::Arc;
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Short, Slice, Snapshot, Span};
 use vocab::{Database, Prng, Slot, database_keys, is_database_key};
 
@@ -131,6 +134,8 @@ pub struct SnapshotSpace<'a> {
     bytes_left: usize,
     /// Whether keys expire by `now_ms` alone.
     at_one_time: bool,
+    /// What monitors are to see of the commands of scripts.
+    calls: MonitoredCalls,
 }
 
 /// The most rows that an event loop reads for one command.
@@ -182,6 +187,7 @@ impl<'a> SnapshotSpace<'a> {
             rows_left: usize::MAX,
             bytes_left: usize::MAX,
             at_one_time: false,
+            calls: MonitoredCalls::default(),
         }
     }
 
@@ -203,6 +209,18 @@ impl<'a> SnapshotSpace<'a> {
     #[must_use]
     pub fn at_one_time(self) -> Self {
         Self { at_one_time: true, ..self }
+    }
+
+    /// The same space, which notes the commands of scripts where monitors are to see them.
+    #[must_use]
+    pub fn showing_calls(self) -> Self {
+        let is_wanted = self.handle.script_watch().is_some_and(|watch| watch.is_monitored());
+        Self { calls: MonitoredCalls::new(is_wanted), ..self }
+    }
+
+    /// What monitors are to see of the commands of scripts, which is taken out.
+    pub fn take_calls(&mut self) -> Vec<Vec<u8>> {
+        self.calls.take()
     }
 
     /// The snapshot that it made for itself; `None` if it was lent one.
@@ -502,6 +520,14 @@ impl ReadSpace for SnapshotSpace<'_> {
 
     fn is_slice(&self) -> bool {
         self.rows_left != usize::MAX || self.held.is_some()
+    }
+
+    fn script_watch(&self) -> Option<&Arc<ScriptWatch>> {
+        self.handle.script_watch()
+    }
+
+    fn monitored_calls(&mut self) -> Option<&mut MonitoredCalls> {
+        Some(&mut self.calls)
     }
 
     fn afford(&mut self, steps: usize) -> Result<(), Fault> {

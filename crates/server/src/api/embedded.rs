@@ -2,17 +2,17 @@
 
 use super::conclude::conclude_read;
 use super::route::route;
-use super::routed::{KeyTarget, Routed};
+use super::routed::{KeyTarget, Routed, ScriptRuns};
 use super::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
+use super::scripts::learn;
 use super::writer::{ANSWER_WITHIN, ShardWrite, ShardWriter};
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use crate::shared::refusal_text;
-use node::acl::User;
 use node::command::{Error, ReadHandler};
 use node::read::{Begin, Finish, ReadRequest, Refusal};
 use node::session::{Consistency, Durability};
-use node::{CachedSpace, EncodedCommand, Fault, ShardHandle, SnapshotSpace, Write, script_as};
+use node::{CachedSpace, EncodedCommand, Fault, ShardHandle, SnapshotSpace, Write};
 use resp::table::{self, behaviour};
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -28,23 +28,12 @@ pub(crate) fn run_own_command(store: &Arc<NodeShared>, args: &[&[u8]]) -> Vec<u8
 pub struct Caller {
     writer: ShardWriter,
     seed: u64,
-    /// As whom its scripts run; none: they may run every command.
-    script_user: Option<Arc<User>>,
 }
 
 impl Caller {
     pub(crate) fn new(store: Arc<NodeShared>) -> Self {
         let seed = steady_us();
-        Self { writer: ShardWriter::new(store), seed, script_user: None }
-    }
-
-    /// Its scripts run as that user, if there is one.
-    pub(super) fn for_user(self, script_user: Option<Arc<User>>) -> Self {
-        Self { script_user, ..self }
-    }
-
-    fn script(&self, command: EncodedCommand) -> EncodedCommand {
-        self.script_user.as_ref().map(|user| script_as(&command, user)).unwrap_or(command)
+        Self { writer: ShardWriter::new(store), seed }
     }
 
     /// Takes a command. True when its answer, one RESP2 frame, has been appended to `reply`: reads run at once on this
@@ -68,13 +57,6 @@ impl Caller {
             self.wait(None, &mut |_, answer| reply.extend_from_slice(answer));
         }
         reply
-    }
-
-    /// Runs one command and appends its reply, in the reply's protocol.
-    pub(crate) fn call_into(&mut self, args: &[&[u8]], reply: &mut Reply) {
-        if self.start(0, args, reply) {
-            self.wait(None, &mut |_, answer| reply.raw(answer));
-        }
     }
 
     /// Starts a command: true if its answer will come later.
@@ -111,15 +93,15 @@ impl Caller {
                 handler(self.store(), args, reply);
                 false
             }
-            Ok(Routed::Script { target: KeyTarget { shard, slot, wider, .. }, command, reads: true }) => {
-                let (handler, command) = (ReadHandler::Keys(node::read_script), self.script(command));
+            Ok(Routed::Script { target: KeyTarget { shard, slot, wider, .. }, command, runs: ScriptRuns::Read }) => {
+                let handler = ReadHandler::Keys(node::read_script);
                 let asked = ReadRequest::new(slot, Consistency::Absolute, arrived_us).over(wider);
                 self.read(shard, asked, handler, &command.args(), reply);
                 false
             }
             Ok(Routed::Script { target: KeyTarget { shard, slot, wider, keys }, command, .. }) => match shard {
                 Some(shard) => {
-                    let write = Write::Command(self.script(command));
+                    let write = Write::Command(command);
                     self.submit_write(token, ShardWrite { shard, slot, wider, write, keys }, reply)
                 }
                 None => {
@@ -127,10 +109,13 @@ impl Caller {
                     false
                 }
             },
-            Ok(Routed::UnknownScript) => {
-                reply.error(node::NOSCRIPT);
-                false
-            }
+            Ok(Routed::UnknownScript) => match learn(self.store(), spec, args[1]) {
+                Ok(()) => self.start(token, args, reply),
+                Err(text) => {
+                    reply.error(&text);
+                    false
+                }
+            },
             Ok(Routed::Clear) => {
                 reply.error("ERR this command needs a connection");
                 false

@@ -6,7 +6,8 @@
 use super::admin;
 use super::handlers::{CallHandler, PoolHandler};
 use super::programs::{at_meta, context, meta_leader, write_program};
-use super::routed::{KeyTarget, Routed};
+use super::routed::{KeyTarget, MayWrite, Routed, ScriptRuns};
+use super::script_engine::await_engine;
 use crate::shared::{KnownFunctions, NodeShared, VERSION_SETTING};
 use node::command::ScriptCommand;
 use node::session::{Host, Keyspace};
@@ -50,11 +51,23 @@ pub(super) fn route(
     let slot =
         keys.slot.or_else(|| slot_of_script(&library.source, Some(&name), &args[3 + declared..], store.now_ms()));
     let slot = slot.unwrap_or(Slot(0));
-    let reads = !command.writes || info.script_flags().no_writes;
-    let context = context(store, slot, database);
+    let runs = match () {
+        () if !command.writes || info.script_flags().no_writes => ScriptRuns::Read,
+        () if known.writes(&name) => ScriptRuns::Write,
+        () => ScriptRuns::ReadFirst(MayWrite::Function(known.clone(), name.clone().into_owned())),
+    };
+    let reads = matches!(runs, ScriptRuns::Read);
+    let Some(context) = context(store, slot, database) else { return Ok(Routed::UnknownScript) };
     let target = KeyTarget { shard: store.known().shard_of(slot), slot, wider: context.wider, keys: keys.hashes };
     let command = function_command(&library.source, args, &context, reads);
-    Ok(Routed::Script { target, command, reads })
+    Ok(Routed::Script { target, command, runs })
+}
+
+/// Whether a function may write, as far as this node knows it.
+pub(super) fn may_write(store: &NodeShared, name: &[u8]) -> bool {
+    let known = store.functions.newest();
+    let found = known.libraries.function(&String::from_utf8_lossy(name));
+    !found.is_some_and(|(_, info)| info.script_flags().no_writes)
 }
 
 /// The same command as an entry has it, by what this node knows of functions now.
@@ -112,6 +125,7 @@ fn answer(reply: &mut Reply, run: impl FnOnce(&mut Reply) -> Result<(), String>)
 /// A change of functions, which the leader of the metadata group makes.
 fn change(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     answer(reply, |reply| {
+        await_engine(store)?;
         at_meta(store, args)?.write(reply);
         // The next call finds them, whenever the map comes.
         learn(store).map(drop)
@@ -253,7 +267,20 @@ fn stats(store: &Arc<NodeShared>, reply: &mut Reply) -> Result<(), String> {
     let (libraries, functions) = learn(store)?.counts();
     reply.map(2);
     reply.bulk(b"running_script");
-    reply.null();
+    let running = store.script_watch.running();
+    match running.iter().find_map(|script| Some((script.function.as_ref()?, script))) {
+        None => reply.null(),
+        Some((name, script)) => {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(name.as_bytes());
+            reply.bulk(b"command");
+            reply.array(script.words.len());
+            script.words.iter().for_each(|word| reply.bulk(word));
+            reply.bulk(b"duration_ms");
+            reply.int(store.now_ms().saturating_sub(script.began_ms) as i64);
+        }
+    }
     reply.bulk(b"engines");
     reply.map(1);
     reply.bulk(b"LUA");

@@ -3,7 +3,7 @@
 use super::writer::ShardWriter;
 use crate::os::steady_us;
 use crate::peers::call_leader;
-use crate::shared::NodeShared;
+use crate::shared::{NodeShared, script_engine};
 use node::command::PROGRAM;
 use node::{EncodedCommand, ScriptContext, ShardHandle};
 use std::sync::Arc;
@@ -16,21 +16,23 @@ pub(crate) fn span_of_scripts(store: &NodeShared, slot: Slot) -> Option<SlotSpan
     store.is_alone().then(|| store.known().run_of(slot)).flatten()
 }
 
-/// The context of a script: its budgets are settings of the store.
-pub(super) fn context(store: &NodeShared, slot: Slot, database: Option<Database>) -> ScriptContext {
+/// The context of a script: its budgets are settings of the store. None while the store evaluates no scripts.
+pub(super) fn context(store: &NodeShared, slot: Slot, database: Option<Database>) -> Option<ScriptContext> {
     let known = store.known();
+    let map = known.map.as_ref()?;
     let number = |name: &str| {
         let setting = cluster::store_setting(name)?;
-        cluster::setting_value(known.map.as_ref()?, setting)?.parse::<u64>().ok()
+        cluster::setting_value(map, setting)?.parse::<u64>().ok()
     };
-    ScriptContext {
+    Some(ScriptContext {
+        engine: script_engine(map)?,
         slot: database.map_or(slot, Database::slot),
         wider: if database.is_none() { span_of_scripts(store, slot) } else { None },
         database,
         instructions_max: number("script-instructions-max").unwrap_or(SCRIPT_INSTRUCTIONS_MAX),
         memory_bytes_max: number("script-memory-max").unwrap_or(SCRIPT_MEMORY_BYTES_MAX),
         user: None,
-    }
+    })
 }
 
 /// Asks the leader of the metadata group. The error is the text of a reply.

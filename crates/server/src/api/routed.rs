@@ -1,8 +1,10 @@
 //! Where a request runs.
 
 use super::handlers::PoolHandler;
+use crate::shared::VersionedLibraries;
 use node::command::{ReadHandler, StoreHandler};
-use node::{EncodedCommand, KeyHashes};
+use node::{EncodedCommand, KeyHashes, KnownScript};
+use std::sync::Arc;
 use vocab::{ShardId, Slot, SlotSpan};
 
 /// The shard of a request's keys.
@@ -15,6 +17,34 @@ pub(crate) struct KeyTarget {
     pub(crate) wider: Option<SlotSpan>,
     /// Hashes of the keys.
     pub(crate) keys: KeyHashes,
+}
+
+/// How a script runs.
+pub(crate) enum ScriptRuns {
+    /// As a read: it says that it writes nothing.
+    Read,
+    /// As a read, and in an entry where it writes: it has not written at this node so far.
+    ReadFirst(MayWrite),
+    /// In an entry.
+    Write,
+}
+
+/// What is not known to write.
+pub(crate) enum MayWrite {
+    /// A script.
+    Script(Arc<KnownScript>),
+    /// The function of that name of one of the libraries.
+    Function(Arc<VersionedLibraries>, String),
+}
+
+impl MayWrite {
+    /// It writes.
+    pub(crate) fn note_writes(&self) {
+        match self {
+            Self::Script(script) => script.note_writes(),
+            Self::Function(libraries, name) => libraries.note_writes(name),
+        }
+    }
 }
 
 /// Where a request runs.
@@ -41,8 +71,8 @@ pub(crate) enum Routed {
         target: KeyTarget,
         /// The command as an entry has it.
         command: EncodedCommand,
-        /// Whether it writes nothing: it is a read.
-        reads: bool,
+        /// How it runs.
+        runs: ScriptRuns,
     },
     /// A script that this node does not know: once it does, the request is routed anew.
     UnknownScript,

@@ -6,26 +6,36 @@
 use super::functions;
 use super::handlers::{CallHandler, PoolHandler};
 use super::programs::{at_meta, context, meta_leader, write_program};
-use super::routed::{KeyTarget, Routed};
+use super::routed::{KeyTarget, MayWrite, Routed, ScriptRuns};
+use super::script_engine::{ENGINE, await_engine, begin_engine};
 use crate::os::now_ms;
 use crate::peers::call_node;
 use crate::shared::NodeShared;
 use node::command::{ScriptCommand, ScriptName};
 use node::session::{Host, Keyspace};
 use node::{
-    EncodedCommand, NOSCRIPT, RequestKeys, ScriptHeader, ScriptOrigin, check_script, declared_keys, is_sha,
-    keep_script, script_command, sha1_hex, slot_of_script, stored_script, stored_script_names, without_database,
+    EncodedCommand, Killed, KnownScript, NOSCRIPT, RequestKeys, ScriptHeader, ScriptOrigin, check_script,
+    declared_keys, is_sha, keep_script, script_command, sha1_hex, slot_of_script, stored_script, stored_script_names,
+    stored_script_sources, without_database,
 };
-use resp::table::{self, CommandSpec};
+use resp::table::CommandSpec;
 use resp::{Proto, Reply};
 use std::borrow::Cow;
 use std::sync::Arc;
 use vocab::limits::SCRIPT_BYTES_MAX;
-use vocab::{Database, ShardId, Slot};
+use vocab::{Database, NodeId, ShardId, Slot};
 
 /// Names of a command that nodes send each other: its first word is SCRIPT's.
 const KEEP_RUN: &[u8] = b"KEEP";
 const FORGET: &[u8] = b"FORGET";
+/// All scripts of the store.
+const ALL: &[u8] = b"ALL";
+/// Ends what reads on the node that is asked: its second word says what.
+const END: &[u8] = b"END";
+const SCRIPTS: &[u8] = b"SCRIPTS";
+const FUNCTIONS: &[u8] = b"FUNCTIONS";
+const UNKILLABLE: &str = "UNKILLABLE the script may write, so all replicas of its shard run it: it ends at its budget \
+                          (`script-instructions-max`) and writes nothing then";
 /// Names that one entry of the metadata group drops.
 const DROPPED_AT_ONCE: usize = 1000;
 
@@ -41,18 +51,37 @@ pub(super) fn route(
         return functions::route(store, spec, command, args, database);
     }
     let declared = declared_keys(args)?;
-    let Some(source) = known_source(store, command, args)? else {
+    let Some(script) = known_script(store, command, args)? else {
         return Ok(Routed::UnknownScript);
     };
+    let source = &script.source;
     let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
     let slot = match keys.slot.or_else(|| database.map(Database::slot)) {
         Some(slot) => slot,
-        None => slot_of_script(&source, None, &args[3 + declared..], store.now_ms()).unwrap_or(Slot(0)),
+        None => slot_of_script(source, None, &args[3 + declared..], store.now_ms()).unwrap_or(Slot(0)),
     };
-    let reads = !command.writes || ScriptHeader::of(&source)?.flags.no_writes;
-    let context = context(store, slot, database);
+    let reads = !command.writes || ScriptHeader::of(source)?.flags.no_writes;
+    let Some(context) = context(store, slot, database) else { return Ok(Routed::UnknownScript) };
     let target = KeyTarget { shard: store.known().shard_of(slot), slot, wider: context.wider, keys: keys.hashes };
-    Ok(Routed::Script { target, command: script_command(&source, args, &context, reads), reads })
+    let command = script_command(source, args, &context, reads);
+    let runs = match () {
+        () if reads => ScriptRuns::Read,
+        () if script.writes() => ScriptRuns::Write,
+        () => ScriptRuns::ReadFirst(MayWrite::Script(script.clone())),
+    };
+    Ok(Routed::Script { target, command, runs })
+}
+
+/// Whether a request that runs a script may write, as far as this node knows the script.
+pub(crate) fn script_may_write(store: &NodeShared, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
+    let no_writes = |source: &[u8]| ScriptHeader::of(source).is_ok_and(|header| header.flags.no_writes);
+    let Some(command) = node::command::script_of(spec) else { return false };
+    command.writes
+        && match command.names {
+            ScriptName::Source => !no_writes(args[1]),
+            ScriptName::Sha => !store.scripts.get(args[1]).is_some_and(|script| no_writes(&script.source)),
+            ScriptName::Function => functions::may_write(store, args[1]),
+        }
 }
 
 /// The same command as an entry has it: with the source of its script, and its context. One whose script is not known is left as
@@ -61,32 +90,32 @@ pub(crate) fn resolved(store: &NodeShared, command: EncodedCommand, slot: Slot) 
     let Some(script) = command.spec().and_then(node::command::script_of) else { return command };
     let args = command.args();
     let (args, database) = without_database(&args);
-    let context = context(store, slot, database);
+    let Some(context) = context(store, slot, database) else { return command };
     if script.names == ScriptName::Function {
         return functions::resolved(store, args, script.writes, &context).unwrap_or_else(|| command.clone());
     }
-    match known_source(store, script, args) {
-        Ok(Some(source)) => script_command(&source, args, &context, !script.writes),
+    match known_script(store, script, args) {
+        Ok(Some(known)) => script_command(&known.source, args, &context, !script.writes),
         _ if script.names == ScriptName::Source => script_command(args[1], args, &context, !script.writes),
         _ => command.clone(),
     }
 }
 
-/// The source of a request's script, if this node knows that the store knows it.
-fn known_source<'a>(
+/// The script of a request, if this node knows that the store knows it.
+fn known_script(
     store: &NodeShared,
     command: ScriptCommand,
-    args: &[&'a [u8]],
-) -> Result<Option<Cow<'a, [u8]>>, Cow<'static, str>> {
+    args: &[&[u8]],
+) -> Result<Option<Arc<KnownScript>>, Cow<'static, str>> {
     let name = args[1];
     match command.names {
         ScriptName::Source => {
             check_length(name)?;
-            Ok(store.scripts.holds(name).then_some(Cow::Borrowed(name)))
+            Ok(store.scripts.of_source(name))
         }
         ScriptName::Sha if !is_sha(name) => Err(NOSCRIPT.into()),
         ScriptName::Function => Ok(None),
-        ScriptName::Sha => Ok(store.scripts.get(name).map(|source| Cow::Owned(source.to_vec()))),
+        ScriptName::Sha => Ok(store.scripts.get(name)),
     }
 }
 
@@ -98,11 +127,11 @@ fn check_length(source: &[u8]) -> Result<(), String> {
 }
 
 /// Has this node know the script of a request, which the store knows then. The error is the text of the reply.
-pub(super) fn learn(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(), String> {
-    let script = table::resolve(args).ok().and_then(node::command::script_of);
-    match script.map(|script| script.names) {
-        Some(ScriptName::Source) => keep(store, args[1], KEEP_RUN),
-        Some(ScriptName::Sha) => find(store, args[1]),
+pub(crate) fn learn(store: &Arc<NodeShared>, spec: &'static CommandSpec, name: &[u8]) -> Result<(), String> {
+    await_engine(store)?;
+    match node::command::script_of(spec).map(|script| script.names) {
+        Some(ScriptName::Source) => keep(store, name, KEEP_RUN),
+        Some(ScriptName::Sha) => find(store, name),
         Some(ScriptName::Function) => functions::learn(store).map(drop),
         None => Err("ERR not a script".to_owned()),
     }
@@ -134,6 +163,9 @@ pub(super) fn handler(name: &str) -> Option<PoolHandler> {
         "SCRIPT|EXISTS" => Some(pass_on as PoolHandler),
         "SCRIPT|SHOW" => Some(show as PoolHandler),
         "SCRIPT|FLUSH" => Some(flush as PoolHandler),
+        "SCRIPT|KILL" => Some(|store, _, reply| kill(store, SCRIPTS, reply)),
+        "KV.BACKUP|PROGRAMS" => Some(programs as PoolHandler),
+        "FUNCTION|KILL" => Some(|store, _, reply| kill(store, FUNCTIONS, reply)),
         _ => None,
     }
 }
@@ -145,9 +177,28 @@ pub(super) fn call_handler(name: &str) -> Option<CallHandler> {
 
 fn load(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     let source = args[2];
-    match check_length(source).and_then(|()| keep(store, source, b"LOAD")) {
+    let kept = check_length(source).and_then(|()| await_engine(store)).and_then(|()| keep(store, source, b"LOAD"));
+    match kept {
         Ok(()) => reply.bulk(sha1_hex(source).as_bytes()),
         Err(text) => reply.error(&text),
+    }
+}
+
+/// What a backup keeps of functions and scripts: a dump, and the sources that clients have loaded or run.
+fn programs(store: &Arc<NodeShared>, _: &[&[u8]], reply: &mut Reply) {
+    let mark = reply.buf.len();
+    let found = functions::learn(store).and_then(|libraries| Ok((libraries, at_meta(store, &[b"SCRIPT", ALL])?)));
+    match found {
+        Ok((libraries, scripts)) => {
+            reply.array(2);
+            let has_any = libraries.counts().0 > 0;
+            reply.bulk(&if has_any { libraries.dump() } else { Vec::new() });
+            scripts.write(reply);
+        }
+        Err(text) => {
+            reply.buf.truncate(mark);
+            reply.error(&text);
+        }
     }
 }
 
@@ -181,13 +232,40 @@ fn flush(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
         return reply.error(&text);
     }
     store.scripts.forget_all();
-    let known = store.known();
-    let others = known.map.iter().flat_map(|map| map.nodes.keys().copied()).filter(|node| *node != store.node());
-    for node in others {
+    for node in other_nodes(store) {
         // What is lost here is explained above.
         let _ = call_node(store, node, ShardId::META, &[b"SCRIPT", FORGET]);
     }
     reply.ok();
+}
+
+/// Ends the scripts, or the functions, that only read and run beside the event loops, on all nodes that can be reached.
+fn kill(store: &Arc<NodeShared>, what: &[u8], reply: &mut Reply) {
+    let mut killed = store.script_watch.kill(what == FUNCTIONS);
+    for node in other_nodes(store) {
+        // One that cannot be reached has no client of this store's that could be helped.
+        let answer = call_node(store, node, ShardId::META, &[b"SCRIPT", END, what]);
+        if let Ok(Ok(Some((resp::Value::Int(number), _)))) = answer.map(|frame| resp::decode(&frame)) {
+            killed = killed.max(Killed::of_number(number));
+        }
+    }
+    match killed {
+        Killed::Ended => reply.ok(),
+        Killed::MayWrite => reply.error(UNKILLABLE),
+        Killed::OfOtherKind if what == FUNCTIONS => {
+            reply.error("BUSY a script runs, and no function: SCRIPT KILL ends it, if it only reads");
+        }
+        Killed::OfOtherKind => {
+            reply.error("BUSY a function runs, and no script: FUNCTION KILL ends it, if it only reads");
+        }
+        Killed::NoneRuns => reply.error("NOTBUSY No scripts in execution right now."),
+    }
+}
+
+fn other_nodes(store: &NodeShared) -> Vec<NodeId> {
+    let known = store.known();
+    let nodes = known.map.iter().flat_map(|map| map.nodes.keys().copied());
+    nodes.filter(|node| *node != store.node()).collect()
 }
 
 /// Answers another node: one RESP3 frame.
@@ -196,6 +274,12 @@ fn serve(store: &Arc<NodeShared>, _: ShardId, args: &[&[u8]]) -> Vec<u8> {
     if args.get(1).is_some_and(|word| *word == FORGET) {
         store.scripts.forget_all();
         reply.ok();
+        return reply.buf;
+    }
+    if let [_, word, what] = args
+        && *word == END
+    {
+        reply.int(store.script_watch.kill(*what == FUNCTIONS) as i64);
         return reply.buf;
     }
     if let Err(text) = leading(store, args, &mut reply) {
@@ -216,6 +300,15 @@ fn leading(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) -> Result
                 write_program(store, &words)?;
             }
             reply.ok();
+        }
+        [_, word] if is(word, ENGINE) => {
+            begin_engine(store)?;
+            reply.ok();
+        }
+        [_, word] if is(word, ALL) => {
+            let sources = stored_script_sources(&handle)?;
+            reply.array(sources.len());
+            sources.iter().for_each(|source| reply.bulk(source));
         }
         [_, word, sha] if is(word, b"SHOW") => match stored_script(&handle, sha)? {
             Some(source) => reply.bulk(&source),

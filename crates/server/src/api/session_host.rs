@@ -1,5 +1,6 @@
 //! The shell as sessions see it: clock, settings, clients, counters, and the facts behind INFO and CLUSTER.
 
+use super::scripts::script_may_write;
 use crate::mailbox::{BlockingMessage, SubscriberNews, WorkerMessage};
 use crate::os::{now_ms, random};
 use crate::replicas::transfer_facts;
@@ -20,6 +21,7 @@ use node::session::{
 };
 use node::stats::Stats;
 use node::tracking::Tracking;
+use resp::table::CommandSpec;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +29,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use vocab::{NodeId, Slot, SlotSpan};
 
 impl Host for NodeShared {
+    fn script_may_write(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
+        script_may_write(self, spec, args)
+    }
+
     fn now_us(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
     }

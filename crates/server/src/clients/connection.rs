@@ -11,7 +11,7 @@ use node::config::OutputLimit;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
 use node::{EncodedCommand, Ticket};
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, behaviour};
 use resp::{ParseState, Proto, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -34,6 +34,18 @@ pub(super) struct RunningTransaction {
     /// The sequence number of its EXEC.
     pub(super) sequence: u64,
     pub(super) transaction: Transaction,
+}
+
+/// What has become of a script that a connection's next request runs.
+#[derive(Debug, Default)]
+pub(super) enum Learning {
+    /// Nothing is asked.
+    #[default]
+    None,
+    /// The store is asked: nothing that follows is looked at.
+    UnderWay,
+    /// The script cannot be had: the text of the error reply.
+    Failed(String),
 }
 
 /// The stream is broken: the connection is to be closed.
@@ -67,6 +79,8 @@ pub(super) struct Connection {
     pub(super) blocking: Option<Ticket>,
     /// A WATCH is under way: what follows it is not looked at.
     pub(super) looks_up_watched: bool,
+    /// Whether the script of its next request is being looked up.
+    pub(super) learning: Learning,
     /// The client has closed its side: there is an end to be read.
     pub(super) hung_up: bool,
     /// The socket may have bytes that were not read.
@@ -115,6 +129,7 @@ impl Connection {
             transaction: None,
             blocking: None,
             looks_up_watched: false,
+            learning: Learning::None,
             hung_up: false,
             readable: false,
             writable: true,
@@ -145,6 +160,12 @@ impl Connection {
     /// Whether its client does not know clusters.
     pub(super) fn is_of_database(&self) -> bool {
         self.session.keyspace().database().is_some()
+    }
+
+    /// As whom scripts of such a command run, if they may not run every command.
+    pub(super) fn script_user_of(&self, spec: &CommandSpec) -> Option<Arc<str>> {
+        let user = self.session.script_user().filter(|_| spec.does(behaviour::RUNS_SCRIPT))?;
+        Some(user.name().clone())
     }
 
     /// A write is not under way at this node any more: what it was, if another node could make it.
@@ -200,7 +221,10 @@ impl Connection {
     /// Whether nothing that follows is looked at before what is under way has been answered.
     pub(super) fn waits(&self) -> bool {
         let changes_session = |running: &RunningTransaction| running.transaction.is_of_session();
-        self.looks_up_watched || self.blocking.is_some() || self.transaction.as_ref().is_some_and(changes_session)
+        self.looks_up_watched
+            || self.blocking.is_some()
+            || matches!(self.learning, Learning::UnderWay)
+            || self.transaction.as_ref().is_some_and(changes_session)
     }
 
     /// Whether nothing is under way.

@@ -7,18 +7,20 @@ use super::connection::Connection;
 use super::deed::Deed;
 use super::forward;
 use super::forwarding::Watches;
+use super::learn;
 use super::monitor;
 use super::publish;
 use super::read;
 use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
 use super::request::Request;
+use super::script::{self, Script};
 use super::store_setting::{HeldReply, set_for_store};
 use super::turn::{Requests, Step, Target, Turn, Wanted};
 use super::wait;
 use super::watch;
 use super::write;
-use crate::api::{Asked, begin_on_store, first_run};
+use crate::api::{Asked, begin_on_store};
 use crate::api::{KeyTarget, Routed, route};
 use crate::disk_reads::next_part;
 use crate::mailbox::Mailbox;
@@ -27,7 +29,7 @@ use crate::os::steady_us;
 use crate::shared::NodeShared;
 use cluster::DatabaseRow;
 use node::blocking::BlockingCommand;
-use node::command::{Handler, ReadHandler, handler};
+use node::command::{Handler, handler};
 use node::config::CommandLogKind;
 use node::session::{
     self, Admission, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved, Transaction, WaitFor,
@@ -346,7 +348,7 @@ impl Dispatch<'_> {
         let step = match admission {
             Admission::Execute(spec) => self.execute(Request { id, spec, args }, &mut reply),
             Admission::Answered(effect) => {
-                self.put_after(id, effect, &reply);
+                self.answered(id, spec, args, effect, &reply);
                 Step::Next
             }
             Admission::ExecuteAt { spec, slot, handler } => {
@@ -390,6 +392,25 @@ impl Dispatch<'_> {
         }
         *self.scratch = reply;
         step
+    }
+
+    /// Puts the reply of a request that is not run now in its place: behind the learning of a script, where MULTI has queued one.
+    fn answered(
+        &mut self,
+        id: usize,
+        spec: Option<&'static CommandSpec>,
+        args: &[&[u8]],
+        effect: session::Effect,
+        reply: &Reply,
+    ) {
+        let is_queued = |connection: &Connection| connection.session.in_multi() && !connection.session.was_rejected();
+        let script = spec.filter(|spec| spec.does(behaviour::RUNS_SCRIPT));
+        match script.filter(|_| self.turn.clients.get(id).is_some_and(is_queued)) {
+            Some(spec) if is_of_unknown_script(&self.turn.requests.store, spec, args) => {
+                learn::learn_queued(&mut self.turn, Request { id, spec, args }, reply);
+            }
+            _ => self.put_after(id, effect, reply),
+        }
     }
 
     /// Puts the reply of a command of the session in its place, and does what the session asks.
@@ -548,16 +569,12 @@ impl Dispatch<'_> {
                 let target = Target::of(&at, mask_of_all(&at.keys));
                 write::write(&mut self.turn, request, target, at.keys)
             }
-            Ok(Routed::Script { target: at, command, reads }) => {
+            Ok(Routed::Script { target: at, command, runs }) => {
                 let user = self.turn.clients.get(id).and_then(|connection| connection.session.script_user());
                 let command = user.map(|user| script_as(&command, user)).unwrap_or(command);
                 // It may touch keys that it does not declare.
                 let (target, keys) = (Target::of(&at, ALL_KEYS), at.keys);
-                if !reads {
-                    return write::write_command(&mut self.turn, request, target, keys, Some(command));
-                }
-                let request = Request { id, spec, args: &command.args() };
-                read::read(&mut self.turn, request, target, ReadHandler::Keys(node::read_script), reply)
+                script::run(&mut self.turn, request, target, Script { command, keys, runs }, reply)
             }
             Ok(Routed::Store { handler, slot }) => {
                 if let Some(step) = slot.and_then(|slot| self.turn.elsewhere(request, slot)) {
@@ -577,10 +594,7 @@ impl Dispatch<'_> {
                 Step::Next
             }
             Ok(Routed::Pool { handler }) => self.in_pool(request, handler),
-            Ok(Routed::UnknownScript) => {
-                let user = self.turn.clients.get(id).and_then(|connection| connection.session.script_user()).cloned();
-                self.in_pool(request, move |store, args, reply| first_run(store, args, user, reply))
-            }
+            Ok(Routed::UnknownScript) => learn::learn_first(&mut self.turn, request, reply),
             Ok(Routed::Clear) => write::clear(&mut self.turn, request),
             Err(text) => {
                 if let Some(connection) = self.turn.clients.get_mut(id) {
@@ -591,6 +605,11 @@ impl Dispatch<'_> {
             }
         }
     }
+}
+
+/// Whether a request that MULTI has queued runs a script that this node does not know.
+fn is_of_unknown_script(store: &NodeShared, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
+    matches!(route(store, spec, args), Ok(Routed::UnknownScript))
 }
 
 /// An error if a database may not take a command now, by what is set of it.

@@ -25,7 +25,6 @@ use node::Ticket;
 use node::blocking::BlockingCommand;
 use node::read::Refusal;
 use node::session::{Durability, Keyspace, Transaction};
-use resp::table::behaviour;
 use resp::{Reply, encode_request};
 use std::sync::Arc;
 use vocab::limits::{FORWARDED_BYTES_SOFT, READ_BUFFER_BYTES};
@@ -69,7 +68,7 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
         }
     }
     let forwarded = Forwarded::command(ticket, spec, args, steady_us() + LEADER_WITHIN_US);
-    let script_user = if spec.does(behaviour::RUNS_SCRIPT) { script_user(turn, id) } else { None };
+    let script_user = turn.clients.get(id).and_then(|connection| connection.script_user_of(spec));
     Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, ..forwarded });
     Step::Next
 }

@@ -26,10 +26,22 @@ fn show_all(turn: &mut Turn<'_>, request: Request<'_>) {
     };
     let client = &connection.session.entry().addr;
     let Some(line) = monitored(store.now_us(), client, request.spec, request.args) else { return };
+    show_line(&store, turn.clients, line);
+}
+
+/// Shows the monitors of all workers what scripts have run, once that worker has shown the requests that ran them.
+pub(crate) fn show_calls(store: &NodeShared, worker: usize, lines: Vec<Vec<u8>>) {
+    if !lines.is_empty() {
+        store.mailboxes.tell(worker, WorkerMessage::Subscribers(SubscriberNews::ScriptCalls(lines)));
+    }
+}
+
+/// Shows the monitors of all workers a line.
+pub(crate) fn show_line(store: &NodeShared, clients: &mut Clients, line: Vec<u8>) {
     let line: Arc<[u8]> = line.into();
     for worker in workers_of(&store.monitors.clients()) {
-        if worker as usize == turn.clients.worker() {
-            show_here(&store, turn.clients, &line);
+        if worker as usize == clients.worker() {
+            show_here(store, clients, &line);
         } else if !store.broker.is_overfull() {
             store.broker.sets_out(line.len() as u64);
             let news = SubscriberNews::Monitored(line.clone());

@@ -517,7 +517,8 @@ impl Clients {
         {
             // This node has stopped leading, and has not made it.
             let request = Forwarded::command(*ticket, spec, &command.args(), steady_us() + LEADER_WITHIN_US);
-            connection.forwarding().wait(request);
+            let script_user = connection.script_user_of(spec);
+            connection.forwarding().wait(Forwarded { script_user, ..request });
             self.upstreams.waiting.push(ClientId { id, generation: ticket.generation });
             return;
         }

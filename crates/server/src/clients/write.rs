@@ -61,13 +61,8 @@ pub(super) fn write_command(
     let Some(ticket) = turn.clients.begin(request, mask, Effect::Write, turn.requests.clock) else {
         return Step::Stall;
     };
-    if !turn.requests.store.is_alone()
-        && let Some(connection) = turn.clients.get_mut(id).filter(|connection| connection.is_of_database())
-    {
-        // Copies share their bytes.
-        let asked = if is_as_asked { command.clone() } else { EncodedCommand::of(spec, args) };
-        connection.forwarding().keep(ticket.sequence, asked);
-    }
+    // Copies share their bytes.
+    keep_asked(turn, &ticket, || if is_as_asked { command.clone() } else { EncodedCommand::of(spec, args) });
     let reply_bytes = match answers_values {
         true => ExpectedReply::of(handle, spec, args).bytes(),
         false => expected_rewrite(handle, spec, args),
@@ -182,6 +177,16 @@ fn span_of(store: &NodeShared, transaction: &Transaction, commands: &[EncodedCom
     match commands.iter().any(runs_script) {
         true => span_of_scripts(store, transaction.slot()?).or(transaction.wider()),
         false => transaction.wider(),
+    }
+}
+
+/// Keeps a write of a client that does not know clusters: another node makes it if this one stops leading.
+pub(super) fn keep_asked(turn: &mut Turn<'_>, ticket: &Ticket, asked: impl FnOnce() -> EncodedCommand) {
+    let id = ticket.connection as usize;
+    if !turn.requests.store.is_alone()
+        && let Some(connection) = turn.clients.get_mut(id).filter(|connection| connection.is_of_database())
+    {
+        connection.forwarding().keep(ticket.sequence, asked());
     }
 }
 

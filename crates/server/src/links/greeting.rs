@@ -1,6 +1,6 @@
 //! The parts of a handshake as bytes: u8 kind, u16 length, body. docs/FORMATS.md, "Between nodes".
 
-use super::identity::Identity;
+use super::identity::{Identity, LEAST_VERSION};
 use vocab::limits::HELLO_BYTES_MAX;
 use vocab::{NodeId, StoreId};
 
@@ -9,8 +9,11 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// The versions of the protocol that this code speaks: its own, and those before where nothing else has changed. Version 2
 /// has plans: reports, orders and maps that version 1 cannot read. Version 3 sends long messages in pieces and reads entries
 /// of format 2. Version 4 has changes of the map, in messages and in entries. Version 5 tells what clients have
-/// subscribed to, and brings them messages.
-pub(super) const VERSIONS: (u16, u16) = (2, 6);
+/// subscribed to, and brings them messages. Version 6 evaluates scripts by the rules of their second engine, reads maps with
+/// users, and knows as whom scripts run.
+pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 6);
+/// The first version whose speakers evaluate scripts by the rules of the second engine.
+pub(crate) const SCRIPTS_SINCE: u16 = 6;
 /// The first version that puts pieces of a message together.
 pub(super) const PIECES_SINCE: u16 = 3;
 const HEAD_BYTES: usize = 3;
@@ -52,7 +55,7 @@ pub(super) struct Greeting {
 impl Greeting {
     pub(super) fn new(identity: &Identity, purpose: Purpose, nonce: [u8; 32]) -> Self {
         Self {
-            versions: VERSIONS,
+            versions: (identity.least_version, VERSIONS.1),
             purpose: Some(purpose),
             store: identity.store,
             node: identity.node,

@@ -155,10 +155,10 @@ impl Handshake {
         let me = &self.identity;
         let refuse = |kind, text| Err(Refusal::new(kind, text));
         let version = theirs.versions.1.min(VERSIONS.1);
-        if version < theirs.versions.0.max(VERSIONS.0) {
+        if version < theirs.versions.0.max(me.least_version) {
             let text = format!(
                 "node {} speaks versions {} to {} of the protocol between nodes, node {} speaks {} to {}",
-                theirs.node, theirs.versions.0, theirs.versions.1, me.node, VERSIONS.0, VERSIONS.1
+                theirs.node, theirs.versions.0, theirs.versions.1, me.node, me.least_version, VERSIONS.1
             );
             return refuse(RefusalKind::Version, text);
         }

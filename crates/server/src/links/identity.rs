@@ -7,6 +7,9 @@ use std::sync::Arc;
 use vocab::limits::HELLO_BYTES_MAX;
 use vocab::{NodeId, StoreId};
 
+/// The oldest version of the protocol between nodes that this code speaks.
+pub(super) const LEAST_VERSION: u16 = 2;
+
 /// Who this node is. Part of it changes while the node runs: it may come to belong to a store.
 #[derive(Clone)]
 pub struct Identity {
@@ -22,6 +25,8 @@ pub struct Identity {
     pub(super) tls: Option<Arc<NodeTls>>,
     /// The port for clients with TLS that others are told; 0: none.
     pub(super) tls_port: u16,
+    /// The least version of the protocol that it speaks: what the store relies on, older nodes do not know.
+    pub(super) least_version: u16,
     /// Tells this process from any other, of the same node too.
     pub(super) instance: u64,
 }
@@ -35,7 +40,7 @@ impl Identity {
     pub fn new(node: NodeId, hello: Vec<u8>, secret: Vec<u8>) -> Self {
         assert!(hello.len() <= HELLO_BYTES_MAX, "a hello of {} bytes", hello.len());
         let instance = u64::from_le_bytes(random());
-        Self { node, store: None, hello, secret, tls: None, tls_port: 0, instance }
+        Self { node, store: None, hello, secret, tls: None, tls_port: 0, least_version: LEAST_VERSION, instance }
     }
 
     /// The same node, which has these certificates, and this port for clients with TLS.
@@ -85,6 +90,12 @@ impl SharedIdentity {
     /// The node belongs to this store from now on. Connections that exist stay.
     pub fn set_store(&self, store: StoreId) {
         self.lock().store = Some(store);
+    }
+
+    /// Later connections are refused to nodes that speak only older versions of the protocol.
+    pub fn require_version(&self, version: u16) {
+        let mut identity = self.lock();
+        identity.least_version = identity.least_version.max(version);
     }
 
     /// What later connections are told.

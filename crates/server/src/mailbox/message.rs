@@ -90,6 +90,16 @@ pub(crate) struct WatchedKeys {
     pub(crate) versions: Result<Vec<WatchedVersion>, String>,
 }
 
+/// What has become of a script that this node did not know.
+pub(crate) struct LearnedScript {
+    /// The connection whose next request runs it: its place among those of the worker.
+    pub(crate) place: usize,
+    /// The generation of the client.
+    pub(crate) generation: u32,
+    /// The text of the error reply; none: it is known.
+    pub(crate) failed: Option<String>,
+}
+
 /// A client that waits for followers: WAIT or WAITAOF.
 pub(crate) struct WaitingClient {
     pub(crate) ticket: Ticket,
@@ -128,6 +138,8 @@ pub(crate) enum SubscriberNews {
     Redirected(Box<Invalidation>),
     /// A command was run: for the monitors of this worker.
     Monitored(Arc<[u8]>),
+    /// What scripts have run, for the monitors of all workers.
+    ScriptCalls(Vec<Vec<u8>>),
     /// Other nodes are to be told what this node's clients have subscribed to: for the worker that has the links.
     Announce,
 }
@@ -172,6 +184,8 @@ pub(crate) enum WorkerMessage {
     StoreAnswers(Box<StoreAnswers>),
     /// The versions of keys that a connection watches from now on.
     Watched(Box<WatchedKeys>),
+    /// A script is known now, or cannot be had.
+    LearnedScript(Box<LearnedScript>),
     /// The rows that this write will find are in memory.
     WritePrefetched(Ticket),
     /// The rows that the next entries of this shard will find are in memory.

@@ -7,6 +7,6 @@ mod shuttle_tests;
 
 use crate::sync;
 pub(crate) use message::{
-    BlockingMessage, Called, EMBEDDED, Forked, Mailbox, Opened, ReplyPart, ShardSnapshot, StoreAnswers, Submission,
-    SubscriberNews, WaitingClient, WatchedKeys, WorkerMessage, WriteBarrier,
+    BlockingMessage, Called, EMBEDDED, Forked, LearnedScript, Mailbox, Opened, ReplyPart, ShardSnapshot, StoreAnswers,
+    Submission, SubscriberNews, WaitingClient, WatchedKeys, WorkerMessage, WriteBarrier,
 };

@@ -6,11 +6,11 @@ use crate::api::Caller;
 use crate::api::admin::import_patiently;
 use crate::api::http::{self, HttpListener};
 use crate::api::{run_own_command, run_peer_command};
-use crate::links::{Identity, Links, LinksOptions, Packing};
+use crate::links::{Identity, Links, LinksOptions, Packing, SCRIPTS_SINCE};
 use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{random, share_out, spawn_critical};
 use crate::replicas::{open_shards, start_transfers};
-use crate::shared::{LINKS_WORKER, NodeShared, read_map_changes};
+use crate::shared::{LINKS_WORKER, NodeShared, read_map_changes, script_engine};
 use crate::worker::{Listener, Worker, WorkerSetup};
 use cluster::MapUpdate;
 use mio::net::TcpListener;
@@ -269,6 +269,8 @@ impl Server {
         self.store.background.wake();
         self.store.pool.stop();
         self.store.call_pool.stop();
+        self.store.script_watch.kill_all();
+        self.store.script_pool.stop();
         for thread in self.background {
             if thread.join().is_err() {
                 log::error!("a background thread has panicked");
@@ -315,6 +317,9 @@ fn start_links(store: &Arc<NodeShared>, poll: &Poll) -> Result<Option<Links>, St
     let identity = identity.with_tls(store.tls.clone(), store.tls_port()).shared();
     if let Some(map) = &store.known().map {
         identity.set_store(map.store);
+        if script_engine(map).is_some() {
+            identity.require_version(SCRIPTS_SINCE);
+        }
     }
     let registry = poll.registry().try_clone().map_err(|e| e.to_string())?;
     let options = LinksOptions {

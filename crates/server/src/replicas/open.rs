@@ -167,6 +167,7 @@ fn begin(
     handle.set_config(store.config.clone());
     handle.set_usage(store.usage.clone());
     handle.set_tracking(store.tracking.clone());
+    handle.set_script_watch(store.script_watch.clone());
     let fresh = store.log.state(shard).map_err(|e| e.to_string())?.is_none();
     if fresh {
         // The members of a store's first map know each other from it; any other replica is told by a snapshot.

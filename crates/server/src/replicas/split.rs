@@ -69,6 +69,7 @@ pub(super) fn fork(store: &NodeShared, task: &SplitTask) -> Result<Option<Opened
     handle.set_config(store.config.clone());
     handle.set_usage(store.usage.clone());
     handle.set_tracking(store.tracking.clone());
+    handle.set_script_watch(store.script_watch.clone());
     Ok(Some(Opened { shard: open_replica(store, &handle)?, fresh: true }))
 }
 

@@ -1,4 +1,4 @@
-//! Which nodes are of a release that cannot read the newest entries.
+//! Which versions of the protocol other nodes speak: of an older release, they cannot read the newest entries.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -17,23 +17,16 @@ const USERS: u16 = 6;
 pub(crate) struct EntryFormats {
     /// Whether there is a node of an older version: read for every entry.
     any_old: AtomicBool,
-    /// Such nodes, and the version that each speaks.
-    old: Mutex<BTreeMap<NodeId, u16>>,
-    /// Nodes that were heard of, and the version that each spoke last.
+    /// The nodes that were heard of, and the version that each spoke last.
     spoken: Mutex<BTreeMap<NodeId, u16>>,
 }
 
 impl EntryFormats {
     /// A link to `node` has come up, over which that version of the protocol is spoken.
     pub(crate) fn heard(&self, node: NodeId, version: u16) {
-        self.spoken.lock().insert(node, version);
-        let mut old = self.old.lock();
-        if version < MAP_CHANGES {
-            old.insert(node, version);
-        } else {
-            old.remove(&node);
-        }
-        self.any_old.store(!old.is_empty(), Ordering::Release);
+        let mut spoken = self.spoken.lock();
+        spoken.insert(node, version);
+        self.any_old.store(spoken.values().any(|version| *version < MAP_CHANGES), Ordering::Release);
     }
 
     /// Whether a node reads entries of format 2. One that was never heard of does.
@@ -46,15 +39,20 @@ impl EntryFormats {
         self.speaks(node, MAP_CHANGES)
     }
 
+    /// The version that a node speaks, if it was heard of.
+    pub(crate) fn spoken(&self, node: NodeId) -> Option<u16> {
+        self.spoken.lock().get(&node).copied()
+    }
+
     /// Whether a node reads maps with users; none if it was never heard of.
     pub(crate) fn knows_users(&self, node: NodeId) -> Option<bool> {
-        self.spoken.lock().get(&node).map(|version| *version >= USERS)
+        self.spoken(node).map(|version| version >= USERS)
     }
 
     fn speaks(&self, node: NodeId, version: u16) -> bool {
         let is_older = || {
-            let old = self.old.lock();
-            old.get(&node).is_some_and(|spoken| *spoken < version)
+            let spoken = self.spoken.lock();
+            spoken.get(&node).is_some_and(|spoken| *spoken < version)
         };
         !self.any_old.load(Ordering::Acquire) || !is_older()
     }
@@ -75,5 +73,8 @@ mod tests {
         assert_eq!([1, 2, 3].map(of), [(false, false), (true, false), (true, true)]);
         formats.heard(NodeId(1), 4);
         assert_eq!([1, 2].map(of), [(true, true), (true, false)]);
+        assert_eq!([1, 2, 9].map(|node| formats.spoken(NodeId(node))), [Some(4), Some(3), None]);
+        formats.heard(NodeId(3), 6);
+        assert_eq!([2, 3, 9].map(|node| formats.knows_users(NodeId(node))), [Some(false), Some(true), None]);
     }
 }

@@ -3,7 +3,8 @@
 use arc_swap::ArcSwap;
 use cluster::Map;
 use node::Libraries;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The setting of the store that counts changes of functions.
@@ -15,6 +16,20 @@ pub(crate) struct VersionedLibraries {
     /// None: they have never been asked for.
     version: Option<u64>,
     pub(crate) libraries: Libraries,
+    /// Functions that have written at this node: they do not begin as reads any more.
+    writers: RwLock<HashSet<String>>,
+}
+
+impl VersionedLibraries {
+    /// Whether a function has written at this node.
+    pub(crate) fn writes(&self, function: &str) -> bool {
+        self.writers.read().contains(function)
+    }
+
+    /// A function writes.
+    pub(crate) fn note_writes(&self, function: &str) {
+        self.writers.write().insert(function.to_owned());
+    }
 }
 
 /// All libraries of the store as of the version that the map tells, once a client has asked for one.
@@ -43,7 +58,8 @@ impl KnownFunctions {
     }
 
     pub(crate) fn learn(&self, version: u64, libraries: Libraries) {
-        self.libraries.store(Arc::new(VersionedLibraries { version: Some(version), libraries }));
+        let learned = VersionedLibraries { version: Some(version), libraries, writers: RwLock::default() };
+        self.libraries.store(Arc::new(learned));
     }
 
     /// Only one change at a time.

@@ -37,13 +37,14 @@ use node::pubsub::{Answered, Broker};
 use node::session::{Clients, ProgramFacts};
 use node::stats::Stats;
 use node::tracking::Tracking;
-use node::{Config, KnownScripts, Monitors, ShardHandle, StoreClock};
+use node::{Config, KnownScripts, Monitors, ScriptWatch, ShardHandle, StoreClock};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions};
+use vocab::limits::SCRIPT_THREADS;
 use vocab::{Moment, NodeId, Prng, ShardId};
 
 /// A read that takes longer than this may have waited for the disk.
@@ -92,7 +93,11 @@ pub(crate) struct NodeShared {
     /// What clients that are configured for Sentinel take for masters.
     pub(crate) masters: Masters,
     /// Clients that are told of every command.
-    pub(crate) monitors: Monitors,
+    pub(crate) monitors: Arc<Monitors>,
+    /// What others see of the scripts that run.
+    pub(crate) script_watch: Arc<ScriptWatch>,
+    /// Threads for scripts that only read, and take long.
+    pub(crate) script_pool: Pool,
     /// What clients may have cached.
     pub(crate) tracking: Arc<Tracking>,
     /// The scripts that this node knows the store to know.
@@ -170,6 +175,7 @@ impl NodeShared {
         }
         let log = open_log(&dir, &health, alone)?;
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        let monitors = Arc::new(Monitors::default());
         Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls_of(alone, threads)).map_err(|e| e.to_string())?,
@@ -191,7 +197,9 @@ impl NodeShared {
             tracking: Arc::default(),
             database_rates: DatabaseRates::default(),
             masters: Masters::default(),
-            monitors: Monitors::default(),
+            script_watch: Arc::new(ScriptWatch::new(monitors.clone())),
+            monitors,
+            script_pool: Pool::start("script", SCRIPT_THREADS).map_err(|e| e.to_string())?,
             scripts: KnownScripts::default(),
             functions: KnownFunctions::default(),
             users: StoreUsers::new(random()),

@@ -5,7 +5,7 @@ use super::apply_thread::apply_beside;
 use super::peers::Peers;
 use super::telling::Telling;
 use crate::api::digest_marked;
-use crate::clients::Clients;
+use crate::clients::{Clients, show_line};
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
 use crate::mailbox::{BlockingMessage, EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
@@ -196,6 +196,10 @@ impl Effects for Shell {
 
     fn messages(&mut self, messages: Vec<ScriptMessage>) {
         self.telling.messages(messages);
+    }
+
+    fn monitored(&mut self, calls: Vec<Vec<u8>>) {
+        calls.into_iter().for_each(|line| show_line(&self.store, &mut self.clients, line));
     }
 
     fn cleared(&mut self, shard: ShardId) {

@@ -14,7 +14,7 @@ use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
     Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, ReplySender,
-    Secured, Waits, show_here, tell_here, tell_instead, tend, watched,
+    Secured, Waits, learned, show_here, show_line, tell_here, tell_instead, tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
@@ -325,6 +325,7 @@ impl Worker {
             WorkerMessage::Part(part) => self.shell.clients.deliver_part(*part),
             WorkerMessage::StoreAnswers(answers) => self.shell.clients.deliver_store_answers(&answers),
             WorkerMessage::Watched(keys) => watched(&mut self.shell.clients, *keys),
+            WorkerMessage::LearnedScript(script) => learned(&mut self.shell.clients, *script),
             WorkerMessage::WritePrefetched(ticket) => {
                 self.dispatcher.write_prefetched(&mut self.shell.clients, &ticket);
                 self.take_wanted();
@@ -408,6 +409,9 @@ impl Worker {
             }
             SubscriberNews::Invalidated(told) => tell_here(&self.store, &mut self.shell.clients, &told),
             SubscriberNews::Redirected(told) => tell_instead(&mut self.shell.clients, &told),
+            SubscriberNews::ScriptCalls(lines) => {
+                lines.into_iter().for_each(|line| show_line(&self.store, &mut self.shell.clients, line));
+            }
             SubscriberNews::Monitored(line) => {
                 show_here(&self.store, &mut self.shell.clients, &line);
                 if self.store.broker.arrived(line.len() as u64) {

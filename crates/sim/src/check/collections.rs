@@ -7,12 +7,18 @@
 //! - A client of a blocking command has several attempts in the log. At most one finds something, and its reply is the client's;
 //!   none does if the client was refused, or was told that there was nothing in time.
 //! - Of two clients that wait for one key alone, the one that was known to wait before the other asked is served first.
+//! - A request whose script ran out of its budget has changed nothing.
+//! - What a script publishes leaves once if it was answered, at most once if that is not known, and never if it was refused or
+//!   ran out of its budget.
 //! - The reply of a read is the model's at some place: not before what was answered before the read was asked, not before
 //!   what an earlier read saw, and not after what was asked after the read was answered.
 
-use crate::collections::{self, CollectionRequest, Keyspace, STATES_MAX, Told, WRONG_TYPE, Words, tag_of};
+use crate::collections::{self, CollectionRequest, Keyspace, STATES_MAX, Told, WRONG_TYPE, Way, Words, tag_of};
 use resp::Value;
 use std::collections::BTreeMap;
+
+/// What the client of a script is told that has run out of its budget.
+const OVER_BUDGET: &str = "ERR the script ran more instructions";
 
 /// What a committed entry did to collections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +76,8 @@ struct Operation {
     /// What the time may be at a node that deals with it, in ms: the earliest when it was asked, and the latest when the
     /// answer came.
     between_ms: (u64, u64),
+    /// How often its script has told subscribers of it.
+    published: usize,
 }
 
 /// What clients of collections asked and were told.
@@ -85,7 +93,8 @@ impl CollectionHistory {
         self.moment += 1;
         let (begun, ended, told) = (self.moment, u64::MAX, Told::Unknown);
         let between_ms = (now_ms, u64::MAX);
-        let operation = Operation { request: request.clone(), begun, ended, told, waits_since: None, between_ms };
+        let operation =
+            Operation { request: request.clone(), begun, ended, told, waits_since: None, between_ms, published: 0 };
         self.operations.insert(request.tag, operation);
     }
 
@@ -94,6 +103,14 @@ impl CollectionHistory {
         self.moment += 1;
         if let Some(operation) = self.operations.get_mut(&tag) {
             operation.waits_since = has_place.then_some(self.moment);
+        }
+    }
+
+    /// A script has told subscribers that it runs for the request of that tag.
+    pub fn published(&mut self, tag: &[u8]) {
+        let number = tag.get(1..).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        if let Some(operation) = number.and_then(|tag: u64| self.operations.get_mut(&tag)) {
+            operation.published += 1;
         }
     }
 
@@ -123,6 +140,7 @@ impl CollectionHistory {
                 (Told::Refused, Some(_)) => return Err(format!("it was refused, and is in the log: {operation}")),
                 _ => {}
             }
+            operation.check_messages()?;
         }
         replay.check_order(&self.operations)?;
         replay.check_service(&self.operations)?;
@@ -252,19 +270,28 @@ impl Operation {
     /// What was replied to each of its commands, as far as that is known; none if nothing was done.
     fn replies(&self) -> Option<Vec<Option<&Value>>> {
         let count = self.request.commands.len();
-        match (&self.told, self.request.is_transaction) {
-            (Told::Done(Value::Array(replies)), true) if replies.len() == count => {
-                Some(replies.iter().map(Some).collect())
+        match (&self.told, self.request.way) {
+            (Told::Done(reply), Way::Plain) => Some(vec![Some(reply)]),
+            (Told::Done(Value::Array(replies)), way) if replies.len() == count => {
+                let mut replies: Vec<Option<&Value>> = replies.iter().map(Some).collect();
+                if way == Way::ReversingFunction {
+                    replies.reverse();
+                }
+                Some(replies)
             }
-            // Nothing writes the key that it watches.
-            (Told::Done(_), true) => None,
-            (Told::Done(reply), false) => Some(vec![Some(reply)]),
+            // Nothing writes the key that a transaction watches, and no script answers less.
+            (Told::Done(_), _) => None,
             _ => Some(vec![None; count]),
         }
     }
 
     /// The states that may follow those before it, by a clock; none if its answer contradicts them.
     fn after(&self, before: &[Keyspace], clock_ms: u64) -> Vec<Keyspace> {
+        if self.request.way == Way::Runaway {
+            let is_ended = |reply: &Value| reply.as_error().is_some_and(|text| text.starts_with(OVER_BUDGET));
+            let fits = !matches!(&self.told, Told::Done(reply) if !is_ended(reply));
+            return if fits { before.to_vec() } else { Vec::new() };
+        }
         let Some(replies) = self.replies() else { return Vec::new() };
         let mut states = before.to_vec();
         for (words, told) in self.request.commands.iter().zip(replies) {
@@ -289,6 +316,19 @@ impl Operation {
         states.sort();
         states.dedup();
         states
+    }
+
+    /// What a script publishes leaves once, when its entry is applied, and not at all where it is taken back.
+    fn check_messages(&self) -> Result<(), String> {
+        let (least, most) = match (&self.told, self.request.way) {
+            (Told::Done(_), Way::Script) => (1, 1),
+            (Told::Unknown, Way::Script) => (0, 1),
+            _ => (0, 0),
+        };
+        if (least..=most).contains(&self.published) {
+            return Ok(());
+        }
+        Err(format!("its script has told subscribers {} times: {self}", self.published))
     }
 
     /// Whether its client waited, and was told that there was nothing for it.
@@ -386,7 +426,7 @@ mod tests {
             tag,
             group: 0,
             commands: text.split("; ").map(words).collect(),
-            is_transaction: text.contains("; "),
+            way: if text.contains("; ") { Way::Transaction } else { Way::Plain },
             writes,
         }
     }
@@ -485,6 +525,36 @@ mod tests {
         ("1 SADD a 1; PEXPIRE a 1, 1 = (:1 :1), 9 SMEMBERS a, 9 = (1)", &[1], ""),
         ("1 SADD a 1; PEXPIRE a 99, 1 = (:1 :1), 9 SMEMBERS a, 9 = ()", &[1], "fits nowhere"),
     ];
+
+    #[test]
+    fn scripts_answer_change_and_publish_as_they_are_to() {
+        let budget = format!("{OVER_BUDGET} than a script may");
+        for (way, told, is_logged, published, wrong) in [
+            (Way::Script, Told::Done(Value::Array(vec![Value::Int(1)])), true, 1, ""),
+            (Way::Script, Told::Done(Value::Array(vec![Value::Int(0)])), true, 1, "the keys are"),
+            (Way::Script, Told::Done(Value::Array(vec![Value::Int(1)])), true, 0, "0 times"),
+            (Way::Script, Told::Unknown, true, 2, "2 times"),
+            (Way::Script, Told::Refused, false, 1, "1 times"),
+            (Way::Function, Told::Done(Value::Array(vec![Value::Int(1)])), true, 0, ""),
+            (Way::Runaway, Told::Done(Value::Error(budget.clone())), true, 0, ""),
+            (Way::Runaway, Told::Done(Value::Error(budget)), true, 1, "1 times"),
+            (Way::Runaway, Told::Done(Value::Array(vec![Value::Int(1)])), true, 0, "the keys are"),
+        ] {
+            let mut history = CollectionHistory::default();
+            history.asked(&CollectionRequest { way, ..request(1, "SADD a 1", true) }, 0);
+            (0..published).for_each(|_| history.published(b"~1"));
+            let shown = format!("{way:?} {told:?} {published}");
+            history.told(1, told, 0);
+            let mut log = CollectionLog::default();
+            if is_logged {
+                log.0.insert((1, 0), (5, Logged::Request(1)));
+            }
+            match history.check(0, &log) {
+                Ok(()) => assert_eq!(wrong, "", "{shown}"),
+                Err(what) => assert!(!wrong.is_empty() && what.contains(wrong), "{shown}: {what}"),
+            }
+        }
+    }
 
     #[test]
     fn replies_are_held_against_the_model_at_their_place_in_the_log() {

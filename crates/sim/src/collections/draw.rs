@@ -1,6 +1,7 @@
 //! What clients of collections ask: few keys and few members, so that they meet, and now and then a large collection.
 
-use super::request::{CollectionRequest, Words, collection_key, tag_key, tag_word, timeout_word};
+use super::request::{CollectionRequest, collection_key, tag_key, tag_word, timeout_word};
+use super::way::{Way, Words};
 use crate::chance::Chance;
 use node::command::handler;
 use resp::table;
@@ -17,6 +18,9 @@ const LARGE_PER_MILLE: u64 = 40;
 
 /// How many commands of a thousand on a list or a sorted set wait if they find nothing.
 const BLOCKING_PER_MILLE: u64 = 150;
+
+/// How many requests of a thousand that write are a script's.
+const SCRIPT_PER_MILLE: u64 = 150;
 
 /// Draws requests.
 pub struct Draw {
@@ -83,7 +87,7 @@ impl Draw {
         let count = if self.prng.happens(150) { self.prng.between(2, 4) } else { 1 };
         let mut drawn: Vec<Drawn> = (0..count).map(|_| self.command(group)).collect();
         let is_read = drawn.iter().all(|one| !one.writes) && count == 1;
-        let is_transaction = count > 1 || (!is_read && drawn[0].tag == Tag::None);
+        let way = self.way(&drawn, is_read);
         for one in &mut drawn {
             match one.tag {
                 Tag::Member => one.words.push(tag_word(tag)),
@@ -94,7 +98,17 @@ impl Draw {
             }
         }
         let commands = drawn.into_iter().map(|one| one.words).collect();
-        CollectionRequest { client, tag, group, commands, is_transaction, writes: !is_read }
+        CollectionRequest { client, tag, group, commands, way, writes: !is_read }
+    }
+
+    /// How commands reach their shard: what bears no tag is in MULTI, or a script runs it.
+    fn way(&mut self, drawn: &[Drawn], is_read: bool) -> Way {
+        let waits = drawn.iter().any(|one| matches!(one.tag, Tag::Timeout(_)));
+        if !is_read && !waits && self.prng.happens(SCRIPT_PER_MILLE) {
+            return *self.prng.pick(&[Way::Script, Way::Script, Way::Function, Way::ReversingFunction, Way::Runaway]);
+        }
+        let is_tagged = drawn.len() == 1 && (is_read || drawn[0].tag != Tag::None);
+        if is_tagged { Way::Plain } else { Way::Transaction }
     }
 
     /// A read of a key as a whole, by which a run ends: of the types that it may have, one after the other.
@@ -108,7 +122,7 @@ impl Draw {
             Kind::SortedSet => vec![word("ZRANGE"), key, word("0"), word("-1"), word("WITHSCORES")],
             Kind::Stream => vec![word("XRANGE"), key, word("-"), word("+")],
         };
-        CollectionRequest { client, tag: self.tags, group, commands: vec![words], is_transaction: false, writes: false }
+        CollectionRequest { client, tag: self.tags, group, commands: vec![words], way: Way::Plain, writes: false }
     }
 
     /// How many reads tell all of a key.
@@ -382,11 +396,11 @@ mod tests {
         let unknown = resp::Value::Error(UNKNOWN.to_owned());
         for _ in 0..3000 {
             let request = draw.request(0);
-            assert!(request.writes || !request.is_transaction, "{request:?}");
+            assert!(request.writes || request.way == Way::Plain, "{request:?}");
             let (tag, digits) = (tag_word(request.tag), format!("{:07}", request.tag).into_bytes());
             let mut ends = [tag, digits].into_iter();
             let has_tag = request.commands[0].last().is_some_and(|word| ends.any(|end| word.ends_with(&end)));
-            assert!(request.is_transaction || has_tag == request.writes, "{request:?}");
+            assert!(request.way != Way::Plain || has_tag == request.writes, "{request:?}");
             for words in &request.commands {
                 assert!(after(&state, words, 0, Some(&unknown)).is_empty(), "{words:?}");
                 if let Some(next) = after(&state, words, 0, None).pop() {

@@ -11,9 +11,11 @@ mod sets;
 mod sorted_sets;
 mod stream;
 mod streams;
+mod way;
 
 pub use draw::{Draw, KEYS};
 pub use keyspace::{Keyspace, WRONG_TYPE};
 pub use model::after;
-pub use request::{CollectionRequest, Told, Words, tag_of};
+pub use request::{CollectionRequest, Told, tag_of};
 pub use sets::STATES_MAX;
+pub use way::{CHANNEL, Way, Words};

@@ -3,7 +3,7 @@
 //! A command whose outcome chance decides has several states that may follow; the reply tells which, where it is known.
 
 use super::keyspace::Keyspace;
-use super::request::Words;
+use super::way::Words;
 use super::{any_type, lists, sets, sorted_sets, streams};
 use resp::Value;
 

@@ -3,14 +3,12 @@
 //! Each write has a number, its tag, which is in the log with it: the last argument of a plain command ends in it where
 //! that changes nothing but a set that gets one more member; a transaction watches an absent key of that name.
 
+use super::way::{Way, Words};
 use crate::history::Answer;
 use crate::request::{key_name, refused};
 use node::{EncodedCommand, Item, Write, key_hash};
 use resp::Value;
 use vocab::{Slot, slot_of};
-
-/// A command, word by word.
-pub type Words = Vec<Vec<u8>>;
 
 /// What begins a tag.
 const TAG: u8 = b'~';
@@ -26,8 +24,8 @@ pub struct CollectionRequest {
     pub group: usize,
     /// Its commands: one, unless it is a transaction.
     pub commands: Vec<Words>,
-    /// MULTI and EXEC are around them.
-    pub is_transaction: bool,
+    /// How they reach their shard.
+    pub way: Way,
     /// Whether it goes through the log.
     pub writes: bool,
 }
@@ -91,6 +89,8 @@ fn suffix(key: &[u8]) -> &[u8] {
 pub fn tag_of(item: &Item<'_>) -> Option<u64> {
     let word = match item {
         Item::Command(args) if is_blocking(args[0]) => return tag_of_timeout(args.last()?),
+        // Name, source, number of keys, a key, the tag.
+        Item::Command(args) if matches!(args[0], b"EVAL" | b"FCALL") => args.get(4)?,
         Item::Command(args) if args.get(1).is_some_and(|key| suffix(key).first() == Some(&b'c')) => args.last()?,
         Item::Transaction { watches, .. } => watches.first()?.0,
         _ => return None,
@@ -109,7 +109,7 @@ impl CollectionRequest {
     /// Whether it waits if it finds nothing.
     #[must_use]
     pub fn is_blocking(&self) -> bool {
-        !self.is_transaction && self.commands.iter().all(|words| is_blocking(&words[0]))
+        self.way == Way::Plain && self.commands.iter().all(|words| is_blocking(&words[0]))
     }
 
     /// The command of a client that waits, which has another timeout by now, with the request's tag.
@@ -126,7 +126,11 @@ impl CollectionRequest {
     pub fn write(&self) -> Write {
         let encode = |words: &Words| EncodedCommand::new(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
         match &self.commands[..] {
-            [command] if !self.is_transaction => Write::Command(encode(command)),
+            commands if self.way.is_script() => {
+                let key = collection_key(self.group, 0);
+                Write::Command(self.way.command(&key, &tag_word(self.tag), commands))
+            }
+            [command] if self.way == Way::Plain => Write::Command(encode(command)),
             commands => Write::Transaction {
                 watches: vec![(tag_key(self.group, self.tag), 0)],
                 commands: commands.iter().map(encode).collect(),
@@ -177,12 +181,12 @@ mod tests {
 
     #[test]
     fn the_log_tells_which_request_an_item_is() {
-        let request = |commands: &[&str], is_transaction| CollectionRequest {
+        let request = |commands: &[&str], way| CollectionRequest {
             client: 0,
             tag: 17,
             group: 3,
             commands: commands.iter().map(|text| words(text)).collect(),
-            is_transaction,
+            way,
             writes: true,
         };
         let tag = |request: &CollectionRequest| {
@@ -196,17 +200,20 @@ mod tests {
             let item = node::decode_entry(&bytes).unwrap().1.next().unwrap().unwrap();
             tag_of(&item)
         };
-        assert_eq!(tag(&request(&["SADD {g3}c1 m1 ~17"], false)), Some(17));
-        assert_eq!(tag(&request(&["DEL {g3}c1 {g3}~17"], false)), Some(17));
-        assert_eq!(tag(&request(&["RENAME {g3}c1 {g3}c2", "SPOP {g3}c0"], true)), Some(17));
-        assert_eq!(tag(&request(&["SADD {g3}k1 ~17"], false)), None, "no key of collections");
+        assert_eq!(tag(&request(&["SADD {g3}c1 m1 ~17"], Way::Plain)), Some(17));
+        assert_eq!(tag(&request(&["DEL {g3}c1 {g3}~17"], Way::Plain)), Some(17));
+        assert_eq!(tag(&request(&["RENAME {g3}c1 {g3}c2", "SPOP {g3}c0"], Way::Transaction)), Some(17));
+        for way in [Way::Script, Way::Function, Way::ReversingFunction, Way::Runaway] {
+            assert_eq!(tag(&request(&["RENAME {g3}c1 {g3}c2", "SPOP {g3}c0"], way)), Some(17));
+        }
+        assert_eq!(tag(&request(&["SADD {g3}k1 ~17"], Way::Plain)), None, "no key of collections");
         assert_eq!(timeout_word(1200, 17), b"1.2000000017");
-        let waits = request(&["BLPOP {g3}c1 {g3}c2 1.2000000017"], false);
-        assert!(waits.is_blocking() && !request(&["BLPOP {g3}c1 1.2000000017"], true).is_blocking());
+        let waits = request(&["BLPOP {g3}c1 {g3}c2 1.2000000017"], Way::Plain);
+        assert!(waits.is_blocking() && !request(&["BLPOP {g3}c1 1.2000000017"], Way::Transaction).is_blocking());
         assert_eq!(tag(&waits), Some(17));
         let later = waits.tagged(&EncodedCommand::new(&[b"BLPOP", b"{g3}c2", b"0.900"]));
         assert_eq!(later.args(), [&b"BLPOP"[..], b"{g3}c2", b"0.9000000017"]);
-        assert_eq!(tag(&request(&["RENAME {g3}c1 {g3}c2"], false)), None);
+        assert_eq!(tag(&request(&["RENAME {g3}c1 {g3}c2"], Way::Plain)), None);
     }
 
     #[test]
@@ -216,7 +223,7 @@ mod tests {
             tag: 1,
             group: 0,
             commands: vec![words("SCARD {g0}c1")],
-            is_transaction: false,
+            way: Way::Plain,
             writes: false,
         };
         let told = |reply: &str| request.answer(reply.as_bytes());

@@ -1,6 +1,7 @@
 //! What a backup consists of: one JSON document, written last. A backup without one is none.
 
 use super::place::Place;
+use super::programs::Programs;
 use super::rows::FileFacts;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -24,6 +25,9 @@ pub(crate) struct Manifest {
     pub(crate) epoch: u64,
     /// Keys, as the store counted them: those that had expired and were not yet collected included.
     pub(crate) keys: u64,
+    /// Its functions and scripts; none of a backup of an older release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) programs: Option<Programs>,
     pub(crate) shards: Vec<ShardFacts>,
 }
 
@@ -65,9 +69,14 @@ struct Format {
 }
 
 impl Manifest {
-    pub(crate) fn new(store: String, at_ms: u64, epoch: u64, shards: Vec<ShardFacts>) -> Self {
+    pub(crate) fn new(
+        store: String,
+        (at_ms, epoch): (u64, u64),
+        programs: Option<Programs>,
+        shards: Vec<ShardFacts>,
+    ) -> Self {
         let keys = shards.iter().map(|shard| shard.keys).sum();
-        Self { format: FORMAT, id: name_of(at_ms), store, at_ms, epoch, keys, shards }
+        Self { format: FORMAT, id: name_of(at_ms), store, at_ms, epoch, keys, programs, shards }
     }
 
     pub(crate) fn files(&self) -> impl Iterator<Item = &FileFacts> {

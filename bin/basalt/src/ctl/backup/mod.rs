@@ -5,6 +5,7 @@ mod catalog;
 mod manifest;
 mod output;
 mod place;
+mod programs;
 mod remove;
 mod restore;
 mod rows;

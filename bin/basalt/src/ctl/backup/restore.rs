@@ -3,7 +3,7 @@
 use super::manifest::Manifest;
 use super::place::Place;
 use super::rows::{FileFacts, read_file};
-use crate::moment::{BackupRow, RowValue};
+use crate::moment::{BackupRow, RowValue, connect};
 use crate::store_writer::RowWriter;
 use client::StoreUrl;
 use indicatif::ProgressBar;
@@ -23,6 +23,9 @@ pub(crate) fn restore(
     now_ms: u64,
     progress: &ProgressBar,
 ) -> Result<u64, String> {
+    if let Some(programs) = &manifest.programs {
+        programs.restore(&mut connect(node)?)?;
+    }
     let files: Vec<&FileFacts> = manifest.files().collect();
     let (next, expired) = (AtomicUsize::new(0), Mutex::new(0));
     let written = &FilesWritten::new(files.len());

@@ -3,8 +3,9 @@
 use super::catalog::Catalog;
 use super::manifest::{Manifest, ShardFacts};
 use super::place::Place;
+use super::programs::Programs;
 use super::rows::{FileFacts, Packed, Packer, Stored};
-use crate::moment::{NodePages, ShardMoment, StoreMoment};
+use crate::moment::{NodePages, ShardMoment, StoreMoment, connect};
 use client::StoreUrl;
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
@@ -112,6 +113,7 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
     let _lock = place.prepare(false)?;
     let shelf = Shelf::open(place, progress)?;
     let moment = StoreMoment::begin(node)?;
+    let programs = Programs::of_store(&mut connect(node)?)?;
     progress.set_length(moment.keys());
     let by_node = moment.by_node();
     let mut shards = std::thread::scope(|scope| {
@@ -126,7 +128,7 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
         Ok::<_, String>(shards)
     })?;
     shards.sort_by_key(|shard: &ShardFacts| shard.shard);
-    let manifest = Manifest::new(moment.store, moment.at_ms, moment.epoch, shards);
+    let manifest = Manifest::new(moment.store, (moment.at_ms, moment.epoch), programs, shards);
     manifest.write(place)?;
     let Totals { new_files, new_bytes, mended } = *shelf.totals.lock();
     Ok(Taken { manifest, new_files, new_bytes, mended })

@@ -1,8 +1,17 @@
 //! The arguments of a library's function, and the errors that Lua's own functions raise about theirs.
 
+use crate::script::meter::Meter;
 use crate::script::raised::Raised;
 use crate::script::values::number_of;
 use mlua::{Error, Lua, MultiValue, Value};
+
+/// Bytes that a library reads or writes for the price of one instruction.
+const BYTES_PER_INSTRUCTION: usize = 8;
+
+/// Charges a run for bytes that a library reads or writes.
+pub(super) fn charge(meter: &Meter, bytes: usize) -> mlua::Result<()> {
+    meter.work((bytes / BYTES_PER_INSTRUCTION) as u64)
+}
 
 /// The arguments of one call.
 pub(in crate::script) struct Arguments<'a> {
@@ -12,6 +21,11 @@ pub(in crate::script) struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
+    /// The length of its first argument, if that is a text.
+    pub(in crate::script) fn first_bytes(&self) -> usize {
+        self.value(1).and_then(Value::as_string).map_or(0, |text| text.as_bytes().len())
+    }
+
     /// An error about the argument of that number, counted from 1.
     pub(super) fn bad(&self, number: usize, text: &str) -> Error {
         let is_method = self.lua.inspect_stack(0, |debug| debug.names().name_what == Some("method")).unwrap_or(false);

@@ -1,9 +1,10 @@
 //! `cjson`: its functions and settings.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, charge};
 use super::json_decode::decode;
 use super::json_encode::encode;
 use super::json_settings::{InvalidNumbers, JsonSettings};
+use crate::script::meter::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,7 +26,7 @@ const FUNCTIONS: &[(&str, usize, Run)] = &[
     ("decode_invalid_numbers", 1, |of, settings| flag(of, 1, &settings.decode_invalid).map(one)),
 ];
 
-pub(super) fn library(lua: &Lua, settings: &Rc<JsonSettings>) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, settings: &Rc<JsonSettings>, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     for &(name, count_max, run) in FUNCTIONS {
         let of = settings.clone();
@@ -38,18 +39,24 @@ pub(super) fn library(lua: &Lua, settings: &Rc<JsonSettings>) -> mlua::Result<Ta
         })?;
         library.raw_set(name, function)?;
     }
-    let of = settings.clone();
+    let (of, meter_of) = (settings.clone(), meter.clone());
     let function = lua.create_function(move |lua, values: MultiValue| {
         let arguments = Arguments { lua, name: "encode", values: &values };
-        lua.create_string(encode(&arguments, &of)?)
+        let text = encode(&arguments, &of)?;
+        charge(&meter_of, text.len())?;
+        lua.create_string(text)
     })?;
     library.raw_set("encode", function)?;
-    let of = settings.clone();
+    let (of, meter_of) = (settings.clone(), meter.clone());
     let function = lua.create_function(move |lua, values: MultiValue| {
-        decode(&Arguments { lua, name: "decode", values: &values }, &of)
+        let arguments = Arguments { lua, name: "decode", values: &values };
+        charge(&meter_of, arguments.first_bytes())?;
+        decode(&arguments, &of)
     })?;
     library.raw_set("decode", function)?;
-    library.raw_set("new", lua.create_function(|lua, ()| self::library(lua, &Rc::new(JsonSettings::default())))?)?;
+    let meter = meter.clone();
+    let function = lua.create_function(move |lua, ()| self::library(lua, &Rc::new(JsonSettings::default()), &meter))?;
+    library.raw_set("new", function)?;
     library.raw_set("null", Value::NULL)?;
     library.raw_set("_NAME", "cjson")?;
     library.raw_set("_VERSION", "2.1.0")?;

@@ -13,14 +13,15 @@ mod packed_struct;
 pub(super) use arguments::Arguments;
 pub(super) use json_settings::JsonSettings;
 
+use super::meter::Meter;
 use mlua::{Lua, Table};
 use std::rc::Rc;
 
 /// All of them, by their names.
-pub(super) fn libraries(lua: &Lua, json: &Rc<JsonSettings>) -> mlua::Result<Table> {
+pub(super) fn libraries(lua: &Lua, json: &Rc<JsonSettings>, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let libraries = lua.create_table()?;
-    libraries.raw_set("cjson", json::library(lua, json)?)?;
-    libraries.raw_set("cmsgpack", msgpack::library(lua)?)?;
+    libraries.raw_set("cjson", json::library(lua, json, meter)?)?;
+    libraries.raw_set("cmsgpack", msgpack::library(lua, meter)?)?;
     libraries.raw_set("struct", packed_struct::library(lua)?)?;
     libraries.raw_set("bit", bits::library(lua)?)?;
     Ok(libraries)

@@ -1,7 +1,9 @@
 //! `cmsgpack`.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, charge};
+use crate::script::meter::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
+use std::rc::Rc;
 use vocab::limits::SCRIPT_TEXT_BYTES_MAX;
 
 /// Tables within tables that are written; deeper ones are nil.
@@ -9,20 +11,28 @@ const DEPTH_MAX: usize = 16;
 /// Values within values that are read: deeper ones would not fit the stack of a thread.
 const READ_DEPTH_MAX: usize = 128;
 
-pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     library.raw_set("pack", lua.create_function(|lua, values: MultiValue| pack(lua, &values))?)?;
-    let unpack_all = lua
-        .create_function(|lua, values: MultiValue| unpack(&Arguments { lua, name: "unpack", values: &values }, None))?;
+    let of_all = meter.clone();
+    let unpack_all = lua.create_function(move |lua, values: MultiValue| {
+        let of = Arguments { lua, name: "unpack", values: &values };
+        charge(&of_all, of.first_bytes())?;
+        unpack(&of, None)
+    })?;
     library.raw_set("unpack", unpack_all)?;
-    let unpack_one = lua.create_function(|lua, values: MultiValue| {
+    let of_one = meter.clone();
+    let unpack_one = lua.create_function(move |lua, values: MultiValue| {
         let of = Arguments { lua, name: "unpack_one", values: &values };
+        charge(&of_one, of.first_bytes())?;
         let offset = of.integer_or(2, 0)?;
         unpack(&of, Some((1, offset)))
     })?;
     library.raw_set("unpack_one", unpack_one)?;
-    let unpack_limit = lua.create_function(|lua, values: MultiValue| {
+    let of_limit = meter.clone();
+    let unpack_limit = lua.create_function(move |lua, values: MultiValue| {
         let of = Arguments { lua, name: "unpack_limit", values: &values };
+        charge(&of_limit, of.first_bytes())?;
         let (limit, offset) = (of.number(2)? as i64, of.integer_or(3, 0)?);
         unpack(&of, Some((limit, offset)))
     })?;

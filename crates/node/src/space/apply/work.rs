@@ -87,6 +87,11 @@ impl Work {
         if self.touched.exceeds(self.max) { Err(Fault::WouldBlock) } else { Ok(()) }
     }
 
+    /// So many bytes the item under way may still read and write.
+    pub(super) fn bytes_left(&self) -> usize {
+        self.max.bytes.saturating_sub(self.touched.bytes)
+    }
+
     /// Whether the item under way has passed its own bounds: no place is right for it.
     pub(super) fn is_refused(&self) -> bool {
         self.place == Place::Aside && (self.refused || self.touched.exceeds(self.max))

@@ -10,6 +10,7 @@ use super::work::Place;
 use crate::counters::Counted;
 use crate::format::keys;
 use crate::keyspace_events::{EntryEvents, Event, EventClasses, KeyspaceEvent};
+use crate::monitored_calls::MonitoredCalls;
 use crate::request::key_hash;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::{ShardHandle, live};
@@ -55,6 +56,8 @@ pub(super) struct EntryWrites<'a> {
     events: EntryEvents,
     /// What scripts have published.
     messages: Vec<ScriptMessage>,
+    /// What monitors are to see of the commands of scripts.
+    calls: MonitoredCalls,
     tree_key: Vec<u8>,
     /// What takes back the writes since `begin_attempt`.
     undo: Option<Undo>,
@@ -96,6 +99,7 @@ struct Undo {
     events: usize,
     changes: usize,
     messages: usize,
+    calls: usize,
 }
 
 impl<'a> EntryWrites<'a> {
@@ -121,6 +125,7 @@ impl<'a> EntryWrites<'a> {
             item: None,
             events: EntryEvents::default(),
             messages: Vec::new(),
+            calls: MonitoredCalls::default(),
             tree_key: Vec::new(),
             undo: None,
         }
@@ -161,6 +166,11 @@ impl<'a> EntryWrites<'a> {
         // What is told is not stored: it may go by what this node alone knows.
         let is_evicted = event == Event::DEL && self.handle.usage().is_some_and(|usage| usage.is_going(key_hash(key)));
         self.events.push(if is_evicted { Event::EVICTED } else { event }, key);
+    }
+
+    /// What monitors are to see of the commands of scripts.
+    pub(super) fn calls(&mut self) -> &mut MonitoredCalls {
+        &mut self.calls
     }
 
     /// A script publishes a message.
@@ -207,6 +217,7 @@ impl<'a> EntryWrites<'a> {
             events: self.events.len(),
             changes: self.changes.len(),
             messages: self.messages.len(),
+            calls: self.calls.len(),
             ..Undo::default()
         });
     }
@@ -235,6 +246,7 @@ impl<'a> EntryWrites<'a> {
         self.events.truncate(undo.events);
         self.changes.truncate(undo.changes);
         self.messages.truncate(undo.messages);
+        self.calls.truncate(undo.calls);
     }
 
     /// What the entry wrote so far.

@@ -109,6 +109,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     admin(Role::Operate, "KV.BACKUP|END", 3, "Lets go what this node holds for a backup.").args("id:integer"),
     admin(
         Role::Operate,
+        "KV.BACKUP|PROGRAMS",
+        2,
+        "Returns the functions that the store has, as FUNCTION DUMP does, and its scripts.",
+    ),
+    admin(
+        Role::Operate,
         "KV.BACKUP|PAGE",
         -5,
         "Returns some rows of a shard as of a backup's moment, and the cursor to go on from.",

@@ -57,7 +57,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of libraries")
         .args("[ASYNC | SYNC]"),
     scripting("FUNCTION|HELP", 2, "7.0.0", "Lists the subcommands.").flags(LOADING | STALE),
-    scripting("FUNCTION|KILL", 2, "7.0.0", "Answers that no function can be ended: its budgets end it.")
+    scripting("FUNCTION|KILL", 2, "7.0.0", "Ends the functions that only read and take long, on all nodes.")
         .flags(NOSCRIPT | ALLOW_BUSY),
     scripting("FUNCTION|LIST", -2, "7.0.0", "Returns what libraries and functions there are.")
         .flags(NOSCRIPT)
@@ -71,8 +71,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(WRITE | DENYOOM | NOSCRIPT)
         .cost("O(N), N being the number of libraries")
         .args("serialized-value:string [FLUSH | APPEND | REPLACE]"),
-    scripting("FUNCTION|STATS", 2, "7.0.0", "Returns how many libraries and functions there are.")
-        .flags(NOSCRIPT | ALLOW_BUSY),
+    scripting(
+        "FUNCTION|STATS",
+        2,
+        "7.0.0",
+        "Returns how many libraries and functions there are, and which function runs for long here.",
+    )
+    .flags(NOSCRIPT | ALLOW_BUSY),
     command(Group::Scripting, 0, "SCRIPT", -2, "2.6.0", "Groups the commands about scripts.")
         .cost("Depends on the subcommand."),
     scripting("SCRIPT|DEBUG", 3, "3.2.0", "Refused: there is no debugger of scripts.")
@@ -87,7 +92,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of scripts")
         .args("[ASYNC | SYNC]"),
     scripting("SCRIPT|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
-    scripting("SCRIPT|KILL", 2, "2.6.0", "Answers that no script can be ended: its budgets end it.")
+    scripting("SCRIPT|KILL", 2, "2.6.0", "Ends the scripts that only read and take long, on all nodes.")
         .flags(NOSCRIPT | ALLOW_BUSY),
     scripting("SCRIPT|LOAD", 3, "2.6.0", "Has the whole store know a script, and returns its SHA1.")
         .flags(NOSCRIPT | STALE)

@@ -1,0 +1,76 @@
+//! The functions and scripts of a store, in a backup: as they are soon after its moment.
+
+use crate::moment::said;
+use client::{Client, Value};
+use serde::{Deserialize, Serialize};
+
+/// Functions and scripts, as digits: their bytes need be no text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Programs {
+    /// What FUNCTION DUMP returns; empty if there are none.
+    functions: String,
+    /// The sources of scripts.
+    scripts: Vec<String>,
+}
+
+impl Programs {
+    /// Those of a store; none if it is of a release without them.
+    pub(crate) fn of_store(client: &mut Client) -> Result<Option<Self>, String> {
+        let answer = match said(client, &[b"KV.BACKUP", b"PROGRAMS"]) {
+            Ok(answer) => answer,
+            Err(text) if text.contains("unknown subcommand") => return Ok(None),
+            Err(text) => return Err(text),
+        };
+        Self::of_answer(&answer).map(Some).ok_or_else(|| "the store's functions and scripts cannot be read".to_owned())
+    }
+
+    fn of_answer(answer: &Value) -> Option<Self> {
+        let Value::Array(parts) = answer else { return None };
+        let [functions, Value::Array(scripts)] = parts.as_slice() else { return None };
+        let digits = |value: &Value| Some(digits_of(value.as_bytes()?));
+        Some(Self { functions: digits(functions)?, scripts: scripts.iter().map(digits).collect::<Option<_>>()? })
+    }
+
+    /// Has a store know them.
+    pub(crate) fn restore(&self, client: &mut Client) -> Result<(), String> {
+        let damaged = || "the backup's functions and scripts are damaged".to_owned();
+        let functions = bytes_of(&self.functions).ok_or_else(damaged)?;
+        if !functions.is_empty() {
+            said(client, &[b"FUNCTION", b"RESTORE", &functions, b"REPLACE"])?;
+        }
+        for script in &self.scripts {
+            said(client, &[b"SCRIPT", b"LOAD", &bytes_of(script).ok_or_else(damaged)?])?;
+        }
+        Ok(())
+    }
+}
+
+fn digits_of(bytes: &[u8]) -> String {
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|n| char::from_digit(n.into(), 16)).collect()
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    let byte = |[high, low]: &[u8; 2]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok();
+    if odd.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_store_has_is_kept_byte_for_byte() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(bytes_of(&digits_of(&all)), Some(all.clone()));
+        assert!(bytes_of("f").is_none() && bytes_of("zz").is_none());
+        let answer = Value::Array(vec![
+            Value::Bulk(vec![0, 255]),
+            Value::Array(vec![Value::Bulk(b"return 1".to_vec()), Value::Bulk(Vec::new())]),
+        ]);
+        let programs = Programs { functions: "00ff".to_owned(), scripts: vec![digits_of(b"return 1"), String::new()] };
+        assert_eq!(Programs::of_answer(&answer), Some(programs));
+        assert_eq!(Programs::of_answer(&Value::Null), None);
+    }
+}

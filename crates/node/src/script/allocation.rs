@@ -1,0 +1,187 @@
+//! The allocator of a Lua state: it bounds what the state holds, and counts what a run builds.
+//!
+//! A script that joins long strings does much work in few instructions, which no hook of Lua sees. So bytes count for instructions,
+//! and an allocation that passes what is left of a budget fails, as one does that passes the bound of the state. Lua raises that as an
+//! error. Only long allocations fail: for short ones the end is noted, and the next look at the budget finds it. A binding may
+//! allocate a few bytes where it could not handle an error.
+//!
+//! Every allocation is made by the allocator that the state had before.
+#![allow(unsafe_code, reason = "Lua calls its allocator by a C function")]
+
+use super::end::End;
+use mlua::{Lua, ffi};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::rc::Rc;
+
+/// Longer allocations may fail.
+const LONG_BYTES: usize = 4096;
+
+/// What a Lua state holds and builds. It is the state's as long as both live.
+#[derive(Debug)]
+pub(super) struct Allocation {
+    /// What allocates.
+    inner: Cell<Option<Inner>>,
+    /// Bytes that the state holds.
+    used: Cell<usize>,
+    /// Bytes that it may hold.
+    used_max: Cell<usize>,
+    /// Bytes that were allocated since they were taken last.
+    built: Cell<u64>,
+    /// Bytes that may be, until then.
+    built_max: Cell<u64>,
+    /// What was passed.
+    passed: Cell<Option<End>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Inner {
+    allocate: ffi::lua_Alloc,
+    data: *mut c_void,
+}
+
+impl Default for Allocation {
+    fn default() -> Self {
+        Self {
+            inner: Cell::new(None),
+            used: Cell::new(0),
+            used_max: Cell::new(usize::MAX),
+            built: Cell::new(0),
+            built_max: Cell::new(u64::MAX),
+            passed: Cell::new(None),
+        }
+    }
+}
+
+/// An allocation counts what a state allocates until this is dropped.
+pub(super) struct Installed {
+    lua: Lua,
+    of: Rc<Allocation>,
+}
+
+impl Installed {
+    /// Has a state allocate by way of `of`.
+    pub(super) fn new(lua: &Lua, of: Rc<Allocation>) -> mlua::Result<Self> {
+        of.used.set(lua.used_memory());
+        // SAFETY: the state is locked, and the closure calls nothing that raises an error. What it hands to the state lives until
+        // `drop` has taken it back: `of` is owned by what is returned.
+        unsafe {
+            lua.exec_raw::<()>((), |state| {
+                let mut data = std::ptr::null_mut();
+                let allocate = ffi::lua_getallocf(state, &raw mut data);
+                of.inner.set(Some(Inner { allocate, data }));
+                ffi::lua_setallocf(state, allocate_counted, Rc::as_ptr(&of).cast_mut().cast());
+            })?;
+        }
+        Ok(Self { lua: lua.clone(), of })
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let Some(inner) = self.of.inner.get() else { return };
+        self.of.set_bounds(usize::MAX, u64::MAX);
+        // SAFETY: as in `new`; the allocator that is put back has made every allocation.
+        let done =
+            unsafe { self.lua.exec_raw::<()>((), |state| ffi::lua_setallocf(state, inner.allocate, inner.data)) };
+        assert!(done.is_ok(), "a Lua state would keep an allocator that is gone: {done:?}");
+    }
+}
+
+impl Allocation {
+    /// A run begins with these bounds of what the state holds and the run builds.
+    pub(super) fn set_bounds(&self, used_max: usize, built_max: u64) {
+        self.used_max.set(used_max);
+        self.built.set(0);
+        self.built_max.set(built_max);
+        self.passed.set(None);
+    }
+
+    /// Bytes that were allocated since this was called last; so many may be until it is called again.
+    pub(super) fn take_built(&self) -> u64 {
+        self.built.replace(0)
+    }
+
+    /// So many bytes may be allocated until they are taken.
+    pub(super) fn set_built_max(&self, bytes: u64) {
+        self.built_max.set(bytes);
+    }
+
+    /// Why the run is to end, if it is.
+    pub(super) fn passed(&self) -> Option<End> {
+        self.passed.get()
+    }
+
+    /// Whether the state may allocate `new` bytes where it had `old`.
+    fn admit(&self, old: usize, new: usize) -> bool {
+        let used = self.used.get().saturating_sub(old).saturating_add(new);
+        let built = self.built.get().saturating_add(new as u64);
+        let passed = match () {
+            () if new <= old => None,
+            () if used > self.used_max.get() => Some(End::Memory),
+            () if built > self.built_max.get() => Some(End::Instructions),
+            () => None,
+        };
+        self.passed.set(self.passed.get().or(passed));
+        if passed.is_some() && new > LONG_BYTES {
+            return false;
+        }
+        self.used.set(used);
+        if new > old {
+            self.built.set(built);
+        }
+        true
+    }
+}
+
+/// `lua_Alloc`: none if the allocation fails.
+unsafe extern "C" fn allocate_counted(
+    data: *mut c_void,
+    old: *mut c_void,
+    old_bytes: usize,
+    bytes: usize,
+) -> *mut c_void {
+    // SAFETY: `Installed` has handed a pointer to it to the state, and keeps it.
+    let of = unsafe { &*data.cast::<Allocation>() };
+    let Some(inner) = of.inner.get() else { return std::ptr::null_mut() };
+    let held = if old.is_null() { 0 } else { old_bytes };
+    if !of.admit(held, bytes) {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: these are the arguments of the state, and that was its allocator.
+    unsafe { (inner.allocate)(inner.data, old, old_bytes, bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn long_allocations_fail_at_a_bound_and_short_ones_are_noted() {
+        let of = Allocation::default();
+        of.set_bounds(10_000, u64::MAX);
+        assert!(of.admit(0, 9_000) && of.passed().is_none());
+        assert!(!of.admit(0, 5_000) && of.passed() == Some(End::Memory));
+        assert!(of.admit(0, 2_000), "a short one is granted");
+        assert!(of.admit(9_000, 0) && of.used.get() == 2_000);
+        of.set_bounds(usize::MAX, 10_000);
+        assert!(of.passed().is_none() && of.admit(0, 9_000) && of.take_built() == 9_000);
+        of.set_built_max(1_000);
+        assert!(!of.admit(0, 5_000) && of.passed() == Some(End::Instructions));
+    }
+
+    #[test]
+    fn a_state_counts_what_it_builds_until_the_count_is_dropped() {
+        let (lua, of) = (Lua::new(), Rc::new(Allocation::default()));
+        let installed = Installed::new(&lua, of.clone()).unwrap();
+        of.set_bounds(usize::MAX, u64::MAX);
+        lua.load("local s = ('x'):rep(100000) for i = 1, 10 do local t = s .. i end").exec().unwrap();
+        assert!(of.take_built() > 1_000_000);
+        of.set_bounds(lua.used_memory() + 50_000, u64::MAX);
+        let failed = lua.load("return ('y'):rep(500000)").exec();
+        assert!(failed.is_err() && of.passed() == Some(End::Memory));
+        drop(installed);
+        assert_eq!(lua.load("return #('x'):rep(100000)").eval::<usize>().unwrap(), 100_000);
+    }
+}

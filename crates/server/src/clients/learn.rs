@@ -1,0 +1,53 @@
+//! Scripts that this node does not know: the store is asked, and the request that runs one begins again.
+
+use super::client_id::ClientId;
+use super::connection::Learning;
+use super::registry::Clients;
+use super::reply_queue::{ALL_KEYS, Effect};
+use super::request::Request;
+use super::turn::{Step, Turn};
+use crate::api::learn;
+use crate::mailbox::{LearnedScript, WorkerMessage};
+use resp::Reply;
+
+/// Has this node know the script of a request, which begins again then; one that cannot be had is refused.
+pub(super) fn learn_first(turn: &mut Turn<'_>, request: Request<'_>, reply: &mut Reply) -> Step {
+    let Request { id, args, .. } = request;
+    let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
+    if let Learning::Failed(text) = std::mem::take(&mut connection.learning) {
+        reply.error(&text);
+        turn.finished(request, &reply.buf);
+        turn.clients.put_unless_silent(id, &reply.buf);
+        return Step::Next;
+    }
+    connection.learning = Learning::UnderWay;
+    let client = ClientId { id, generation: connection.generation };
+    let (store, worker) = (turn.requests.store.clone(), turn.clients.worker());
+    let (spec, name) = (request.spec, args[1].to_vec());
+    turn.requests.store.pool.run(Box::new(move || {
+        let failed = learn(&store, spec, &name).err();
+        let learned = LearnedScript { place: client.id, generation: client.generation, failed };
+        store.mailboxes.tell(worker, WorkerMessage::LearnedScript(Box::new(learned)));
+    }));
+    turn.stall(id)
+}
+
+/// Has this node know the script of a command that MULTI has queued, before its client is told so. EXEC says what is wrong with it.
+pub(super) fn learn_queued(turn: &mut Turn<'_>, request: Request<'_>, queued: &Reply) {
+    let Some(ticket) = turn.clients.register(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else { return };
+    let (store, reply) = (turn.requests.store.clone(), queued.buf.clone());
+    let (spec, name) = (request.spec, request.args[1].to_vec());
+    turn.requests.store.pool.run(Box::new(move || {
+        // What is not known by then is refused when it is to run.
+        let _ = learn(&store, spec, &name);
+        store.mailboxes.answer(ticket, reply);
+    }));
+}
+
+/// The script of a connection's next request is known now, or cannot be had.
+pub(crate) fn learned(clients: &mut Clients, learned: LearnedScript) {
+    let client = ClientId { id: learned.place, generation: learned.generation };
+    let Some(connection) = clients.find(client) else { return };
+    connection.learning = learned.failed.map_or(Learning::None, Learning::Failed);
+    clients.unstall(client.id);
+}

@@ -1,0 +1,217 @@
+//! Scripts that the node knows: run as reads as long as they write nothing, else written.
+//!
+//! A read that is more work than an event loop should do at a time runs on a thread for such scripts. What is found to write
+//! there becomes a write with the same ticket: nothing that follows it on its connection has begun.
+
+use super::invalidations::{is_tracked, track_keys};
+use super::monitor;
+use super::reply_queue::{ALL_KEYS, Effect};
+use super::request::Request;
+use super::turn::{Step, Target, Turn};
+use super::write;
+use crate::api::{MayWrite, ScriptRuns, conclude_on, conclude_read};
+use crate::mailbox::{Submission, WorkerMessage};
+use crate::os::{set_niceness, steady_us};
+use crate::shared::{NodeShared, tell_misses};
+use node::command::{Error, Outcome, ReadHandler};
+use node::read::{Attempt, Begin, Finish, ReadRequest};
+use node::session::Consistency;
+use node::{EncodedCommand, Fault, Held, KeyHashes, ShardHandle, SnapshotSpace, Ticket, Write};
+use resp::Reply;
+use std::sync::Arc;
+
+/// About a third of a busy processor beside an event loop.
+const NICE_SCRIPT: i32 = 5;
+/// A longer answer is not made on an event loop.
+const REPLY_HERE_BYTES_MAX: usize = 256 * 1024;
+
+/// A script that is to run.
+pub(super) struct Script {
+    /// The command as an entry has it.
+    pub(super) command: EncodedCommand,
+    /// Hashes of the keys that it declares.
+    pub(super) keys: KeyHashes,
+    /// How it runs.
+    pub(super) runs: ScriptRuns,
+}
+
+/// Runs a script: here where it is short and writes nothing.
+pub(super) fn run(
+    turn: &mut Turn<'_>,
+    request: Request<'_>,
+    target: Target,
+    script: Script,
+    reply: &mut Reply,
+) -> Step {
+    let Script { command, keys, runs } = script;
+    let Request { id, spec, args } = request;
+    // It is written where it writes after all: then nothing that follows may have begun.
+    let (may_write, effect) = match runs {
+        ScriptRuns::Write => return write::write_command(turn, request, target, keys, Some(command)),
+        ScriptRuns::ReadFirst(may_write) => (Some(may_write), Effect::Unsettled),
+        ScriptRuns::Read => (None, Effect::Read),
+    };
+    let Some(connection) = turn.clients.get(id) else { return Step::Next };
+    if connection.must_wait(ALL_KEYS, effect) || connection.reads_slowly(spec, args) {
+        return turn.stall(id);
+    }
+    let consistency = match may_write {
+        Some(_) => Consistency::Absolute,
+        None => connection.session.consistency_for(spec, args),
+    };
+    let arrived_us = turn.arrived_us(id);
+    let asked = ReadRequest::new(target.slot, consistency, arrived_us).over(target.wider);
+    let known = turn.requests.store.known();
+    let local = known.local(turn.requests.store.node(), target.shard);
+    let attempt = match asked.begin(local, turn.now, || turn.requests.store.moment()) {
+        Begin::Run(attempt) => attempt,
+        Begin::WaitForLease(shard) => return turn.wait_for_lease(id, shard),
+        Begin::NotHere(why) => return turn.not_here(id, target.slot, consistency, &why),
+    };
+    let handle = *attempt.handle();
+    let ran = run_here(turn, request, handle, &command, may_write.is_some(), reply);
+    match ran {
+        Err(Error::Fault(Fault::Writes)) => {
+            may_write.inspect(MayWrite::note_writes);
+            return write::write_command(turn, request, target, keys, Some(command));
+        }
+        Err(Error::Fault(Fault::WouldBlock)) => {
+            let attempt = attempt.into();
+            let script = Beside { command, keys, may_write, effect };
+            return begin_beside(turn, request, attempt, script);
+        }
+        done => conclude_on(handle, done, reply, 0),
+    }
+    match attempt.finish(steady_us) {
+        Finish::Answer => {
+            turn.requests.sampler.note(handle, target.slot, 1);
+            turn.finished(request, &reply.buf);
+            turn.clients.put_unless_silent(id, &reply.buf);
+            Step::Next
+        }
+        Finish::Again(why) => turn.read_again(id, handle.id(), why),
+    }
+}
+
+/// Runs a script on the event loop; `Fault::WouldBlock` says that it is too much.
+fn run_here(
+    turn: &mut Turn<'_>,
+    request: Request<'_>,
+    handle: &ShardHandle,
+    command: &EncodedCommand,
+    may_write: bool,
+    reply: &mut Reply,
+) -> Outcome {
+    let (args, seed, now_ms) = (command.args(), turn.requests.next_seed(), turn.now.wall_ms);
+    let is_fast = turn.requests.store.reads_are_fast(now_ms);
+    let mut run = || {
+        let mut held = Held { blocks: Vec::new(), lacking: None };
+        let space = match is_fast {
+            true => SnapshotSpace::new(handle, now_ms, seed),
+            false => SnapshotSpace::without_waiting(handle, now_ms, seed, &mut held),
+        };
+        let mut space = space.of_few_rows().showing_calls();
+        reply.buf.clear();
+        reply.limit(REPLY_HERE_BYTES_MAX);
+        let done = handler(may_write).run(&args, &mut space, reply);
+        // A thread makes a long answer: here it would keep other clients.
+        let is_long = reply.exceeded();
+        reply.limit(usize::MAX);
+        let done = if is_long { done.and(Err(Error::Fault(Fault::WouldBlock))) } else { done };
+        (done, space.lookups(), space.take_calls())
+    };
+    let (mut done, mut lookups, mut calls) = run();
+    // Only what it has read may be cached by its client, who is to be told from before it is read.
+    if done.is_ok()
+        && lookups.hits + lookups.misses > 0
+        && let Some(connection) = turn.clients.get(request.id)
+        && is_tracked(connection, handle)
+    {
+        track_keys(connection, handle, request.spec, request.args);
+        (done, lookups, calls) = run();
+    }
+    if done.is_ok() {
+        turn.looked_up(handle, request, lookups);
+        monitor::show_calls(&turn.requests.store, turn.clients.worker(), calls);
+    }
+    done
+}
+
+/// What runs it as a read.
+fn handler(may_write: bool) -> ReadHandler {
+    ReadHandler::Keys(if may_write { node::read_script_first } else { node::read_script })
+}
+
+/// A script that a thread is to run.
+struct Beside {
+    command: EncodedCommand,
+    keys: KeyHashes,
+    may_write: Option<MayWrite>,
+    effect: Effect,
+}
+
+/// Has a thread run a script.
+fn begin_beside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, script: Beside) -> Step {
+    let Request { id, spec, args } = request;
+    let Some(connection) = turn.clients.get(id) else { return Step::Next };
+    if !connection.may_owe_more() {
+        return turn.stall(id);
+    }
+    track_keys(connection, attempt.handle(), spec, args);
+    let Some(ticket) = turn.clients.begin(request, ALL_KEYS, script.effect, turn.requests.clock) else {
+        return Step::Stall;
+    };
+    if script.effect == Effect::Read
+        && let Some(connection) = turn.clients.get_mut(id)
+    {
+        connection.begin_slow_read(ticket.sequence, spec, args);
+    }
+    if script.may_write.is_some() {
+        write::keep_asked(turn, &ticket, || EncodedCommand::of(spec, args));
+    }
+    let ticket = Ticket { slot: attempt.request().slot, wider: attempt.request().wider, ..ticket };
+    let (store, seed) = (turn.requests.store.clone(), turn.requests.next_seed());
+    turn.requests.store.script_pool.run(Box::new(move || run_beside(&store, attempt, script, ticket, seed)));
+    Step::Next
+}
+
+/// Runs a script on a thread that may take its time, and answers it.
+fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket: Ticket, seed: u64) {
+    // Clients of the event loops come first.
+    set_niceness(NICE_SCRIPT);
+    let Beside { command, keys, may_write, .. } = script;
+    let (mut reply, args) = (Reply::new(ticket.proto), command.args());
+    let mut writes_to = None;
+    let done = store.access().run_read(attempt, |attempt| {
+        let handle = attempt.handle();
+        let mut space = SnapshotSpace::new(handle, store.now_ms(), seed).showing_calls();
+        reply.buf.clear();
+        let done = handler(may_write.is_some()).run(&args, &mut space, &mut reply);
+        let writes = matches!(done, Err(Error::Fault(Fault::Writes)));
+        writes_to = writes.then(|| handle.id());
+        if !writes {
+            let lookups = space.lookups();
+            store.stats.looked_up(lookups);
+            if let Some(spec) = command.spec() {
+                tell_misses(store, handle, (spec, &args), lookups);
+            }
+            monitor::show_calls(store, ticket.worker as usize, space.take_calls());
+            drop(space);
+            conclude_read(attempt, done, &mut reply, 0);
+        }
+    });
+    match (done, writes_to) {
+        (Err(text), _) => {
+            reply.buf.clear();
+            reply.error(&text);
+        }
+        (Ok(()), Some(shard)) => {
+            may_write.inspect(MayWrite::note_writes);
+            let write = Write::Command(command);
+            store.write_queued(write.bytes());
+            return store.mailboxes.tell_owner(shard, WorkerMessage::Write(Submission { shard, write, keys, ticket }));
+        }
+        (Ok(()), None) => {}
+    }
+    store.mailboxes.answer(ticket, reply.buf);
+}
