@@ -10,6 +10,9 @@ use resp::table::{self, ChannelArgs, CommandSpec, behaviour, key_flag};
 use std::collections::BTreeSet;
 use vocab::client_key;
 
+/// Commands that read keys that a pattern names.
+const READ_BY_PATTERN: [&str; 2] = ["SORT", "SORT_RO"];
+
 /// Channels that are allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
@@ -165,7 +168,7 @@ impl Selector {
         {
             return denial(Subject::Key(at));
         }
-        if matches!(spec.name, "SORT" | "SORT_RO")
+        if READ_BY_PATTERN.contains(&spec.name)
             && !self.keys.allow_all(KeyAccess::READ)
             && let Some(option) = pattern_of_sort(args)
         {
