@@ -116,7 +116,7 @@ const STEPS: &[Step] = &[
     Step { name: "suite", what: "Redis's own Tcl suite against basalt", turn: Turn::Waits, run: redis_suite },
     Step {
         name: "apps",
-        what: "a quarter of the applications, against one node, three, and three of which one is killed",
+        what: "a quarter of the applications that pip and npm install, against one node and three",
         turn: Turn::Waits,
         run: applications,
     },

@@ -50,7 +50,7 @@ pub struct StartOptions {
     #[arg(long, value_name = "lsm|memory", default_value = "lsm")]
     engine: String,
     /// Bound for caches, memtables, log cache and client buffers together
-    #[arg(long, value_name = "BYTES", default_value = "4G")]
+    #[arg(long, value_name = "BYTES", default_value = "4gb")]
     memory: String,
     /// Bytes a second that compaction may write; 0: no limit
     #[arg(long, value_name = "BYTES", default_value = "0")]

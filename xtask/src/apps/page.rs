@@ -9,12 +9,14 @@ const HEAD: &str = "\
 # Applications
 
 Unmodified applications and client libraries, from their registries, that do their jobs against a store. `cargo xtask apps`
-installs them below `target/apps`, runs them and writes this table; `--only NAME` runs one. The gate runs a quarter of them in
-turn. The programs are in `xtask/apps`: each checks what the application promises, and fails otherwise.
+installs them below `target/apps`, runs them and writes this table; `--only NAME` runs one. The gate runs, a quarter at a time,
+those that pip and npm install, and kills no node. The programs are in `xtask/apps`: each checks what the application promises,
+and fails otherwise.
 
 Applications of *databases* connect to a node's `database-listen`, as to a plain Redis: on three nodes to one that does not lead
 their database. *Cluster* means that they connect as to a Redis Cluster. *Node killed*: half-way, the node that leads the shard of
-their keys gets `kill -9`. Numbers are those of the last trial. Jobs are counted outside the store.
+their keys gets `kill -9`. Numbers are those of the last trial that ended well, on
+a program of 2026-11-26; the trials were not all made with one program. Jobs are counted outside the store.
 
 ";
 const COLUMNS: &str =

@@ -14,6 +14,10 @@ pub enum Subject {
     Key(usize),
     /// The channel at that place among its arguments.
     Channel(usize),
+    /// The option BY of SORT, at that place: its pattern names any keys.
+    SortBy(usize),
+    /// The option GET of SORT, at that place.
+    SortGet(usize),
 }
 
 /// A refusal: what of which command.
@@ -40,6 +44,8 @@ impl Denial {
                 "NOPERM this user has no permissions to access one of the channels used as arguments".to_owned()
             }
             Subject::Database => "NOPERM No permissions to access database".to_owned(),
+            Subject::SortBy(_) => "ERR BY option of SORT denied due to insufficient ACL permissions.".to_owned(),
+            Subject::SortGet(_) => "ERR GET option of SORT denied due to insufficient ACL permissions.".to_owned(),
         }
     }
 
@@ -48,7 +54,7 @@ impl Denial {
     pub fn text_at_exec(&self) -> String {
         let why = match self.subject {
             Subject::Command => "no permission to execute the command or subcommand",
-            Subject::Key(_) => "no permission to touch the specified keys",
+            Subject::Key(_) | Subject::SortBy(_) | Subject::SortGet(_) => "no permission to touch the specified keys",
             Subject::Channel(_) => "no permission to access one of the channels used as arguments",
             Subject::Database => "no permission to access the database",
         };
@@ -63,7 +69,9 @@ impl Denial {
     pub fn text_in_script(&self) -> String {
         let why = match self.subject {
             Subject::Command => "can't run this command or subcommand",
-            Subject::Key(_) => "can't access at least one of the keys mentioned in the command arguments",
+            Subject::Key(_) | Subject::SortBy(_) | Subject::SortGet(_) => {
+                "can't access at least one of the keys mentioned in the command arguments"
+            }
             Subject::Channel(_) => "can't publish to the channel mentioned in the command",
             Subject::Database => "can't access the database",
         };
@@ -78,7 +86,9 @@ impl Denial {
             Subject::Command => {
                 format!("This user has no permissions to run the '{}' command", self.spec.shown_name())
             }
-            Subject::Key(at) => format!("This user has no permissions to access the '{}' key", arg(at)),
+            Subject::Key(at) | Subject::SortBy(at) | Subject::SortGet(at) => {
+                format!("This user has no permissions to access the '{}' key", arg(at))
+            }
             Subject::Channel(at) => format!("This user has no permissions to access the '{}' channel", arg(at)),
             Subject::Database => "This user has no permissions to access the database".to_owned(),
         }
@@ -90,7 +100,7 @@ impl Denial {
         let arg = |at: usize| vocab::client_key(args.get(at).copied().unwrap_or_default()).to_vec();
         match self.subject {
             Subject::Command => (DenialReason::Command, self.spec.shown_name().into_bytes()),
-            Subject::Key(at) => (DenialReason::Key, arg(at)),
+            Subject::Key(at) | Subject::SortBy(at) | Subject::SortGet(at) => (DenialReason::Key, arg(at)),
             Subject::Channel(at) => (DenialReason::Channel, arg(at)),
             Subject::Database => (DenialReason::Database, self.spec.shown_name().into_bytes()),
         }

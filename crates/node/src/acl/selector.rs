@@ -10,6 +10,9 @@ use resp::table::{self, ChannelArgs, CommandSpec, behaviour, key_flag};
 use std::collections::BTreeSet;
 use vocab::client_key;
 
+/// Commands that read keys that a pattern names.
+const READ_BY_PATTERN: [&str; 2] = ["SORT", "SORT_RO"];
+
 /// Channels that are allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
@@ -165,6 +168,12 @@ impl Selector {
         {
             return denial(Subject::Key(at));
         }
+        if READ_BY_PATTERN.contains(&spec.name)
+            && !self.keys.allow_all(KeyAccess::READ)
+            && let Some(option) = pattern_of_sort(args)
+        {
+            return denial(option);
+        }
         self.denied_channel(spec, args).and_then(|at| denial(Subject::Channel(at)))
     }
 
@@ -258,4 +267,20 @@ impl Selector {
         parts.retain(|part| !part.is_empty());
         parts.join(&b' ')
     }
+}
+
+/// The first option of a SORT that reads keys which it does not name.
+fn pattern_of_sort(args: &[&[u8]]) -> Option<Subject> {
+    let mut at = 2;
+    while let Some(option) = args.get(at) {
+        let pattern = args.get(at + 1)?;
+        match option.to_ascii_uppercase().as_slice() {
+            b"BY" if pattern.contains(&b'*') => return Some(Subject::SortBy(at)),
+            b"GET" => return Some(Subject::SortGet(at)),
+            b"BY" | b"STORE" => at += 2,
+            b"LIMIT" => at += 3,
+            _ => at += 1,
+        }
+    }
+    None
 }

@@ -96,6 +96,7 @@ fn verdict(line: &str, request: &str, database: u16) -> String {
         Some(Subject::Database) => "database".to_owned(),
         Some(Subject::Key(at)) => format!("key {}", request.split(' ').nth(at).unwrap()),
         Some(Subject::Channel(at)) => format!("channel {}", request.split(' ').nth(at).unwrap()),
+        Some(Subject::SortBy(at) | Subject::SortGet(at)) => format!("pattern {}", request.split(' ').nth(at).unwrap()),
     }
 }
 
@@ -319,5 +320,23 @@ fn whatever_rules_a_user_is_given_it_reads_back_as_it_is() {
             let denial = user.denies(table::resolve(&args).unwrap(), &args, prng.below(4) as u16);
             assert!(denial.is_none() || user.is_restricted(), "{request}");
         }
+    }
+}
+
+#[test]
+fn sort_by_patterns_is_for_those_who_read_all_keys() {
+    let few = User::of_rules("u", b"on ~a* resetchannels +@all").unwrap();
+    let all = User::of_rules("u", b"on ~a* %R~* resetchannels +@all").unwrap();
+    for (request, why) in [
+        ("SORT a", None),
+        ("SORT a BY nosort LIMIT 0 1 ALPHA", None),
+        ("SORT a BY w_* GET x", Some("ERR BY option of SORT denied due to insufficient ACL permissions.")),
+        ("SORT a LIMIT 0 1 GET #", Some("ERR GET option of SORT denied due to insufficient ACL permissions.")),
+        ("SORT_RO a GET x*", Some("ERR GET option of SORT denied due to insufficient ACL permissions.")),
+    ] {
+        let args = rules(request);
+        let denial = |user: &User| user.denies(table::resolve(&args).unwrap(), &args, 0).map(|denial| denial.text());
+        assert_eq!(denial(&few).as_deref(), why, "{request}");
+        assert_eq!(denial(&all), None, "{request}");
     }
 }

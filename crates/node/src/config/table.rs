@@ -178,7 +178,7 @@ pub const SETTINGS: &[Setting] = &[
     new("consistency", Word(&["absolute", "any"]), "absolute", "Which replicas may answer reads: leaders, or any."),
     new("engine", Word(&["lsm", "memory"]), "lsm", "Where the tree is: on disk, or in memory with the log on disk.")
         .fixed(),
-    new("memory", bytes(16 * MIB, i64::MAX), "4g", "Bound for caches, memtables, log cache and client buffers.")
+    new("memory", bytes(16 * MIB, i64::MAX), "4gb", "Bound for caches, memtables, log cache and client buffers.")
         .fixed(),
     new(
         "rate-limit",

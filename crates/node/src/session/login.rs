@@ -44,7 +44,7 @@ impl<'a> Credentials<'a> {
         let name = std::str::from_utf8(self.user).unwrap_or_default();
         let users = host.access_control().users();
         let config = host.config();
-        if name == DEFAULT_USER && is_local(session) && config.recovery_password_is(self.password) {
+        if name == DEFAULT_USER && rescues(self.password, session, host) {
             return Known::Rescued;
         }
         let Some(user) = users.get(name) else { return Known::Wrong };
@@ -69,8 +69,10 @@ enum Known {
     NotYet(Login),
 }
 
-fn is_local(session: &Session) -> bool {
-    session.entry.ip().is_some_and(|ip| ip.to_canonical().is_loopback())
+/// Whether a password is `recovery-password`, and the client on this machine.
+pub(super) fn rescues(password: &[u8], session: &Session, host: &dyn Host) -> bool {
+    let is_local = session.entry.ip().is_some_and(|ip| ip.to_canonical().is_loopback());
+    is_local && host.config().recovery_password_is(password)
 }
 
 /// Until when an AUTH or HELLO is held back, in ms since the epoch; none if it can be answered.

@@ -2,7 +2,7 @@
 
 use super::ask::{Ask, Outcome, Refusal, Row, is_word, shown};
 use super::client::set_name;
-use crate::session::login::{Credentials, log_in};
+use crate::session::login::{Credentials, log_in, rescues};
 use crate::session::{Effect, REDIS_VERSION};
 use resp::{Proto, parse_integer};
 
@@ -17,7 +17,9 @@ pub(super) const ROWS: &[Row] = &[("HELLO", hello), ("AUTH", auth)];
 
 fn auth(ask: &mut Ask<'_>) -> Outcome {
     match *ask.args {
-        [_, _] if default_takes_any_password(ask) => return Err(NO_PASSWORD.into()),
+        [_, password] if default_takes_any_password(ask) && !rescues(password, ask.session, ask.host) => {
+            return Err(NO_PASSWORD.into());
+        }
         [_, password] => authenticate(ask, b"default", password)?,
         [_, user, password] => authenticate(ask, user, password)?,
         _ => return Err("ERR syntax error".into()),
