@@ -181,7 +181,7 @@ fn hostile_scripts_end_and_write_nothing() {
     let set = ["KV.ADMIN", "SETTINGS", "SET", "script-instructions-max", "3000000"];
     assert!(ask(&mut nodes.connect(0), &set).starts_with('{'));
     for (n, script) in [
-        "local s=('x'):rep(1e6) while true do local t=s..'y' end",
+        "local s,i=('x'):rep(1e6),0 while true do i=i+1 local t=s..i end",
         "while true do local s=('x'):rep(6e7) end",
         "local t={} for i=1,2e5 do t[i]=i end while true do table.sort(t) end",
         "local t={} for i=1,7000 do t[i]=i end while true do unpack(t) end",
