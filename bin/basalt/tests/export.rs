@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Redis, Server, Setup, Value, fill, free_port};
+use common::{Connection, Dir, Nodes, Redis, Server, Setup, Value, eventually, fill, free_port};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn basalt(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
@@ -220,8 +221,13 @@ fn redis_cli_copies_the_keys() {
     };
     // Another node than the leader of the database has it, too.
     for (n, port) in ports.iter().enumerate() {
-        let back = copy(*port, &format!("databases-{n}.rdb"));
-        assert_eq!(contents(&mut back.connect(), &[0]), expected);
+        // A replica may be two seconds behind.
+        let mut copies = 0;
+        eventually("the copy has all keys", Duration::from_secs(60), || {
+            copies += 1;
+            let back = copy(*port, &format!("databases-{n}-{copies}.rdb"));
+            (contents(&mut back.connect(), &[0]) == expected).then_some(())
+        });
     }
     // Of the cluster each node has what it leads.
     done(&["import", &rdb, "--node", &node, "--json"]);
