@@ -400,6 +400,8 @@ fn unsafe_recovery(nodes: &mut Nodes) {
         (left == 0).then_some(())
     });
     (0..100).for_each(|n| assert_eq!(text(&client.call(SOON, &["GET", &format!("kept{n}")])).as_deref(), Some("x")));
+    // The others do not answer a node that is not in the map.
+    nodes.kill(first);
     verify(nodes);
 }
 
