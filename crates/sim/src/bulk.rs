@@ -82,6 +82,9 @@ impl BulkType {
     }
 }
 
+/// The most members that a request adds.
+const MEMBERS_MAX: usize = 1000;
+
 /// What a hostile client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BulkKind {
@@ -196,9 +199,9 @@ impl BulkRequest {
     fn filling(&self, of: BulkType, elements: usize) -> Vec<Vec<Vec<u8>>> {
         let word = |text: &str| text.as_bytes().to_vec();
         let (key, value) = (self.key(of.name()), Self::filler(self.bytes / elements));
-        // A member is part of the name of a row.
-        let member =
-            |n: usize| [format!("member{n}").as_bytes(), &value[..value.len().min(FIELD_BYTES_MAX / 2)]].concat();
+        // A member is part of the name of a row, and the same one however many there are.
+        let padding = Self::filler((self.bytes / MEMBERS_MAX).min(FIELD_BYTES_MAX / 2));
+        let member = |n: usize| [format!("member{n}").as_bytes(), &padding].concat();
         let of_name = |name: &str, each: &dyn Fn(usize) -> Vec<Vec<u8>>| {
             [word(name), key.clone()].into_iter().chain((0..elements).flat_map(each)).collect::<Vec<_>>()
         };
