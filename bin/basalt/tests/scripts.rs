@@ -171,3 +171,42 @@ fn scripts_that_take_long_hold_up_no_client_and_those_that_read_can_be_killed() 
     assert_eq!(ask(&mut client, &["GET", &here]), "2");
     nodes.kill_all();
 }
+
+#[test]
+fn hostile_scripts_end_and_write_nothing() {
+    let dir = Dir::new("scripts-hostile");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let mut client = nodes.client();
+    let set = ["KV.ADMIN", "SETTINGS", "SET", "script-instructions-max", "3000000"];
+    assert!(ask(&mut nodes.connect(0), &set).starts_with('{'));
+    for (n, script) in [
+        "local s,i=('x'):rep(1e6),0 while true do i=i+1 local t=s..i end",
+        "local t={} for i=1,2e5 do t[i]=i end while true do table.sort(t) end",
+        "local t={} for i=1,7000 do t[i]=i end while true do unpack(t) end",
+        "while true do pcall(function() error({}) end) end",
+        "local function f() return f() end return f()",
+        "local t=setmetatable({},{__index=function(t,k) return t[k+1] end}) return t[1]",
+        "while true do redis.pcall('SET',KEYS[1],('v'):rep(100000)) end",
+        "while true do redis.pcall('PUBLISH','c','m') end",
+        "while true do loadstring('return ' .. ('1+'):rep(1000) .. '1') end",
+        "local s=cjson.encode({('x'):rep(1e6)}) while true do cjson.decode(s) end",
+        "local c=coroutine.wrap(function() while true do coroutine.yield() end end) while true do c() end",
+        "return ('a'):rep(1e6):gsub('.', function(c) return ('b'):rep(1000) end)",
+        "local t={} t[1]=t for i=1,100 do t={t,t,t,t,t,t,t,t} end return t",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = nodes.key_led_by(n % 3, "h");
+        let whole = format!("redis.call('SET',KEYS[1],'x') {script}");
+        let answer = client.call(PATIENCE, &["EVAL", &whole, "1", &key]);
+        assert!(answer.words().contains("ERR "), "{script}: {}", answer.words());
+        let found = call(&mut client, &["EXISTS", &key]);
+        let is_error_of_its_own = !answer.words().contains("nothing was written");
+        assert!(found == "0" || is_error_of_its_own, "{script}: {}", answer.words());
+        call(&mut client, &["DEL", &key]);
+    }
+    (0..3).for_each(|n| assert_eq!(ask(&mut nodes.connect(n), &["PING"]), "PONG"));
+    nodes.kill_all();
+}

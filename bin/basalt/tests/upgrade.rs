@@ -17,6 +17,18 @@ const WRITERS: usize = 4;
 /// So many more writes show that a store of two versions works.
 const PROGRESS: u64 = 400;
 
+/// Writes by a script.
+const SCRIPT: [&str; 4] = ["EVAL", "return redis.call('SET', KEYS[1], 'by a script')", "1", "scripted"];
+
+/// Tells the writers to stop, also if the test has failed: they are waited for.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 fn binary_before() -> Option<PathBuf> {
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("before").join("basalt");
     let named = std::env::var_os("BASALT_BEFORE").map(PathBuf::from);
@@ -52,6 +64,7 @@ fn nodes_are_upgraded_in_turn_while_the_store_is_written() {
     };
     let counters: Vec<(String, i64)> = thread::scope(|scope| {
         let (stop, written) = (&stop, &written);
+        let stop_at_end = StopAtEnd(stop);
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| (writer, nodes.client()))
             .map(|(writer, client)| scope.spawn(move || count_until(stop, client, writer, written)))
@@ -65,8 +78,17 @@ fn nodes_are_upgraded_in_turn_while_the_store_is_written() {
             // The node takes its share, so nodes of both versions lead and follow each other.
             nodes.wait_spread();
             progress("a store of two versions is written");
+            let mut client = nodes.client();
+            if n + 1 < nodes.count() {
+                // A program before may know scripts; one that does not must never see one.
+                let answer = client.call(SOON, &SCRIPT);
+                let is_refused = ["once every node", "unknown command"].iter().any(|why| answer.text().contains(why));
+                assert!(answer == Value::ok() || is_refused, "{answer:?}");
+            } else {
+                eventually("scripts run", SOON, || (client.call(SOON, &SCRIPT) == Value::ok()).then_some(()));
+            }
         }
-        stop.store(true, Ordering::Release);
+        drop(stop_at_end);
         writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
     });
     announce(&format!("upgrade: {} writes", written.load(Ordering::Acquire)));

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod random_commands;
 
 use common::{Connection, Dir, Nodes, Server, Setup, Value, free_port, replay};
 use std::path::{Path, PathBuf};
@@ -105,6 +106,60 @@ fn a_dead_leader_is_a_pause_for_clients_of_other_nodes() {
     assert_eq!(connection.call("GET key1"), Value::bulk("1"));
     assert_eq!(connection.call("MSET key1 a key2 b"), Value::ok());
     assert_eq!(connection.call("DBSIZE").int(), 1000);
+}
+
+/// A client that waits at another node's leader is told to wait no longer, by CLIENT UNBLOCK at its own.
+#[test]
+fn a_wait_by_way_of_another_node_is_ended_by_client_unblock() {
+    let dir = Dir::new("databases-unblock");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let other = (nodes.leader(0, "{06S}") + 1) % 3;
+    let mut waits = Connection::open(ports[other]).unwrap();
+    waits.patience(Duration::from_secs(30));
+    let mut tells = Connection::open(ports[other]).unwrap();
+    let id = waits.call("CLIENT ID").int();
+    for (word, expected) in [("TIMEOUT", "*-1"), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK")] {
+        waits.send(&Connection::encode(&["BLPOP", "list", "0"])).unwrap();
+        // It waits from some moment on.
+        while tells.call(&format!("CLIENT UNBLOCK {id} {word}")).int() == 0 {
+            std::thread::yield_now();
+        }
+        // That it has begun to wait there is not known here: it is told again until it is answered.
+        let answer = loop {
+            waits.patience(Duration::from_millis(200));
+            match waits.read() {
+                Ok(answer) => break answer,
+                Err(_) => _ = tells.call(&format!("CLIENT UNBLOCK {id} {word}")),
+            }
+        };
+        assert_eq!(format!("{answer:?}"), expected);
+    }
+    waits.patience(Duration::from_secs(30));
+    waits.call("SET k v");
+    assert!(waits.call("WAIT 1 1000").int() >= 1, "a follower has it");
+}
+
+/// Clients that are configured for Sentinel hear of a node's death, and of the node that serves them from then on.
+#[test]
+fn the_loss_of_a_node_is_told_as_a_switch_of_the_master() {
+    let dir = Dir::new("databases-switch");
+    let (mut nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let mut listens = Connection::open(ports[1]).unwrap();
+    listens.patience(Duration::from_secs(30));
+    let address = listens.call("SENTINEL get-master-addr-by-name mymaster");
+    assert_eq!(format!("{address:?}"), format!("[\"127.0.0.1\" \"{}\"]", ports[1]));
+    assert_eq!(format!("{:?}", listens.call("SUBSCRIBE +switch-master")), "[\"subscribe\" \"+switch-master\" :1]");
+    // It has met the others, and asked them where they listen.
+    let mut asks = Connection::open(ports[1]).unwrap();
+    while asks.call("SENTINEL sentinels mymaster").items().len() < 2 {
+        std::thread::yield_now();
+    }
+    nodes.kill(0);
+    let expected = format!("mymaster 127.0.0.1 {} 127.0.0.1 {}", ports[0], ports[1]);
+    let heard: Vec<String> = (0..2).map(|_| format!("{:?}", listens.read().unwrap())).collect();
+    assert!(heard.iter().any(|message| message.contains(&expected)), "{heard:?}");
 }
 
 /// A node that hands its shard over has not made what it had taken: another does, also for clients that wait.
