@@ -1,8 +1,10 @@
 //! A child process whose output is passed on as it comes, and counted.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, PipeReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// What a run of `cargo test` said in all of its `test result:` lines; one check for anything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,14 +77,23 @@ pub fn run(root: &Path, command: &mut Command) -> Result<Count, (Count, String)>
     run_there(command, Output::Live)
 }
 
-/// Runs `command` in the folder that it names, without input. An error, with what the failed tests printed, if it fails.
+/// How long a command may say nothing before it is ended: several times what the longest test program takes. A test that
+/// hangs fails alone then, and the rest of the gate still says what it finds.
+const SILENCE: Duration = Duration::from_secs(15 * 60);
+
+/// Runs `command` in the folder that it names, without input. An error, with what the failed tests printed, if it fails
+/// or says nothing for too long.
 pub fn run_there(command: &mut Command, output: Output) -> Result<Count, (Count, String)> {
+    run_until_silent(command, output, SILENCE)
+}
+
+fn run_until_silent(command: &mut Command, output: Output, silence: Duration) -> Result<Count, (Count, String)> {
     let shown = shown(command);
     let mut printer = Printer { output, held: Vec::new() };
     printer.print(format!("$ {shown}\n").as_bytes());
     let mut count = Count::default();
     let failed = |count: Count, error: std::io::Error| (count, format!("{shown}: {error}"));
-    let (lines, writer) = std::io::pipe().map_err(|error| failed(count, error))?;
+    let (reader, writer) = std::io::pipe().map_err(|error| failed(count, error))?;
     if output == Output::AtTheEnd {
         command.stderr(writer.try_clone().map_err(|error| failed(count, error))?);
     }
@@ -90,18 +101,47 @@ pub fn run_there(command: &mut Command, output: Output) -> Result<Count, (Count,
     // The command holds the pipe's writing end: while it does, the reader sees no end.
     command.stdout(Stdio::null()).stderr(Stdio::inherit());
     let mut child = child.map_err(|error| failed(count, error))?;
-    let mut reader = BufReader::new(lines);
-    let mut line = Vec::new();
+    let lines = lines_of(reader);
     let mut failures = Failures::default();
-    while reader.read_until(b'\n', &mut line).map_err(|error| failed(count, error))? > 0 {
-        let text = String::from_utf8_lossy(&line);
-        count.add_line(&text);
-        failures.add_line(&text);
-        printer.print(&line);
-        line.clear();
+    let end = loop {
+        match lines.recv_timeout(silence) {
+            Ok(line) => {
+                let text = String::from_utf8_lossy(&line);
+                count.add_line(&text);
+                failures.add_line(&text);
+                printer.print(&line);
+            }
+            Err(end) => break end,
+        }
+    };
+    if end == RecvTimeoutError::Timeout {
+        // What it has started may hold the pipe open: its end is not waited for.
+        child.kill().map_err(|error| failed(count, error))?;
     }
     let status = child.wait().map_err(|error| failed(count, error))?;
-    if status.success() { Ok(count) } else { Err((count, format!("{shown}: {status}\n{}", failures.said()))) }
+    match (end, status.success()) {
+        (RecvTimeoutError::Disconnected, true) => Ok(count),
+        (RecvTimeoutError::Disconnected, false) => Err((count, format!("{shown}: {status}\n{}", failures.said()))),
+        (RecvTimeoutError::Timeout, _) => {
+            let why = format!("{shown}: it said nothing for {} s and was ended", silence.as_secs_f64());
+            Err((count, format!("{why}\n{}", failures.said())))
+        }
+    }
+}
+
+/// The lines that come through a pipe, with their line ends, until its end.
+fn lines_of(pipe: PipeReader) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+            if sender.send(std::mem::take(&mut line)).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 /// Several runs as one: their counts, and what all that failed said.
@@ -177,8 +217,9 @@ fn shown(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, Failures, Output, run_there, sum};
+    use super::{Count, Failures, Output, run_there, run_until_silent, sum};
     use std::process::Command;
+    use std::time::Duration;
 
     #[test]
     fn counts_what_cargo_test_says() {
@@ -212,6 +253,16 @@ mod tests {
             assert_eq!(count, Count { passed: 2, failed: 1 }, "{output:?}");
             assert!(why.contains("exit status: 3"), "{output:?}: {why}");
         }
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended() {
+        let said = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; exec sleep 1000";
+        let mut command = Command::new("sh");
+        let ended = run_until_silent(command.args(["-c", said]), Output::AtTheEnd, Duration::from_millis(300));
+        let (count, why) = ended.expect_err("it never ends");
+        assert_eq!(count, Count { passed: 2, failed: 0 });
+        assert!(why.contains("said nothing for 0.3 s"), "{why}");
     }
 
     #[test]

@@ -75,15 +75,19 @@ fn variable(text: &str) -> (&str, &str) {
 
 /// Whether `got` is as expected; binds the variables that it tells.
 fn matches(expected: &str, got: &str, bound: &mut BTreeMap<String, String>) -> bool {
+    // Categories of commands are written with an `@` too.
+    if expected == got {
+        return true;
+    }
     let mut parts = expected.split('@');
     let Some(mut rest) = got.strip_prefix(parts.next().unwrap_or_default()) else { return false };
     for part in parts {
         let (name, literal) = variable(part);
         let (value, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
-        let known = bound.entry(name.to_owned()).or_insert_with(|| value.to_owned());
-        let Some(after) = after.strip_prefix(literal).filter(|_| !value.is_empty() && known == value) else {
+        let Some(after) = after.strip_prefix(literal).filter(|_| !value.is_empty()) else { return false };
+        if bound.entry(name.to_owned()).or_insert_with(|| value.to_owned()) != value {
             return false;
-        };
+        }
         rest = after;
     }
     rest.is_empty()

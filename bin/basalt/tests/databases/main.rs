@@ -125,17 +125,8 @@ fn a_wait_by_way_of_another_node_is_ended_by_client_unblock() {
         while tells.call(&format!("CLIENT UNBLOCK {id} {word}")).int() == 0 {
             std::thread::yield_now();
         }
-        // That it has begun to wait there is not known here: it is told again until it is answered.
-        let answer = loop {
-            waits.patience(Duration::from_millis(200));
-            match waits.read() {
-                Ok(answer) => break answer,
-                Err(_) => _ = tells.call(&format!("CLIENT UNBLOCK {id} {word}")),
-            }
-        };
-        assert_eq!(format!("{answer:?}"), expected);
+        assert_eq!(format!("{:?}", waits.read().unwrap()), expected);
     }
-    waits.patience(Duration::from_secs(30));
     waits.call("SET k v");
     assert!(waits.call("WAIT 1 1000").int() >= 1, "a follower has it");
 }
@@ -158,8 +149,8 @@ fn the_loss_of_a_node_is_told_as_a_switch_of_the_master() {
     }
     nodes.kill(0);
     let expected = format!("mymaster 127.0.0.1 {} 127.0.0.1 {}", ports[0], ports[1]);
-    let heard: Vec<String> = (0..2).map(|_| format!("{:?}", listens.read().unwrap())).collect();
-    assert!(heard.iter().any(|message| message.contains(&expected)), "{heard:?}");
+    // It tells of the loss of any node that clients may have asked for; how many that are is not known here.
+    while !format!("{:?}", listens.read().unwrap()).contains(&expected) {}
 }
 
 /// A node that hands its shard over has not made what it had taken: another does, also for clients that wait.

@@ -1,6 +1,7 @@
 //! The requests of a client of a database, in the form in which the store runs them: keys under the names that are stored,
 //! and what a Redis asks of all its keys asked of the database.
 
+use crate::format::entry::EncodedCommand;
 use crate::request::{Refusal, check_database_key};
 use cluster::Databases;
 use resp::parse_integer;
@@ -17,6 +18,8 @@ const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 const EMPTY: &[u8] = b"KV.EMPTY";
 const TRANSFER: &[u8] = b"KV.TRANSFER";
 const KEYS: &[u8] = b"KV.KEYS";
+/// Between a question about all keys and the number of the database whose keys these are.
+const OF_DATABASE: &[u8] = b"DATABASE";
 /// What runs for SWAPDB.
 const SWAP: &[u8] = b"KV.SWAP";
 
@@ -29,17 +32,24 @@ pub struct DatabaseClient<'a> {
     pub databases: u64,
     /// What is set for single databases.
     pub set: &'a Databases,
-    /// The transaction that the request is queued for, if it is.
-    pub multi: Option<Multi>,
+    /// Whether the request is queued for a transaction.
+    pub in_multi: bool,
 }
 
-/// A transaction under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Multi {
-    /// What it has queued only reads.
-    Reads,
-    /// It has queued a write.
-    Writes,
+/// A question about the keys of a database, as its shard answers it between the writes of a transaction, and the database; none
+/// if `args` are no such question.
+pub(super) fn asked_of_shard(
+    spec: &'static CommandSpec,
+    args: &[&[u8]],
+) -> Option<(&'static CommandSpec, EncodedCommand, Database)> {
+    let [asked @ .., word, number] = args else { return None };
+    if !spec.does(behaviour::ASKS_DATABASE) || *word != OF_DATABASE {
+        return None;
+    }
+    let database = Database::of_number(parse_integer(number)?.try_into().ok()?)?;
+    let (keys, prefix) = (table::lookup(KEYS)?, database.prefix());
+    let args: DatabaseArgs<'_> = [keys.name.as_bytes(), &prefix].into_iter().chain(asked.iter().copied()).collect();
+    Some((keys, EncodedCommand::of(keys, &args), database))
 }
 
 /// The arguments of a request.
@@ -94,7 +104,7 @@ impl DatabaseRequest {
                 Ok(Some(_)) if args.len() > 3 => return self.copy(database, spec, args),
                 // A transaction is told by its handler, in its place.
                 Ok(_) => {}
-                Err(text) if client.multi.is_none() => return Err(text),
+                Err(text) if !client.in_multi => return Err(text),
                 Err(_) if args.len() == 3 && parse_integer(args[2]).is_some() => {
                     self.push(args[0]);
                     check_database_key(args[1])?;
@@ -105,17 +115,9 @@ impl DatabaseRequest {
                 Err(_) => {}
             }
         }
-        if spec.does(behaviour::ASKS_DATABASE) && client.multi == Some(Multi::Writes) {
-            // It sees what the commands before it have written.
-            let keys = table::lookup(KEYS).ok_or("ERR databases cannot be asked for their keys")?;
-            self.push(keys.name.as_bytes());
-            self.push(&database.prefix());
-            self.parts.extend((0..args.len()).map(Part::Given));
-            return Ok(keys);
-        }
         self.parts.extend((0..args.len()).map(Part::Given));
         if spec.does(behaviour::ASKS_DATABASE) {
-            self.push(b"DATABASE");
+            self.push(OF_DATABASE);
             self.push(database.number().to_string().as_bytes());
             return Ok(spec);
         }
@@ -189,7 +191,7 @@ impl DatabaseRequest {
         self.push(empty.name.as_bytes());
         if spec.does(behaviour::EMPTIES_DATABASE) {
             self.push(&client.set.place_of(client.database).prefix());
-        } else if client.multi.is_some() {
+        } else if client.in_multi {
             let all = (0..client.databases).filter_map(Database::of_number);
             all.for_each(|database| self.push(&database.prefix()));
         }
@@ -237,18 +239,20 @@ mod tests {
     use vocab::client_key;
     use vocab::limits::KEY_BYTES_MAX;
 
-    /// What is run, each name of a key of database 3 in brackets.
-    fn run(request: &str, multi: Option<Multi>) -> Result<String, String> {
+    /// An argument; the name of a key of database 3 in brackets.
+    fn shown(arg: &&[u8]) -> String {
+        let text = String::from_utf8_lossy(client_key(arg)).into_owned();
+        if Database::of_key(arg) == Database::of_number(3) { format!("[{text}]") } else { text }
+    }
+
+    /// What is run.
+    fn run(request: &str, in_multi: bool) -> Result<String, String> {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         let database = Database::of_number(3).unwrap();
         let set = Databases::default();
-        let client = DatabaseClient { database, databases: 5, set: &set, multi };
+        let client = DatabaseClient { database, databases: 5, set: &set, in_multi };
         let mut made = DatabaseRequest::default();
         made.take_up(client, table::resolve(&args)?, &args).map_err(|text| text.into_owned())?;
-        let shown = |arg: &&[u8]| {
-            let text = String::from_utf8_lossy(client_key(arg)).into_owned();
-            if Database::of_key(arg) == Some(database) { format!("[{text}]") } else { text }
-        };
         Ok(made.args(&args).iter().map(shown).collect::<Vec<_>>().join(" "))
     }
 
@@ -269,7 +273,27 @@ mod tests {
             ("SPUBLISH channel m", "SPUBLISH channel m"),
             ("LMPOP nonsense a LEFT", "LMPOP nonsense a LEFT"),
         ] {
-            assert_eq!(run(request, None).as_deref(), Ok(expected));
+            assert_eq!(run(request, false).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn between_writes_the_shard_is_asked() {
+        for (request, expected) in [
+            ("KEYS a* DATABASE 3", Some("KV.KEYS [] KEYS a*")),
+            ("DBSIZE DATABASE 3", Some("KV.KEYS [] DBSIZE")),
+            ("SCAN 0 COUNT 5 DATABASE 3", Some("KV.KEYS [] SCAN 0 COUNT 5")),
+            ("RANDOMKEY DATABASE 3", Some("KV.KEYS [] RANDOMKEY")),
+            ("KEYS a*", None),
+            ("GET DATABASE 3", None),
+        ] {
+            let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let asked = asked_of_shard(table::resolve(&args).unwrap(), &args);
+            let shown = asked.map(|(spec, command, database)| {
+                assert_eq!((spec.name, database), ("KV.KEYS", Database::of_number(3).unwrap()));
+                command.args().iter().map(shown).collect::<Vec<_>>().join(" ")
+            });
+            assert_eq!(shown.as_deref(), expected, "{request}");
         }
     }
 
@@ -289,29 +313,26 @@ mod tests {
             ("COPY a b REPLACE DB 4", "KV.TRANSFER [a] b COPY REPLACE"),
             ("MOVE a 4", "KV.TRANSFER [a] a MOVE"),
         ] {
-            assert_eq!(run(request, None).as_deref(), Ok(expected));
+            assert_eq!(run(request, false).as_deref(), Ok(expected));
         }
-        assert_eq!(run("FLUSHALL", Some(Multi::Reads)).map(|words| words.split(' ').count()), Ok(6), "all databases");
+        assert_eq!(run("FLUSHALL", true).map(|words| words.split(' ').count()), Ok(6), "all databases");
         for request in ["CLUSTER SLOTS", "CLUSTER KEYSLOT k", "ASKING", "READONLY", "CLUSTERSCAN 0", "KV.RANGE - +"] {
-            assert_eq!(run(request, None), Err(NO_CLUSTER.to_owned()), "{request}");
+            assert_eq!(run(request, false), Err(NO_CLUSTER.to_owned()), "{request}");
         }
         for request in ["MOVE a 16", "MOVE a -1", "MOVE a x", "COPY a b DB 16"] {
-            assert!(run(request, None).is_err(), "{request}");
+            assert!(run(request, false).is_err(), "{request}");
         }
         for (request, expected) in [
             ("MOVE a 4", "KV.TRANSFER [a] a MOVE"),
             ("MOVE a 16", "MOVE [a] -1"),
             ("COPY a b DB x", "COPY [a] [b] DB x"),
-            ("KEYS a*", "KV.KEYS [] KEYS a*"),
-            ("DBSIZE", "KV.KEYS [] DBSIZE"),
-            ("SCAN 0 COUNT 5", "KV.KEYS [] SCAN 0 COUNT 5"),
+            ("DBSIZE", "DBSIZE DATABASE 3"),
         ] {
-            assert_eq!(run(request, Some(Multi::Writes)).as_deref(), Ok(expected));
+            assert_eq!(run(request, true).as_deref(), Ok(expected));
         }
-        assert_eq!(run("DBSIZE", Some(Multi::Reads)).as_deref(), Ok("DBSIZE DATABASE 3"));
-        assert!(run("FLUSHDB NOW", None).is_err() && run("FLUSHALL SYNC ASYNC", None).is_err());
+        assert!(run("FLUSHDB NOW", false).is_err() && run("FLUSHALL SYNC ASYNC", false).is_err());
         let long = "k".repeat(KEY_BYTES_MAX - 9);
         let text = "ERR key is too long (31991 bytes, 31990 are allowed)";
-        assert_eq!(run(&format!("GET {long}"), None), Err(text.to_owned()));
+        assert_eq!(run(&format!("GET {long}"), false), Err(text.to_owned()));
     }
 }

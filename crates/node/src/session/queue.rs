@@ -79,11 +79,6 @@ impl Queue {
         self.bytes
     }
 
-    /// Whether any of them may write.
-    pub(super) fn has_writes(&self) -> bool {
-        self.commands.iter().any(|queued| queued.spec.is_write())
-    }
-
     /// Whether any of them is one of those.
     pub(super) fn any(&self, is_one: impl Fn(&'static CommandSpec, &[&[u8]]) -> bool) -> bool {
         self.commands.iter().any(|queued| is_one(queued.spec, &queued.command.args()))

@@ -1,7 +1,6 @@
 //! The state of one connection.
 
 use super::clients::{Buffers, ClientEntry, state};
-use super::database_request::Multi;
 use super::host::Host;
 use super::keyspace::Keyspace;
 use super::queue::Queue;
@@ -196,12 +195,6 @@ impl Session {
     /// Whether another node knows what the connection watches: EXEC is for that node, whatever is queued.
     pub fn watch_elsewhere(&mut self, on: bool) {
         self.watches_elsewhere = on;
-    }
-
-    /// The transaction that its commands are queued for, if they are.
-    #[must_use]
-    pub fn multi(&self) -> Option<Multi> {
-        self.multi.as_ref().map(|queue| if queue.has_writes() { Multi::Writes } else { Multi::Reads })
     }
 
     /// Whether its commands are queued.

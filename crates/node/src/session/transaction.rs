@@ -1,6 +1,7 @@
 //! A transaction: what EXEC hands to the shell, and how it is answered.
 
 use super::commands::{self, Ask};
+use super::database_request::asked_of_shard;
 use super::queue::{By, Queue, Queued, QueuedParts};
 use super::watches::Watches;
 use super::{Effect, Host, Session};
@@ -30,7 +31,10 @@ impl Transaction {
         watches: Watches,
         share_shard: impl FnOnce(SlotSpan) -> bool,
     ) -> Result<Self, ()> {
-        let QueuedParts { commands, keys, span } = queue.into_parts(watches.span());
+        let QueuedParts { mut commands, keys, mut span } = queue.into_parts(watches.span());
+        if commands.iter().any(|queued| queued.by == By::Shard && queued.spec.is_write()) {
+            ask_between_writes(&mut commands, &mut span);
+        }
         if span.is_some_and(|span| !span.is_one() && !share_shard(span)) {
             return Err(());
         }
@@ -224,6 +228,18 @@ fn element_length(bytes: &[u8]) -> Option<usize> {
         }
     }
     Some(at)
+}
+
+/// Has the shard answer what is asked about the keys of a database: each question sees what was written before it, and nothing
+/// that is written after it. Where nothing is written, the whole store answers, which reads slice by slice.
+fn ask_between_writes(commands: &mut [Queued], span: &mut Option<SlotSpan>) {
+    for queued in commands.iter_mut().filter(|queued| queued.by == By::Shell) {
+        if let Some((spec, command, database)) = asked_of_shard(queued.spec, &queued.command.args()) {
+            (queued.spec, queued.command, queued.by) = (spec, command, By::Shard);
+            let slot = SlotSpan::from(database.slot());
+            *span = Some(span.map_or(slot, |before| before.and(slot)));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -284,12 +284,12 @@ impl Dispatch<'_> {
         let row = session::authorize(&mut connection.session, table::resolve(args), args, &*self.turn.requests.store);
         match connection.session.database() {
             Some(database) => {
-                let multi = connection.session.multi();
+                let in_multi = connection.session.in_multi();
                 let databases = self.turn.requests.store.config.databases();
                 let known = self.turn.requests.store.known();
                 let set = known.databases.clone();
                 drop(known);
-                let client = DatabaseClient { database, databases, set: &set, multi };
+                let client = DatabaseClient { database, databases, set: &set, in_multi };
                 self.request_of_database(id, client, row, (args, bytes))
             }
             None => self.run(id, row, (args, bytes)),

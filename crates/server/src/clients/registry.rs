@@ -39,6 +39,9 @@ use vocab::Slot;
 /// The token of the first connection's events; the others follow.
 pub(crate) const FIRST_CONNECTION: usize = 8;
 
+/// After which time a node that has not begun a wait is told again that it is to end.
+const UNBLOCK_PAUSE: Duration = Duration::from_millis(5);
+
 /// The connections of a worker.
 pub(crate) struct Clients {
     worker: usize,
@@ -304,28 +307,38 @@ impl Clients {
         }
     }
 
-    /// CLIENT UNBLOCK: the wait of a connection is to end.
-    pub(crate) fn unblock(&mut self, place: usize, client: u64, end: End) {
+    /// CLIENT UNBLOCK: the wait of a connection is to end; this one, if it was tried before.
+    pub(crate) fn unblock(&mut self, place: usize, client: u64, end: End, tried: Option<Ticket>) {
         let Some(connection) =
             self.connections.get_mut(place).filter(|connection| connection.session.entry().id == client)
         else {
             return;
         };
         let Some(ticket) = connection.blocking else { return };
+        if tried.is_some_and(|tried| tried.sequence != ticket.sequence) {
+            return;
+        }
         if !connection.is_forwarding() {
             return end_wait(&self.store, ticket, end);
         }
-        // It waits at another node, which alone knows whether it is being served at this moment.
+        // It waits at another node, which alone knows whether it is being served at this moment. Where that node has not
+        // begun the wait yet, it is told again: the client that asked was answered that the wait ends.
         let word: &[u8] = if end == End::Error { b"ERROR" } else { b"TIMEOUT" };
-        let Some((node, id)) = connection.forwarding().waits_at() else {
-            return self.store.clients.block(connection.session.entry(), place);
-        };
-        let store = self.store.clone();
+        let waits_at = connection.forwarding().waits_at();
+        let (store, worker) = (self.store.clone(), self.worker);
         self.store.pool.run(Box::new(move || {
-            let id = id.to_string();
-            if let Err(why) = ask(&store, node, &[b"CLIENT", b"UNBLOCK", id.as_bytes(), word]) {
-                log::info!("a client is not told to wait no longer: {why}");
+            let told = waits_at.map(|(node, id)| {
+                let id = id.to_string();
+                ask(&store, node, &[b"CLIENT", b"UNBLOCK", id.as_bytes(), word])
+            });
+            match told {
+                Some(Ok(answer)) if answer.starts_with(b":1") => return,
+                Some(Err(why)) if tried.is_none() => log::info!("a client is not told to wait no longer: {why}"),
+                _ => {}
             }
+            std::thread::sleep(UNBLOCK_PAUSE);
+            let again = BlockingMessage::Unblock { place, client, end, tried: Some(ticket) };
+            store.mailboxes.tell(worker, WorkerMessage::Blocking(again));
         }));
     }
 

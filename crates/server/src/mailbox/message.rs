@@ -158,6 +158,8 @@ pub(crate) enum BlockingMessage {
         client: u64,
         /// How its wait is to end.
         end: End,
+        /// The wait, if the node where it is had not begun it when it was told: a later one of the same client goes on.
+        tried: Option<Ticket>,
     },
 }
 

@@ -94,7 +94,7 @@ impl Shell {
         match message {
             BlockingMessage::Waits(ticket) => self.clients.waits(&ticket),
             BlockingMessage::EndWait(ticket, end) => self.blocked.end(&ticket, end),
-            BlockingMessage::Unblock { place, client, end } => self.clients.unblock(place, client, end),
+            BlockingMessage::Unblock { place, client, end, tried } => self.clients.unblock(place, client, end, tried),
         }
     }
 
