@@ -285,7 +285,7 @@ mod tests {
             ("SCAN 0 COUNT 5 DATABASE 3", Some("KV.KEYS [] SCAN 0 COUNT 5")),
             ("RANDOMKEY DATABASE 3", Some("KV.KEYS [] RANDOMKEY")),
             ("KEYS a*", None),
-            ("GET DATABASE 3", None),
+            ("EXISTS DATABASE 3", None),
         ] {
             let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
             let asked = asked_of_shard(table::resolve(&args).unwrap(), &args);
