@@ -16,6 +16,7 @@ mod lines;
 mod logging;
 mod moment;
 mod pace;
+mod problems;
 mod service_manager;
 mod sim;
 mod start;

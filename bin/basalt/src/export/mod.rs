@@ -52,7 +52,7 @@ pub fn run(options: &ExportOptions) -> ExitCode {
     if let Err(problem) = &told {
         bench::note!("basalt: {problem}");
     }
-    if outcome.problems == 0 && told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if outcome.problems.count() == 0 && told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn export(options: &ExportOptions, format: Format) -> Result<Outcome, String> {

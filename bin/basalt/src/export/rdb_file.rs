@@ -81,7 +81,7 @@ impl RdbFile {
         if !more {
             let fields = std::mem::take(&mut self.fields_that_stay);
             if fields > 0 {
-                outcome.problem(format!(
+                outcome.problems.note(format!(
                     "the hash {} has {fields} fields that expire: they are written without their expiry (--rdb-version 12 \
                      has it, and needs Redis 7.4)",
                     shown()

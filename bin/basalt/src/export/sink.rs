@@ -104,7 +104,7 @@ impl Sink {
         }
         self.outcome.keys += u64::from(!more);
         self.pace.wait(self.position() - before);
-        let (position, problems) = (self.position(), self.outcome.problems);
+        let (position, problems) = (self.position(), self.outcome.problems.count());
         self.pace.show(self.rows, || format!("{}, {problems} problems", indicatif::HumanBytes(position)));
         Ok(())
     }

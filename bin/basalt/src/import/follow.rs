@@ -84,7 +84,7 @@ impl<'a> Follower<'a> {
         let (spec, keys) = match table::resolve(&words).map(|spec| (spec, spec.keys(&words))) {
             Ok((spec, Ok(keys))) => (spec, keys.collect::<Vec<usize>>()),
             _ => {
-                outcome.problem(format!("the source's command {} is not known", name.escape_ascii()));
+                outcome.problems.note(format!("the source's command {} is not known", name.escape_ascii()));
                 return Ok(());
             }
         };
@@ -157,7 +157,7 @@ impl<'a> Follower<'a> {
         self.target.drain(outcome)?;
         for key in keys {
             let Some(source) = &mut self.source else {
-                outcome.problem(format!("a command on {} and keys of other slots was not repeated", shown(&key)));
+                outcome.problems.note(format!("a command on {} and keys of other slots was not repeated", shown(&key)));
                 continue;
             };
             source.select(self.scope.source_of(&key))?;
@@ -169,7 +169,7 @@ impl<'a> Follower<'a> {
                 Some((value, expire_at_ms)) => match request(key, &value, expire_at_ms, true) {
                     Ok(args) => args,
                     Err(problem) => {
-                        outcome.problem(problem);
+                        outcome.problems.note(problem);
                         continue;
                     }
                 },

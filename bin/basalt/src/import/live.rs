@@ -142,7 +142,7 @@ impl Live<'_> {
                 let until = from.until.max(offset);
                 *from = Followed { offset, until, selected: follower.selected(), ..from.clone() };
                 self.keep(from)?;
-                let (commands, problems) = (outcome.commands, outcome.problems);
+                let (commands, problems) = (outcome.commands, outcome.problems.count());
                 self.note(&format!("{lag} bytes behind; {commands} commands followed, {problems} problems"));
             }
             if is_over {

@@ -63,9 +63,9 @@ pub fn run(options: &ImportOptions) -> ExitCode {
         Some((url, _)) => of_servers(options, &url, scope, &state, &mut outcome),
         None => of_files(options, scope, &mut state.lock(), &mut outcome),
     };
-    let ended = ended.and_then(|()| if outcome.problems == 0 { state.lock().remove() } else { Ok(()) });
+    let ended = ended.and_then(|()| if outcome.problems.count() == 0 { state.lock().remove() } else { Ok(()) });
     if let Err(problem) = &ended {
-        outcome.problem(problem.clone());
+        outcome.problems.note(problem.clone());
     }
     let text = if options.json {
         serde_json::to_string(&outcome).map(|text| text + "\n").map_err(|e| e.to_string())
@@ -76,7 +76,7 @@ pub fn run(options: &ImportOptions) -> ExitCode {
     if let Err(problem) = &printed {
         bench::note!("basalt: {problem}");
     }
-    if outcome.problems == 0 && printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if outcome.problems.count() == 0 && printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The running source, if it is one, and the number of its database.
@@ -201,7 +201,7 @@ fn of_servers(
         if let Err(problem) = ended {
             // The others end as soon as nothing is missing: what is there counts.
             stopped.store(true, Ordering::Release);
-            outcome.problem(problem);
+            outcome.problems.note(problem);
         }
         outcome
     };

@@ -1,12 +1,10 @@
 //! What an import has done, and what went wrong.
 
 use super::checkpoints;
+use crate::problems::Problems;
 use crate::store_writer::{Kind, Listener, Write};
 use client::Frame;
 use serde::{Deserialize, Serialize};
-
-/// Problems that are told one by one.
-const TOLD_MAX: usize = 20;
 
 /// What an import has done.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -29,20 +27,11 @@ pub(super) struct Outcome {
     /// Keys that were compared at the end.
     pub(super) compared: u64,
     /// Things that are not as they should be.
-    pub(super) problems: u64,
-    /// The first of them.
-    pub(super) first_problems: Vec<String>,
+    #[serde(flatten)]
+    pub(super) problems: Problems,
 }
 
 impl Outcome {
-    /// Notes that something is not as it should be.
-    pub(super) fn problem(&mut self, text: String) {
-        self.problems += 1;
-        if self.first_problems.len() < TOLD_MAX {
-            self.first_problems.push(text);
-        }
-    }
-
     /// Takes in what another part of the import has done.
     pub(super) fn add(&mut self, other: Self) {
         self.keys += other.keys;
@@ -53,14 +42,12 @@ impl Outcome {
         self.commands += other.commands;
         self.read_again += other.read_again;
         self.compared += other.compared;
-        self.problems += other.problems;
-        self.first_problems.extend(other.first_problems);
-        self.first_problems.truncate(TOLD_MAX);
+        self.problems.add(other.problems);
     }
 
     /// What a bar shows of it.
     pub(super) fn progress(&self) -> String {
-        format!("{} keys, {} problems", self.keys, self.problems)
+        format!("{} keys, {} problems", self.keys, self.problems.count())
     }
 
     /// The result for people.
@@ -82,15 +69,7 @@ impl Outcome {
                 text.push_str(&format!("; {count} {what}"));
             }
         }
-        text.push('\n');
-        for problem in &self.first_problems {
-            text.push_str(&format!("problem: {problem}\n"));
-        }
-        let untold = self.problems - self.first_problems.len() as u64;
-        if untold > 0 {
-            text.push_str(&format!("and {untold} more problems\n"));
-        }
-        text
+        format!("{text}\n{}", self.problems)
     }
 }
 
@@ -110,7 +89,8 @@ impl Listener for Outcome {
             return;
         }
         let name = if write.kind == Kind::InOrder { checkpoints::BEFORE } else { 0 };
-        self.problem(format!("{} of {}: {why}", write.args[name].escape_ascii(), shown(&write.args[write.key])));
+        let (name, key) = (write.args[name].escape_ascii(), shown(&write.args[write.key]));
+        self.problems.note(format!("{name} of {key}: {why}"));
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn compare(
             outcome.compared += 1;
             // It may have changed between the two reads; else it is another.
             if here != there && !matches!(both(source, &mut store, &key, &stored)?, (here, there) if here == there) {
-                outcome.problem(format!("{} is not what it is at the source", shown(&key)));
+                outcome.problems.note(format!("{} is not what it is at the source", shown(&key)));
             }
         }
     }
