@@ -1,5 +1,6 @@
-//! The words of the house: ids, slots, limits, time and seeded randomness. Depends on nothing.
+//! The words of the house: ids, addresses, slots, limits, time and seeded randomness. Depends on nothing.
 
+mod address;
 mod bytes;
 mod database;
 pub mod fuzz;
@@ -13,6 +14,7 @@ mod time;
 mod token_bucket;
 mod varint;
 
+pub use address::host_of;
 pub use bytes::memory_bytes;
 pub use database::{DATABASE_PREFIX_BYTES, Database, client_key, database_keys, is_database_key};
 pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version};
