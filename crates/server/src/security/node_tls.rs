@@ -29,13 +29,19 @@ pub(crate) enum PeerMode {
 }
 
 impl PeerMode {
+    /// Whether a call of a node has TLS: what is tried, in that order.
+    pub(crate) fn tries(self) -> &'static [bool] {
+        match self {
+            Self::No => &[false],
+            Self::Yes => &[true],
+            Self::Optional => &[true, false],
+        }
+    }
+
     /// Whether the next call of a node has TLS, if so many in a row have failed.
     pub(crate) fn encrypts(self, failures: u32) -> bool {
-        match self {
-            Self::No => false,
-            Self::Yes => true,
-            Self::Optional => failures.is_multiple_of(2),
-        }
+        let tries = self.tries();
+        tries[failures as usize % tries.len()]
     }
 }
 
