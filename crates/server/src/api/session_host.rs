@@ -288,7 +288,7 @@ fn cluster_node(store: &NodeShared, info: &NodeInfo) -> ClusterNode {
     };
     let linked = myself || store.peers.is_up(info.id);
     let peer_port = info.peer_address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
-    let tls_port = if myself { store.tls_port() } else { store.tls.ports.of(info.id) };
+    let tls_port = store.tls_port_of(info.id);
     ClusterNode { id: info.id, myself, host, port: info.client_port, tls_port, peer_port, alive: linked, linked }
 }
 
