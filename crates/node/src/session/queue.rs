@@ -47,6 +47,8 @@ pub(super) struct Queue {
     span: Option<SlotSpan>,
     /// The database that a queued SELECT has chosen last: later commands are about it.
     database: Option<Database>,
+    /// Whether any of them may write: asked for each command that is queued.
+    has_writes: bool,
     spoiled: bool,
 }
 
@@ -81,7 +83,7 @@ impl Queue {
 
     /// Whether any of them may write.
     pub(super) fn has_writes(&self) -> bool {
-        self.commands.iter().any(|queued| queued.spec.is_write())
+        self.has_writes
     }
 
     /// Whether any of them is one of those.
@@ -120,6 +122,7 @@ impl Queue {
             self.span = Some(self.span.map_or(span, |before| before.and(span)));
         }
         self.keys.extend(keys.hashes);
+        self.has_writes |= spec.is_write();
         self.commands.push(Queued { spec, asked, command, by, refusal: None });
         Ok(())
     }

@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
-use vocab::{NodeId, Slot, SlotSpan};
+use vocab::{Database, NodeId, Slot, SlotSpan};
 
 impl Host for NodeShared {
     fn script_may_write(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
@@ -227,6 +227,10 @@ impl Host for NodeShared {
 
     fn databases(&self) -> Arc<Databases> {
         self.known().databases.clone()
+    }
+
+    fn reads_any(&self, database: Database) -> bool {
+        self.known().databases.row(database).is_some_and(|row| row.reads_any)
     }
 
     fn other_listeners(&self) -> Vec<(NodeId, String, String)> {
