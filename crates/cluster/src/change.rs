@@ -220,10 +220,7 @@ impl Change {
                 bytes.push(SETTING);
                 put_bytes(&mut bytes, name.as_bytes());
                 for value in [was, now] {
-                    bytes.push(u8::from(value.is_some()));
-                    if let Some(value) = value {
-                        put_bytes(&mut bytes, value.as_bytes());
-                    }
+                    put_optional(&mut bytes, value.as_ref().map(String::as_bytes));
                 }
             }
             Self::SetUsers(users) => {
@@ -231,8 +228,8 @@ impl Change {
                 put_varint(&mut bytes, users.len() as u64);
                 for UserChange { name, was, now } in users {
                     put_bytes(&mut bytes, name.as_bytes());
-                    put_rules(&mut bytes, was.as_deref());
-                    put_rules(&mut bytes, now.as_deref());
+                    put_optional(&mut bytes, was.as_deref());
+                    put_optional(&mut bytes, now.as_deref());
                 }
             }
             plans => plans.encode_plans(&mut bytes),
@@ -395,10 +392,10 @@ impl Change {
     }
 }
 
-fn put_rules(bytes: &mut Vec<u8>, rules: Option<&[u8]>) {
-    bytes.push(u8::from(rules.is_some()));
-    if let Some(rules) = rules {
-        put_bytes(bytes, rules);
+fn put_optional(bytes: &mut Vec<u8>, value: Option<&[u8]>) {
+    bytes.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put_bytes(bytes, value);
     }
 }
 

@@ -68,8 +68,8 @@ impl Databases {
     /// Whether all databases have the slots that they have by another setting.
     #[must_use]
     pub fn are_ordered_as(&self, other: &Self) -> bool {
-        let all = self.rows.keys().chain(other.rows.keys());
-        all.into_iter().all(|database| self.place_of(*database) == other.place_of(*database))
+        let mut all = self.rows.keys().chain(other.rows.keys());
+        all.all(|database| self.place_of(*database) == other.place_of(*database))
     }
 
     /// The database of that name.
@@ -83,11 +83,6 @@ impl Databases {
     #[must_use]
     pub fn row(&self, database: Database) -> Option<&DatabaseRow> {
         self.rows.get(&database)
-    }
-
-    /// The databases of which something is set.
-    pub fn rows(&self) -> impl Iterator<Item = (Database, &DatabaseRow)> {
-        self.rows.iter().map(|(database, row)| (*database, row))
     }
 
     /// Two databases exchange their keys.

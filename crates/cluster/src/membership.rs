@@ -6,6 +6,7 @@ use crate::refusal::{Outcome, Refusal, Result, UNCHANGED, changed};
 use crate::settings::store_setting;
 use crate::shard_info::ReplicaInfo;
 use crate::users::{UserChange, users_fault};
+use std::collections::BTreeSet;
 use vocab::limits::{MAP_SETTINGS_MAX, NODES_MAX, REPLICAS_MAX};
 use vocab::{NodeId, ReplicaId, ShardId};
 
@@ -157,15 +158,15 @@ impl Membership<'_> {
     }
 
     pub(crate) fn set_users(&mut self, users: &[UserChange]) -> Result<Outcome> {
-        let known = |user: &UserChange| self.0.users.get(&user.name).map(<[u8]>::to_vec);
-        let is_twice = |(i, user): (usize, &UserChange)| users[..i].iter().any(|other| other.name == user.name);
-        if let Some((_, user)) = users.iter().enumerate().find(|(i, user)| is_twice((*i, *user))) {
+        let known = |user: &UserChange| self.0.users.get(&user.name);
+        let mut named = BTreeSet::new();
+        if let Some(user) = users.iter().find(|user| !named.insert(&user.name)) {
             return Err(Refusal::OutOfBounds(format!("the user {} is named twice", user.name)));
         }
-        if users.iter().all(|user| known(user) == user.now) {
+        if users.iter().all(|user| known(user) == user.now.as_deref()) {
             return Ok(UNCHANGED);
         }
-        if let Some(user) = users.iter().find(|user| known(user) != user.was) {
+        if let Some(user) = users.iter().find(|user| known(user) != user.was.as_deref()) {
             return Err(Refusal::UserChanged(user.name.clone()));
         }
         let mut rules = (*self.0.users).clone();

@@ -2,7 +2,7 @@
 
 use crate::bytes::Result;
 use std::collections::BTreeMap;
-use std::collections::btree_map::{Iter, Keys};
+use std::collections::btree_map::Iter;
 use vocab::limits::{MAP_USERS_BYTES_MAX, MAP_USERS_MAX, USER_NAME_BYTES_MAX, USER_RULES_BYTES_MAX};
 use vocab::{Reader, put_bytes, put_varint};
 
@@ -38,11 +38,6 @@ impl UserRules {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
-    }
-
-    /// The names of all users.
-    pub fn names(&self) -> Keys<'_, String, Vec<u8>> {
-        self.rules.keys()
     }
 
     /// Names and rules of all users.

@@ -75,24 +75,10 @@ impl Connection {
         }
     }
 
-    /// Whether the handshake is not over yet.
-    #[must_use]
-    pub fn is_handshaking(&self) -> bool {
-        self.session.is_handshaking()
-    }
-
     /// The certificate that the other side has shown and proven to own. Trusted, unless this side trusts any.
     #[must_use]
     pub fn peer_certificate(&self) -> Option<Certificate> {
         self.session.peer_certificates()?.first().and_then(Certificate::read)
-    }
-
-    /// The version of TLS and the cipher suite, for an operator.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        let version = self.session.protocol_version().and_then(|version| version.as_str()).unwrap_or("TLS");
-        let suite = self.session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or("");
-        format!("{version} {suite}")
     }
 
     /// Reads until `buffer` is full or the socket is empty. For sockets that do not block.

@@ -1,5 +1,6 @@
-//! The words of the house: ids, slots, limits, time and seeded randomness. Depends on nothing.
+//! The words of the house: ids, addresses, slots, limits, time and seeded randomness. Depends on nothing.
 
+mod address;
 mod bytes;
 mod database;
 pub mod fuzz;
@@ -7,17 +8,20 @@ mod ids;
 pub mod limits;
 mod prng;
 mod reader;
+mod secret;
 mod shortage;
 mod slot;
 mod time;
 mod token_bucket;
 mod varint;
 
+pub use address::{host_and_port, host_of};
 pub use bytes::memory_bytes;
 pub use database::{DATABASE_PREFIX_BYTES, Database, client_key, database_keys, is_database_key};
 pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version};
 pub use prng::Prng;
 pub use reader::{Malformed, Reader};
+pub use secret::same_secret;
 pub use shortage::is_shortage;
 pub use slot::{SLOT_COUNT, SlotSpan, crc16, hash_tag, slot_of, slot_tag};
 pub use time::{Millis, Moment, wall_clock_ms};

@@ -33,7 +33,9 @@ pub(crate) fn dial<S: Read + Write>(
     check(&theirs, "the agent")?;
     write_frame(stream, &ToAgent::Proof(proof("coordinator", secret, &theirs.nonce, &mine.nonce)))?;
     match next(stream, reader)? {
-        FromAgent::Welcome(shown) if same(&shown, &proof("agent", secret, &mine.nonce, &theirs.nonce)) => {
+        FromAgent::Welcome(shown)
+            if vocab::same_secret(&shown, &proof("agent", secret, &mine.nonce, &theirs.nonce)) =>
+        {
             Ok(theirs.version)
         }
         FromAgent::Refused(why) => Err(refused(&why)),
@@ -65,7 +67,9 @@ pub(crate) fn answer<S: Read + Write>(
         return refuse(stream, error);
     }
     match next(stream, reader)? {
-        ToAgent::Proof(shown) if same(&shown, &proof("coordinator", secret, &mine.nonce, &theirs.nonce)) => {
+        ToAgent::Proof(shown)
+            if vocab::same_secret(&shown, &proof("coordinator", secret, &mine.nonce, &theirs.nonce)) =>
+        {
             write_frame(stream, &FromAgent::Welcome(proof("agent", secret, &theirs.nonce, &mine.nonce)))
         }
         _ => refuse(stream, io::Error::other("the coordinator does not know this agent's secret")),
@@ -96,11 +100,6 @@ fn refused(why: &str) -> io::Error {
 fn proof(who: &str, secret: &[u8], first: &[u8; 32], second: &[u8; 32]) -> [u8; 32] {
     let text = [MAGIC.as_bytes(), who.as_bytes(), first, second].concat();
     hmac_sha256::HMAC::mac(text, secret)
-}
-
-/// In the same time, wherever they differ.
-fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
-    a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
 fn next<S: Read, T: serde::de::DeserializeOwned>(stream: &mut S, reader: &mut FrameReader) -> io::Result<T> {

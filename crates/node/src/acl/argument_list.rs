@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The words of a rule in parentheses, without these. None: a quote is not closed.
+/// The words of a text of rules.
 pub(super) fn words(text: &[u8]) -> Vec<&[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect()
 }

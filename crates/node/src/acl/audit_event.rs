@@ -79,6 +79,13 @@ impl AuditEvent<'_> {
     }
 }
 
+/// What a reply says against the request: the text of its error, if it is one.
+#[must_use]
+pub fn refusal_of(reply: &[u8]) -> Option<Cow<'_, str>> {
+    let text = reply.strip_prefix(b"-")?.trim_ascii_end();
+    Some(String::from_utf8_lossy(text))
+}
+
 /// A text as JSON has it between quotes. What is long is cut.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

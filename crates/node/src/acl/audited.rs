@@ -1,7 +1,7 @@
 //! Which commands the audit log has, and what of them.
 
 use super::audit_event::AuditKind;
-use resp::table::{CommandSpec, acl, flag};
+use resp::table::{CommandSpec, acl, behaviour, flag};
 
 /// What is told of a request: so many words behind the command's name, or every second one.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ pub fn audited(spec: &CommandSpec, args: &[&[u8]]) -> Option<(AuditKind, String)
         return None;
     }
     let only_shows = spec.acl & acl::ROLE_READ != 0 && spec.other_right(args).is_none();
-    if only_shows || SHOWING.contains(&spec.name) {
+    if only_shows || spec.does(behaviour::ONLY_SHOWS) {
         return None;
     }
     let depth = if spec.container.is_some() { 2 } else { 1 };
@@ -49,9 +49,6 @@ pub fn audited(spec: &CommandSpec, args: &[&[u8]]) -> Option<(AuditKind, String)
     Some((kind, text))
 }
 
-/// Commands of operators that change nothing, and that are no role's for those who read.
-const SHOWING: &[&str] = &["ACL|DRYRUN", "ACL|GETUSER", "ACL|LIST", "ACL|USERS", "KV.BACKUP|PAGE", "MODULE|LIST"];
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -64,6 +61,9 @@ mod tests {
             ("GET k", None),
             ("CONFIG GET a", None),
             ("ACL LIST", None),
+            ("HOTKEYS GET", None),
+            ("HOTKEYS RESET", Some("admin hotkeys|reset")),
+            ("KV.BACKUP PROGRAMS", None),
             ("KV.ADMIN STATUS", None),
             ("KV.ADMIN PLAN LIST", None),
             ("CONFIG SET requirepass x timeout 5", Some("setting config|set requirepass timeout")),

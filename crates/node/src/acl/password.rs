@@ -36,17 +36,21 @@ impl Digest {
     /// 64 hexadecimal digits.
     #[must_use]
     pub fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0)
     }
 
     pub(super) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Takes the same time, however much is alike.
-    fn is(&self, other: &Self) -> bool {
-        self.0.iter().zip(other.0).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
+    fn is(&self, given: &Self) -> bool {
+        vocab::same_secret(&given.0, &self.0)
     }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Shows nothing of it.

@@ -10,9 +10,6 @@ use resp::table::{self, ChannelArgs, CommandSpec, behaviour, key_flag};
 use std::collections::BTreeSet;
 use vocab::client_key;
 
-/// Commands that read keys that a pattern names.
-const READ_BY_PATTERN: [&str; 2] = ["SORT", "SORT_RO"];
-
 /// Channels that are allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
@@ -168,7 +165,7 @@ impl Selector {
         {
             return denial(Subject::Key(at));
         }
-        if READ_BY_PATTERN.contains(&spec.name)
+        if spec.does(behaviour::READS_BY_PATTERN)
             && !self.keys.allow_all(KeyAccess::READ)
             && let Some(option) = pattern_of_sort(args)
         {

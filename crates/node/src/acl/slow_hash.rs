@@ -57,9 +57,7 @@ impl SlowHash {
     /// Whether it is that of a digest. Takes tens of milliseconds.
     pub(super) fn is_of(&self, digest: &[u8; 32]) -> bool {
         let computed = computed(digest, &self.salt, self.kib, self.passes);
-        let differences =
-            |computed: [u8; HASH_BYTES]| computed.iter().zip(&self.hash).fold(0, |sum, (a, b)| sum | (a ^ b));
-        computed.is_some_and(|computed| differences(computed) == 0)
+        computed.is_some_and(|computed| vocab::same_secret(&computed, &self.hash))
     }
 }
 

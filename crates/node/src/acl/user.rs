@@ -10,6 +10,9 @@ use resp::table::CommandSpec;
 use std::sync::Arc;
 use vocab::limits::{USER_PASSWORDS_MAX, USER_RULES_BYTES_MAX, USER_SELECTORS_MAX};
 
+/// The user that a connection has which has not logged in.
+pub const DEFAULT_USER: &str = "default";
+
 /// Rules by which one node asks another to keep, or to remove, the password of a digest. No client may send them.
 const KEEP_DIGEST: &[u8] = b"=+";
 const REMOVE_DIGEST: &[u8] = b"=-";
@@ -68,12 +71,15 @@ impl User {
         user
     }
 
-    /// The same with one password, of that digest.
+    /// `default`, as long as it has no rules: `requirepass` is its password, or it takes any if that is empty.
     #[must_use]
-    pub fn with_password(mut self, digest: Digest) -> Self {
-        self.any_password = false;
-        self.passwords = vec![Password::Digest(digest)];
-        self
+    pub fn of_settings(requirepass: &str) -> Self {
+        let mut user = Self::unrestricted(DEFAULT_USER);
+        if !requirepass.is_empty() {
+            user.any_password = false;
+            user.passwords = vec![Password::Digest(Digest::of(requirepass.as_bytes()))];
+        }
+        user
     }
 
     /// The user whose rules are such a text. The error names the rule that cannot be read.

@@ -1,11 +1,8 @@
 //! All users as of one moment.
 
-use super::user::User;
+use super::user::{DEFAULT_USER, User};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The user that a connection has which has not logged in.
-pub const DEFAULT_USER: &str = "default";
 
 /// All users as of one moment.
 #[derive(Debug)]
@@ -37,6 +34,18 @@ impl Users {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<User>> {
         self.all.get(name)
+    }
+
+    /// The same by bytes, which a client has sent.
+    #[must_use]
+    pub fn named(&self, name: &[u8]) -> Option<&Arc<User>> {
+        self.get(std::str::from_utf8(name).ok()?)
+    }
+
+    /// Whether a user is `default` without rules of its own: the settings say what its password is.
+    #[must_use]
+    pub fn is_of_settings(&self, user: &User) -> bool {
+        !self.rules_of_default && **user.name() == *DEFAULT_USER
     }
 
     /// The user of connections that have not logged in.

@@ -398,6 +398,12 @@ impl Config {
         self.secret_is(REQUIREPASS, given)
     }
 
+    /// Whether `default` may log in with that password, as long as it has no rules of its own.
+    #[must_use]
+    pub fn lets_default_in(&self, given: &[u8]) -> bool {
+        !self.password_required() || self.password_is(given)
+    }
+
     /// Whether `given` is `recovery-password`, if there is one.
     #[must_use]
     pub fn recovery_password_is(&self, given: &[u8]) -> bool {
@@ -405,11 +411,7 @@ impl Config {
     }
 
     fn secret_is(&self, at: usize, given: &[u8]) -> bool {
-        let password = self.cells[at].text.read();
-        let password = password.as_bytes();
-        let differences =
-            given.iter().enumerate().fold(0u8, |sum, (i, byte)| sum | (byte ^ password.get(i).copied().unwrap_or(0)));
-        differences == 0 && given.len() == password.len()
+        vocab::same_secret(given, self.cells[at].text.read().as_bytes())
     }
 
     /// `acl-pubsub-default`: whether new users may use all channels.

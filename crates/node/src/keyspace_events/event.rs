@@ -2,6 +2,7 @@
 
 use super::classes::EventClass;
 use EventClass::{Evicted, Expired, Generic, Hash, KeyMiss, List, New, Set, SortedSet, Stream, String};
+use cluster::Databases;
 use vocab::{Database, client_key};
 
 /// What has happened to a key.
@@ -122,9 +123,9 @@ impl KeyspaceEvent {
         client_key(&self.key)
     }
 
-    /// The database in whose slot the key is; none for a key that is no database's.
+    /// The number of its database; 0 for a key that is no database's.
     #[must_use]
-    pub fn place(&self) -> Option<Database> {
-        Database::of_key(&self.key)
+    pub fn database(&self, databases: &Databases) -> u16 {
+        Database::of_key(&self.key).map_or(0, |place| databases.database_at(place).number())
     }
 }

@@ -193,7 +193,7 @@ impl ClusterFacts {
 }
 
 /// Ranges joined where they meet.
-fn merged(mut ranges: Vec<SlotRange>) -> Vec<SlotRange> {
+pub(super) fn merged(mut ranges: Vec<SlotRange>) -> Vec<SlotRange> {
     ranges.sort_unstable();
     ranges.dedup_by(|next, before| {
         let meet = u32::from(next.0) <= u32::from(before.1) + 1;

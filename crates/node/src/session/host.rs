@@ -108,6 +108,9 @@ pub trait Host: Sync {
         self.databases().database_at(place)
     }
 
+    /// Whether any replica answers the reads of a database: asked for each of its requests.
+    fn reads_any(&self, database: Database) -> bool;
+
     /// Where the other nodes listen for clients of databases that can be talked to: id, host and port.
     fn other_listeners(&self) -> Vec<(NodeId, String, String)>;
 

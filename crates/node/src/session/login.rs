@@ -5,7 +5,7 @@
 
 use super::rights::note;
 use super::{Host, Session};
-use crate::acl::{AuditEvent, AuditKind, DEFAULT_USER, DenialReason, Digest, Login, User, Where};
+use crate::acl::{AuditEvent, AuditKind, DEFAULT_USER, DenialReason, Digest, Login, LoginCheck, User, Where};
 use resp::table::{CommandSpec, behaviour};
 use std::sync::Arc;
 
@@ -41,21 +41,19 @@ impl<'a> Credentials<'a> {
     }
 
     fn known(self, session: &Session, host: &dyn Host) -> Known {
-        let name = std::str::from_utf8(self.user).unwrap_or_default();
         let users = host.access_control().users();
-        let config = host.config();
-        if name == DEFAULT_USER && rescues(self.password, session, host) {
+        if self.user == DEFAULT_USER.as_bytes() && rescues(self.password, session, host) {
             return Known::Rescued;
         }
-        let Some(user) = users.get(name) else { return Known::Wrong };
-        if name == DEFAULT_USER && !users.rules_of_default() {
-            let is_right = !config.password_required() || config.password_is(self.password);
-            return if is_right { Known::Right(user.clone()) } else { Known::Wrong };
+        let Some(user) = users.named(self.user).cloned() else { return Known::Wrong };
+        if users.is_of_settings(&user) {
+            return if host.config().lets_default_in(self.password) { Known::Right(user) } else { Known::Wrong };
         }
-        match host.access_control().logins.check(user, Digest::of(self.password)) {
-            Login::Right => Known::Right(user.clone()),
+        match host.access_control().logins.check(&user, Digest::of(self.password)) {
+            Login::Right => Known::Right(user),
             Login::Wrong => Known::Wrong,
-            other => Known::NotYet(other),
+            Login::Unknown(check) => Known::Unknown(user, check),
+            Login::Busy => Known::Busy,
         }
     }
 }
@@ -66,7 +64,10 @@ enum Known {
     /// It is `recovery-password`.
     Rescued,
     Wrong,
-    NotYet(Login),
+    /// A thread is to find out whether it is this user's.
+    Unknown(Arc<User>, LoginCheck),
+    /// As many threads find out as may.
+    Busy,
 }
 
 /// Whether a password is `recovery-password`, and the client on this machine.
@@ -85,11 +86,11 @@ pub(super) fn held_until(session: &Session, spec: &CommandSpec, args: &[&[u8]], 
         return delayed;
     }
     match credentials.known(session, host) {
-        Known::NotYet(Login::Unknown(check)) => {
+        Known::Unknown(_, check) => {
             host.find_out(check);
             Some(now_ms + HELD_MS)
         }
-        Known::NotYet(_) => Some(now_ms + TRIED_AGAIN_MS),
+        Known::Busy => Some(now_ms + TRIED_AGAIN_MS),
         Known::Right(_) | Known::Rescued | Known::Wrong => None,
     }
 }
@@ -101,15 +102,9 @@ pub(super) fn log_in(session: &mut Session, credentials: Credentials<'_>, word: 
     let user = match known {
         Known::Right(user) => Some(user),
         Known::Rescued => Some(Arc::new(User::unrestricted(DEFAULT_USER))),
-        Known::Wrong => None,
-        Known::NotYet(Login::Unknown(check)) => {
-            // It was held back for too long, or what was found out is forgotten already.
-            let user = std::str::from_utf8(credentials.user)
-                .ok()
-                .and_then(|name| host.access_control().users().get(name).cloned());
-            user.filter(|_| check.run(&host.access_control().logins))
-        }
-        Known::NotYet(_) => None,
+        // It was held back for too long, or what was found out is forgotten already.
+        Known::Unknown(user, check) => check.run(&host.access_control().logins).then_some(user),
+        Known::Wrong | Known::Busy => None,
     };
     let name = String::from_utf8_lossy(credentials.user);
     host.audit(&AuditEvent {

@@ -95,7 +95,6 @@ pub struct Session {
     /// What was set for single databases when a client of one began to watch: SWAPDB changes all that is watched.
     watched_order: Option<Arc<Databases>>,
     encrypted: bool,
-    certificate: Option<Box<ShownCertificate>>,
 }
 
 impl Session {
@@ -107,7 +106,7 @@ impl Session {
             entry,
             proto: Proto::Resp2,
             authenticated: false,
-            user: Arc::new(User::unrestricted(DEFAULT_USER)),
+            user: host.access_control().users().default_user(),
             restricted: false,
             is_rescued: false,
             is_node: false,
@@ -134,19 +133,18 @@ impl Session {
             watches_elsewhere: false,
             watched_order: None,
             encrypted: false,
-            certificate: None,
         };
         session.log_out(host);
         session
     }
 
     /// Its connection is encrypted, and its client has shown this certificate, which may log it in.
-    pub fn secured(&mut self, certificate: Option<ShownCertificate>, host: &dyn Host) {
+    pub fn secured(&mut self, certificate: Option<&ShownCertificate>, host: &dyn Host) {
         self.encrypted = true;
-        let user = certificate.as_ref().and_then(|shown| shown.user(host.config())).map(str::to_owned);
-        self.certificate = certificate.map(Box::new);
-        if let Some(name) = user {
-            self.log_in_by_certificate(&name, host);
+        let name = certificate.and_then(|shown| shown.user(host.config()));
+        let user = name.and_then(|name| host.access_control().users().get(name).cloned());
+        if let Some(user) = user.filter(|user| user.is_enabled()) {
+            self.log_in(user);
         }
     }
 
@@ -154,12 +152,6 @@ impl Session {
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.encrypted
-    }
-
-    /// The certificate that its client has shown.
-    #[must_use]
-    pub fn certificate(&self) -> Option<&ShownCertificate> {
-        self.certificate.as_deref()
     }
 
     /// Its worker finds it at this place, in this generation.
@@ -430,12 +422,6 @@ impl Session {
         self.authenticated = self.is_node || self.is_let_in(host);
     }
 
-    /// Its client has shown a certificate of that user. False: there is no such user, or it may not log in.
-    pub fn log_in_by_certificate(&mut self, name: &str, host: &dyn Host) -> bool {
-        let user = host.access_control().users().get(name).filter(|user| user.is_enabled()).cloned();
-        user.map(|user| self.log_in(user)).is_some()
-    }
-
     /// Another node tells as whom the scripts of its next requests run. One whom this node does not know may do nothing. False:
     /// it is no other node's.
     pub(super) fn run_scripts_as(&mut self, name: &str, host: &dyn Host) -> bool {
@@ -638,7 +624,7 @@ impl Session {
     pub(super) fn refresh_defaults(&mut self, host: &dyn Host) {
         self.defaults = (Durability::of_settings(host.config()), Consistency::of_settings(host.config()));
         if let Some(database) = self.database()
-            && host.databases().row(database).is_some_and(|row| row.reads_any)
+            && host.reads_any(database)
         {
             self.defaults.1 = Consistency::Any;
         }

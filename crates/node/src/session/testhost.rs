@@ -283,6 +283,10 @@ impl Host for TestHost {
         Arc::default()
     }
 
+    fn reads_any(&self, _: Database) -> bool {
+        false
+    }
+
     fn other_listeners(&self) -> Vec<(NodeId, String, String)> {
         Vec::new()
     }

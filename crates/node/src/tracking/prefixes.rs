@@ -62,12 +62,9 @@ impl Prefixes {
         self.trackers.len()
     }
 
-    /// All clients.
-    pub(super) fn clients(&self) -> Vec<Subscriber> {
-        let mut clients: Vec<Subscriber> = self.trackers.values().flatten().map(|tracker| tracker.client).collect();
-        clients.sort_unstable();
-        clients.dedup();
-        clients
+    /// The clients of each.
+    pub(super) fn clients(&self) -> impl Iterator<Item = Subscriber> {
+        self.trackers.values().flatten().map(|tracker| tracker.client)
     }
 
     /// The prefixes that a key begins with, the longest first.

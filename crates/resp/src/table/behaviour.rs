@@ -60,6 +60,11 @@ pub const SWAPS_DATABASES: u32 = 1 << 23;
 /// Answers what any key holds, though it names none: only for users who may read all keys.
 pub const READS_ALL_KEYS: u32 = 1 << 9;
 
+/// Reads keys that it does not name: those of patterns behind BY and GET.
+pub const READS_BY_PATTERN: u32 = 1 << 12;
+/// Of an operator's commands that are for no role of those who read: changes nothing, and the audit log does not have it.
+pub const ONLY_SHOWS: u32 = 1 << 13;
+
 /// Logs its client in, if it has a name and a password.
 pub const LOGS_IN: u32 = 1 << 31;
 /// Chooses the protocol, and may log the client in with words behind an option.

@@ -112,7 +112,7 @@ fn try_begin(store: &Arc<NodeShared>, reply: &mut Reply) -> Result<(), String> {
     for part in parts {
         let slots = map.shards[&part.shard].slots.iter().map(|(first, last)| format!("{first}-{last}"));
         let address = map.nodes.get(&part.node).map(|info| format!("{}:{}", info.client_host, info.client_port));
-        let tls_port = if part.node == store.node() { store.tls_port() } else { store.tls.ports.of(part.node) };
+        let tls_port = store.tls_port_of(part.node);
         reply.array(6 + usize::from(tls_port > 0));
         reply.int(i64::from(part.shard.0));
         reply.bulk(slots.collect::<Vec<_>>().join(",").as_bytes());

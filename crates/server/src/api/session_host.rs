@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
-use vocab::{NodeId, Slot, SlotSpan};
+use vocab::{Database, NodeId, Slot, SlotSpan};
 
 impl Host for NodeShared {
     fn script_may_write(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
@@ -229,6 +229,10 @@ impl Host for NodeShared {
         self.known().databases.clone()
     }
 
+    fn reads_any(&self, database: Database) -> bool {
+        self.known().databases.row(database).is_some_and(|row| row.reads_any)
+    }
+
     fn other_listeners(&self) -> Vec<(NodeId, String, String)> {
         let mut listeners = self.masters.listeners();
         listeners.retain(|(node, ..)| self.peers.is_up(*node));
@@ -288,7 +292,7 @@ fn cluster_node(store: &NodeShared, info: &NodeInfo) -> ClusterNode {
     };
     let linked = myself || store.peers.is_up(info.id);
     let peer_port = info.peer_address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
-    let tls_port = if myself { store.tls_port() } else { store.tls.ports.of(info.id) };
+    let tls_port = store.tls_port_of(info.id);
     ClusterNode { id: info.id, myself, host, port: info.client_port, tls_port, peer_port, alive: linked, linked }
 }
 

@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::request::Request;
 use crate::shared::NodeShared;
-use node::acl::{AuditEvent, AuditKind, audited};
+use node::acl::{AuditEvent, AuditKind, audited, refusal_of};
 use node::session::Host as _;
 use resp::Reply;
 use std::sync::Arc;
@@ -26,13 +26,12 @@ impl Deed {
 
     /// It has been answered.
     pub(super) fn note(self, store: &NodeShared, reply: &Reply) {
-        let error = reply.buf.strip_prefix(b"-");
         store.audit(&AuditEvent {
             kind: self.kind,
             user: (&*self.user).into(),
             address: self.address.into(),
             what: self.what.into(),
-            refusal: error.map(|text| String::from_utf8_lossy(text).trim_end().to_owned().into()),
+            refusal: refusal_of(&reply.buf),
         });
     }
 }

@@ -5,6 +5,7 @@
 
 use super::forward::FIRST_UPSTREAM;
 use crate::net::Stream;
+use crate::security::NodeTls;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
@@ -72,49 +73,18 @@ impl Handshakes {
     /// The event loop has noticed something of a handshake. Answers the client if its handshake is over.
     pub(crate) fn notice(&mut self, event: &Event, registry: &Registry) -> Option<Secured> {
         let key = event.token().0 - FIRST_HANDSHAKE;
-        let handshake = self.all.try_remove(key)?;
-        let Handshake { stream, keyspace, began } = handshake;
-        match self.advance(stream) {
-            Ok((stream, true)) => {
-                // Its token is another one from here on.
-                let _ = stream.deregister(registry);
-                Some(Secured { stream, keyspace })
-            }
-            Ok((stream, false)) => {
-                let back = self.all.insert(Handshake { stream, keyspace, began });
-                assert_eq!(back, key, "the place that was freed last is taken first");
-                None
-            }
-            Err(why) => {
-                self.complain(&why);
-                None
-            }
+        let outcome = advance(&mut self.all.get_mut(key)?.stream, &self.store.tls);
+        if let Ok(false) = outcome {
+            return None;
         }
-    }
-
-    /// Goes on with a handshake. The error names the client.
-    fn advance(&self, mut stream: Stream) -> Result<(Stream, bool), String> {
-        let from = stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |address| address.to_string());
-        let fail = |e: io::Error| format!("the TLS handshake of the client at {from} fails: {e}");
-        if !stream.is_encrypted() {
-            match stream.begins_with_tls().map_err(fail)? {
-                None => return Ok((stream, false)),
-                Some(true) => {
-                    let connection = self.store.tls.accept_client().map_err(|why| fail(io::Error::other(why)))?;
-                    stream.encrypt(connection).map_err(fail)?;
-                }
-                Some(false) => {
-                    // What is unread when a connection is closed would take the answer with it.
-                    stream.receive(&mut [0; READ_BYTES]);
-                    stream.send(PLAIN);
-                    return Err(format!(
-                        "the client at {from} does not speak TLS, and has connected to a port for TLS"
-                    ));
-                }
-            }
+        let Handshake { stream, keyspace, .. } = self.all.remove(key);
+        if let Err(why) = outcome {
+            self.complain(&why);
+            return None;
         }
-        let is_over = stream.handshake().map_err(fail)?;
-        Ok((stream, is_over))
+        // Its token is another one from here on.
+        let _ = stream.deregister(registry);
+        Some(Secured { stream, keyspace })
     }
 
     /// Ends handshakes that take too long.
@@ -130,8 +100,7 @@ impl Handshakes {
     fn end(&mut self, key: usize, registry: &Registry, why: &str) {
         let Some(Handshake { stream, .. }) = self.all.try_remove(key) else { return };
         let _ = stream.deregister(registry);
-        let from = stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |address| address.to_string());
-        self.complain(&format!("the TLS handshake of the client at {from} is broken off: {why}"));
+        self.complain(&format!("the TLS handshake of the client at {} is broken off: {why}", from(&stream)));
     }
 
     /// Logs a failure, unless one was logged just now.
@@ -146,4 +115,31 @@ impl Handshakes {
             more => log::warn!("{text} ({more} more such failures were not logged)"),
         }
     }
+}
+
+/// Goes on with a handshake. Answers whether it is over; the error names the client.
+fn advance(stream: &mut Stream, tls: &NodeTls) -> Result<bool, String> {
+    let from = from(stream);
+    let fail = |e: io::Error| format!("the TLS handshake of the client at {from} fails: {e}");
+    if !stream.is_encrypted() {
+        match stream.begins_with_tls().map_err(fail)? {
+            None => return Ok(false),
+            Some(true) => {
+                let connection = tls.accept_client().map_err(|why| fail(io::Error::other(why)))?;
+                stream.encrypt(connection).map_err(fail)?;
+            }
+            Some(false) => {
+                // What is unread when a connection is closed would take the answer with it.
+                stream.receive(&mut [0; READ_BYTES]);
+                stream.send(PLAIN);
+                return Err(format!("the client at {from} does not speak TLS, and has connected to a port for TLS"));
+            }
+        }
+    }
+    stream.handshake().map_err(fail)
+}
+
+/// Where a client is, for the log.
+fn from(stream: &Stream) -> String {
+    stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |address| address.to_string())
 }

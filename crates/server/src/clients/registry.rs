@@ -129,7 +129,7 @@ impl Clients {
                 let names = names(&shown);
                 ShownCertificate { common_name: shown.common_name, names }
             });
-            session.secured(certificate, &*self.store);
+            session.secured(certificate.as_ref(), &*self.store);
         }
         self.generation = self.generation.wrapping_add(1);
         let entry = self.connections.vacant_entry();

@@ -22,12 +22,7 @@ pub fn call(
     let fail = |e: std::io::Error| format!("cannot call the node at {address}: {e}");
     let mut last = format!("{address} has no address");
     for found in address.to_socket_addrs().map_err(fail)? {
-        // With TLS first; a second try without, if that may be.
-        for failures in 0..2 {
-            let encrypts = identity.peer_mode().encrypts(failures);
-            if failures > 0 && encrypts == identity.peer_mode().encrypts(0) {
-                break;
-            }
+        for &encrypts in identity.peer_mode().tries() {
             match connect(&found, address, &identity, encrypts, timeout) {
                 Ok(stream) => return meet(stream, address, identity, purpose, expected),
                 Err(e) => last = fail(e),

@@ -8,7 +8,7 @@
 //! ```
 //! In place of any part either side may refuse, in words, and closes. A proof is HMAC-SHA256, keyed with the secret,
 //! over both greetings and the prover's side: it holds for this connection only, and for what both said in it. What
-//! follows is neither signed nor encrypted.
+//! follows is neither signed nor encrypted by it: TLS beneath may do that.
 
 use super::greeting::{Greeting, Part, Purpose, VERSIONS, first_part};
 use super::identity::Identity;

@@ -1,7 +1,7 @@
 //! One connection to another node: its socket and what goes in and out.
 
 use super::frame::{self, Packer};
-use super::handshake::{Handshake, Peer};
+use super::handshake::{Handshake, Peer, refuse};
 use super::queue::{InBuffer, OutQueue};
 use super::refusal::Refusal;
 use crate::net::{Received, Stream};
@@ -153,6 +153,15 @@ impl Link {
         self.heard = now;
         self.received_bytes += n as u64;
         Ok(ReadOnce::More(n))
+    }
+
+    /// Tells the other side why it is refused; how the connection ends.
+    pub(super) fn refuse(&mut self, refusal: Refusal, packer: &mut Packer, now: Instant) -> End {
+        refuse(&refusal, self.out.plain());
+        match self.flush(packer, now) {
+            Ok(_) => End::Refuse(refusal),
+            Err(e) => End::Failed(e),
+        }
     }
 
     /// Sends what the socket takes, up to `PEER_SEND_BYTES_SOFT`. True if there is more that it may take.

@@ -8,7 +8,7 @@ use super::connections::{CONNECTIONS_MAX, Connections};
 use super::dialer::{Call, Dialer, Ended};
 use super::frame::{self, Packer, Packing, messages};
 use super::greeting::{PIECES_SINCE, Purpose};
-use super::handshake::{Handshake, Peer, Step, refuse, welcome};
+use super::handshake::{Handshake, Peer, Step, welcome};
 use super::identity::SharedIdentity;
 use super::link::{End, Link, ReadOnce, State};
 use super::queue::OutQueue;
@@ -508,10 +508,7 @@ impl Links {
         }
         if identity.peer_mode() == PeerMode::Yes {
             let text = format!("node {} speaks TLS with other nodes alone (setting tls-cluster)", identity.node);
-            let refusal = Refusal::new(RefusalKind::Plain, text);
-            refuse(&refusal, link.out.plain());
-            link.flush(&mut self.packer, now).map_err(End::Failed)?;
-            return Err(End::Refuse(refusal));
+            return Err(link.refuse(Refusal::new(RefusalKind::Plain, text), &mut self.packer, now));
         }
         Ok(())
     }
@@ -519,10 +516,8 @@ impl Links {
     /// Lets a node in that has proven what it says, or refuses it.
     fn guard(&mut self, key: usize, peer: &Peer, now: Instant) -> Result<(), End> {
         let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
-        let Err(refusal) = (self.guard)(peer, link.stream.peer_certificate().as_ref()) else { return Ok(()) };
-        refuse(&refusal, link.out.plain());
-        link.flush(&mut self.packer, now).map_err(End::Failed)?;
-        Err(End::Refuse(refusal))
+        let decision = (self.guard)(peer, link.stream.peer_certificate().as_ref());
+        decision.map_err(|refusal| link.refuse(refusal, &mut self.packer, now))
     }
 
     fn understand(&mut self, key: usize, now: Instant, hear: &mut Hear) -> Result<(), End> {
@@ -591,9 +586,7 @@ impl Links {
         }
         let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
         if let Err(refusal) = rival {
-            refuse(&refusal, link.out.plain());
-            link.flush(&mut self.packer, now).map_err(End::Failed)?;
-            return Err(End::Refuse(refusal));
+            return Err(link.refuse(refusal, &mut self.packer, now));
         }
         let here = link.stream.local_addr().map(|local| local.ip());
         if link.address.ip().is_loopback() || here.is_ok_and(|here| here == link.address.ip()) {

@@ -2,5 +2,6 @@
 
 mod stream;
 
+pub(crate) use stream::SendEnd;
 pub use stream::Stream;
-pub(crate) use stream::{Received, SendEnd};
+pub(crate) use tls::Received;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tls::Received;
 
 /// A socket that is not waited for, however it is set.
 struct Unwaited<'a>(&'a TcpStream);
@@ -69,17 +70,6 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// A handle of a byte stream.
 #[derive(Clone, Debug)]
 pub struct Stream(Arc<Inner>);
-
-/// What came of reading a stream that does not block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Received {
-    /// So many bytes, and there are no more for now.
-    Drained(usize),
-    /// So many bytes, and there may be more.
-    More(usize),
-    /// The other side has closed the stream, or it is broken.
-    Closed,
-}
 
 /// What came of sending on a stream that does not block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,11 +180,7 @@ impl Stream {
     #[inline]
     pub(crate) fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
         if let Some(tls) = &self.0.tls {
-            return Ok(match tls.lock().receive(&mut Unwaited(&self.0.socket), buffer)? {
-                tls::Received::Drained(n) => Received::Drained(n),
-                tls::Received::More(n) => Received::More(n),
-                tls::Received::Closed => Received::Closed,
-            });
+            return tls.lock().receive(&mut Unwaited(&self.0.socket), buffer);
         }
         loop {
             // Not by the C library: its read is a cancellation point, which costs.

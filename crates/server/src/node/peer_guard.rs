@@ -1,10 +1,10 @@
 //! Who may speak as which node: by its certificate, and by the map.
 
 use crate::links::{Guard, Peer, Purpose, Refusal, RefusalKind};
-use crate::security::host_of;
 use crate::shared::NodeShared;
 use cluster::{Map, NodeInfo};
 use std::sync::Arc;
+use vocab::host_of;
 
 /// What a node's links ask before they let another node in.
 pub(super) fn guard(store: &Arc<NodeShared>) -> Guard {

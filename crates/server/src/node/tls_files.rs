@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often an operator is reminded of a certificate that expires soon.
 const REMIND_EVERY: Duration = Duration::from_secs(24 * 3600);
+
 /// Looks at the files until the node stops.
 pub(super) fn watch_tls_files(store: &NodeShared) {
     let mut next_look = Instant::now() + LOOK_EVERY;

@@ -4,5 +4,5 @@ mod node_tls;
 mod tls_ports;
 
 pub use node_tls::NodeTls;
-pub(crate) use node_tls::{PeerMode, host_of};
+pub(crate) use node_tls::PeerMode;
 pub(crate) use tls_ports::TlsPorts;

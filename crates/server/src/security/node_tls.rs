@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tls::{Authorities, Certificate, ClientCertificates, ClientSide, Credentials, Protocols, ServerSide, Trust};
+use vocab::host_of;
 
 const DAY_S: i64 = 24 * 3600;
 /// From so many seconds before its end on, a certificate expires soon.
@@ -28,13 +29,19 @@ pub(crate) enum PeerMode {
 }
 
 impl PeerMode {
+    /// Whether a call of a node has TLS: what is tried, in that order.
+    pub(crate) fn tries(self) -> &'static [bool] {
+        match self {
+            Self::No => &[false],
+            Self::Yes => &[true],
+            Self::Optional => &[true, false],
+        }
+    }
+
     /// Whether the next call of a node has TLS, if so many in a row have failed.
     pub(crate) fn encrypts(self, failures: u32) -> bool {
-        match self {
-            Self::No => false,
-            Self::Yes => true,
-            Self::Optional => failures.is_multiple_of(2),
-        }
+        let tries = self.tries();
+        tries[failures as usize % tries.len()]
     }
 }
 
@@ -217,12 +224,6 @@ impl NodeTls {
 
 const NOT_FOR_PEERS: &str = "this node has no certificate, or no authorities, for TLS between nodes (tls-cert-file, \
     tls-key-file, tls-ca-cert-file)";
-
-/// The host of `HOST:PORT`, without brackets.
-pub(crate) fn host_of(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
-}
 
 fn path(config: &Config, name: &str) -> Option<PathBuf> {
     config.text(name).filter(|text| !text.is_empty()).map(PathBuf::from)

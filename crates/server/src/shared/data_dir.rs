@@ -99,7 +99,7 @@ impl DataDir {
         }
         self.set_aside.extend(mine);
         let lines: String = self.set_aside.iter().map(|(shard, replica)| format!("{shard} {replica}\n")).collect();
-        replace_file(&self.root, REBUILD_FILE, lines.as_bytes()).map_err(fail)?;
+        replace_in(&self.root, REBUILD_FILE, lines.as_bytes()).map_err(fail)?;
         let folder = (1..).map(|n| self.root.join(format!("aside-{n}"))).find(|folder| !folder.exists());
         let folder = folder.expect("there is always another number");
         std::fs::create_dir(&folder).map_err(fail)?;
@@ -139,7 +139,7 @@ impl DataDir {
         let write = files.write(update);
         let done = match &write {
             MapWrite::Whole(bytes) => {
-                let done = replace_file(&self.root, MAP_FILE, bytes).and_then(|()| self.drop_map_changes());
+                let done = replace_in(&self.root, MAP_FILE, bytes).and_then(|()| self.drop_map_changes());
                 done.map_err(|e| (MAP_FILE, e))
             }
             MapWrite::Append(bytes) => self.append_map_changes(bytes).map_err(|e| (MAP_CHANGES_FILE, e)),
@@ -284,7 +284,7 @@ impl Identity {
         let (format, engine) = (Self::FORMAT, self.engine.name());
         let body = format!("format {format}\nnode {}\nshards {}\nengine {engine}\n", self.name, self.shards);
         let check = crc32fast::hash(body.as_bytes());
-        replace_file(root, IDENTITY_FILE, format!("{body}check {check:08x}\n").as_bytes())
+        replace_in(root, IDENTITY_FILE, format!("{body}check {check:08x}\n").as_bytes())
     }
 }
 
@@ -331,14 +331,23 @@ pub fn read_map(root: &Path) -> Result<Option<Map>, String> {
     MapFiles::read(&whole, &changes).map(Some).map_err(|e| format!("corrupt data in {}: {e}", path.display()))
 }
 
-/// Puts a file in the place of another, as one: a crash leaves the old one or the new one.
-fn replace_file(root: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let temporary = root.join(format!("{name}.new"));
-    let mut file = File::create(&temporary)?;
+/// Puts a file of the directory in the place of another.
+fn replace_in(root: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    replace_file(&root.join(name), &root.join(format!("{name}.new")), bytes)
+}
+
+/// Puts a file in the place of another, as one: a crash leaves the old one or the new one. It is written `aside`, in the same folder;
+/// who may read the old one may read it.
+pub(crate) fn replace_file(path: &Path, aside: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(aside)?;
+    if let Ok(before) = std::fs::metadata(path) {
+        file.set_permissions(before.permissions())?;
+    }
     file.write_all(bytes)?;
     file.sync_all()?;
-    std::fs::rename(&temporary, root.join(name))?;
-    File::open(root)?.sync_all()
+    std::fs::rename(aside, path)?;
+    let path = std::path::absolute(path)?;
+    sync_folder(path.parent().unwrap_or(&path))
 }
 
 #[cfg(test)]
@@ -346,6 +355,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::sync::Arc;
+
+    #[test]
+    fn a_file_in_the_place_of_another_has_its_permissions() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (path, aside) = (dir.path().join("users.acl"), dir.path().join("users.acl.new"));
+        replace_file(&path, &aside, b"old").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        replace_file(&path, &aside, b"new").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left aside");
+    }
 
     #[test]
     fn a_map_is_kept_by_its_changes() {

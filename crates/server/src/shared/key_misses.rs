@@ -34,8 +34,7 @@ fn publish(store: &NodeShared, handle: &ShardHandle, (spec, args): (&CommandSpec
             continue;
         }
         let event = KeyspaceEvent { event: Event::KEYMISS, key: args[at].to_vec() };
-        let databases = &store.known().databases;
-        let database = event.place().map_or(0, |place| databases.database_at(place).number());
+        let database = event.database(&store.known().databases);
         if classes.by_key() {
             tell(store, &event.channel_of_key(database), event.event.name.as_bytes());
         }

@@ -98,8 +98,7 @@ impl Masters {
 
 /// Host and port of an address. `any` is the host where it listens on all.
 pub(crate) fn host_and_port(address: &str, any: &str) -> Option<(String, String)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let (host, port) = vocab::host_and_port(address)?;
     let host = if matches!(host, "" | "0.0.0.0" | "::" | "*") { any } else { host };
     Some((host.to_owned(), port.to_owned()))
 }

@@ -34,6 +34,7 @@ pub(crate) use background_state::BACKGROUND_PAUSE;
 pub(crate) use background_state::BackgroundState;
 pub(crate) use backup_snapshots::{BackupKey, BackupPoint, BackupSnapshot, BackupSnapshots};
 pub(crate) use callers::{AnswerBox, Answers};
+pub(crate) use data_dir::replace_file;
 pub use data_dir::{DataDir, Identity, read_map, read_map_changes};
 pub(crate) use digests::Digest;
 pub(crate) use free_space::FreeSpace;

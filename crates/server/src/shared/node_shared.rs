@@ -290,6 +290,11 @@ impl NodeShared {
         if port("announce-tls-port") > 0 { port("announce-tls-port") } else { port("tls-port") }
     }
 
+    /// The same of a node, as far as it is known.
+    pub(crate) fn tls_port_of(&self, node: NodeId) -> u16 {
+        if node == self.node() { self.tls_port() } else { self.tls.ports.of(node) }
+    }
+
     /// This node.
     pub(crate) fn node(&self) -> NodeId {
         self.dir.identity().node

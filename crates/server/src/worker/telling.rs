@@ -135,7 +135,7 @@ impl Publisher<'_> {
         let classes = self.store.config.event_classes();
         let databases = self.store.known().databases.clone();
         for event in events.filter(|_| is_heard) {
-            let database = event.place().map_or(0, |place| databases.database_at(place).number());
+            let database = event.database(&databases);
             if classes.by_key() {
                 self.publish(SubscriptionKind::Channel, &event.channel_of_key(database), event.event.name.as_bytes());
             }

@@ -1,7 +1,7 @@
 //! ACL: what a node knows of users and their rights. What changes users is the shell's.
 
-use super::ask::{Ask, NOT_INTEGER, Outcome, Refusal, Row, is_word, shown};
-use crate::acl::{DEFAULT_USER, Digest, User};
+use super::ask::{Ask, NOT_INTEGER, Outcome, Row, is_word, shown, wrong_arguments};
+use crate::acl::{User, Users, hex};
 use crate::session::Effect;
 use resp::table::{self, acl};
 use resp::{Reply, parse_integer};
@@ -25,12 +25,10 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// A user as operators are shown it. The password of `default` may be a setting.
-fn shown_user(ask: &Ask<'_>, user: &Arc<User>) -> Arc<User> {
-    let is_set = ask.host.access_control().users().rules_of_default() || **user.name() != *DEFAULT_USER;
-    let password = ask.host.config().text("requirepass").filter(|password| !is_set && !password.is_empty());
-    match password {
-        Some(password) => Arc::new((**user).clone().with_password(Digest::of(password.as_bytes()))),
-        None => user.clone(),
+fn shown_user(ask: &Ask<'_>, users: &Users, user: &Arc<User>) -> Arc<User> {
+    match users.is_of_settings(user) {
+        true => Arc::new(User::of_settings(&ask.host.config().text("requirepass").unwrap_or_default())),
+        false => user.clone(),
     }
 }
 
@@ -48,20 +46,15 @@ fn categories(ask: &mut Ask<'_>) -> Outcome {
             ask.reply.array(of_it.len());
             of_it.iter().for_each(|name| ask.reply.bulk(name.as_bytes()));
         }
-        _ => return Err(wrong_arguments(ask)),
+        _ => return Err(wrong_arguments(ask, "ACL")),
     }
     Ok(Effect::None)
-}
-
-fn wrong_arguments(ask: &Ask<'_>) -> Refusal {
-    format!("ERR unknown subcommand or wrong number of arguments for '{}'. Try ACL HELP.", shown(ask.args[1])).into()
 }
 
 fn try_out(ask: &mut Ask<'_>) -> Outcome {
     let (name, request) = (ask.args[2], &ask.args[3..]);
     let users = ask.host.access_control().users();
-    let user = std::str::from_utf8(name).ok().and_then(|name| users.get(name));
-    let user = user.ok_or_else(|| format!("ERR User '{}' not found", shown(name)))?;
+    let user = users.named(name).ok_or_else(|| format!("ERR User '{}' not found", shown(name)))?;
     let row = table::lookup(request[0]);
     let row = row.and_then(|row| match request.get(1) {
         Some(word) if row.is_container() => table::subcommand(row, word),
@@ -83,7 +76,7 @@ fn password(ask: &mut Ask<'_>) -> Outcome {
     let bits = match ask.args[2..] {
         [] => 256,
         [bits] => parse_integer(bits).ok_or(NOT_INTEGER)?,
-        _ => return Err(wrong_arguments(ask)),
+        _ => return Err(wrong_arguments(ask, "ACL")),
     };
     if !(1..=PASSWORD_BITS_MAX).contains(&bits) {
         return Err(format!(
@@ -95,18 +88,17 @@ fn password(ask: &mut Ask<'_>) -> Outcome {
     let digits = (bits as usize).div_ceil(4);
     let mut random = vec![0; digits.div_ceil(2)];
     ask.host.fill_random(&mut random);
-    let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    ask.reply.bulk(&text.as_bytes()[..digits]);
+    ask.reply.bulk(&hex(&random).as_bytes()[..digits]);
     Ok(Effect::None)
 }
 
 fn get(ask: &mut Ask<'_>) -> Outcome {
     let users = ask.host.access_control().users();
-    let Some(user) = std::str::from_utf8(ask.args[2]).ok().and_then(|name| users.get(name)) else {
+    let Some(user) = users.named(ask.args[2]) else {
         ask.reply.null();
         return Ok(Effect::None);
     };
-    let user = shown_user(ask, user);
+    let user = shown_user(ask, &users, user);
     let reply = &mut *ask.reply;
     let mut selectors = user.selector_parts().into_iter();
     let root = selectors.next().unwrap_or_default();
@@ -139,7 +131,7 @@ fn list(ask: &mut Ask<'_>) -> Outcome {
     let users = ask.host.access_control().users();
     ask.reply.array(users.iter().len());
     for user in users.iter() {
-        let line = [b"user ", user.name().as_bytes(), b" ", &shown_user(ask, user).rules()].concat();
+        let line = [b"user ", user.name().as_bytes(), b" ", &shown_user(ask, &users, user).rules()].concat();
         ask.reply.bulk(&line);
     }
     Ok(Effect::None)
@@ -176,7 +168,7 @@ fn log(ask: &mut Ask<'_>) -> Outcome {
             return Ok(Effect::None);
         }
         [count] => parse_integer(count).ok_or(NOT_INTEGER)?,
-        _ => return Err(wrong_arguments(ask)),
+        _ => return Err(wrong_arguments(ask, "ACL")),
     };
     let shown = denials.newest(usize::try_from(count).unwrap_or(0));
     let now_ms = ask.now_ms();

@@ -47,6 +47,13 @@ pub(super) fn is_word(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
+/// The error about a subcommand that is not known so, or not at all.
+pub(super) fn wrong_arguments(ask: &Ask<'_>, container: &str) -> Refusal {
+    let word = ask.args[1];
+    let word = shown(&word[..word.len().min(128)]);
+    format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try {container} HELP.").into()
+}
+
 /// The client's bytes in an error text.
 pub(super) fn shown(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)

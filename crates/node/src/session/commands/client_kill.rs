@@ -57,7 +57,7 @@ fn parse<'a>(options: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Refusal>
         } else if is_word(option, "LADDR") {
             filter.laddr = Some(value);
         } else if is_word(option, "USER") {
-            if std::str::from_utf8(value).ok().and_then(|name| users.get(name)).is_none() {
+            if users.named(value).is_none() {
                 return Err(format!("ERR No such user '{}'", shown(value)).into());
             }
             filter.user = Some(value);

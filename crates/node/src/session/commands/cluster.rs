@@ -30,9 +30,7 @@ fn host_of<'a>(ask: &'a Ask<'_>, node: &'a ClusterNode) -> &'a str {
     if !node.host.is_empty() || !node.myself {
         return &node.host;
     }
-    let laddr = ask.session.entry().laddr.as_str();
-    let host = laddr.rsplit_once(':').map_or(laddr, |(host, _)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+    vocab::host_of(&ask.session.entry().laddr)
 }
 
 fn slots(ask: &mut Ask<'_>) -> Outcome {

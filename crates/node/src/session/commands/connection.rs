@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
     ("INFO", info),
     ("ROLE", role),
     ("MONITOR", monitor),
-    ("MODULE|LIST", |ask| names(ask, &[])),
+    ("MODULE|LIST", no_modules),
     ("COMMAND", command),
     ("COMMAND|COUNT", command),
     ("COMMAND|DOCS", command),
@@ -158,9 +158,8 @@ fn role(ask: &mut Ask<'_>) -> Outcome {
     Ok(Effect::None)
 }
 
-fn names(ask: &mut Ask<'_>, names: &[&str]) -> Outcome {
-    ask.reply.array(names.len());
-    names.iter().for_each(|name| ask.reply.bulk(name.as_bytes()));
+fn no_modules(ask: &mut Ask<'_>) -> Outcome {
+    ask.reply.array(0);
     Ok(Effect::None)
 }
 

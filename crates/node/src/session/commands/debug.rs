@@ -1,6 +1,6 @@
 //! DEBUG and SHUTDOWN.
 
-use super::ask::{Ask, Outcome, Row, SYNTAX, is_word, shown};
+use super::ask::{Ask, Outcome, Row, SYNTAX, is_word, wrong_arguments};
 use crate::session::Effect;
 use resp::parse_double;
 
@@ -29,11 +29,7 @@ fn debug(ask: &mut Ask<'_>) -> Outcome {
             lines.iter().for_each(|line| ask.reply.simple(line));
             Ok(Effect::None)
         }
-        [word, ..] => Err(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
-            shown(&word[..word.len().min(128)])
-        )
-        .into()),
+        [_, ..] => Err(wrong_arguments(ask, "DEBUG")),
         [] => Err(SYNTAX),
     }
 }

@@ -2,7 +2,8 @@
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Refusal, Row, SYNTAX, is_word};
 use crate::hot_keys::{HOT_KEYS_MAX, HotKeysOrder, HotKeysReport};
-use crate::session::{ClusterFacts, Effect};
+use crate::session::cluster_facts::merged;
+use crate::session::{ClusterFacts, Effect, SlotRange};
 use resp::{Reply, parse_integer};
 use vocab::{SLOT_COUNT, Slot};
 
@@ -83,24 +84,9 @@ impl<'a> Words<'a> {
 }
 
 /// The ranges of slots that this node leads, in order.
-fn own_slots(facts: &ClusterFacts) -> Vec<(u16, u16)> {
+fn own_slots(facts: &ClusterFacts) -> Vec<SlotRange> {
     let myself = facts.myself().map(|node| node.id);
-    let led = facts.shards.iter().filter(|shard| Some(shard.leader) == myself);
-    let mut ranges: Vec<(u16, u16)> = led.flat_map(|shard| shard.slots.iter().copied()).collect();
-    ranges.sort_unstable();
-    joined(ranges)
-}
-
-/// Ranges in order, those that follow on each other as one.
-fn joined(ranges: Vec<(u16, u16)>) -> Vec<(u16, u16)> {
-    let mut joined: Vec<(u16, u16)> = Vec::new();
-    for (first, last) in ranges {
-        match joined.last_mut() {
-            Some(before) if before.1 + 1 == first => before.1 = last,
-            _ => joined.push((first, last)),
-        }
-    }
-    joined
+    myself.and_then(|myself| facts.led().remove(&myself)).unwrap_or_default()
 }
 
 fn parse(args: &[&[u8]], facts: &ClusterFacts) -> Result<HotKeysOrder, Refusal> {
@@ -128,7 +114,7 @@ fn parse(args: &[&[u8]], facts: &ClusterFacts) -> Result<HotKeysOrder, Refusal> 
         }
     }
     let shown_slots = match &slots {
-        Some(slots) => joined(slots.iter().map(|slot| (slot.0, slot.0)).collect()),
+        Some(slots) => merged(slots.iter().map(|slot| (slot.0, slot.0)).collect()),
         None => own_slots(facts),
     };
     Ok(HotKeysOrder { time, bytes, count, one_of, duration_ms, slots, shown_slots })

@@ -27,7 +27,7 @@ pub(super) use connection::database_of;
 pub use info::info;
 
 use super::{Cost, Effect, costly};
-use crate::acl::{AuditEvent, audited};
+use crate::acl::{AuditEvent, audited, refusal_of};
 use crate::command::{self, Handler, ReadHandler};
 use crate::pubsub::SubscriptionKind;
 use crate::stats::ShortArgs;
@@ -140,13 +140,12 @@ const _: () = assert!(SESSION_ARGUMENTS_MAX == 1024);
 /// The audit log gets what an operator has done; its reply begins at `mark`.
 fn audit(ask: &Ask<'_>, mark: usize) {
     let Some((kind, what)) = audited(ask.spec, ask.args) else { return };
-    let error = ask.reply.buf.get(mark..).and_then(|reply| reply.strip_prefix(b"-"));
     ask.host.audit(&AuditEvent {
         kind,
         user: ask.session.user().name().as_ref().into(),
         address: ask.session.entry().addr.as_str().into(),
         what: what.into(),
-        refusal: error.map(|text| String::from_utf8_lossy(text).trim_end().to_owned().into()),
+        refusal: ask.reply.buf.get(mark..).and_then(refusal_of),
     });
 }
 

@@ -1,6 +1,6 @@
 //! Subscriptions of the connection, and what PUBSUB tells of those of the node.
 
-use super::ask::{Ask, Outcome, Refusal, Row};
+use super::ask::{Ask, Outcome, Refusal, Row, wrong_arguments};
 use crate::pubsub::{ClientSubscriptions, Name, Refused, Settled, SubscriptionKind};
 use crate::request::{CROSSSLOT, RequestKeys};
 use crate::session::{Effect, Host};
@@ -114,7 +114,7 @@ fn names(ask: &mut Ask<'_>, kind: SubscriptionKind) -> Outcome {
     let pattern = match ask.args[2..] {
         [] => None,
         [pattern] => Some(pattern),
-        _ => return Err(wrong_arguments(ask)),
+        _ => return Err(wrong_arguments(ask, "PUBSUB")),
     };
     let mut names = ask.host.broker().names(kind);
     names.retain(|name| pattern.is_none_or(|pattern| glob_matches(pattern, name, false)));
@@ -136,12 +136,4 @@ fn subscribers(ask: &mut Ask<'_>, kind: SubscriptionKind) -> Outcome {
 fn numpat(ask: &mut Ask<'_>) -> Outcome {
     ask.reply.int(ask.host.broker().count_of(Pattern) as i64);
     Ok(Effect::None)
-}
-
-fn wrong_arguments(ask: &Ask<'_>) -> Refusal {
-    format!(
-        "ERR unknown subcommand or wrong number of arguments for '{}'. Try PUBSUB HELP.",
-        String::from_utf8_lossy(ask.args[1])
-    )
-    .into()
 }

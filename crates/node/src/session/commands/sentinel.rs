@@ -27,8 +27,8 @@ fn of_database(ask: &mut Ask<'_>, answer: fn(&mut Ask<'_>)) -> Outcome {
 /// The address and port that the client has connected to.
 fn address_of(ask: &Ask<'_>) -> (String, String) {
     let laddr = ask.session.entry().laddr.as_str();
-    let (host, port) = laddr.rsplit_once(':').unwrap_or((laddr, "0"));
-    (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port.to_owned())
+    let (host, port) = vocab::host_and_port(laddr).unwrap_or((laddr, "0"));
+    (host.to_owned(), port.to_owned())
 }
 
 fn address(ask: &mut Ask<'_>) {

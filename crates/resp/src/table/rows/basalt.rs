@@ -1,7 +1,7 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
 use crate::table::behaviour::{
-    NAMES_DATABASES, OF_CLUSTER, READS_ALL_KEYS, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY,
+    NAMES_DATABASES, OF_CLUSTER, ONLY_SHOWS, READS_ALL_KEYS, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
@@ -112,14 +112,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "KV.BACKUP|PROGRAMS",
         2,
         "Returns the functions that the store has, as FUNCTION DUMP does, and its scripts.",
-    ),
+    )
+    .does_also(ONLY_SHOWS),
     admin(
         Role::Operate,
         "KV.BACKUP|PAGE",
         -5,
         "Returns some rows of a shard as of a backup's moment, and the cursor to go on from.",
     )
-    .does_also(READS_ALL_KEYS)
+    .does_also(READS_ALL_KEYS | ONLY_SHOWS)
     .args("id:integer shard:integer cursor:string [bytes:integer]"),
     promise(
         "KV.CONSISTENCY",

@@ -1,6 +1,6 @@
 //! Keys of any type.
 
-use crate::table::behaviour::{ASKS_DATABASE, BARRIER, PEEKS, SecretArgs, TO_DATABASE, USES};
+use crate::table::behaviour::{ASKS_DATABASE, BARRIER, PEEKS, READS_BY_PATTERN, SecretArgs, TO_DATABASE, USES};
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, LOADING, MOVABLE_KEYS, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
@@ -189,6 +189,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .answers(Answers::Values)
     .flags(WRITE | DENYOOM)
+    .does_also(READS_BY_PATTERN)
     .dangerous()
     .touches(&[key(1, RO | ACCESS), key_after("STORE", 2, OW | UPDATE)])
     .cost(SORTED)
@@ -206,6 +207,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .answers(Answers::Values)
     .flags(READONLY | MOVABLE_KEYS)
+    .does_also(READS_BY_PATTERN)
     .dangerous()
     .touches(&[key(1, RO | ACCESS)])
     .cost(SORTED)

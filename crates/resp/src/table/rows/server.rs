@@ -1,8 +1,8 @@
 //! The server.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, PEEKS, READS_ALL_KEYS, READS_REPLICAS, SWAPS_DATABASES,
-    SecretArgs, TAKES_MANY,
+    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, ONLY_SHOWS, PEEKS, READS_ALL_KEYS, READS_REPLICAS,
+    SWAPS_DATABASES, SecretArgs, TAKES_MANY,
 };
 use crate::table::key_flag::RO;
 use crate::table::spec::acl;
@@ -21,7 +21,6 @@ const fn keyspace(name: &'static str, arity: i16, since: &'static str, summary: 
     command(Group::Server, acl::KEYSPACE, name, arity, since, summary)
 }
 
-const SENTINEL: u32 = NOSCRIPT | LOADING | STALE;
 const UNPRIVILEGED: u32 = NOSCRIPT | LOADING | STALE;
 const OPERATOR: u32 = ADMIN | NOSCRIPT | LOADING | STALE;
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
@@ -42,6 +41,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .role(Role::Administer),
     server("ACL|DRYRUN", -4, "7.0.0", "Tells whether a user may run a request, which is not run.")
         .flags(OPERATOR)
+        .does_also(ONLY_SHOWS)
         .args("username command [arg [arg ...]]")
         .role(Role::Administer),
     server("ACL|GENPASS", -2, "6.0.0", "Returns a password made of random bits.")
@@ -49,11 +49,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("[bits:integer]"),
     server("ACL|GETUSER", 3, "6.0.0", "Returns the rules of a user.")
         .flags(OPERATOR)
+        .does_also(ONLY_SHOWS)
         .args("username")
         .role(Role::Administer),
     server("ACL|HELP", 2, "6.0.0", "Lists the subcommands.").flags(LOADING | STALE),
     server("ACL|LIST", 2, "6.0.0", "Returns the rules of all users, as ACL SETUSER takes them.")
         .flags(OPERATOR)
+        .does_also(ONLY_SHOWS)
         .role(Role::Administer),
     server("ACL|LOAD", 2, "6.0.0", "Replaces the users of the store by those of this node's `aclfile`.")
         .flags(OPERATOR | NO_MULTI)
@@ -74,7 +76,10 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of rules")
         .args("username [rule:string [rule:string ...]]")
         .role(Role::Administer),
-    server("ACL|USERS", 2, "6.0.0", "Returns the names of all users.").flags(OPERATOR).role(Role::Administer),
+    server("ACL|USERS", 2, "6.0.0", "Returns the names of all users.")
+        .flags(OPERATOR)
+        .does_also(ONLY_SHOWS)
+        .role(Role::Administer),
     server("ACL|WHOAMI", 2, "6.0.0", "Returns the connection's user.").flags(UNPRIVILEGED),
     catalogue("COMMAND", -1, "2.8.13", "Returns all commands as the server knows them.")
         .cost("O(N), N being the number of commands")
@@ -174,6 +179,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("Depends on the subcommand."),
     server("HOTKEYS|GET", 2, "8.6.0", "Returns the keys with the highest costs.")
         .flags(ADMIN | NOSCRIPT)
+        .does_also(ONLY_SHOWS)
         .cost("O(K), K being the number of keys returned"),
     server("HOTKEYS|HELP", 2, "8.6.0", "Lists the subcommands.").flags(LOADING | STALE),
     server("HOTKEYS|RESET", 2, "8.6.0", "Forgets what was counted.").flags(ADMIN | NOSCRIPT).cost("O(1)"),
@@ -239,7 +245,10 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key [SAMPLES count:integer]"),
     server("MODULE", -2, "4.0.0", "Groups the commands about modules: there are none."),
     server("MODULE|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
-    server("MODULE|LIST", 2, "4.0.0", "Returns the modules: none.").flags(ADMIN | NOSCRIPT).tips(ANY_ORDER),
+    server("MODULE|LIST", 2, "4.0.0", "Returns the modules: none.")
+        .flags(ADMIN | NOSCRIPT)
+        .does_also(ONLY_SHOWS)
+        .tips(ANY_ORDER),
     server(
         "MONITOR",
         1,
@@ -264,24 +273,24 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     server("SENTINEL", -2, "2.8.4", "Groups what clients ask that are configured for Redis Sentinel.")
         .cost("Depends on the subcommand."),
     server("SENTINEL|CKQUORUM", 3, "2.8.4", "Says that the master can be replaced.")
-        .flags(SENTINEL)
+        .flags(UNPRIVILEGED)
         .args("master-name"),
     server("SENTINEL|GET-MASTER-ADDR-BY-NAME", 3, "2.8.4", "Returns the address of the node that is asked.")
-        .flags(SENTINEL)
+        .flags(UNPRIVILEGED)
         .args("master-name"),
     server("SENTINEL|HELP", 2, "6.2.0", "Lists the subcommands.").flags(LOADING | STALE),
     server("SENTINEL|MASTER", 3, "2.8.4", "Returns what clients want to know of a master.")
-        .flags(SENTINEL)
+        .flags(UNPRIVILEGED)
         .args("master-name"),
     server("SENTINEL|MASTERS", 2, "2.8.4", "Returns the same of all masters: of the node that is asked.")
-        .flags(SENTINEL),
-    server("SENTINEL|MYID", 2, "6.2.0", "Returns the id of this run of the node.").flags(SENTINEL),
+        .flags(UNPRIVILEGED),
+    server("SENTINEL|MYID", 2, "6.2.0", "Returns the id of this run of the node.").flags(UNPRIVILEGED),
     server("SENTINEL|REPLICAS", 3, "5.0.0", "Returns no replicas: clients of databases need none.")
-        .flags(SENTINEL)
+        .flags(UNPRIVILEGED)
         .args("master-name"),
-    server("SENTINEL|SENTINELS", 3, "2.8.4", "Returns no other Sentinels.").flags(SENTINEL).args("master-name"),
+    server("SENTINEL|SENTINELS", 3, "2.8.4", "Returns the other nodes: each answers as this one does.").flags(UNPRIVILEGED).args("master-name"),
     server("SENTINEL|SLAVES", 3, "2.8.4", "Returns no replicas: clients of databases need none.")
-        .flags(SENTINEL)
+        .flags(UNPRIVILEGED)
         .args("master-name"),
     server("SHUTDOWN", -1, "1.0.0", "Stops the server; what was acknowledged is kept.")
         .flags(OPERATOR | NO_MULTI | ALLOW_BUSY)

@@ -8,11 +8,12 @@ use crate::api::handlers::{CallHandler, PoolHandler};
 use crate::api::programs::{at_meta, meta_leader};
 use crate::mailbox::WorkerMessage;
 use crate::os::random;
-use crate::shared::{NodeShared, read_file};
+use crate::shared::{NodeShared, read_file, replace_file};
 use cluster::{Change, Map, UserChange};
-use node::acl::{DEFAULT_USER, Digest, NewUser, User, users_to_file, without_passwords};
+use node::acl::{DEFAULT_USER, NewUser, User, users_to_file, without_passwords};
 use resp::{Proto, Reply, Value};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
@@ -64,20 +65,14 @@ fn set(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(), String> {
     let rules = without_passwords(&args[3..]).ok_or("ERR Error in ACL SETUSER modifier '=': Syntax error")?;
     import(store)?;
     let all_channels = store.config.new_users_have_all_channels();
-    let base = if name == DEFAULT_USER { own_default(store) } else { User::new(name, all_channels) };
+    let base = match name {
+        DEFAULT_USER => User::of_settings(&store.config.text("requirepass").unwrap_or_default()),
+        _ => User::new(name, all_channels),
+    };
     let (base, all) = (base.rules(), if all_channels { b"1" } else { b"0" });
     let mut words: Vec<&[u8]> = vec![b"ACL", SET, name.as_bytes(), &base, all];
     words.extend(rules.iter().map(Vec::as_slice));
     changed(store, &words).map(drop)
-}
-
-/// `default`, as it is on this node while the store keeps none.
-fn own_default(store: &NodeShared) -> User {
-    let user = User::unrestricted(DEFAULT_USER);
-    match store.config.text("requirepass").filter(|password| !password.is_empty()) {
-        Some(password) => user.with_password(Digest::of(password.as_bytes())),
-        None => user,
-    }
 }
 
 fn user_name(name: &[u8]) -> Result<&str, String> {
@@ -111,15 +106,14 @@ fn save(store: &Arc<NodeShared>) -> Result<(), String> {
     let path = aclfile(store)?;
     let text = users_to_file(&store.users.control.users());
     let aside = format!("{path}.tmp-{}", store.node());
-    let written = std::fs::write(&aside, text).and_then(|()| std::fs::rename(&aside, &path));
-    written.map_err(|e| {
+    replace_file(Path::new(&path), Path::new(&aside), &text).map_err(|e| {
         log::error!("ACL SAVE: {path} cannot be written: {e}");
         "ERR There was an error trying to save the ACLs. Please check the server logs for more information".to_owned()
     })
 }
 
 /// The words that have the store keep these users.
-fn words_of(word: &'static [u8], users: &[User]) -> Vec<Vec<u8>> {
+fn words_of<'a>(word: &'static [u8], users: impl IntoIterator<Item = &'a User>) -> Vec<Vec<u8>> {
     let mut words = vec![b"ACL".to_vec(), word.to_vec()];
     for user in users {
         words.extend([user.name().as_bytes().to_vec(), user.rules()]);
@@ -134,8 +128,7 @@ fn import(store: &Arc<NodeShared>) -> Result<(), String> {
     if own.is_empty() || is_done {
         return Ok(());
     }
-    let users: Vec<User> = own.iter().map(|user| (**user).clone()).collect();
-    changed(store, &words_of(IMPORT, &users)).map(drop)
+    changed(store, &words_of(IMPORT, own.iter().map(|user| &**user))).map(drop)
 }
 
 /// The same, as soon as the store can. Waits: for a thread of its own.

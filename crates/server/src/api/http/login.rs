@@ -35,11 +35,10 @@ pub(super) fn user_of(
     }
     // While there are no users the password is that of `default`, whatever a browser calls it.
     let user = users.get(&name).cloned().or_else(|| (users.iter().len() == 1).then(|| users.default_user()));
-    let is_right =
-        user.as_ref().is_some_and(|user| match **user.name() == *DEFAULT_USER && !users.rules_of_default() {
-            true => !store.config.password_required() || store.config.password_is(&password),
-            false => access.logins.check_waiting(user, Digest::of(&password)),
-        });
+    let is_right = user.as_ref().is_some_and(|user| match users.is_of_settings(user) {
+        true => store.config.lets_default_in(&password),
+        false => access.logins.check_waiting(user, Digest::of(&password)),
+    });
     if let Some(user) = user.filter(|_| is_right) {
         return Ok(user);
     }

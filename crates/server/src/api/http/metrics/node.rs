@@ -4,25 +4,25 @@ use super::table as m;
 use super::text::Exposition;
 use crate::api::http::ready::obstacles;
 use crate::shared::NodeShared;
-use node::session::{Host, MemoryFigures};
+use node::session::{Host, MemoryFigures, NodeFacts, TlsFigures};
 use replica::DiskState;
 use std::sync::Arc;
 
 const US: f64 = 1e6;
 
 pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
+    let facts = store.node_facts();
     info(store, out);
-    process(store, out);
+    process(&facts, out);
     memory(store, out);
     clients(store, out);
     disk(store, out);
-    certificates(store, out);
+    certificates(&facts.tls, out);
 }
 
-fn certificates(store: &NodeShared, out: &mut Exposition) {
-    let tls = store.node_facts().tls;
+fn certificates(tls: &TlsFigures, out: &mut Exposition) {
     out.begin(&m::CERTIFICATE_LEFT);
-    for (of, certificate) in [("node", tls.certificate), ("authority", tls.authority)] {
+    for (of, certificate) in [("node", &tls.certificate), ("authority", &tls.authority)] {
         if let Some(certificate) = certificate {
             out.sample(&[("of", of)], certificate.expires_in_s as f64);
         }
@@ -50,8 +50,7 @@ fn info(store: &NodeShared, out: &mut Exposition) {
     out.one(&m::READY, f64::from(u8::from(obstacles(store).is_empty())));
 }
 
-fn process(store: &NodeShared, out: &mut Exposition) {
-    let facts = store.node_facts();
+fn process(facts: &NodeFacts, out: &mut Exposition) {
     out.known(&m::RSS, facts.rss_bytes.map(|bytes| bytes as f64));
     let cpu = facts.cpu_user_us.zip(facts.cpu_system_us).map(|(user, system)| (user + system) as f64 / US);
     out.known(&m::CPU, cpu);
