@@ -3,12 +3,9 @@
 //! The keys of a database begin with its prefix, which is a key of the command. All go in one entry: nothing comes between.
 
 use super::call::{HandlerRow, Outcome, WriteCall, write};
-use crate::WriteSpace;
-use storage::Slice;
+use super::database_keys::each_key;
 use vocab::Database;
 
-/// How many keys are read at a time.
-const CHUNK: usize = 256;
 const NO_DATABASE: &str = "ERR KV.EMPTY is for clients of databases: FLUSHDB";
 
 pub(super) const ROWS: &[HandlerRow] = &[write("KV.EMPTY", empty)];
@@ -21,24 +18,10 @@ fn empty(call: &mut WriteCall<'_>) -> Outcome {
         return Err(NO_DATABASE.into());
     }
     for prefix in prefixes {
-        empty_one(call.space, prefix)?;
+        each_key(call.space, prefix, |space, key| space.delete(key).map(drop))?;
     }
     call.reply.ok();
     Ok(())
-}
-
-fn empty_one(space: &mut dyn WriteSpace, prefix: &[u8]) -> Outcome {
-    let mut after: Option<Slice> = None;
-    loop {
-        let keys = space.keys(prefix, after.as_deref(), CHUNK)?;
-        for key in &keys {
-            space.delete(key)?;
-        }
-        if keys.len() < CHUNK {
-            return Ok(());
-        }
-        after = keys.into_iter().last();
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use super::args::{SYNTAX, is_word};
 use super::call::{HandlerRow, Outcome, ReadCall, read};
 use super::scan::Options;
-use crate::{Fault, ReadSpace, Record};
+use crate::{Fault, ReadSpace};
 use storage::Slice;
 use vocab::{Database, client_key};
 
@@ -43,11 +43,11 @@ fn answer(call: &mut ReadCall<'_>) -> Outcome {
     }
 }
 
-/// Looks at all keys of the database, expired ones included.
-fn each_key(
-    space: &mut dyn ReadSpace,
+/// Hands over all keys of the database, expired ones included.
+pub(super) fn each_key<S: ReadSpace + ?Sized>(
+    space: &mut S,
     prefix: &[u8],
-    mut look: impl FnMut(&mut dyn ReadSpace, &Slice) -> Result<(), Fault>,
+    mut look: impl FnMut(&mut S, &Slice) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let mut after: Option<Slice> = None;
     loop {
@@ -62,28 +62,21 @@ fn each_key(
     }
 }
 
-/// The keys that are asked for. Counted first: the head of the reply says how many follow.
+/// The keys that are asked for.
 fn list(call: &mut ReadCall<'_>, prefix: &[u8], options: &Options<'_>) -> Outcome {
-    let is_asked = |space: &mut dyn ReadSpace, key: &Slice| -> Result<bool, Fault> {
-        if !options.is_wanted(key) {
-            return Ok(false);
-        }
-        let record: Option<Record> = space.get(key)?;
-        Ok(record.is_some_and(|record| options.include(key, &record)))
-    };
-    let mut count = 0;
+    let (reply, mut count) = (&mut *call.reply, 0);
+    let mark = reply.begin_array();
     each_key(call.space, prefix, |space, key| {
-        count += usize::from(is_asked(space, key)?);
-        Ok(())
-    })?;
-    call.reply.array(count);
-    let reply = &mut *call.reply;
-    each_key(call.space, prefix, |space, key| {
-        if is_asked(space, key)? {
+        if options.is_wanted(key)
+            && let Some(record) = space.get(key)?
+            && options.include(key, &record)
+        {
             reply.bulk(client_key(key));
+            count += 1;
         }
         Ok(())
     })?;
+    reply.end_array(mark, count);
     Ok(())
 }
 

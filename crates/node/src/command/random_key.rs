@@ -6,8 +6,8 @@
 
 use super::args::{SYNTAX, database, is_word};
 use super::call::{HandlerRow, Outcome, StoreCall, store_at};
-use super::scan::{NOT_SERVED, end_of_prefix, slot_of_database};
-use crate::format::keys::successor;
+use super::scan::{NOT_SERVED, slot_of_database};
+use crate::format::keys::{prefix_end, successor};
 use crate::{Fault, Need, Record, RecordRange, ShardSpace};
 use storage::Slice;
 use vocab::{Database, client_key};
@@ -98,7 +98,7 @@ fn draw(space: &mut dyn ShardSpace) -> Result<Option<Slice>, Fault> {
 /// A random key of those that begin with `prefix`.
 fn narrow(space: &mut dyn ShardSpace, mut prefix: Vec<u8>) -> Result<Option<Slice>, Fault> {
     loop {
-        let end = end_of_prefix(&prefix);
+        let end = prefix_end(&prefix);
         let rows = space.heads(&RecordRange::heads(&prefix, &end, SCANNED_MAX + 1))?;
         let (Some((first, _)), Some((last, _))) =
             (rows.first(), space.heads(&RecordRange { reverse: true, ..RecordRange::heads(&prefix, &end, 1) })?.pop())
@@ -132,7 +132,7 @@ fn draw_byte(space: &mut dyn ShardSpace, prefix: &[u8], first: Option<u8>, last:
             return Ok(None);
         }
         let start = [prefix, &[byte]].concat();
-        let next = space.heads(&RecordRange::heads(&start, &end_of_prefix(prefix), 1))?.pop();
+        let next = space.heads(&RecordRange::heads(&start, &prefix_end(prefix), 1))?.pop();
         let Some(next) = next.and_then(|(key, _)| key.get(prefix.len()).copied()) else { continue };
         found = Some(next);
         if next == byte {
@@ -140,7 +140,7 @@ fn draw_byte(space: &mut dyn ShardSpace, prefix: &[u8], first: Option<u8>, last:
         }
     }
     if found.is_none() && first.is_none() {
-        let next = space.heads(&RecordRange::heads(&successor(prefix), &end_of_prefix(prefix), 1))?.pop();
+        let next = space.heads(&RecordRange::heads(&successor(prefix), &prefix_end(prefix), 1))?.pop();
         found = next.and_then(|(key, _)| key.get(prefix.len()).copied());
     }
     Ok(found.or(first))

@@ -7,7 +7,7 @@ use super::args::{SYNTAX, database, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, StoreCall, store_at, store_in_steps};
 use super::cursors::{Cursor, key_hash};
 use super::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
-use crate::format::keys::successor;
+use crate::format::keys::{prefix_end, successor};
 use crate::{Fault, Need, Record, RecordRange, ShardSpace, ShardSpaces, Shards};
 use resp::{Reply, glob_matches};
 use storage::Slice;
@@ -61,7 +61,7 @@ impl<'a> Wanted<'a> {
         let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
         let mut prefix = of.map_or_else(Vec::new, |database| database.prefix().to_vec());
         prefix.extend_from_slice(&pattern[..literal]);
-        Self { pattern: (pattern != b"*").then_some(pattern), end: end_of_prefix(&prefix), prefix }
+        Self { pattern: (pattern != b"*").then_some(pattern), end: prefix_end(&prefix), prefix }
     }
 
     /// `None` if all keys are wanted.
@@ -97,16 +97,6 @@ impl<'a> Wanted<'a> {
         let Some(last) = rows.last().map(|(key, _)| key.clone()) else { return Ok(None) };
         Ok(Some((rows.into_iter().map(|(key, _)| key).filter(|key| self.includes(key)).collect(), last)))
     }
-}
-
-/// The first key after all that begin with `prefix`; empty if there is none.
-pub(super) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
-    let kept = prefix.iter().rposition(|&byte| byte != u8::MAX).map_or(0, |last| last + 1);
-    let mut end = prefix[..kept].to_vec();
-    if let Some(last) = end.last_mut() {
-        *last += 1;
-    }
-    end
 }
 
 pub(super) struct Options<'a> {
@@ -499,7 +489,7 @@ mod tests {
         let (cursor, found) = walk.step("0", &["MATCH", "*:4500", "COUNT", "100"]);
         assert!(cursor != "0" && found.is_empty(), "COUNT bounds the work");
         for (prefix, end) in [(&b""[..], &b""[..]), (b"a", b"b"), (b"a\xff\xff", b"b"), (b"\xff", b"")] {
-            assert_eq!(end_of_prefix(prefix), end);
+            assert_eq!(prefix_end(prefix), end);
         }
     }
 }

@@ -305,7 +305,7 @@ pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// The first tree key after all that begin with `prefix`; empty if there is none.
+/// The first key after all that begin with `prefix`, of a tree or of the store; empty if there is none.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

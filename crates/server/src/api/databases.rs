@@ -147,7 +147,7 @@ fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> 
 }
 
 /// The version of what is at a key; none if nothing is.
-fn version_of(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<i64>, String> {
+pub(super) fn version_of(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<i64>, String> {
     match run_at_leader(store, key, &[b"KV.VERSION", key])? {
         Value::Int(version) => Ok(Some(version)),
         Value::Null => Ok(None),
@@ -156,12 +156,28 @@ fn version_of(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<i64>, String
     }
 }
 
-/// Removes what is at a key, unless it has another version than that; whether it has not.
-fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result<bool, String> {
+/// Removes what is at a key, if it has that version; whether it had. What others have removed has none.
+pub(super) fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result<bool, String> {
     let version = version.to_string();
     match run_at_leader(store, key, &[b"KV.DEL", key, b"IFVERSION", version.as_bytes()])? {
-        Value::Int(_) => Ok(true),
+        Value::Int(removed) => Ok(removed > 0),
         Value::Null => Ok(false),
+        Value::Error(text) => Err(text),
+        _ => Err(LATE.to_owned()),
+    }
+}
+
+/// What DUMP answers of a key, and when the key expires, in ms since the epoch; none if nothing is there.
+pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<(Vec<u8>, Option<u64>)>, String> {
+    // First: of a key that expires meanwhile nothing is found, rather than that it has no expiry.
+    let expire_at_ms = match run_at_leader(store, key, &[b"PEXPIRETIME", key])? {
+        Value::Int(at_ms) => u64::try_from(at_ms).ok(),
+        Value::Error(text) => return Err(text),
+        _ => return Err(LATE.to_owned()),
+    };
+    match run_at_leader(store, key, &[b"DUMP", key])? {
+        Value::Bulk(dump) => Ok(Some((dump, expire_at_ms))),
+        Value::Null => Ok(None),
         Value::Error(text) => Err(text),
         _ => Err(LATE.to_owned()),
     }
@@ -169,12 +185,8 @@ fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result<bool, Stri
 
 /// Copies what is at a key, with its expiry, into another shard. Whether there was something, and room for it.
 fn copied(store: &Arc<NodeShared>, source: &[u8], destination: &[u8], replaces: bool) -> Result<bool, String> {
-    let Value::Bulk(dump) = run_at_leader(store, source, &[b"DUMP", source])? else { return Ok(false) };
-    let expiry = match run_at_leader(store, source, &[b"PEXPIRETIME", source])? {
-        Value::Int(at_ms) if at_ms >= 0 => at_ms.to_string(),
-        // It has none, or is gone by now.
-        _ => "0".to_owned(),
-    };
+    let Some((dump, expire_at_ms)) = dumped(store, source)? else { return Ok(false) };
+    let expiry = expire_at_ms.unwrap_or_default().to_string();
     let mut restore: Vec<&[u8]> = vec![b"RESTORE", destination, expiry.as_bytes(), &dump, b"ABSTTL"];
     if replaces {
         restore.push(b"REPLACE");
@@ -187,7 +199,7 @@ fn copied(store: &Arc<NodeShared>, source: &[u8], destination: &[u8], replaces: 
 }
 
 /// Runs a command about a key on the node that leads its shard.
-pub(super) fn run_at_leader(store: &Arc<NodeShared>, key: &[u8], args: &[&[u8]]) -> Result<Value, String> {
+fn run_at_leader(store: &Arc<NodeShared>, key: &[u8], args: &[&[u8]]) -> Result<Value, String> {
     let answer = patiently(store, slot_of(key), |_, leader| match leader {
         Some(leader) => ask(store, leader, args),
         None => Ok((store.own_command)(store, args)),

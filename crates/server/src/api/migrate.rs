@@ -2,10 +2,10 @@
 //!
 //! A key goes away only if it is what was sent: if a client has written to it meanwhile it stays, and the answer says so.
 
-use super::databases::run_at_leader;
+use super::databases::{dumped, ended, version_of};
 use super::handlers::PoolHandler;
 use crate::shared::NodeShared;
-use resp::{Reply, Value, parse_integer};
+use resp::{Reply, parse_integer};
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -131,14 +131,8 @@ impl<'a> Migration<'a> {
                 refusal.get_or_insert(text);
                 continue;
             }
-            if self.copies {
-                continue;
-            }
-            let version = version.to_string();
-            match run_at_leader(store, key, &[b"KV.DEL", key, b"IFVERSION", version.as_bytes()])? {
-                Value::Error(text) => return Err(text),
-                Value::Int(0) | Value::Null => changed += 1,
-                _ => {}
+            if !self.copies && !ended(store, key, version)? {
+                changed += 1;
             }
         }
         match refusal {
@@ -158,18 +152,9 @@ struct Held {
 
 impl Held {
     fn read(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Self>, String> {
-        let ask = |name: &[u8]| run_at_leader(store, key, &[name, key]);
         // The version is read first: what is written behind it has another one.
-        let Value::Int(version) = ask(b"KV.VERSION")? else { return Ok(None) };
-        let expire_at_ms = match ask(b"PEXPIRETIME")? {
-            Value::Int(at) => u64::try_from(at).ok(),
-            _ => None,
-        };
-        match ask(b"DUMP")? {
-            Value::Bulk(dump) => Ok(Some(Self { dump, version, expire_at_ms })),
-            Value::Error(text) => Err(text),
-            _ => Ok(None),
-        }
+        let Some(version) = version_of(store, key)? else { return Ok(None) };
+        Ok(dumped(store, key)?.map(|(dump, expire_at_ms)| Self { dump, version, expire_at_ms }))
     }
 }
 

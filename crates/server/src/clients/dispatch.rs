@@ -286,9 +286,7 @@ impl Dispatch<'_> {
             Some(database) => {
                 let in_multi = connection.session.in_multi();
                 let databases = self.turn.requests.store.config.databases();
-                let known = self.turn.requests.store.known();
-                let set = known.databases.clone();
-                drop(known);
+                let set = self.turn.requests.store.databases();
                 let client = DatabaseClient { database, databases, set: &set, in_multi };
                 self.request_of_database(id, client, row, (args, bytes))
             }

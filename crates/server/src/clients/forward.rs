@@ -69,11 +69,6 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
     Step::Next
 }
 
-/// As whom the scripts of a client run, if they may not run every command.
-fn script_user(turn: &Turn<'_>, id: usize) -> Option<Arc<str>> {
-    turn.clients.get(id)?.session.script_user().map(|user| user.name().clone())
-}
-
 /// Sends WATCH to the node that leads the shard of its keys.
 pub(super) fn watch(turn: &mut Turn<'_>, request: Request<'_>, keys: &[Vec<u8>], slot: Slot) -> Step {
     let Some(ticket) = begin(turn, request, slot) else { return turn.stall(request.id) };
@@ -96,7 +91,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     connection.session.watch_elsewhere(false);
     // What is about the connection is carried out here, in its place, once the others are answered.
     connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
-    let script_user = script_user(turn, id);
+    let script_user = connection.session.script_user().map(|user| user.name().clone());
     Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, ..forwarded });
     Step::Next
 }

@@ -172,10 +172,13 @@ fn expected_of(handle: &ShardHandle, commands: &[EncodedCommand]) -> (ExpectedRe
     (answered, rewritten)
 }
 
+fn runs_script(command: &EncodedCommand) -> bool {
+    command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT))
+}
+
 /// Where the keys of a transaction are, if they are of several slots: those that its scripts may touch without declaring them
 /// included.
 fn span_of(store: &NodeShared, transaction: &Transaction, commands: &[EncodedCommand]) -> Option<SlotSpan> {
-    let runs_script = |command: &EncodedCommand| command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT));
     match commands.iter().any(runs_script) {
         true => span_of_scripts(store, transaction.slot()?).or(transaction.wider()),
         false => transaction.wider(),
@@ -196,9 +199,9 @@ pub(super) fn keep(turn: &mut Turn<'_>, ticket: &Ticket, kept: impl FnOnce() -> 
 fn as_entry_has_them(turn: &Turn<'_>, id: usize, commands: Vec<EncodedCommand>, slot: Slot) -> Vec<EncodedCommand> {
     let user = turn.clients.get(id).and_then(|connection| connection.session.script_user());
     let of_entry = |command: EncodedCommand| {
-        let runs_script = command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT));
+        let user = user.filter(|_| runs_script(&command));
         let resolved = resolved(&turn.requests.store, command, slot);
-        user.filter(|_| runs_script).map(|user| script_as(&resolved, user)).unwrap_or(resolved)
+        user.map(|user| script_as(&resolved, user)).unwrap_or(resolved)
     };
     commands.into_iter().map(of_entry).collect()
 }
