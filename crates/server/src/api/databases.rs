@@ -167,8 +167,16 @@ pub(super) fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result
     }
 }
 
-/// What DUMP answers of a key, and when the key expires, in ms since the epoch; none if nothing is there.
-pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<(Vec<u8>, Option<u64>)>, String> {
+/// A key as RESTORE takes it.
+pub(super) struct Dumped {
+    /// What DUMP answers.
+    pub(super) dump: Vec<u8>,
+    /// When the key expires, in ms since the epoch.
+    pub(super) expire_at_ms: Option<u64>,
+}
+
+/// What is at a key, if there is something.
+pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Dumped>, String> {
     // First: of a key that expires meanwhile nothing is found, rather than that it has no expiry.
     let expire_at_ms = match run_at_leader(store, key, &[b"PEXPIRETIME", key])? {
         Value::Int(at_ms) => u64::try_from(at_ms).ok(),
@@ -176,7 +184,7 @@ pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<(Vec<
         _ => return Err(LATE.to_owned()),
     };
     match run_at_leader(store, key, &[b"DUMP", key])? {
-        Value::Bulk(dump) => Ok(Some((dump, expire_at_ms))),
+        Value::Bulk(dump) => Ok(Some(Dumped { dump, expire_at_ms })),
         Value::Null => Ok(None),
         Value::Error(text) => Err(text),
         _ => Err(LATE.to_owned()),
@@ -185,7 +193,7 @@ pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<(Vec<
 
 /// Copies what is at a key, with its expiry, into another shard. Whether there was something, and room for it.
 fn copied(store: &Arc<NodeShared>, source: &[u8], destination: &[u8], replaces: bool) -> Result<bool, String> {
-    let Some((dump, expire_at_ms)) = dumped(store, source)? else { return Ok(false) };
+    let Some(Dumped { dump, expire_at_ms }) = dumped(store, source)? else { return Ok(false) };
     let expiry = expire_at_ms.unwrap_or_default().to_string();
     let mut restore: Vec<&[u8]> = vec![b"RESTORE", destination, expiry.as_bytes(), &dump, b"ABSTTL"];
     if replaces {

@@ -153,7 +153,11 @@ mod tests {
             let given_back = |unsent: Vec<Unsent>| unsent.into_iter().flat_map(|unsent| unsent.bytes);
             let mut bytes: Vec<u8> = given_back(round.take_unsent()).collect();
             // As a worker does: what is given back is followed by nothing that the thread sends.
-            if bytes.is_empty() { round.send(to, &second) } else { bytes.extend_from_slice(&second) }
+            if bytes.is_empty() {
+                round.send(to, &second)
+            } else {
+                bytes.extend_from_slice(&second)
+            }
             drop(round);
             let round = sends.round().number();
             sends.wait_for(round);
