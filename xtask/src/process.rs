@@ -1,7 +1,7 @@
 //! A child process whose output is passed on as it comes, and counted.
 
 use std::io::{BufRead, BufReader, PipeReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -198,6 +198,13 @@ pub fn cargo(arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// The binary of this commit, built as this program is; where it is.
+pub fn basalt(root: &Path) -> Result<PathBuf, String> {
+    run(root, &mut cargo(&["build", "--package", "basalt", "--locked", "--quiet"])).map_err(|(_, why)| why)?;
+    // Beside this program, wherever cargo was told to build.
+    std::env::current_exe().map(|own| own.with_file_name("basalt")).map_err(|error| error.to_string())
 }
 
 fn shown(command: &Command) -> String {

@@ -2,9 +2,10 @@
 
 mod source;
 
+use crate::perf::server::free_port;
 use crate::process::{self, Count};
 use std::fs::File;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -211,11 +212,11 @@ struct Server {
 impl Server {
     fn start(root: &Path, folder: &Path, peer: bool) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("starting the server: {error}");
-        let (port, plain_port) = (free_port().map_err(failed)?, free_port().map_err(failed)?);
+        let (port, plain_port) = (free_port()?, free_port()?);
         let dir = folder.join("data");
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).map_err(failed)?;
-        let mut command = if peer { Command::new("redis-server") } else { basalt(root)? };
+        let mut command = if peer { Command::new("redis-server") } else { Command::new(process::basalt(root)?) };
         if peer {
             command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--cluster-enabled", "yes"]);
             command.args(["--save", "", "--dir"]).arg(&dir);
@@ -279,18 +280,6 @@ impl Drop for Server {
         }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
-}
-
-fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-fn basalt(root: &Path) -> Result<Command, String> {
-    process::run(root, &mut process::cargo(&["build", "--package", "basalt", "--locked", "--quiet"]))
-        .map_err(|(_, why)| why)?;
-    // Beside this program, wherever cargo was told to build.
-    let own = std::env::current_exe().map_err(|e| e.to_string())?;
-    Ok(Command::new(own.with_file_name("basalt")))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Dir, Server, Setup, eventually};
+use common::{Dir, Server, Setup, eventually, text};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -18,10 +18,6 @@ fn bench(dir: &Dir, arguments: &[&str]) -> Output {
     basalt(dir).args(arguments).output().unwrap()
 }
 
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
 fn serve(dir: &Dir) -> (Server, String) {
     let server = Server::start(&Setup::new(&dir.join("data")).with("--durability", "nosync"));
     let target = format!("redis://127.0.0.1:{}", server.port());
@@ -30,9 +26,7 @@ fn serve(dir: &Dir) -> (Server, String) {
 
 /// How many commands the server has run.
 fn commands(server: &Server) -> u64 {
-    let info = server.connect().call("INFO stats").text();
-    let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
-    count.unwrap().trim().parse().unwrap()
+    server.connect().info("stats", "total_commands_processed").unwrap().parse().unwrap()
 }
 
 /// An agent that ends with the test.

@@ -31,7 +31,7 @@ fn take(port: u16, place: &str) -> serde_json::Value {
 
 fn restored(dir: &Dir, name: &str, place: &str) -> Server {
     let server = Server::start(&Setup::bare(&dir.join(name)).with("--shards", "7"));
-    let node = format!("127.0.0.1:{}", server.port());
+    let node = server.address();
     ctl(&["restore", "--from", place, "--node", &node]).unwrap();
     server
 }
@@ -89,7 +89,7 @@ fn a_backup_is_of_one_moment_and_fits_any_shape() {
     assert_eq!(list.as_array().unwrap().len(), rounds.len());
     for (n, round) in rounds.iter().enumerate() {
         let server = Server::start(&Setup::bare(&dir.join(&format!("restored-{n}"))).with("--shards", "7"));
-        let node = format!("127.0.0.1:{}", server.port());
+        let node = server.address();
         let id = round["backup"].as_str().unwrap();
         ctl(&["restore", "--from", &place, "--backup", id, "--node", &node]).unwrap();
         let mut connection = server.connect();

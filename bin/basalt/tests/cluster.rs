@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Value, announce, eventually, free_ports};
+use common::{Connection, Dir, Value, announce, eventually, free_ports, text};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -18,10 +18,6 @@ fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
     command.args(arguments).stdin(Stdio::null());
     command
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// A store in a directory of its own; what still runs of it when the test ends is ended.
@@ -209,8 +205,7 @@ fn nodes_do_not_outlive_the_program_that_shows_them() {
         store.expect(&["kill", "3"], 0);
         store.expect(&["restart", "3"], 0);
         assert!(up.try_wait().unwrap().is_none(), "it ended with the node");
-        let killed = Command::new("kill").args([signal, &up.id().to_string()]).status().unwrap();
-        assert!(killed.success());
+        common::signal(up.id(), signal);
         let status = up.wait().unwrap();
         // The node that another command has brought back is not its own, but it stops what it shows.
         let left = usize::from(signal == "-KILL");

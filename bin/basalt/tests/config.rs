@@ -3,14 +3,10 @@
 
 mod common;
 
-use common::{Dir, Server, Setup, Value, eventually};
+use common::{Dir, Server, Setup, Value, basalt, eventually, signal};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::Duration;
-
-fn basalt(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_basalt")).args(arguments).output().unwrap()
-}
 
 fn setting(server: &Server, name: &str) -> String {
     server.connect().call(&format!("CONFIG GET {name}")).items().last().unwrap().text()
@@ -101,7 +97,7 @@ fn the_log_is_json_in_a_file_that_is_opened_again() {
     assert!(std::fs::read_to_string(&log).unwrap().contains("INFO"), "the start is told in the file");
     assert_eq!(server.connect().call("CONFIG SET log-format json loglevel verbose"), Value::ok());
     std::fs::rename(&log, &moved).unwrap();
-    assert!(Command::new("kill").args(["-HUP", &server.pid().to_string()]).status().unwrap().success());
+    server.signal("-HUP");
     eventually("the file is opened again", Duration::from_secs(30), || log.exists().then_some(()));
     assert!(server.stop());
     let lines = std::fs::read_to_string(&log).unwrap();
@@ -143,7 +139,7 @@ fn a_service_manager_is_told() {
     until("EXTEND_TIMEOUT_USEC=60000000");
     until("READY=1");
     until("WATCHDOG=1");
-    assert!(Command::new("kill").arg(node.id().to_string()).status().unwrap().success());
+    signal(node.id(), "-TERM");
     until("STOPPING=1");
     assert!(node.wait().unwrap().success());
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Value, eventually, free_port};
+use common::{Connection, Dir, Nodes, Value, eventually, free_port, text};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
@@ -39,7 +39,7 @@ impl Store {
     /// The same, with the exit code that it must have.
     fn expect(&self, n: usize, words: &str, code: i32) -> String {
         let output = self.ctl(n, words);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let said = text(&output);
         assert_eq!(output.status.code(), Some(code), "ctl {words}: {said}");
         said
     }
@@ -311,7 +311,7 @@ fn a_node_that_is_a_store_by_itself() {
         let got = ask(&server, words).unwrap_err();
         assert!(got.starts_with(error), "{words:?}: {got}");
     }
-    let leads_alone = ask(&server, &["KV.ADMIN", "DRAIN-LEADERS", &format!("127.0.0.1:{}", server.port())]);
+    let leads_alone = ask(&server, &["KV.ADMIN", "DRAIN-LEADERS", &server.address()]);
     assert!(leads_alone.unwrap_err().starts_with("REFUSED"), "no other node could lead");
     // It directs only itself, and does.
     for key in 0..100 {

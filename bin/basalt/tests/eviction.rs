@@ -65,9 +65,7 @@ impl<'a> Client<'a> {
 }
 
 fn data_bytes(connection: &mut Connection) -> u64 {
-    let info = connection.call("INFO memory").text();
-    let line = info.lines().find_map(|line| line.strip_prefix("basalt_data_bytes:"));
-    line.map_or(0, |bytes| bytes.trim().parse().unwrap())
+    connection.info("memory", "basalt_data_bytes").map_or(0, |bytes| bytes.parse().unwrap())
 }
 
 fn configure(nodes: &Nodes, words: &str) {

@@ -3,15 +3,9 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Redis, Server, Setup, Value, eventually, fill, free_port};
+use common::{Connection, Dir, Nodes, Redis, Server, Setup, Value, basalt, eventually, fill, free_port, run};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-
-fn basalt(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
-    command.args(arguments).stdin(Stdio::null()).output().unwrap()
-}
 
 fn done(arguments: &[&str]) -> serde_json::Value {
     let output = basalt(arguments);
@@ -76,10 +70,14 @@ fn contents(redis: &mut Connection, databases: &[u64]) -> Vec<String> {
     found
 }
 
-fn path_of(redis: &mut Connection) -> String {
-    assert_eq!(redis.call("SAVE"), Value::ok());
-    let folder = redis.call("CONFIG GET dir").items()[1].text();
-    Path::new(&folder).join("dump.rdb").display().to_string()
+/// A Redis with small and large keys, what it holds, and the file of it.
+fn filled(dir: &Dir) -> Option<(Redis, Vec<String>, String)> {
+    let server = Redis::start(dir)?;
+    let mut redis = server.connect();
+    fill(&mut redis);
+    fill_large(&mut redis);
+    let (expected, rdb) = (contents(&mut redis, &[0]), server.save());
+    Some((server, expected, rdb))
 }
 
 #[test]
@@ -96,29 +94,28 @@ fn databases_go_from_redis_to_redis_and_nothing_changes() {
         .try_call(&["FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)"])
         .unwrap();
     let expected = contents(&mut redis, &[0, 3]);
-    let rdb = path_of(&mut redis);
+    let rdb = server.save();
 
     let start = |name: &str| Server::start(&Setup::new(&dir.join(name)).with("--durability", "nosync"));
     let (first, second) = (start("first"), start("second"));
-    let address = |server: &Server| format!("127.0.0.1:{}", server.port());
-    done(&["import", &rdb, "--databases", "--node", &address(&first), "--json"]);
+    done(&["import", &rdb, "--databases", "--node", &first.address(), "--json"]);
     let (out, lines) = (dir.join("out.rdb"), dir.join("out.ndjson"));
     let (out, lines) = (out.to_str().unwrap(), lines.to_str().unwrap());
-    let told = done(&["export", out, "--node", &address(&first), "--json"]);
+    let told = done(&["export", out, "--node", &first.address(), "--json"]);
     assert_eq!(told["bytes"], std::fs::metadata(out).unwrap().len(), "{told}");
-    done(&["export", lines, "--node", &address(&first), "--json"]);
+    done(&["export", lines, "--node", &first.address(), "--json"]);
 
     // What is there is not written over, and an export of one database has nothing else.
-    let refused = basalt(&["export", out, "--node", &address(&first)]);
+    let refused = basalt(&["export", out, "--node", &first.address()]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    let told = done(&["export", out, "--node", &address(&first), "--json", "--force", "--database", "3"]);
+    let told = done(&["export", out, "--node", &first.address(), "--json", "--force", "--database", "3"]);
     assert_eq!(told["keys"], 1, "{told}");
-    done(&["export", out, "--node", &address(&first), "--json", "--force"]);
+    done(&["export", out, "--node", &first.address(), "--json", "--force"]);
 
-    done(&["import", lines, "--databases", "--node", &address(&second), "--json"]);
+    done(&["import", lines, "--databases", "--node", &second.address(), "--json"]);
     let again = dir.join("again.rdb");
     let again = again.to_str().unwrap();
-    done(&["export", again, "--node", &address(&second), "--json"]);
+    done(&["export", again, "--node", &second.address(), "--json"]);
     for file in [out, again] {
         let back = Redis::start_with(&dir, Some(Path::new(file))).unwrap();
         let mut back = back.connect();
@@ -137,12 +134,7 @@ fn databases_go_from_redis_to_redis_and_nothing_changes() {
 #[test]
 fn keys_of_three_nodes_are_as_of_one_moment_and_go_back() {
     let dir = Dir::new("export-nodes");
-    let Some(server) = Redis::start(&dir) else { return };
-    let mut redis = server.connect();
-    fill(&mut redis);
-    fill_large(&mut redis);
-    let expected = contents(&mut redis, &[0]);
-    let rdb = path_of(&mut redis);
+    let Some((_server, expected, rdb)) = filled(&dir) else { return };
     let nodes = Nodes::start(&dir, 3, &[("--durability", "nosync"), ("--shards", "6")]);
     let node = nodes.address(0);
     done(&["import", &rdb, "--node", &node, "--json"]);
@@ -174,7 +166,7 @@ fn what_a_redis_cannot_hold_is_told() {
     let port = free_port();
     let listen = format!("127.0.0.1:{port}");
     let server = Server::start(&Setup::new(&dir.join("data")).with("--database-listen", &listen));
-    let node = format!("127.0.0.1:{}", server.port());
+    let node = server.address();
     Connection::open(port).unwrap().call("SET k of-the-database");
     let mut client = server.connect();
     client.call("SET k of-the-cluster");
@@ -199,12 +191,7 @@ fn what_a_redis_cannot_hold_is_told() {
 #[test]
 fn redis_cli_copies_the_keys() {
     let dir = Dir::new("export-sync");
-    let Some(server) = Redis::start(&dir) else { return };
-    let mut redis = server.connect();
-    fill(&mut redis);
-    fill_large(&mut redis);
-    let expected = contents(&mut redis, &[0]);
-    let rdb = path_of(&mut redis);
+    let Some((server, expected, rdb)) = filled(&dir) else { return };
     let ports = [free_port(), free_port(), free_port()];
     let own: Vec<_> =
         ports.iter().map(|port| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))]).collect();
@@ -214,8 +201,7 @@ fn redis_cli_copies_the_keys() {
     done(&["import", &rdb, "--databases", "--node", &node, "--json"]);
     let copy = |port: u16, name: &str| {
         let path = dir.join(name);
-        let mut command = Command::new("redis-cli");
-        let output = command.args(["-p", &port.to_string(), "--rdb"]).arg(&path).stdin(Stdio::null()).output().unwrap();
+        let output = run("redis-cli", &["-p", &port.to_string(), "--rdb", path.to_str().unwrap()]);
         assert!(output.status.success(), "{output:?}");
         Redis::start_with(&dir, Some(&path)).unwrap()
     };
@@ -232,7 +218,7 @@ fn redis_cli_copies_the_keys() {
     // Of the cluster each node has what it leads.
     done(&["import", &rdb, "--node", &node, "--json"]);
     let counts = (0..3).map(|n| copy(nodes.port(n), &format!("node-{n}.rdb")).connect().call("DBSIZE").int());
-    assert_eq!(counts.sum::<i64>(), redis.call("DBSIZE").int());
+    assert_eq!(counts.sum::<i64>(), server.connect().call("DBSIZE").int());
     let refused = nodes.connect(0).call("PSYNC ? -1").text();
     assert!(refused.starts_with("NOMASTERLINK"), "{refused}");
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Random, Redis, Server, Setup, Value, eventually, fill, slot};
+use common::{Connection, Dir, Nodes, Random, Redis, Server, Setup, Value, eventually, fill, signal, slot};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -85,8 +85,7 @@ fn a_redis_that_is_written_to_is_taken_over() {
     eventually("the last write is there", LIMIT, || {
         matches!(client.attempt(&["GET", "end"]), Some(Value::Bulk(_))).then_some(())
     });
-    let end = Command::new("kill").args(["-TERM", &import.id().to_string()]).status().unwrap();
-    assert!(end.success());
+    signal(import.id(), "-TERM");
     let (output, result) = ended(import);
     assert!(output.status.success(), "{output:?}");
     assert!(result["commands"].as_u64().unwrap() > 0 || result["keys"].as_u64().unwrap() > 600, "{result}");
@@ -111,17 +110,12 @@ fn files_of_redis_are_read() {
     redis.call("SET other database");
     redis.call("SELECT 0");
     change(&mut redis, 0);
-    assert_eq!(redis.call("SAVE"), Value::ok());
-    let file = |name: &str| {
-        let place = redis_path(&mut server.connect());
-        Path::new(&place).join(name).display().to_string()
-    };
-    let (rdb, aof) = (file("dump.rdb"), file("appendonlydir"));
+    let (rdb, aof) = (server.save(), server.file("appendonlydir"));
     for source in [&rdb, &aof] {
         let setup =
             Setup::new(&dir.join(if *source == rdb { "of-rdb" } else { "of-aof" })).with("--durability", "nosync");
         let basalt = Server::start(&setup);
-        let node = format!("127.0.0.1:{}", basalt.port());
+        let node = basalt.address();
         let (output, result) = ended(import(&[source, "--node", &node, "--json", "--dry-run"]));
         assert!(output.status.success() && result["written"] == 0, "{output:?}");
         let (output, result) = ended(import(&[source, "--node", &node, "--json"]));
@@ -138,10 +132,6 @@ fn files_of_redis_are_read() {
     std::fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
     let (output, result) = ended(import(&[torn.to_str().unwrap(), "--json", "--dry-run"]));
     assert!(!output.status.success() && result["problems"] == 1, "{output:?}");
-}
-
-fn redis_path(redis: &mut Connection) -> String {
-    redis.call("CONFIG GET dir").items()[1].text()
 }
 
 /// An import that is killed and begun again makes nothing twice.
@@ -162,7 +152,7 @@ fn an_import_goes_on_where_it_was_interrupted() {
     eventually("some are made", LIMIT, || {
         matches!(client.attempt(&["GET", "c1"]), Some(Value::Bulk(count)) if count.len() > 1).then_some(())
     });
-    assert!(Command::new("kill").args(["-KILL", &begun.id().to_string()]).status().unwrap().success());
+    signal(begun.id(), "-KILL");
     begun.wait_with_output().unwrap();
     assert!(Path::new(state).exists());
     let (output, result) = ended(import(&arguments));
@@ -189,7 +179,7 @@ fn an_import_goes_on_where_it_was_interrupted() {
             });
         }
     }
-    assert!(Command::new("kill").args(["-KILL", &begun.id().to_string()]).status().unwrap().success());
+    signal(begun.id(), "-KILL");
     begun.wait_with_output().unwrap();
     change(&mut redis, 50);
     let (output, result) = ended(import(&[&arguments[..], &["--cut-over"]].concat()));
@@ -227,7 +217,7 @@ fn a_redis_cluster_is_taken_over() {
         }
     }
     let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
-    let (source, node) = (format!("redis://127.0.0.1:{}", first.port()), format!("127.0.0.1:{}", basalt.port()));
+    let (source, node) = (format!("redis://127.0.0.1:{}", first.port()), basalt.address());
     let (output, result) = ended(import(&[&source, "--node", &node, "--json", "--cut-over", "--verify", "100"]));
     assert!(output.status.success(), "{result}");
     assert_eq!((&result["written"], &result["compared"]), (&keys.into(), &200.into()), "{result}");
@@ -239,7 +229,7 @@ fn a_redis_cluster_is_taken_over() {
 fn large_values_are_written_in_parts() {
     let dir = Dir::new("import-large");
     let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
-    let node = format!("127.0.0.1:{}", basalt.port());
+    let node = basalt.address();
     let pad = "x".repeat(1000);
     let part = |from: u32| -> Vec<String> { (from..from + 8000).map(|n| format!("{n}{pad}")).collect() };
     let mut lines = String::new();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Dir, Server, Setup, Value};
+use common::{Dir, Server, Setup, Value, text};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -14,10 +14,6 @@ const OPERATIONS: &str = "operationcount=2000";
 fn bench(dir: &Dir, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
     command.arg("bench").args(arguments).current_dir(dir.path()).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 fn reports(folder: &Path) {
@@ -89,10 +85,8 @@ fn a_server_that_dies_is_an_error_and_not_a_hang() {
     let load = ["load", "--target", &target, "-P", "workloada", "-p", RECORDS, "--quiet"];
     assert!(bench(&dir, &load).status.success());
     let run = ["run", "--target", &target, "-P", "workloada", "-p", RECORDS, "--duration", "5s", "--timeout", "1s"];
-    let commands = |server: &Server| {
-        let info = server.connect().call("INFO stats").text();
-        let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
-        count.unwrap().trim().parse::<u64>().unwrap()
+    let commands = |server: &Server| -> u64 {
+        server.connect().info("stats", "total_commands_processed").unwrap().parse().unwrap()
     };
     let before = commands(&server);
     let output = std::thread::scope(|scope| {

@@ -3,11 +3,19 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Redis, Server, Setup, Value, fill, free_port};
-use std::process::{Command, Stdio};
+use common::{Connection, Dir, Nodes, Redis, Server, Setup, Value, fill, free_port, run};
 
 fn digest(redis: &mut Connection) -> String {
     redis.call("DEBUG DIGEST").text()
+}
+
+/// Many keys at a time.
+fn migrate(from: &mut Connection, to: &str, options: &str, keys: &[String]) {
+    for some in keys.chunks(100) {
+        let words = to.split(' ').chain([""]).chain(options.split(' ')).chain(["KEYS"]);
+        let request: Vec<&str> = words.chain(some.iter().map(String::as_str)).collect();
+        assert_eq!(from.try_call(&request).unwrap(), Value::ok());
+    }
 }
 
 #[test]
@@ -29,12 +37,7 @@ fn keys_go_to_a_redis_and_come_back() {
     for key in &keys[..10] {
         assert_eq!(redis.call(&format!("{to} {key} 2 5000")), Value::ok(), "{key}");
     }
-    for some in keys[10..].chunks(100) {
-        let mut words: Vec<&str> = to.split(' ').collect();
-        words.extend(["", "2", "5000", "KEYS"]);
-        words.extend(some.iter().map(String::as_str));
-        assert_eq!(redis.try_call(&words).unwrap(), Value::ok());
-    }
+    migrate(&mut redis, &to, "2 5000", &keys[10..]);
     assert_eq!(redis.call("DBSIZE").int(), 0);
     here.call("SELECT 2");
     assert_eq!(here.call("DBSIZE").int(), count);
@@ -55,12 +58,7 @@ fn keys_go_to_a_redis_and_come_back() {
     let denied = here.call(&format!("{there} list 0 5000")).text();
     assert!(denied.contains("NOAUTH"), "{denied}");
     let keys: Vec<String> = here.call("KEYS *").items().iter().map(Value::text).collect();
-    for some in keys.chunks(100) {
-        let mut words: Vec<&str> = there.split(' ').collect();
-        words.extend(["", "0", "5000", "AUTH2", "default", "secret", "KEYS"]);
-        words.extend(some.iter().map(String::as_str));
-        assert_eq!(here.try_call(&words).unwrap(), Value::ok());
-    }
+    migrate(&mut here, &there, "0 5000 AUTH2 default secret", &keys);
     assert_eq!(here.call("DBSIZE").int(), 0);
     assert_eq!(digest(&mut redis), expected);
     assert!(basalt.stop());
@@ -76,9 +74,9 @@ fn redis_cli_imports_into_the_cluster() {
     let count = redis.call("DBSIZE").int();
     let nodes = Nodes::start(&dir, 3, &[("--durability", "nosync"), ("--shards", "6")]);
     nodes.wait_spread();
-    let mut command = Command::new("redis-cli");
-    command.args(["--cluster", "import", &nodes.address(0), "--cluster-copy", "--cluster-from"]);
-    let output = command.arg(format!("127.0.0.1:{}", server.port())).stdin(Stdio::null()).output().unwrap();
+    let from = format!("127.0.0.1:{}", server.port());
+    let words = ["--cluster", "import", &nodes.address(0), "--cluster-copy", "--cluster-from", &from];
+    let output = run("redis-cli", &words);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(nodes.connect(0).call("DBSIZE STORE").int(), count, "{output:?}");
 }

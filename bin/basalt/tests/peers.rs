@@ -3,21 +3,16 @@
 
 mod common;
 
-use common::{Dir, free_ports, installed, skip};
+use common::{Dir, basalt, free_ports, installed, skip, text};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
 /// They share two cores and some ports, so one at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn bench(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
-    command.arg("bench").args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    basalt(&[&["bench"], arguments].concat())
 }
 
 /// Whether there is no such process, or only a zombie.

@@ -143,8 +143,7 @@ fn wait_until_whole(nodes: &Nodes) {
 /// What `ctl` says and its exit code, asked of the nodes that run.
 fn ctl(nodes: &Nodes, words: &[&str]) -> (i32, String) {
     let output = nodes.run_ctl(words);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    (output.status.code().unwrap(), said)
+    (output.status.code().unwrap(), common::text(&output))
 }
 
 /// All replicas of all shards hold the same, and where the rules want them.

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{Dir, Nodes, Server, Setup, Value, eventually, free_port};
+use common::{Dir, Nodes, Server, Setup, Value, basalt, eventually, free_port, run, text};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -61,18 +61,10 @@ fn start(dir: &Dir, authority: &Authority, more: &[(&str, &str)]) -> (Server, u1
     (server, port)
 }
 
-fn run(program: &str, words: &[&str]) -> Output {
-    Command::new(program).args(words).stdin(Stdio::null()).output().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
 /// redis-cli with TLS.
 fn redis_cli(authority: &Authority, port: u16, words: &[&str]) -> String {
     let (port, ca) = (port.to_string(), authority.path("ca.crt"));
-    said(&run("redis-cli", &[&["--tls", "--cacert", &ca, "-h", "127.0.0.1", "-p", &port], words].concat()))
+    text(&run("redis-cli", &[&["--tls", "--cacert", &ca, "-h", "127.0.0.1", "-p", &port], words].concat()))
 }
 
 /// Large values and pipelines, with either version of TLS; answers what it has seen.
@@ -114,7 +106,7 @@ fn clients_of_other_makers_are_served() {
     assert_eq!(server.connect().call("GET a"), Value::bulk("1"), "the port without TLS serves as well");
     for (version, expected) in [("TLSv1_2", "TLSv1.2\n"), ("TLSv1_3", "TLSv1.3\n")] {
         let python = run("python3", &["-c", PYTHON, &port.to_string(), &authority.path("ca.crt"), version]);
-        assert_eq!(said(&python), expected);
+        assert_eq!(text(&python), expected);
     }
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-quiet", "-verify_return_error", "-CAfile", &authority.path("ca.crt"), "-connect"]);
@@ -132,16 +124,16 @@ fn clients_of_other_makers_are_served() {
     assert!(slots.contains(&port.to_string()) && !slots.contains(&server.port().to_string()), "{slots}");
     assert!(redis_cli(&authority, port, &["CLUSTER", "SHARDS"]).contains("tls-port"));
     // Our own tools.
-    let (basalt, ca) = (env!("CARGO_BIN_EXE_basalt"), authority.path("ca.crt"));
+    let ca = authority.path("ca.crt");
     let node = format!("rediss://127.0.0.1:{port}");
-    let status = run(basalt, &["ctl", "status", "--json", "--node", &node, "--tls-ca", &ca]);
-    assert!(status.status.success(), "{}", said(&status));
-    let distrust = run(basalt, &["ctl", "status", "--node", &node]);
-    assert!(!distrust.status.success() && said(&distrust).contains("UnknownIssuer"), "{}", said(&distrust));
+    let status = basalt(&["ctl", "status", "--json", "--node", &node, "--tls-ca", &ca]);
+    assert!(status.status.success(), "{}", text(&status));
+    let distrust = basalt(&["ctl", "status", "--node", &node]);
+    assert!(!distrust.status.success() && text(&distrust).contains("UnknownIssuer"), "{}", text(&distrust));
     for phase in [&["load"][..], &["run", "-p", "operationcount=1000"]] {
         let words = ["--target", &node, "--tls-ca", &ca, "-P", "workloada", "-p", "recordcount=100", "--quiet"];
-        let bench = run(basalt, &[&["bench"], phase, &words[..]].concat());
-        assert!(bench.status.success(), "{}", said(&bench));
+        let bench = basalt(&[&["bench"], phase, &words[..]].concat());
+        assert!(bench.status.success(), "{}", text(&bench));
     }
 }
 
@@ -203,8 +195,7 @@ fn certificates_of_clients_are_asked_for_and_log_in() {
 }
 
 fn info(server: &Server, field: &str) -> Option<String> {
-    let text = server.connect().call("INFO").text();
-    text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::to_owned)
+    server.connect().info("", field)
 }
 
 #[test]
@@ -218,9 +209,8 @@ fn new_files_are_taken_up_and_bad_ones_are_not() {
     let days = || info(&server, "tls_server_cert_expires_in_seconds").unwrap().parse::<i64>().unwrap() / 86_400;
     // The five days begin with the certificate.
     eventually("a second of them is over", WITHIN, || (days() == 4).then_some(()));
-    let status =
-        run(env!("CARGO_BIN_EXE_basalt"), &["ctl", "status", "--node", &format!("127.0.0.1:{}", server.port())]);
-    assert!(said(&status).contains("expires in 4 days"), "{}", said(&status));
+    let status = basalt(&["ctl", "status", "--node", &server.address()]);
+    assert!(text(&status).contains("expires in 4 days"), "{}", text(&status));
     // A client that stays connected through all of it.
     let mut stays = Command::new("redis-cli");
     stays.args(["--tls", "--cacert", &authority.path("ca.crt"), "-p", &port.to_string()]);
@@ -276,7 +266,7 @@ fn https_serves_operators() {
         print(u.urlopen(sys.argv[1], context=ssl.create_default_context(cafile=sys.argv[2])).read().decode())";
     let get =
         |path: &str| run("python3", &["-c", script, &format!("https://{listen}/{path}"), &authority.path("ca.crt")]);
-    let metrics = said(&get("metrics"));
+    let metrics = text(&get("metrics"));
     assert!(metrics.contains("basalt_certificate_left_seconds{of=\"node\"} 31"), "{metrics}");
     let document: serde_json::Value =
         serde_json::from_slice(&get("openapi.json").stdout).expect("a long answer comes whole");
@@ -335,20 +325,20 @@ fn nodes_change_to_tls_and_back_under_load() {
 #[test]
 fn a_throw_away_authority_is_made_for_a_store_on_this_machine() {
     let dir = Dir::new("tls-up");
-    let (basalt, data) = (env!("CARGO_BIN_EXE_basalt"), dir.join("store").display().to_string());
+    let data = dir.join("store").display().to_string();
     // Ports of HTTP and TLS lie above these.
     let [port, peer_port] = [(), ()].map(|()| common::free_ports(3).to_string());
     let up = ["cluster", "up", "--tls", "--background", "--http-port", "0", "--port", &port, "--data", &data];
-    let up = run(basalt, &[&up[..], &["--peer-port", &peer_port, "--memory", "64M", "--shards", "3"]].concat());
-    let text = said(&up);
-    let line = text.lines().find_map(|line| line.strip_prefix("TLS redis-cli ")).map(str::to_owned);
+    let up = basalt(&[&up[..], &["--peer-port", &peer_port, "--memory", "64M", "--shards", "3"]].concat());
+    let said = text(&up);
+    let line = said.lines().find_map(|line| line.strip_prefix("TLS redis-cli ")).map(str::to_owned);
     let answers = line.map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        said(&run("redis-cli", &[&words[..], &["-h", "127.0.0.1", "SET", "a", "1"]].concat()))
+        text(&run("redis-cli", &[&words[..], &["-h", "127.0.0.1", "SET", "a", "1"]].concat()))
     });
     let client = |name: &str| format!("{data}/tls/{name}");
-    let down = run(basalt, &["cluster", "down", "--data", &data]);
-    assert!(up.status.success() && down.status.success(), "{text}{}", said(&down));
-    assert_eq!(answers.as_deref(), Some("OK\n"), "{text}");
+    let down = basalt(&["cluster", "down", "--data", &data]);
+    assert!(up.status.success() && down.status.success(), "{said}{}", text(&down));
+    assert_eq!(answers.as_deref(), Some("OK\n"), "{said}");
     assert!(Path::new(&client("client.crt")).exists());
 }

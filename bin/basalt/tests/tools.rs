@@ -3,22 +3,14 @@
 
 mod common;
 
-use common::{Dir, Server, Setup, Value, installed, skip, tree_hash};
+use common::{Dir, Server, Setup, Value, basalt, installed, run, skip, text, tree_hash};
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 fn start(dir: &Dir) -> (Setup, Server) {
     let setup = Setup::new(&dir.join("data"));
     let server = Server::start(&setup);
     (setup, server)
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-fn basalt(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_basalt")).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 #[test]
@@ -31,8 +23,7 @@ fn redis_cli_speaks_to_it() {
     let (_, server) = start(&dir);
     let port = server.port().to_string();
     let cli = |arguments: &[&str]| {
-        let output =
-            Command::new("redis-cli").args(["-p", &port]).args(arguments).stdin(Stdio::null()).output().unwrap();
+        let output = run("redis-cli", &[&["-p", &port], arguments].concat());
         assert!(output.status.success(), "redis-cli {arguments:?}: {}", text(&output));
         text(&output)
     };

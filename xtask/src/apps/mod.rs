@@ -77,7 +77,7 @@ type Results = Vec<(&'static str, Situation, Result<String, String>)>;
 
 fn trials(root: &Path, options: &Options) -> Result<Results, String> {
     let folder = root.join("target/apps");
-    let program = options.program.clone().map_or_else(|| basalt(root), Ok)?;
+    let program = options.program.clone().map_or_else(|| process::basalt(root), Ok)?;
     let chosen: Vec<&'static Application> = chosen(options);
     let mut stores: [Option<Store>; 2] = [None, None];
     let mut results = Results::new();
@@ -147,13 +147,6 @@ fn count(results: &Results) -> Result<Count, (Count, String)> {
         }
     }
     if count.failed == 0 { Ok(count) } else { Err((count, whys)) }
-}
-
-fn basalt(root: &Path) -> Result<PathBuf, String> {
-    process::run(root, &mut process::cargo(&["build", "--package", "basalt", "--locked", "--quiet"]))
-        .map_err(|(_, why)| why)?;
-    // Beside this program, wherever cargo was told to build.
-    std::env::current_exe().map(|own| own.with_file_name("basalt")).map_err(|error| error.to_string())
 }
 
 fn chosen(options: &Options) -> Vec<&'static Application> {

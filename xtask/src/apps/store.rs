@@ -1,12 +1,12 @@
 //! The store that applications use: one node, or three, each with a listener for databases.
 
-use crate::perf::server::{Server, free_ports};
+use crate::perf::server::{Server, free_ports, wait_until_up};
 use crate::perf::wire::Connection;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-const UP_BOUND: Duration = Duration::from_secs(60);
+const LED_BOUND: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 const MEMORY: &str = "256M";
 const SHARDS: &str = "12";
@@ -49,7 +49,7 @@ impl Store {
             let node = store.spawn(number, number == 0)?;
             store.nodes.push(node);
         }
-        store.wait_until_up()?;
+        wait_until_up(&store.nodes)?;
         Ok(store)
     }
 
@@ -72,19 +72,6 @@ impl Store {
         Server::start("basalt", &mut command, ports.cluster, &folder)
     }
 
-    fn wait_until_up(&self) -> Result<(), String> {
-        let start = Instant::now();
-        let count = self.nodes.len();
-        let is_up = |node: &Server| Connection::open(node.port)?.store_is_up(count);
-        while !self.nodes.iter().all(|node| is_up(node).unwrap_or(false)) {
-            if start.elapsed() > UP_BOUND {
-                return Err(format!("the store does not serve every slot after {} s", UP_BOUND.as_secs()));
-            }
-            std::thread::sleep(POLL);
-        }
-        Ok(())
-    }
-
     /// The node that leads the shard of a key.
     pub fn leader_of(&self, key: &str) -> Result<usize, String> {
         let start = Instant::now();
@@ -94,13 +81,13 @@ impl Store {
             connection.ask(&["GET", key])?;
             connection.answer()
         };
-        while start.elapsed() < UP_BOUND {
+        while start.elapsed() < LED_BOUND {
             if let Some(leader) = self.nodes.iter().position(|node| leads(node).is_ok()) {
                 return Ok(leader);
             }
             std::thread::sleep(POLL);
         }
-        Err(format!("no node leads the shard of {key} after {} s", UP_BOUND.as_secs()))
+        Err(format!("no node leads the shard of {key} after {} s", LED_BOUND.as_secs()))
     }
 
     /// Removes all keys, also those of databases.
@@ -118,7 +105,7 @@ impl Store {
     /// Starts a node again that was killed, with its data, and waits until every slot is served.
     pub fn restart(&mut self, number: usize) -> Result<(), String> {
         self.nodes[number] = self.spawn(number, false)?;
-        self.wait_until_up()
+        wait_until_up(&self.nodes)
     }
 
     /// Where databases are served, that of node `first` first.

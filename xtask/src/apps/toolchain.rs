@@ -43,7 +43,7 @@ impl Toolchain {
     }
 
     /// How the names of its programs end.
-    pub fn extension(self) -> &'static str {
+    fn extension(self) -> &'static str {
         match self {
             Self::Python => "py",
             Self::Node => "js",
@@ -55,15 +55,9 @@ impl Toolchain {
     }
 
     /// What a program is called in the folder of its application.
-    fn program(self) -> &'static str {
-        match self {
-            Self::Java => "Program.java",
-            Self::Python => "program.py",
-            Self::Node => "program.js",
-            Self::Go => "program.go",
-            Self::Ruby => "program.rb",
-            Self::Php => "program.php",
-        }
+    fn program(self) -> String {
+        let stem = if self == Self::Java { "Program" } else { "program" };
+        format!("{stem}.{}", self.extension())
     }
 
     /// What its programs share.
@@ -79,8 +73,7 @@ impl Toolchain {
     }
 
     /// Installs the packages of the application `name` in `folder`, unless they are there, and puts its program beside
-    /// them. `programs` is
-    /// the folder of the language's programs.
+    /// them. `programs` is the folder of the language's programs.
     pub fn install(self, name: &str, packages: &[&str], programs: &Path, folder: &Path) -> Result<(), String> {
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         self.copy_programs(name, programs, folder)?;
@@ -100,7 +93,7 @@ impl Toolchain {
             let from = programs.join(from);
             std::fs::copy(&from, folder.join(to)).map(drop).map_err(|error| format!("{}: {error}", from.display()))
         };
-        copy(&format!("{name}.{}", self.extension()), self.program())?;
+        copy(&format!("{name}.{}", self.extension()), &self.program())?;
         self.shared().iter().try_for_each(|shared| copy(shared, shared))
     }
 

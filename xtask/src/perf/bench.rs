@@ -28,4 +28,9 @@ impl Bench {
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(folder)
     }
+
+    /// Removes what folders hold.
+    pub fn empty_folders(&self, names: &[&str]) -> Result<(), String> {
+        names.iter().try_for_each(|name| self.empty_folder(name).map(drop))
+    }
 }

@@ -426,7 +426,7 @@ pub fn idle_clients(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let (clients, megabytes) = (bench.options.scale(1_100, 1_100), bench.options.scale(100, 10));
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -n 1024 && exec \"$0\" \"$@\""]).arg(&bench.basalt);
-    let server = start_with(bench, limited, &["--durability", "sync", "--memory", "64M"])?;
+    let server = start_with(bench, limited, "basalt", &["--durability", "sync", "--memory", "64M"])?;
     let mut first = Connection::open(server.port)?;
     let idle: Vec<Connection> = (0..clients).filter_map(|_| Connection::open(server.port).ok()).collect();
     let value = "v".repeat(MIB as usize);

@@ -2,13 +2,11 @@
 
 use super::bar::{Bar, Sample};
 use super::bench::Bench;
-use super::program;
-use super::redis::start_basalt;
+use super::redis::{start_basalt, start_redis};
 use super::redis_benchmark::{Load, RedisBenchmark};
 use super::server::{Server, free_port};
 use super::store::{NODES, Store};
 use super::wire::Connection;
-use std::process::Command;
 use std::time::Instant;
 
 const KEYS: u64 = 100_000;
@@ -69,7 +67,7 @@ pub fn single(bench: &Bench) -> Result<Vec<Bar>, String> {
     let port = free_port()?;
     let listen = format!("127.0.0.1:{port}");
     let basalt = start_basalt(bench, &["--durability", "nosync", "--database-listen", &listen])?;
-    let redis = start_redis(bench)?;
+    let redis = start_redis(bench, "everysec", &[])?;
     let (databases, cluster) = (Door { server: &basalt, port }, Door { server: &basalt, port: basalt.port });
     let peer = Door { server: &redis, port: redis.port };
     let mut bars = compare(bench, ("databases", "the cluster listener"), 0.95, &databases, &cluster)?;
@@ -82,7 +80,7 @@ pub fn single(bench: &Bench) -> Result<Vec<Bar>, String> {
     bars.push(bar.alternate(bench.options.runs, || side(&databases), || side(&peer))?);
     basalt.stop()?;
     redis.stop()?;
-    ["basalt", "redis"].iter().try_for_each(|name| bench.empty_folder(name).map(|_| ()))?;
+    bench.empty_folders(&["basalt", "redis"])?;
     Ok(bars)
 }
 
@@ -105,15 +103,6 @@ pub fn nodes(bench: &Bench) -> Result<Vec<Bar>, String> {
     }
     store.stop()?;
     Ok(bars)
-}
-
-fn start_redis(bench: &Bench) -> Result<Server, String> {
-    let program = program::installed("redis-server", "redis-server")?;
-    let (port, folder) = (free_port()?, bench.empty_folder("redis")?);
-    let mut command = Command::new(program);
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
-    command.args(["--appendfsync", "everysec", "--dir"]).arg(&folder);
-    Server::start("redis-server", &mut command, port, &folder)
 }
 
 /// Transactions of five SETs a second, one behind the other on one connection.

@@ -81,7 +81,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Bar>, String> {
     bar.notes.push(peak(&server, &size)?);
     bar.notes.push("page cache: the data is taken out of it before each run and four times a second".to_owned());
     server.stop()?;
-    ["basalt", "fio", "larger-report"].iter().try_for_each(|name| bench.empty_folder(name).map(|_| ()))?;
+    bench.empty_folders(&["basalt", "fio", "larger-report"])?;
     Ok(vec![bar])
 }
 

@@ -23,14 +23,10 @@ pub struct Peers {
 impl Peers {
     /// Starts both on empty folders.
     pub fn start_empty(bench: &Bench, durability: &str, append_fsync: &str) -> Result<Self, String> {
-        let (benchmark, program) = (RedisBenchmark::find()?, program::installed("redis-server", "redis-server")?);
+        let benchmark = RedisBenchmark::find()?;
         let keys = bench.options.scale(KEYS, KEYS_QUICK);
         let basalt = start_basalt(bench, &["--durability", durability])?;
-        let (port, folder) = (free_port()?, bench.empty_folder("redis")?);
-        let mut command = Command::new(program);
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
-        command.args(["--appendfsync", append_fsync, "--dir"]).arg(&folder);
-        let redis = Server::start("redis-server", &mut command, port, &folder)?;
+        let redis = start_redis(bench, append_fsync, &[])?;
         Ok(Self { basalt, redis, benchmark, keys })
     }
 
@@ -89,20 +85,30 @@ impl Peers {
     pub fn stop(self, bench: &Bench) -> Result<(), String> {
         self.basalt.stop()?;
         self.redis.stop()?;
-        ["basalt", "redis"].iter().try_for_each(|name| bench.empty_folder(name).map(|_| ()))
+        bench.empty_folders(&["basalt", "redis"])
     }
 }
 
 /// Starts Basalt on an empty folder.
 pub fn start_basalt(bench: &Bench, arguments: &[&str]) -> Result<Server, String> {
-    start_with(bench, Command::new(&bench.basalt), arguments)
+    start_with(bench, Command::new(&bench.basalt), "basalt", arguments)
 }
 
-/// The same by a command that runs it.
-pub fn start_with(bench: &Bench, mut command: Command, arguments: &[&str]) -> Result<Server, String> {
-    let (port, folder) = (free_port()?, bench.empty_folder("basalt")?);
+/// The same by a command that runs it, and on a folder of that name.
+pub fn start_with(bench: &Bench, mut command: Command, folder: &str, arguments: &[&str]) -> Result<Server, String> {
+    let (port, folder) = (free_port()?, bench.empty_folder(folder)?);
     command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--dir"]).arg(folder.join("data"));
     Server::start("basalt", command.args(arguments), port, &folder)
+}
+
+/// Starts Redis on an empty folder, with an append-only file.
+pub fn start_redis(bench: &Bench, append_fsync: &str, arguments: &[&str]) -> Result<Server, String> {
+    let program = program::installed("redis-server", "redis-server")?;
+    let (port, folder) = (free_port()?, bench.empty_folder("redis")?);
+    let mut command = Command::new(program);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+    command.args(["--appendfsync", append_fsync, "--dir"]).arg(&folder).args(arguments);
+    Server::start("redis-server", &mut command, port, &folder)
 }
 
 /// GET one at a time, GET in pipelines, SET one at a time; neither waits for the disk.

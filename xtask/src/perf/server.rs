@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Sixteen thousand shards take their time.
 const START_BOUND: Duration = Duration::from_secs(300);
+/// Of a store whose nodes all answer.
+const UP_BOUND: Duration = Duration::from_secs(60);
 const QUIET_BOUND: Duration = Duration::from_secs(300);
 const STOP_BOUND: Duration = Duration::from_secs(60);
 /// A quiet server takes less than 3 % of a processor for this long.
@@ -47,6 +49,19 @@ pub fn free_ports<const N: usize>() -> Result<[u16; N], String> {
         *port = left.find(is_free).ok_or("no port below 32,700 is free")?;
     }
     Ok(ports)
+}
+
+/// Waits until each of a store's nodes, which are all here, says that every slot is served.
+pub fn wait_until_up(nodes: &[Server]) -> Result<(), String> {
+    let start = Instant::now();
+    let is_up = |node: &Server| Connection::open(node.port)?.store_is_up(nodes.len());
+    while !nodes.iter().all(|node| is_up(node).unwrap_or(false)) {
+        if start.elapsed() > UP_BOUND {
+            return Err(format!("the store does not serve every slot after {} s", UP_BOUND.as_secs()));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 impl Server {

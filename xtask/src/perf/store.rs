@@ -3,17 +3,14 @@
 use super::bench::Bench;
 use super::phase::Phase;
 use super::program;
-use super::server::{Server, free_ports};
-use super::wire::Connection;
+use super::server::{Server, free_ports, wait_until_up};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// As many nodes as a shard has replicas.
 pub const NODES: usize = 3;
-const UP_BOUND: Duration = Duration::from_secs(60);
 const PHASE_BOUND: Duration = Duration::from_secs(900);
-const POLL: Duration = Duration::from_millis(100);
 /// Of each node, unless a measurement says otherwise.
 const MEMORY: &str = "1G";
 
@@ -118,15 +115,7 @@ impl<'a> Store<'a> {
 
     /// Waits until every node says that every slot is served.
     pub fn wait_until_up(&self) -> Result<(), String> {
-        let start = Instant::now();
-        let up = |node: &Server| Connection::open(node.port)?.store_is_up(NODES);
-        while !self.nodes.iter().all(|node| up(node).unwrap_or(false)) {
-            if start.elapsed() > UP_BOUND {
-                return Err(format!("the store does not serve every slot after {} s", UP_BOUND.as_secs()));
-            }
-            std::thread::sleep(POLL);
-        }
-        Ok(())
+        wait_until_up(&self.nodes)
     }
 
     /// Waits until no node works in the background.

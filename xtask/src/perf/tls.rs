@@ -3,7 +3,7 @@
 use super::bar::Bar;
 use super::bench::Bench;
 use super::program;
-use super::redis::start_basalt;
+use super::redis::{start_basalt, start_redis};
 use super::redis_benchmark::{Load, RedisBenchmark, VALUE_BYTES};
 use super::server::{Server, free_port};
 use super::wire::Connection;
@@ -46,7 +46,7 @@ pub fn costs(bench: &Bench) -> Result<Vec<Bar>, String> {
     let files = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-auth-clients", "no", "--tls-port"];
     let basalt =
         secured(|port| start_basalt(bench, &[&["--durability", "nosync"], &files[..], &[&port.to_string()]].concat()))?;
-    let redis = secured(|port| start_redis(bench, &[&files[..], &[&port.to_string()]].concat()))?;
+    let redis = secured(|port| start_redis(bench, "everysec", &[&files[..], &[&port.to_string()]].concat()))?;
     let keys = bench.options.scale(KEYS, KEYS_QUICK);
     for server in [&basalt.server, &redis.server] {
         Connection::open(server.port)?.load(keys, VALUE_BYTES)?;
@@ -77,19 +77,11 @@ pub fn costs(bench: &Bench) -> Result<Vec<Bar>, String> {
     }
     basalt.server.stop()?;
     redis.server.stop()?;
-    ["basalt", "redis", "tls"].iter().try_for_each(|name| bench.empty_folder(name).map(|_| ()))?;
+    bench.empty_folders(&["basalt", "redis", "tls"])?;
     Ok(bars)
 }
 
 fn secured(start: impl FnOnce(u16) -> Result<Server, String>) -> Result<Secured, String> {
     let port = free_port()?;
     Ok(Secured { server: start(port)?, port })
-}
-
-fn start_redis(bench: &Bench, tls: &[&str]) -> Result<Server, String> {
-    let (port, folder) = (free_port()?, bench.empty_folder("redis")?);
-    let mut command = Command::new(program::installed("redis-server", "redis-server")?);
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
-    command.args(["--appendfsync", "everysec", "--dir"]).arg(&folder).args(tls);
-    Server::start("redis-server", &mut command, port, &folder)
 }

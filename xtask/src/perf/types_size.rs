@@ -3,10 +3,10 @@
 use super::bar::{Bar, Sample};
 use super::bench::Bench;
 use super::ceiling::Ceiling;
-use super::redis::Peers;
+use super::redis::{Peers, start_with};
 use super::redis_benchmark::{Load, RedisBenchmark};
 use super::report::grouped;
-use super::server::{Server, free_port};
+use super::server::Server;
 use super::wire::Connection;
 use std::process::Command;
 
@@ -20,11 +20,8 @@ const PEAK_SHARE_MAX: f64 = 1.3;
 const LOADED_AT_A_TIME: u64 = 100;
 
 fn start(bench: &Bench, folder: &str, memory_bytes: u64) -> Result<Server, String> {
-    let (port, folder) = (free_port()?, bench.empty_folder(folder)?);
-    let mut command = Command::new(&bench.basalt);
-    command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--dir"]).arg(folder.join("data"));
-    command.args(["--durability", "nosync", "--memory", &memory_bytes.to_string()]);
-    Server::start("basalt", &mut command, port, &folder)
+    let arguments = ["--durability", "nosync", "--memory", &memory_bytes.to_string()];
+    start_with(bench, Command::new(&bench.basalt), folder, &arguments)
 }
 
 /// A sorted set beyond the memory against GETs of strings of that size and memory.
@@ -63,7 +60,7 @@ pub fn beyond_memory(bench: &Bench) -> Result<Vec<Bar>, String> {
     }
     sorted.stop()?;
     strings.stop()?;
-    ["sorted", "strings"].iter().try_for_each(|name| bench.empty_folder(name).map(drop))?;
+    bench.empty_folders(&["sorted", "strings"])?;
     Ok(bars)
 }
 

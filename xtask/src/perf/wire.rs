@@ -184,10 +184,7 @@ impl Connection {
 
     /// How many keys the server holds.
     pub fn key_count(&mut self) -> Result<u64, String> {
-        self.write(b"*1\r\n$6\r\nDBSIZE\r\n")?;
-        let line = self.line()?;
-        let count = line.strip_prefix(':').and_then(|digits| digits.parse().ok());
-        count.ok_or_else(|| format!("port {}: answered DBSIZE with {line}", self.port))
+        self.integer(&["DBSIZE"])
     }
 
     /// The bulk string that answers a request; an error if it is answered otherwise.

@@ -9,6 +9,7 @@
 mod dir;
 mod nodes;
 mod ports;
+mod program;
 mod random;
 mod redis;
 mod server;
@@ -18,6 +19,7 @@ mod wire;
 pub use dir::{Dir, tree_hash};
 pub use nodes::{Client, Nodes, passing, slot};
 pub use ports::{free_port, free_ports};
+pub use program::{basalt, run, signal, text};
 pub use random::Random;
 pub use redis::{Redis, fill};
 pub use server::{Server, Setup};

@@ -1,7 +1,7 @@
 //! A Redis of a test's own, and keys for it.
 
-use super::{Connection, Dir, eventually, free_port, installed, skip};
-use std::path::Path;
+use super::{Connection, Dir, Value, eventually, free_port, installed, skip};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ pub struct Redis {
     child: Child,
     port: u16,
     bus_port: u16,
+    data: PathBuf,
 }
 
 impl Redis {
@@ -46,7 +47,7 @@ impl Redis {
         let bus_port = free_port();
         command.args(["--cluster-port", &bus_port.to_string()]).args(arguments);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        let redis = Self { child, port, bus_port };
+        let redis = Self { child, port, bus_port, data };
         eventually("redis-server listens", LIMIT, || {
             // While it loads it answers PING with an error.
             let answer = Connection::open(port).ok()?.try_call(&["PING"]).ok()?;
@@ -65,6 +66,17 @@ impl Redis {
 
     pub fn connect(&self) -> Connection {
         Connection::open(self.port).unwrap()
+    }
+
+    /// Where a file of its folder is.
+    pub fn file(&self, name: &str) -> String {
+        self.data.join(name).display().to_string()
+    }
+
+    /// Has it write its keys to a file; where that is.
+    pub fn save(&self) -> String {
+        assert_eq!(self.connect().call("SAVE"), Value::ok());
+        self.file("dump.rdb")
     }
 }
 

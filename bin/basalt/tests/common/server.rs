@@ -3,7 +3,7 @@
 //! With `BASALT_BLACKBOX_PEER=redis-server` the peer is started in Basalt's place: what a transcript says of both
 //! must hold for both.
 
-use super::{Connection, Value, eventually, free_port};
+use super::{Connection, Value, eventually, free_port, signal};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -182,6 +182,11 @@ impl Server {
         self.port
     }
 
+    /// The address for clients.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -197,8 +202,7 @@ impl Server {
 
     /// SIGSTOP, or whatever else it is to be sent.
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+        signal(self.pid(), name);
     }
 
     /// SIGKILL, and gone when this returns.

@@ -165,6 +165,12 @@ impl Connection {
         self.try_call(&arguments).unwrap_or_else(|error| panic!("{words}: {error}"))
     }
 
+    /// What INFO tells in a field of a section; of an empty section, in any that it tells by default.
+    pub fn info(&mut self, section: &str, field: &str) -> Option<String> {
+        let text = self.call(&format!("INFO {section}")).text();
+        text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::to_owned)
+    }
+
     /// The next answer. `UnexpectedEof` when the server has closed.
     pub fn read(&mut self) -> io::Result<Value> {
         let line = self.line()?;

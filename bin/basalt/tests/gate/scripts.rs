@@ -33,24 +33,21 @@ for i = 1, 300 do reply = redis.pcall(unpack(ARGV, 2)) end
 return reply";
 
 /// Functions of a library that do the same.
-pub const LIBRARY: &str = "#!lua name=wrap
-local function calls(keys, args)
-  local at, replies = 1, {}
-  while at <= #args do
-    local count, command = tonumber(args[at]), {}
-    for i = 1, count do command[i] = args[at + i] end
-    replies[#replies + 1] = redis.pcall(unpack(command))
-    at = at + count + 1
-  end
-  return replies
+pub fn library() -> Vec<u8> {
+    format!(
+        "#!lua name=wrap
+local function calls(KEYS, ARGV){CALLS}
 end
-local function loop(keys, args)
-  local reply
-  for i = 1, 300 do reply = redis.pcall(unpack(args, 2)) end
-  return reply
+local function loop(KEYS, ARGV)
+local reply
+for i = 1, 300 do reply = redis.pcall(unpack(ARGV, 2)) end
+return reply
 end
 redis.register_function('wrap_call', calls)
-redis.register_function('wrap_loop', loop)";
+redis.register_function('wrap_loop', loop)"
+    )
+    .into_bytes()
+}
 
 const WORST: [&str; 14] = [
     "return 1",
@@ -96,6 +93,6 @@ pub fn wrapped(random: &mut Random, requests: &[Request]) -> Request {
 /// Requests that make the store know the scripts.
 pub fn registered() -> Vec<Request> {
     let load = |script: &&str| [words("SCRIPT LOAD"), vec![script.as_bytes().to_vec()]].concat();
-    let library = [words("FUNCTION LOAD REPLACE"), vec![LIBRARY.as_bytes().to_vec()]].concat();
+    let library = [words("FUNCTION LOAD REPLACE"), vec![library()]].concat();
     WORST.iter().map(load).chain([library]).collect()
 }

@@ -151,7 +151,7 @@ impl Place<'_> {
             "field" | "member" | "member1" | "member2" | "element" | "pivot" => member(random),
             "value" | "arg" => value(random),
             "script" => crate::scripts::any(random).as_bytes().to_vec(),
-            "function-code" => crate::scripts::LIBRARY.as_bytes().to_vec(),
+            "function-code" => crate::scripts::library(),
             "sha1" if !self.digests.is_empty() => random.pick(self.digests).clone(),
             "serialized-value" => damaged(random, self.dumped),
             "offset" if self.group == "bitmap" => one(random, &["0", "7", "100", "1048576", "8388608"]),
