@@ -20,6 +20,7 @@ mod keyspace_events;
 mod monitored_calls;
 mod monitors;
 pub mod multi_raft;
+mod outcome;
 pub mod peer_protocol;
 pub mod pubsub;
 pub mod read;
@@ -60,6 +61,7 @@ pub use key_usage::KeyUsage;
 pub use keyspace_events::{Event, EventClass, EventClasses, KeyspaceEvent};
 pub use monitored_calls::MonitoredCalls;
 pub use monitors::{Monitors, monitored};
+pub use outcome::Outcome;
 pub use reply_size::{ExpectedReply, expected_rewrite};
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use script::{

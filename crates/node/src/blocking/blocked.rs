@@ -2,13 +2,11 @@
 
 use super::waiters::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn};
 use crate::awaited_keys::ReadyKey;
+use crate::outcome::NO_LEADER;
 use crate::shard::Ticket;
 use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
 use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 use vocab::{Moment, ShardId};
-
-/// What a client is told whose shard is led by another node, if that is not known yet.
-const NO_LEADER: &str = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
 
 /// The clients that wait for keys of a worker's shards.
 #[derive(Default)]

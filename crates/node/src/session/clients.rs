@@ -283,12 +283,33 @@ pub struct Clients {
     paused_until_ms: AtomicU64,
     /// Of the pause: only writes.
     paused_writes_only: AtomicBool,
-    /// When a client that speaks another protocol was last logged, in s since the epoch.
-    warned_of_foreign_s: AtomicU64,
+    /// Log lines about clients that speak another protocol.
+    foreign_warnings: Warnings,
+    /// Log lines about clients that are closed because it is unknown what has become of a request.
+    unknown_warnings: Warnings,
 }
 
-/// The shortest time between two log lines about clients that speak another protocol, in s.
-const FOREIGN_WARNING_S: u64 = 60;
+/// Log lines of one kind, of which there are not too many.
+#[derive(Debug, Default)]
+struct Warnings {
+    /// When there was one, in s since the epoch.
+    last_s: AtomicU64,
+}
+
+impl Warnings {
+    /// The shortest time between two, in s.
+    const PAUSE_S: u64 = 60;
+
+    /// Whether there may be one now.
+    fn may(&self, now_s: u64) -> bool {
+        let last_s = self.last_s.load(Ordering::Relaxed);
+        let may = now_s.saturating_sub(last_s) >= Self::PAUSE_S;
+        if may {
+            self.last_s.store(now_s, Ordering::Relaxed);
+        }
+        may
+    }
+}
 
 impl Clients {
     /// Enters a connection.
@@ -405,12 +426,12 @@ impl Clients {
 
     /// Whether a client that speaks another protocol is to be logged now, which is not done too often.
     pub fn may_warn_of_foreign(&self, now_s: u64) -> bool {
-        let last_s = self.warned_of_foreign_s.load(Ordering::Relaxed);
-        let may = now_s.saturating_sub(last_s) >= FOREIGN_WARNING_S;
-        if may {
-            self.warned_of_foreign_s.store(now_s, Ordering::Relaxed);
-        }
-        may
+        self.foreign_warnings.may(now_s)
+    }
+
+    /// Whether a client that is closed, because it is unknown what has become of its request, is to be logged now.
+    pub fn may_warn_of_unknown(&self, now_s: u64) -> bool {
+        self.unknown_warnings.may(now_s)
     }
 
     /// Ends the pause.

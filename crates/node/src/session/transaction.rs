@@ -13,7 +13,7 @@ use vocab::limits::SESSION_REPLIES_BYTES_SOFT;
 use vocab::{Slot, SlotSpan};
 
 /// A transaction that EXEC has begun.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Transaction {
     exec: &'static CommandSpec,
     commands: Vec<Queued>,

@@ -52,6 +52,7 @@ pub use ticket::{Answers, Ticket, Write};
 
 use crate::format::entry::{self, EntryTerms, Evaluation};
 use crate::format::slots::Slots;
+use crate::outcome::{REPLICA_GONE, SLOT_GONE};
 use crate::peer_protocol::PeerMessage;
 use crate::request;
 use crate::shard_handle::ShardHandle;
@@ -169,7 +170,7 @@ impl Shard {
         }
         if write.is_of_slot() && self.handle.id() != ShardId::META && !self.handle.owns_all(ticket.span()) {
             // The shell routes it anew.
-            refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
+            refuse(SLOT_GONE, &ticket, answers);
             return false;
         }
         let fits = request::check_item(write.bytes()).and_then(|()| request::check_arguments(write.arguments()));
@@ -591,8 +592,7 @@ impl Shard {
     pub fn dismiss(&mut self, effects: &mut dyn Effects) {
         self.lease.end(&self.handle);
         self.handle.lease().set_leading(false);
-        let text = "TIMEOUT the write may have been made or not: this node has given its replica of the shard up";
-        self.aside.take_tickets().iter().for_each(|ticket| refuse(text, ticket, effects));
+        self.aside.take_tickets().iter().for_each(|ticket| refuse(REPLICA_GONE, ticket, effects));
         self.proposals.dismiss(self.handle.id(), effects);
     }
 

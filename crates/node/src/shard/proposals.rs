@@ -8,6 +8,7 @@ use crate::format::entry::{CollectFrom, EncodedCommand, EntryBuilder, EntryTerms
 use crate::format::packing::Packing;
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
+use crate::outcome::{NOT_WRITTEN, REPLICA_GONE, ROWS_ARRIVED, SLOT_GONE, UNCONFIRMED, UNKNOWN};
 use crate::request::ITEM_BYTES_MAX;
 use replica::Replica;
 use resp::table::behaviour;
@@ -360,8 +361,7 @@ impl Proposals {
                 return OwnEntry { tickets: front.tickets, rows: front.rows, is_own: true };
             }
             if front.index < index {
-                let text = "TIMEOUT the write may have been made or not: this node stopped leading, and was sent rows instead of entries";
-                front.tickets.iter().for_each(|ticket| refuse(text, ticket, effects));
+                front.tickets.iter().for_each(|ticket| refuse(ROWS_ARRIVED, ticket, effects));
             } else {
                 front.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
             }
@@ -418,8 +418,7 @@ impl Proposals {
             if now.mono_us <= proposed.patient_until_us {
                 break;
             }
-            let text = "TIMEOUT the write was not confirmed in time: it may be made later, or never";
-            proposed.tickets.drain(..).for_each(|ticket| refuse(text, &ticket, effects));
+            proposed.tickets.drain(..).for_each(|ticket| refuse(UNCONFIRMED, &ticket, effects));
         }
         while self.unsent.front().is_some_and(|unsent| late(unsent.since_us)) {
             let text = "NOREPLICAS the write is made and on a majority, but not all replicas had it in time";
@@ -431,17 +430,14 @@ impl Proposals {
 
     /// Waiting clients are told that the outcome is unknown, or that nothing was written.
     pub(super) fn fail(&mut self, reason: &str, answers: &mut dyn Answers) {
+        let (unknown, not_written) = (format!("{UNKNOWN}: {reason}"), format!("{NOT_WRITTEN}: {reason}"));
         for proposed in self.proposed.drain(..) {
-            for ticket in proposed.tickets {
-                refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &ticket, answers);
-            }
+            proposed.tickets.iter().for_each(|ticket| refuse(&unknown, ticket, answers));
         }
-        for unsent in self.unsent.drain(..) {
-            refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &unsent.ticket, answers);
-        }
+        self.unsent.drain(..).for_each(|unsent| refuse(&unknown, &unsent.ticket, answers));
         // The first map would not be proposed again before the next election, so it stays in the queue.
         self.queue.retain(|pending| {
-            pending.tickets.iter().for_each(|ticket| refuse(&format!("ERR not written: {reason}"), ticket, answers));
+            pending.tickets.iter().for_each(|ticket| refuse(&not_written, ticket, answers));
             self.split_lost |= pending.splits;
             pending.begins
         });
@@ -473,10 +469,9 @@ impl Proposals {
 
     /// The replica goes: clients of writes that were not proposed are sent to the leader.
     pub(super) fn dismiss(&mut self, shard: ShardId, effects: &mut dyn Effects) {
-        let text = "TIMEOUT the write may have been made or not: this node has given its replica of the shard up";
         let waiting = self.proposed.drain(..).flat_map(|proposed| proposed.tickets);
         let waiting: Vec<Ticket> = waiting.chain(self.unsent.drain(..).map(|unsent| unsent.ticket)).collect();
-        waiting.iter().for_each(|ticket| refuse(text, ticket, effects));
+        waiting.iter().for_each(|ticket| refuse(REPLICA_GONE, ticket, effects));
         for pending in self.queue.drain(..) {
             pending.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
         }
@@ -485,12 +480,11 @@ impl Proposals {
     /// Slots are another shard's now. A queued write for them would be written where no read looks for it, so it is
     /// refused, together with the writes of its entry.
     pub(super) fn give_back(&mut self, gone: &Slots, answers: &mut dyn Answers) {
-        let text = "TRYAGAIN the slot is another shard's now: nothing was written";
         self.queue.retain(|pending| {
             let stays =
                 !pending.tickets.iter().any(|ticket| gone.ranges().iter().any(|range| ticket.span().meets(*range)));
             if !stays {
-                pending.tickets.iter().for_each(|ticket| refuse(text, ticket, answers));
+                pending.tickets.iter().for_each(|ticket| refuse(SLOT_GONE, ticket, answers));
             }
             stays
         });

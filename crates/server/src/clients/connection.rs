@@ -1,16 +1,16 @@
 //! One client's connection: what it has sent, what it is owed, and what of it is under way.
 
-use super::forwarding::{Forwarding, Watches};
+use super::forwarding::{Forwarding, Kept, Watches};
 use super::long_replies::LongReplies;
 use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
 use crate::security::TlsPorts;
+use node::Ticket;
 use node::config::OutputLimit;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
-use node::{EncodedCommand, Ticket};
 use resp::table::{CommandSpec, behaviour};
 use resp::{ParseState, Proto, Reply};
 use std::borrow::Cow;
@@ -169,7 +169,7 @@ impl Connection {
     }
 
     /// A write is not under way at this node any more: what it was, if another node could make it.
-    pub(super) fn take_kept(&mut self, sequence: u64) -> Option<EncodedCommand> {
+    pub(super) fn take_kept(&mut self, sequence: u64) -> Option<Kept> {
         self.forwarding.as_mut()?.take_kept(sequence)
     }
 
@@ -287,6 +287,25 @@ impl Connection {
         let redirection = self.tls_ports.as_ref().and_then(|ports| ports.redirection(&reply));
         let reply = redirection.map_or(reply, Cow::Owned);
         self.queue.answer(sequence, reply, &mut self.output.buf)
+    }
+
+    /// A request under way of whose answer nothing has left.
+    pub(super) fn unanswered(&self, sequence: u64) -> Option<&Begun> {
+        self.queue.unanswered(sequence)
+    }
+
+    /// Whether a request is under way.
+    pub(super) fn awaits(&self, sequence: u64) -> bool {
+        self.queue.age(sequence).is_some()
+    }
+
+    /// Answers what was sent before a request under way, and closes the connection instead of answering that.
+    pub(super) fn end_before(&mut self, sequence: u64) {
+        self.queue.forget_from(sequence);
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.forget_from(sequence);
+        }
+        self.deaf = true;
     }
 
     /// A request under way confirms subscriptions.

@@ -680,7 +680,7 @@ mod tests {
     }
 
     impl Client {
-        fn connect(node: &TestNode) -> Self {
+        fn connect(node: &TestNode, keyspace: Keyspace) -> Self {
             let poll = Poll::new().unwrap();
             let mailbox = Mailbox::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -689,7 +689,7 @@ mod tests {
             stream.set_nonblocking(true).unwrap();
             let store = node.store().clone();
             let mut clients = Clients::new(0, store.clone());
-            clients.connect(Stream::plain(stream), Keyspace::Cluster, poll.registry(), store.now_ms());
+            clients.connect(Stream::plain(stream), keyspace, poll.registry(), store.now_ms());
             Self { poll, clients, dispatcher: Dispatcher::new(0, store, mailbox), socket }
         }
 
@@ -756,7 +756,11 @@ mod tests {
 
     /// What the client sends, or `WRITTEN reply`: the oldest write under way is answered.
     fn run(node: &TestNode, steps: &[(&str, &str)]) {
-        let mut client = Client::connect(node);
+        run_as(node, Keyspace::Cluster, steps);
+    }
+
+    fn run_as(node: &TestNode, keyspace: Keyspace, steps: &[(&str, &str)]) {
+        let mut client = Client::connect(node, keyspace);
         for (n, (step, expected)) in steps.iter().enumerate() {
             match step.strip_prefix("WRITTEN ") {
                 Some(reply) => client.answer_write(format!("{reply}\r\n").as_bytes()),
@@ -791,6 +795,37 @@ mod tests {
                 ("WRITTEN +OK", "+OK"),
             ],
         );
+    }
+
+    #[test]
+    fn a_client_of_a_database_is_closed_when_it_is_unknown_what_has_become_of_its_request() {
+        const UNKNOWN: &str = "WRITTEN -ERR the outcome of this write is unknown: the disk is gone";
+        let told = UNKNOWN.strip_prefix("WRITTEN ").unwrap();
+        let node = TestNode::start(&[]);
+        let database = Keyspace::Database(Database::of_number(0).unwrap());
+        // What was sent before it is answered, and what was sent behind it is not.
+        let pipeline = "SET a 1\r\nSET b 1\r\nSET c 1\r\n";
+        run_as(
+            &node,
+            database,
+            &[
+                (pipeline, "| 3 writes | under way"),
+                ("WRITTEN +OK", "+OK | 2 writes | under way"),
+                (UNKNOWN, "| 1 writes | deaf"),
+                ("WRITTEN +OK", "| deaf"),
+            ],
+        );
+        run_as(
+            &node,
+            database,
+            &[
+                ("MULTI\r\nSET a 1\r\nEXEC\r\n", "+OK +QUEUED | 1 writes | under way | others served"),
+                (UNKNOWN, "| deaf"),
+            ],
+        );
+        // Clients that know what to make of it are told: those of the cluster, and who uses Basalt's own commands.
+        run_as(&node, database, &[("KV.PUT a 1\r\n", "| 1 writes | under way"), (UNKNOWN, told)]);
+        run(&node, &[("SET a 1\r\n", "| 1 writes | under way"), (UNKNOWN, told)]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! the others is unknown.
 
 use super::connection::RunningTransaction;
-use super::forwarded::{Deed, Forwarded, LEADER_WITHIN_US, is_refusal};
+use super::forwarded::{Deed, Forwarded};
 use super::forwarding::{Forwarding, Watches};
 use super::invalidations::track;
 use super::registry::{ClientId, Clients};
@@ -21,21 +21,17 @@ use crate::peers::call_for_client;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
-use node::Ticket;
 use node::blocking::BlockingCommand;
 use node::read::Refusal;
 use node::session::{Durability, Keyspace, Transaction};
-use resp::{Reply, encode_request};
+use node::{Outcome, Ticket};
+use resp::Reply;
 use std::sync::Arc;
 use vocab::limits::{FORWARDED_BYTES_SOFT, READ_BUFFER_BYTES};
 use vocab::{NodeId, Slot};
 
 /// The token of the first connection to another node for a client; those of clients are below, those of links far above.
 pub(crate) const FIRST_UPSTREAM: usize = 1 << 40;
-
-const UNKNOWN: &str = "ERR the outcome of this write is unknown: the node that led the shard has broken off";
-const UNKNOWN_WAIT: &str =
-    "UNBLOCKED the node that led the shard has broken off: whether this client was served is unknown";
 
 /// Whether a request for keys of that slot goes to another node.
 pub(super) fn is_for_other_node(turn: &Turn<'_>, id: usize, slot: Slot) -> bool {
@@ -67,7 +63,7 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
             turn.requests.store.clients.block(connection.session.entry(), id);
         }
     }
-    let forwarded = Forwarded::command(ticket, spec, args, steady_us() + LEADER_WITHIN_US);
+    let forwarded = Forwarded::command(ticket, spec, args, steady_us());
     let script_user = turn.clients.get(id).and_then(|connection| connection.script_user_of(spec));
     Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, ..forwarded });
     Step::Next
@@ -82,7 +78,7 @@ fn script_user(turn: &Turn<'_>, id: usize) -> Option<Arc<str>> {
 pub(super) fn watch(turn: &mut Turn<'_>, request: Request<'_>, keys: &[Vec<u8>], slot: Slot) -> Step {
     let Some(ticket) = begin(turn, request, slot) else { return turn.stall(request.id) };
     let args: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(keys.iter().map(Vec::as_slice)).collect();
-    let forwarded = Forwarded::command(ticket, request.spec, &args, steady_us() + LEADER_WITHIN_US);
+    let forwarded = Forwarded::command(ticket, request.spec, &args, steady_us());
     Forwarder::of_turn(turn.clients).forward(request.id, Forwarded { deed: Deed::Watch, ..forwarded });
     Step::Next
 }
@@ -93,25 +89,15 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     let Some(ticket) = begin(turn, Request { id, spec, args: &[b"exec"] }, slot) else { return turn.stall(id) };
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     let transaction = transaction.for_other_node();
-    let deed = match std::mem::take(&mut connection.forwarding().watches) {
-        Watches::At(node) => Deed::WatchedExec(node),
-        _ if transaction.has_writes() => Deed::Write,
-        _ => Deed::Read,
-    };
-    let mut bytes = Vec::new();
-    let mut answers = 2;
-    encode_request(&mut bytes, &[b"MULTI"]);
-    for command in transaction.data() {
-        encode_request(&mut bytes, &command.args());
-        answers += 1;
+    let mut forwarded = Forwarded::transaction(ticket, &transaction, steady_us());
+    if let Watches::At(node) = std::mem::take(&mut connection.forwarding().watches) {
+        forwarded.deed = Deed::WatchedExec(node);
     }
-    encode_request(&mut bytes, &[b"EXEC"]);
     connection.session.watch_elsewhere(false);
     // What is about the connection is carried out here, in its place, once the others are answered.
     connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
-    let (until_us, script_user) = (steady_us() + LEADER_WITHIN_US, script_user(turn, id));
-    let forwarded = Forwarded { ticket, bytes, script_user, answers, deed, until_us };
-    Forwarder::of_turn(turn.clients).forward(id, forwarded);
+    let script_user = script_user(turn, id);
+    Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, ..forwarded });
     Step::Next
 }
 
@@ -177,7 +163,8 @@ impl<'a> Forwarder<'a> {
 
     fn send_next(&mut self, client: ClientId, node: NodeId) {
         let Some(forwarding) = self.forwarding(client) else { return };
-        let Some(request) = forwarding.take_next() else { return };
+        let Some(mut request) = forwarding.take_next() else { return };
+        request.sent_us = steady_us();
         let is_new = forwarding.to(node).is_none();
         if let Deed::WatchedExec(knows) = request.deed
             && (is_new || knows != node)
@@ -295,7 +282,7 @@ impl<'a> Forwarder<'a> {
 
     /// An answer has come. False: it says that the node has not made the request, which waits.
     fn answered(&mut self, client: ClientId, node: NodeId, request: Forwarded, reply: Vec<u8>) -> bool {
-        if is_refusal(&reply) && request.until_us > steady_us() {
+        if Outcome::of_answer(&reply) == Some(Outcome::NotMade) {
             self.again(client, request);
             return false;
         }
@@ -313,13 +300,16 @@ impl<'a> Forwarder<'a> {
         true
     }
 
-    /// A request that was not made, or that may be made twice, is to be sent when a leader is known.
+    /// A request that was not made, or that may be made twice, is to be sent when a leader is known, if its client still waits for it.
     fn again(&mut self, client: ClientId, request: Forwarded) {
+        if !self.clients.find(client).is_some_and(|connection| connection.awaits(request.ticket.sequence)) {
+            return;
+        }
         if matches!(request.deed, Deed::WatchedExec(_)) {
             return self.not_executed(&request.ticket);
         }
         if let Some(forwarding) = self.forwarding(client) {
-            forwarding.wait(request);
+            forwarding.wait(request.back(steady_us()));
             self.clients.upstreams.waiting.push(client);
         }
     }
@@ -339,7 +329,7 @@ impl<'a> Forwarder<'a> {
                 continue;
             }
             let mut reply = Reply::new(request.ticket.proto);
-            reply.error(if request.ticket.may_wait { UNKNOWN_WAIT } else { UNKNOWN });
+            reply.error(if request.ticket.may_wait { Outcome::BROKEN_WAIT } else { Outcome::BROKEN_WRITE });
             self.clients.deliver_owned(&request.ticket, reply.buf);
         }
     }

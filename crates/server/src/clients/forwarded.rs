@@ -1,7 +1,7 @@
 //! A request of a client that another node answers.
 
 use node::Ticket;
-use node::session::Durability;
+use node::session::{Durability, Transaction};
 use resp::encode_request;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -9,10 +9,6 @@ use vocab::NodeId;
 
 /// For how long a leader is looked for, in µs: longer than an election takes.
 pub(super) const LEADER_WITHIN_US: u64 = 10_000_000;
-/// What an EXEC is answered that this node has not made because it has stopped leading: as by a Redis that has become a
-/// replica, which clients know.
-pub(super) const NOT_MADE: &str =
-    "READONLY You can't write against a read only replica. The transaction was not made: another node leads now";
 
 /// What a request does, as far as it matters whether it may be made twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +36,40 @@ pub(super) struct Forwarded {
     pub(super) deed: Deed,
     /// When it is given up, in µs of the steady clock.
     pub(super) until_us: u64,
+    /// When it was sent last, in µs of the steady clock.
+    pub(super) sent_us: u64,
 }
 
 impl Forwarded {
     /// One command.
-    pub(super) fn command(ticket: Ticket, spec: &CommandSpec, args: &[&[u8]], until_us: u64) -> Self {
+    pub(super) fn command(ticket: Ticket, spec: &CommandSpec, args: &[&[u8]], now_us: u64) -> Self {
         let mut bytes = Vec::new();
         encode_request(&mut bytes, args);
         let deed = if spec.is_write() { Deed::Write } else { Deed::Read };
-        Self { ticket, bytes, script_user: None, answers: 1, deed, until_us }
+        let until_us = now_us + LEADER_WITHIN_US;
+        Self { ticket, bytes, script_user: None, answers: 1, deed, until_us, sent_us: now_us }
+    }
+
+    /// A transaction for another node, whose watched keys are not this node's to compare.
+    pub(super) fn transaction(ticket: Ticket, transaction: &Transaction, now_us: u64) -> Self {
+        let mut bytes = Vec::new();
+        let mut answers = 2;
+        encode_request(&mut bytes, &[b"MULTI"]);
+        for command in transaction.data() {
+            encode_request(&mut bytes, &command.args());
+            answers += 1;
+        }
+        encode_request(&mut bytes, &[b"EXEC"]);
+        let deed = if transaction.has_writes() { Deed::Write } else { Deed::Read };
+        let until_us = now_us + LEADER_WITHIN_US;
+        Self { ticket, bytes, script_user: None, answers, deed, until_us, sent_us: now_us }
+    }
+
+    /// It was under way at a node that has not made it. That time was none in which a leader was looked for: a blocking command may
+    /// have waited there for long.
+    #[must_use]
+    pub(super) fn back(self, now_us: u64) -> Self {
+        Self { until_us: self.until_us + now_us.saturating_sub(self.sent_us), sent_us: now_us, ..self }
     }
 
     /// The durability that its client is promised.
@@ -60,9 +81,4 @@ impl Forwarded {
     pub(super) fn is_repeatable(&self) -> bool {
         matches!(self.deed, Deed::Read | Deed::Watch)
     }
-}
-
-/// Whether an answer says that the node has not made the request, because it does not lead the shard.
-pub(super) fn is_refusal(reply: &[u8]) -> bool {
-    [&b"-MOVED "[..], b"-CLUSTERDOWN "].iter().any(|code| reply.starts_with(code))
 }

@@ -6,7 +6,7 @@
 use super::forwarded::Forwarded;
 use super::upstream::Upstream;
 use node::EncodedCommand;
-use node::session::Durability;
+use node::session::{Durability, Transaction};
 use std::collections::VecDeque;
 use vocab::{NodeId, Slot};
 
@@ -22,6 +22,14 @@ pub(super) enum Watches {
     Lost,
 }
 
+/// What is under way at this node, as another one would make it.
+pub(super) enum Kept {
+    /// A command that writes.
+    Command(EncodedCommand),
+    /// A transaction.
+    Transaction(Box<Transaction>),
+}
+
 /// What of one client's requests is under way at other nodes.
 #[derive(Default)]
 pub(super) struct Forwarding {
@@ -30,7 +38,7 @@ pub(super) struct Forwarding {
     /// Requests that have not been sent, or are to be made again.
     waiting: VecDeque<Forwarded>,
     /// Writes under way at this node, by their sequence numbers: another node makes them if this one stops leading.
-    here: VecDeque<(u64, EncodedCommand)>,
+    here: VecDeque<(u64, Kept)>,
     pub(super) watches: Watches,
 }
 
@@ -58,14 +66,19 @@ impl Forwarding {
     }
 
     /// A write is under way at this node.
-    pub(super) fn keep(&mut self, sequence: u64, command: EncodedCommand) {
-        self.here.push_back((sequence, command));
+    pub(super) fn keep(&mut self, sequence: u64, kept: Kept) {
+        self.here.push_back((sequence, kept));
     }
 
     /// A write is not under way at this node any more: what it was.
-    pub(super) fn take_kept(&mut self, sequence: u64) -> Option<EncodedCommand> {
+    pub(super) fn take_kept(&mut self, sequence: u64) -> Option<Kept> {
         let at = self.here.binary_search_by_key(&sequence, |(kept, _)| *kept).ok()?;
-        self.here.remove(at).map(|(_, command)| command)
+        self.here.remove(at).map(|(_, kept)| kept)
+    }
+
+    /// Requests from that sequence number on are not sent any more.
+    pub(super) fn forget_from(&mut self, sequence: u64) {
+        self.waiting.retain(|request| request.ticket.sequence < sequence);
     }
 
     /// The slot of the request that is to be sent next.

@@ -3,7 +3,8 @@
 use super::after_exec;
 pub(super) use super::client_id::ClientId;
 use super::connection::{Connection, RunningTransaction};
-use super::forwarded::{Forwarded, LEADER_WITHIN_US, NOT_MADE, is_refusal};
+use super::forwarded::Forwarded;
+use super::forwarding::Kept;
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::output_watch::Slow;
 use super::reply_queue::{Begun, Effect, Mask};
@@ -20,14 +21,14 @@ use crate::peers::ask;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
-use node::Ticket;
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Answered, Delivery, Evicted, Subscriber, SubscriptionKind};
 use node::session::{self, Cost, Durability, Keyspace, ShownCertificate};
 use node::stats::Lookups;
+use node::{Outcome, Ticket};
 use resp::Reply;
-use resp::table::behaviour;
+use resp::table::{CommandSpec, Group, behaviour};
 use slab::Slab;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -524,24 +525,28 @@ impl Clients {
             return;
         }
         let kept = connection.take_kept(ticket.sequence);
-        if let Some(command) = kept
-            && is_refusal(&reply)
-            && let Some(spec) = command.spec()
-        {
-            // This node has stopped leading, and has not made it.
-            let request = Forwarded::command(*ticket, spec, &command.args(), steady_us() + LEADER_WITHIN_US);
-            let script_user = connection.script_user_of(spec);
-            connection.forwarding().wait(Forwarded { script_user, ..request });
-            self.upstreams.waiting.push(ClientId { id, generation: ticket.generation });
-            return;
+        let mut reply = reply;
+        if reply.first() == Some(&b'-') && connection.is_of_database() {
+            match outcome_for(connection, ticket, &reply) {
+                Some((Outcome::NotMade, spec)) => {
+                    if let Some(kept) = kept {
+                        let Some(answer) = hand_on(connection, ticket, (spec, kept)) else {
+                            return self.upstreams.waiting.push(ClientId { id, generation: ticket.generation });
+                        };
+                        reply = Cow::Owned(answer);
+                    }
+                }
+                Some((Outcome::Unknown, spec)) if spec.group != Group::Basalt => {
+                    return self.end_unknown(id, ticket, &reply);
+                }
+                _ => {}
+            }
         }
         if connection.blocking.take_if(|blocking| blocking.sequence == ticket.sequence).is_some() {
             self.store.clients.unblock(connection.session.entry());
         }
         match connection.transaction.take() {
             Some(running) if running.sequence == ticket.sequence => {
-                let is_lost = is_refusal(&reply) && connection.is_of_database();
-                let reply = if is_lost { Cow::Owned(format!("-{NOT_MADE}\r\n").into_bytes()) } else { reply };
                 note_written(&self.store, connection, ticket);
                 if after_exec::begin(&self.store, &connection.session, &running, *ticket, &reply) {
                     connection.transaction = Some(running);
@@ -554,6 +559,23 @@ impl Clients {
                 answer_command(&self.store, self.worker, connection, ticket, reply);
             }
         }
+        self.unstall(id);
+    }
+
+    /// Closes a connection whose client does not know clusters, because it is unknown what has become of a request: a Redis that
+    /// does not know that is one that has died, and clients know what to do then.
+    fn end_unknown(&mut self, id: usize, ticket: &Ticket, reply: &[u8]) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if self.store.clients.may_warn_of_unknown(self.store.now_ms() / 1000) {
+            let from = &connection.session.entry().addr;
+            let why = String::from_utf8_lossy(reply.get(1..).unwrap_or_default());
+            log::warn!("the client of a database at {from} is closed, as by a Redis that dies: {}", why.trim_end());
+        }
+        if connection.blocking.take_if(|blocking| blocking.sequence == ticket.sequence).is_some() {
+            self.store.clients.unblock(connection.session.entry());
+        }
+        connection.transaction.take_if(|running| running.sequence == ticket.sequence);
+        connection.end_before(ticket.sequence);
         self.unstall(id);
     }
 
@@ -587,6 +609,43 @@ impl Clients {
         }
         self.deliver(&ticket, error.as_deref().unwrap_or(b"+OK\r\n"));
     }
+}
+
+/// What an error says has become of a request of a client of a database, and the request's command.
+fn outcome_for(connection: &Connection, ticket: &Ticket, reply: &[u8]) -> Option<(Outcome, &'static CommandSpec)> {
+    Some((Outcome::of_answer(reply)?, connection.unanswered(ticket.sequence)?.spec))
+}
+
+/// This node has stopped leading, and has not made a request: it is to be sent to the node that leads. Or else its answer.
+fn hand_on(
+    connection: &mut Connection,
+    ticket: &Ticket,
+    (spec, kept): (&'static CommandSpec, Kept),
+) -> Option<Vec<u8>> {
+    let now_us = steady_us();
+    let request = match kept {
+        Kept::Command(command) => {
+            let script_user = connection.script_user_of(spec);
+            Forwarded { script_user, ..Forwarded::command(*ticket, spec, &command.args(), now_us) }
+        }
+        Kept::Transaction(transaction) if transaction.watches().is_empty() => {
+            let transaction = transaction.for_other_node();
+            let script_user = connection.session.script_user().map(|user| user.name().clone());
+            let request = Forwarded::transaction(*ticket, &transaction, now_us);
+            if let Some(running) = &mut connection.transaction {
+                running.transaction = transaction;
+            }
+            Forwarded { script_user, ..request }
+        }
+        Kept::Transaction(_) => {
+            // The other node does not know the versions of what it watches: these count as changed.
+            let mut reply = Reply::new(ticket.proto);
+            reply.null_array();
+            return Some(reply.buf);
+        }
+    };
+    connection.forwarding().wait(request);
+    None
 }
 
 /// Has the wait of a blocking command ended, whichever worker owns its shard by now.

@@ -288,6 +288,34 @@ impl ReplyQueue {
         }
     }
 
+    /// A request under way of whose answer nothing has left.
+    pub(super) fn unanswered(&self, sequence: u64) -> Option<&Begun> {
+        let pending = self.pending.get(self.index_of(sequence)?)?;
+        pending.begun.as_ref().filter(|begun| begun.part_bytes == 0)
+    }
+
+    /// A request under way, and those behind it, will not be answered. Nothing may begin after this.
+    pub(super) fn forget_from(&mut self, sequence: u64) {
+        let Some(at) = self.index_of(sequence) else { return };
+        while self.pending.len() > at {
+            let Some(pending) = self.pending.pop_back() else { return };
+            self.owed -= pending.reply.len();
+            self.promised -= pending.promised;
+            self.slow_reads.end(self.first + self.pending.len() as u64);
+            self.settle(pending.mask, pending.effect);
+        }
+    }
+
+    /// A request with this effect on these keys is not under way any more.
+    fn settle(&mut self, mask: Mask, effect: Effect) {
+        if effect != Effect::Write {
+            self.reads.change(mask, false);
+        }
+        if effect != Effect::Read {
+            self.writes.change(mask, false);
+        }
+    }
+
     /// How long a request has been under way.
     pub(super) fn age(&self, sequence: u64) -> Option<Duration> {
         Some(self.pending.get(self.index_of(sequence)?)?.begun.as_ref()?.at.elapsed())
@@ -343,12 +371,7 @@ impl ReplyQueue {
             put(&mut pending.reply, reply);
             pending.is_over = true;
         }
-        if effect != Effect::Write {
-            self.reads.change(mask, false);
-        }
-        if effect != Effect::Read {
-            self.writes.change(mask, false);
-        }
+        self.settle(mask, effect);
         begun
     }
 
@@ -477,6 +500,27 @@ mod tests {
         assert_eq!(&output[..], b"first push push ");
         assert!(queue.answer(second, Cow::Borrowed(b"second "), &mut output).is_some());
         assert_eq!((&output[..], queue.owed()), (&b"first push push second last"[..], 0));
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_answered_and_what_was_before_it_is() {
+        let mut queue = ReplyQueue::default();
+        let mut output = Vec::new();
+        let first = queue.begin(0b01, Effect::Read, begun(), false);
+        let second = queue.begin(0b10, Effect::Write, begun(), false);
+        let third = queue.begin(0b10, Effect::Unsettled, begun(), false);
+        queue.promise(third, 100);
+        queue.queue(b"fourth".to_vec());
+        assert!(queue.unanswered(second).is_some() && queue.unanswered(third + 1).is_none());
+        queue.part(first, b"fi", &mut output);
+        assert!(queue.unanswered(first).is_none(), "a part of it has left");
+        queue.forget_from(second);
+        assert!(queue.answer(second, Cow::Borrowed(b"second "), &mut output).is_none());
+        assert!(queue.answer(third, Cow::Borrowed(b"third "), &mut output).is_none());
+        assert_eq!((queue.owed(), queue.promised, queue.must_wait(0b10, Effect::Read)), (0, 0, false));
+        assert!(queue.answer(first, Cow::Borrowed(b"rst"), &mut output).is_some());
+        assert_eq!((&output[..], queue.is_empty()), (&b"first"[..], true));
+        assert!(!queue.must_wait(ALL_KEYS, Effect::Write));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A read that is more work than an event loop should do at a time runs on a thread for such scripts. What is found to write
 //! there becomes a write with the same ticket: nothing that follows it on its connection has begun.
 
+use super::forwarding::Kept;
 use super::invalidations::{is_tracked, track_keys};
 use super::monitor;
 use super::reply_queue::{ALL_KEYS, Effect};
@@ -167,7 +168,7 @@ fn begin_beside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, scr
         connection.begin_slow_read(ticket.sequence, spec, args);
     }
     if script.may_write.is_some() {
-        write::keep_asked(turn, &ticket, || EncodedCommand::of(spec, args));
+        write::keep(turn, &ticket, || Kept::Command(EncodedCommand::of(spec, args)));
     }
     let ticket = Ticket { slot: attempt.request().slot, wider: attempt.request().wider, ..ticket };
     let (store, seed) = (turn.requests.store.clone(), turn.requests.next_seed());

@@ -353,7 +353,7 @@ mod tests {
         };
         let mut bytes = Vec::new();
         encode_request(&mut bytes, &words.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        Forwarded { ticket, bytes, script_user: None, answers, deed: Deed::Read, until_us: 0 }
+        Forwarded { ticket, bytes, script_user: None, answers, deed: Deed::Read, until_us: 0, sent_us: 0 }
     }
 
     /// A connection to a node, and the node's end.

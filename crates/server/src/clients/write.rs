@@ -1,6 +1,7 @@
 //! Writes of one shard, and of all: from the request to the shard's next entry.
 
 use super::connection::{PendingWrite, RunningTransaction};
+use super::forwarding::Kept;
 use super::invalidations::track;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
@@ -62,7 +63,8 @@ pub(super) fn write_command(
         return Step::Stall;
     };
     // Copies share their bytes.
-    keep_asked(turn, &ticket, || if is_as_asked { command.clone() } else { EncodedCommand::of(spec, args) });
+    let asked = || if is_as_asked { command.clone() } else { EncodedCommand::of(spec, args) };
+    keep(turn, &ticket, || Kept::Command(asked()));
     let reply_bytes = match answers_values {
         true => ExpectedReply::of(handle, spec, args).bytes(),
         false => expected_rewrite(handle, spec, args),
@@ -180,13 +182,13 @@ fn span_of(store: &NodeShared, transaction: &Transaction, commands: &[EncodedCom
     }
 }
 
-/// Keeps a write of a client that does not know clusters: another node makes it if this one stops leading.
-pub(super) fn keep_asked(turn: &mut Turn<'_>, ticket: &Ticket, asked: impl FnOnce() -> EncodedCommand) {
+/// Keeps a request of a client that does not know clusters: another node makes it if this one stops leading.
+pub(super) fn keep(turn: &mut Turn<'_>, ticket: &Ticket, kept: impl FnOnce() -> Kept) {
     let id = ticket.connection as usize;
     if !turn.requests.store.is_alone()
         && let Some(connection) = turn.clients.get_mut(id).filter(|connection| connection.is_of_database())
     {
-        connection.forwarding().keep(ticket.sequence, asked());
+        connection.forwarding().keep(ticket.sequence, kept());
     }
 }
 
@@ -221,6 +223,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         turn.clients.deliver(&ticket, b"*0\r\n");
         return Step::Next;
     }
+    keep(turn, &ticket, || Kept::Transaction(Box::new(transaction.clone())));
     let commands = as_entry_has_them(turn, id, transaction.take_data(), slot);
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let handle = known.handle(shard.0 as usize);
