@@ -64,7 +64,9 @@ impl Copy<'_> {
                 Some(Item::Note { .. }) => {}
                 Some(Item::Database(number)) => database = number,
                 Some(Item::Library(source)) => self.library(source, outcome)?,
-                Some(Item::ModuleNotes(name)) => outcome.problems.note(format!("what module {name} wrote was left out")),
+                Some(Item::ModuleNotes(name)) => {
+                    outcome.problems.note(format!("what module {name} wrote was left out"))
+                }
                 Some(Item::Key { key, value, lifetime, more }) => match self.scope.of(database) {
                     Some(into) => {
                         let part = Part { into, key: &key, expire_at_ms: lifetime.expire_at_ms };
