@@ -23,6 +23,7 @@ mod start;
 mod stop_flag;
 mod store_writer;
 mod suite_stores;
+mod whole_file;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use cli::{Cli, Command};
@@ -40,7 +41,7 @@ pub static ALLOCATOR_SETTINGS: &[u8; 53] = b"background_thread:true,dirty_decay_
 
 fn main() -> ExitCode {
     let parsed = Cli::command().try_get_matches();
-    let (matches, cli) = match parsed.and_then(|matches| Ok((matches.clone(), Cli::from_arg_matches(&matches)?))) {
+    let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
         Err(e) => return answer(&e),
     };

@@ -195,32 +195,46 @@ impl StartOptions {
         flags.chain(self.set.iter().map(|(name, value)| given(name, value, Origin::Set))).collect()
     }
 
-    /// All settings that the file, the environment and the command line give, and what is to be said about the file. The
-    /// error has a line for each that is wrong.
-    fn given(&self, matches: Option<&ArgMatches>) -> Result<(Vec<Given>, Vec<String>), String> {
+    /// What the file, the environment and the command line give. The error has a line for each setting that is wrong.
+    fn told(&self, matches: Option<&ArgMatches>) -> Result<Told, String> {
         let file = self.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
         let mut faults: Vec<String> = file.errors.iter().map(ToString::to_string).collect();
         let others: Vec<Given> = of_environment().into_iter().chain(self.typed(matches)).collect();
         faults.extend(others.iter().filter_map(Given::fault));
         let mut given = last_of_each(file.given.into_iter().chain(others).collect());
-        settle_databases(&mut given);
+        let lacks_port = settle_databases(&mut given);
         faults.extend(given.iter().filter_map(told_fault));
         if faults.is_empty() {
-            return Ok((given, file.warnings.iter().map(ToString::to_string).collect()));
+            let warnings = file.warnings.iter().map(ToString::to_string).collect();
+            return Ok(Told { given, warnings, lacks_port });
         }
         Err(faults.join("\nbasalt start: "))
     }
 }
 
-/// Where clients of databases are served. A node that is not told where it listens takes Redis's port, if nothing has it.
-fn settle_databases(given: &mut Vec<Given>) {
+/// What a node is told before it starts.
+struct Told {
+    /// All settings.
+    given: Vec<Given>,
+    /// What is to be said about the file.
+    warnings: Vec<String>,
+    /// It would serve clients of databases at Redis's port, but that is taken.
+    lacks_port: bool,
+}
+
+/// Where clients of databases are served. A node that is not told where it listens takes Redis's port, if nothing has it: answers
+/// whether something has.
+fn settle_databases(given: &mut Vec<Given>) -> bool {
     let is_told = |name: &str| given.iter().any(|one| one.name.eq_ignore_ascii_case(name));
-    if !is_told("database-listen") && !is_told("listen") && TcpListener::bind(REDIS).is_ok() {
+    let wants_port = !is_told("database-listen") && !is_told("listen");
+    let is_free = wants_port && TcpListener::bind(REDIS).is_ok();
+    if is_free {
         given.push(Given { name: "database-listen".to_owned(), value: REDIS.to_owned(), origin: Origin::Flag });
     }
     for one in given.iter_mut().filter(|one| one.name.eq_ignore_ascii_case("database-listen") && one.value == "none") {
         one.value.clear();
     }
+    wants_port && !is_free
 }
 
 /// What is wrong with a text that other nodes and clients are told. The metadata group would refuse it without saying where
@@ -234,12 +248,15 @@ fn told_fault(one: &Given) -> Option<String> {
 
 /// The settings of the node, and where its log goes. `verbose`: what was asked for on the command line, above `loglevel`.
 fn settings(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) -> Result<Config, String> {
-    let (given, warnings) = options.given(matches)?;
+    let Told { given, warnings, lacks_port } = options.told(matches)?;
     let pairs = given.iter().map(|one| (one.name.as_str(), one.value.as_str()));
     let config = Config::start(pairs).map_err(|e| e.on_command_line(|_| false))?;
     logging::follow(&config, verbose)?;
     for warning in warnings {
         log::warn!("{warning}");
+    }
+    if lacks_port {
+        log::info!("no databases: {REDIS} is taken (--database-listen)");
     }
     if let Some(path) = options.config.clone() {
         config.on_rewrite(move |values| rewrite(&path, values));
@@ -285,7 +302,7 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
             return ExitCode::FAILURE;
         }
     };
-    announce(options, &server);
+    announce(&server);
     manager.ready();
     while !signals.stop.load(Ordering::Acquire) && !server.stop_asked() {
         if signals.reload.swap(false, Ordering::AcqRel) {
@@ -321,7 +338,7 @@ impl Signals {
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, signals.stop.clone())?;
         }
-        // A terminal that is closed and a program that rotates logs send these: there is no log file of our own to open again.
+        // Programs that rotate logs send these to others: here SIGHUP opens the file again, and these end nothing.
         for signal in [SIGUSR1, SIGUSR2] {
             signal_hook::flag::register(signal, Arc::default())?;
         }
@@ -331,15 +348,13 @@ impl Signals {
 }
 
 /// Logs where the node is reached.
-fn announce(options: &StartOptions, server: &Server) {
+fn announce(server: &Server) {
     let at = server.addresses();
     if let Some(address) = at.clients {
         log::info!("basalt {} serves {address}: {}", env!("CARGO_PKG_VERSION"), server.describe());
     }
     if let Some(address) = at.databases {
         log::info!("databases redis://{address}");
-    } else if server.config().text("listen").as_deref() == Some(LISTEN) && options.database_listen.is_empty() {
-        log::info!("no databases: {REDIS} is taken (--database-listen)");
     }
     if let Some(address) = at.http {
         log::info!("operators find it at http://{address}");
@@ -363,4 +378,19 @@ fn watch_stdin(asked: Arc<AtomicBool>) -> std::io::Result<()> {
         asked.store(true, Ordering::Release);
     };
     std::thread::Builder::new().name("stdin".to_owned()).spawn(watch).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_told_where_it_listens_takes_no_port_of_redis() {
+        for (name, value, settled) in [("listen", LISTEN, LISTEN), ("DATABASE-LISTEN", "none", "")] {
+            let mut given = vec![Given { name: name.to_owned(), value: value.to_owned(), origin: Origin::Set }];
+            assert!(!settle_databases(&mut given), "{name}");
+            let values: Vec<_> = given.iter().map(|one| one.value.as_str()).collect();
+            assert_eq!(values, [settled]);
+        }
+    }
 }

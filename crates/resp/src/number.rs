@@ -72,12 +72,86 @@ pub(crate) fn short_number(buf: &[u8], at: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// A double as Redis reads one in an argument: no blanks, not NaN, and out of range only if it says `inf`.
+/// A double as C's `strtod` reads one that is the whole text, without blanks: what is too large is infinite, what is too small
+/// is zero, and hexadecimal is read too.
+#[must_use]
+pub fn read_double(text: &[u8]) -> Option<f64> {
+    let (negative, rest) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    match rest {
+        [b'0', b'x' | b'X', digits @ ..] => read_hexadecimal(digits).map(|d| if negative { -d } else { d }),
+        _ => std::str::from_utf8(text).ok()?.parse().ok(),
+    }
+}
+
+/// What stands behind `0x`: digits, perhaps with a point among them, perhaps a power of two.
+fn read_hexadecimal(text: &[u8]) -> Option<f64> {
+    let digits_end = text.iter().position(|byte| byte.eq_ignore_ascii_case(&b'p')).unwrap_or(text.len());
+    let (digits, power) = text.split_at(digits_end);
+    let (mut mantissa, mut scale, mut any, mut point) = (0u64, 0i32, false, false);
+    for byte in digits {
+        match char::from(*byte).to_digit(16) {
+            Some(digit) => {
+                any = true;
+                if mantissa >> 60 == 0 {
+                    mantissa = mantissa << 4 | u64::from(digit);
+                    scale = scale.saturating_sub(if point { 4 } else { 0 });
+                } else {
+                    // Beyond 61 bits a digit decides how the number is rounded, and nothing else.
+                    mantissa |= u64::from(digit != 0);
+                    scale = scale.saturating_add(if point { 0 } else { 4 });
+                }
+            }
+            None if *byte == b'.' && !point => point = true,
+            None => return None,
+        }
+    }
+    let power = match power {
+        [] => 0,
+        [_, power @ ..] => read_power(power)?,
+    };
+    if mantissa == 0 {
+        return any.then_some(0.0);
+    }
+    let exponent = scale.saturating_add(power).clamp(-3000, 3000);
+    // In two steps: a power of two below the smallest double is none.
+    Some(mantissa as f64 * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2))
+}
+
+/// The power in the text of a number, however large.
+fn read_power(text: &[u8]) -> Option<i32> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let power = digits.iter().fold(0i32, |n, digit| n.saturating_mul(10).saturating_add(i32::from(digit - b'0')));
+    Some(if negative { -power } else { power })
+}
+
+/// A double as Redis reads one in an argument: no blanks, not NaN, out of range only if it says `inf`, and zero only if it says
+/// so.
 #[must_use]
 pub fn parse_double(text: &[u8]) -> Option<f64> {
-    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let number = read_double(text)?;
     let says_infinity = || text.iter().any(|b| b.eq_ignore_ascii_case(&b'i'));
-    if number.is_nan() || (number.is_infinite() && !says_infinity()) { None } else { Some(number) }
+    let is_overflow = || number.is_infinite() && !says_infinity();
+    let is_underflow = || number == 0.0 && !says_zero(text);
+    if number.is_nan() || is_overflow() || is_underflow() { None } else { Some(number) }
+}
+
+/// Whether no digit before the power is anything but zero.
+fn says_zero(number: &[u8]) -> bool {
+    let is_hexadecimal = number.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x'));
+    let (radix, letter) = if is_hexadecimal { (16, b'p') } else { (10, b'e') };
+    let mantissa = number.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&letter));
+    mantissa.filter_map(|byte| char::from(*byte).to_digit(radix)).all(|digit| digit == 0)
 }
 
 /// A double as Redis 7.0 replies with one: C's `%.17g`.
@@ -190,6 +264,19 @@ mod tests {
             (" 1", None),
             ("1 ", None),
             ("", None),
+            ("0x1p3", Some(8.0)),
+            ("-0X.8", Some(-0.5)),
+            ("0xfffffffffffff800p0", Some(18_446_744_073_709_549_568.0)),
+            ("0x10000000000000801", Some(18_446_744_073_709_555_712.0)),
+            ("0x1p-1074", Some(5e-324)),
+            ("0x0p9999999999", Some(0.0)),
+            ("0x1p-9999999999", None),
+            ("0x1p1024", None),
+            ("0x", None),
+            ("0x1p", None),
+            ("0x1.8.8", None),
+            ("0e-400", Some(0.0)),
+            ("1e-400", None),
         ] {
             assert_eq!(parse_double(text.as_bytes()), value, "{text:?}");
         }

@@ -40,16 +40,20 @@ impl Given {
         find(&self.name)
     }
 
-    /// What is wrong with it, in an operator's words: where it is and what a value looks like.
-    pub fn fault(&self) -> Option<String> {
-        let reason = match self.setting() {
+    /// What is wrong with it, in an operator's words: what a value looks like.
+    pub fn reason(&self) -> Option<String> {
+        Some(match self.setting() {
             None => match closest(&self.name) {
                 Some(other) => format!("there is no such setting; is it `{other}`?"),
                 None => "there is no such setting".to_owned(),
             },
             Some(setting) => setting.normal(&self.value).err()?.into_owned(),
-        };
-        Some(format!("{self}: {reason}"))
+        })
+    }
+
+    /// The same, with where it is.
+    pub fn fault(&self) -> Option<String> {
+        self.reason().map(|reason| format!("{self}: {reason}"))
     }
 }
 

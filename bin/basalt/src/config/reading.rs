@@ -47,8 +47,8 @@ pub fn read_file(path: &Path) -> Result<FileSettings, String> {
         Syntax::RedisConf => redis_conf::parse(&shared, &text, &mut |path| read(path)),
     };
     for one in &settings.given {
-        if let (Some(fault), Origin::File { path, line }) = (one.fault(), &one.origin) {
-            let text = fault.splitn(3, ':').nth(2).unwrap_or(&fault).trim_start().to_owned();
+        if let (Some(reason), Origin::File { path, line }) = (one.reason(), &one.origin) {
+            let text = format!("{}: {reason}", one.name);
             settings.errors.push(Note { path: path.clone(), line: *line, text });
         }
     }
@@ -68,7 +68,18 @@ fn read(path: &Path) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_fault_has_its_line_whatever_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a:1: b.toml");
+        std::fs::write(&path, "hz = 10\nmemory = \"x\"\n").unwrap();
+        let errors = read_file(&path).unwrap().errors;
+        let [error] = &errors[..] else { panic!("{errors:?}") };
+        assert_eq!((error.line, error.text.as_str()), (2, "memory: argument must be a memory value"));
+    }
 
     #[test]
     fn the_syntax_is_seen() {

@@ -3,7 +3,8 @@
 use super::given::{Given, find};
 use super::reading::{Syntax, read_file};
 use super::{redis_conf, toml_file};
-use std::fs::{self, File};
+use crate::whole_file::WholeFile;
+use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -45,13 +46,10 @@ fn changes<'a>(given: &[Given], values: &'a [(&'static str, String)]) -> Vec<(&'
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().set_permissions(fs::metadata(path)?.permissions())?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    File::open(dir)?.sync_all()
+    let file = WholeFile::begin(path)?;
+    file.file().write_all(text.as_bytes())?;
+    file.file().set_permissions(fs::metadata(path)?.permissions())?;
+    file.finish(true)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Basalt's own configuration file: TOML (toml.io, version 1.0), each setting a key of the top.
 
 use super::file::{FileSettings, Note};
-use super::given::{Given, Origin};
+use super::given::{Given, Origin, find};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,17 +59,20 @@ fn value_text(value: &DeValue<'_>) -> Result<String, &'static str> {
     }
 }
 
-/// Writes new values of settings into a file's text: where the file has the setting, its value is replaced, and all else
-/// stays; what it lacks is added at the end.
+/// Writes new values of settings into a file's text: where the file has the setting, under either name, its value is replaced,
+/// and all else stays; what it lacks is added at the end.
 pub fn rewrite(text: &str, changes: &[(&str, String)]) -> String {
     let (table, _) = DeTable::parse_recoverable(text);
     let mut spans: Vec<(Range<usize>, String)> = Vec::new();
     let mut added = String::new();
     for (name, value) in changes {
         let value = self::text(value);
-        match table.get_ref().iter().find(|(key, _)| key.get_ref() == name) {
-            Some((_, old)) => spans.push((old.span(), value)),
-            None => added.push_str(&format!("{name} = {value}\n")),
+        let is_it = |key: &str| find(key).is_some_and(|setting| setting.name == *name);
+        let known = spans.len();
+        let lines = table.get_ref().iter().filter(|(key, _)| is_it(key.get_ref()));
+        spans.extend(lines.map(|(_, old)| (old.span(), value.clone())));
+        if spans.len() == known {
+            added.push_str(&format!("{name} = {value}\n"));
         }
     }
     spans.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
@@ -130,5 +133,10 @@ mod tests {
         let again: Vec<_> = parsed(&rewritten).given.into_iter().map(|one| (one.name, one.value)).collect();
         assert_eq!(again[0], ("hz".to_owned(), "50".to_owned()));
         assert_eq!(again[2], ("requirepass".to_owned(), "a\"b".to_owned()));
+        // The second name of a setting, and both of them.
+        let changes = [("hash-max-listpack-entries", "9".to_owned())];
+        assert_eq!(rewrite("hash-max-ziplist-entries = 1\n", &changes), "hash-max-ziplist-entries = \"9\"\n");
+        let both = rewrite("hash-max-listpack-entries = 1\nhash-max-ziplist-entries = 2\n", &changes);
+        assert_eq!(both, "hash-max-listpack-entries = \"9\"\nhash-max-ziplist-entries = \"9\"\n");
     }
 }

@@ -118,18 +118,13 @@ impl CtlOptions {
     /// The node that is asked, and who asks: as `--user` and `--pass` say, the environment, or the node's URL.
     fn store(&self) -> Result<StoreUrl, Failure> {
         let given = self.pass.clone().or_else(|| std::env::var("BASALT_PASSWORD").ok().filter(|text| !text.is_empty()));
-        let of_url = self.node.login.clone();
-        let login = match (given, &self.user, of_url) {
-            (Some(password), user, of_url) => {
-                Some(Login { user: user.clone().or_else(|| of_url.and_then(|login| login.user)), password })
-            }
-            (None, Some(_), None) => {
-                return Err(Failure::Usage("--user needs a password: --pass, or BASALT_PASSWORD".to_owned()));
-            }
-            (None, Some(user), Some(login)) => Some(Login { user: Some(user.clone()), ..login }),
-            (None, None, of_url) => of_url,
-        };
-        Ok(StoreUrl { login, ..self.node.clone() })
+        let (of_url, password) = self.node.login.clone().map(|login| (login.user, login.password)).unzip();
+        let user = self.user.clone().or(of_url.flatten());
+        match (given.or(password), user) {
+            (Some(password), user) => Ok(StoreUrl { login: Some(Login { user, password }), ..self.node.clone() }),
+            (None, Some(_)) => Err(Failure::Usage("--user needs a password: --pass, or BASALT_PASSWORD".to_owned())),
+            (None, None) => Ok(self.node.clone()),
+        }
     }
 }
 

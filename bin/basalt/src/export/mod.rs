@@ -11,7 +11,7 @@ pub use options::ExportOptions;
 use crate::moment::{BackupRow, NodePages, ShardMoment, StoreMoment, connect, said};
 use crate::pace::{Pace, Unit};
 use crate::stop_flag::patient_stop_flag;
-use client::Value;
+use client::{StoreUrl, Value};
 use options::Format;
 use outcome::Outcome;
 use parking_lot::{Mutex, MutexGuard};
@@ -64,18 +64,19 @@ fn export(options: &ExportOptions, format: Format) -> Result<Outcome, String> {
         None if options.cluster_keys => Chosen::ClusterKeys,
         None => Chosen::All,
     };
-    let moment = StoreMoment::begin(&options.tls.towards(&options.node))?;
+    let store = options.tls.towards(&options.node);
+    let moment = StoreMoment::begin(&store)?;
     let pace = Pace::new(Unit::Keys, Some(moment.keys()), options.rate, options.quiet);
     let version = (format, options.rdb_version);
     let mut sink = Sink::begin(place.writer()?, version, (moment.at_ms, &moment.store), chosen, pace)?;
-    for source in libraries(options)? {
+    for source in libraries(&store)? {
         sink.library(source)?;
     }
     let sink = Mutex::new(sink);
     let by_node = moment.by_node();
     std::thread::scope(|scope| {
         let read = |address: &str, shards: &[&ShardMoment]| {
-            let read = read_node(options, address, shards, &moment, &sink, &stopped);
+            let read = read_node(&store, address, shards, &moment, &sink, &stopped);
             // The others need not go on.
             read.inspect_err(|_| stopped.store(true, Ordering::Release))
         };
@@ -102,8 +103,8 @@ fn export(options: &ExportOptions, format: Format) -> Result<Outcome, String> {
 const INTERRUPTED: &str = "it was interrupted";
 
 /// The sources of all libraries of functions.
-fn libraries(options: &ExportOptions) -> Result<Vec<Vec<u8>>, String> {
-    let answer = said(&mut connect(&options.tls.towards(&options.node))?, &[b"FUNCTION", b"LIST", b"WITHCODE"])?;
+fn libraries(store: &StoreUrl) -> Result<Vec<Vec<u8>>, String> {
+    let answer = said(&mut connect(store)?, &[b"FUNCTION", b"LIST", b"WITHCODE"])?;
     let Value::Array(libraries) = answer else { return Ok(Vec::new()) };
     let source = |library: Value| {
         let Value::Array(words) = library else { return None };
@@ -115,14 +116,14 @@ fn libraries(options: &ExportOptions) -> Result<Vec<Vec<u8>>, String> {
 
 /// Reads all shards that one node holds.
 fn read_node(
-    options: &ExportOptions,
+    store: &StoreUrl,
     address: &str,
     shards: &[&ShardMoment],
     moment: &StoreMoment,
     sink: &Mutex<Sink>,
     stopped: &AtomicBool,
 ) -> Result<(), String> {
-    let mut pages = NodePages::open(&options.tls.towards(&options.node), address, moment)?;
+    let mut pages = NodePages::open(store, address, moment)?;
     for shard in shards {
         let mut feed = Feed { sink, held: None, open: None };
         pages.read(shard, |row| {

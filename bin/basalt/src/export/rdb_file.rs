@@ -61,32 +61,20 @@ impl RdbFile {
     pub(super) fn row(
         &mut self,
         database: Option<Database>,
-        key: Vec<u8>,
+        key: &[u8],
         row: BackupRow,
         more: bool,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
         self.check_database(database)?;
-        let shown = || key.escape_ascii().to_string();
-        let expire_at_ms = (row.expire_at_ms > 0).then_some(row.expire_at_ms);
-        let result = match (self.open.take(), more) {
-            (None, false) => self.whole(database, &key, row.value, expire_at_ms),
-            (open, _) => {
-                let spool = || SpooledTempFile::new(SPOOL_BYTES);
-                let open = open.unwrap_or_else(|| KeyInParts::new(key.clone(), expire_at_ms, self.at_ms, spool()));
-                self.part(database, open, row.value, more)
-            }
-        };
-        result.map_err(|e| format!("key {}: {e}", shown()))?;
-        if !more {
-            let fields = std::mem::take(&mut self.fields_that_stay);
-            if fields > 0 {
-                outcome.problems.note(format!(
-                    "the hash {} has {fields} fields that expire: they are written without their expiry (--rdb-version 12 \
-                     has it, and needs Redis 7.4)",
-                    shown()
-                ));
-            }
+        let shown = key.escape_ascii();
+        self.write(database, key, row, more).map_err(|e| format!("key {shown}: {e}"))?;
+        let fields = if more { 0 } else { std::mem::take(&mut self.fields_that_stay) };
+        if fields > 0 {
+            outcome.problems.note(format!(
+                "the hash {shown} has {fields} fields that expire: they are written without their expiry (--rdb-version 12 has it, \
+                 and needs Redis 7.4)"
+            ));
         }
         Ok(())
     }
@@ -115,33 +103,17 @@ impl RdbFile {
         Ok(())
     }
 
-    fn whole(
-        &mut self,
-        database: Option<Database>,
-        key: &[u8],
-        value: RowValue,
-        expire_at_ms: Option<u64>,
-    ) -> std::io::Result<()> {
-        self.select(database)?;
-        match self.value_of(value) {
-            Ok(value) => self.file.key(key, &value, expire_at_ms),
-            Err(items) => {
-                let mut key =
-                    KeyInParts::new(key.to_vec(), expire_at_ms, self.at_ms, SpooledTempFile::new(SPOOL_BYTES));
-                key.push_items(items)?;
-                key.finish(&mut self.file)
-            }
+    /// Writes a key whose value is in one row; the parts of others wait for the last.
+    fn write(&mut self, database: Option<Database>, key: &[u8], row: BackupRow, more: bool) -> std::io::Result<()> {
+        let expire_at_ms = (row.expire_at_ms > 0).then_some(row.expire_at_ms);
+        let (open, value) = (self.open.take(), self.value_of(row.value));
+        if let (None, false, Ok(value)) = (&open, more, &value) {
+            self.select(database)?;
+            return self.file.key(key, value, expire_at_ms);
         }
-    }
-
-    fn part(
-        &mut self,
-        database: Option<Database>,
-        mut open: KeyInParts<SpooledTempFile>,
-        value: RowValue,
-        more: bool,
-    ) -> std::io::Result<()> {
-        match self.value_of(value) {
+        let spool = || SpooledTempFile::new(SPOOL_BYTES);
+        let mut open = open.unwrap_or_else(|| KeyInParts::new(key.to_vec(), expire_at_ms, self.at_ms, spool()));
+        match value {
             Ok(value) => open.push(&value)?,
             Err(items) => open.push_items(items)?,
         }
@@ -159,17 +131,14 @@ impl RdbFile {
             RowValue::String(string) => Value::String(string),
             RowValue::List { elements, .. } => Value::List(elements),
             RowValue::Set(members) => Value::Set(members),
-            RowValue::SortedSet(members) => {
-                let score = |score: &[u8]| score.first_chunk().map_or(0.0, |bytes| f64::from_le_bytes(*bytes));
-                Value::SortedSet(members.into_iter().map(|(member, text)| (member, score(&text))).collect())
-            }
+            RowValue::SortedSet(members) => Value::SortedSet(members),
             RowValue::Hash(fields) => {
                 let field = |(name, value)| HashField { name, value, expire_at_ms: None };
                 Value::Hash(fields.into_iter().map(field).collect())
             }
             RowValue::Expiring(fields) => {
-                self.fields_that_stay += if self.has_field_ttls { 0 } else { fields.len() };
                 let keeps = self.has_field_ttls;
+                self.fields_that_stay += if keeps { 0 } else { fields.len() };
                 let fields = fields.into_iter().map(|field| HashField {
                     name: field.field,
                     value: field.value,

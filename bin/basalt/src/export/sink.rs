@@ -99,7 +99,7 @@ impl Sink {
         let before = self.position();
         let key = client_key(&row.key).to_vec();
         match &mut self.file {
-            File::Rdb(file) => file.row(database, key, row, more, &mut self.outcome)?,
+            File::Rdb(file) => file.row(database, &key, row, more, &mut self.outcome)?,
             File::Lines { .. } => self.line(&lines::of_row(database, &key, row, more))?,
         }
         self.outcome.keys += u64::from(!more);

@@ -50,10 +50,7 @@ impl LargeKey {
                 vec![row(RowValue::List { start, elements })]
             }
             Value::Set(members) => vec![row(RowValue::Set(members))],
-            Value::SortedSet(members) => {
-                let member = |(member, score): (Vec<u8>, f64)| (member, score.to_le_bytes().to_vec());
-                vec![row(RowValue::SortedSet(members.into_iter().map(member).collect()))]
-            }
+            Value::SortedSet(members) => vec![row(RowValue::SortedSet(members))],
             Value::Hash(fields) => {
                 let (expiring, plain): (Vec<HashField>, Vec<HashField>) =
                     fields.into_iter().partition(|field| field.expire_at_ms.is_some());

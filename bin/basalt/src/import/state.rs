@@ -7,12 +7,12 @@
 //! | changes of a running source | up to which offset all are made, and up to which some may be | between the two: keys are read from the source |
 
 use super::outcome::Outcome;
+use crate::whole_file::WholeFile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tempfile::NamedTempFile;
 use vocab::{Prng, wall_clock_ms};
 
 const FORMAT: u32 = 1;
@@ -143,10 +143,8 @@ impl StateFile {
         let Some(path) = &self.path else { return Ok(()) };
         let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let text = serde_json::to_vec(&self.state).map_err(|e| named(&e))?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = NamedTempFile::new_in(folder).map_err(|e| named(&e))?;
-        file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(|e| named(&e))?;
-        file.persist(path).map_err(|e| named(&e.error))?;
+        let file = WholeFile::begin(path).map_err(|e| named(&e))?;
+        file.file().write_all(&text).and_then(|()| file.finish(true)).map_err(|e| named(&e))?;
         self.saved = Instant::now();
         Ok(())
     }

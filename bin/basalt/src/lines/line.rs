@@ -145,8 +145,7 @@ pub(crate) fn of_row(database: Option<Database>, key: &[u8], row: BackupRow, mor
         RowValue::List { elements, .. } => line.list = all(elements),
         RowValue::Set(members) => line.set = all(members),
         RowValue::SortedSet(members) => {
-            let text = |score: &[u8]| score.first_chunk().map_or(0.0, |bytes| f64::from_le_bytes(*bytes)).to_string();
-            line.zset = Some(members.into_iter().map(|(member, score)| (Bytes(member), text(&score))).collect());
+            line.zset = Some(members.into_iter().map(|(member, score)| (Bytes(member), score.to_string())).collect());
         }
         RowValue::Hash(fields) => {
             let fields = fields.into_iter().map(|(name, value)| Field::Plain(Bytes(name), Bytes(value)));
@@ -219,7 +218,6 @@ mod tests {
     #[test]
     fn rows_are_lines_and_back() {
         let bytes = |text: &str| text.as_bytes().to_vec();
-        let score = |score: f64| score.to_le_bytes().to_vec();
         let row = |value| BackupRow { key: bytes("k"), expire_at_ms: 0, value };
         let field = |expire_at_ms| HashField { name: bytes("f"), value: bytes("v"), expire_at_ms };
         let expiring = ExpiringField { field: bytes("f"), value: bytes("v"), at_ms: 7 };
@@ -236,7 +234,7 @@ mod tests {
                 Value::List(vec![bytes("a")]),
             ),
             (
-                row(RowValue::SortedSet(vec![(bytes("m"), score(0.1)), (bytes("n"), score(f64::NEG_INFINITY))])),
+                row(RowValue::SortedSet(vec![(bytes("m"), 0.1), (bytes("n"), f64::NEG_INFINITY)])),
                 r#"{"key":"k","zset":[["m","0.1"],["n","-inf"]]}"#,
                 Value::SortedSet(vec![(bytes("m"), 0.1), (bytes("n"), f64::NEG_INFINITY)]),
             ),

@@ -9,4 +9,4 @@ mod row;
 
 pub(crate) use node::{connect, note, said};
 pub(crate) use pages::{NodePages, ShardMoment, StoreMoment};
-pub(crate) use row::{BackupRow, ExpiringField, Item, RowValue};
+pub(crate) use row::{BackupRow, ExpiringField, Item, RowValue, score_of};

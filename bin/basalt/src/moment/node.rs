@@ -1,4 +1,4 @@
-//! What a backup asks of a node.
+//! What backups and exports ask of a node.
 
 use client::{Client, StoreUrl, Value};
 use std::time::Duration;

@@ -6,7 +6,7 @@ use client::Value;
 pub(crate) type Item = Vec<Vec<u8>>;
 
 /// A key with what it holds; of a large collection, some of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BackupRow {
     pub(crate) key: Vec<u8>,
     /// In ms since the epoch; 0: never.
@@ -40,7 +40,10 @@ impl BackupRow {
                 RowValue::Stream { is_first: is_first == 1, items }
             }
             (Value::Bulk(bytes), None) => RowValue::String(bytes),
-            (Value::Bulk(word), Some(Value::Array(parts))) if word == b"ZSET" => RowValue::SortedSet(pairs_of(parts)?),
+            (Value::Bulk(word), Some(Value::Array(parts))) if word == b"ZSET" => {
+                let scored = |(member, score): (Vec<u8>, Vec<u8>)| Some((member, score_of(&score)?));
+                RowValue::SortedSet(pairs_of(parts)?.into_iter().map(scored).collect::<Option<_>>()?)
+            }
             (Value::Bulk(word), Some(Value::Array(parts))) if word == b"EXPIRING" => {
                 RowValue::Expiring(expiring_of(parts)?)
             }
@@ -52,7 +55,7 @@ impl BackupRow {
 }
 
 /// What a key holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RowValue {
     String(Vec<u8>),
     /// Fields and values.
@@ -67,8 +70,8 @@ pub(crate) enum RowValue {
         start: u64,
         elements: Vec<Vec<u8>>,
     },
-    /// Members and scores, each score a double, little-endian.
-    SortedSet(Vec<(Vec<u8>, Vec<u8>)>),
+    /// Members and scores.
+    SortedSet(Vec<(Vec<u8>, f64)>),
     /// Items of a stream, in order.
     Stream {
         /// Whether they are its first.
@@ -84,6 +87,11 @@ pub(crate) struct ExpiringField {
     pub(crate) value: Vec<u8>,
     /// In ms since the epoch.
     pub(crate) at_ms: u64,
+}
+
+/// A score as pages and files of backups have it: a double, little-endian.
+pub(crate) fn score_of(bytes: &[u8]) -> Option<f64> {
+    bytes.try_into().ok().map(f64::from_le_bytes)
 }
 
 /// Fields, values and expiries in turn.

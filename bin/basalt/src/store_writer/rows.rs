@@ -113,20 +113,16 @@ fn writes_of(row: BackupRow) -> Vec<Write> {
         // In an order of their own: `ListWriter`, `StreamWriter`.
         RowValue::List { .. } | RowValue::Stream { .. } => Vec::new(),
         RowValue::SortedSet(members) => {
-            let chunk = |members: &[(Vec<u8>, Vec<u8>)]| {
+            let chunk = |members: &[(Vec<u8>, f64)]| {
                 let mut args = vec![b"ZADD".to_vec(), row.key.clone()];
-                args.extend(members.iter().flat_map(|(member, score)| [score_text(score), member.clone()]));
+                // The shortest decimal that is read as the same number.
+                let scored = |(member, score): &(Vec<u8>, f64)| [score.to_string().into_bytes(), member.clone()];
+                args.extend(members.iter().flat_map(scored));
                 request(args)
             };
             members.chunks(FIELDS_MAX).map(chunk).collect()
         }
     }
-}
-
-/// A score as ZADD takes it: the shortest decimal that is read as the same number.
-fn score_text(score: &[u8]) -> Vec<u8> {
-    let score = score.first_chunk().map_or(0.0, |bytes| f64::from_le_bytes(*bytes));
-    score.to_string().into_bytes()
 }
 
 /// A collection's own: SET has its expiry with it.

@@ -129,6 +129,7 @@ fn pop_many(call: &mut WriteCall<'_>, plain: Plain) -> Outcome {
 /// `BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout`
 fn blmove(call: &mut WriteCall<'_>) -> Outcome {
     let [_, rest @ .., timeout] = call.args else { return Err(SYNTAX.into()) };
+    list::sides_of(rest)?;
     timeout_of_seconds(timeout)?;
     run(call, (b"LMOVE", list::lmove), rest)
 }

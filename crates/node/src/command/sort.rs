@@ -153,14 +153,12 @@ fn compare(a: &Item, b: &Item, direction: Direction) -> Ordering {
 
 /// The number that an element is, as `strtod` reads it.
 fn score_of(element: &[u8]) -> Option<f64> {
-    let text = std::str::from_utf8(element).ok()?.trim_start();
+    let text = element.trim_ascii_start();
     if text.is_empty() {
         return element.is_empty().then_some(0.0);
     }
-    let score: f64 = text.parse().ok()?;
-    let overflows = score.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
     // Zero has one sign here, as in a comparison of numbers.
-    (!score.is_nan() && !overflows).then_some(score + 0.0)
+    Some(resp::parse_double(text)? + 0.0)
 }
 
 /// The elements of a collection, a slice at a time.

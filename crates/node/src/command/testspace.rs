@@ -176,7 +176,7 @@ impl TestSpace {
     }
 
     fn is_live(&self, record: &Record) -> bool {
-        record.view().expire_at_ms.is_none_or(|at| at > self.now_ms)
+        record.view().gone_at_ms().is_none_or(|at| at > self.now_ms)
     }
 
     fn drop_elements(&mut self, rows: &Rows) {

@@ -12,6 +12,7 @@
 use super::keys;
 use std::io::{self, Read};
 use storage::Slice;
+use vocab::Reader;
 
 const FORMAT: u8 = 1;
 const FLAG_EXPIRY: u8 = 1;
@@ -244,6 +245,28 @@ impl RecordView<'_> {
         (due_ms != u64::MAX).then_some(due_ms)
     }
 
+    /// When nothing is seen of it any more, in ms since the epoch: at its expiry, or when the last field of a small hash has
+    /// expired. Of a large hash the latter is not known.
+    #[must_use]
+    pub fn gone_at_ms(&self) -> Option<u64> {
+        if self.kind.layout != Layout::ExpiringPacked {
+            return self.expire_at_ms;
+        }
+        [self.expire_at_ms, self.last_field_ms()].into_iter().flatten().min()
+    }
+
+    /// When the last field of a small hash expires, if each has an expiry (`format::field_expiry`).
+    fn last_field_ms(&self) -> Option<u64> {
+        let mut reader = Reader::new(self.payload.get(DUE_BYTES..)?);
+        let count = reader.varint().ok()?;
+        let mut last_ms = 0;
+        for _ in 0..count {
+            reader.varint().ok()?;
+            last_ms = last_ms.max(reader.u64_le().ok()?);
+        }
+        (reader.varint().ok()? == count).then_some(last_ms)
+    }
+
     /// Where in the payload that stands.
     fn fields_due_at(&self) -> Option<usize> {
         match self.kind.layout {
@@ -409,11 +432,16 @@ impl Record {
     }
 
     /// The record without its payload, by the beginning of its stored bytes: `storage::VALUE_HEAD_BYTES`, or all of a shorter
-    /// one. That of a large collection has all that these bytes have of it; an error if they do not tell enough.
+    /// one. That of a large collection has all that these bytes have of it; an error if they do not tell enough, as those of a
+    /// small hash whose fields expire.
     pub fn decode_head(bytes: Slice) -> Result<Self, &'static str> {
         let (code, flags) = (bytes.first().copied().unwrap_or(0) & 15, bytes.get(1).copied().unwrap_or(0));
-        if Kind::of_head(code, flags).is_none_or(Kind::is_large) {
+        let kind = Kind::of_head(code, flags);
+        if kind.is_none_or(Kind::is_large) {
             return Self::decode(bytes);
+        }
+        if kind.is_some_and(|kind| kind.layout == Layout::ExpiringPacked) {
+            return Err("the fields of a hash tell whether it is seen");
         }
         let head = HEAD_BYTES + if flags & FLAG_EXPIRY == 0 { 0 } else { 8 };
         Self::decode(Slice::from(&bytes[..bytes.len().min(head)]))

@@ -299,7 +299,10 @@ impl ShardHandle {
         let mut records = snapshot.cursor(Span { start: keys::record(first), end: keys::record(behind) }, false);
         while let Some(tree_key) = records.advance()? {
             let Some(key) = keys::key_of_record(&tree_key) else { continue };
-            let head = Record::decode_head(records.value_head()?).map_err(|detail| self.corrupt(detail))?;
+            let head = match Record::decode_head(records.value_head()?) {
+                Ok(head) => head,
+                Err(_) => Record::decode(records.value()?).map_err(|detail| self.corrupt(detail))?,
+            };
             self.counters.note_of_database(key, head.view().expire_at_ms.is_some());
         }
         Ok(())
@@ -712,7 +715,7 @@ impl ShardHandle {
 
     /// A record that a reader found, unless its time has come.
     pub(crate) fn live(&self, record: Option<Record>, now_ms: u64) -> Option<Record> {
-        record.filter(|record| record.view().expire_at_ms.is_none_or(|at_ms| !self.clock.is_past(at_ms, now_ms)))
+        record.filter(|record| record.view().gone_at_ms().is_none_or(|at_ms| !self.clock.is_past(at_ms, now_ms)))
     }
 
     /// The time by which a read goes that looks at the same rows more than once.
@@ -748,5 +751,5 @@ fn facts_of(counters: Stored, slots: &Slots) -> Vec<Fact> {
 
 /// A record that is there and whose time has not come.
 pub(crate) fn live(record: Option<Record>, now_ms: u64) -> Option<Record> {
-    record.filter(|record| record.view().expire_at_ms.is_none_or(|at| at > now_ms))
+    record.filter(|record| record.view().gone_at_ms().is_none_or(|at| at > now_ms))
 }

@@ -236,8 +236,8 @@ impl<'a> SnapshotSpace<'a> {
         if !self.at_one_time {
             return self.handle.live(Some(record), self.now_ms);
         }
-        let expires_at_ms = record.view().expire_at_ms;
-        let is_live = expires_at_ms.is_none_or(|at_ms| at_ms > self.now_ms);
+        let gone_at_ms = record.view().gone_at_ms();
+        let is_live = gone_at_ms.is_none_or(|at_ms| at_ms > self.now_ms);
         if !is_live {
             self.handle.found_expired(self.now_ms);
         }

@@ -52,8 +52,14 @@ pub mod flag {
     pub const MAY_REPLICATE: u32 = 1 << 21;
     /// May have its client wait.
     pub const BLOCKING: u32 = 1 << 14;
+    /// Names no key if it is given none.
+    pub const NO_MANDATORY_KEYS: u32 = 1 << 15;
+    /// In Redis, refused while a replica takes over all data: for clients, which are told of it.
+    pub const NO_ASYNC_LOADING: u32 = 1 << 16;
+    /// As if ASKING came before it.
+    pub const ASKING: u32 = 1 << 17;
 
-    /// All of them, with the names that COMMAND INFO gives them, in its order.
+    /// Those that COMMAND INFO tells, as Redis does, with their names and in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
         (WRITE, "write"),
         (READONLY, "readonly"),
@@ -66,11 +72,13 @@ pub mod flag {
         (STALE, "stale"),
         (SKIP_MONITOR, "skip_monitor"),
         (SKIP_SLOWLOG, "skip_slowlog"),
+        (ASKING, "asking"),
         (FAST, "fast"),
         (NO_AUTH, "no_auth"),
+        (NO_MANDATORY_KEYS, "no_mandatory_keys"),
+        (NO_ASYNC_LOADING, "no_async_loading"),
         (NO_MULTI, "no_multi"),
         (MOVABLE_KEYS, "movablekeys"),
-        (MAY_REPLICATE, "may_replicate"),
         (ALLOW_BUSY, "allow_busy"),
     ];
 }

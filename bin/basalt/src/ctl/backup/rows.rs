@@ -4,7 +4,7 @@
 //! backup has the same bounds, the same name, and need not be written again. docs/FORMATS.md has the layout.
 
 use super::place::Place;
-use crate::moment::{BackupRow, ExpiringField, RowValue};
+use crate::moment::{BackupRow, ExpiringField, RowValue, score_of};
 use std::io::Read;
 use vocab::{Reader, put_bytes, put_varint};
 use xxhash_rust::xxh3::xxh3_64;
@@ -104,8 +104,16 @@ impl Packer {
                 self.bytes.push(STRING);
                 put_bytes(&mut self.bytes, value);
             }
-            RowValue::Hash(fields) | RowValue::SortedSet(fields) => {
-                self.bytes.push(if matches!(row.value, RowValue::Hash(_)) { HASH } else { SORTED_SET });
+            RowValue::SortedSet(members) => {
+                self.bytes.push(SORTED_SET);
+                put_varint(&mut self.bytes, members.len() as u64);
+                for (member, score) in members {
+                    put_bytes(&mut self.bytes, member);
+                    put_bytes(&mut self.bytes, &score.to_le_bytes());
+                }
+            }
+            RowValue::Hash(fields) => {
+                self.bytes.push(HASH);
                 put_varint(&mut self.bytes, fields.len() as u64);
                 for (field, value) in fields {
                     put_bytes(&mut self.bytes, field);
@@ -190,13 +198,22 @@ fn unpack(bytes: &[u8]) -> Result<Vec<BackupRow>, &'static str> {
         let expire_at_ms = reader.varint()?;
         let value = match reader.u8()? {
             STRING => RowValue::String(reader.bytes()?.to_vec()),
-            kind @ (HASH | SORTED_SET) => {
+            SORTED_SET => {
+                let count = reader.count(2)?;
+                let mut members = Vec::new();
+                for _ in 0..count {
+                    let member = reader.bytes()?.to_vec();
+                    members.push((member, score_of(reader.bytes()?).ok_or("a score that is no double")?));
+                }
+                RowValue::SortedSet(members)
+            }
+            HASH => {
                 let count = reader.count(2)?;
                 let mut fields = Vec::new();
                 for _ in 0..count {
                     fields.push((reader.bytes()?.to_vec(), reader.bytes()?.to_vec()));
                 }
-                if kind == HASH { RowValue::Hash(fields) } else { RowValue::SortedSet(fields) }
+                RowValue::Hash(fields)
             }
             EXPIRING => {
                 let count = reader.count(3)?;
@@ -267,6 +284,8 @@ mod tests {
         rows.push(BackupRow { key: b"hash".to_vec(), expire_at_ms: 7, value: RowValue::Expiring(vec![field]) });
         let members = vec![b"a".to_vec(), Vec::new()];
         rows.push(BackupRow { key: b"set".to_vec(), expire_at_ms: 0, value: RowValue::Set(members) });
+        let members = vec![(b"m".to_vec(), 1.5), (Vec::new(), f64::NEG_INFINITY)];
+        rows.push(BackupRow { key: b"sorted".to_vec(), expire_at_ms: 0, value: RowValue::SortedSet(members) });
         let elements = vec![b"b".to_vec(), b"a".to_vec(), b"b".to_vec()];
         let value = RowValue::List { start: 7, elements };
         rows.push(BackupRow { key: b"list".to_vec(), expire_at_ms: 0, value });
@@ -297,7 +316,13 @@ mod tests {
 
     #[test]
     fn damage_is_seen() {
-        for bad in [&b"BASROWS2"[..], b"BASROWS1\x05ab", b"BASROWS1\x01a\x00\x09", b"BASROWS1\x01a\x00\x02\x01\x01f"] {
+        for bad in [
+            &b"BASROWS2"[..],
+            b"BASROWS1\x05ab",
+            b"BASROWS1\x01a\x00\x09",
+            b"BASROWS1\x01a\x00\x02\x01\x01f",
+            b"BASROWS1\x01a\x00\x06\x01\x01m\x011",
+        ] {
             assert!(unpack(bad).is_err(), "{bad:?}");
         }
     }

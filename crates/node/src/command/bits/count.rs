@@ -59,6 +59,11 @@ fn unit_of(word: &[u8]) -> Result<bool, Error> {
     }
 }
 
+/// Whether both lie before the end of a string, and the end before the start.
+fn is_crossed(start: i64, end: i64) -> bool {
+    start < 0 && end < 0 && start > end
+}
+
 pub(super) fn bitcount(call: &mut ReadCall<'_>) -> Outcome {
     let Some(record) = call.space.get(call.args[1])? else {
         call.reply.int(0);
@@ -68,11 +73,14 @@ pub(super) fn bitcount(call: &mut ReadCall<'_>) -> Outcome {
     let (start, end, in_bits) = match call.args[2..] {
         [] => (0, -1, false),
         [start, end] => (int(start)?, int(end)?, false),
-        [start, end, unit] => (int(start)?, int(end)?, unit_of(unit)?),
+        [start, end, unit] => {
+            let (start, end) = (int(start)?, int(end)?);
+            // As in Redis, nothing lies between these, whatever the unit.
+            (start, end, !is_crossed(start, end) && unit_of(unit)?)
+        }
         _ => return Err(SYNTAX.into()),
     };
-    let crossed = start < 0 && end < 0 && start > end;
-    let range = BitRange::of(bytes, start, end, in_bits).filter(|_| !crossed);
+    let range = BitRange::of(bytes, start, end, in_bits).filter(|_| !is_crossed(start, end));
     call.reply.int(range.map_or(0, |range| range.count(bytes)) as i64);
     Ok(())
 }
@@ -92,7 +100,10 @@ pub(super) fn bitpos(call: &mut ReadCall<'_>) -> Outcome {
         [] => (0, None, false),
         [start] => (int(start)?, None, false),
         [start, end] => (int(start)?, Some(int(end)?), false),
-        [start, end, unit] => (int(start)?, Some(int(end)?), unit_of(unit)?),
+        [start, end, unit] => {
+            let (start, in_bits) = (int(start)?, unit_of(unit)?);
+            (start, Some(int(end)?), in_bits)
+        }
         _ => return Err(SYNTAX.into()),
     };
     let found = BitRange::of(bytes, start, end.unwrap_or(-1), in_bits).map(|range| range.find(bytes, bit));

@@ -157,3 +157,15 @@ fn what_is_emptied_leaves_its_root_alone() {
     model.insert(b"again".to_vec());
     model.check();
 }
+
+#[test]
+fn one_more_element_writes_a_row_a_level_and_reads_none() {
+    let Model { mut space, tree, .. } = Model::new(1, 1);
+    for leaf in 0..20_000_u32 {
+        tree.insert(&mut space, &leaf.to_be_bytes(), 20).unwrap();
+    }
+    let last = tree.find(&mut space, &u32::MAX.to_be_bytes()).unwrap().unwrap();
+    (space.reads, space.writes) = (0, 0);
+    tree.add(&mut space, &last, 1).unwrap();
+    assert_eq!((space.reads, space.writes), (0, 3));
+}

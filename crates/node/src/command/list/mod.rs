@@ -18,7 +18,9 @@ pub(super) use large::Large;
 pub(crate) use run::Side;
 pub(crate) use stored::List;
 pub(super) use stored::Walk;
-pub(super) use write::{copy, edit, insert_options, lmove, lmpop, lpop, put_whole, remove_options, restore, rpop};
+pub(super) use write::{
+    copy, edit, insert_options, lmove, lmpop, lpop, put_whole, remove_options, restore, rpop, sides_of,
+};
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};
 

@@ -9,6 +9,7 @@ use crate::command::steps::{Progress, ReplySteps, Rest};
 use crate::{ReadSpace, Record};
 use resp::Reply;
 
+const RANK_RANGE: &str = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
 const RANK_ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use \
     negative to start from the end of the list";
 
@@ -107,6 +108,9 @@ impl Wanted {
             match option {
                 [word, n] if is_word(word, "RANK") => {
                     let rank = int(n)?;
+                    if rank == i64::MIN {
+                        return Err(RANK_RANGE.into());
+                    }
                     if rank == 0 {
                         return Err(RANK_ZERO.into());
                     }

@@ -303,8 +303,14 @@ pub(in crate::command) fn lmpop(call: &mut WriteCall<'_>) -> Outcome {
 }
 
 pub(in crate::command) fn lmove(call: &mut WriteCall<'_>) -> Outcome {
-    let (from, to) = (side_of(call.args[3])?, side_of(call.args[4])?);
+    let (from, to) = sides_of(&call.args[1..])?;
     move_element(call, from, to)
+}
+
+/// From which side to which, of `source destination <LEFT | RIGHT> <LEFT | RIGHT>`.
+pub(in crate::command) fn sides_of(args: &[&[u8]]) -> Result<(Side, Side), Error> {
+    let [_, _, from, to] = args else { return Err(SYNTAX.into()) };
+    Ok((side_of(from)?, side_of(to)?))
 }
 
 pub(super) fn rpoplpush(call: &mut WriteCall<'_>) -> Outcome {

@@ -45,11 +45,19 @@ pub(in crate::command) fn put_whole(
     put_count(space, key, expire_at_ms, &large.rows.with_count(members.len() as u64))
 }
 
+/// Longest member of what Redis keeps as a listpack, which has one zero (`zset-max-listpack-value`). A setting of a node would
+/// make replicas differ.
+const ONE_ZERO_MEMBER_BYTES_MAX: usize = 64;
+
 /// The payload of a small sorted set.
 fn pack(members: &[Scored<'_>]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(4 + members.iter().map(|scored| scored.member.len() + 12).sum::<usize>());
     put_varint(&mut payload, members.len() as u64);
-    members.iter().for_each(|scored| scored.pack(&mut payload));
+    let has_one_zero = members.iter().all(|scored| scored.member.len() <= ONE_ZERO_MEMBER_BYTES_MAX);
+    for Scored { member, score } in members {
+        let score = if has_one_zero && *score == 0.0 { 0.0 } else { *score };
+        Scored { member, score }.pack(&mut payload);
+    }
     payload
 }
 

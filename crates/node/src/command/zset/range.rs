@@ -124,10 +124,9 @@ impl ScoreBound {
     /// A score, with `(` before it if it is outside.
     fn parse(text: &[u8]) -> Result<Self, Error> {
         let (open, text) = text.strip_prefix(b"(").map_or((false, text), |text| (true, text));
-        // As C reads a number: blanks before it are passed over, nothing at all is 0, and what is too large is infinite.
+        // Blanks before a number are passed over, and nothing at all is 0.
         let number = if text.is_empty() { b"0" } else { text.trim_ascii_start() };
-        let score: Option<f64> = std::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
-        let score = score.filter(|score| !score.is_nan()).ok_or(Error::from(NOT_A_FLOAT))?;
+        let score = resp::read_double(number).filter(|score| !score.is_nan()).ok_or(Error::from(NOT_A_FLOAT))?;
         Ok(Self { score, open })
     }
 

@@ -27,10 +27,10 @@ impl Scored<'_> {
         key
     }
 
-    /// Appends it as a packed sorted set has it: as a field of a hash and its value. As in Redis, minus zero becomes zero.
+    /// Appends it as a packed sorted set has it: as a field of a hash and its value.
     pub(super) fn pack(&self, payload: &mut Vec<u8>) {
         put_bytes(payload, self.member);
-        put_bytes(payload, &encode(if self.score == 0.0 { 0.0 } else { self.score }));
+        put_bytes(payload, &encode(self.score));
     }
 }
 

@@ -226,8 +226,8 @@ mod tests {
         assert_eq!((rows(&handle), handle.key_count()), (3 + 20 + 20 + 3, 3));
         collect(&handle, 2_500, &mut from);
         assert_eq!(handle.key_count(), 2);
-        // What is moved is looked at although it was due before.
-        entry(&handle, 5_000, |space| run(space, "RENAME small moved"));
+        // What is moved is looked at, and what is copied although it was due before.
+        entry(&handle, 3_500, |space| run(space, "RENAME small moved"));
         entry(&handle, 5_000, |space| run(space, "COPY large copied"));
         collect(&handle, 5_001, &mut from);
         // Two large hashes of ten fields that last.

@@ -455,7 +455,7 @@ impl<'a> EntryWrites<'a> {
             (view.expire_at_ms, view.fields_due_ms(), view.rows(key))
         });
         let (expiry, due) = (record.view().expire_at_ms, record.view().fields_due_ms());
-        let there = old.as_ref().is_some_and(|old| old.view().expire_at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
+        let there = old.as_ref().is_some_and(|old| old.view().gone_at_ms().is_none_or(|at_ms| at_ms > self.now_ms));
         if !there && self.handle.absent().any() {
             self.made.push(key);
         }
@@ -476,9 +476,13 @@ impl<'a> EntryWrites<'a> {
         if old_due != due {
             if let Some(at_ms) = old_due {
                 self.write(&keys::fields_due(at_ms, key), None);
+                let is_emptied = !there && old_expiry.is_none_or(|at_ms| at_ms > self.now_ms);
                 // A hash is written without the fields that have expired.
-                if at_ms <= self.now_ms && record.view().kind.ty == Type::Hash {
+                if at_ms <= self.now_ms && (is_emptied || record.view().kind.ty == Type::Hash) {
                     self.events.push(Event::HEXPIRED, key);
+                }
+                if is_emptied {
+                    self.events.push(Event::DEL, key);
                 }
             }
             if let Some(at_ms) = due {

@@ -3,11 +3,23 @@
 use crate::table::behaviour::{ASKS_DATABASE, BARRIER, PEEKS, READS_BY_PATTERN, SecretArgs, TO_DATABASE, USES};
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::acl;
-use crate::table::spec::flag::{DENYOOM, FAST, LOADING, MOVABLE_KEYS, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
+use crate::table::spec::flag::{
+    ASKING, DENYOOM, FAST, LOADING, MOVABLE_KEYS, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE,
+};
 use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key, key_after, keys_to_end};
 
 const fn generic(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Generic, acl::KEYSPACE, name, arity, since, summary)
+}
+
+/// A command that makes a key of a dump.
+const fn restore(name: &'static str, since: &'static str, summary: &'static str) -> CommandSpec {
+    generic(name, -4, since, summary)
+        .flags(WRITE | DENYOOM)
+        .dangerous()
+        .touches(const { &[key(1, OW | UPDATE)] })
+        .cost("O(N), N being the size of the value")
+        .args("key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]")
 }
 
 const SUM_OVER_SHARDS: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
@@ -152,22 +164,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RW | ACCESS | DELETE), key(2, OW | INSERT)])
         .cost("O(N), N being the number of elements of a collection; O(1) for strings")
         .args("key newkey:key"),
-    generic("RESTORE", -4, "2.6.0", "Creates a key from what DUMP returned.")
-        .flags(WRITE | DENYOOM)
-        .dangerous()
-        .touches(&[key(1, OW | UPDATE)])
-        .cost("O(N), N being the size of the value")
-        .args(
-            "key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]",
-        ),
-    generic("RESTORE-ASKING", -4, "3.0.0", "Creates a key from what DUMP returned: MIGRATE of a Redis Cluster sends it.")
-        .flags(WRITE | DENYOOM)
-        .dangerous()
-        .touches(&[key(1, OW | UPDATE)])
-        .cost("O(N), N being the size of the value")
-        .args(
-            "key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]",
-        ),
+    restore("RESTORE", "2.6.0", "Creates a key from what DUMP returned."),
+    restore("RESTORE-ASKING", "3.0.0", "Creates a key from what DUMP returned: MIGRATE of a Redis Cluster sends it.")
+        .flags(WRITE | DENYOOM | ASKING),
     generic(
         "SCAN",
         -2,

@@ -3,7 +3,7 @@
 use crate::table::behaviour::{PACKS, RUNS_SCRIPT, WRITES_BY_SCRIPT};
 use crate::table::key_flag::{ACCESS, RO, RW, UPDATE};
 use crate::table::spec::flag::{
-    ALLOW_BUSY, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, READONLY, SKIP_MONITOR, STALE, WRITE,
+    ALLOW_BUSY, DENYOOM, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NOSCRIPT, READONLY, SKIP_MONITOR, STALE, WRITE,
 };
 use crate::table::spec::{CommandSpec, Group, acl, command, keys_counted};
 
@@ -14,7 +14,7 @@ const fn scripting(name: &'static str, arity: i16, since: &'static str, summary:
 /// A command that runs a script which may write.
 const fn writing(name: &'static str, since: &'static str, summary: &'static str) -> CommandSpec {
     scripting(name, -3, since, summary)
-        .flags(NOSCRIPT | SKIP_MONITOR | MAY_REPLICATE | STALE)
+        .flags(NOSCRIPT | SKIP_MONITOR | MAY_REPLICATE | STALE | NO_MANDATORY_KEYS)
         .does_also(RUNS_SCRIPT | WRITES_BY_SCRIPT | PACKS)
         .touches(const { &[keys_counted(2, RW | ACCESS | UPDATE)] })
         .cost(COST_RUN)
@@ -23,7 +23,7 @@ const fn writing(name: &'static str, since: &'static str, summary: &'static str)
 /// A command that runs a script which does not.
 const fn reading(name: &'static str, since: &'static str, summary: &'static str) -> CommandSpec {
     scripting(name, -3, since, summary)
-        .flags(NOSCRIPT | SKIP_MONITOR | STALE | READONLY)
+        .flags(NOSCRIPT | SKIP_MONITOR | STALE | READONLY | NO_MANDATORY_KEYS)
         .does_also(RUNS_SCRIPT)
         .touches(const { &[keys_counted(2, RO | ACCESS)] })
         .cost(COST_RUN)

@@ -6,7 +6,9 @@ use crate::table::behaviour::{
 };
 use crate::table::key_flag::RO;
 use crate::table::spec::acl;
-use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
+use crate::table::spec::flag::{
+    ADMIN, ALLOW_BUSY, FAST, LOADING, NO_ASYNC_LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE,
+};
 use crate::table::spec::{CommandSpec, Group, Role, command, key};
 
 const fn server(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
@@ -257,9 +259,10 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .flags(OPERATOR),
     server("PSYNC", -3, "2.8.0", "Refuses: Basalt sends a replica no changes.")
-        .flags(ADMIN | NOSCRIPT | NO_MULTI)
+        .flags(ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI)
         .args("replicationid offset:integer"),
-    server("REPLCONF", -1, "3.0.0", "Takes what a client says before it asks for all keys.").flags(OPERATOR),
+    server("REPLCONF", -1, "3.0.0", "Takes what a client says before it asks for all keys.")
+        .flags(OPERATOR | ALLOW_BUSY),
     command(
         Group::Server,
         acl::ADMIN | acl::DANGEROUS,
@@ -320,11 +323,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("index1:integer index2:integer"),
     server(
         "SYNC",
-        -1,
+        1,
         "1.0.0",
         "Returns all keys that this node leads, or all databases, as an RDB file; no changes follow.",
     )
-    .flags(ADMIN | NOSCRIPT | NO_MULTI)
+    .flags(ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI)
     .does_also(ASKS_DATABASE | READS_REPLICAS | READS_ALL_KEYS)
     .cost("O(N), N being the number of keys"),
     server("TIME", 1, "2.6.0", "Returns the server's clock.")
