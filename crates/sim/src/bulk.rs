@@ -5,7 +5,7 @@
 
 use crate::request::key_name;
 use node::request::{check, check_item};
-use node::{EncodedCommand, Write, key_hash};
+use node::{EncodedCommand, EngineVersion, ScriptContext, Write, key_hash, script_command};
 use resp::Value;
 use resp::table::resolve;
 use vocab::limits::FIELD_BYTES_MAX;
@@ -82,8 +82,25 @@ impl BulkType {
     }
 }
 
+/// What a client is told that a limit has stopped.
+const FORBIDDEN: [&str; 3] =
+    ["ERR key is too long", "ERR the script ran more instructions", "ERR the script needed more memory"];
+
 /// The most members that a request adds.
 const MEMBERS_MAX: usize = 1000;
+
+/// Scripts that do not end before a budget does: each writes first, then does much in few instructions, or in many.
+pub const RUNAWAYS: [&str; 6] = [
+    "local s=('x'):rep(100000) while true do local t=s..'y' end",
+    "local s=('x'):rep(100000) local t=s..'y' while true do local is=s<t end",
+    "local t={} for i=1,1e9 do t[i]=i end",
+    "while true do redis.pcall('SET',KEYS[1],('.'):rep(10000)) end",
+    "return ('a'):rep(300):find('(.-)(.-)(.-)(.-)(.-)b')",
+    "while true do pcall(function() local t=('y'):rep(1e5):upper():gsub('Y','zz') end) end",
+];
+/// What the budgets of such a script are.
+const INSTRUCTIONS_MAX: u64 = 200_000;
+const MEMORY_BYTES_MAX: u64 = 4 << 20;
 
 /// What a hostile client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +123,16 @@ pub enum BulkKind {
     Watch(usize),
     /// A key that is too long, within MULTI: it must be refused.
     LongKey(usize),
+    /// A script that does not end: it must be refused, and what it has written taken back.
+    Runaway(usize),
+}
+
+impl BulkKind {
+    /// Whether a limit forbids it.
+    #[must_use]
+    pub fn is_forbidden(self) -> bool {
+        matches!(self, Self::LongKey(_) | Self::Runaway(_))
+    }
 }
 
 /// One request of a hostile client.
@@ -193,7 +220,25 @@ impl BulkRequest {
                 key.resize(bytes, b'k');
                 vec![vec![word("SET"), self.key("short"), word(":")], vec![word("SET"), key, word(":")]]
             }
+            BulkKind::Runaway(which) => vec![self.runaway(RUNAWAYS[which])],
         }
+    }
+
+    /// As an entry has it.
+    fn runaway(&self, script: &str) -> Vec<Vec<u8>> {
+        let context = ScriptContext {
+            engine: EngineVersion::NEWEST,
+            slot: self.slot(),
+            wider: None,
+            database: None,
+            instructions_max: INSTRUCTIONS_MAX,
+            memory_bytes_max: MEMORY_BYTES_MAX,
+            user: None,
+        };
+        let source = format!("redis.call('SET',KEYS[1],':') {script}");
+        let key = self.key("runaway");
+        let command = script_command(source.as_bytes(), &[b"EVAL", b"", b"1", &key], &context, false);
+        command.args().iter().map(|arg| arg.to_vec()).collect()
     }
 
     fn filling(&self, of: BulkType, elements: usize) -> Vec<Vec<Vec<u8>>> {
@@ -244,7 +289,7 @@ impl BulkRequest {
         let encode = |args: &Vec<Vec<u8>>| EncodedCommand::new(&args.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let commands = self.commands();
         match self.kind {
-            BulkKind::Value | BulkKind::Delete(_) => Write::Command(encode(&commands[0])),
+            BulkKind::Value | BulkKind::Delete(_) | BulkKind::Runaway(_) => Write::Command(encode(&commands[0])),
             BulkKind::Fill(of, _) if of.keeps_names() => Write::Command(encode(&commands[0])),
             _ => Write::Transaction { watches: self.watches(), commands: commands.iter().map(encode).collect() },
         }
@@ -262,6 +307,9 @@ impl BulkRequest {
     /// Hashes of its keys.
     #[must_use]
     pub fn key_hashes(&self) -> Vec<u64> {
+        if let BulkKind::Runaway(_) = self.kind {
+            return vec![key_hash(&self.key("runaway"))];
+        }
         self.commands().iter().filter_map(|args| args.get(1)).map(|key| key_hash(key)).collect()
     }
 
@@ -276,7 +324,7 @@ impl BulkRequest {
             return match crate::request::refused(text) {
                 Some(crate::history::Answer::Refused) => Ok(BulkAnswer::Refused),
                 Some(_) => Ok(BulkAnswer::Unknown),
-                None if text.starts_with("ERR key is too long") => Ok(BulkAnswer::Forbidden),
+                None if FORBIDDEN.iter().any(|words| text.starts_with(words)) => Ok(BulkAnswer::Forbidden),
                 None => Err(format!("{:?} was answered: {text}", self.kind)),
             };
         }
@@ -333,9 +381,20 @@ mod tests {
     }
 
     #[test]
+    fn a_runaway_is_a_script_about_one_key_of_the_same_slot() {
+        for which in 0..RUNAWAYS.len() {
+            let request = request(BulkKind::Runaway(which));
+            let args = &request.commands()[0];
+            assert!(args[0] == b"EVAL" && slot_of(&args[3]) == request.slot() && request.refusal().is_none());
+            assert!(ScriptContext::decode(args.last().unwrap()).is_some() && request.kind.is_forbidden());
+            assert_eq!(request.key_hashes(), [key_hash(&args[3])]);
+        }
+    }
+
+    #[test]
     fn answers_are_told_apart() {
         let read = request(BulkKind::ReadAll(BulkType::Hash, 1));
-        let cases: [(&[u8], Option<BulkAnswer>); 5] = [
+        let cases: [(&[u8], Option<BulkAnswer>); 6] = [
             (
                 b"*3\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n+OK\r\n$-1\r\n",
                 Some(BulkAnswer::Done(Some(2))),
@@ -343,6 +402,7 @@ mod tests {
             (b"-MOVED 7 a:1\r\n", Some(BulkAnswer::Refused)),
             (b"-TIMEOUT it may be made\r\n", Some(BulkAnswer::Unknown)),
             (b"-ERR key is too long (32001 bytes, 32000 are allowed)\r\n", Some(BulkAnswer::Forbidden)),
+            (b"-ERR the script ran more instructions than it may\r\n", Some(BulkAnswer::Forbidden)),
             (b"-ERR no such thing\r\n", None),
         ];
         for (reply, expected) in cases {

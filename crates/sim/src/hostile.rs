@@ -1,7 +1,7 @@
 //! Hostile clients: each sends the largest requests that limits allow, one after the other, beside ordinary clients. What they
 //! were told of their collections must agree with what they did.
 
-use crate::bulk::{BulkAnswer, BulkKind, BulkRequest, BulkShape, BulkType};
+use crate::bulk::{BulkAnswer, BulkKind, BulkRequest, BulkShape, BulkType, RUNAWAYS};
 use crate::chance::Chance;
 use crate::checkers::Outcome;
 use crate::environment::Environment;
@@ -102,7 +102,8 @@ impl Hostile {
             64..72 => BulkKind::Rename(of),
             72..80 => BulkKind::Copy(of),
             80..88 => BulkKind::ReadAll(of, *prng.pick(&[1, 4])),
-            88..94 => BulkKind::Watch(*prng.pick(&[10, 1000])),
+            88..93 => BulkKind::Watch(*prng.pick(&[10, 1000])),
+            93..97 => BulkKind::Runaway(prng.below(RUNAWAYS.len() as u64) as usize),
             _ => BulkKind::LongKey(*prng.pick(&[32_001, 65_535, 65_536])),
         }
     }
@@ -150,7 +151,7 @@ impl Hostile {
 impl HostileClient {
     /// What it knows of its collections after a request.
     fn learn(&mut self, request: &BulkRequest, answer: &BulkAnswer) -> Result<(), String> {
-        let is_forbidden = matches!(request.kind, BulkKind::LongKey(_));
+        let is_forbidden = request.kind.is_forbidden();
         match answer {
             BulkAnswer::Forbidden if !is_forbidden => {
                 return Err(format!("{:?} is within the limits, and was refused", request.kind));
