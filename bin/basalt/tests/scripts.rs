@@ -192,6 +192,17 @@ fn hostile_scripts_end_and_write_nothing() {
     assert!(ask(&mut nodes.connect(0), &set).starts_with('{'));
     for (n, script) in [
         "local s,i=('x'):rep(1e6),0 while true do i=i+1 local t=s..i end",
+        "local s=('x'):rep(6e6) while true do local t=s..'y' end",
+        "while true do local s=('x'):rep(6e6) end",
+        "local s=('x'):rep(1e6) while true do local t=s:upper():lower():reverse():sub(2) end",
+        "local s=('x'):rep(1e6) while true do local t=('%q'):format(s) end",
+        "local s=('x'):rep(1e6) local t=s..'y' while true do local is=s<t end",
+        "local s=('1'):rep(1e6) while true do local n=s+0 end",
+        "local s=('a'):rep(1e5) while true do s:find('.-.-.-.-b') end",
+        "local s='['..('x'):rep(1e5)..']' while true do (' '):rep(100):find(s) end",
+        "local t={} for i=1,1e5 do t[i]='' end while true do table.concat(t) end",
+        "local t={} for i=1,1e5 do t[i]=i end while true do table.insert(t,1,0) table.remove(t,1) end",
+        "local t={} for i=1,3e4 do t['k'..i]=i end for k in pairs(t) do t[k]=nil end while true do next(t) end",
         "local t={} for i=1,2e5 do t[i]=i end while true do table.sort(t) end",
         "local t={} for i=1,7000 do t[i]=i end while true do unpack(t) end",
         "while true do pcall(function() error({}) end) end",

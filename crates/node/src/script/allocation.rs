@@ -5,6 +5,8 @@
 //! error. Only long allocations fail: for short ones the end is noted, and the next look at the budget finds it. A binding may
 //! allocate a few bytes where it could not handle an error.
 //!
+//! What Lua does in C without allocating counts as if it were allocated (`lua::Counter`): a text that it has already, a comparison.
+//!
 //! Every allocation is made by the allocator that the state had before.
 #![allow(unsafe_code, reason = "Lua calls its allocator by a C function")]
 
@@ -26,7 +28,7 @@ pub(super) struct Allocation {
     used: Cell<usize>,
     /// Bytes that it may hold.
     used_max: Cell<usize>,
-    /// Bytes that were allocated since they were taken last.
+    /// Bytes that were allocated or handled since they were taken last.
     built: Cell<u64>,
     /// Bytes that may be, until then.
     built_max: Cell<u64>,
@@ -134,6 +136,18 @@ impl Allocation {
     }
 }
 
+impl lua::Counter for Allocation {
+    fn count(&self, bytes: usize) -> bool {
+        let built = self.built.get().saturating_add(bytes as u64);
+        self.built.set(built);
+        let goes_on = built <= self.built_max.get();
+        if !goes_on {
+            self.passed.set(self.passed.get().or(Some(End::Instructions)));
+        }
+        goes_on
+    }
+}
+
 /// `lua_Alloc`: none if the allocation fails.
 unsafe extern "C" fn allocate_counted(
     data: *mut c_void,
@@ -169,6 +183,10 @@ mod tests {
         assert!(of.passed().is_none() && of.admit(0, 9_000) && of.take_built() == 9_000);
         of.set_built_max(1_000);
         assert!(!of.admit(0, 5_000) && of.passed() == Some(End::Instructions));
+        of.set_bounds(usize::MAX, 10_000);
+        assert!(lua::Counter::count(&of, 9_000) && of.passed().is_none());
+        assert!(!lua::Counter::count(&of, 9_000) && of.passed() == Some(End::Instructions));
+        assert_eq!(of.take_built(), 18_000);
     }
 
     #[test]

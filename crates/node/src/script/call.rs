@@ -10,14 +10,15 @@ use super::to_lua::{error_text, to_lua};
 use super::to_reply::to_reply;
 use super::values::text_of as text_of_value;
 use crate::Fault;
+use crate::blocking::BlockingCommand;
 use crate::command::{Error, Outcome};
 use crate::script_watch::{Running, RunningScript, ScriptWatch};
 use mlua::{Lua, MultiValue, Value};
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
-use resp::{Proto, Reply};
+use resp::{Proto, Reply, parse_integer};
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use vocab::limits::{
@@ -77,9 +78,14 @@ pub(crate) fn run(
         watch.begin(RunningScript::new(source.function, source.words, rights == Rights::Write, host.now_ms()))
     });
     let run = Run { context, rights, host, watch: watch.as_deref(), seen: seen.as_ref().map(Running::script) };
+    let evaluate = |engine: &mut Engine| {
+        let done = run.run(engine, source, reply);
+        engine.meter.finish();
+        done
+    };
     let done = match is_exact {
-        true => Engine::new().map(|mut engine| run.run(&mut engine, source, reply)),
-        false => with_used_again(|engine| run.run(engine, source, reply)),
+        true => Engine::new().map(|mut engine| evaluate(&mut engine)),
+        false => with_used_again(evaluate),
     };
     done.unwrap_or_else(|e| Err(fail(&e)))
 }
@@ -93,7 +99,7 @@ fn fail(error: &mlua::Error) -> Error {
 fn script_of(engine: &mut Engine, source: &Source<'_>) -> Result<Compiled, String> {
     let Some(name) = source.function else { return engine.compile(source.text) };
     let (_, functions) = engine.load(source.text)?;
-    let found = functions.into_iter().find(|(info, _)| info.name == name);
+    let found = functions.into_iter().find(|(info, _)| info.name.eq_ignore_ascii_case(name));
     let (info, function) = found.ok_or("ERR Function not found")?;
     Ok(Compiled { function, flags: info.script_flags(), sha: name.into() })
 }
@@ -141,7 +147,7 @@ impl Run<'_> {
         let context = self.context;
         let number = context.database.map_or(0, Database::number);
         engine.meter.run_as(context.user.clone().map(|user| (user, number)));
-        let caller = Caller { context, rights, meter: engine.meter.clone() };
+        let caller = Caller { context, database: Cell::new(context.database), rights, meter: engine.meter.clone() };
         let done = engine.lua.scope(|scope| {
             let (caller, shared) = (&caller, &shared);
             let call = scope.create_function(|lua, args: MultiValue| caller.call(lua, &args, shared))?;
@@ -213,6 +219,8 @@ enum Failed {
 /// What answers the commands of one run.
 struct Caller<'a> {
     context: &'a ScriptContext,
+    /// The database whose names the script uses: that of its client, until it chooses another.
+    database: Cell<Option<Database>>,
     rights: Rights,
     meter: Rc<Meter>,
 }
@@ -264,6 +272,10 @@ impl Caller<'_> {
             let (spec, stored) = self.stored(spec, words)?;
             let args: Vec<&[u8]> = stored.iter().map(Word::as_slice).collect();
             self.check_keys(spec, &args, host)?;
+            if BlockingCommand::is_one(spec, &args) {
+                let name = String::from_utf8_lossy(args[0]);
+                return Err(format!("ERR {name} command is not allowed with BLOCK option from scripts").into());
+            }
             Ok((spec, stored))
         });
         let (spec, words) = match admitted {
@@ -274,8 +286,28 @@ impl Caller<'_> {
         let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
         let mut reply = Reply::new(self.meter.proto());
         reply.limit(ITEM_REPLY_BYTES_MAX);
+        if spec.does(behaviour::CHOOSES_DATABASE) {
+            match self.choose(args[1]) {
+                Ok(()) => reply.ok(),
+                Err(text) => reply.error(text),
+            }
+            return Ok(reply);
+        }
         host.run(spec, &args, &mut reply).map_err(Failed::Fault)?;
         if reply.exceeded() { Err(Failed::AnswerTooLarge) } else { Ok(reply) }
+    }
+
+    /// Has the script use the names of another database; only keys of its own slot can be reached there.
+    fn choose(&self, number: &[u8]) -> Result<(), &'static str> {
+        let number = parse_integer(number).ok_or("ERR value is not an integer or out of range")?;
+        if self.context.database.is_none() {
+            return if number == 0 { Ok(()) } else { Err("ERR SELECT is not allowed in cluster mode") };
+        }
+        let database = u64::try_from(number).ok().and_then(Database::of_number);
+        let database = database.ok_or("ERR DB index is out of range")?;
+        self.database.set(Some(database));
+        self.meter.choose_database(database.number());
+        Ok(())
     }
 
     /// Whether the script may run that command.
@@ -308,12 +340,12 @@ impl Caller<'_> {
         spec: &'static CommandSpec,
         words: &'a [Word],
     ) -> Result<(&'static CommandSpec, Cow<'a, [Word]>), String> {
-        if let Some(database) = self.context.database
+        if let Some(database) = self.database.get()
             && let Some((spec, words)) = of_database(spec, words, database)
         {
             return Ok((spec, Cow::Owned(words)));
         }
-        let Some(database) = self.context.database.filter(|_| spec.has_keys() && spec.group != Group::PubSub) else {
+        let Some(database) = self.database.get().filter(|_| spec.has_keys() && spec.group != Group::PubSub) else {
             return Ok((spec, Cow::Borrowed(words)));
         };
         let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();

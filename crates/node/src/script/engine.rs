@@ -81,7 +81,9 @@ pub fn check_script(source: &[u8]) -> Result<(), String> {
 pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
     let loaded = Engine::new().map_err(|e| e.to_string()).and_then(|mut engine| {
         engine.meter.begin(LOAD_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX as usize, true);
-        let (name, functions) = engine.load(source)?;
+        let loaded = engine.load(source);
+        engine.meter.finish();
+        let (name, functions) = loaded?;
         let mut functions: Vec<FunctionInfo> = functions.into_iter().map(|(info, _)| info).collect();
         functions.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(LoadedLibrary { name, functions })

@@ -16,6 +16,9 @@ use vocab::limits::SCRIPT_BYTES_PER_INSTRUCTION;
 /// So many instructions of Lua run between two looks at the budget.
 pub(super) const INSTRUCTIONS_AT_ONCE: u32 = 1000;
 
+/// For how many instructions the call of a function in Rust counts.
+pub(super) const NATIVE_CALL_INSTRUCTIONS: u64 = 16;
+
 /// Lua's own words for it.
 const NO_MEMORY: &str = "not enough memory";
 
@@ -24,6 +27,8 @@ const NO_MEMORY: &str = "not enough memory";
 pub(super) struct Meter {
     instructions: Cell<u64>,
     instructions_max: Cell<u64>,
+    /// Bytes that the state may hold.
+    memory_bytes_max: Cell<usize>,
     /// Whether work that Lua does not count as instructions is counted.
     counts_work: Cell<bool>,
     /// What the state allocates.
@@ -43,6 +48,7 @@ impl Default for Meter {
         Self {
             instructions: Cell::new(0),
             instructions_max: Cell::new(u64::MAX),
+            memory_bytes_max: Cell::new(usize::MAX),
             counts_work: Cell::new(true),
             allocation: Rc::default(),
             end: Cell::new(None),
@@ -61,6 +67,8 @@ impl Meter {
         self.instructions_max.set(instructions_max);
         self.counts_work.set(counts_work);
         self.allocation.set_bounds(memory_bytes_max, self.bytes_left());
+        self.memory_bytes_max.set(memory_bytes_max);
+        lua::count_by(Some(self.allocation.clone()));
         self.end.set(None);
         self.proto.set(Proto::Resp2);
         self.seed(0);
@@ -69,6 +77,7 @@ impl Meter {
 
     /// The run is over: what follows is not bounded.
     pub(super) fn finish(&self) {
+        lua::count_by(None);
         self.allocation.set_bounds(usize::MAX, u64::MAX);
     }
 
@@ -102,6 +111,14 @@ impl Meter {
     /// Instructions that the run has come to, as far as they have been looked at.
     pub(super) fn instructions(&self) -> u64 {
         self.instructions.get()
+    }
+
+    /// A text of so many bytes is to be built, of which Lua gets a copy.
+    pub(super) fn build(&self, bytes: usize) -> mlua::Result<()> {
+        if bytes > self.memory_bytes_max.get() {
+            return Err(self.stop(End::Memory));
+        }
+        self.work(NATIVE_CALL_INSTRUCTIONS + bytes as u64 / SCRIPT_BYTES_PER_INSTRUCTION)
     }
 
     /// Another look at the budget.
@@ -157,6 +174,13 @@ impl Meter {
         self.end.get().is_some()
     }
 
+    /// Commands are those of a client in the database of that number from now on.
+    pub(super) fn choose_database(&self, number: u16) {
+        if let Some((_, chosen)) = &mut *self.user.borrow_mut() {
+            *chosen = number;
+        }
+    }
+
     /// The protocol in which commands answer the script.
     pub(super) fn proto(&self) -> Proto {
         self.proto.get()
@@ -194,6 +218,17 @@ mod tests {
         assert!(meter.is_over(&mlua::Value::Nil) && meter.instructions() == 3000);
         meter.begin(2500, usize::MAX, true);
         assert!(!meter.is_over(&mlua::Value::Nil) && meter.count().is_ok());
+    }
+
+    #[test]
+    fn a_text_is_charged_for_before_it_is_built() {
+        let meter = Meter::default();
+        meter.begin(1000, 1_000_000, true);
+        assert!(meter.build(32_000).is_ok() && meter.instructions() == 500 + NATIVE_CALL_INSTRUCTIONS);
+        assert!(meter.build(32_000).is_err() && meter.end() == Some(End::Instructions));
+        meter.begin(1000, 1_000_000, true);
+        assert!(meter.build(1_000_001).is_err() && meter.end() == Some(End::Memory));
+        meter.finish();
     }
 
     #[test]

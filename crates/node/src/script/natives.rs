@@ -11,19 +11,22 @@ use resp::{Proto, table};
 use sha1::{Digest, Sha1};
 use smallvec::SmallVec;
 use std::rc::Rc;
+use vocab::limits::SCRIPT_CALL_INSTRUCTIONS;
 
 /// The prelude's functions, by their names.
 pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
     natives.raw_set("version", REDIS_VERSION)?;
     natives.raw_set("version_number", version_number(REDIS_VERSION))?;
-    natives.raw_set("sha1hex", lua.create_function(|lua, args: MultiValue| sha1_of(lua, &args))?)?;
+    let of = meter.clone();
+    natives.raw_set("sha1hex", lua.create_function(move |lua, args: MultiValue| sha1_of(lua, &of, &args))?)?;
     natives
         .raw_set("error_text", lua.create_function(|lua, text: mlua::String| lua.create_string(error_text(&text)))?)?;
     natives.raw_set("position", lua.create_function(|lua, ()| Ok(position(lua)))?)?;
     let of = meter.clone();
     natives.raw_set("acl_check_cmd", lua.create_function(move |_, words: MultiValue| may_run(&of, &words))?)?;
-    natives.raw_set("log", lua.create_function(|_, args: MultiValue| log_of(&args))?)?;
+    let of = meter.clone();
+    natives.raw_set("log", lua.create_function(move |_, args: MultiValue| log_of(&of, &args))?)?;
     natives.raw_set("set_repl", lua.create_function(|_, args: MultiValue| set_repl(&args))?)?;
     natives.raw_set(
         "value_of",
@@ -73,15 +76,16 @@ pub fn is_sha(word: &[u8]) -> bool {
     word.len() == 40 && word.iter().all(u8::is_ascii_hexdigit)
 }
 
-fn sha1_of(lua: &Lua, args: &MultiValue) -> mlua::Result<mlua::String> {
+fn sha1_of(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<mlua::String> {
     if args.len() != 1 {
         return Err(Raised::reply("ERR wrong number of arguments"));
     }
     let text = args.front().and_then(text_of).unwrap_or_default();
+    meter.work(text.len() as u64 / 8)?;
     lua.create_string(sha1_hex(&text))
 }
 
-/// Functions over patterns.
+/// Functions over patterns, and others that do much in one instruction.
 fn strings(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let strings = lua.create_table()?;
     let of = meter.clone();
@@ -117,8 +121,37 @@ fn strings(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
         Ok((lua.create_string(made)?, count as f64))
     })?;
     strings.raw_set("replace", replace)?;
+    let of = meter.clone();
+    let rep = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, name: "rep", values: &values };
+        let (text, times) = (arguments.bytes(1)?, arguments.number(2)? as i64);
+        // Lua would count up to the number for an empty text, too.
+        let times = if text.is_empty() { 0 } else { usize::try_from(times).unwrap_or(0) };
+        of.build(text.len().saturating_mul(times))?;
+        lua.create_string(text.repeat(times))
+    })?;
+    strings.raw_set("rep", rep)?;
+    for &(name, changed) in CHANGING {
+        let of = meter.clone();
+        let change = lua.create_function(move |lua, values: MultiValue| {
+            let arguments = Arguments { lua, name, values: &values };
+            let text = arguments.bytes(1)?;
+            of.build(text.len())?;
+            lua.create_string(changed(&text))
+        })?;
+        strings.raw_set(name, change)?;
+    }
     Ok(strings)
 }
+
+/// What is made of a whole text, byte by byte: in C that takes longer than a copy.
+type Changed = fn(&[u8]) -> Vec<u8>;
+
+const CHANGING: &[(&str, Changed)] = &[
+    ("upper", <[u8]>::to_ascii_uppercase),
+    ("lower", <[u8]>::to_ascii_lowercase),
+    ("reverse", |text| text.iter().rev().copied().collect()),
+];
 
 /// A function of one number.
 type OfOne = fn(f64) -> f64;
@@ -185,7 +218,11 @@ fn random(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<f64> {
     Ok((r * (high - low + 1.0)).floor() + low)
 }
 
-fn log_of(args: &MultiValue) -> mlua::Result<()> {
+/// Bytes of a word that a script logs, as in Redis.
+const LOGGED_BYTES_MAX: usize = 1024;
+
+fn log_of(meter: &Meter, args: &MultiValue) -> mlua::Result<()> {
+    meter.work(SCRIPT_CALL_INSTRUCTIONS)?;
     if args.len() < 2 {
         return Err(Raised::reply("ERR redis.log() requires two arguments or more."));
     }
@@ -198,7 +235,8 @@ fn log_of(args: &MultiValue) -> mlua::Result<()> {
         _ => return Err(Raised::reply("ERR Invalid debug level.")),
     };
     let words: Vec<_> = args.iter().skip(1).filter_map(text_of).collect();
-    let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    let shown = |word: &[u8]| String::from_utf8_lossy(&word[..word.len().min(LOGGED_BYTES_MAX)]).into_owned();
+    let words: Vec<_> = words.iter().map(|word| shown(word)).collect();
     log::log!(level, "a script says: {}", words.join(" "));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Lua's patterns, as Lua 5.1 matches them, with every step counted: a pattern of a few bytes may take steps without end, and no hook of Lua
 //! sees them. How deep it calls itself is bounded, too.
 
-use super::meter::Meter;
+use super::meter::{Meter, NATIVE_CALL_INSTRUCTIONS};
 use super::raised::Raised;
 use mlua::{Error, Lua, MultiValue, Value};
 
@@ -10,6 +10,8 @@ const CAPTURES_MAX: usize = 32;
 const DEPTH_MAX: usize = 200;
 /// So many steps are counted at a time.
 const STEPS_AT_ONCE: u64 = 1000;
+/// Bytes of a pattern that are looked at for the price of one step.
+const BYTES_PER_STEP: usize = 4;
 const SPECIALS: &[u8] = b"^$*+?.([%-";
 const ESCAPE: u8 = b'%';
 
@@ -54,6 +56,12 @@ impl<'a> Matcher<'a> {
 
     /// The first match that begins at `from` or behind; at `from` alone if the pattern says so and may.
     fn search(&mut self, from: usize, may_be_anchored: bool) -> Result<Option<(usize, usize)>, Stop> {
+        let found = self.first(from, may_be_anchored)?;
+        self.meter.spend(std::mem::take(&mut self.steps)).map_err(Stop::Over)?;
+        Ok(found)
+    }
+
+    fn first(&mut self, from: usize, may_be_anchored: bool) -> Result<Option<(usize, usize)>, Stop> {
         let is_anchored = may_be_anchored && self.pattern.first() == Some(&b'^');
         let pattern_from = usize::from(is_anchored);
         for start in from..=self.text.len() {
@@ -69,9 +77,13 @@ impl<'a> Matcher<'a> {
     }
 
     fn step(&mut self) -> Result<(), Stop> {
-        self.steps += 1;
-        if self.steps.is_multiple_of(STEPS_AT_ONCE) {
-            self.meter.spend(STEPS_AT_ONCE).map_err(Stop::Over)?;
+        self.steps(1)
+    }
+
+    fn steps(&mut self, count: usize) -> Result<(), Stop> {
+        self.steps += count as u64;
+        if self.steps >= STEPS_AT_ONCE {
+            self.meter.spend(std::mem::take(&mut self.steps)).map_err(Stop::Over)?;
         }
         Ok(())
     }
@@ -114,6 +126,8 @@ impl<'a> Matcher<'a> {
                 (b'$', _) if p + 1 == self.pattern.len() => return Ok((s == self.text.len()).then_some(s)),
                 _ => {
                     let end = self.class_end(p)?;
+                    // A set is looked through twice: for its end, and for the byte.
+                    self.steps((end - p) / BYTES_PER_STEP)?;
                     let is_match = self.is_single(s, p, end);
                     match self.at(end) {
                         b'?' => {
@@ -188,6 +202,7 @@ impl<'a> Matcher<'a> {
             return Err("missing '[' after '%f' in pattern".into());
         }
         let end = self.class_end(p)?;
+        self.steps(2 * (end - p) / BYTES_PER_STEP)?;
         let before = if s == 0 { 0 } else { self.text[s - 1] };
         let here = self.text.get(s).copied().unwrap_or(0);
         Ok((!self.is_in_set(before, p, end - 1) && self.is_in_set(here, p, end - 1)).then_some(end))
@@ -200,13 +215,14 @@ impl<'a> Matcher<'a> {
             return Err("invalid capture index".into());
         };
         let part = &self.text[from..to];
+        self.steps(part.len() / 64)?;
         Ok(self.text[s..].starts_with(part).then_some(s + part.len()))
     }
 
     fn longest(&mut self, s: usize, p: usize, end: usize) -> Matched {
         let mut count = 0;
         while self.is_single(s + count, p, end) {
-            self.step()?;
+            self.steps(1 + (end - p) / BYTES_PER_STEP)?;
             count += 1;
         }
         loop {
@@ -225,6 +241,7 @@ impl<'a> Matcher<'a> {
             if let Some(found) = self.matches(s, end + 1)? {
                 return Ok(Some(found));
             }
+            self.steps((end - p) / BYTES_PER_STEP)?;
             if !self.is_single(s, p, end) {
                 return Ok(None);
             }
@@ -337,6 +354,11 @@ fn start_of(init: i64, length: usize) -> usize {
     (from as usize).min(length)
 }
 
+/// Charges for a call, and for a look at the whole pattern.
+fn scan(pattern: &[u8], meter: &Meter) -> mlua::Result<()> {
+    meter.spend(NATIVE_CALL_INSTRUCTIONS + (pattern.len() / BYTES_PER_STEP) as u64)
+}
+
 fn find_plain(text: &[u8], part: &[u8], meter: &Meter) -> mlua::Result<Option<usize>> {
     if part.is_empty() {
         return Ok(Some(0));
@@ -363,6 +385,7 @@ pub(super) fn find(
     init: i64,
     is_plain: bool,
 ) -> mlua::Result<MultiValue> {
+    scan(pattern, meter)?;
     let from = start_of(init, text.len());
     let number = |n: usize| Value::Number(n as f64);
     let until_zero = pattern.split(|&b| b == 0).next().unwrap_or_default();
@@ -388,6 +411,7 @@ pub(super) fn match_of(
     (text, pattern): (&[u8], &[u8]),
     init: i64,
 ) -> mlua::Result<MultiValue> {
+    scan(pattern, meter)?;
     let mut matcher = Matcher::new(text, pattern, meter);
     let found = matcher.search(start_of(init, text.len()), true).map_err(|stop| raise(lua, stop))?;
     let Some(found) = found else { return Ok(MultiValue::from_vec(vec![Value::Nil])) };
@@ -406,6 +430,7 @@ pub(super) fn next_match(
     if from > text.len() {
         return Ok(MultiValue::new());
     }
+    scan(pattern, meter)?;
     let mut matcher = Matcher::new(text, pattern, meter);
     let found = matcher.search(from, may_be_anchored).map_err(|stop| raise(lua, stop))?;
     let Some((start, end)) = found else { return Ok(MultiValue::new()) };
@@ -422,6 +447,7 @@ pub(super) fn replace(
     by: &[u8],
     count_max: usize,
 ) -> mlua::Result<(Vec<u8>, usize)> {
+    scan(pattern, meter)?;
     let (mut made, mut at, mut count) = (Vec::new(), 0, 0);
     let mut matcher = Matcher::new(text, pattern, meter);
     let is_anchored = matcher.pattern.first() == Some(&b'^');
@@ -430,8 +456,10 @@ pub(super) fn replace(
         let Some((start, end)) = found else { break };
         count += 1;
         made.extend_from_slice(&text[at..start]);
+        meter.spend(1 + (start - at) as u64 / 64 + by.len() as u64 / BYTES_PER_STEP as u64)?;
+        let before = made.len();
         put_replacement(lua, &matcher, by, (start, end), &mut made).map_err(|stop| raise(lua, stop))?;
-        meter.spend(1 + made.len() as u64 / 1024)?;
+        meter.spend((made.len() - before) as u64 / 64)?;
         at = end;
         if start == end {
             let Some(&next) = text.get(end) else { break };

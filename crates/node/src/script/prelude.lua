@@ -94,12 +94,14 @@ end
 
 local UNORDERED = "a table with keys that are tables or functions has no order that all replicas share"
 
+-- All keys are looked at, whatever the first one is: what it counts for does not depend on their order.
 local function check_order(t, level)
-  local key = raw.next(t)
+  local key, unordered = raw.next(t), 0
   while key ~= nil do
-    if not is_ordered(key) then error(UNORDERED, level + 1) end
+    if not is_ordered(key) then unordered = unordered + 1 end
     key = raw.next(t, key)
   end
+  if unordered > 0 then error(UNORDERED, level + 1) end
 end
 
 local function next_of(t, key)
@@ -200,12 +202,24 @@ end
 local work = native.work
 local FEW = 64
 
-builtins.unpack = function(t, i, j)
+local function number_or(value, other)
+  return raw.tonumber(value) or other
+end
+
+builtins.unpack = function(...)
+  local t, i, j = ...
   if type(t) == "table" then
-    local count = (j or #t) - (i or 1)
-    if count > FEW then work(count / 8) end
+    local count = number_or(j, #t) - number_or(i, 1)
+    -- More are refused.
+    if count > FEW and count <= 8000 then work(count / 8) end
   end
-  return raw.unpack(t, i, j)
+  return raw.unpack(...)
+end
+
+builtins.tonumber = function(...)
+  local text, base = ...
+  if base ~= nil and type(text) == "string" and #text > FEW then work(#text / 4) end
+  return raw.tonumber(...)
 end
 
 builtins.select = function(n, ...)
@@ -219,6 +233,7 @@ local function load_text(text, name)
   if type(text) ~= "string" then
     error("bad argument #1 to 'loadstring' (string expected, got " .. type(text) .. ")", 3)
   end
+  work(#text / 4)
   if raw.byte(text, 1) == 27 then return nil, "attempt to load bytecode" end
   local loaded, failure = raw.loadstring(text, name or text)
   if loaded then setfenv(loaded, environment) end
@@ -254,7 +269,7 @@ local strings = copy(real.string, {})
 -- No bytecode is shown, and none is loaded.
 strings.dump = function() return "\27Lua" end
 local matching = native.strings
-strings.find, strings.match = matching.find, matching.match
+for _, name in ipairs({ "find", "match", "rep", "upper", "lower", "reverse" }) do strings[name] = matching[name] end
 
 strings.gmatch = function(text, pattern)
   local from = 0
@@ -304,6 +319,19 @@ strings.gsub = function(text, pattern, by, most)
   return raw.concat(pieces), count
 end
 
+strings.byte = function(...)
+  local text, i, j = ...
+  if j ~= nil and type(text) == "string" then
+    local from, to = number_or(i, 1), number_or(j, 0)
+    if from < 0 then from = from + #text + 1 end
+    if to < 0 then to = to + #text + 1 end
+    if to > #text then to = #text end
+    -- More are refused.
+    if to - from > FEW and to - from <= 8000 then work((to - from) / 4) end
+  end
+  return raw.byte(...)
+end
+
 local maths = copy(real.math, {})
 local tables = copy(real.table, { "setn" })
 local coroutines = copy(real.coroutine, {})
@@ -312,11 +340,28 @@ coroutines.resume = function(...) return caught(raw.resume(...)) end
 
 tables.insert = function(t, ...)
   if content_of[t] then error(READ_ONLY, 2) end
+  if select("#", ...) > 1 and type(t) == "table" then
+    local moved = #t - number_or((...), 0)
+    if moved > FEW then work(moved) end
+  end
   return raw.insert(t, ...)
 end
 tables.remove = function(t, ...)
   if content_of[t] then error(READ_ONLY, 2) end
+  if select("#", ...) > 0 and type(t) == "table" then
+    local moved = #t - number_or((...), 0)
+    if moved > FEW then work(moved) end
+  end
   return raw.remove(t, ...)
+end
+tables.concat = function(t, ...)
+  if type(t) == "table" then
+    local _, i, j = ...
+    local last = number_or(j, #t)
+    local joined = (last < #t and last or #t) - number_or(i, 1)
+    if joined > FEW then work(joined * 2) end
+  end
+  return raw.concat(t, ...)
 end
 tables.sort = function(t, ...)
   if content_of[t] then error(READ_ONLY, 2) end

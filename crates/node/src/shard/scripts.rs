@@ -426,6 +426,16 @@ mod tests {
                 "more instructions",
             ),
             ("redis.call('SET',KEYS[1],1) return ('a'):rep(300):find('(.-)(.-)(.-)(.-)(.-)b')", "more instructions"),
+            ("redis.call('SET',KEYS[1],1) for i=1,2000 do local s=('x'):rep(1e5) end", "more instructions"),
+            (
+                "redis.call('SET',KEYS[1],1) local s=('x'):rep(1e5) while true do local t=s..'y' end",
+                "more instructions",
+            ),
+            (
+                "redis.call('SET',KEYS[1],1) local s=('x'):rep(1e5) local t=s..'y' while true do local is=s<t end",
+                "more instructions",
+            ),
+            ("redis.call('SET',KEYS[1],1) for i=1,9 do (''):rep(2^31-1) end while true do end", "more instructions"),
             ("redis.call('SET',KEYS[1],1) local s='x' while true do s=s..s end", "more memory"),
             ("redis.call('SET',KEYS[1],1) pcall(string.rep,'x',1e8) return 1", "more memory"),
             ("redis.call('SET',KEYS[1],1) local t={} for i=1,1e9 do t[i]=i end", "more "),
@@ -435,6 +445,22 @@ mod tests {
             assert_eq!(keys, 0, "{script}");
         }
         assert_eq!(ask("for i=1,100000 do end return redis.call('SET',KEYS[1],1)"), ("+OK\r\n".to_owned(), 1));
+    }
+
+    #[test]
+    fn texts_that_lua_has_already_count_by_the_rules_of_the_second_engine() {
+        let mut entries = Entries::new();
+        entries.context.instructions_max = 1_000_000;
+        for script in [
+            "for i=1,2000 do local s=('x'):rep(100000) end return 1",
+            "local s=('x'):rep(100000) for i=1,2000 do s:gsub('^y','z') end return 1",
+        ] {
+            for (engine, expected) in [(EngineVersion::First, ":1\r\n"), (EngineVersion::Second, "more instructions")] {
+                entries.context.engine = engine;
+                let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"0"])).unwrap();
+                assert!(answer.contains(expected), "{engine:?}, {script}: {answer}");
+            }
+        }
     }
 
     #[test]

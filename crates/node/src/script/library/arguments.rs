@@ -3,7 +3,8 @@
 use crate::script::meter::Meter;
 use crate::script::raised::Raised;
 use crate::script::values::number_of;
-use mlua::{Error, Lua, MultiValue, Value};
+use mlua::{BorrowedBytes, Error, Lua, MultiValue, Value};
+use std::ops::Deref;
 
 /// Bytes that a library reads or writes for the price of one instruction.
 const BYTES_PER_INSTRUCTION: usize = 8;
@@ -11,6 +12,23 @@ const BYTES_PER_INSTRUCTION: usize = 8;
 /// Charges a run for bytes that a library reads or writes.
 pub(super) fn charge(meter: &Meter, bytes: usize) -> mlua::Result<()> {
     meter.work((bytes / BYTES_PER_INSTRUCTION) as u64)
+}
+
+/// A text that is an argument. It may be long, and is not copied.
+pub(in crate::script) enum Bytes<'a> {
+    OfLua(BorrowedBytes<'a>),
+    OfNumber(String),
+}
+
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::OfLua(bytes) => bytes,
+            Self::OfNumber(text) => text.as_bytes(),
+        }
+    }
 }
 
 /// The arguments of one call.
@@ -50,7 +68,7 @@ impl Arguments<'_> {
         self.bad(number, &format!("{what} expected, got {found}"))
     }
 
-    pub(super) fn number(&self, number: usize) -> mlua::Result<f64> {
+    pub(in crate::script) fn number(&self, number: usize) -> mlua::Result<f64> {
         self.value(number).and_then(number_of).ok_or_else(|| self.expected(number, "number"))
     }
 
@@ -62,11 +80,11 @@ impl Arguments<'_> {
         }
     }
 
-    pub(in crate::script) fn bytes(&self, number: usize) -> mlua::Result<Vec<u8>> {
+    pub(in crate::script) fn bytes(&self, number: usize) -> mlua::Result<Bytes<'_>> {
         match self.value(number) {
-            Some(Value::String(text)) => Ok(text.as_bytes().to_vec()),
-            Some(Value::Integer(n)) => Ok(format_g(*n as f64, 14).into_bytes()),
-            Some(Value::Number(n)) => Ok(format_g(*n, 14).into_bytes()),
+            Some(Value::String(text)) => Ok(Bytes::OfLua(text.as_bytes())),
+            Some(Value::Integer(n)) => Ok(Bytes::OfNumber(format_g(*n as f64, 14))),
+            Some(Value::Number(n)) => Ok(Bytes::OfNumber(format_g(*n, 14))),
             _ => Err(self.expected(number, "string")),
         }
     }

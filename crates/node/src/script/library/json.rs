@@ -85,7 +85,7 @@ fn integer(of: &Arguments<'_>, number: usize, setting: &Cell<i64>, (min, max): (
 /// The place of the word that is given among `words`.
 fn word(of: &Arguments<'_>, number: usize, words: &[&str]) -> mlua::Result<usize> {
     let given = of.bytes(number)?;
-    let found = words.iter().position(|word| word.as_bytes() == given);
+    let found = words.iter().position(|word| *word.as_bytes() == *given);
     found.ok_or_else(|| of.bad(number, &format!("invalid option '{}'", String::from_utf8_lossy(&given))))
 }
 

@@ -1,0 +1,98 @@
+//! Compiles Lua, and has some of the calls between its parts go by way of this crate: in the compiled objects they call functions with
+//! other names, as long as the old ones.
+
+use std::fs;
+use std::path::Path;
+
+/// Calls of a function that go by way of this crate.
+struct Renamed {
+    /// The object whose calls they are; none: all but the one that has the function.
+    caller: Option<&'static str>,
+    /// The object that has it.
+    owner: &'static str,
+    from: &'static str,
+    to: &'static str,
+}
+
+const RENAMED: &[Renamed] = &[
+    Renamed { caller: None, owner: "lstring.o", from: "luaS_newlstr", to: "bslt_newlstr" },
+    Renamed { caller: Some("lapi.o"), owner: "ltable.o", from: "luaH_next", to: "bslt_next" },
+    Renamed { caller: Some("lvm.o"), owner: "lobject.o", from: "luaO_str2d", to: "bslt_str2d" },
+    Renamed { caller: Some("lvm.o"), owner: "ldo.o", from: "luaD_precall", to: "bslt_precall" },
+    Renamed { caller: Some("lvm.o"), owner: "libc", from: "strcoll", to: "bstcoll" },
+    // Not to be counted: what C libraries compute differs in the last bit.
+    Renamed { caller: Some("lvm.o"), owner: "libc", from: "pow", to: "bpw" },
+    Renamed { caller: Some("lcode.o"), owner: "libc", from: "pow", to: "bpw" },
+    Renamed { caller: Some("lstring.o"), owner: "libc", from: "memcmp", to: "bstcmp" },
+];
+
+const MAGIC: &[u8] = b"!<arch>\n";
+const HEADER_BYTES: usize = 60;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    // Whatever the profile of this crate is: the price of an instruction goes by it.
+    let built = lua_src::Build::new().opt_level("2").build(lua_src::Lua51);
+    let library = built.lib_dir().join("liblua5.1.a");
+    let mut archive = fs::read(&library).unwrap_or_else(|e| panic!("{}: {e}", library.display()));
+    rename(&mut archive);
+    write(&built.lib_dir().join("libluacounted.a"), &archive);
+    println!("cargo:rustc-link-search=native={}", built.lib_dir().display());
+    // Whole: what needs it may come before it or behind it.
+    println!("cargo:rustc-link-lib=static:+whole-archive=luacounted");
+}
+
+fn write(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}
+
+/// Renames the calls in an archive of objects.
+fn rename(archive: &mut [u8]) {
+    assert!(archive.starts_with(MAGIC), "the compiler's archives are of another kind");
+    let mut counts = [0; RENAMED.len()];
+    let (mut at, mut long_names) = (MAGIC.len(), Vec::new());
+    while let Some(header) = archive.get(at..at + HEADER_BYTES) {
+        let word = |from: usize, to: usize| String::from_utf8_lossy(&header[from..to]).trim().to_owned();
+        let (name, size) = (word(0, 16), word(48, 58).parse::<usize>().expect("the size of an object"));
+        let body = &mut archive[at + HEADER_BYTES..at + HEADER_BYTES + size];
+        match name.as_str() {
+            // The names that the archive offers stay.
+            "/" | "/SYM64/" => {}
+            "//" => long_names = body.to_vec(),
+            name => {
+                let object = object_name(name, &long_names);
+                for (renamed, count) in RENAMED.iter().zip(&mut counts) {
+                    *count += rename_in(&object, body, renamed);
+                }
+            }
+        }
+        at += HEADER_BYTES + size + size % 2;
+    }
+    for (renamed, count) in RENAMED.iter().zip(counts) {
+        assert!(count > 0, "no compiled part of Lua calls {}", renamed.from);
+    }
+}
+
+/// The name of an object, long ones are elsewhere.
+fn object_name(name: &str, long_names: &[u8]) -> String {
+    let long = name.strip_prefix('/').and_then(|at| at.parse::<usize>().ok()).and_then(|at| long_names.get(at..));
+    let long =
+        long.map(|rest| String::from_utf8_lossy(rest.split(|b| *b == b'/').next().unwrap_or_default()).into_owned());
+    long.unwrap_or_else(|| name.trim_end_matches('/').to_owned())
+}
+
+/// Renames the calls of an object; how many names that were.
+fn rename_in(object: &str, body: &mut [u8], renamed: &Renamed) -> usize {
+    let is = |part: &str| object == part || object.strip_suffix(part).is_some_and(|rest| rest.ends_with('-'));
+    if is(renamed.owner) || renamed.caller.is_some_and(|caller| !is(caller)) {
+        return 0;
+    }
+    let (from, to) = (format!("\0{}\0", renamed.from), format!("\0{}\0", renamed.to));
+    assert_eq!(from.len(), to.len(), "a name of another length would move what is behind it");
+    let places: Vec<usize> =
+        body.windows(from.len()).enumerate().filter(|(_, part)| *part == from.as_bytes()).map(|(at, _)| at).collect();
+    for &at in &places {
+        body[at..at + to.len()].copy_from_slice(to.as_bytes());
+    }
+    places.len()
+}

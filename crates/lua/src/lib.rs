@@ -1,0 +1,313 @@
+//! Lua 5.1, with a count of what it does in C.
+//!
+//! `..`, `<`, `next` and others take as long as their operands are, in one instruction, which no hook of Lua sees; and where a text
+//! comes out that Lua has already, no allocation shows it. So Lua's parts call each other by way of this crate in a few places, which
+//! the build script chooses. What a state does counts as bytes, by rules that depend on nothing but what the state has done before: a
+//! bound is passed at the same place wherever the same script runs.
+//!
+//! Short work is not counted: instructions are its price.
+#![allow(unsafe_code, reason = "C functions call these and are called by them")]
+
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::rc::Rc;
+
+/// Bytes that one instruction handles for nothing.
+const FEW_BYTES: usize = 64;
+/// Only where a text is longer an error is raised: a binding may make short ones where it could not handle it.
+const LONG_BYTES: usize = 4096;
+/// What a comparison counts for at least: a text with many zero bytes takes many.
+const COMPARISON_BYTES: usize = 16;
+/// Bytes for which a digit of a number counts that is read.
+const BYTES_PER_DIGIT: usize = 8;
+/// Tables of fewer places are walked over for nothing.
+const FEW_PLACES: usize = 1024;
+/// A call with fewer arguments copies them for nothing.
+const FEW_ARGUMENTS: usize = 64;
+/// Bytes for which a place of a table counts that is passed over.
+const BYTES_PER_PLACE: usize = 16;
+/// The code of the error that memory is short: what raises it is handled wherever a text is made.
+const ERROR_OF_MEMORY: c_int = 4;
+
+/// What counts the work of the Lua state that runs on this thread.
+pub trait Counter {
+    /// The state has handled so many bytes besides those that it has allocated. False if it must not go on.
+    fn count(&self, bytes: usize) -> bool;
+}
+
+thread_local! {
+    static COUNTER: RefCell<Option<Rc<dyn Counter>>> = const { RefCell::new(None) };
+}
+
+/// From now on that counts what Lua does on this thread; none: nothing is counted.
+pub fn count_by(counter: Option<Rc<dyn Counter>>) {
+    // A thread that ends counts nothing.
+    let _ = COUNTER.try_with(|place| place.replace(counter));
+}
+
+/// Tells the counter, if there is one. False if it says that Lua must not go on. Nothing in it raises an error of Lua: that would leave
+/// the place borrowed.
+fn count(bytes: usize) -> bool {
+    let ask = |place: &RefCell<Option<Rc<dyn Counter>>>| match place.try_borrow().as_deref() {
+        Ok(Some(counter)) => counter.count(bytes),
+        _ => true,
+    };
+    COUNTER.try_with(ask).unwrap_or(true)
+}
+
+/// The head of a Lua state.
+#[repr(C)]
+struct State {
+    _header: *mut c_void,
+    _kind_mark_status: [u8; 3],
+    /// Behind the last value of the stack.
+    top: *mut Value,
+}
+/// A text of Lua.
+type Text = c_void;
+
+/// A value of Lua.
+#[repr(C)]
+struct Value {
+    bits: u64,
+    kind: c_int,
+}
+
+const NIL: c_int = 0;
+const NUMBER: c_int = 3;
+
+/// One place of the hashed part of a table.
+#[repr(C)]
+struct Node {
+    value: Value,
+    key: Value,
+    next: *mut Node,
+}
+
+/// The head of a table.
+#[repr(C)]
+struct Table {
+    _header: *mut c_void,
+    _kind_mark_flags: [u8; 3],
+    nodes_log2: u8,
+    _metatable: *mut c_void,
+    _array: *mut Value,
+    nodes: *mut Node,
+    _last_free: *mut Node,
+    _grey: *mut c_void,
+    array_len: c_int,
+}
+
+const _: () = assert!(size_of::<Value>() == 16 && size_of::<Node>() == 40 && size_of::<Table>() == 64);
+
+unsafe extern "C-unwind" {
+    fn luaS_newlstr(state: *mut State, text: *const c_char, bytes: usize) -> *mut Text;
+    fn luaH_next(state: *mut State, table: *mut Table, key: *mut Value) -> c_int;
+    fn luaH_get(table: *mut Table, key: *const Value) -> *const Value;
+    fn luaD_precall(state: *mut State, function: *mut Value, results: c_int) -> c_int;
+    fn luaO_str2d(text: *const c_char, number: *mut f64) -> c_int;
+    fn luaD_throw(state: *mut State, code: c_int) -> !;
+    fn memcmp(one: *const c_void, other: *const c_void, bytes: usize) -> c_int;
+}
+
+/// Makes a text. One that Lua has already counts by its comparison with it.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn bslt_newlstr(state: *mut State, text: *const c_char, bytes: usize) -> *mut Text {
+    // SAFETY: these are the caller's own arguments. An error that it raises passes over a frame that has nothing to drop.
+    let made = unsafe { luaS_newlstr(state, text, bytes) };
+    if bytes > LONG_BYTES && !count(0) {
+        // SAFETY: the caller handles this error: the function that it means to call raises it.
+        unsafe { luaD_throw(state, ERROR_OF_MEMORY) }
+    }
+    made
+}
+
+/// Finds the next key of a table. Empty places are passed over, and there may be many.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn bslt_next(state: *mut State, table: *mut Table, key: *mut Value) -> c_int {
+    // SAFETY: the caller has a table, and a key and room for a value behind it on the state's stack.
+    let (places, from) = unsafe {
+        let places = places_of(&*table);
+        if places < FEW_PLACES {
+            return luaH_next(state, table, key);
+        }
+        (places, place_of(table, key).unwrap_or(0))
+    };
+    // SAFETY: as above; what it raises passes over a frame that has nothing to drop.
+    let found = unsafe { luaH_next(state, table, key) };
+    // SAFETY: as above.
+    let to = if found == 0 { Some(places) } else { unsafe { place_of(table, key) } };
+    if !count(to.unwrap_or(from).saturating_sub(from) * BYTES_PER_PLACE) {
+        // SAFETY: the call may raise errors, and so may this.
+        unsafe { luaD_throw(state, ERROR_OF_MEMORY) }
+    }
+    found
+}
+
+fn places_of(table: &Table) -> usize {
+    usize::try_from(table.array_len).unwrap_or(0) + (1 << table.nodes_log2)
+}
+
+/// The place of a key, counted from 1; 0 before the first; none of a key whose text is gone.
+///
+/// # Safety
+/// Both are Lua's.
+unsafe fn place_of(table: *mut Table, key: *const Value) -> Option<usize> {
+    // SAFETY: the caller promises it. What Lua answers is a place of the table, or one of its own.
+    unsafe {
+        let (array_len, nodes) = (usize::try_from((*table).array_len).unwrap_or(0), (*table).nodes.cast_const());
+        match (*key).kind {
+            NIL => return Some(0),
+            NUMBER => {
+                let number = f64::from_bits((*key).bits);
+                if number >= 1.0 && number <= array_len as f64 && number.fract() == 0.0 {
+                    return Some(number as usize);
+                }
+            }
+            _ => {}
+        }
+        let found = luaH_get(table, key).cast::<Node>();
+        let place = (found.addr().checked_sub(nodes.addr())?) / size_of::<Node>();
+        (place < 1 << (*table).nodes_log2).then_some(array_len + place + 1)
+    }
+}
+
+/// Begins a call. `f(...)` copies all arguments.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn bslt_precall(state: *mut State, function: *mut Value, results: c_int) -> c_int {
+    // SAFETY: the caller has put the function and its arguments on the state's stack.
+    let arguments = unsafe { (*state).top.addr() }.saturating_sub(function.addr()) / size_of::<Value>();
+    if arguments > FEW_ARGUMENTS && !count(arguments * size_of::<Value>()) {
+        // SAFETY: the call may raise errors, and so may this.
+        unsafe { luaD_throw(state, ERROR_OF_MEMORY) }
+    }
+    // SAFETY: these are the caller's own arguments. An error that it raises passes over a frame that has nothing to drop.
+    unsafe { luaD_precall(state, function, results) }
+}
+
+/// `x ^ y`, the same on every machine.
+#[unsafe(no_mangle)]
+extern "C" fn bpw(x: f64, y: f64) -> f64 {
+    libm::pow(x, y)
+}
+
+/// Reads a number, where arithmetic or `tonumber` meets a text.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn bslt_str2d(text: *const c_char, number: *mut f64) -> c_int {
+    // SAFETY: the caller has a text with a zero byte at its end.
+    let digits = unsafe { CStr::from_ptr(text) }.count_bytes();
+    if digits > FEW_BYTES && !count(digits * BYTES_PER_DIGIT) {
+        // It is no number: the run is over, and what it comes to is not used.
+        return 0;
+    }
+    // SAFETY: these are the caller's own arguments.
+    unsafe { luaO_str2d(text, number) }
+}
+
+/// Compares two texts up to a zero byte, by their bytes, as `strcoll` does in C's own locale.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bstcoll(one: *const c_char, other: *const c_char) -> c_int {
+    // SAFETY: the caller has texts with a zero byte at their ends.
+    let (one, other) = unsafe { (CStr::from_ptr(one), CStr::from_ptr(other)) };
+    if !count(one.count_bytes().min(other.count_bytes()).max(COMPARISON_BYTES)) {
+        // The run is over: nothing more is compared.
+        return 1;
+    }
+    match one.cmp(other) {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
+    }
+}
+
+/// Compares a new text with one that Lua has: long ones of one hash may be many.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bstcmp(one: *const c_void, other: *const c_void, bytes: usize) -> c_int {
+    if bytes > FEW_BYTES {
+        // Whether that was too much is asked once the text is made.
+        let _ = count(bytes);
+    }
+    // SAFETY: these are the caller's own arguments.
+    unsafe { memcmp(one, other, bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::cell::Cell;
+
+    /// Counts up to a bound.
+    struct Bounded {
+        counted: Cell<u64>,
+        max: u64,
+    }
+
+    impl Counter for Bounded {
+        fn count(&self, bytes: usize) -> bool {
+            self.counted.set(self.counted.get() + bytes as u64);
+            self.counted.get() <= self.max
+        }
+    }
+
+    /// What a script counts for, and whether it has come to its end.
+    fn counted(script: &str, max: u64) -> (u64, bool) {
+        let lua = mlua::Lua::new();
+        let script = lua.load(script).into_function().unwrap();
+        let counter = Rc::new(Bounded { counted: Cell::new(0), max });
+        count_by(Some(counter.clone()));
+        let done = script.call::<()>(());
+        count_by(None);
+        (counter.counted.get(), done.is_ok())
+    }
+
+    #[test]
+    fn long_work_in_c_counts_and_short_work_does_not() {
+        let long = "local s, t = ('x'):rep(1e5), {} for i = 1, 5000 do t[i] = i end";
+        for (script, least, most) in [
+            ("for i = 1, 100 do local s = 'a' .. i .. 'b' end", 0, 0),
+            ("for i = 1, 100 do local s = s .. 'y' end", 9_900_000, 21_000_000),
+            ("for i = 1, 100 do local s = s:upper() end", 9_900_000, 60_000_000),
+            ("s = ('1'):rep(1e5) for i = 1, 10 do local n = s + 0 end", 8_000_000, 20_000_000),
+            ("local u = s .. 'y' for i = 1, 100 do local is = s < u end", 10_000_000, 21_000_000),
+            (
+                "local z = ('\\0'):rep(1e5) local y = z .. 'y' for i = 1, 10 do local is = z < y end",
+                16_000_000,
+                30_000_000,
+            ),
+            ("for i = 1, 5000 do t[i] = nil end for i = 1, 10 do next(t) end", 800_000, 2_000_000),
+            (
+                "local g = function() end local f = function(...) for i = 1, 100 do g(...) end end f(unpack(t))",
+                8_000_000,
+                9_000_000,
+            ),
+            ("for k, v in pairs(t) do t[k] = v + 1 end", 80_000, 400_000),
+        ] {
+            let (count, is_done) = counted(&format!("{long} {script}"), u64::MAX);
+            let own = counted(long, u64::MAX).0;
+            assert!(is_done && (least..=most).contains(&(count - own)), "{script}: {count}, without it {own}");
+        }
+    }
+
+    #[test]
+    fn powers_are_those_of_the_crate() {
+        let lua = mlua::Lua::new();
+        for (x, y) in [(2.0, 0.5), (1.1, 7.3), (10.0, -3.0), (0.1, 21.7), (3.0, 40.0)] {
+            let script = format!("local x, y = ... return x ^ y, {x} ^ {y}");
+            let found: (f64, f64) = lua.load(script).call((x, y)).unwrap();
+            assert_eq!(found, (libm::pow(x, y), libm::pow(x, y)));
+        }
+    }
+
+    #[test]
+    fn what_has_passed_its_bound_ends() {
+        for script in [
+            "local s = ('x'):rep(1e5) while true do local t = s .. 'y' end",
+            "local t = {} for i = 1, 5000 do t['a' .. i] = i end for i = 1, 5000 do t['a' .. i] = nil end while true do next(t) end",
+        ] {
+            let (count, is_done) = counted(script, 10_000_000);
+            assert!(!is_done && count < 11_000_000, "{script}: {count}");
+        }
+    }
+}
