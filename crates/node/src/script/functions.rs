@@ -76,7 +76,7 @@ impl Registered {
                 .to_owned());
         }
         let mut functions = self.functions.borrow_mut();
-        if functions.iter().any(|(known, _)| known.name == info.name) {
+        if functions.iter().any(|(known, _)| known.name.eq_ignore_ascii_case(&info.name)) {
             return Err("Function already exists in the library".to_owned());
         }
         functions.push((info, callback));

@@ -19,10 +19,12 @@ pub struct Library {
     pub loaded: LoadedLibrary,
 }
 
-/// A set of libraries: no two of them have functions of one name.
+/// A set of libraries: no two of them have functions of one name. Lower case and upper case are one name of a function, and two of a
+/// library.
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
+    /// By the names of functions, in lower case.
     by_function: BTreeMap<String, Arc<Library>>,
 }
 
@@ -47,37 +49,64 @@ impl Libraries {
     /// The library that has a function, and the function.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<(&Library, &FunctionInfo)> {
-        let library = self.by_function.get(name)?;
-        let info = library.loaded.functions.iter().find(|info| info.name == name)?;
+        let library = self.by_function.get(&name.to_ascii_lowercase())?;
+        let info = library.loaded.functions.iter().find(|info| info.name.eq_ignore_ascii_case(name))?;
         Some((&**library, info))
     }
 
     /// Adds a library and answers its name; the error is the text of a reply.
     pub fn add(&mut self, source: &[u8], replace: bool) -> Result<String, String> {
-        let loaded = check_library(source)?;
-        let name = loaded.name.clone();
+        // The code of a library comes to the same each time: it is not run again.
+        let known = self.all_shared().find(|library| library.source == source).cloned();
+        let library = match known {
+            Some(library) => library,
+            None => Arc::new(Library { source: source.to_vec(), loaded: check_library(source)? }),
+        };
+        self.add_loaded(library, replace)
+    }
+
+    fn add_loaded(&mut self, library: Arc<Library>, replace: bool) -> Result<String, String> {
+        let name = library.loaded.name.clone();
         let old = self.by_name.get(&name);
         if old.is_some() && !replace {
             return Err(format!("ERR Library '{name}' already exists"));
         }
-        let is_taken = |info: &&FunctionInfo| self.by_function.get(&info.name).is_some_and(|of| of.loaded.name != name);
-        if let Some(taken) = loaded.functions.iter().find(is_taken) {
+        let of = |info: &FunctionInfo| self.by_function.get(&info.name.to_ascii_lowercase());
+        let is_taken = |info: &&FunctionInfo| of(info).is_some_and(|of| of.loaded.name != name);
+        if let Some(taken) = library.loaded.functions.iter().find(is_taken) {
             return Err(format!("ERR Function {} already exists", taken.name));
         }
         self.remove(&name);
-        let library = Arc::new(Library { source: source.to_vec(), loaded });
         for info in &library.loaded.functions {
-            self.by_function.insert(info.name.clone(), library.clone());
+            self.by_function.insert(info.name.to_ascii_lowercase(), library.clone());
         }
         self.by_name.insert(name.clone(), library);
         Ok(name)
+    }
+
+    /// Adds those of another set; none if the error is answered, the text of a reply.
+    pub fn join(&mut self, others: &Self, replace: bool) -> Result<(), String> {
+        let mut joined = self.clone();
+        for library in others.all_shared() {
+            let name = &library.loaded.name;
+            if !replace && joined.by_name.contains_key(name) {
+                return Err(format!("ERR Library {name} already exists"));
+            }
+            joined.add_loaded(library.clone(), replace)?;
+        }
+        *self = joined;
+        Ok(())
+    }
+
+    fn all_shared(&self) -> impl Iterator<Item = &Arc<Library>> {
+        self.by_name.values()
     }
 
     /// Removes a library; false if there is none of that name.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(old) = self.by_name.remove(name) else { return false };
         for info in &old.loaded.functions {
-            self.by_function.remove(&info.name);
+            self.by_function.remove(&info.name.to_ascii_lowercase());
         }
         true
     }
@@ -114,11 +143,20 @@ impl Libraries {
 
     /// Reads them; the error is the text of a reply.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        Self::default().decode_next(bytes)
+    }
+
+    /// Reads a set that came of this one by some changes: the code of what is in both is not run again.
+    pub fn decode_next(&self, bytes: &[u8]) -> Result<Self, String> {
         const MALFORMED: &str = "ERR failed loading the given functions payload";
         let mut reader = Reader::new(bytes);
         let mut libraries = Self::default();
         for _ in 0..reader.count(1).map_err(|_| MALFORMED)? {
-            libraries.add(reader.bytes().map_err(|_| MALFORMED)?, false)?;
+            let source = reader.bytes().map_err(|_| MALFORMED)?;
+            match self.all_shared().find(|library| library.source == source) {
+                Some(library) => libraries.add_loaded(library.clone(), false)?,
+                None => libraries.add(source, false)?,
+            };
         }
         reader.end().map_err(|_| MALFORMED)?;
         Ok(libraries)
@@ -141,12 +179,26 @@ mod tests {
         assert_eq!(libraries.add(&library("a", "f"), false), Ok("a".to_owned()));
         assert_eq!(libraries.add(&library("a", "g"), false), Err("ERR Library 'a' already exists".to_owned()));
         assert_eq!(libraries.add(&library("b", "f"), false), Err("ERR Function f already exists".to_owned()));
+        assert_eq!(libraries.add(&library("b", "F"), false), Err("ERR Function F already exists".to_owned()));
+        assert_eq!(libraries.add(&library("A", "g"), false), Ok("A".to_owned()));
+        assert!(libraries.function("G").is_some_and(|(of, info)| of.loaded.name == "A" && info.name == "g"));
+        assert!(libraries.remove("A") && libraries.function("G").is_none());
         assert_eq!(libraries.add(&library("a", "g"), true), Ok("a".to_owned()));
         assert!(libraries.function("f").is_none() && libraries.function("g").is_some());
         assert_eq!(libraries.add(&library("b", "f"), false), Ok("b".to_owned()));
         let read = Libraries::decode(&libraries.encode()).unwrap();
         assert_eq!((read.counts(), read.encode()), ((2, 2), libraries.encode()));
+        let again = read.decode_next(&libraries.encode()).unwrap();
+        assert_eq!(again.encode(), libraries.encode());
+        assert!(again.all_shared().zip(read.all_shared()).all(|(one, other)| Arc::ptr_eq(one, other)));
+        let text = Err("ERR Library a already exists".to_owned());
+        assert_eq!(libraries.join(&read, false), text);
+        assert_eq!(libraries.join(&read, true), Ok(()));
         assert!(libraries.remove("b") && !libraries.remove("b") && libraries.counts() == (1, 1));
+        let mut others = Libraries::default();
+        assert!(others.add(&library("c", "h"), false).is_ok() && others.add(&library("d", "G"), false).is_ok());
+        assert_eq!(libraries.join(&others, true), Err("ERR Function G already exists".to_owned()));
+        assert_eq!(libraries.counts(), (1, 1), "nothing of it is added");
         assert!(Libraries::decode(b"\x01").is_err());
         let dump = libraries.dump();
         assert_eq!(Libraries::of_dump(&dump).unwrap().encode(), libraries.encode());

@@ -16,9 +16,10 @@ impl LibraryHeader {
             return Err("ERR Missing library metadata".to_owned());
         }
         let bytes = source.iter().position(|&b| b == b'\n').ok_or("ERR Invalid library metadata")?;
-        let line = String::from_utf8_lossy(&source[2..bytes]);
+        let line = String::from_utf8_lossy(&source[..bytes]);
         let mut words = line.split_ascii_whitespace();
-        let engine = words.next().ok_or("ERR Invalid library metadata")?;
+        // The name of the engine follows the mark at once, or is empty.
+        let engine = words.next().and_then(|word| word.strip_prefix("#!")).ok_or("ERR Invalid library metadata")?;
         let mut name: Option<&str> = None;
         for word in words {
             let (key, value) = word.split_at(word.len().min("name=".len()));
@@ -66,6 +67,7 @@ mod tests {
             ("#!lua name=a name=b\nx", "ERR Invalid metadata value, name argument was given multiple times"),
             ("#!lua x=a\nx", "ERR Invalid metadata value given: x=a"),
             ("#!no name=a\nx", "ERR Engine 'no' not found"),
+            ("#! name=a\nx", "ERR Engine '' not found"),
         ] {
             assert_eq!(read(source), Err(error.to_owned()), "{source}");
         }

@@ -48,9 +48,10 @@ pub(super) fn route(
         text => text,
     })?;
     let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
-    let slot =
-        keys.slot.or_else(|| slot_of_script(&library.source, Some(&name), &args[3 + declared..], store.now_ms()));
-    let slot = slot.unwrap_or(Slot(0));
+    let slot = match keys.slot.or_else(|| database.map(Database::slot)) {
+        Some(slot) => slot,
+        None => slot_of_script(&library.source, Some(&name), &args[3 + declared..], store.now_ms()).unwrap_or(Slot(0)),
+    };
     let runs = match () {
         () if !command.writes || info.script_flags().no_writes => ScriptRuns::Read,
         () if known.writes(&name) => ScriptRuns::Write,
@@ -86,7 +87,7 @@ pub(super) fn resolved(
 pub(super) fn learn(store: &Arc<NodeShared>) -> Result<Libraries, String> {
     let version = version_now(store);
     let libraries = match at_meta(store, &[b"FUNCTION", b"STORED"])? {
-        Value::Bulk(bytes) if !bytes.is_empty() => Libraries::decode(&bytes)?,
+        Value::Bulk(bytes) if !bytes.is_empty() => store.functions.newest().libraries.decode_next(&bytes)?,
         _ => Libraries::default(),
     };
     store.functions.learn(version, libraries.clone());
@@ -141,16 +142,25 @@ fn serve(store: &Arc<NodeShared>, _: ShardId, args: &[&[u8]]) -> Vec<u8> {
             reply.bulk(&stored_libraries(&handle)?);
             return Ok(());
         }
-        let _one_at_a_time = store.functions.begin_change();
+        let mut counted = store.functions.begin_change();
         let stored = stored_libraries(&handle)?;
-        let mut libraries = if stored.is_empty() { Libraries::default() } else { Libraries::decode(&stored)? };
+        let mut libraries = match &stored[..] {
+            [] => Libraries::default(),
+            stored => store.functions.newest().libraries.decode_next(stored)?,
+        };
         let changed = changed(&mut libraries, args)?;
         if libraries.bytes() > SCRIPTS_BYTES_MAX {
             return Err(format!("OOM the functions of the store would take more than {SCRIPTS_BYTES_MAX} bytes"));
         }
-        write_program(store, &[b"PUT".to_vec(), LIBRARIES_NAME.to_vec(), libraries.encode()])?;
-        let version = version_now(store) + 1;
-        admin::admin(store, &["SETTINGS", "SET", VERSION_SETTING, &version.to_string()]).map_err(|e| e.reply())?;
+        let (encoded, version) = (libraries.encode(), version_now(store));
+        // Applications load the same library at each start: nothing changes.
+        if encoded != stored || !counted.is(version, &encoded) {
+            counted.forget();
+            write_program(store, &[b"PUT".to_vec(), LIBRARIES_NAME.to_vec(), encoded.clone()])?;
+            let version = (version + 1).to_string();
+            admin::admin(store, &["SETTINGS", "SET", VERSION_SETTING, &version]).map_err(|e| e.reply())?;
+            counted.note(version_now(store), &encoded);
+        }
         match changed {
             Some(name) => reply.bulk(name.as_bytes()),
             None => reply.ok(),
@@ -184,7 +194,8 @@ fn changed(libraries: &mut Libraries, args: &[&[u8]]) -> Result<Option<String>, 
             *libraries = Libraries::default();
             Ok(None)
         }
-        (b"FLUSH", _) => Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".to_owned()),
+        (b"FLUSH", [_]) => Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".to_owned()),
+        (b"FLUSH", _) => Err(wrong_arguments("flush")),
         (b"RESTORE", [dump, policy @ ..]) => restored(libraries, dump, policy).map(|()| None),
         _ => Err("ERR syntax error".to_owned()),
     }
@@ -194,11 +205,7 @@ fn restored(libraries: &mut Libraries, dump: &[u8], policy: &[&[u8]]) -> Result<
     let policy = match policy {
         [] => "APPEND".to_owned(),
         [word] => String::from_utf8_lossy(word).to_ascii_uppercase(),
-        _ => {
-            return Err(
-                "ERR unknown subcommand or wrong number of arguments for 'restore'. Try FUNCTION HELP.".to_owned()
-            );
-        }
+        _ => return Err(wrong_arguments("restore")),
     };
     let replace = match policy.as_str() {
         "APPEND" => false,
@@ -210,15 +217,11 @@ fn restored(libraries: &mut Libraries, dump: &[u8], policy: &[&[u8]]) -> Result<
         *libraries = given;
         return Ok(());
     }
-    let mut joined = libraries.clone();
-    for library in given.all() {
-        joined.add(&library.source, replace).map_err(|text| match text.strip_suffix(" already exists") {
-            Some(name) => format!("{name} already exists"),
-            None => text,
-        })?;
-    }
-    *libraries = joined;
-    Ok(())
+    libraries.join(&given, replace)
+}
+
+fn wrong_arguments(word: &str) -> String {
+    format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try FUNCTION HELP.")
 }
 
 fn list(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {

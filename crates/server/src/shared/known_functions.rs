@@ -37,7 +37,31 @@ impl VersionedLibraries {
 pub(crate) struct KnownFunctions {
     libraries: ArcSwap<VersionedLibraries>,
     /// Held while the leader of the metadata group changes them.
-    changing: Mutex<()>,
+    changing: Mutex<CountedChange>,
+}
+
+/// The last change that this node has made as the leader of the metadata group, and that its version counts.
+#[derive(Default)]
+pub(crate) struct CountedChange {
+    /// The version, and the libraries as they are stored.
+    made: Option<(u64, Vec<u8>)>,
+}
+
+impl CountedChange {
+    /// Whether all nodes with a map of that version know these libraries, or ask for them.
+    pub(crate) fn is(&self, version: u64, encoded: &[u8]) -> bool {
+        self.made.as_ref().is_some_and(|(counted, libraries)| *counted == version && libraries == encoded)
+    }
+
+    /// A change begins: it may be written and not be counted.
+    pub(crate) fn forget(&mut self) {
+        self.made = None;
+    }
+
+    /// It is written and counted.
+    pub(crate) fn note(&mut self, version: u64, encoded: &[u8]) {
+        self.made = Some((version, encoded.to_vec()));
+    }
 }
 
 impl KnownFunctions {
@@ -63,7 +87,7 @@ impl KnownFunctions {
     }
 
     /// Only one change at a time.
-    pub(crate) fn begin_change(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn begin_change(&self) -> MutexGuard<'_, CountedChange> {
         self.changing.lock()
     }
 }
