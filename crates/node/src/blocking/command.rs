@@ -1,7 +1,7 @@
 //! What a blocking command waits for, and for how long.
 
 use crate::awaited_keys::Awaited;
-use crate::command::{stream_end, timeout_of_ms, timeout_of_seconds};
+use crate::command::{block_option, stream_end, timeout_of_ms, timeout_of_seconds};
 use crate::{EncodedCommand, Fault, KeyHash, ReadSpace, key_hash};
 use resp::table::{CommandSpec, Group, KeyPlace, flag};
 use std::sync::Arc;
@@ -201,21 +201,4 @@ fn timeout_at(spec: &CommandSpec, args: &[&[u8]]) -> Option<TimeoutAt> {
         (_, KeyPlace::Counted { .. }) => Some(TimeoutAt { argument: 1, is_ms: false }),
         _ => Some(TimeoutAt { argument: args.len().checked_sub(1)?, is_ms: false }),
     }
-}
-
-/// Where the timeout of a command over streams is: behind the option BLOCK.
-fn block_option(args: &[&[u8]]) -> Option<usize> {
-    let mut at = 1;
-    while let Some(option) = args.get(at) {
-        let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
-        if is("STREAMS") {
-            return None;
-        }
-        if is("BLOCK") {
-            return Some(at + 1);
-        }
-        // Group and consumer may be called as an option is.
-        at += if is("GROUP") { 3 } else { 1 };
-    }
-    None
 }

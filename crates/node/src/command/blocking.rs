@@ -27,6 +27,23 @@ pub(super) const ROWS: &[HandlerRow] = &[
 
 const NEGATIVE: &str = "ERR timeout is negative";
 
+/// Where the timeout of a command over streams is: behind the option BLOCK.
+pub(crate) fn block_option(args: &[&[u8]]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(option) = args.get(at) {
+        let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+        if is("STREAMS") {
+            return None;
+        }
+        if is("BLOCK") {
+            return Some(at + 1);
+        }
+        // Group and consumer may be called as an option is.
+        at += if is("GROUP") { 3 } else { 1 };
+    }
+    None
+}
+
 /// For how many ms a command waits whose timeout is in seconds; `None`: without a limit. The error is its reply.
 pub(crate) fn timeout_of_seconds(text: &[u8]) -> Result<Option<u64>, &'static str> {
     let ms = match Extended::parse(text).ok_or("ERR timeout is not a float or out of range")? {

@@ -52,7 +52,7 @@ pub(crate) mod transcript;
 mod zset;
 
 pub use crate::format::internal_commands::{PROGRAM, STAGE};
-pub(crate) use blocking::{holds, timeout_of_ms, timeout_of_seconds};
+pub(crate) use blocking::{block_option, holds, timeout_of_ms, timeout_of_seconds};
 pub(crate) use call::run_to_end;
 pub use call::{
     Call, Error, Handler, Outcome, ReadCall, ReadHandler, ScriptCommand, ScriptName, ShardCall, StepHandler, StoreCall,

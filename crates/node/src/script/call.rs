@@ -10,8 +10,7 @@ use super::to_lua::{error_text, to_lua};
 use super::to_reply::to_reply;
 use super::values::text_of as text_of_value;
 use crate::Fault;
-use crate::blocking::BlockingCommand;
-use crate::command::{Error, Outcome};
+use crate::command::{Error, Outcome, block_option};
 use crate::script_watch::{Running, RunningScript, ScriptWatch};
 use mlua::{Lua, MultiValue, Value};
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
@@ -181,14 +180,24 @@ impl Run<'_> {
             Some(End::Given) | None => {}
         }
         match done {
-            Ok((true, value)) => {
-                to_reply(&value, engine.meter.proto(), reply).map_err(|_| self.host.refuse(TOO_LARGE))?;
-            }
+            Ok((true, value)) => self.put(&value, &engine.meter, reply)?,
             Ok((false, failure)) => reply.error(&failure_text(&failure, &script)),
             Err(mlua::Error::MemoryError(_)) => return Err(self.host.refuse(TOO_LARGE)),
             Err(error) => reply.error(&format!("ERR {}", text_of(&error))),
         }
         Ok(())
+    }
+
+    /// Writes what the script has returned.
+    fn put(&mut self, value: &Value, meter: &Meter, reply: &mut Reply) -> Outcome {
+        if to_reply(value, meter, reply).is_ok() {
+            return Ok(());
+        }
+        Err(match meter.end() {
+            Some(End::Instructions) => self.host.refuse(TOO_LONG),
+            Some(End::Killed) => KILLED.into(),
+            _ => self.host.refuse(TOO_LARGE),
+        })
     }
 
     fn check_flags(&self, script: &Compiled) -> Result<(), Error> {
@@ -272,7 +281,7 @@ impl Caller<'_> {
             let (spec, stored) = self.stored(spec, words)?;
             let args: Vec<&[u8]> = stored.iter().map(Word::as_slice).collect();
             self.check_keys(spec, &args, host)?;
-            if BlockingCommand::is_one(spec, &args) {
+            if spec.has(flag::BLOCKING) && block_option(&args).is_some() {
                 let name = String::from_utf8_lossy(args[0]);
                 return Err(format!("ERR {name} command is not allowed with BLOCK option from scripts").into());
             }

@@ -1,5 +1,6 @@
 //! What a script returns, as its client sees it.
 
+use super::meter::Meter;
 use mlua::{Table, Value};
 use resp::{Proto, Reply};
 
@@ -8,20 +9,24 @@ const DEPTH_MAX: usize = 128;
 
 /// What a value of an answer costs beside its bytes.
 const VALUE_COST: usize = 16;
+/// For how many instructions it counts: a table is asked for several fields.
+const VALUE_INSTRUCTIONS: u64 = 20;
+const TABLE_INSTRUCTIONS: u64 = 200;
 
-/// Writes a value as Redis writes what a script returns. `proto` is what the script has chosen, which decides how booleans are
-/// written.
-pub(super) fn to_reply(value: &Value, proto: Proto, reply: &mut Reply) -> mlua::Result<()> {
-    write(value, proto, reply, DEPTH_MAX)
+/// Writes a value as Redis writes what a script returns. The protocol that the script has chosen decides how booleans are written.
+/// The error: the run is over, or memory is short.
+pub(super) fn to_reply(value: &Value, meter: &Meter, reply: &mut Reply) -> mlua::Result<()> {
+    write(value, meter, reply, DEPTH_MAX)
 }
 
-fn write(value: &Value, proto: Proto, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
+fn write(value: &Value, meter: &Meter, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
     if depth == 0 {
         reply.error("ERR reached lua stack limit");
         return Ok(());
     }
     // Tables may be shared: what is short in memory may be long as an answer.
     reply.spend(VALUE_COST);
+    meter.work(if value.is_table() { TABLE_INSTRUCTIONS } else { VALUE_INSTRUCTIONS })?;
     if reply.exceeded() {
         return Ok(());
     }
@@ -29,9 +34,9 @@ fn write(value: &Value, proto: Proto, reply: &mut Reply, depth: usize) -> mlua::
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(n) => reply.int(*n),
         Value::Number(n) => reply.int(truncated(*n)),
-        Value::Boolean(b) if proto == Proto::Resp3 => reply.boolean(*b),
+        Value::Boolean(b) if meter.proto() == Proto::Resp3 => reply.boolean(*b),
         Value::Boolean(true) => reply.int(1),
-        Value::Table(table) => return write_table(table, proto, reply, depth),
+        Value::Table(table) => return write_table(table, meter, reply, depth),
         _ => reply.null(),
     }
     Ok(())
@@ -42,7 +47,7 @@ fn truncated(n: f64) -> i64 {
     if n > -9.3e18 && n < 9.223_372_036_854_775e18 { n as i64 } else { i64::MIN }
 }
 
-fn write_table(table: &Table, proto: Proto, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
+fn write_table(table: &Table, meter: &Meter, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
     if let Some(text) = text_field(table, "err")? {
         reply.error(&String::from_utf8_lossy(&text));
         return Ok(());
@@ -75,10 +80,10 @@ fn write_table(table: &Table, proto: Proto, reply: &mut Reply, depth: usize) -> 
         return Ok(());
     }
     if let Value::Table(map) = table.raw_get("map")? {
-        return write_map(&map, proto, reply, depth);
+        return write_map(&map, meter, reply, depth);
     }
     if let Value::Table(set) = table.raw_get("set")? {
-        return write_set(&set, proto, reply, depth);
+        return write_set(&set, meter, reply, depth);
     }
     let mark = reply.begin_array();
     let mut count = 0;
@@ -87,7 +92,7 @@ fn write_table(table: &Table, proto: Proto, reply: &mut Reply, depth: usize) -> 
         if value.is_nil() {
             break;
         }
-        write(&value, proto, reply, depth - 1)?;
+        write(&value, meter, reply, depth - 1)?;
         count += 1;
         if reply.exceeded() {
             break;
@@ -97,24 +102,24 @@ fn write_table(table: &Table, proto: Proto, reply: &mut Reply, depth: usize) -> 
     Ok(())
 }
 
-fn write_map(map: &Table, proto: Proto, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
+fn write_map(map: &Table, meter: &Meter, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
     let mark = reply.begin_array();
     let mut count = 0;
     for pair in map.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        write(&key, proto, reply, depth - 1)?;
-        write(&value, proto, reply, depth - 1)?;
+        write(&key, meter, reply, depth - 1)?;
+        write(&value, meter, reply, depth - 1)?;
         count += 1;
     }
     reply.end_map(mark, count);
     Ok(())
 }
 
-fn write_set(set: &Table, proto: Proto, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
+fn write_set(set: &Table, meter: &Meter, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
     let count = set.pairs::<Value, Value>().count();
     reply.set(count);
     for pair in set.pairs::<Value, Value>() {
-        write(&pair?.0, proto, reply, depth - 1)?;
+        write(&pair?.0, meter, reply, depth - 1)?;
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 use crate::format::entry::EncodedCommand;
 use crate::request::ITEM_BYTES_MAX;
 use crate::{KeyHash, RequestKeys};
-use resp::table::{CommandSpec, flag};
-use vocab::{Database, SlotSpan, limits};
+use resp::table::{CommandSpec, behaviour, flag};
+use vocab::{DATABASE_PREFIX_BYTES, Database, SlotSpan, is_database_key, limits};
 
 /// What a transaction takes in an entry beside its commands and watches, at most.
 const HEAD_BYTES_MAX: usize = 32;
@@ -110,7 +110,9 @@ impl Queue {
         if is_long || bytes > ITEM_BYTES_MAX {
             return Err("ERR the transaction is too large");
         }
-        if let Some(slot) = keys.slot {
+        // A script that declares no keys may touch those of the database that its request ends with.
+        let of_script = || args.last().filter(|_| spec.does(behaviour::RUNS_SCRIPT)).and_then(|last| database_of(last));
+        if let Some(slot) = keys.slot.or_else(|| of_script().map(Database::slot)) {
             let span = keys.wider.unwrap_or(slot.into());
             self.span = Some(self.span.map_or(span, |before| before.and(span)));
         }
@@ -146,4 +148,10 @@ pub(super) struct QueuedParts {
     pub(super) keys: Vec<KeyHash>,
     /// Where all keys are, if there are any.
     pub(super) span: Option<SlotSpan>,
+}
+
+/// The database whose prefix an argument is.
+fn database_of(argument: &[u8]) -> Option<Database> {
+    let is_prefix = argument.len() == DATABASE_PREFIX_BYTES && is_database_key(argument);
+    Database::of_key(argument).filter(|_| is_prefix)
 }
