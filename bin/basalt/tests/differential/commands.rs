@@ -18,7 +18,8 @@
 //!
 //! `(` and `#` before a word, and `-*` behind it, stay. All else stands for itself. Ranges of members are asked of a key whose members have one score. What HyperLogLog makes has
 //! keys of its own: PFCOUNT writes nothing here, so its bytes differ from Redis's. Left out are commands whose answer is a
-//! matter of chance or of the moment, and numbers beyond a double in lists: SORT of Redis then takes later ones for such numbers, too.
+//! matter of chance or of the moment. Where a count of keys is too large, all words behind
+//! it are keys of one slot: a node of its own takes keys of other slots, too.
 
 /// About keys of any type, and about the connection.
 pub const GENERAL: &[&str] = &[
@@ -245,10 +246,8 @@ pub const LISTS: &[&str] = &[
     "LPUSH K P",
     "LPOS K X COUNT C MAXLEN C",
     "LPOS K X RANK",
-    "LPOS K X RANK -9223372036854775808",
     "LPOS K X MAXLEN J",
-    "LMPOP C K K L",
-    "LMPOP 2 K L",
+    "LMPOP C K K K",
     "LMPOP 1 K L COUNT J",
     "BRPOPLPUSH K K 0.01",
     "RPOPLPUSH K K",
@@ -443,7 +442,7 @@ pub const SORTED_SETS: &[&str] = &[
     "ZRANGESTORE K K B B BYSCORE REV",
     "ZPOPMIN K J",
     "ZPOPMAX K J",
-    "ZMPOP J K MIN",
+    "ZMPOP J K K K",
     "ZMPOP 2 K K FOO",
     "ZMPOP 2 K K MIN COUNT J",
     "BZMPOP -1 1 K MIN",

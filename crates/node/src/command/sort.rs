@@ -157,8 +157,8 @@ fn score_of(element: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return element.is_empty().then_some(0.0);
     }
-    // Zero has one sign here, as in a comparison of numbers.
-    Some(resp::parse_double(text)? + 0.0)
+    // `strtod` tells of a number that loses digits for being so small; and zero has one sign here, as in a comparison.
+    resp::parse_double(text).filter(|score| !score.is_subnormal()).map(|score| score + 0.0)
 }
 
 /// The elements of a collection, a slice at a time.
