@@ -146,7 +146,9 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
             Ok(wait) => Admission::WaitFor(wait),
             Err(text) => fail(&mut ask, text),
         },
-        Role::Publish(kind) => Admission::Publish { spec, kind },
+        Role::Publish(kind) => {
+            Admission::Publish { spec, kind: commands::published_kind(spec, session.keyspace()).unwrap_or(kind) }
+        }
     }
 }
 
