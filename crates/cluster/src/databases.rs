@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 use std::str::FromStr;
-use vocab::Database;
+use vocab::{Database, EVICTION_POLICIES, memory_bytes};
 
 /// The setting of the store that holds it.
 pub const DATABASES_SETTING: &str = "database-settings";
@@ -27,6 +27,11 @@ pub const DATABASE_WORDS: &[(&str, &str)] = &[
     ("name", "a name for SELECT: a letter, then letters, digits, - and _"),
     ("consistency", "absolute, or any: reads that any node with a replica answers, however old its answer"),
     ("keys-max", "with so many keys the database takes no command that may add data"),
+    (
+        "max-bytes",
+        "about so many bytes of keys and values, such as 64mb: then keys are evicted, or more data is refused",
+    ),
+    ("eviction", "which keys go, as maxmemory-policy has it; where nothing is set, that policy"),
     ("ops-max", "operations a second on each node; what is more is refused"),
 ];
 
@@ -43,6 +48,10 @@ pub struct DatabaseRow {
     pub keys_max: Option<u64>,
     /// Most operations a second, on each node.
     pub ops_max: Option<u64>,
+    /// About how many bytes its keys and values may take.
+    pub bytes_max: Option<u64>,
+    /// Which of its keys are evicted: the place of a policy's name among `EVICTION_POLICIES`; none: as of other keys.
+    pub eviction: Option<usize>,
 }
 
 /// What is set for single databases.
@@ -152,6 +161,17 @@ impl DatabaseRow {
             }
             "keys-max" => self.keys_max = number()?,
             "ops-max" => self.ops_max = number()?.filter(|ops| *ops > 0),
+            "max-bytes" => {
+                let wanted = || "max-bytes: a number of bytes is wanted, such as 64mb".to_owned();
+                let bytes =
+                    (!value.is_empty()).then(|| memory_bytes(value.as_bytes()).ok_or_else(wanted)).transpose()?;
+                self.bytes_max = bytes.filter(|bytes| *bytes > 0);
+            }
+            "eviction" => {
+                let at = EVICTION_POLICIES.iter().position(|name| *name == value);
+                let wanted = || format!("eviction: one of {}", EVICTION_POLICIES.join(", "));
+                self.eviction = (!value.is_empty()).then(|| at.ok_or_else(wanted)).transpose()?;
+            }
             _ => return Err(format!("{word} cannot be set of a database")),
         }
         Ok(())
@@ -173,6 +193,8 @@ impl Display for DatabaseRow {
             self.name.as_ref().map(|name| format!("name={name}")),
             self.reads_any.then(|| "consistency=any".to_owned()),
             number("keys-max", self.keys_max),
+            number("max-bytes", self.bytes_max),
+            self.eviction.and_then(|at| EVICTION_POLICIES.get(at)).map(|name| format!("eviction={name}")),
             number("ops-max", self.ops_max),
         ];
         f.write_str(&words.into_iter().flatten().collect::<Vec<_>>().join(","))
@@ -219,12 +241,25 @@ mod tests {
 
     #[test]
     fn what_is_set_is_read_as_it_was_written() {
-        for text in ["", "3:at=5,name=orders,keys-max=7;5:at=3,consistency=any,ops-max=9"] {
+        for text in [
+            "",
+            "3:at=5,name=orders,keys-max=7;5:at=3,consistency=any,ops-max=9",
+            "3:max-bytes=1048576,eviction=volatile-ttl",
+        ] {
             assert_eq!(text.parse::<Databases>().unwrap().to_string(), text);
         }
-        for wrong in
-            ["3", "x:name=a", "3:name=1", "3:name=a;4:name=a", "3:at=5", "3:at=5;5:at=5", "3:size=4", "3:keys-max=x"]
-        {
+        for wrong in [
+            "3",
+            "x:name=a",
+            "3:name=1",
+            "3:name=a;4:name=a",
+            "3:at=5",
+            "3:at=5;5:at=5",
+            "3:size=4",
+            "3:keys-max=x",
+            "3:max-bytes=x",
+            "3:eviction=none",
+        ] {
             assert!(wrong.parse::<Databases>().is_err(), "{wrong}");
         }
     }
@@ -255,6 +290,13 @@ mod tests {
         assert!(databases.set(database(4), "name", "orders").is_err(), "it is another's");
         databases.set(database(3), "consistency", "any").unwrap();
         assert!(databases.row(database(3)).unwrap().reads_any);
+        for (word, value) in [("max-bytes", "1mb"), ("eviction", "allkeys-lru")] {
+            databases.set(database(3), word, value).unwrap();
+        }
+        let row = databases.row(database(3)).unwrap();
+        assert_eq!((row.bytes_max, row.eviction.map(|at| EVICTION_POLICIES[at])), (Some(1 << 20), Some("allkeys-lru")));
+        databases.set(database(3), "max-bytes", "").unwrap();
+        databases.set(database(3), "eviction", "").unwrap();
         databases.set(database(3), "name", "").unwrap();
         databases.set(database(3), "consistency", "").unwrap();
         assert_eq!(databases, Databases::default());

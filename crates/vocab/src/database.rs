@@ -64,6 +64,14 @@ impl Database {
         prefix[MARK.len()..MARK.len() + TAG_BYTES].copy_from_slice(slot_tag(self.slot()).as_bytes());
         prefix
     }
+
+    /// The first key behind all its stored keys.
+    #[must_use]
+    pub fn end(self) -> [u8; DATABASE_PREFIX_BYTES] {
+        let mut end = self.prefix();
+        end[DATABASE_PREFIX_BYTES - 1] = b'}' + 1;
+        end
+    }
 }
 
 /// The bits of a slot's number in the opposite order.

@@ -3,6 +3,7 @@
 mod address;
 mod bytes;
 mod database;
+mod eviction;
 pub mod fuzz;
 mod ids;
 pub mod limits;
@@ -18,6 +19,7 @@ mod varint;
 pub use address::{host_and_port, host_of};
 pub use bytes::memory_bytes;
 pub use database::{DATABASE_PREFIX_BYTES, Database, client_key, database_keys, is_database_key};
+pub use eviction::EVICTION_POLICIES;
 pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version};
 pub use prng::Prng;
 pub use reader::{Malformed, Reader};

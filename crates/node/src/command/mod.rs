@@ -64,6 +64,7 @@ pub(crate) use internal::entry_handler;
 pub use internal::{CollectionCopy, SliceSource, SortedSetCopy, StagedAt, backup_page, peer_handler};
 pub use keyspace::copy_options;
 pub use long_list::{ListCopy, LongEdit};
+pub(crate) use object::about_bytes;
 pub(crate) use registry::{growth, known_answer, rewrites};
 pub use registry::{handler, script_of};
 pub use set::SetCopy;

@@ -107,21 +107,26 @@ fn memory_usage(call: &mut ReadCall<'_>) -> Outcome {
         call.reply.null();
         return Ok(());
     };
+    call.reply.int(about_bytes(call.space, key, record, samples)? as i64);
+    Ok(())
+}
+
+/// About how many bytes a key and its value take, by so many of its elements.
+pub(crate) fn about_bytes(space: &mut dyn ReadSpace, key: &[u8], record: Record, samples: usize) -> Result<u64, Error> {
     let mut bytes = (key.len() + record.bytes().len()) as u64;
     if record.view().kind == Kind::large(Type::List) {
-        bytes += List::of(key, record)?.about_bytes(call.space, samples as u64)?;
+        bytes += List::of(key, record)?.about_bytes(space, samples as u64)?;
     } else if let Some(rows) = record.view().fields(key) {
         // Behind what is known of expiries.
         let first = (record.view().kind.layout == Layout::ExpiringRows).then(|| before(1));
         let sample =
-            call.space.elements_within(&rows, first.as_ref().map(|first| &first[..]), samples, SAMPLED_BYTES_SOFT)?;
+            space.elements_within(&rows, first.as_ref().map(|first| &first[..]), samples, SAMPLED_BYTES_SOFT)?;
         // A sorted set has its members twice: by name, and in order.
         let times = if record.view().kind.ty == Type::SortedSet { 2 } else { 1 };
         let sampled: usize = sample.iter().map(|(name, value)| key.len() + times * (name.len() + value.len())).sum();
         bytes += sampled as u64 * rows.count / (sample.len() as u64).max(1);
     }
-    call.reply.int(bytes as i64);
-    Ok(())
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The eviction policies of Redis.
 
+use vocab::EVICTION_POLICIES;
+
 /// Among which keys a policy chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Among {
@@ -33,16 +35,7 @@ pub struct EvictionPolicy {
 
 impl EvictionPolicy {
     /// The names of `maxmemory-policy`, in the order in which Redis tells them; the last one evicts nothing.
-    pub const NAMES: [&'static str; 8] = [
-        "volatile-lru",
-        "volatile-lfu",
-        "volatile-random",
-        "volatile-ttl",
-        "allkeys-lru",
-        "allkeys-lfu",
-        "allkeys-random",
-        "noeviction",
-    ];
+    pub const NAMES: [&'static str; 8] = EVICTION_POLICIES;
 
     /// The policy of that place among the names; `None` evicts nothing.
     #[must_use]

@@ -4,9 +4,10 @@ use crate::config::{Among, By, EvictionPolicy};
 use crate::format::keys::successor;
 use crate::key_usage::KeyUsage;
 use crate::request::key_hash;
+use crate::space::heads;
 use crate::{Fault, ReadSpace, Record, RecordRange, ShardSpace, SnapshotSpace};
 use std::collections::HashMap;
-use vocab::{Prng, ShardId};
+use vocab::{Database, Prng, ShardId};
 
 /// Keys that one choice chooses, at most.
 const CHOSEN_MAX: usize = 256;
@@ -37,6 +38,8 @@ pub struct Victim {
 struct Sweep {
     /// From here on keys are sampled next: a key, or a place in the expiry index.
     from: Vec<u8>,
+    /// None of the keys that were sampled last may go: those behind them are sampled next, also where the first ones are the worst.
+    passes: bool,
     /// The worst that were sampled and not chosen.
     pool: Vec<Victim>,
     scores: Scores,
@@ -49,13 +52,24 @@ pub struct Victims {
     chance: Prng,
     /// Of which policy the sweeps are.
     policy: EvictionPolicy,
+    /// Only keys of the database at that place go; none: all keys may.
+    place: Option<Database>,
 }
+
+/// Which of the keys that a policy chooses may go, by the key and whether it expires.
+pub type MayGo<'a> = &'a dyn Fn(&[u8], bool) -> bool;
 
 impl Victims {
     /// Chooses by `policy`.
     #[must_use]
     pub fn new(policy: EvictionPolicy, seed: u64) -> Self {
-        Self { sweeps: HashMap::new(), chance: Prng::new(seed), policy }
+        Self { sweeps: HashMap::new(), chance: Prng::new(seed), policy, place: None }
+    }
+
+    /// Chooses keys of the database at that place alone.
+    #[must_use]
+    pub fn of_database(policy: EvictionPolicy, seed: u64, place: Database) -> Self {
+        Self { place: Some(place), ..Self::new(policy, seed) }
     }
 
     /// By which policy it chooses.
@@ -71,17 +85,24 @@ impl Victims {
         space: &mut SnapshotSpace<'_>,
         shard: ShardId,
         (wanted, samples): (usize, usize),
-        usage: &KeyUsage,
+        (usage, may_go): (&KeyUsage, MayGo<'_>),
     ) -> Result<Vec<Victim>, Fault> {
         let (wanted, samples) = (wanted.clamp(1, CHOSEN_MAX), samples.clamp(1, SAMPLES_MAX));
-        let policy = self.policy;
+        let (policy, place) = (self.policy, self.place);
         let sweep = self.sweeps.entry(shard).or_default();
         let mut candidates = std::mem::take(&mut sweep.pool);
         let now_ms = space.now_ms();
         for _ in 0..PAGES_MAX {
-            let sampled = sweep.sample(space, policy, wanted * samples)?;
+            let sampled = match place {
+                Some(place) => sweep.sample_database(space, policy, wanted * samples, place)?,
+                None => sweep.sample(space, policy, wanted * samples)?,
+            };
             let is_empty = sampled.is_empty();
+            let before = candidates.len();
             for Sampled { key, version, is_large, expires_at_ms } in sampled {
+                if !may_go(&key, expires_at_ms.is_some()) {
+                    continue;
+                }
                 let score = match policy.by {
                     By::LeastRecentlyUsed => usage.idle_ms(key_hash(&key), now_ms),
                     By::LeastFrequentlyUsed => u64::from(u8::MAX - usage.frequency(key_hash(&key), now_ms)),
@@ -91,9 +112,10 @@ impl Victims {
                 sweep.scores.note(score);
                 candidates.push(Victim { key, version, is_large, score });
             }
+            sweep.passes = !is_empty && candidates.len() == before;
             let bar = sweep.scores.bar(samples);
             let good = candidates.iter().filter(|victim| victim.score >= bar).count();
-            if is_empty || !policy.asks_for_usage() || (sweep.scores.are_many() && good >= wanted) {
+            if is_empty || (!policy.asks_for_usage() && !sweep.passes) || (sweep.scores.are_many() && good >= wanted) {
                 break;
             }
         }
@@ -126,6 +148,18 @@ struct Sampled {
     expires_at_ms: Option<u64>,
 }
 
+impl Sampled {
+    fn of(key: &[u8], head: &Record) -> Self {
+        let view = head.view();
+        Self {
+            key: key.to_vec(),
+            version: view.version,
+            is_large: view.kind.is_large(),
+            expires_at_ms: view.expire_at_ms,
+        }
+    }
+}
+
 impl Sweep {
     /// The next `limit` keys; behind the last one it begins again.
     fn sample(
@@ -142,6 +176,39 @@ impl Sweep {
         Ok(sampled)
     }
 
+    /// About `limit` of the keys of a database that the policy chooses among, or fewer where they are rare. What keys expire next is
+    /// known of a shard alone: of a database, all keys are looked at.
+    fn sample_database(
+        &mut self,
+        space: &mut SnapshotSpace<'_>,
+        policy: EvictionPolicy,
+        limit: usize,
+        place: Database,
+    ) -> Result<Vec<Sampled>, Fault> {
+        let (prefix, end) = (place.prefix(), place.end());
+        let mut found = Vec::new();
+        let mut turns = 0;
+        for _ in 0..PAGES_MAX {
+            let start = if self.from.is_empty() { &prefix[..] } else { &self.from };
+            let heads = heads(&mut *space.live_records(start, &end, false), limit)?;
+            let is_last = heads.len() < limit;
+            if let Some((last, _)) = heads.last() {
+                self.from = successor(last);
+            }
+            let chosen =
+                heads.iter().filter(|(_, head)| policy.among == Among::All || head.view().expire_at_ms.is_some());
+            found.extend(chosen.map(|(key, head)| Sampled::of(key, head)));
+            if is_last {
+                self.from.clear();
+                turns += 1;
+            }
+            if found.len() >= limit || turns == 2 {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
     /// Fewer than `limit` keys at the end.
     fn sample_on(
         &mut self,
@@ -149,28 +216,23 @@ impl Sweep {
         policy: EvictionPolicy,
         limit: usize,
     ) -> Result<Vec<Sampled>, Fault> {
-        let sampled = |key: &[u8], head: &Record| Sampled {
-            key: key.to_vec(),
-            version: head.view().version,
-            is_large: head.view().kind.is_large(),
-            expires_at_ms: head.view().expire_at_ms,
-        };
         if policy.among == Among::All {
-            let heads = space.heads(&RecordRange::heads(&self.from, b"", limit))?;
+            // Those of databases too.
+            let heads = heads(&mut *space.live_records(&self.from, b"", false), limit)?;
             if let Some((last, _)) = heads.last() {
                 self.from = [last, &[0][..]].concat();
             }
-            return Ok(heads.iter().map(|(key, head)| sampled(key, head)).collect());
+            return Ok(heads.iter().map(|(key, head)| Sampled::of(key, head)).collect());
         }
         // Those that expire soonest come first there, so that nothing is to be sampled.
-        let start = if policy.by == By::TimeToLive { &[][..] } else { self.from.as_slice() };
+        let start = if policy.by == By::TimeToLive && !self.passes { &[][..] } else { self.from.as_slice() };
         let (keys, next) = space.expiring(start, limit)?;
         self.from = next;
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
             let end = successor(&key);
             let head = space.heads(&RecordRange::heads(&key, &end, 1))?.pop();
-            found.extend(head.map(|(_, head)| sampled(&key, &head)));
+            found.extend(head.map(|(_, head)| Sampled::of(&key, &head)));
         }
         Ok(found)
     }
@@ -240,7 +302,7 @@ mod tests {
         let mut chosen = Vec::new();
         for index in 2.. {
             let mut read = SnapshotSpace::new(&handle, NOW_MS, 1);
-            let some = victims.choose(&mut read, ShardId(1), (wanted, samples), &usage).unwrap();
+            let some = victims.choose(&mut read, ShardId(1), (wanted, samples), (&usage, &|_, _| true)).unwrap();
             drop(read);
             if some.is_empty() {
                 break;
@@ -275,5 +337,57 @@ mod tests {
         let soonest: Vec<u64> = (0..100).rev().map(|n| n * 10).collect();
         assert_eq!(order("volatile-ttl", 5, 5), soonest);
         assert_eq!(order("allkeys-random", 64, 1).len() as u64, KEYS);
+    }
+
+    /// What goes of two databases, of which one is chosen from and half of the keys expire.
+    fn gone(name: &str, place: Option<Database>, may_go: MayGo<'_>) -> Vec<Vec<u8>> {
+        let policy = EvictionPolicy::of_name(EvictionPolicy::NAMES.iter().position(|own| *own == name).unwrap());
+        let (handle, _folder) = empty_shard(ShardId(1));
+        let mut space = EntrySpace::new(&handle, 1, NOW_MS, Evaluation::Second);
+        for number in [1, 2] {
+            for n in 0..100 {
+                let key = [&Database::of_number(number).unwrap().prefix()[..], format!("k{n:03}").as_bytes()].concat();
+                let expiry = (n % 2 == 0).then_some(NOW_MS + 1_000_000 - n);
+                space.put(&key, Record::new(Kind::STRING, expiry, &[b"v"])).unwrap();
+            }
+        }
+        space.commit();
+        let mut victims = match place {
+            Some(place) => Victims::of_database(policy.unwrap(), 7, place),
+            None => Victims::new(policy.unwrap(), 7),
+        };
+        let mut gone = Vec::new();
+        for index in 2.. {
+            let mut read = SnapshotSpace::new(&handle, NOW_MS, 1);
+            let usage = KeyUsage::default();
+            let some = victims.choose(&mut read, ShardId(1), (10, 5), (&usage, may_go)).unwrap();
+            drop(read);
+            if some.is_empty() {
+                break;
+            }
+            let mut space = EntrySpace::new(&handle, index, NOW_MS, Evaluation::Second);
+            for victim in some {
+                if space.delete(&victim.key).unwrap() {
+                    gone.push(victim.key);
+                }
+            }
+            space.commit();
+        }
+        gone
+    }
+
+    #[test]
+    fn a_database_loses_its_own_keys_alone_and_keys_that_may_not_go_stay() {
+        let [one, other] = [1, 2].map(|number| Database::of_number(number).unwrap());
+        for (name, count) in [("allkeys-lru", 100), ("allkeys-random", 100), ("volatile-ttl", 50), ("volatile-lfu", 50)]
+        {
+            let gone = gone(name, Some(one), &|_, _| true);
+            assert_eq!(gone.len(), count, "{name}");
+            assert!(gone.iter().all(|key| Database::of_key(key) == Some(one)), "{name} takes another's keys");
+        }
+        let spares_one = |key: &[u8], _: bool| Database::of_key(key) != Some(one);
+        let gone = gone("volatile-ttl", None, &spares_one);
+        assert_eq!(gone.len(), 50);
+        assert!(gone.iter().all(|key| Database::of_key(key) == Some(other)));
     }
 }

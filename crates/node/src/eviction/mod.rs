@@ -6,7 +6,9 @@
 mod choice;
 mod pace;
 mod room;
+mod weighing;
 
-pub use choice::{Victim, Victims};
+pub use choice::{MayGo, Victim, Victims};
 pub use pace::Pace;
 pub use room::{Admitted, Room};
+pub use weighing::Weighing;

@@ -14,6 +14,7 @@ use crate::shard::Ticket;
 use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, RwLock};
 use resp::Reply;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vocab::limits::{PUSH_BACKLOG_BYTES_MAX, RECEIVERS_WAIT_US_MAX, SUBSCRIBE_WAIT_US_MAX};
 use vocab::{NodeId, Slot};
@@ -120,8 +121,12 @@ impl Broker {
     pub fn publish(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> Publication {
         let state = self.state.read();
         match kind {
-            SubscriptionKind::ShardChannel => {
-                Publication { deliveries: state.subscriptions.shard_deliveries(channel, message), nodes: Vec::new() }
+            SubscriptionKind::ShardChannel | SubscriptionKind::PlainShardChannel => {
+                let nodes = || state.remote.nodes(&kind.known_name(channel));
+                Publication {
+                    deliveries: state.subscriptions.shard_deliveries(kind, channel, message),
+                    nodes: if kind.is_of_store() { nodes() } else { Vec::new() },
+                }
             }
             _ => Publication {
                 deliveries: state.subscriptions.deliveries(channel, message),
@@ -139,10 +144,14 @@ impl Broker {
                 != [0; 2]
     }
 
-    /// The clients of this node that get a message which was published at another one.
+    /// The clients of this node that get a message which was published at another one, to a channel as nodes know it.
     #[must_use]
     pub fn heard(&self, channel: &[u8], message: &[u8]) -> Publication {
-        let deliveries = self.state.read().subscriptions.deliveries(channel, message);
+        let subscriptions = &self.state.read().subscriptions;
+        let deliveries = match SubscriptionKind::of_known_name(channel) {
+            (SubscriptionKind::Channel, channel) => subscriptions.deliveries(channel, message),
+            (kind, channel) => subscriptions.shard_deliveries(kind, channel, message),
+        };
         Publication { deliveries, nodes: Vec::new() }
     }
 
@@ -190,8 +199,8 @@ impl Broker {
     #[must_use]
     pub fn take_announcements(&self, now_us: u64) -> Vec<Announcement> {
         let mut state = self.state.write();
-        let names =
-            state.subscriptions.count(SubscriptionKind::Channel) + state.subscriptions.count(SubscriptionKind::Pattern);
+        let of_store = SubscriptionKind::ALL.into_iter().filter(|kind| kind.is_of_store());
+        let names = of_store.map(|kind| state.subscriptions.count(kind)).sum();
         if state.announcements.has_long_backlog(names) {
             let whole = state.interest();
             state.announcements.shorten(&whole);
@@ -271,9 +280,8 @@ impl Broker {
 
 impl State {
     fn wish(&mut self, kind: SubscriptionKind, name: &Name, wanted: bool) {
-        if kind != SubscriptionKind::ShardChannel {
-            let is_pattern = kind == SubscriptionKind::Pattern;
-            self.announcements.change(&Wish { name: name.clone(), is_pattern, wanted });
+        if kind.is_of_store() {
+            self.announcements.change(&wish(kind, name, wanted));
         }
     }
 
@@ -284,7 +292,7 @@ impl State {
     }
 
     fn settled(&self, kind: SubscriptionKind) -> Settled {
-        let is_under_way = kind != SubscriptionKind::ShardChannel && self.announcements.is_under_way();
+        let is_under_way = kind.is_of_store() && self.announcements.is_under_way();
         Settled { announces: is_under_way, waits: is_under_way }
     }
 
@@ -295,11 +303,19 @@ impl State {
 
 /// All that the clients of this node listen to.
 fn interest_of(subscriptions: &Subscriptions) -> Vec<Wish> {
-    let of = |kind| {
-        let is_pattern = kind == SubscriptionKind::Pattern;
-        subscriptions.names(kind).into_iter().map(move |name| Wish { name, is_pattern, wanted: true })
+    let of_store = SubscriptionKind::ALL.into_iter().filter(|kind| kind.is_of_store());
+    let of = |kind| subscriptions.names(kind).into_iter().map(move |name| wish(kind, &name, true));
+    of_store.flat_map(of).collect()
+}
+
+/// What other nodes are told of a subscription.
+fn wish(kind: SubscriptionKind, name: &Name, wanted: bool) -> Wish {
+    let is_pattern = kind == SubscriptionKind::Pattern;
+    let name = match kind.known_name(name) {
+        Cow::Borrowed(_) => name.clone(),
+        Cow::Owned(known) => known.into(),
     };
-    of(SubscriptionKind::Channel).chain(of(SubscriptionKind::Pattern)).collect()
+    Wish { name, is_pattern, wanted }
 }
 
 /// The reply of a PUBLISH whose receivers are counted.
@@ -396,6 +412,29 @@ mod tests {
         a.tell(&[&b, &c]);
         assert_eq!(c.broker.publish(Channel, b"early", b"hi").nodes, []);
         assert_eq!([Channel, Pattern, ShardChannel].map(|kind| a.broker.count_of(kind)), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_plain_channel_of_slots_is_one_of_the_whole_store_and_no_other() {
+        use SubscriptionKind::PlainShardChannel;
+        let (mut a, b) = (Node::new(1), Node::new(2));
+        a.broker.link_up(b.id);
+        b.broker.link_up(a.id);
+        a.tell(&[&b]);
+        a.subscribe(Channel, "news");
+        a.subscribe(ShardChannel, "news");
+        assert!(a.subscribe(PlainShardChannel, "news").announces);
+        a.tell(&[&b]);
+        let nodes = |kind, name: &str| b.broker.publish(kind, name.as_bytes(), b"hi").nodes;
+        assert_eq!(nodes(PlainShardChannel, "news"), [a.id]);
+        assert_eq!((nodes(ShardChannel, "news"), nodes(PlainShardChannel, "other")), (vec![], vec![]));
+        let known = PlainShardChannel.known_name(b"news");
+        let heard = |name: &[u8]| a.broker.heard(name, b"hi").deliveries.iter().map(|of| of.kind).collect::<Vec<_>>();
+        assert_eq!((heard(&known), heard(b"news")), (vec![PlainShardChannel], vec![Channel]));
+        assert_eq!(a.own.told_count(PlainShardChannel), 1);
+        a.unsubscribe(PlainShardChannel, "news");
+        a.tell(&[&b]);
+        assert_eq!(b.broker.publish(PlainShardChannel, b"news", b"hi").nodes, []);
     }
 
     #[test]

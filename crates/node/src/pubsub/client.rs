@@ -40,7 +40,7 @@ impl std::fmt::Display for Refused {
 #[derive(Debug, Default)]
 pub struct ClientSubscriptions {
     /// The names, by kind.
-    names: [BTreeSet<Name>; 3],
+    names: [BTreeSet<Name>; 4],
     bytes: usize,
 }
 
@@ -61,7 +61,7 @@ impl ClientSubscriptions {
     #[must_use]
     pub fn told_count(&self, kind: SubscriptionKind) -> usize {
         match kind {
-            SubscriptionKind::ShardChannel => self.count(kind),
+            SubscriptionKind::ShardChannel | SubscriptionKind::PlainShardChannel => self.count(kind),
             _ => self.count(SubscriptionKind::Channel) + self.count(SubscriptionKind::Pattern),
         }
     }
@@ -86,12 +86,8 @@ impl ClientSubscriptions {
 
     /// Whether it may subscribe to all of these names.
     pub(super) fn check(&self, kind: SubscriptionKind, names: &[&[u8]]) -> Result<(), Refused> {
-        let (bytes_max, refused) = match kind {
-            SubscriptionKind::Pattern => (PATTERN_BYTES_MAX, Refused::Pattern),
-            _ => (CHANNEL_BYTES_MAX, Refused::Channel),
-        };
-        if names.iter().any(|name| name.len() > bytes_max) {
-            return Err(refused);
+        if names.iter().any(|name| name.len() > kind.name_bytes_max()) {
+            return Err(if kind == SubscriptionKind::Pattern { Refused::Pattern } else { Refused::Channel });
         }
         let new = names.iter().filter(|name| !self.has(kind, name));
         let bytes: usize = new.map(|name| name.len() + SUBSCRIPTION_COST).sum();

@@ -24,7 +24,7 @@ pub(super) struct Added {
 #[derive(Default)]
 pub(super) struct Subscriptions {
     /// By kind, then by name.
-    audiences: [HashMap<Name, Audience>; 3],
+    audiences: [HashMap<Name, Audience>; 4],
     bytes: usize,
 }
 
@@ -95,9 +95,9 @@ impl Subscriptions {
         deliveries
     }
 
-    /// Who gets a message to a channel of a slot.
-    pub(super) fn shard_deliveries(&self, channel: &[u8], message: &[u8]) -> Vec<Delivery> {
-        self.to_name(SubscriptionKind::ShardChannel, channel, || Push::shard_message(channel, message))
+    /// Who gets a message to a channel of a slot, of one of the two kinds.
+    pub(super) fn shard_deliveries(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> Vec<Delivery> {
+        self.to_name(kind, channel, || Push::shard_message(channel, message))
     }
 
     fn to_name(&self, kind: SubscriptionKind, name: &[u8], push: impl FnOnce() -> Push) -> Vec<Delivery> {
@@ -159,8 +159,8 @@ mod tests {
         {
             assert_eq!(shown(&subscriptions.deliveries(channel.as_bytes(), b"hi")), expected);
         }
-        assert_eq!(shown(&subscriptions.shard_deliveries(b"news", b"hi")), "ShardChannel news: 4");
-        assert_eq!(shown(&subscriptions.shard_deliveries(b"n", b"hi")), "");
+        assert_eq!(shown(&subscriptions.shard_deliveries(ShardChannel, b"news", b"hi")), "ShardChannel news: 4");
+        assert_eq!(shown(&subscriptions.shard_deliveries(ShardChannel, b"n", b"hi")), "");
         assert_eq!([Channel, Pattern, ShardChannel].map(|kind| subscriptions.count(kind)), [1, 2, 1]);
         assert_eq!(subscriptions.subscribers(Channel, b"news"), 2);
         for (kind, name, connection, is_last) in [

@@ -146,7 +146,9 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
             Ok(wait) => Admission::WaitFor(wait),
             Err(text) => fail(&mut ask, text),
         },
-        Role::Publish(kind) => Admission::Publish { spec, kind },
+        Role::Publish(kind) => {
+            Admission::Publish { spec, kind: commands::published_kind(spec, session.keyspace()).unwrap_or(kind) }
+        }
     }
 }
 
@@ -154,16 +156,23 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
 #[inline]
 fn admit_data(session: &Session, spec: &CommandSpec, role: Role, args: &[&[u8]], host: &dyn Host) -> Admitted {
     if spec.has(flag::DENYOOM) {
-        return host.room().admit(|| args.iter().map(|arg| arg.len()).sum());
+        return host.room().admit(|| database_of_keys(spec, args), || args.iter().map(|arg| arg.len()).sum());
     }
     if matches!(role, Role::Exec) && session.multi.as_ref().is_some_and(Queue::may_add_data) {
         // The commands took their room when they were queued.
-        return host.room().admit(|| 0);
+        return host.room().admit(|| None, || 0);
     }
     if spec.is_write() {
         host.room().reconsider();
     }
     Admitted::Now
+}
+
+/// The database in whose slot the keys of a command are, if they are a database's.
+#[cold]
+fn database_of_keys(spec: &CommandSpec, args: &[&[u8]]) -> Option<Database> {
+    let at = spec.keys(args).ok()?.next()?;
+    Database::of_key(args.get(at)?)
 }
 
 /// EXEC of commands that may add data, which has reached its bound.
@@ -178,6 +187,9 @@ fn exec_without_room(ask: &mut Ask<'_>) -> Admission {
 /// The refusal of what may add data, when the data has reached its bound.
 #[cold]
 fn out_of_room(host: &dyn Host) -> &'static str {
+    if !host.room().refuses() {
+        return "OOM command not allowed when used memory > 'maxmemory': the database has the bytes that it may have ('max-bytes').";
+    }
     match host.config().data_is_in_memory() {
         true => "OOM command not allowed when used memory > 'maxmemory'.",
         false => "OOM command not allowed when data on disk > 'max-data-bytes'.",

@@ -174,7 +174,8 @@ impl ClientEntry {
         self.commands.store(self.commands.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
-    pub(super) fn set_subscriptions(&self, counts: [usize; 3]) {
+    pub(super) fn set_subscriptions(&self, [channels, patterns, of_slots, plain]: [usize; 4]) {
+        let counts = [channels, patterns, of_slots + plain];
         let both = self.subscriptions.iter().zip(counts);
         both.for_each(|(own, count)| own.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed));
     }

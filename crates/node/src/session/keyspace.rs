@@ -15,6 +15,11 @@ pub enum Keyspace {
 }
 
 impl Keyspace {
+    /// Whether its channels of slots are plain: those of clients that do not know clusters, who are behind other nodes too.
+    pub(super) fn has_plain_channels(self) -> bool {
+        self != Self::Cluster
+    }
+
     /// The database, if it is one's.
     #[must_use]
     pub fn database(self) -> Option<Database> {

@@ -305,7 +305,7 @@ pub trait ShardSpace: ReadSpace {
 pub type Heads = Vec<(Slice, Record)>;
 
 /// Up to `limit` live keys of a list, and the heads of their records.
-fn heads(records: &mut dyn Records, limit: usize) -> Result<Heads, Fault> {
+pub(crate) fn heads(records: &mut dyn Records, limit: usize) -> Result<Heads, Fault> {
     let mut found = Vec::with_capacity(limit.min(1024));
     while found.len() < limit
         && let Some(key) = records.advance()?

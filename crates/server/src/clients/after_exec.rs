@@ -45,7 +45,7 @@ pub(super) fn begin(
         let args = command.args();
         match handler(spec) {
             Some(_) => Question::Store(spec, command.clone(), session.consistency_for(spec, &args)),
-            None => match published_kind(spec) {
+            None => match published_kind(spec, session.keyspace()) {
                 Some(kind) => Question::Publish(kind, command.clone()),
                 None => Question::Wait(session.wait_for(spec, &args)),
             },

@@ -24,7 +24,7 @@ pub(super) enum Watches {
 
 /// What is under way at this node, as another one would make it.
 pub(super) enum Kept {
-    /// A command that writes.
+    /// A command that writes, or reads what is on the disk.
     Command(EncodedCommand),
     /// A transaction.
     Transaction(Box<Transaction>),
@@ -37,7 +37,7 @@ pub(super) struct Forwarding {
     pub(super) upstreams: Vec<Upstream>,
     /// Requests that have not been sent, or are to be made again.
     waiting: VecDeque<Forwarded>,
-    /// Writes under way at this node, by their sequence numbers: another node makes them if this one stops leading.
+    /// Requests under way at this node, by their sequence numbers: another node makes them if this one stops leading.
     here: VecDeque<(u64, Kept)>,
     pub(super) watches: Watches,
 }
@@ -65,12 +65,12 @@ impl Forwarding {
         self.waiting.insert(at, request);
     }
 
-    /// A write is under way at this node.
+    /// A request is under way at this node.
     pub(super) fn keep(&mut self, sequence: u64, kept: Kept) {
         self.here.push_back((sequence, kept));
     }
 
-    /// A write is not under way at this node any more: what it was.
+    /// A request is not under way at this node any more: what it was.
     pub(super) fn take_kept(&mut self, sequence: u64) -> Option<Kept> {
         let at = self.here.binary_search_by_key(&sequence, |(kept, _)| *kept).ok()?;
         self.here.remove(at).map(|(_, kept)| kept)

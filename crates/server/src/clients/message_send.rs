@@ -10,13 +10,13 @@ use node::session::Host as _;
 use resp::Reply;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vocab::limits::{CHANNEL_BYTES_MAX, RECEIVERS_WAIT_US_MAX};
+use vocab::limits::RECEIVERS_WAIT_US_MAX;
 use vocab::slot_of;
 
 /// How long a transaction waits for the number of receivers: longer than the broker, which gives up before.
 const WAIT_MAX: Duration = Duration::from_micros(2 * RECEIVERS_WAIT_US_MAX);
 
-/// Sends a message to the other nodes that have subscribers.
+/// Sends a message to the other nodes that have subscribers, which know the channel by that name.
 pub(super) fn send_message(
     store: &NodeShared,
     ticket: Ticket,
@@ -43,7 +43,7 @@ pub(super) fn publish_and_wait(
 ) -> Vec<u8> {
     let mut reply = Reply::new(ticket.proto);
     let (channel, message) = (args[1], args[2]);
-    if channel.len() > CHANNEL_BYTES_MAX {
+    if channel.len() > kind.name_bytes_max() {
         reply.error(&Refused::Channel.to_string());
         return reply.buf;
     }
@@ -64,7 +64,7 @@ pub(super) fn publish_and_wait(
     let (id, answers) = store.embedded.enter();
     let own =
         Ticket { worker: EMBEDDED, connection: id as u32, generation: answers.generation(), sequence: 0, ..ticket };
-    send_message(store, own, &publication, channel, message);
+    send_message(store, own, &publication, &kind.known_name(channel), message);
     let mut taken = Answers::default();
     answers.take(Some(Instant::now() + WAIT_MAX), &mut taken);
     store.embedded.leave(id);

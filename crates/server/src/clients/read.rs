@@ -1,9 +1,11 @@
 //! Reads of one shard: on the event loop where memory answers, by way of the disk where not; confirmed where they must be.
 
+use super::forwarding::Kept;
 use super::invalidations::track;
 use super::reply_queue::{Effect, Mask};
 use super::request::Request;
 use super::turn::{Step, Target, Turn};
+use super::write::keep;
 use crate::api::conclude_on;
 use crate::disk_reads::{DeferredGet, DeferredRead, read_in_pool};
 use crate::os::steady_us;
@@ -112,6 +114,8 @@ fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt
         track(connection, attempt.handle(), request.spec, request.args);
     }
     turn.requests.sampler.note(attempt.handle(), attempt.request().slot, 1);
+    let command = EncodedCommand::of(request.spec, request.args);
+    keep(turn, &ticket, || Kept::Command(command.clone()));
     let in_steps = matches!(handler, ReadHandler::Steps(_));
     if let Some(connection) = turn.clients.get_mut(request.id).filter(|_| in_steps) {
         connection.promise(ticket.sequence, FIRST_PART_BYTES);
@@ -120,7 +124,7 @@ fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt
         store: turn.requests.store.clone(),
         ticket,
         spec: request.spec,
-        command: EncodedCommand::of(request.spec, request.args),
+        command,
         handler,
         attempt,
         seed: turn.requests.next_seed(),

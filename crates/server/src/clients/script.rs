@@ -167,9 +167,7 @@ fn begin_beside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, scr
     {
         connection.begin_slow_read(ticket.sequence, spec, args);
     }
-    if script.may_write.is_some() {
-        write::keep(turn, &ticket, || Kept::Command(EncodedCommand::of(spec, args)));
-    }
+    write::keep(turn, &ticket, || Kept::Command(EncodedCommand::of(spec, args)));
     let ticket = Ticket { slot: attempt.request().slot, wider: attempt.request().wider, ..ticket };
     let (store, seed) = (turn.requests.store.clone(), turn.requests.next_seed());
     turn.requests.store.script_pool.run(Box::new(move || run_beside(&store, attempt, script, ticket, seed)));

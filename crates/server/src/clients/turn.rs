@@ -115,8 +115,12 @@ impl Turn<'_> {
 
     /// This node does not serve a request now: it waits, or its client is told where to go.
     pub(super) fn not_here(&mut self, id: usize, slot: Slot, consistency: Consistency, why: &NotHere) -> Step {
-        if matches!(why, NotHere::Wait { .. }) {
-            return self.wait(id);
+        let is_of_database = || self.clients.get(id).is_some_and(|connection| connection.is_of_database());
+        match why {
+            NotHere::Wait { .. } => return self.wait(id),
+            // It begins again, and goes to that node.
+            NotHere::Redirect(_) if is_of_database() => return self.wait(id),
+            NotHere::Redirect(_) | NotHere::Refuse(_) => {}
         }
         let mut reply = Reply::default();
         if let Some(connection) = self.clients.get(id) {

@@ -5,16 +5,22 @@
 //! engine lsm:     evicted from the bound on;          writes wait at 9/8 of it, since a tree gives room back late
 //! ```
 //! Writes that wait go on when keys are gone. They are refused if nothing can be evicted.
+//!
+//! And the keys of single databases within `max-bytes`, where this node leads them: these are weighed (`Weighing`), and are within
+//! their bound as soon as keys are gone. What the policy of a database spares goes for no other bound either.
 
 use crate::api::Caller;
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
-use node::config::EvictionPolicy;
-use node::eviction::{Pace, Victim, Victims};
+use cluster::{DatabaseRow, Databases};
+use node::config::{Among, EvictionPolicy};
+use node::eviction::{MayGo, Pace, Victim, Victims, Weighing};
 use node::{ShardHandle, SnapshotSpace, key_hash};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use vocab::Database;
 
 /// Between two looks at the data while there is a bound, unless writes ask for one.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -36,9 +42,17 @@ const HALF_LIVES_MS: (u64, u64) = (1_000, 10_000);
 /// The thread; it ends when the store stops.
 pub(super) fn evict(store: &Arc<NodeShared>) {
     let caller = Caller::new(store.clone());
-    let mut evictor = Evictor { store, caller, pace: Pace::default(), victims: None, token: 0, moved: Instant::now() };
+    let mut evictor = Evictor {
+        store,
+        caller,
+        pace: Pace::default(),
+        victims: None,
+        databases: BTreeMap::new(),
+        token: 0,
+        moved: Instant::now(),
+    };
     while !store.is_stopping() {
-        let pause = evictor.turn();
+        let pause = evictor.turn().min(evictor.look_at_databases());
         if store.room.frees_waiting() {
             store.mailboxes.tell_all(|| WorkerMessage::Led);
         }
@@ -55,8 +69,19 @@ struct Evictor<'a> {
     pace: Pace,
     /// Of the policy that was set last.
     victims: Option<Victims>,
+    /// The databases that have a bound and that this node leads, by the places of their keys.
+    databases: BTreeMap<Database, BoundedDatabase>,
     /// What the next removal bears.
     token: u32,
+    /// When a key was gone last, or writes had room.
+    moved: Instant,
+}
+
+/// A database that has a bound.
+struct BoundedDatabase {
+    weighing: Weighing,
+    /// Of its policy, as of the last time that keys were to go.
+    victims: Option<Victims>,
     /// When a key was gone last, or writes had room.
     moved: Instant,
 }
@@ -90,7 +115,9 @@ impl Evictor<'_> {
         let store = self.store;
         let config = &store.config;
         let policy = config.eviction_policy();
-        self.track(policy);
+        let databases = store.known().databases.clone();
+        let of_databases = databases.rows().filter_map(|(_, row)| policy_of(row, policy));
+        self.track(policy.into_iter().chain(of_databases).find(|policy| policy.asks_for_usage()));
         let Some(bound) = config.data_bound() else {
             self.moved = Instant::now();
             store.room.open();
@@ -126,7 +153,7 @@ impl Evictor<'_> {
         }
         let round = match excess {
             0 => Round { found: true, removed: 0 },
-            _ => self.evict(policy, &led, excess, bytes),
+            _ => self.evict(policy, &databases, &led, excess, bytes),
         };
         let bytes = data_bytes(store);
         if round.removed > 0 || bytes <= bounds.wait {
@@ -142,9 +169,7 @@ impl Evictor<'_> {
     /// Writes may go on until the data has `bound`; it has `bytes`, and some are under way.
     fn leave(&self, bound: u64, bytes: u64) {
         let taken = bytes.saturating_add(self.store.queued_bytes() as u64);
-        // The data may have as many bytes as the bound says: one more write begins then.
-        let left = i128::from(bound) - i128::from(taken) + 1;
-        self.store.room.leave(i64::try_from(left).unwrap_or(if left < 0 { i64::MIN } else { i64::MAX }));
+        self.store.room.leave(left(bound, taken));
     }
 
     /// Has uses of keys noted while the policy goes by them.
@@ -173,7 +198,19 @@ impl Evictor<'_> {
 
     /// Evicts keys of all these shards, by how much of the data is the shard's: their removals are under way at the same
     /// time, and waited for once.
-    fn evict(&mut self, policy: EvictionPolicy, led: &[Weak<ShardHandle>], excess: u64, bytes: u64) -> Round {
+    fn evict(
+        &mut self,
+        policy: EvictionPolicy,
+        databases: &Databases,
+        led: &[Weak<ShardHandle>],
+        excess: u64,
+        bytes: u64,
+    ) -> Round {
+        let may_go = |key: &[u8], expires: bool| {
+            let database = Database::of_key(key).map(|place| databases.database_at(place));
+            let row = database.and_then(|database| databases.row(database));
+            row.is_none_or(|row| may_lose(row, policy, expires))
+        };
         let in_memory = self.store.config.data_is_in_memory();
         let mut victims = match self.victims.take() {
             Some(victims) if victims.policy() == policy => victims,
@@ -185,7 +222,7 @@ impl Evictor<'_> {
             let goal = (u128::from(excess) * u128::from(own_bytes)).div_ceil(u128::from(bytes.max(1))) as u64;
             let key_bytes = (own_bytes / handle.key_count().max(1)).max(1);
             let wanted = usize::try_from(goal / key_bytes).unwrap_or(usize::MAX).saturating_add(1);
-            match self.choose(&mut victims, &handle, wanted) {
+            match self.choose(&mut victims, &handle, wanted, &may_go) {
                 Ok(some) => chosen.extend(some.into_iter().map(|victim| {
                     let late_bytes = if victim.is_large || !in_memory { key_bytes } else { 0 };
                     Chosen { victim, late_bytes }
@@ -202,11 +239,94 @@ impl Evictor<'_> {
         round
     }
 
-    fn choose(&self, victims: &mut Victims, handle: &ShardHandle, wanted: usize) -> Result<Vec<Victim>, node::Fault> {
+    fn choose(
+        &self,
+        victims: &mut Victims,
+        handle: &ShardHandle,
+        wanted: usize,
+        may_go: MayGo<'_>,
+    ) -> Result<Vec<Victim>, node::Fault> {
         let store = self.store;
         let samples = usize::try_from(store.config.number("maxmemory-samples").unwrap_or(5)).unwrap_or(1);
         let mut space = SnapshotSpace::new(handle, store.now_ms(), steady_us());
-        victims.choose(&mut space, handle.id(), (wanted, samples), &store.usage)
+        victims.choose(&mut space, handle.id(), (wanted, samples), (&store.usage, may_go))
+    }
+
+    /// Looks at each database that has a bound and that this node leads, and evicts some keys of those that have too many; when to look
+    /// again.
+    fn look_at_databases(&mut self) -> Duration {
+        let store = self.store;
+        let known = store.known();
+        let leads = |place: Database| {
+            let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard.0 as usize));
+            handle.filter(|handle| handle.serving()).map(Arc::downgrade)
+        };
+        let bounded = known.databases.rows().filter_map(|(database, row)| {
+            let place = known.databases.place_of(database);
+            Some((place, row.bytes_max?, policy_of(row, store.config.eviction_policy()), leads(place)?))
+        });
+        let bounded: Vec<_> = bounded.collect();
+        drop(known);
+        let mut before = std::mem::take(&mut self.databases);
+        store.room.bound(bounded.iter().map(|(place, ..)| *place));
+        let mut pause = if bounded.is_empty() { IDLE } else { LOOK_EVERY };
+        for (place, bound, policy, handle) in bounded {
+            let new = || BoundedDatabase { weighing: Weighing::default(), victims: None, moved: Instant::now() };
+            let mut database = before.remove(&place).unwrap_or_else(new);
+            if let Some(handle) = handle.upgrade() {
+                match self.look_at(&mut database, (place, bound), policy, &handle) {
+                    Ok(next) => pause = pause.min(next),
+                    Err(fault) => log::warn!("database at {}: no key can be evicted: {fault:?}", place.number()),
+                }
+            }
+            self.databases.insert(place, database);
+        }
+        pause
+    }
+
+    /// The same of one database.
+    fn look_at(
+        &mut self,
+        database: &mut BoundedDatabase,
+        (place, bound): (Database, u64),
+        policy: Option<EvictionPolicy>,
+        handle: &Arc<ShardHandle>,
+    ) -> Result<Duration, node::Fault> {
+        let store = self.store;
+        let mut space = SnapshotSpace::new(handle, store.now_ms(), steady_us());
+        let bytes = database.weighing.look(&mut space, handle, place)?;
+        drop(space);
+        let Some(policy) = policy else {
+            match bytes > bound {
+                true => store.room.fill_of(place),
+                false => store.room.leave_to(place, left(bound, bytes)),
+            }
+            return Ok(LOOK_EVERY);
+        };
+        let keys = handle.database_keys_in_slot(place.slot());
+        let key_bytes = (bytes / keys.max(1)).max(1);
+        let excess = bytes.saturating_sub(bound - bound / AHEAD_PART);
+        let round = match excess {
+            0 => Round { found: true, removed: 0 },
+            _ => {
+                let known = database.victims.take().filter(|victims| victims.policy() == policy);
+                let mut victims = known.unwrap_or_else(|| Victims::of_database(policy, steady_us(), place));
+                let wanted = usize::try_from(excess / key_bytes).unwrap_or(usize::MAX).saturating_add(1);
+                let some = self.choose(&mut victims, handle, wanted, &|_, _| true)?;
+                database.victims = Some(victims);
+                let chosen: Vec<Chosen> = some.into_iter().map(|victim| Chosen { victim, late_bytes: 0 }).collect();
+                Round { found: !chosen.is_empty(), removed: self.remove(&chosen) }
+            }
+        };
+        let bytes = bytes.saturating_sub(round.removed.saturating_mul(key_bytes));
+        if round.removed > 0 || bytes <= bound {
+            database.moved = Instant::now();
+        }
+        match bytes > bound && (!round.found || database.moved.elapsed() > STUCK_AFTER) {
+            true => store.room.fill_of(place),
+            false => store.room.leave_to(place, left(bound, bytes)),
+        }
+        Ok(if round.removed > 0 { Duration::ZERO } else { LOOK_EVERY })
     }
 
     /// Has those keys removed that were not written since; how many are gone.
@@ -242,6 +362,22 @@ impl Evictor<'_> {
     }
 }
 
+/// By which policy keys of a database go within its own bound; `of_store` is that of the store.
+fn policy_of(row: &DatabaseRow, of_store: Option<EvictionPolicy>) -> Option<EvictionPolicy> {
+    row.eviction.map_or(of_store, EvictionPolicy::of_name)
+}
+
+/// Whether a key of a database may go for the bound of the store, by whose policy it was chosen.
+fn may_lose(row: &DatabaseRow, of_store: EvictionPolicy, expires: bool) -> bool {
+    policy_of(row, Some(of_store)).is_some_and(|policy| policy.among == Among::All || expires)
+}
+
+/// How many bytes may still be written. The data may have as many bytes as the bound says: one more write begins then.
+fn left(bound: u64, taken: u64) -> i64 {
+    let left = i128::from(bound) - i128::from(taken) + 1;
+    i64::try_from(left).unwrap_or(if left < 0 { i64::MIN } else { i64::MAX })
+}
+
 /// The data of all replicas of this node, in bytes.
 fn data_bytes(store: &NodeShared) -> u64 {
     let in_memory = store.config.data_is_in_memory();
@@ -258,6 +394,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::TestNode;
+    use node::eviction::Admitted;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -319,5 +456,62 @@ mod tests {
         node.store().config.set(&[(b"maxmemory", b"100kb")]).unwrap();
         until("nothing more can go", || node.store().room.refuses());
         assert_eq!((left(0..200), left(200..500)), (0, 300));
+    }
+
+    fn database(number: u64) -> Database {
+        Database::of_number(number).unwrap()
+    }
+
+    /// Writes keys of 1 KB each to a database.
+    fn fill_database(node: &TestNode, number: u64, keys: usize) {
+        let mut caller = Caller::new(node.store().clone());
+        for key in 0..keys {
+            let key = [&database(number).prefix()[..], format!("k{key}").as_bytes()].concat();
+            assert_eq!(caller.call(&[b"SET", &key, "x".repeat(1000).as_bytes()]), b"+OK\r\n");
+        }
+    }
+
+    fn keys_of(node: &TestNode, number: u64) -> u64 {
+        let slot = database(number).slot();
+        let known = node.store().known();
+        let shard = known.shard_of(slot).unwrap();
+        known.handle(shard.0 as usize).unwrap().database_keys_in_slot(slot)
+    }
+
+    fn set_databases(node: &TestNode, text: &str) {
+        let mut caller = Caller::new(node.store().clone());
+        let answer = caller.call(&[b"KV.ADMIN", b"SETTINGS", b"SET", b"database-settings", text.as_bytes()]);
+        assert!(!answer.starts_with(b"-"), "{}", answer.escape_ascii());
+    }
+
+    #[test]
+    fn a_database_stays_within_its_own_bound_and_others_keep_their_keys() {
+        let node = TestNode::start(&[]);
+        set_databases(&node, "3:max-bytes=204800,eviction=allkeys-lru");
+        fill_database(&node, 3, 1_000);
+        fill_database(&node, 4, 300);
+        until("the database shrinks", || keys_of(&node, 3) <= 200);
+        assert!(keys_of(&node, 3) > 100, "no more goes than has to");
+        assert_eq!(keys_of(&node, 4), 300);
+        let admit = |number: u64| node.store().room.admit(|| Some(database(number)), || 1);
+        set_databases(&node, "3:max-bytes=50kb,eviction=noeviction");
+        until("data of the database is refused", || admit(3) == Admitted::Never);
+        assert_eq!(admit(4), Admitted::Now);
+        let left = keys_of(&node, 3);
+        set_databases(&node, "");
+        until("there is no bound any more", || admit(3) == Admitted::Now);
+        assert_eq!(keys_of(&node, 3), left);
+    }
+
+    #[test]
+    fn the_bound_of_the_store_is_for_databases_too_unless_their_policy_spares_them() {
+        let settings = [("engine", "memory"), ("maxmemory-policy", "allkeys-random")];
+        let node = TestNode::start(&settings);
+        set_databases(&node, "4:eviction=noeviction");
+        fill_database(&node, 3, 1_000);
+        fill_database(&node, 4, 200);
+        node.store().config.set(&[(b"maxmemory", b"700kb")]).unwrap();
+        until("keys of a database go", || keys_of(&node, 3) < 600 && data_bytes(node.store()) <= 700 << 10);
+        assert_eq!(keys_of(&node, 4), 200);
     }
 }

@@ -165,7 +165,8 @@ impl Publisher<'_> {
             return;
         }
         // No one counts the receivers: the message has no number.
-        let message = PeerMessage::Publish { id: 0, channel: channel.into(), message: message.into() };
+        let channel = kind.known_name(channel);
+        let message = PeerMessage::Publish { id: 0, channel: channel.as_ref().into(), message: message.into() };
         for node in publication.nodes {
             self.store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message.clone()));
         }

@@ -17,11 +17,15 @@ fn debug(ask: &mut Ask<'_>) -> Outcome {
             let us = (seconds.clamp(0.0, SLEEP_SECONDS_MAX) * 1e6) as u64;
             Ok(Effect::ReplyAfter { us, command: ask.spec.id })
         }
+        // Tests of clients have it answer as Redis does in situations that they cannot bring about.
+        [word, text] if is_word(word, "ERROR") => Err(String::from_utf8_lossy(text).replace(['\r', '\n'], " ").into()),
         [word] if is_word(word, "HELP") => {
             let lines = [
                 "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
                 "SLEEP <seconds>",
                 "    Answer after that time. Other connections are not held up.",
+                "ERROR <string>",
+                "    Answer that error.",
                 "HELP",
                 "    Print this help.",
             ];

@@ -26,7 +26,7 @@ pub(super) use ask::Ask;
 pub(super) use connection::database_of;
 pub use info::info;
 
-use super::{Cost, Effect, costly};
+use super::{Cost, Effect, Keyspace, costly};
 use crate::acl::{AuditEvent, audited, refusal_of};
 use crate::command::{self, Handler, ReadHandler};
 use crate::pubsub::SubscriptionKind;
@@ -108,8 +108,11 @@ pub(super) fn role(command: CommandId) -> Role {
 
 /// The kind of channel to which a command publishes, if it does.
 #[must_use]
-pub fn published_kind(spec: &CommandSpec) -> Option<SubscriptionKind> {
+pub fn published_kind(spec: &CommandSpec, keyspace: Keyspace) -> Option<SubscriptionKind> {
     match role(spec.id) {
+        Role::Publish(SubscriptionKind::ShardChannel) if keyspace.has_plain_channels() => {
+            Some(SubscriptionKind::PlainShardChannel)
+        }
         Role::Publish(kind) => Some(kind),
         _ => None,
     }

@@ -4,7 +4,7 @@ use super::ask::{Ask, Outcome, Refusal, Row, wrong_arguments};
 use crate::pubsub::{ClientSubscriptions, Name, Refused, Settled, SubscriptionKind};
 use crate::request::{CROSSSLOT, RequestKeys};
 use crate::session::{Effect, Host};
-use SubscriptionKind::{Channel, Pattern, ShardChannel};
+use SubscriptionKind::{Channel, Pattern, PlainShardChannel, ShardChannel};
 use resp::{Reply, glob_matches};
 use vocab::{Slot, slot_of};
 
@@ -14,12 +14,12 @@ pub(super) const ROWS: &[Row] = &[
     ("SSUBSCRIBE", subscribe_to_slot),
     ("UNSUBSCRIBE", |ask| unsubscribe(ask, Channel)),
     ("PUNSUBSCRIBE", |ask| unsubscribe(ask, Pattern)),
-    ("SUNSUBSCRIBE", |ask| unsubscribe(ask, ShardChannel)),
+    ("SUNSUBSCRIBE", |ask| unsubscribe(ask, of_slots(ask))),
     ("PUBSUB|CHANNELS", |ask| names(ask, Channel)),
     ("PUBSUB|NUMSUB", |ask| subscribers(ask, Channel)),
     ("PUBSUB|NUMPAT", numpat),
-    ("PUBSUB|SHARDCHANNELS", |ask| names(ask, ShardChannel)),
-    ("PUBSUB|SHARDNUMSUB", |ask| subscribers(ask, ShardChannel)),
+    ("PUBSUB|SHARDCHANNELS", |ask| names(ask, of_slots(ask))),
+    ("PUBSUB|SHARDNUMSUB", |ask| subscribers(ask, of_slots(ask))),
 ];
 
 impl From<Refused> for Refusal {
@@ -36,8 +36,16 @@ fn subscribe(ask: &mut Ask<'_>, kind: SubscriptionKind) -> Outcome {
     Ok(confirmed(ask, settled))
 }
 
-/// The channels must be of one slot that this node leads, before and after.
+/// What this client means by channels of slots.
+fn of_slots(ask: &Ask<'_>) -> SubscriptionKind {
+    if ask.session.keyspace().has_plain_channels() { PlainShardChannel } else { ShardChannel }
+}
+
+/// The channels must be of one slot that this node leads, before and after: of a client that knows clusters.
 fn subscribe_to_slot(ask: &mut Ask<'_>) -> Outcome {
+    if of_slots(ask) == PlainShardChannel {
+        return subscribe(ask, PlainShardChannel);
+    }
     let slot = RequestKeys::of(ask.spec, ask.args)?.slot.unwrap_or(Slot(0));
     if let Some(text) = ask.host.refuses_slot(slot) {
         return Err(text.into());

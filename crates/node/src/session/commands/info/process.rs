@@ -107,7 +107,8 @@ pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
     let broker = facts.host.broker();
     lines.add("pubsub_channels", broker.count_of(SubscriptionKind::Channel));
     lines.add("pubsub_patterns", broker.count_of(SubscriptionKind::Pattern));
-    lines.add("pubsubshard_channels", broker.count_of(SubscriptionKind::ShardChannel));
+    let of_slots = [SubscriptionKind::ShardChannel, SubscriptionKind::PlainShardChannel];
+    lines.add("pubsubshard_channels", of_slots.map(|kind| broker.count_of(kind)).iter().sum::<usize>());
     // MIGRATE makes a connection of its own each time.
     lines.add("migrate_cached_sockets", 0);
     lines.add("latest_fork_usec", 0);
