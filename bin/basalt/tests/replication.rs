@@ -480,8 +480,14 @@ fn what_waits_for_a_shard_without_a_leader_keeps_nothing_else_waiting() {
     let _alone = alone();
     let dir = Dir::new("leaderless");
     let mut nodes = Nodes::start(&dir, 2, &[("--shards", "4"), ("--replication-factor", "1")]);
-    let key = nodes.key_led_by(0, "key");
     let mut connection = nodes.connect(0);
+    // A store may be made before all nodes have come; then they are given their part.
+    eventually("the other node leads shards, and keeps them", SOON, || {
+        let is_elsewhere = (0..50).any(|n| connection.call(&format!("GET {n}")).text().starts_with("MOVED "));
+        let plans = nodes.admin(&["STATUS"])?["plans"].as_array()?.len();
+        (is_elsewhere && plans == 0).then_some(())
+    });
+    let key = nodes.key_led_by(0, "key");
     assert_eq!(connection.call(&format!("SET {key} value")), Value::ok());
     nodes.kill(1);
     let mut waiting: Vec<Connection> = (0..WAITING).map(|_| nodes.connect(0)).collect();

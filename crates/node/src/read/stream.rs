@@ -224,7 +224,7 @@ mod tests {
         let fixture = Fixture::new(1);
         let handle = &fixture.handle;
         write(handle, 6, &format!("SET s {}", "v".repeat(STREAM_STEP_BYTES_SOFT)));
-        let many = format!("MGET {}", vec!["s"; 8].join(" "));
+        let many = format!("MGET {}", ["s"; 8].join(" "));
         let begin = |reply: &mut Reply| {
             ReplyStream::begin(handle, steps(&many), &args(&many), (ARRIVED.wall_ms, 0), reply).unwrap()
         };
