@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Server, Setup, Value, eventually};
+use common::{Connection, Dir, FakeBucket, Nodes, Server, Setup, Value, eventually, slot};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +20,12 @@ const LIBRARY: &str = "#!lua name=of_backup\n\
 const LIMIT: Duration = Duration::from_secs(5);
 
 fn ctl(arguments: &[&str]) -> Result<String, String> {
+    ctl_with(&[], arguments)
+}
+
+fn ctl_with(environment: &[(&str, String)], arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     let output = command.arg("ctl").args(arguments).stdin(Stdio::null()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stdout) + &text(&output.stderr)) }
@@ -170,6 +177,46 @@ fn only_what_changed_is_written_again_and_damage_is_found() {
     }
 }
 
+/// A bucket's objects are proved by size and tag, and read only where no tag was noted.
+#[test]
+fn a_bucket_proves_what_it_reuses_without_reading_it() {
+    let dir = Dir::new("backup-bucket");
+    let server = Server::start(&Setup::bare(&dir.join("data")).with("--shards", "1"));
+    server.connect().call("SET k v");
+    let (bucket, place) = (FakeBucket::start(), "s3://backups/here");
+    let environment = bucket.environment();
+    let node = format!("127.0.0.1:{}", server.port());
+    let take = || {
+        let said = ctl_with(&environment, &["backup", "take", "--to", place, "--node", &node, "--json"]).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let read = bucket.take_read().iter().filter(|name| name.contains("/files/")).count();
+        (said["new_files"].as_u64().unwrap(), said["mended_files"].as_u64().unwrap(), read)
+    };
+    let damage = |folder: &str, damage: &dyn Fn(&mut Vec<u8>)| {
+        let mut objects = bucket.objects();
+        objects.iter_mut().filter(|(name, _)| name.contains(folder)).for_each(|(_, object)| damage(object));
+    };
+    let verify = || ctl_with(&environment, &["backup", "verify", "--at", place]);
+    assert_eq!(take(), (1, 0, 0));
+    assert_eq!(take(), (0, 0, 0));
+    // As many bytes, and other ones.
+    damage("/here/files/", &|object| *object.last_mut().unwrap() ^= 1);
+    verify().unwrap_err();
+    bucket.take_read();
+    assert_eq!(take(), (1, 1, 1));
+    damage("/here/files/", &|object| object.truncate(3));
+    assert_eq!(take(), (1, 1, 0));
+    // As an earlier version noted it.
+    damage("/here/backups/", &|object| {
+        *object = String::from_utf8_lossy(object).replace("\"tag\"", "\"other\"").into_bytes();
+    });
+    assert_eq!(take(), (0, 0, 1));
+    assert_eq!(take(), (0, 0, 0));
+    verify().unwrap();
+    let kept = ctl_with(&environment, &["backup", "remove", "--at", place, "--keep", "1"]).unwrap();
+    assert!(kept.contains("removed 5 backups and 0 files"), "{kept}");
+}
+
 #[test]
 fn a_torn_manifest_hides_no_other_and_unfinished_files_go() {
     let dir = Dir::new("backup-torn");
@@ -206,4 +253,68 @@ fn a_torn_manifest_hides_no_other_and_unfinished_files_go() {
     let removed = ctl(&["backup", "remove", "--at", &place, "--keep", "1"]).unwrap();
     assert!(removed.contains("removed 2 backups (1 of them torn)"), "{removed}");
     ctl(&["backup", "verify", "--at", &place]).unwrap();
+}
+
+/// A client that takes a little of its reply now and then, so that it is never idle for long, until it is closed or told to
+/// end.
+fn take_slowly(mut stream: TcpStream, end: &AtomicBool) {
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut bytes = vec![0; 10_000];
+    while !end.load(Ordering::Acquire) && stream.read(&mut bytes).is_ok_and(|read| read > 0) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A replica goes to another node and comes back, though a backup that nobody reads and a client that is slow still read the
+/// one that was there.
+#[test]
+fn what_is_read_slowly_keeps_no_replica_from_coming_back() {
+    let dir = Dir::new("backup-place");
+    let nodes = Nodes::start(&dir, 2, &[("--shards", "2"), ("--replication-factor", "1")]);
+    assert!(nodes.admin(&["SETTINGS", "SET", "auto-rebalance", "no"]).is_some());
+    // A store may be made before all nodes have come; then they are given their part.
+    eventually("no plan is under way", Duration::from_secs(30), || {
+        (nodes.admin(&["STATUS"])?["plans"].as_array()?.is_empty()).then_some(())
+    });
+    let (key, value, mut client) = (nodes.key_led_by(0, "hash"), "v".repeat(100_000), nodes.client());
+    for field in 0..400 {
+        client.call(LIMIT, &["HSET", &key, &field.to_string(), &value]);
+    }
+    let ids: Vec<String> = eventually("nodes are told of", Duration::from_secs(20), || {
+        let all = nodes.admin(&["NODES"])?;
+        let id = |n: usize| {
+            let mut all = all["nodes"].as_array()?.iter();
+            Some(all.find(|node| node["client_address"] == nodes.address(n))?["id"].as_str()?.to_owned())
+        };
+        (0..2).map(id).collect()
+    });
+    let shard = eventually("shards are told of", Duration::from_secs(20), || {
+        let all = nodes.admin(&["SHARDS"])?;
+        let holds =
+            |range: &serde_json::Value| (range[0].as_u64()..=range[1].as_u64()).contains(&Some(u64::from(slot(&key))));
+        let has_key = |shard: &&serde_json::Value| shard["slots"].as_array().is_some_and(|all| all.iter().any(holds));
+        let shard = all["shards"].as_array()?.iter().find(has_key)?;
+        (shard["replicas"][0]["node"] == ids[0].as_str()).then(|| shard["id"].to_string())
+    });
+    let mut slow = TcpStream::connect(("127.0.0.1", nodes.port(0))).unwrap();
+    slow.write_all(&Connection::encode(&["HGETALL", &key])).unwrap();
+    let mut first = [0];
+    slow.read_exact(&mut first).unwrap();
+    assert_eq!(first, *b"*");
+    assert!(!nodes.connect(0).call("KV.BACKUP BEGIN").is_error());
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| take_slowly(slow, &end));
+        let moved = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for (from, to) in [(0, 1), (1, 0)] {
+                let plan = nodes.plan(&["move-shard", &shard, &ids[from], &ids[to]]).to_string();
+                eventually("the replica has moved", Duration::from_secs(50), || {
+                    (nodes.admin(&["PLAN", "SHOW", &plan])?["state"] == "done").then_some(())
+                });
+            }
+        }));
+        end.store(true, Ordering::Release);
+        moved.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    assert_eq!(nodes.client().call(LIMIT, &["HLEN", &key]), Value::Int(400));
 }

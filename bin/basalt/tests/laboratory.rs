@@ -59,6 +59,32 @@ fn every_workload_against_a_server() {
     assert!(said.contains("[READ], Operations, 2000"), "{said}");
 }
 
+/// Eight clients update three records: an update that is acknowledged is neither overwritten nor told twice. The laboratory
+/// checks each.
+#[test]
+fn no_update_is_lost() {
+    let dir = Dir::new("bench-updates");
+    let (_server, target) = serve(&dir);
+    let three = common::Nodes::start(&dir, 3, &[("--shards", "3"), ("--durability", "nosync")]);
+    let of_three = format!("redis://{}", three.address(0));
+    let compared = &["-P", "workloada", "-p", "basalt.update=cas"][..];
+    let workloads = [compared, &["-P", "leaderboard"], &["-P", "feed"]];
+    let cases = workloads
+        .iter()
+        .flat_map(|workload| [&target, &of_three].map(|target| (*workload, ["--target", target.as_str()])));
+    let embedded = (compared, ["--data", "embedded"]);
+    for (workload, store) in cases.chain([embedded]) {
+        let counts = ["-p", "recordcount=3", "-p", "operationcount=1000", "--clients", "8", "--quiet"];
+        for phase in ["load", "run", "delete"] {
+            let output = bench(&dir, &[&[phase][..], workload, &store, &counts].concat());
+            let said = text(&output);
+            assert!(output.status.success(), "{phase} {workload:?} {store:?}: {said}");
+            let is_checked = said.contains("1,000 answers verified, 0 wrong");
+            assert!(phase != "run" || is_checked, "{workload:?} {store:?}: {said}");
+        }
+    }
+}
+
 #[test]
 fn a_record_that_must_exist_and_does_not_is_an_error() {
     let dir = Dir::new("bench-missing");

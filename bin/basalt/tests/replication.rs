@@ -46,6 +46,20 @@ fn text(value: &Value) -> Option<String> {
     value.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
 
+/// All keys of a SCAN, in order.
+fn scan(connection: &mut Connection, options: &str) -> Vec<String> {
+    let (mut found, mut cursor) = (Vec::new(), "0".to_owned());
+    loop {
+        let page = connection.call(&format!("SCAN {cursor} {options}"));
+        found.extend(page.items()[1].items().iter().filter_map(text));
+        cursor = text(&page.items()[0]).unwrap();
+        if cursor == "0" {
+            found.sort_unstable();
+            return found;
+        }
+    }
+}
+
 #[test]
 fn any_node_serves_the_whole_store() {
     let _alone = alone();
@@ -66,22 +80,26 @@ fn any_node_serves_the_whole_store() {
         }
     }
     assert!(led.iter().all(|&count| count > 0), "leaders are not spread: {led:?}");
+    let mut seen = Vec::new();
     for (n, connection) in connections.iter_mut().enumerate() {
         // What the store as a whole answers.
         let rows = connection.call("KV.RANGE - + LIMIT 100");
         let found: Vec<String> = rows.items()[1].items().iter().filter_map(|row| text(&row.items()[0])).collect();
         assert!(found.iter().eq(&keys), "node {n}: {rows:?}");
         assert_eq!(connection.call("DBSIZE STORE"), Value::Int(60), "node {n}");
-        let (mut scanned, mut cursor) = (BTreeSet::new(), "0".to_owned());
-        loop {
-            let page = connection.call(&format!("SCAN {cursor} COUNT 7 STORE"));
-            scanned.extend(page.items()[1].items().iter().filter_map(text));
-            cursor = text(&page.items()[0]).unwrap();
-            if cursor == "0" {
-                break;
-            }
-        }
-        assert_eq!(scanned, keys, "node {n}");
+        assert!(scan(connection, "COUNT 7 STORE").iter().eq(&keys), "node {n}");
+        // What it leads itself: libraries put the answers of all nodes together.
+        let own = scan(connection, "COUNT 7");
+        let listed: BTreeSet<String> = connection.call("KEYS *").items().iter().filter_map(text).collect();
+        assert!(own.len() == led[n] && listed.iter().eq(&own), "node {n}: {own:?} and {listed:?}");
+        assert_eq!(connection.call("DBSIZE"), Value::Int(own.len() as i64));
+        // A transaction answers the same.
+        let requests = ["DBSIZE", "SCAN 0 COUNT 1000", "KEYS *", "DBSIZE STORE"];
+        let plain: Vec<Value> = requests.iter().map(|request| connection.call(request)).collect();
+        assert_eq!(connection.call("MULTI"), Value::ok());
+        requests.iter().for_each(|request| drop(connection.call(request)));
+        assert_eq!(connection.call("EXEC").items(), plain, "node {n}");
+        seen.extend(own);
         // And what its replicas answer once any will do.
         assert_eq!(connection.call("READONLY"), Value::ok());
         for key in &keys {
@@ -93,6 +111,8 @@ fn any_node_serves_the_whole_store() {
         let elsewhere = keys.iter().find(|key| nodes.leader(0, key) != n).unwrap();
         assert!(connection.call(&format!("GET {elsewhere}")).text().starts_with("MOVED "));
     }
+    seen.sort_unstable();
+    assert!(seen.iter().eq(&keys), "each key once: {seen:?}");
     for (n, connection) in connections.iter_mut().enumerate() {
         let mut client = nodes.client();
         keys.iter().for_each(|key| assert_eq!(client.call(SOON, &["SET", key, "again"]), Value::ok()));
@@ -450,4 +470,40 @@ fn a_node_that_comes_back_answers_with_no_less_than_it_had() {
         }
     }
     announce(&format!("replication: {refused} reads refused while the log was applied again"));
+}
+
+/// With one replica a shard, the death of a node leaves shards without a leader. What is about the store as a whole waits for
+/// them; what is about other shards does not wait with it, however many requests do.
+#[test]
+fn what_waits_for_a_shard_without_a_leader_keeps_nothing_else_waiting() {
+    const WAITING: usize = 40;
+    let _alone = alone();
+    let dir = Dir::new("leaderless");
+    let mut nodes = Nodes::start(&dir, 2, &[("--shards", "4"), ("--replication-factor", "1")]);
+    let mut connection = nodes.connect(0);
+    // A store may be made before all nodes have come; then they are given their part.
+    eventually("the other node leads shards, and keeps them", SOON, || {
+        let is_elsewhere = (0..50).any(|n| connection.call(&format!("GET {n}")).text().starts_with("MOVED "));
+        let plans = nodes.admin(&["STATUS"])?["plans"].as_array()?.len();
+        (is_elsewhere && plans == 0).then_some(())
+    });
+    let key = nodes.key_led_by(0, "key");
+    assert_eq!(connection.call(&format!("SET {key} value")), Value::ok());
+    nodes.kill(1);
+    let mut waiting: Vec<Connection> = (0..WAITING).map(|_| nodes.connect(0)).collect();
+    for other in &mut waiting {
+        other.send(&Connection::encode(&["DBSIZE", "STORE"])).unwrap();
+    }
+    eventually("the node has all of them", SOON, || {
+        (connection.call("CLIENT LIST").text().matches("cmd=dbsize").count() == WAITING).then_some(())
+    });
+    assert_eq!(connection.call("DBSIZE"), Value::Int(1));
+    assert_eq!(connection.call("KEYS *").items().len(), 1);
+    assert_eq!(connection.call("SCAN 0").items()[1].items().len(), 1);
+    let is_answered = |other: &Connection| {
+        other.stream().set_nonblocking(true).unwrap();
+        other.stream().peek(&mut [0]).is_ok_and(|bytes| bytes > 0)
+    };
+    let answered = waiting.iter().filter(|other| is_answered(other)).count();
+    assert!(answered < WAITING / 2, "{answered} of {WAITING} were answered before");
 }

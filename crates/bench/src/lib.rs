@@ -7,6 +7,7 @@ mod as_base64;
 mod canonical;
 mod capacity;
 pub mod cli;
+mod command_line;
 mod compare;
 mod coordinator;
 mod date;

@@ -6,6 +6,7 @@
     reason = "each test file uses its part, and a test may fail by unwrapping"
 )]
 
+mod bucket;
 mod dir;
 mod nodes;
 mod ports;
@@ -16,6 +17,7 @@ mod server;
 mod transcript;
 mod wire;
 
+pub use bucket::FakeBucket;
 pub use dir::{Dir, tree_hash};
 pub use nodes::{Client, Nodes, passing, slot};
 pub use ports::{free_port, free_ports};

@@ -13,6 +13,8 @@ use crate::target::StoreError;
 const ENDS_AFTER: Duration = Duration::from_secs(5);
 /// A phase in which something has succeeded before ends after so long: stores come back from a failure.
 const ENDS_AFTER_SUCCESS: Duration = Duration::from_secs(30);
+/// A phase ends after so long without a success, whatever the errors are.
+const ENDS_WITHOUT_SUCCESS: Duration = Duration::from_secs(60);
 /// Fewer failures than lanes, or than this, end nothing.
 const FAILURES_MIN: u64 = 16;
 
@@ -38,15 +40,32 @@ pub(super) struct ErrorStreak {
 #[derive(Default)]
 struct State {
     has_succeeded: bool,
-    streak: Option<Streak>,
+    /// The failures since the last success.
+    all: Option<Streak>,
+    /// The newest of them, as many as are of one kind.
+    one_kind: Option<Streak>,
 }
 
-/// Failures in a row, all of one kind or not.
+/// Failures in a row.
 struct Streak {
     first: StoreError,
     since: Duration,
     times: u64,
-    is_mixed: bool,
+}
+
+impl Streak {
+    fn begin(first: &StoreError, since: Duration) -> Self {
+        Self { first: first.clone(), since, times: 0 }
+    }
+
+    fn told(&self, (what, of): (&str, &str), lasted: Duration) -> io::Error {
+        let (times, seconds, kind) = (self.times, lasted.as_secs(), &self.first.kind);
+        let said = match &*self.first.text {
+            "" => String::new(),
+            text => format!("; the first said: `{text}`"),
+        };
+        io::Error::other(format!("{what} come back for {seconds} s: {times}{of}{kind}{said}"))
+    }
 }
 
 impl ErrorStreak {
@@ -58,37 +77,43 @@ impl ErrorStreak {
     /// The store has answered at least one operation.
     pub(super) fn succeeded(&self) {
         let mut state = self.state.lock();
-        *state = State { has_succeeded: true, streak: None };
+        *state = State { has_succeeded: true, all: None, one_kind: None };
     }
 
     /// An operation has failed, so long after the phase began.
     pub(super) fn failed(&self, error: &StoreError, at: Duration) {
         let mut state = self.state.lock();
-        let begin = || Streak { first: error.clone(), since: at, times: 0, is_mixed: false };
-        let streak = state.streak.get_or_insert_with(begin);
-        streak.times += 1;
-        streak.is_mixed |= streak.first.kind != error.kind;
+        if self.is_tolerated(&error.kind) {
+            // The store is away, and may come back: what has failed before it went tells nothing.
+            (state.all, state.one_kind) = (None, None);
+            return;
+        }
+        if state.one_kind.as_ref().is_some_and(|streak| streak.first.kind != error.kind) {
+            state.one_kind = None;
+        }
+        state.all.get_or_insert_with(|| Streak::begin(error, at)).times += 1;
+        state.one_kind.get_or_insert_with(|| Streak::begin(error, at)).times += 1;
+    }
+
+    fn is_tolerated(&self, kind: &str) -> bool {
+        match self.rule {
+            OnlyErrors::End => false,
+            OnlyErrors::EndUnlessUnavailable => is_unavailable(kind),
+            OnlyErrors::Count => true,
+        }
     }
 
     /// Why the phase should end now, if it should.
     pub(super) fn verdict(&self, now: Duration) -> Option<io::Error> {
         let state = self.state.lock();
-        let streak = state.streak.as_ref().filter(|streak| !streak.is_mixed && streak.times >= self.failures_min)?;
-        let kind = &streak.first.kind;
-        let counts = self.rule == OnlyErrors::Count;
-        if counts || self.rule == OnlyErrors::EndUnlessUnavailable && is_unavailable(kind) {
-            return None;
-        }
-        let lasted = now.saturating_sub(streak.since);
-        if lasted < if state.has_succeeded { ENDS_AFTER_SUCCESS } else { ENDS_AFTER } {
-            return None;
-        }
-        let said = match &*streak.first.text {
-            "" => String::new(),
-            text => format!("; the first said: `{text}`"),
+        let patience = if state.has_succeeded { ENDS_AFTER_SUCCESS } else { ENDS_AFTER };
+        let ends = |streak: &Option<Streak>, patience: Duration, words: (&str, &str)| {
+            let streak = streak.as_ref().filter(|streak| streak.times >= self.failures_min)?;
+            let lasted = now.saturating_sub(streak.since);
+            (lasted >= patience).then(|| streak.told(words, lasted))
         };
-        let (times, seconds) = (streak.times, lasted.as_secs());
-        Some(io::Error::other(format!("nothing but one error has come back for {seconds} s: {times} × {kind}{said}")))
+        let one_kind = ends(&state.one_kind, patience, ("nothing but one error has", " × "));
+        one_kind.or_else(|| ends(&state.all, ENDS_WITHOUT_SUCCESS, ("nothing but errors have", ", at first ")))
     }
 }
 
@@ -123,9 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn another_error_among_them_saves_no_phase() {
+        let streak = failing(OnlyErrors::End, &["timeout"], 2);
+        (2..8).for_each(|second| streak.failed(&error("ERR"), at(second)));
+        assert!(streak.verdict(at(6)).is_none(), "of one kind for 4 s");
+        assert!(streak.verdict(at(7)).unwrap().to_string().contains("one error has come back for 5 s: 6 × ERR"));
+        let streak = failing(OnlyErrors::End, &["ERR", "timeout"], 60);
+        assert!(streak.verdict(at(59)).is_none());
+        let text = streak.verdict(at(60)).unwrap().to_string();
+        assert_eq!(text, "nothing but errors have come back for 60 s: 60, at first ERR; the first said: `said`");
+    }
+
+    #[test]
     fn a_phase_goes_on_with_other_errors_tolerated_ones_and_successes() {
         assert!(failing(OnlyErrors::End, &["ERR", "timeout"], 9).verdict(at(9)).is_none());
-        assert!(failing(OnlyErrors::EndUnlessUnavailable, &["timeout"], 9).verdict(at(9)).is_none());
+        for kinds in [&["timeout"][..], &["timeout", "ERR"]] {
+            assert!(failing(OnlyErrors::EndUnlessUnavailable, kinds, 99).verdict(at(99)).is_none(), "{kinds:?}");
+        }
         assert!(failing(OnlyErrors::EndUnlessUnavailable, &["ERR"], 9).verdict(at(9)).is_some());
         assert!(failing(OnlyErrors::Count, &["ERR"], 9).verdict(at(9)).is_none());
         let streak = failing(OnlyErrors::End, &["ERR"], 9);

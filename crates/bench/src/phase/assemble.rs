@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::SystemTime;
 
+use crate::command_line;
 use crate::date::{rfc3339, unix_ms};
 use crate::driver::{HistogramLog, Pace};
 use crate::machine::environment::environment;
@@ -35,7 +36,7 @@ pub(crate) fn begin(
             date,
             product_version: program.version.to_owned(),
             git_commit: program.commit.map(str::to_owned),
-            command_line: std::env::args().collect(),
+            command_line: command_line::shown(),
             seed,
         },
         environment: environment(target.data_dir(), link),

@@ -14,6 +14,7 @@ use super::outlook::{Outlook, records};
 use super::plan::{Plan, Wishes};
 use super::record::Folder;
 use super::runner::Runner;
+use crate::command_line;
 use crate::coordinator::LoaderOptions;
 use crate::date::{rfc3339, unix_ms};
 use crate::machine::environment::environment;
@@ -207,7 +208,7 @@ fn begin(
         date,
         product_version: program.version.to_owned(),
         git_commit: program.commit.map(str::to_owned),
-        command_line: std::env::args().collect(),
+        command_line: command_line::shown(),
         seed: options.seed,
     };
     let claimed = Claimed::make(&options.out.clone().unwrap_or_else(|| default_dir(&identity)))?;

@@ -12,7 +12,7 @@ use super::nodes::NodeWatch;
 use super::session::{RecordSession, Session};
 use super::socket::SocketTransport;
 use super::{InfoFields, Lanes, Target, TargetFacts, TargetUsage};
-use crate::workload::{OpKind, Task, Workload};
+use crate::workload::{OpKind, RecordForm, Task, Workload};
 
 /// How a store is spoken to.
 #[derive(Clone, Debug)]
@@ -155,7 +155,8 @@ impl Target for RedisTarget {
 
     fn open(&self, workload: &Arc<Workload>, lanes: Lanes) -> io::Result<Box<dyn Session>> {
         let scans = workload.task() == Task::Run && workload.mix().share(OpKind::Scan) > 0.0;
-        if scans {
+        // A scan of a collection stays within it.
+        if scans && !matches!(workload.config.record, RecordForm::Collection(_)) {
             let ask = [&b"KV.RANGE"[..], b"-", b"+", b"LIMIT", b"1", b"KEYS"].map(<[u8]>::to_vec);
             require(&self.store, &ask, "cannot scan in the order of keys")?;
         }

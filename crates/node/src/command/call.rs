@@ -67,6 +67,17 @@ pub struct StoreHandler {
     run: StoreRun,
     /// The slot whose leader is to run it, where the arguments name one.
     slot: Option<SlotOf>,
+    others: Others,
+}
+
+/// Whether a command over the whole store waits for the leaders of shards that other nodes lead.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Others {
+    /// It does without those that are not there.
+    NotAwaited,
+    Awaited,
+    /// It waits for them if this word is among its arguments.
+    AwaitedWith(&'static str),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +101,16 @@ impl StoreHandler {
             while !call.reply.exceeded() && part.steps.step(call.shards, call.reply)? == Progress::More {}
         }
         Ok(())
+    }
+
+    /// Whether it may wait for other nodes.
+    #[must_use]
+    pub fn awaits_others(self, args: &[&[u8]]) -> bool {
+        match self.others {
+            Others::NotAwaited => false,
+            Others::Awaited => true,
+            Others::AwaitedWith(word) => args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes())),
+        }
     }
 
     /// The slot whose leader is to run it, where the arguments name one.
@@ -234,12 +255,12 @@ pub(super) const fn script(name: &'static str, names: ScriptName, writes: bool) 
 
 /// A command over the whole store.
 pub(super) const fn store(name: &'static str, run: fn(&mut StoreCall<'_>) -> Outcome) -> HandlerRow {
-    of_store(name, StoreHandler { run: StoreRun::Whole(run), slot: None })
+    of_store(name, StoreRun::Whole(run), None)
 }
 
 /// A command over the whole store that the leader of a slot runs, where its arguments name one.
 pub(super) const fn store_at(name: &'static str, run: fn(&mut StoreCall<'_>) -> Outcome, slot: SlotOf) -> HandlerRow {
-    of_store(name, StoreHandler { run: StoreRun::Whole(run), slot: Some(slot) })
+    of_store(name, StoreRun::Whole(run), Some(slot))
 }
 
 /// The same, and its reply may be long.
@@ -248,11 +269,11 @@ pub(super) const fn store_in_steps(
     begin: fn(&mut StoreCall<'_>) -> Result<StoreRest, Error>,
     slot: SlotOf,
 ) -> HandlerRow {
-    of_store(name, StoreHandler { run: StoreRun::Steps(begin), slot: Some(slot) })
+    of_store(name, StoreRun::Steps(begin), Some(slot))
 }
 
-const fn of_store(name: &'static str, handler: StoreHandler) -> HandlerRow {
-    row(name, Handler::Store(handler))
+const fn of_store(name: &'static str, run: StoreRun, slot: Option<SlotOf>) -> HandlerRow {
+    row(name, Handler::Store(StoreHandler { run, slot, others: Others::NotAwaited }))
 }
 
 const fn row(name: &'static str, handler: Handler) -> HandlerRow {
@@ -260,6 +281,16 @@ const fn row(name: &'static str, handler: Handler) -> HandlerRow {
 }
 
 impl HandlerRow {
+    /// The command over the whole store waits for the shards of other nodes, always or with a word.
+    pub(super) const fn awaits(self, others: Others) -> Self {
+        match self.handler {
+            Handler::Store(StoreHandler { run, slot, .. }) => {
+                Self { handler: Handler::Store(StoreHandler { run, slot, others }), ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The write's answer may be known beforehand.
     pub(super) const fn answers(mut self, known: KnownAnswer) -> Self {
         self.known_answer = Some(known);

@@ -4,7 +4,7 @@
 //! are over the whole store, and with DATABASE over one database, by the leader of its shard.
 
 use super::args::{SYNTAX, database, int, is_word};
-use super::call::{Error, HandlerRow, Outcome, StoreCall, store_at, store_in_steps};
+use super::call::{Error, HandlerRow, Others, Outcome, StoreCall, store_at, store_in_steps};
 use super::cursors::{Cursor, key_hash};
 use super::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
 use crate::format::keys::{prefix_end, successor};
@@ -28,10 +28,13 @@ const SCAN_KEYS_MAX: usize = 64 * 1024;
 /// Bytes of keys after which a SCAN answers.
 const SCAN_BYTES_SOFT: usize = 1 << 20;
 
+/// Without the word they are about the shards that this node leads.
+const WITH_STORE: Others = Others::AwaitedWith("STORE");
+
 pub(super) const ROWS: &[HandlerRow] = &[
-    store_at("SCAN", scan, slot_of_database),
-    store_in_steps("KEYS", keys, slot_of_database),
-    store_at("DBSIZE", dbsize, slot_of_database),
+    store_at("SCAN", scan, slot_of_database).awaits(WITH_STORE),
+    store_in_steps("KEYS", keys, slot_of_database).awaits(WITH_STORE),
+    store_at("DBSIZE", dbsize, slot_of_database).awaits(WITH_STORE),
 ];
 
 /// No shard owns the slot.

@@ -124,6 +124,12 @@ impl ReplyStream {
         self.parts.is_empty()
     }
 
+    /// Whether it is to break off: it reads a closed replica that another one is to take the place of.
+    #[must_use]
+    pub fn is_to_end(&self) -> bool {
+        self.parts.iter().flat_map(Part::shards).any(|shard| shard.handle.replies_end())
+    }
+
     /// Makes the next step. May wait for the disk. After an error the stream is of no more use.
     pub fn step(&mut self, reply: &mut Reply) -> Result<Progress, Error> {
         let Some(part) = self.parts.front_mut() else { return Ok(Progress::Done) };
@@ -211,6 +217,24 @@ mod tests {
             assert!(reply.buf == expected.buf, "{}", &line[..10.min(line.len())]);
             assert_eq!(stream.step(&mut reply).unwrap(), Progress::Done);
         }
+    }
+
+    #[test]
+    fn a_reply_is_to_end_when_another_replica_waits_for_the_place() {
+        let fixture = Fixture::new(1);
+        let handle = &fixture.handle;
+        write(handle, 6, &format!("SET s {}", "v".repeat(STREAM_STEP_BYTES_SOFT)));
+        let many = format!("MGET {}", ["s"; 8].join(" "));
+        let begin = |reply: &mut Reply| {
+            ReplyStream::begin(handle, steps(&many), &args(&many), (ARRIVED.wall_ms, 0), reply).unwrap()
+        };
+        let mut reply = Reply::default();
+        let mut stream = begin(&mut reply);
+        assert!(!stream.is_done() && !stream.is_to_end());
+        handle.end_replies();
+        assert!(stream.is_to_end());
+        while stream.step(&mut reply).unwrap() == Progress::More {}
+        assert!(!stream.is_to_end(), "it reads nothing any more");
     }
 
     #[test]

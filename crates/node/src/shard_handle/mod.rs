@@ -68,6 +68,8 @@ pub struct ShardHandle {
     has_garbage: AtomicBool,
     /// A WAIT waits for followers.
     followers_wanted: AtomicBool,
+    /// Long replies from this replica, which is closed, are to end.
+    replies_end: AtomicBool,
     /// Of the leader: up to which entry each voting follower that is heard of holds the log.
     followers: Mutex<Vec<u64>>,
     /// Where the replica stood when it last changed.
@@ -118,6 +120,7 @@ impl ShardHandle {
             expired: AtomicU64::new(0),
             has_garbage: AtomicBool::new(true),
             followers_wanted: AtomicBool::new(false),
+            replies_end: AtomicBool::new(false),
             followers: Mutex::default(),
             status: Mutex::default(),
             group: Mutex::default(),
@@ -446,6 +449,16 @@ impl ShardHandle {
     pub(crate) fn retire(&self) {
         self.begin_write(u64::MAX);
         self.lose_trackers();
+    }
+
+    /// Another replica of the shard is to take this closed one's place: long replies from it end.
+    pub fn end_replies(&self) {
+        self.replies_end.store(true, Ordering::Release);
+    }
+
+    /// Whether long replies from this replica are to end.
+    pub(crate) fn replies_end(&self) -> bool {
+        self.replies_end.load(Ordering::Acquire)
     }
 
     /// Whether a session asks what followers hold.

@@ -56,7 +56,7 @@ pub(super) fn begin(
         return false;
     }
     let (of_job, outcome) = (store.clone(), outcome.to_vec());
-    store.pool.run(Box::new(move || {
+    store.pool.run_patient(Box::new(move || {
         let mut left = ITEM_REPLY_BYTES_MAX;
         let answers = questions.into_iter().map(|question| answer(&of_job, question, ticket, &mut left)).collect();
         let answers = Box::new(StoreAnswers { ticket, outcome, answers });

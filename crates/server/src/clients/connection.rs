@@ -366,6 +366,9 @@ impl Connection {
     /// Whether the client is to be closed, because it does not take its replies.
     pub(super) fn is_slow(&mut self, limit: OutputLimit, now_ms: Millis) -> Option<Slow> {
         let (bytes, has_long_reply) = (self.unsent() + self.queue.owed(), self.has_long_reply());
+        if has_long_reply && self.long_replies.is_to_end() {
+            return Some(Slow::Replaced);
+        }
         self.output_watch.look(Owed { bytes, has_long_reply, taken: self.taken }, limit, now_ms)
     }
 

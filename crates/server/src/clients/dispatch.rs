@@ -534,7 +534,7 @@ impl Dispatch<'_> {
         let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
         let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(request.spec, request.args));
         let deed = self.turn.clients.get(request.id).and_then(|connection| Deed::of(connection, request));
-        self.turn.requests.store.pool.run(Box::new(move || {
+        self.turn.requests.store.pool.run_patient(Box::new(move || {
             let mut reply = Reply::new(ticket.proto);
             run(&store, &command.args(), &mut reply);
             if let Some(deed) = deed {
@@ -583,12 +583,19 @@ impl Dispatch<'_> {
                 let (seed, arrived_us) = (self.turn.requests.next_seed(), self.turn.requests.arrived_us);
                 let consistency = |connection: &Connection| connection.session.consistency_for(spec, args);
                 let consistency = self.turn.clients.get(id).map_or(Consistency::Absolute, consistency);
-                self.turn.requests.store.pool.run(Box::new(move || {
+                let awaits_others = handler.awaits_others(args);
+                let job = Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
                     let asked = Asked { args: &command.args(), seed, arrived_us, consistency };
                     let stream = begin_on_store(&store, handler, &asked, &mut reply);
                     store.mailboxes.tell(ticket.worker as usize, next_part(&store, ticket, stream, reply));
-                }));
+                });
+                let pool = &self.turn.requests.store.pool;
+                if awaits_others {
+                    pool.run_patient(job)
+                } else {
+                    pool.run(job)
+                }
                 Step::Next
             }
             Ok(Routed::Pool { handler }) => self.in_pool(request, handler),

@@ -195,7 +195,7 @@ impl<'a> Forwarder<'a> {
             forwarding.begin(node, place, durability);
         }
         let (store, worker) = (self.store.clone(), self.clients.worker());
-        self.store.pool.run(Box::new(move || {
+        self.store.pool.run_patient(Box::new(move || {
             let stream = call_for_client(&store, worker, node);
             let called = Called { node, place, generation: client.generation, stream };
             store.mailboxes.tell(worker, WorkerMessage::Called(Box::new(called)));

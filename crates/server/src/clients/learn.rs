@@ -24,7 +24,7 @@ pub(super) fn learn_first(turn: &mut Turn<'_>, request: Request<'_>, reply: &mut
     let client = ClientId { id, generation: connection.generation };
     let (store, worker) = (turn.requests.store.clone(), turn.clients.worker());
     let (spec, name) = (request.spec, args[1].to_vec());
-    turn.requests.store.pool.run(Box::new(move || {
+    turn.requests.store.pool.run_patient(Box::new(move || {
         let failed = learn(&store, spec, &name).err();
         let learned = LearnedScript { place: client.id, generation: client.generation, failed };
         store.mailboxes.tell(worker, WorkerMessage::LearnedScript(Box::new(learned)));
@@ -37,7 +37,7 @@ pub(super) fn learn_queued(turn: &mut Turn<'_>, request: Request<'_>, queued: &R
     let Some(ticket) = turn.clients.register(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else { return };
     let (store, reply) = (turn.requests.store.clone(), queued.buf.clone());
     let (spec, name) = (request.spec, request.args[1].to_vec());
-    turn.requests.store.pool.run(Box::new(move || {
+    turn.requests.store.pool.run_patient(Box::new(move || {
         // What is not known by then is refused when it is to run.
         let _ = learn(&store, spec, &name);
         store.mailboxes.answer(ticket, reply);

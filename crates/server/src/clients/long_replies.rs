@@ -22,6 +22,11 @@ impl LongReplies {
         self.0.is_empty()
     }
 
+    /// Whether one reads a replica that another one is to take the place of.
+    pub(super) fn is_to_end(&self) -> bool {
+        self.0.iter().any(|waiting| waiting.stream.is_to_end())
+    }
+
     /// A reply waits with what makes its next part.
     pub(super) fn wait(&mut self, ticket: Ticket, stream: ReplyStream) {
         self.0.push(Waiting { ticket, stream });

@@ -13,6 +13,8 @@ pub(super) enum Slow {
     Soft,
     /// It has taken nothing of a long reply, which keeps old rows alive, for that time.
     Idle,
+    /// Its long reply reads a closed replica whose place another one has waited for.
+    Replaced,
 }
 
 /// What a connection owes at a moment.

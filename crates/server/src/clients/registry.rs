@@ -327,7 +327,7 @@ impl Clients {
         let word: &[u8] = if end == End::Error { b"ERROR" } else { b"TIMEOUT" };
         let waits_at = connection.forwarding().waits_at();
         let (store, worker) = (self.store.clone(), self.worker);
-        self.store.pool.run(Box::new(move || {
+        self.store.pool.run_patient(Box::new(move || {
             let told = waits_at.map(|(node, id)| {
                 let id = id.to_string();
                 ask(&store, node, &[b"CLIENT", b"UNBLOCK", id.as_bytes(), word])
@@ -659,9 +659,10 @@ fn note_slow(store: &NodeShared, worker: usize, connection: &mut Connection, why
         Slow::Hard => "it is owed more than the hard limit",
         Slow::Soft => "it was owed more than the soft limit for too long",
         Slow::Idle => "it has taken nothing of a long reply for too long",
+        Slow::Replaced => "its long reply reads a replica that another one is to take the place of",
     };
     let from = &connection.session.entry().addr;
-    log::warn!("the client at {from} is closed by client-output-buffer-limit: {why}");
+    log::warn!("the client at {from} is closed because it is slow: {why}");
     store.stats.worker(worker).output_limit_passed();
     connection.break_off();
 }

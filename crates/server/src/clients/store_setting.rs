@@ -15,7 +15,7 @@ pub(super) struct HeldReply {
 /// Gives all nodes the value that this node has of a setting. A thread of the pool waits for that, and sends the reply.
 pub(super) fn set_for_store(store: &Arc<NodeShared>, setting: &'static str, held: Option<HeldReply>) {
     let of_job = store.clone();
-    store.pool.run(Box::new(move || {
+    store.pool.run_patient(Box::new(move || {
         let value = of_job.config.text(setting).unwrap_or_default();
         let outcome = admin(&of_job, &["SETTINGS", "SET", setting, &value]);
         if let Err(error) = &outcome {

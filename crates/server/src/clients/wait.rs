@@ -37,7 +37,7 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor) -> Step {
     }
     // An entry that must be on disk brings all those before it there, wherever it is held.
     let (of_job, mailbox) = (store.clone(), turn.requests.mailbox.clone());
-    store.pool.run(Box::new(move || {
+    store.pool.run_patient(Box::new(move || {
         let mut wait = wait;
         let shards: Vec<ShardId> = wait.written.shards().iter().map(|(shard, _)| *shard).collect();
         let mut synced = true;

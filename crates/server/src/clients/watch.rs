@@ -96,7 +96,7 @@ fn look_up_aside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, ke
         connection.looks_up_watched = true;
     }
     let store = turn.requests.store.clone();
-    turn.requests.store.pool.run(Box::new(move || {
+    turn.requests.store.pool.run_patient(Box::new(move || {
         let versions = patient_versions(&store, attempt, &keys);
         let watched = Box::new(WatchedKeys { ticket, keys, versions });
         store.mailboxes.tell(ticket.worker as usize, WorkerMessage::Watched(watched));

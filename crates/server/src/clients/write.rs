@@ -118,7 +118,7 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
             continue;
         }
         let (store, slots) = (turn.requests.store.clone(), ranges_text(known.ranges(shard)));
-        turn.requests.store.pool.run(Box::new(move || {
+        turn.requests.store.pool.run_patient(Box::new(move || {
             let command: [&[u8]; 3] = [b"FLUSHALL", SLOTS, slots.as_bytes()];
             let reply = call_leader(&store, shard, &command).unwrap_or_else(|text| {
                 let mut reply = Reply::new(part.proto);

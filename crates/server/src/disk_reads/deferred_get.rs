@@ -39,7 +39,7 @@ pub(crate) fn begin_patiently(
     read: impl FnOnce(Attempt) -> DeferredGet + Send + 'static,
 ) {
     let patient = store.clone();
-    store.pool.run(Box::new(move || match patient.access().begin_read(request) {
+    store.pool.run_patient(Box::new(move || match patient.access().begin_read(request) {
         Ok(attempt) => read(attempt).make_patiently(),
         Err(text) => {
             let mut reply = Reply::new(ticket.proto);

@@ -13,8 +13,8 @@ use vocab::ShardId;
 
 /// After so long a warning says that a replica which is to be removed is still in use.
 const IN_USE_MAX: Duration = Duration::from_secs(10);
-/// For so long a backup may go on with a replica that another one of the same shard is to take the place of.
-const BACKUP_MAX: Duration = Duration::from_secs(10);
+/// For so long a backup or a long reply may go on with a replica that another one of the same shard is to take the place of.
+const READ_MAX: Duration = Duration::from_secs(10);
 
 /// The replicas that are closed and in use.
 #[derive(Default)]
@@ -61,11 +61,8 @@ impl Closing {
         self.0 = used;
         for closing in &mut self.0 {
             let age = closing.since.elapsed();
-            if age > BACKUP_MAX && is_wanted(closing.shard) && store.backups.end_shard(closing.shard) {
-                log::warn!(
-                    "a backup of shard {} ends: the replica that it reads is replaced by another",
-                    closing.shard
-                );
+            if age > READ_MAX && is_wanted(closing.shard) {
+                closing.end_reads(store);
             }
             if age > IN_USE_MAX && !closing.said {
                 closing.said = true;
@@ -85,6 +82,17 @@ impl Closing {
 }
 
 impl ClosingReplica {
+    /// Another replica of the shard waits for the place: what clients read slowly ends, however slowly that is.
+    fn end_reads(&self, store: &NodeShared) {
+        let shard = self.shard;
+        if store.backups.end_shard(shard) {
+            log::warn!("a backup of shard {shard} ends: the replica that it reads is replaced by another");
+        }
+        if let Some(handle) = self.handle.upgrade() {
+            handle.end_replies();
+        }
+    }
+
     fn is_used(&self) -> bool {
         self.handle.strong_count() > 0 || Arc::strong_count(&self.engine) > 1
     }

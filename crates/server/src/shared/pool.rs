@@ -1,4 +1,7 @@
 //! Threads for jobs that may wait: for the disk, for other nodes, or for a shard's leader.
+//!
+//! Jobs that wait for others than this node's disk have half of the threads at most. While a shard has no leader they wait for
+//! seconds, and the rest needs none of that: reads from disk, entries for followers, passwords.
 
 use crate::os::spawn_critical;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -9,12 +12,71 @@ use std::thread::JoinHandle;
 /// A job; it reports back by itself.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Invariant: `wakes ≤ idle`. `wakes` counts the idle threads that were woken and have not noticed yet.
+/// A job that waits for a thread.
+struct QueuedJob {
+    /// Its number: in the order in which they came.
+    number: u64,
+    job: Job,
+}
+
+/// Invariants: `wakes ≤ idle`, `waiting ≤ waiting_max`. `wakes` counts the idle threads that were woken and have not noticed yet.
 struct Queue {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<QueuedJob>,
+    /// Those that may wait for other nodes, or for a leader.
+    patient: VecDeque<QueuedJob>,
+    /// How many of those run.
+    waiting: usize,
+    waiting_max: usize,
+    /// The number of the next job.
+    next: u64,
     idle: usize,
     wakes: usize,
     stopped: bool,
+}
+
+/// A job that a thread runs now.
+struct Taken {
+    job: Job,
+    is_patient: bool,
+}
+
+impl Queue {
+    fn new(threads: usize) -> Self {
+        let (jobs, patient) = (VecDeque::new(), VecDeque::new());
+        Self {
+            jobs,
+            patient,
+            waiting: 0,
+            waiting_max: (threads / 2).max(1),
+            next: 0,
+            idle: 0,
+            wakes: 0,
+            stopped: false,
+        }
+    }
+
+    fn push(&mut self, job: Job, is_patient: bool) {
+        let job = QueuedJob { number: self.next, job };
+        self.next += 1;
+        if is_patient { self.patient.push_back(job) } else { self.jobs.push_back(job) }
+    }
+
+    /// The place of the next job that may run now: the first that came.
+    fn next_is_patient(&self) -> Option<bool> {
+        let patient = self.patient.front().filter(|_| self.waiting < self.waiting_max);
+        match (patient, self.jobs.front()) {
+            (Some(patient), Some(other)) => Some(patient.number < other.number),
+            (patient, other) => patient.or(other).map(|_| patient.is_some()),
+        }
+    }
+
+    fn take(&mut self) -> Option<Taken> {
+        let is_patient = self.next_is_patient()?;
+        let jobs = if is_patient { &mut self.patient } else { &mut self.jobs };
+        let QueuedJob { job, .. } = jobs.pop_front()?;
+        self.waiting += usize::from(is_patient);
+        Some(Taken { job, is_patient })
+    }
 }
 
 struct Shared {
@@ -31,7 +93,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn start(name: &str, threads: usize) -> std::io::Result<Self> {
-        let queue = Mutex::new(Queue { jobs: VecDeque::new(), idle: 0, wakes: 0, stopped: false });
+        let queue = Mutex::new(Queue::new(threads));
         let pool = Self { shared: Arc::new(Shared { queue, ready: Condvar::new() }), threads: Arc::default() };
         let start = |i| {
             let pool = pool.clone();
@@ -47,11 +109,19 @@ impl Pool {
         self.run_all([job]);
     }
 
+    /// Queues a job that may wait for other nodes, or for a shard's leader.
+    pub(crate) fn run_patient(&self, job: Job) {
+        let mut queue = self.lock();
+        queue.push(job, true);
+        let added = usize::from(queue.waiting < queue.waiting_max);
+        self.wake(queue, added);
+    }
+
     /// Queues several jobs at once.
     pub(crate) fn run_all(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut queue = self.lock();
         let before = queue.jobs.len();
-        queue.jobs.extend(jobs);
+        jobs.into_iter().for_each(|job| queue.push(job, false));
         let added = queue.jobs.len() - before;
         self.wake(queue, added);
     }
@@ -99,12 +169,13 @@ impl Pool {
     fn serve(&self) {
         let mut queue = self.lock();
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
+            if let Some(Taken { job, is_patient }) = queue.take() {
                 // What is left is for another thread, if one sleeps.
-                let more = usize::from(!queue.jobs.is_empty());
+                let more = usize::from(queue.next_is_patient().is_some());
                 self.wake(queue, more);
                 job();
                 queue = self.lock();
+                queue.waiting -= usize::from(is_patient);
             } else if queue.stopped {
                 return;
             } else {
@@ -130,6 +201,48 @@ mod tests {
     use super::*;
     use std::sync::Barrier;
     use std::sync::mpsc::channel;
+
+    #[test]
+    fn jobs_that_wait_for_other_nodes_leave_half_of_the_threads_to_the_rest() {
+        let pool = Pool::start("test", 4).unwrap();
+        let (sender, receiver) = channel();
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        for _ in 0..20 {
+            let (gate, sender) = (gate.clone(), sender.clone());
+            pool.run_patient(Box::new(move || {
+                let mut is_open = gate.0.lock();
+                while !*is_open {
+                    gate.1.wait(&mut is_open);
+                }
+                sender.send("waited").unwrap();
+            }));
+        }
+        for _ in 0..20 {
+            let sender = sender.clone();
+            pool.run(Box::new(move || sender.send("ran").unwrap()));
+        }
+        assert!((0..20).all(|_| receiver.recv().unwrap() == "ran"));
+        assert!(pool.lock().waiting <= 2);
+        *gate.0.lock() = true;
+        gate.1.notify_all();
+        assert!((0..20).all(|_| receiver.recv().unwrap() == "waited"));
+        pool.stop();
+    }
+
+    #[test]
+    fn the_first_that_came_runs_first_of_those_that_may() {
+        let mut queue = Queue::new(2);
+        let job = || -> Job { Box::new(|| ()) };
+        [true, false, true, false].into_iter().for_each(|is_patient| queue.push(job(), is_patient));
+        let mut order = Vec::new();
+        while let Some(taken) = queue.take() {
+            order.push(taken.is_patient);
+        }
+        assert_eq!((order, queue.waiting), (vec![true, false, false], 1), "one of two threads may wait");
+        queue.waiting = 0;
+        assert_eq!(queue.take().map(|taken| taken.is_patient), Some(true));
+        assert!(queue.take().is_none());
+    }
 
     #[test]
     fn jobs_that_wait_for_each_other_all_run_and_what_is_queued_is_done_before_the_end() {

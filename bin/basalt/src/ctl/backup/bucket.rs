@@ -3,7 +3,9 @@
 //! The environment says how, by the names that S3's own tools read: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
 //! AWS_SESSION_TOKEN, AWS_REGION (default us-east-1), AWS_ENDPOINT_URL (default: Amazon's of the region).
 
+use super::place::Listed;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
+use std::cell::RefCell;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::StatusCode;
@@ -46,13 +48,17 @@ impl S3 {
         Ok(Self { bucket, credentials, prefix, agent: config.into() })
     }
 
-    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
-        let object = self.object(name);
+    /// Answers the tag of what is kept now, if the store tells.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<Option<String>, String> {
+        let (object, tag) = (self.object(name), RefCell::new(None));
         self.repeat(name, 0, || {
             let url = self.bucket.put_object(Some(&self.credentials), &object).sign(SIGNED_FOR);
-            self.agent.put(url.as_str()).send(bytes)
+            let response = self.agent.put(url.as_str()).send(bytes)?;
+            let told = response.headers().get("etag").and_then(|told| told.to_str().ok());
+            tag.replace(told.map(without_quotes));
+            Ok(response)
         })?;
-        Ok(())
+        Ok(tag.into_inner())
     }
 
     pub(crate) fn get(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, String> {
@@ -72,9 +78,9 @@ impl S3 {
         Ok(())
     }
 
-    pub(crate) fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, String> {
+    pub(crate) fn list(&self, folder: &str) -> Result<Vec<Listed>, String> {
         let prefix = format!("{}{folder}/", self.prefix);
-        let mut names = Vec::new();
+        let mut files = Vec::new();
         let mut next: Option<String> = None;
         loop {
             let body = self.repeat(folder, LIST_BYTES_MAX, || {
@@ -90,12 +96,13 @@ impl S3 {
                 .map_err(|e| format!("{folder}: the list cannot be read: {e}"))?;
             let named = page.contents.into_iter().map(|object| {
                 let name = object.key.strip_prefix(&prefix).unwrap_or(&object.key).to_owned();
-                (name, object.size.unwrap_or_default())
+                let tag = object.etag.as_deref().map(without_quotes);
+                Listed { name, bytes: object.size.unwrap_or_default(), tag }
             });
-            names.extend(named.filter(|(name, _)| !name.is_empty()));
+            files.extend(named.filter(|file| !file.name.is_empty()));
             next = page.next_continuation_token;
             if next.is_none() {
-                return Ok(names);
+                return Ok(files);
             }
         }
     }
@@ -139,4 +146,9 @@ impl S3 {
             std::thread::sleep(Duration::from_millis(200) * 2u32.pow(tries));
         }
     }
+}
+
+/// Headers and lists write a tag between quotes, some stores only one of them.
+fn without_quotes(tag: &str) -> String {
+    tag.trim_matches('"').to_owned()
 }

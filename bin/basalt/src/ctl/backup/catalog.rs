@@ -26,6 +26,15 @@ impl Catalog {
         Ok(Self { entries: ids.into_iter().map(read).collect() })
     }
 
+    /// The newest that can be read; those before it are left alone.
+    ///
+    /// # Errors
+    /// The place cannot be listed.
+    pub(crate) fn newest(place: &Place) -> Result<Option<Manifest>, String> {
+        let ids = Manifest::list(place)?;
+        Ok(ids.iter().rev().find_map(|id| Manifest::read(place, id).ok()))
+    }
+
     /// Those that can be read, oldest first.
     pub(crate) fn readable(&self) -> impl DoubleEndedIterator<Item = &Manifest> {
         self.entries.iter().filter_map(|entry| entry.manifest.as_ref().ok())

@@ -93,14 +93,14 @@ impl Manifest {
 
     pub(crate) fn write(&self, place: &Place) -> Result<(), String> {
         let text = serde_json::to_vec_pretty(self).map_err(|e| e.to_string())?;
-        place.put(&format!("{FOLDER}/{}.json", self.id), &text)
+        place.put(&format!("{FOLDER}/{}.json", self.id), &text).map(|_| ())
     }
 
     /// The names of all backups, oldest first.
     pub(crate) fn list(place: &Place) -> Result<Vec<String>, String> {
-        let names = place.list(FOLDER)?;
+        let files = place.list(FOLDER)?;
         let mut names: Vec<String> =
-            names.into_iter().filter_map(|(name, _)| Some(name.strip_suffix(".json")?.to_owned())).collect();
+            files.into_iter().filter_map(|file| Some(file.name.strip_suffix(".json")?.to_owned())).collect();
         names.sort_unstable();
         Ok(names)
     }

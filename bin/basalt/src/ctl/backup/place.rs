@@ -43,6 +43,15 @@ impl fmt::Display for PlaceUrl {
     }
 }
 
+/// A file as a place lists it.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// What a bucket tells of the content: another content has another tag.
+    pub(crate) tag: Option<String>,
+}
+
 /// A place for backups, open. Names have `/` in them.
 pub(crate) enum Place {
     Folder(PathBuf),
@@ -65,7 +74,7 @@ impl Place {
     pub(crate) fn prepare(&self, alone: bool) -> Result<Option<PlaceLock>, String> {
         match self {
             Self::Folder(root) => PlaceLock::take(root, alone).map(Some),
-            Self::Bucket(bucket) => bucket.put(MARK, b"").map(|()| None),
+            Self::Bucket(bucket) => bucket.put(MARK, b"").map(|_| None),
         }
     }
 
@@ -81,18 +90,13 @@ impl Place {
         }
     }
 
-    /// Whether what is kept can be read back as fast as it is written: a directory. A bucket proves what it keeps itself,
-    /// and charges for reading.
-    pub(crate) fn is_near(&self) -> bool {
-        matches!(self, Self::Folder(_))
-    }
-
-    /// Keeps `bytes` under a name: wholly, or not at all.
-    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+    /// Keeps `bytes` under a name: wholly, or not at all. Answers the tag that the place gives the content.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<Option<String>, String> {
         match self {
             Self::Folder(root) => {
                 let path = root.join(name);
-                write_file(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))
+                write_file(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
+                Ok(None)
             }
             Self::Bucket(bucket) => bucket.put(name, bytes),
         }
@@ -114,8 +118,8 @@ impl Place {
         }
     }
 
-    /// The names below a folder, and how many bytes each has.
-    pub(crate) fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, String> {
+    /// The files below a folder.
+    pub(crate) fn list(&self, folder: &str) -> Result<Vec<Listed>, String> {
         match self {
             Self::Folder(root) => {
                 let path = root.join(folder);
@@ -126,13 +130,14 @@ impl Place {
                 };
                 let named = |entry: std::io::Result<std::fs::DirEntry>| {
                     let entry = entry?;
-                    Ok((entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len()))
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    Ok(Listed { name, bytes: entry.metadata()?.len(), tag: None })
                 };
-                let names: std::io::Result<Vec<_>> = entries.map(named).collect();
-                let mut names = names.map_err(|e| format!("{}: {e}", path.display()))?;
-                names.retain(|(name, _)| !name.ends_with(UNFINISHED));
-                names.sort_unstable();
-                Ok(names)
+                let files: std::io::Result<Vec<_>> = entries.map(named).collect();
+                let mut files = files.map_err(|e| format!("{}: {e}", path.display()))?;
+                files.retain(|file| !file.name.ends_with(UNFINISHED));
+                files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+                Ok(files)
             }
             Self::Bucket(bucket) => bucket.list(folder),
         }
@@ -222,7 +227,11 @@ fn remove_unfinished(root: &Path) -> Result<(), String> {
 /// On the disk when it returns, under its name only if it is whole.
 fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
+    if !folder.is_dir() {
+        std::fs::create_dir_all(folder)?;
+        // The folder's own name is to be on the disk too.
+        folder.parent().map_or(Ok(()), |above| File::open(above)?.sync_all())?;
+    }
     let mut aside = path.as_os_str().to_owned();
     aside.push(format!("-{}{UNFINISHED}", std::process::id()));
     let written = write_aside(Path::new(&aside), bytes).and_then(|()| std::fs::rename(&aside, path));

@@ -3,7 +3,7 @@
 use super::catalog::Catalog;
 use super::manifest::{Manifest, Unreadable};
 use super::output::{print, size};
-use super::place::{Place, PlaceUrl};
+use super::place::{Listed, Place, PlaceUrl};
 use super::rows;
 use serde_json::json;
 use std::collections::HashSet;
@@ -49,13 +49,13 @@ pub(super) fn run(at: &PlaceUrl, keep: usize, dry_run: bool, as_json: bool) -> R
         .filter(|manifest| sorted.kept.contains(&manifest.id))
         .flat_map(|manifest| manifest.files().map(|file| file.sha256.as_str()))
         .collect();
-    let goes = |(name, _): &(String, u64)| sorted.kept_torn.is_empty() && !needed.contains(name.as_str());
-    let unneeded: Vec<(String, u64)> = place.list("files")?.into_iter().filter(goes).collect();
-    let bytes: u64 = unneeded.iter().map(|(_, bytes)| bytes).sum();
+    let goes = |file: &Listed| sorted.kept_torn.is_empty() && !needed.contains(file.name.as_str());
+    let unneeded: Vec<Listed> = place.list("files")?.into_iter().filter(goes).collect();
+    let bytes: u64 = unneeded.iter().map(|file| file.bytes).sum();
     if !dry_run {
         // A backup without all its files must not be listed.
         sorted.old.iter().chain(&sorted.torn).try_for_each(|id| Manifest::remove(&place, id))?;
-        unneeded.iter().try_for_each(|(name, _)| place.remove(&rows::file_name(name)))?;
+        unneeded.iter().try_for_each(|file| place.remove(&rows::file_name(&file.name)))?;
     }
     for id in &sorted.kept_torn {
         bench::note!(

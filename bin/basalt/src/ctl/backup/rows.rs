@@ -47,11 +47,19 @@ pub(crate) struct Stored {
     pub(crate) bytes: u64,
     /// XXH3-64 in hexadecimal digits.
     pub(crate) xxh3: String,
+    /// The tag that a bucket gives this content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tag: Option<String>,
 }
 
 impl Stored {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.len() as u64, xxh3: format!("{:016x}", xxh3_64(bytes)) }
+    pub(crate) fn of(bytes: &[u8], tag: Option<String>) -> Self {
+        Self { bytes: bytes.len() as u64, xxh3: format!("{:016x}", xxh3_64(bytes)), tag }
+    }
+
+    /// Whether both are of the same bytes.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        (self.bytes, &self.xxh3) == (other.bytes, &other.xxh3)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::catalog::Catalog;
 use super::manifest::{Manifest, ShardFacts};
-use super::place::Place;
+use super::place::{Listed, Place};
 use super::programs::Programs;
 use super::rows::{FileFacts, Packed, Packer, Stored};
 use crate::moment::{NodePages, ShardMoment, StoreMoment, connect};
@@ -34,8 +34,8 @@ struct Shelf<'a> {
 /// A file that the place lists.
 #[derive(Clone)]
 enum Known {
-    /// It has so many bytes. Whether they are the right ones is to be proved.
-    Listed(u64),
+    /// Whether it has the right bytes is to be proved.
+    Listed(Listed),
     /// It was proved or written by this backup.
     Proved(Stored),
 }
@@ -50,9 +50,9 @@ struct Totals {
 
 impl<'a> Shelf<'a> {
     fn open(place: &'a Place, progress: &'a ProgressBar) -> Result<Self, String> {
-        let files = place.list("files")?.into_iter().map(|(name, bytes)| (name, Known::Listed(bytes))).collect();
+        let files = place.list("files")?.into_iter().map(|file| (file.name.clone(), Known::Listed(file))).collect();
         // The newest has noted all files that are likely to come again.
-        let newest = Catalog::read(place)?.choose(None).ok();
+        let newest = Catalog::newest(place)?;
         let noted = newest.iter().flat_map(Manifest::files);
         let noted = noted.filter_map(|file| Some((file.sha256.clone(), file.stored.clone()?))).collect();
         Ok(Self { place, files: Mutex::new(files), noted, totals: Mutex::default(), progress })
@@ -64,7 +64,7 @@ impl<'a> Shelf<'a> {
         let known = self.files.lock().get(name).cloned();
         let proved = match &known {
             Some(Known::Proved(stored)) => Some(stored.clone()),
-            Some(Known::Listed(bytes)) => self.proved(file, *bytes)?,
+            Some(Known::Listed(listed)) => self.proved(file, listed),
             None => None,
         };
         let stored = match proved {
@@ -78,33 +78,30 @@ impl<'a> Shelf<'a> {
 
     /// What the place keeps under the file's name, if that holds the file's rows. A crash or a full disk leaves files that
     /// are empty or cut short.
-    fn proved(&self, file: &Packed, listed: u64) -> Result<Option<Stored>, String> {
+    fn proved(&self, file: &Packed, listed: &Listed) -> Option<Stored> {
         let noted = self.noted.get(&file.facts.sha256);
-        if noted.is_some_and(|noted| noted.bytes != listed) {
-            return Ok(None);
+        if noted.is_some_and(|noted| noted.bytes != listed.bytes) {
+            return None;
         }
-        if !self.place.is_near() {
-            let stored = match noted {
-                Some(noted) => noted.clone(),
-                None => Stored::of(&file.compressed()?),
-            };
-            return Ok(Some(stored).filter(|stored| stored.bytes == listed));
+        // A bucket's tag is of the content, and costs no reading.
+        if let Some(noted) = noted.filter(|noted| noted.tag.is_some() && noted.tag == listed.tag) {
+            return Some(noted.clone());
         }
         // What cannot be read is written again.
-        let Ok(bytes) = self.place.get(&file.facts.name(), listed) else { return Ok(None) };
-        let stored = Stored::of(&bytes);
-        let is_whole = noted.map_or_else(|| file.is_in(&bytes), |noted| *noted == stored);
-        Ok(Some(stored).filter(|_| is_whole))
+        let Ok(bytes) = self.place.get(&file.facts.name(), listed.bytes) else { return None };
+        let stored = Stored::of(&bytes, listed.tag.clone());
+        let is_whole = noted.map_or_else(|| file.is_in(&bytes), |noted| noted.is_as(&stored));
+        Some(stored).filter(|_| is_whole)
     }
 
     fn write(&self, file: &Packed, was_there: bool) -> Result<Stored, String> {
         let bytes = file.compressed()?;
-        self.place.put(&file.facts.name(), &bytes)?;
+        let tag = self.place.put(&file.facts.name(), &bytes)?;
         let mut totals = self.totals.lock();
         totals.new_files += 1;
         totals.new_bytes += bytes.len() as u64;
         totals.mended += u64::from(was_there);
-        Ok(Stored::of(&bytes))
+        Ok(Stored::of(&bytes, tag))
     }
 }
 

@@ -13,7 +13,7 @@
 //! from the same snapshots as the client takes it. Else the page ends there.
 
 use crate::command::args::{NOT_INTEGER, SYNTAX, is_word};
-use crate::command::call::{Error, HandlerRow, Outcome, StoreCall, store_in_steps};
+use crate::command::call::{Error, HandlerRow, Others, Outcome, StoreCall, store_in_steps};
 use crate::command::hash::{Stored, value_of};
 use crate::command::list::{List, Side};
 use crate::command::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
@@ -29,7 +29,8 @@ const VANISHED: &str = "ERR a key is gone from a snapshot: this is a fault of th
 /// What a row's frames take in a reply, about.
 const ROW_OVERHEAD_BYTES: usize = 64;
 
-pub(in crate::command) const ROWS: &[HandlerRow] = &[store_in_steps("KV.RANGE", range, |_| None)];
+pub(in crate::command) const ROWS: &[HandlerRow] =
+    &[store_in_steps("KV.RANGE", range, |_| None).awaits(Others::Awaited)];
 
 /// What a row shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
