@@ -9,6 +9,7 @@ use crate::commands_page;
 use crate::house;
 use crate::process::{self, Count, Output};
 use crate::suite;
+use crate::supply;
 use crate::test_programs::{self, TestProgram};
 use std::path::Path;
 use std::process::Command;
@@ -99,6 +100,12 @@ struct Ended {
 const STEPS: &[Step] = &[
     Step { name: "format", what: "rustfmt has nothing to change", turn: Turn::Alone, run: format },
     Step { name: "house", what: "the house rules that no compiler checks", turn: Turn::Alone, run: house_rules },
+    Step {
+        name: "supply",
+        what: "licenses and sources of all libraries are among those of deny.toml",
+        turn: Turn::Alone,
+        run: supply_chain,
+    },
     Step { name: "clippy", what: "no warning in any target", turn: Turn::Alone, run: clippy },
     Step {
         name: "before",
@@ -238,6 +245,10 @@ fn house_rules(root: &Path, _: Output) -> Verdict {
         }
         Err(why) => Verdict::Failed(Count::default(), why),
     }
+}
+
+fn supply_chain(root: &Path, _: Output) -> Verdict {
+    verdict(supply::check(root))
 }
 
 fn clippy(root: &Path, _: Output) -> Verdict {

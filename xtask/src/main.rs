@@ -5,10 +5,12 @@ mod before;
 mod ci;
 mod commands_page;
 mod crash;
+mod dist;
 mod house;
 mod perf;
 mod process;
 mod suite;
+mod supply;
 mod test_programs;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +37,10 @@ Tasks:
                           applications from their registries, against one node, three, and three of which one is
                           killed; writes docs/APPLICATIONS.md
   before [COMMIT]         builds the binary of a commit before, for tests of upgrades: target/before/basalt
+  dist [--program FILE] [--version V] [--out DIR] [--compression 1-9]
+                          what people install, in target/dist: packages for Debian and RPM, an image for containers,
+                          the program and its symbols, and the list of what it is made of
+  supply                  checks the libraries that Basalt is built from against deny.toml
   docs                    writes docs/COMMANDS.md from the command table
   help                    this text
 ";
@@ -53,6 +59,8 @@ fn main() -> ExitCode {
         Some("apps") => apps::run(&root, &arguments[1..]),
         Some("perf") => perf::run(&root, &arguments[1..]),
         Some("before") => before::build(&root, arguments.get(1).map(String::as_str)).map(|_| ()),
+        Some("dist") => dist::run(&root, &arguments[1..]),
+        Some("supply") => supply::run(&root),
         Some("docs") => commands_page::write(&root),
         None | Some("help" | "--help" | "-h") => {
             print!("{HELP}");

@@ -12,6 +12,26 @@ use crate::start::StartOptions;
 use bench::cli::BenchOptions;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
+use std::ffi::OsString;
+
+/// What the image for containers begins with: what follows is a command, or flags of `start`.
+const OF_CONTAINER: &str = "container";
+
+/// The command line, as it is meant: in a container, flags alone are those of `start`, and the program's name may be repeated.
+pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut given: Vec<OsString> = given.collect();
+    if given.get(1).is_none_or(|word| word != OF_CONTAINER) {
+        return given;
+    }
+    given.remove(1);
+    if given.get(1).is_some_and(|word| word == "basalt") {
+        given.remove(1);
+    }
+    if given.get(1).is_none_or(|word| word.to_string_lossy().starts_with('-')) {
+        given.insert(1, "start".into());
+    }
+    given
+}
 
 const AFTER: &str = "\
 Examples:
@@ -67,4 +87,25 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_takes_flags_or_commands() {
+        for (given, meant) in [
+            ("basalt", "basalt"),
+            ("basalt start --memory 1g", "basalt start --memory 1g"),
+            ("basalt container", "basalt start"),
+            ("basalt container --memory 1g", "basalt start --memory 1g"),
+            ("basalt container basalt start --memory 1g", "basalt start --memory 1g"),
+            ("basalt container basalt", "basalt start"),
+            ("basalt container ctl ping", "basalt ctl ping"),
+        ] {
+            let found = arguments(given.split(' ').map(OsString::from));
+            assert_eq!(found.join(std::ffi::OsStr::new(" ")), meant, "{given}");
+        }
+    }
 }

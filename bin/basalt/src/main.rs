@@ -40,7 +40,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 53] = b"background_thread:true,dirty_decay_ms:1000,thp:never\0";
 
 fn main() -> ExitCode {
-    let parsed = Cli::command().try_get_matches();
+    let parsed = Cli::command().try_get_matches_from(cli::arguments(std::env::args_os()));
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
         Err(e) => return answer(&e),

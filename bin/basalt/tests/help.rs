@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// All sub-commands, but those of the laboratory that measure: their options are its own to test.
-const COMMANDS: [&str; 43] = [
+const COMMANDS: [&str; 44] = [
     "",
     "start",
     "cluster",
@@ -17,6 +17,7 @@ const COMMANDS: [&str; 43] = [
     "cluster restart",
     "ctl",
     "ctl init",
+    "ctl ping",
     "ctl status",
     "ctl top",
     "ctl nodes",

@@ -34,9 +34,13 @@ impl Authority {
 
     /// A certificate for this machine, with that common name, which holds for so many days.
     fn sign(&self, file: &str, name: &str, days: u32) {
+        self.sign_names(file, name, &format!("IP:127.0.0.1,DNS:localhost,DNS:{name}"), days);
+    }
+
+    /// The same with those alternative names.
+    fn sign_names(&self, file: &str, name: &str, alternatives: &str, days: u32) {
         let request = format!(
-            "req -newkey rsa:2048 -nodes -subj /CN={name} -addext subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:{name} \
-             -keyout {file}.key -out {file}.csr"
+            "req -newkey rsa:2048 -nodes -subj /CN={name} -addext subjectAltName={alternatives} -keyout {file}.key -out {file}.csr"
         );
         self.openssl(&request);
         self.openssl(&format!(
@@ -194,6 +198,63 @@ fn certificates_of_clients_are_asked_for_and_log_in() {
     assert!(!stranger.contains("NOAUTH"), "a certificate of another authority is refused: {stranger}");
 }
 
+#[test]
+fn a_certificate_logs_the_user_in_that_it_names() {
+    let dir = Dir::new("tls-users");
+    let authority = Authority::new(&dir.join("tls"));
+    authority.sign("node", "node", 365);
+    authority.sign_names("app", "app", "email:app@example.org,DNS:app.example", 30);
+    authority.sign_names("ghost", "ghost", "DNS:app", 30);
+    let (server, port) = start(&dir, &authority, &[("--set", "tls-auth-clients-user=CN")]);
+    let mut operator = server.connect();
+    for name in ["app", "app@example.org"] {
+        let rules = "~app:* resetchannels -@all +set +get +acl|whoami";
+        assert_eq!(operator.call(&format!("ACL SETUSER {name} on resetpass {rules}")), Value::ok());
+    }
+    assert_eq!(operator.call("CONFIG SET requirepass secret"), Value::ok());
+    let by = |file: &str, words: &[&str]| {
+        let (certificate, key) = (authority.path(&format!("{file}.crt")), authority.path(&format!("{file}.key")));
+        redis_cli(&authority, port, &[&["--cert", &certificate, "--key", &key], words].concat()).trim_end().to_owned()
+    };
+    let none = "NOAUTH Authentication required.";
+    for (setting, app, ghost) in [("CN", "app", none), ("SAN", "app@example.org", "app"), ("off", none, none)] {
+        assert_eq!(operator.call(&format!("CONFIG SET tls-auth-clients-user {setting}")), Value::ok());
+        assert_eq!(by("app", &["ACL", "WHOAMI"]), app, "{setting}");
+        assert_eq!(by("ghost", &["ACL", "WHOAMI"]), ghost, "{setting}");
+    }
+    assert_eq!(operator.call("CONFIG SET tls-auth-clients-user CN"), Value::ok());
+    assert_eq!(by("app", &["SET", "app:1", "x"]), "OK");
+    assert!(by("app", &["SET", "other", "x"]).starts_with("NOPERM "), "it has the rights of its user, and no others");
+    assert!(by("app", &["CONFIG", "GET", "*"]).starts_with("NOPERM "));
+    assert_eq!(by("ghost", &["--no-auth-warning", "-a", "secret", "GET", "app:1"]), "x", "a password logs in as well");
+    assert_eq!(operator.call("ACL SETUSER app off"), Value::ok());
+    assert_eq!(by("app", &["GET", "app:1"]), none, "a user that is off is not logged in");
+}
+
+#[test]
+fn a_key_may_have_a_password() {
+    let dir = Dir::new("tls-password");
+    let authority = Authority::new(&dir.join("tls"));
+    authority.sign("node", "node", 365);
+    for (file, method) in [("aes", "-v2 aes-256-cbc"), ("scrypt", "-scrypt")] {
+        authority.openssl(&format!("pkcs8 -topk8 {method} -in node.key -out {file}.key -passout pass:geheim"));
+    }
+    let key = |file: &str| authority.path(&format!("{file}.key"));
+    let more = [("--tls-auth-clients", "no"), ("--tls-key-file", &*key("aes")), ("--set", "tls-key-file-pass=geheim")];
+    let (server, port) = start(&dir, &authority, &more);
+    assert_eq!(redis_cli(&authority, port, &["PING"]), "PONG\n");
+    let mut operator = server.connect();
+    for (password, told) in [("wrong", "the password is not the key's"), ("", "its password is not given")] {
+        let words = ["CONFIG", "SET", "tls-key-file", &key("scrypt"), "tls-key-file-pass", password];
+        let refused = operator.try_call(&words).unwrap().text();
+        assert!(refused.starts_with("ERR CONFIG SET failed") && refused.contains(told), "{refused}");
+    }
+    assert_eq!(operator.call(&format!("CONFIG SET tls-key-file {}", key("scrypt"))), Value::ok());
+    assert_eq!(redis_cli(&authority, port, &["PING"]), "PONG\n");
+    let shown = operator.call("CONFIG GET tls-key-file-pass").words();
+    assert!(!shown.contains("geheim"), "{shown}");
+}
+
 fn info(server: &Server, field: &str) -> Option<String> {
     server.connect().info("", field)
 }
@@ -226,7 +287,7 @@ fn new_files_are_taken_up_and_bad_ones_are_not() {
     );
     assert_eq!(operator.call(&set), Value::ok());
     eventually("the second certificate is in use", WITHIN, || (days() == 99).then_some(()));
-    for wrong in ["tls-cert-file /nowhere", "tls-protocols TLSv1.1", "tls-key-file-pass x"] {
+    for wrong in ["tls-cert-file /nowhere", "tls-protocols TLSv1.1"] {
         let told = operator.call(&format!("CONFIG SET {wrong}")).text();
         assert!(told.starts_with("ERR CONFIG SET failed"), "{told}");
     }

@@ -167,6 +167,29 @@ fn operators_have_roles_and_what_they_do_is_noted() {
     server.kill();
 }
 
+/// EXEC is one entry of a shard, and users are the metadata group's.
+#[test]
+fn what_shows_users_may_be_queued_and_what_changes_them_may_not() {
+    let dir = Dir::new("users-multi");
+    let server = Server::start(&Setup::bare(&dir.join("data")));
+    let mut connection = server.connect();
+    assert_eq!(ask(&mut connection, &["ACL", "SETUSER", "app", "on", "nopass", "~a", "-@all", "+get"]), "OK");
+    assert_eq!(ask(&mut connection, &["MULTI"]), "OK");
+    for words in [&["ACL", "WHOAMI"][..], &["ACL", "USERS"], &["ACL", "DRYRUN", "app", "GET", "a"], &["SET", "k", "1"]]
+    {
+        assert_eq!(ask(&mut connection, words), "QUEUED", "{words:?}");
+    }
+    assert_eq!(ask(&mut connection, &["EXEC"]), "default app default OK OK");
+    for words in [&["ACL", "SETUSER", "app", "off"][..], &["ACL", "DELUSER", "app"], &["ACL", "LOAD"], &["ACL", "SAVE"]]
+    {
+        assert_eq!(ask(&mut connection, &["MULTI"]), "OK");
+        let refused = ask(&mut connection, words);
+        assert_eq!(refused, "ERR Command not allowed inside a transaction", "{words:?}");
+        assert!(ask(&mut connection, &["EXEC"]).starts_with("EXECABORT "), "{words:?}");
+    }
+    server.kill();
+}
+
 #[test]
 fn a_file_of_users_is_imported_and_written() {
     let dir = Dir::new("users-file");

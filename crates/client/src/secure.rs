@@ -39,7 +39,7 @@ impl Secure {
             }
         };
         let credentials = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => Some(Credentials::load(certificate, key)?),
+            (Some(certificate), Some(key)) => Some(Credentials::load(certificate, key, b"")?),
             (None, None) => None,
             _ => return Err("a certificate and its key go together (--tls-cert, --tls-key)".to_owned()),
         };

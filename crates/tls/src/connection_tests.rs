@@ -68,7 +68,7 @@ impl Pki {
     }
 
     fn credentials(&self, name: &str) -> Credentials {
-        Credentials::load(&self.path(&format!("{name}.crt")), &self.path(&format!("{name}.key"))).unwrap()
+        Credentials::load(&self.path(&format!("{name}.crt")), &self.path(&format!("{name}.key")), b"").unwrap()
     }
 
     fn authorities(&self) -> Authorities {
@@ -223,16 +223,20 @@ fn faults_of_files_are_told_with_what_to_do() {
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
     )
     .unwrap();
+    fs::write(pki.path("earlier.key"), "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n").unwrap();
     for (certificate, key, told) in [
         ("none.crt", "db.key", "none.crt: No such file"),
         ("empty", "db.key", "empty: there is no certificate in it"),
         ("db.crt", "empty", "empty: no private key in PEM"),
-        ("db.crt", "locked.key", "the key is encrypted"),
+        ("db.crt", "locked.key", "the encrypted key cannot be read"),
+        ("db.crt", "earlier.key", "by a method that is no longer safe"),
         ("db.crt", "alice.key", "do not go together"),
     ] {
-        let why = Credentials::load(&pki.path(certificate), &pki.path(key)).unwrap_err();
+        let why = Credentials::load(&pki.path(certificate), &pki.path(key), b"x").unwrap_err();
         assert!(why.contains(told), "{why}");
     }
+    let why = Credentials::load(&pki.path("db.crt"), &pki.path("locked.key"), b"").unwrap_err();
+    assert!(why.contains("its password is not given"), "{why}");
     let load = |file: Option<&str>, folder: Option<&Path>| {
         Authorities::load(file.map(|name| pki.path(name)).as_deref(), folder).map(|found| found.roots.len())
     };

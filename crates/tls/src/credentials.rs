@@ -1,6 +1,6 @@
 //! A certificate and its key, from files.
 
-use crate::Certificate;
+use crate::{Certificate, encrypted_key};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -19,18 +19,15 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Reads a chain and its key, in PEM. The error names the file and what to do.
-    pub fn load(certificates: &Path, key: &Path) -> Result<Self, String> {
+    /// Reads a chain and its key, in PEM; the key's password is empty if it has none. The error names the file and what to do.
+    pub fn load(certificates: &Path, key: &Path, password: &[u8]) -> Result<Self, String> {
         let chain = read_certificates(certificates)?;
         let shown = key.display();
         let text = read(key)?;
-        if is_encrypted(&text) {
-            return Err(format!(
-                "{shown}: the key is encrypted, which is not supported; `openssl pkey -in {shown} -out PLAIN` writes it \
-                 without, to be kept where only the server's user can read it"
-            ));
-        }
-        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|e| format!("{shown}: no private key in PEM: {e}"))?;
+        let key = match encrypted_key::decrypt(&text, password).map_err(|why| format!("{shown}: {why}"))? {
+            Some(key) => key,
+            None => PrivateKeyDer::from_pem_slice(&text).map_err(|e| format!("{shown}: no private key in PEM: {e}"))?,
+        };
         let provider = rustls::crypto::ring::default_provider();
         let key = CertifiedKey::from_der(chain.clone(), key, &provider)
             .map_err(|e| format!("{} and {shown} do not go together: {e}", certificates.display()))?;
@@ -63,10 +60,4 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
         return Err(format!("{}: larger than {FILE_BYTES_MAX} bytes", path.display()));
     }
     fs::read(path).map_err(fail)
-}
-
-/// Whether a key in PEM is encrypted, in either of the ways that there are.
-fn is_encrypted(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
-    text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED")
 }

@@ -7,6 +7,7 @@ mod client_side;
 mod connection;
 mod credentials;
 mod der;
+mod encrypted_key;
 mod protocols;
 mod server_side;
 

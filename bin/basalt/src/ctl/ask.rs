@@ -11,6 +11,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// A node looks for the metadata group's leader for some seconds before it answers by itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
+/// How many digits the id of a node has.
+const NODE_DIGITS: usize = 16;
+
 /// Why something was not done.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -57,6 +60,28 @@ impl Asker {
         let answer = self.call(&["INIT"])?;
         let text = answer.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default();
         self.show(&json!({ "made": text }), |_| format!("{text}\n"))
+    }
+
+    /// A node that asks for a password answers too.
+    pub(super) fn ping(&mut self) -> Result<(), Failure> {
+        let answer = self.client.call_here(&[b"PING"]);
+        answer.map_err(|e| Failure::Unreachable(format!("{}: {e}", self.client.address())))?;
+        self.show(&json!({ "answers": true }), |_| "the node answers\n".to_owned())
+    }
+
+    /// The id of the node that is asked.
+    pub(super) fn asked_node(&mut self) -> Result<String, Failure> {
+        let fail = |why: String, client: &Client| Failure::Unreachable(format!("{}: {why}", client.address()));
+        let answer = self.client.call_here(&[b"CLUSTER", b"MYID"]);
+        match answer.map_err(|e| fail(e.to_string(), &self.client))? {
+            Reply::Error(text) => Err(self.refusal(&text)),
+            answer => {
+                // As Redis has ids: 40 digits, of which the last are ours.
+                let text = answer.as_bytes().and_then(|id| std::str::from_utf8(id).ok());
+                let id = text.and_then(|id| id.get(id.len().checked_sub(NODE_DIGITS)?..));
+                id.map(str::to_owned).ok_or_else(|| fail("the node does not say its id".to_owned(), &self.client))
+            }
+        }
     }
 
     /// What the store answers to these words.

@@ -74,6 +74,8 @@ pub struct CtlOptions {
 enum CtlCommand {
     /// Make the store, once enough nodes have joined the node that is asked
     Init,
+    /// Say whether the node answers: for health checks
+    Ping,
     /// Show the state of the store on one screen
     Status(status::StatusOptions),
     /// Show the state of the store, live
@@ -133,6 +135,7 @@ fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
     let asker = || Asker::new(&node, options.json);
     match &options.command {
         CtlCommand::Init => asker()?.init().map(|()| Verdict::Good),
+        CtlCommand::Ping => asker()?.ping().map(|()| Verdict::Good),
         CtlCommand::Status(options) => status::run(&mut asker()?, options),
         CtlCommand::Top(options) => top::run(&mut asker()?, options),
         CtlCommand::Nodes => nodes::run(&mut asker()?),

@@ -133,9 +133,9 @@ The plan ends when the node has been restarted; `basalt ctl plan cancel` ends it
 #[derive(Args, Debug)]
 #[command(after_help = DRAIN_AFTER)]
 pub(super) struct DrainOptions {
-    /// The node: the beginning of its id, or its address
+    /// The node: the beginning of its id, or its address; the one that is asked if none is named
     #[arg(value_name = "NODE")]
-    which: String,
+    which: Option<String>,
     /// Return at once
     #[arg(long)]
     no_wait: bool,
@@ -191,7 +191,8 @@ fn apply(asker: &mut Asker, options: &ApplyOptions) -> Result<Verdict, Failure> 
 }
 
 pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result<Verdict, Failure> {
-    let begun = asker.ask(&["DRAIN-LEADERS", &options.which])?;
+    let which = options.which.clone().map_or_else(|| asker.asked_node(), Ok)?;
+    let begun = asker.ask(&["DRAIN-LEADERS", &which])?;
     let (plan, node) = (begun["id"].clone(), begun["about"].as_str().unwrap_or_default().to_owned());
     if options.no_wait {
         asker.show(&begun, |_| format!("plan {plan} is begun\n"))?;

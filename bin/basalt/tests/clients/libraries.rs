@@ -216,3 +216,38 @@ fn programs_read_from_followers_where_cluster_slots_lists_them() {
     };
     none_failed(libraries.into_iter().map(follow));
 }
+
+/// The programs of `examples`, by the library of this file that each uses; `BASALT_EXAMPLE` stands for its folder.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("redis-py", "venv/bin/python $BASALT_EXAMPLE/python/visits.py $0"),
+    ("ioredis", "NODE_PATH=node_modules node $BASALT_EXAMPLE/javascript/visits.js $0"),
+    (
+        "go-redis",
+        "mkdir -p visits && cp $BASALT_EXAMPLE/go/visits.go visits && go build -o visits/visits visits/visits.go && visits/visits $0",
+    ),
+    ("jedis", "javac -cp 'lib/*' -d visits $BASALT_EXAMPLE/java/Visits.java && java -cp 'visits:lib/*' Visits $0"),
+];
+
+/// The counter of visits is one more for each: they do the same.
+#[test]
+fn examples_do_what_they_say() {
+    let _alone = alone();
+    let libraries = installed(|library| EXAMPLES.iter().any(|(name, _)| *name == library.name));
+    let dir = Dir::new("examples");
+    let nodes = Nodes::start(&dir, 3, &[("--shards", "6")]);
+    nodes.wait_spread();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let port = nodes.port(0).to_string();
+    let run = |folder: &Path, script: &str| {
+        let mut command = Command::new("timeout");
+        command.args(["60", "sh", "-c", script, &port]).env("BASALT_EXAMPLE", &examples).current_dir(folder);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() { said } else { said + &String::from_utf8_lossy(&output.stderr) }
+    };
+    assert_eq!(run(&examples, "shell/visits.sh $0"), "visit 1 of Ada\n");
+    for (library, visit) in libraries.into_iter().zip(2..) {
+        let script = EXAMPLES.iter().find(|(name, _)| *name == library.name).unwrap().1;
+        assert_eq!(run(&cache(library), script), format!("visit {visit} of Ada\n"), "{}", library.name);
+    }
+}

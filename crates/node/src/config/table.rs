@@ -60,10 +60,8 @@ pub const SETTINGS: &[Setting] = &[
     new("tls-http-listen", Text, "", "Address and port for HTTPS; empty: none.").fixed(),
     new("tls-only", Bool, "no", "Whether clients of the ports without TLS are refused."),
     new("tls-cert-file", Text, "", "The certificate of this node and those that vouch for it, in PEM.").tls(),
-    new("tls-key-file", Text, "", "The private key of the certificate, in PEM, not encrypted.").tls(),
-    new("tls-key-file-pass", Text, "", "Encrypted keys are not supported: anything but an empty text is refused.")
-        .secret()
-        .tls(),
+    new("tls-key-file", Text, "", "The private key of the certificate, in PEM.").tls(),
+    new("tls-key-file-pass", Text, "", "The password of the private key, if it is encrypted (PKCS #8).").secret().tls(),
     new("tls-ca-cert-file", Text, "", "The certificates of the authorities that clients and nodes must be of, in PEM.")
         .tls(),
     new("tls-ca-cert-dir", Text, "", "A folder of such files.").tls(),
@@ -299,7 +297,7 @@ pub const SETTINGS: &[Setting] = &[
         .alias("slaveof")
         .fixed()
         .accepted(),
-    new("tls-replication", Bool, "no", "Replicas are Raft's: see `tls-cluster`.").accepted(),
+    new("tls-replication", Bool, "no", "Replicas are nodes: `tls-cluster` says what they speak.").accepted(),
     new("save", SavePoints, "", NO_EFFECT).accepted(),
     new("appendfsync", Word(&["everysec", "always", "no"]), "always", NO_EFFECT).accepted(),
     new("no-appendfsync-on-rewrite", Bool, "no", NO_EFFECT).accepted(),

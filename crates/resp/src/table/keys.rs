@@ -170,16 +170,21 @@ pub(super) fn halved(args: &[&[u8]], word: &str, from: u16) -> KeyPositions {
     KeyPositions(Places::Range { next, end, step: 1 })
 }
 
-/// The argument at `at`; where that is empty, everything behind a word.
-pub(super) fn one_or_rest(args: &[&[u8]], at: u16, word: &str, from: u16) -> KeyPositions {
+/// The argument at `at`; where that is empty, everything behind a word that is looked for from the argument `from` on. What
+/// belongs to one of `options`, so many arguments each, is not that word, whatever it says.
+pub(super) fn one_or_rest(args: &[&[u8]], at: u16, word: &str, from: u16, options: &[(&str, usize)]) -> KeyPositions {
     if args.get(usize::from(at)).is_none_or(|key| !key.is_empty()) {
         return KeyPositions::range(args.len(), at, at as i16, 1);
     }
-    let found = args.iter().skip(usize::from(from)).position(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
-    match found {
-        Some(found) => KeyPositions(Places::Range { next: usize::from(from) + found + 1, end: args.len(), step: 1 }),
-        None => KeyPositions::none(),
+    let mut next = usize::from(from);
+    while let Some(arg) = args.get(next) {
+        let is = |word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+        if is(word) {
+            return KeyPositions(Places::Range { next: next + 1, end: args.len(), step: 1 });
+        }
+        next += 1 + options.iter().find(|(option, _)| is(option)).map_or(0, |(_, arguments)| *arguments);
     }
+    KeyPositions::none()
 }
 
 fn count(text: &[u8]) -> Option<usize> {

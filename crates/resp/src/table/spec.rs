@@ -211,6 +211,8 @@ pub enum KeyPlace {
         word: &'static str,
         /// The first argument that may be that word.
         from: u16,
+        /// Options that may come before it, and how many arguments follow each.
+        options: &'static [(&'static str, usize)],
     },
     /// Within the operations of KV.EXEC.
     Operations,
@@ -551,8 +553,8 @@ impl CommandSpec {
                 KeyPlace::Halved { word, from } => {
                     keys.extend(halved(args, word, from).map(|at| (at, flags)));
                 }
-                KeyPlace::OneOrRest { at, word, from } => {
-                    keys.extend(one_or_rest(args, at, word, from).map(|at| (at, flags)));
+                KeyPlace::OneOrRest { at, word, from, options } => {
+                    keys.extend(one_or_rest(args, at, word, from, options).map(|at| (at, flags)));
                 }
                 KeyPlace::AfterWord { word, from } => keys.extend(after_word(args, word, from).map(|at| (at, flags))),
                 KeyPlace::Operations => {

@@ -416,7 +416,7 @@ mod tests {
         let (certificate, key) = (folder.path().join("crt"), folder.path().join("key"));
         std::fs::write(&certificate, made.cert.pem()).unwrap();
         std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-        let credentials = tls::Credentials::load(&certificate, &key).unwrap();
+        let credentials = tls::Credentials::load(&certificate, &key, b"").unwrap();
         let protocols = tls::Protocols::default();
         let server = tls::ServerSide::new(&credentials, &tls::ClientCertificates::No, protocols, 0).unwrap();
         let client = tls::ClientSide::new(&tls::Trust::Any, None, protocols).unwrap();

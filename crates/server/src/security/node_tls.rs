@@ -248,10 +248,8 @@ fn load(config: &Config) -> Result<Option<Loaded>, String> {
         (None, None) => return Ok(None),
         _ => return Err("tls-cert-file and tls-key-file go together: one of them is not set".to_owned()),
     };
-    if config.number("tls-key-file-pass").is_some_and(|length| length > 0) {
-        return Err("tls-key-file-pass: encrypted keys are not supported; write the key without a password".to_owned());
-    }
-    let credentials = Credentials::load(&certificate, &key)?;
+    let password = config.text("tls-key-file-pass").unwrap_or_default();
+    let credentials = Credentials::load(&certificate, &key, password.as_bytes())?;
     let protocols = Protocols::parse(&config.text("tls-protocols").unwrap_or_default())?;
     let caches = is("tls-session-caching", "yes");
     let sessions = config.number("tls-session-cache-size").filter(|_| caches).and_then(|n| usize::try_from(n).ok());

@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::programs::Programs;
 use super::rows::FileFacts;
+use super::users::Users;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -28,6 +29,9 @@ pub(crate) struct Manifest {
     /// Its functions and scripts; none of a backup of an older release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) programs: Option<Programs>,
+    /// Its users; none of a backup of an older release, or if its maker may not administer users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) users: Option<Users>,
     pub(crate) shards: Vec<ShardFacts>,
 }
 
@@ -72,11 +76,11 @@ impl Manifest {
     pub(crate) fn new(
         store: String,
         (at_ms, epoch): (u64, u64),
-        programs: Option<Programs>,
+        (programs, users): (Option<Programs>, Option<Users>),
         shards: Vec<ShardFacts>,
     ) -> Self {
         let keys = shards.iter().map(|shard| shard.keys).sum();
-        Self { format: FORMAT, id: name_of(at_ms), store, at_ms, epoch, keys, programs, shards }
+        Self { format: FORMAT, id: name_of(at_ms), store, at_ms, epoch, keys, programs, users, shards }
     }
 
     pub(crate) fn files(&self) -> impl Iterator<Item = &FileFacts> {

@@ -10,6 +10,7 @@ mod remove;
 mod restore;
 mod rows;
 mod take;
+mod users;
 
 use super::ask::Failure;
 use super::verdict::Verdict;
@@ -93,6 +94,9 @@ pub(super) struct RestoreOptions {
     /// Restore into a store that holds keys: the backup's keys overwrite them, other keys stay
     #[arg(long)]
     into_existing: bool,
+    /// Leave the backup's users out
+    #[arg(long)]
+    without_users: bool,
 }
 
 /// Does what the options say.
@@ -120,6 +124,9 @@ fn take(node: &StoreUrl, to: &PlaceUrl, as_json: bool) -> Result<bool, String> {
     if taken.mended > 0 {
         let files = taken.mended;
         bench::note!("basalt ctl: {files} files of earlier backups were damaged, and are written again: see the disk");
+    }
+    if manifest.users.is_none() {
+        bench::note!("basalt ctl: the store's users are not in the backup: that takes a user with the role administer");
     }
     if as_json {
         let facts = json!({
@@ -251,15 +258,20 @@ fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<b
     progress.finish_and_clear();
     note(node, "RESTORE", &format!("backup {id} is restored; {expired} rows had expired"));
     let (after, seconds) = (keys(&mut client)?, started.elapsed().as_secs_f64());
+    // The last of it: who restores may have no rights behind that.
+    let users = manifest.users.as_ref().filter(|_| !options.without_users);
+    let users = users.map_or(Ok(0), |users| users.restore(&mut client))?;
     if as_json {
         let facts = json!({
-            "backup": manifest.id, "rows": manifest.rows(), "expired": expired, "keys": after, "seconds": seconds,
+            "backup": manifest.id, "rows": manifest.rows(), "expired": expired, "keys": after, "users": users,
+            "seconds": seconds,
         });
         print(&format!("{facts:#}\n"))?;
     } else {
         let rows = manifest.rows();
         print(&format!(
-            "restored backup {}: {rows} rows, {expired} had expired; the store holds {after} keys; {seconds:.1} s\n",
+            "restored backup {}: {rows} rows, {expired} had expired, {users} users; the store holds {after} keys; \
+             {seconds:.1} s\n",
             manifest.id
         ))?;
     }

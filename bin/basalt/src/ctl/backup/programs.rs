@@ -45,11 +45,13 @@ impl Programs {
     }
 }
 
-fn digits_of(bytes: &[u8]) -> String {
+/// Bytes as hexadecimal digits.
+pub(super) fn digits_of(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|n| char::from_digit(n.into(), 16)).collect()
 }
 
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+/// What `digits_of` was given.
+pub(super) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
     let digit = |digit: u8| char::from(digit).to_digit(16);
     let byte = |[high, low]: &[u8; 2]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok();

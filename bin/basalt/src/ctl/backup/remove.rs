@@ -88,7 +88,9 @@ mod tests {
         let entry = |(index, kind): (usize, char)| {
             let id = format!("2026{index}");
             let manifest = match kind {
-                'b' => Ok(Manifest { id: id.clone(), ..Manifest::new(String::new(), (0, 0), None, Vec::new()) }),
+                'b' => {
+                    Ok(Manifest { id: id.clone(), ..Manifest::new(String::new(), (0, 0), (None, None), Vec::new()) })
+                }
                 't' => Err(Unreadable::Torn("cut".to_owned())),
                 _ => Err(Unreadable::OtherFormat("later".to_owned())),
             };

@@ -5,6 +5,7 @@ use super::manifest::{Manifest, ShardFacts};
 use super::place::{Listed, Place};
 use super::programs::Programs;
 use super::rows::{FileFacts, Packed, Packer, Stored};
+use super::users::Users;
 use crate::moment::{NodePages, ShardMoment, StoreMoment, connect};
 use client::StoreUrl;
 use indicatif::ProgressBar;
@@ -110,7 +111,8 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
     let _lock = place.prepare(false)?;
     let shelf = Shelf::open(place, progress)?;
     let moment = StoreMoment::begin(node)?;
-    let programs = Programs::of_store(&mut connect(node)?)?;
+    let mut client = connect(node)?;
+    let (programs, users) = (Programs::of_store(&mut client)?, Users::of_store(&mut client)?);
     progress.set_length(moment.keys());
     let by_node = moment.by_node();
     let mut shards = std::thread::scope(|scope| {
@@ -125,7 +127,7 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
         Ok::<_, String>(shards)
     })?;
     shards.sort_by_key(|shard: &ShardFacts| shard.shard);
-    let manifest = Manifest::new(moment.store, (moment.at_ms, moment.epoch), programs, shards);
+    let manifest = Manifest::new(moment.store, (moment.at_ms, moment.epoch), (programs, users), shards);
     manifest.write(place)?;
     let Totals { new_files, new_bytes, mended } = *shelf.totals.lock();
     Ok(Taken { manifest, new_files, new_bytes, mended })

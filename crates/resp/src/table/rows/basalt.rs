@@ -115,6 +115,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .does_also(ONLY_SHOWS),
     admin(
+        Role::Administer,
+        "KV.BACKUP|USERS",
+        2,
+        "Returns the users that the store keeps, by name, with their rules and the hashes of their passwords.",
+    )
+    .does_also(ONLY_SHOWS),
+    admin(
         Role::Operate,
         "KV.BACKUP|PAGE",
         -5,

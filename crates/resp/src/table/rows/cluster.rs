@@ -3,7 +3,7 @@
 use crate::table::key_flag::NOT_KEY;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, FAST, LOADING, READONLY, STALE};
-use crate::table::spec::{CommandSpec, Group, command, key};
+use crate::table::spec::{CommandSpec, Group, Role, command, key};
 
 const fn cluster(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Cluster, 0, name, arity, since, summary)
@@ -42,7 +42,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(STALE)
         .cost(COST_NODES)
         .tips(UNREPEATABLE),
-    cluster("CLUSTER|MYID", 2, "3.0.0", "Returns the id of this node.").flags(STALE),
+    cluster("CLUSTER|MYID", 2, "3.0.0", "Returns the id of this node.").flags(STALE).role(Role::Read),
     cluster("CLUSTER|NODES", 2, "3.0.0", "Returns the nodes and their slots as text.")
         .flags(STALE)
         .cost(COST_NODES)

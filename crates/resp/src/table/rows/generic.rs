@@ -83,7 +83,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .dangerous()
         .secret_args(SecretArgs::From(6))
         .touches(&[KeySpec {
-            place: KeyPlace::OneOrRest { at: 3, word: "KEYS", from: 6 },
+            place: KeyPlace::OneOrRest {
+                at: 3,
+                word: "KEYS",
+                from: 6,
+                options: &[("AUTH", 1), ("AUTH2", 2)],
+            },
             flags: RW | ACCESS | DELETE | INCOMPLETE,
             note: "",
             without: None,

@@ -44,6 +44,7 @@ pub(crate) fn handler(name: &str) -> Option<PoolHandler> {
         }),
         "ACL|LOAD" => Some(|store, _, reply| answer(reply, load(store))),
         "ACL|SAVE" => Some(|store, _, reply| answer(reply, save(store))),
+        "KV.BACKUP|USERS" => Some(|store, _, reply| show(store, reply)),
         _ => None,
     }
 }
@@ -110,6 +111,17 @@ fn save(store: &Arc<NodeShared>) -> Result<(), String> {
         log::error!("ACL SAVE: {path} cannot be written: {e}");
         "ERR There was an error trying to save the ACLs. Please check the server logs for more information".to_owned()
     })
+}
+
+/// What a backup keeps of users: the name and the rules of each.
+fn show(store: &NodeShared, reply: &mut Reply) {
+    let users = store.users.control.users();
+    let kept: Vec<&Arc<User>> = users.iter().filter(|user| !users.is_of_settings(user)).collect();
+    reply.array(2 * kept.len());
+    for user in kept {
+        reply.bulk(user.name().as_bytes());
+        reply.bulk(&user.rules());
+    }
 }
 
 /// The words that have the store keep these users.

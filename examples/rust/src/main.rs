@@ -1,0 +1,26 @@
+//! Counts visits with redis-rs. Argument: the port of a node.
+
+use redis::cluster::ClusterClient;
+use redis::{RedisResult, TypedCommands, pipe};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+fn main() -> RedisResult<()> {
+    let port = std::env::args().nth(1).unwrap_or_else(|| "7000".to_owned());
+    let password = std::env::var("BASALT_PASSWORD").map_or(String::new(), |password| format!(":{password}@"));
+    let mut store = ClusterClient::new([format!("redis://{password}127.0.0.1:{port}")])?.get_connection()?;
+
+    store.hset_multiple("{user:7}:session", &[("name", "Ada"), ("city", "London")])?;
+    store.expire("{user:7}:session", 3600)?;
+
+    // Both or neither: they are in one slot.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (visits, _): (u64, u64) = pipe()
+        .atomic()
+        .incr("{user:7}:visits", 1)
+        .hset("{user:7}:session", "last", now)
+        .query(&mut store)?;
+
+    let name = store.hget("{user:7}:session", "name")?.unwrap_or_default();
+    println!("visit {visits} of {name}");
+    Ok(())
+}

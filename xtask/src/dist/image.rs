@@ -1,0 +1,118 @@
+//! An image for containers, in OCI's layout: one layer with the program, the libraries that it is loaded with, and nothing else.
+//! There is no shell in it: the program is the entrypoint.
+
+use super::digest::sha256;
+use super::release::{Release, libraries, read};
+use super::tar::{gzip, tar};
+use super::texts::SUMMARY;
+use super::tree::Tree;
+use crate::supply::rfc3339;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The user that the program runs as, and its group: those of Redis's images.
+const USER: u32 = 999;
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// Certificates of the authorities that everyone trusts: for backups in S3 and `rediss://`.
+const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The files of an image's layout. `program` is what the release was made from.
+pub fn image(release: &Release, program: &Path, sbom: &[u8]) -> Result<Tree, String> {
+    let layer = tar(&root(release, program, sbom)?, "", release.at_s)?;
+    let packed = gzip(&layer, release.compression)?;
+    let mut layout = Tree::default();
+    let config = text(&config(release, &digest(&layer)));
+    let layers = [blob(&mut layout, LAYER, packed)];
+    let config = blob(&mut layout, CONFIG, config);
+    let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
+    let mut manifest = blob(&mut layout, MANIFEST, text(&manifest));
+    manifest["platform"] = json!({ "architecture": release.debian_architecture(), "os": "linux" });
+    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": release.version });
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [manifest] });
+    layout.file("index.json", 0o644, text(&index));
+    layout.file("oci-layout", 0o644, text(&json!({ "imageLayoutVersion": "1.0.0" })));
+    Ok(layout)
+}
+
+/// Keeps bytes under their digest, and answers what refers to them.
+fn blob(layout: &mut Tree, media_type: &str, bytes: Vec<u8>) -> Value {
+    let (digest, size) = (digest(&bytes), bytes.len());
+    layout.file(&format!("blobs/{}", digest.replace(':', "/")), 0o644, bytes);
+    json!({ "mediaType": media_type, "digest": digest, "size": size })
+}
+
+fn text(value: &Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", sha256(bytes))
+}
+
+/// The files of the only layer.
+fn root(release: &Release, program: &Path, sbom: &[u8]) -> Result<Tree, String> {
+    let mut root = Tree::default();
+    root.file("usr/bin/basalt", 0o755, release.program.clone());
+    for (link, to) in [("lib", "usr/lib"), ("lib64", "usr/lib64")] {
+        root.folder(to, 0o755, 0);
+        root.link(link, to);
+    }
+    for library in libraries(program)? {
+        let path = library.display().to_string();
+        let path = path.trim_start_matches('/').trim_start_matches("usr/");
+        root.file(&format!("usr/{path}"), 0o755, read(&library)?);
+    }
+    let user = format!("root:x:0:0:root:/:/sbin/nologin\nbasalt:x:{USER}:{USER}:Basalt:/data:/sbin/nologin\n");
+    root.file("etc/passwd", 0o644, user);
+    root.file("etc/group", 0o644, format!("root:x:0:\nbasalt:x:{USER}:\n"));
+    root.file("etc/nsswitch.conf", 0o644, "passwd: files\ngroup: files\nhosts: files dns\n");
+    if let Ok(authorities) = std::fs::read(Path::new("/").join(AUTHORITIES)) {
+        root.file(AUTHORITIES, 0o644, authorities);
+    }
+    root.file("usr/share/doc/basalt/basalt.cdx.json", 0o644, sbom);
+    root.folder("tmp", 0o1777, 0);
+    root.folder("data", 0o700, USER);
+    for mounted in ["dev", "proc", "sys"] {
+        root.folder(mounted, 0o755, 0);
+    }
+    Ok(root)
+}
+
+fn config(release: &Release, layer: &str) -> Value {
+    let created = rfc3339(release.at_s);
+    json!({
+        "created": created,
+        "architecture": release.debian_architecture(),
+        "os": "linux",
+        "config": {
+            "User": format!("{USER}:{USER}"),
+            "Env": ["PATH=/usr/bin", "BASALT_DIR=/data", "BASALT_LISTEN=0.0.0.0:7000"],
+            "Entrypoint": ["/usr/bin/basalt", "container"],
+            "Cmd": ["start"],
+            "WorkingDir": "/data",
+            "Volumes": { "/data": {} },
+            "ExposedPorts": { "7000/tcp": {}, "17000/tcp": {} },
+            "StopSignal": "SIGTERM",
+            "Labels": {
+                "org.opencontainers.image.title": "basalt",
+                "org.opencontainers.image.description": SUMMARY,
+                "org.opencontainers.image.version": release.version,
+                "org.opencontainers.image.licenses": "Apache-2.0",
+            },
+            // Not OCI's, but what Docker and Podman read.
+            "Healthcheck": {
+                "Test": ["CMD", "/usr/bin/basalt", "ctl", "ping"],
+                "Interval": 10 * SECOND_NS,
+                "Timeout": 5 * SECOND_NS,
+                "StartPeriod": 120 * SECOND_NS,
+                "Retries": 3,
+            },
+        },
+        "rootfs": { "type": "layers", "diff_ids": [layer] },
+        "history": [{ "created": created, "created_by": "cargo xtask dist" }],
+    })
+}
