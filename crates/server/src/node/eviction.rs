@@ -116,7 +116,7 @@ impl Evictor<'_> {
         let config = &store.config;
         let policy = config.eviction_policy();
         let databases = store.known().databases.clone();
-        let of_databases = databases.rows().filter_map(|(_, row)| policy_of(row, policy));
+        let of_databases = rows_of(store, &databases).filter_map(|(_, row)| policy_of(row, policy));
         self.track(policy.into_iter().chain(of_databases).find(|policy| policy.asks_for_usage()));
         let Some(bound) = config.data_bound() else {
             self.moved = Instant::now();
@@ -261,7 +261,7 @@ impl Evictor<'_> {
             let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard.0 as usize));
             handle.filter(|handle| handle.serving()).map(Arc::downgrade)
         };
-        let bounded = known.databases.rows().filter_map(|(database, row)| {
+        let bounded = rows_of(store, &known.databases).filter_map(|(database, row)| {
             let place = known.databases.place_of(database);
             Some((place, row.bytes_max?, policy_of(row, store.config.eviction_policy()), leads(place)?))
         });
@@ -360,6 +360,12 @@ impl Evictor<'_> {
         self.pace.evicted(late_bytes);
         removed
     }
+}
+
+/// What is set of single databases.
+fn rows_of<'a>(store: &NodeShared, set: &'a Databases) -> impl Iterator<Item = (Database, &'a DatabaseRow)> {
+    let all = (0..store.config.databases()).filter_map(Database::of_number);
+    all.filter_map(|database| Some((database, set.row(database)?)))
 }
 
 /// By which policy keys of a database go within its own bound; `of_store` is that of the store.
