@@ -272,7 +272,7 @@ fn take_slowly(mut stream: TcpStream, end: &AtomicBool) {
     }
 }
 
-/// A replica goes to another node and comes back, though a backup that nobody reads and a client that is slow still read the
+/// A replica goes to another node and comes back, though a backup without a reader and a client that is slow still read the
 /// one that was there.
 #[test]
 fn what_is_read_slowly_keeps_no_replica_from_coming_back() {

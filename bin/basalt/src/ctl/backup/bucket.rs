@@ -3,7 +3,7 @@
 //! The environment says how, by the names that S3's own tools read: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
 //! AWS_SESSION_TOKEN, AWS_REGION (default us-east-1), AWS_ENDPOINT_URL (default: Amazon's of the region).
 
-use super::place::Listed;
+use super::listed::Listed;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use std::cell::RefCell;
 use std::time::Duration;

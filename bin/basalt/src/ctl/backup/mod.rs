@@ -2,6 +2,7 @@
 
 mod bucket;
 mod catalog;
+mod listed;
 mod manifest;
 mod output;
 mod place;

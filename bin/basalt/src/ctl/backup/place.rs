@@ -1,6 +1,7 @@
 //! Where backups are kept: a directory, or a bucket of an S3-compatible store.
 
 use super::bucket::S3;
+use super::listed::Listed;
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -41,15 +42,6 @@ impl fmt::Display for PlaceUrl {
             Self::Bucket { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
         }
     }
-}
-
-/// A file as a place lists it.
-#[derive(Clone, Debug)]
-pub(crate) struct Listed {
-    pub(crate) name: String,
-    pub(crate) bytes: u64,
-    /// What a bucket tells of the content: another content has another tag.
-    pub(crate) tag: Option<String>,
 }
 
 /// A place for backups, open. Names have `/` in them.

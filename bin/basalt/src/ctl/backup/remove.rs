@@ -1,9 +1,10 @@
 //! `basalt ctl backup remove`: old backups go, and files that no backup needs any more.
 
 use super::catalog::Catalog;
+use super::listed::Listed;
 use super::manifest::{Manifest, Unreadable};
 use super::output::{print, size};
-use super::place::{Listed, Place, PlaceUrl};
+use super::place::{Place, PlaceUrl};
 use super::rows;
 use serde_json::json;
 use std::collections::HashSet;

@@ -1,8 +1,9 @@
 //! Taking a backup: every shard is read from the node that holds its snapshot, one thread a node, while the store serves.
 
 use super::catalog::Catalog;
+use super::listed::Listed;
 use super::manifest::{Manifest, ShardFacts};
-use super::place::{Listed, Place};
+use super::place::Place;
 use super::programs::Programs;
 use super::rows::{FileFacts, Packed, Packer, Stored};
 use super::users::Users;
