@@ -18,7 +18,7 @@
 //!
 //! `(` and `#` before a word, and `-*` behind it, stay. All else stands for itself. Ranges of members are asked of a key whose members have one score. What HyperLogLog makes has
 //! keys of its own: PFCOUNT writes nothing here, so its bytes differ from Redis's. Left out are commands whose answer is a
-//! matter of chance or of the moment. Where a count of keys is too large, all words behind
+//! matter of chance or of the moment, and scores from 1e17 on, which ZSCAN of a small sorted set of Redis shows as integers. Where a count of keys is too large, all words behind
 //! it are keys of one slot: a node of its own takes keys of other slots, too.
 
 /// About keys of any type, and about the connection.
@@ -261,8 +261,6 @@ pub const LISTS: &[&str] = &[
     "LTRIM K 0 100",
     "LREM K 0 X",
     "LREM K I X",
-    "SORT K BY nosort",
-    "SORT K BY nosort LIMIT J C",
     "SORT K GET # ALPHA",
     "SORT K GET # GET # LIMIT J J ALPHA",
     "SORT K LIMIT 0 3 ALPHA DESC STORE K",
@@ -333,7 +331,6 @@ pub const SETS: &[&str] = &[
     "SSCAN K 0 COUNT 1000 MATCH 1*",
     "SORT K",
     "SORT K DESC",
-    "SORT K BY nosort STORE K",
     "SORT K LIMIT C C ALPHA",
     "SRANDMEMBER K",
     "SRANDMEMBER K J",
@@ -419,8 +416,6 @@ pub const SORTED_SETS: &[&str] = &[
     "ZADD K LT INCR Z X",
     "ZADD K W W",
     "ZADD K Z",
-    "ZADD K F X",
-    "ZINCRBY K F X",
     "ZMSCORE K P",
     "ZRANGE K J J REV WITHSCORES",
     "ZRANGE K J J LIMIT 0 1",
@@ -457,8 +452,6 @@ pub const SORTED_SETS: &[&str] = &[
     "ZDIFF 2 K K WEIGHTS 1 1",
     "ZDIFF 3 K K K WITHSCORES",
     "ZUNIONSTORE K 2 K K WITHSCORES",
-    "ZUNIONSTORE K 3 K K K WEIGHTS Z F Z AGGREGATE SUM",
-    "ZINTERSTORE K 2 K K WEIGHTS F F",
     "ZDIFFSTORE K 1 K",
     "ZINTERCARD 2 K K",
     "ZINTERCARD 2 K K LIMIT J",
@@ -710,8 +703,6 @@ pub const BITS: &[&str] = &[
     "BITFIELD_RO K GET u8 0 OVERFLOW WRAP",
     "PFADD {d}h1",
     "PFADD {d}h2 X",
-    "PFADD K X",
-    "PFCOUNT K",
     "PFCOUNT {d}h1 {d}h2 {d}h3",
     "PFMERGE {d}h3",
     "PFMERGE {d}h1 K",
