@@ -182,11 +182,12 @@ is "what dpkg knows of it" "$(dpkg -l basalt 2>/dev/null | grep -c '^.i')" 0
 
 #[test]
 fn dpkg_installs_upgrades_removes_and_purges_it() {
-    let folder = tempfile::tempdir().unwrap();
+    // The namespace mounts something else on the former.
+    let (folder, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // The same files, as a later version.
-    let two = folder.path().join("two.deb");
+    let two = second.path().join("two.deb");
     let later = "dpkg-deb -R \"$0\" t && sed -i 's/^Version: .*/Version: 0.1.1/' t/DEBIAN/control && dpkg-deb -Zgzip -z1 -b t \"$1\" && rm -r t";
-    succeed(Command::new("sh").args(["-c", later]).arg(FIRST.deb()).arg(&two).current_dir(folder.path()));
+    succeed(Command::new("sh").args(["-c", later]).arg(FIRST.deb()).arg(&two).current_dir(second.path()));
     let script =
         format!("{COPY}cp \"$ONE\" \"$m/one.deb\"\ncp \"$TWO\" \"$m/two.deb\"\nexec chroot \"$m\" sh -c \"$OPERATOR\"");
     let (one, two) = (FIRST.deb().display().to_string(), two.display().to_string());

@@ -4,8 +4,9 @@
 use resp::table::{self, CommandSpec, MalformedKeys, flag};
 use resp::{Proto, Reply};
 
+/// The words between spaces; `''` is an empty one.
 fn words(line: &str) -> Vec<&[u8]> {
-    line.split_ascii_whitespace().map(str::as_bytes).collect()
+    line.split_ascii_whitespace().map(|word| if word == "''" { b"" } else { word.as_bytes() }).collect()
 }
 
 fn spec(name: &str) -> &'static CommandSpec {
@@ -75,9 +76,9 @@ fn keys() {
         ("KV.RANGE a z", &[]),
         ("KV.PUT k v TTL 5", &[1]),
         ("MIGRATE h 1 k 0 5 COPY", &[3]),
-        ("MIGRATE h 1  0 5 AUTH keys KEYS a b", &[9, 10]),
-        ("MIGRATE h 1  0 5 AUTH2 u keys REPLACE KEYS keys", &[11]),
-        ("MIGRATE h 1  0 5 AUTH2 keys", &[]),
+        ("MIGRATE h 1 '' 0 5 AUTH keys KEYS a b", &[9, 10]),
+        ("MIGRATE h 1 '' 0 5 AUTH2 u keys REPLACE KEYS keys", &[11]),
+        ("MIGRATE h 1 '' 0 5 AUTH2 keys", &[]),
         ("KV.EXEC 1 2 GET k", &[4]),
         ("KV.EXEC 1 2 GET k request c 1", &[4]),
         ("KV.EXEC 1 2 GET k DURABILITY sync all REQUEST c 1", &[4]),
