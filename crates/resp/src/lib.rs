@@ -17,7 +17,7 @@ pub use error::ProtocolError;
 pub use frame::{Elements, Frame, FrameState, frame_len};
 pub use glob::{glob_matches, glob_matches_within};
 pub use item::Nesting;
-pub use number::{format_double, format_long_double, parse_double, parse_integer, read_double};
+pub use number::{format_double, format_long_double, parse_double, parse_integer, parse_power, read_double};
 pub use reply::{Mark, Proto, Reply};
 pub use request::{Limits, ParseState, Parsed, parse_request};
 pub use value::{Value, decode, decode_with, encode_request};

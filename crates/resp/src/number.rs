@@ -111,7 +111,7 @@ fn read_hexadecimal(text: &[u8]) -> Option<f64> {
     }
     let power = match power {
         [] => 0,
-        [_, power @ ..] => read_power(power)?,
+        [_, power @ ..] => parse_power(power)?,
     };
     if mantissa == 0 {
         return any.then_some(0.0);
@@ -121,8 +121,9 @@ fn read_hexadecimal(text: &[u8]) -> Option<f64> {
     Some(mantissa as f64 * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2))
 }
 
-/// The power in the text of a number, however large.
-fn read_power(text: &[u8]) -> Option<i32> {
+/// The power in the text of a number, behind its `e` or `p`, however large: a sign, and decimal digits.
+#[must_use]
+pub fn parse_power(text: &[u8]) -> Option<i32> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),

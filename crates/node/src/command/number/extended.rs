@@ -5,6 +5,7 @@
 //! which 17 decimals cannot show.
 
 use super::natural::Natural;
+use resp::parse_power;
 
 /// One past the binary exponent of the largest value: values are below 2^16384.
 const EXPONENT_END: i32 = 16384;
@@ -244,19 +245,6 @@ impl Digits {
         }
         any.then_some(parsed)
     }
-}
-
-fn parse_power(text: &[u8]) -> Option<i32> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let power = digits.iter().fold(0i32, |n, digit| n.saturating_mul(10).saturating_add(i32::from(digit - b'0')));
-    Some(if negative { -power } else { power })
 }
 
 #[cfg(test)]
