@@ -56,7 +56,7 @@ fn push_bars(bars: &[Bar], text: &mut String) {
         let (our_cpu, their_cpu) = (our_cpu.map_or("–".into(), cpu), their_cpu.map_or("–".into(), cpu));
         let _ = writeln!(
             text,
-            "| {}; against {} | ≥ {:.1} × | {} | {ours} | {theirs} | {our_cpu}; {their_cpu} | {} |",
+            "| {}; against {} | ≥ {:?} × | {} | {ours} | {theirs} | {our_cpu}; {their_cpu} | {} |",
             bar.what,
             bar.against,
             bar.at_least,
