@@ -228,6 +228,26 @@ fn a_follower_that_hibernates_does_not_take_a_node_that_leads_no_more_for_its_le
 }
 
 #[test]
+fn a_leader_at_rest_whose_majority_dies_leads_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new(dir.path());
+    world.run(2_000);
+    let leader = world.leader().unwrap();
+    let leads = |world: &World| world.nodes[leader].core.shard(SHARD).unwrap().replica().is_leader();
+    let dies = |world: &mut World, node: usize| {
+        world.cut.extend((0..3).filter(|other| *other != node).flat_map(|other| [(node, other), (other, node)]));
+    };
+    world.set(leader);
+    world.hibernate();
+    dies(&mut world, (leader + 1) % 3);
+    world.run(10_000);
+    assert!(leads(&world), "two of three live");
+    dies(&mut world, (leader + 2) % 3);
+    world.run(10_000);
+    assert!(!leads(&world), "nobody has written, and it is alone");
+}
+
+#[test]
 fn who_asks_a_follower_at_rest_how_old_it_is_is_told_soon() {
     let dir = tempfile::tempdir().unwrap();
     let mut world = World::new(dir.path());

@@ -12,6 +12,10 @@ use crate::places::Place;
 use crate::plan;
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::store::Store;
+use cluster::Map;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use vocab::NodeId;
 
 const YEAR_MS: i64 = 365 * 24 * 3_600_000;
 
@@ -122,10 +126,16 @@ fn drift(store: &mut Store, place: Place) {
 }
 
 /// A wall clock is set, by seconds or by years, and right again after a while: often after half a second. At any time most
-/// are right.
+/// are right: of all nodes, and of those on every map that a node goes by, for a node asks those on its own map, which may
+/// be fewer.
 fn jump(store: &mut Store, place: Place) {
-    let wrong = store.nodes.iter().filter(|host| !host.clock.is_right()).count();
-    if !store.nodes[place].clock.is_right() || (wrong + 1) * 2 >= store.nodes.count() {
+    let (wrong, right): (Vec<_>, Vec<_>) =
+        store.nodes.iter().enumerate().partition(|(other, host)| *other == place || !host.clock.is_right());
+    let wrong: BTreeSet<NodeId> = wrong.into_iter().map(|(_, host)| host.info.id).collect();
+    let are_few =
+        |map: &Arc<Map>| wrong.iter().filter(|node| map.nodes.contains_key(node)).count() * 2 < map.nodes.len();
+    let maps = store.nodes.iter().filter_map(|host| host.process.as_ref().and_then(|process| process.map.as_ref()));
+    if !store.nodes[place].clock.is_right() || wrong.len() >= right.len() || !maps.into_iter().all(are_few) {
         return;
     }
     let by = store.env.below(20_000) as i64 - 10_000;

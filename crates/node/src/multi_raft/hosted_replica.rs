@@ -5,7 +5,7 @@ use super::hibernate::Hibernation;
 use super::live_nodes::LiveNodes;
 use crate::peer_protocol::Order;
 use crate::shard::{LEASE_US, Shard};
-use replica::{MemberChange, MemberKind, Members, Message, MessageType};
+use replica::{FollowerState, MemberChange, MemberKind, Members, Message, MessageType};
 use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 /// For how long a replica that was opened again does not vote, in µs: what it had promised before it may have
@@ -137,6 +137,18 @@ impl HostedReplica {
             self.hibernation.follow(node);
         }
         self.hibernation.hibernates()
+    }
+
+    /// Whether it is a leader that hibernates while half of its group's voters or more are on nodes that may be dead: nothing
+    /// would tell it, and who waits for such a group to be without a leader would wait until somebody writes to it.
+    pub(super) fn leads_at_rest_alone(&self, live: &LiveNodes, now: Moment) -> bool {
+        if !self.hibernates() || self.hibernates_with().is_some() {
+            return false;
+        }
+        let mut voters = self.shard.replica().followers();
+        voters.retain(|follower| !follower.learner);
+        let lives = |voter: &&FollowerState| self.shard.node_of(voter.id).is_some_and(|node| live.lives(node, now));
+        (voters.iter().filter(lives).count() + 1) * 2 <= voters.len() + 1
     }
 
     /// Has its leader confirmed where reads or followers need that; true if something is to be sent. Reads keep it awake.
