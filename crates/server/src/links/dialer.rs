@@ -6,6 +6,7 @@ use super::link::End;
 use super::refusal::RefusalKind;
 use super::resolver::{Found, Resolver};
 use crate::os::random;
+use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 use vocab::NodeId;
@@ -39,6 +40,9 @@ pub(super) struct Dialer {
     contacts: Contacts,
     resolver: Resolver,
     complaints: Complaints,
+    /// When the next call is due, if it was asked since something changed: an event loop asks in each turn. Which links are
+    /// up changes with what `answered` and `ended` are told.
+    next_due: Cell<Option<Option<Instant>>>,
 }
 
 impl Dialer {
@@ -47,26 +51,31 @@ impl Dialer {
             contacts: Contacts::new(me, u64::from_le_bytes(random())),
             resolver: Resolver::new(),
             complaints: Complaints::default(),
+            next_due: Cell::default(),
         }
     }
 
     /// Calls `address` from now on.
     pub(super) fn dial(&mut self, address: &str, now: Instant) {
+        self.next_due.set(None);
         self.contacts.dial(address, now);
     }
 
     /// Calls a node from now on, at `address`.
     pub(super) fn know(&mut self, node: NodeId, address: &str, now: Instant) {
+        self.next_due.set(None);
         self.contacts.know(node, address, now);
     }
 
     /// Calls a node no more.
     pub(super) fn forget(&mut self, node: NodeId) {
+        self.next_due.set(None);
         self.contacts.forget(node);
     }
 
     /// The calls to make now. Each counts as under way until it is `failed`, or its connection has `ended`.
     pub(super) fn due(&mut self, now: Instant, linked: impl Fn(NodeId) -> bool) -> Vec<Call> {
+        self.next_due.set(None);
         let mut calls = Vec::new();
         for id in self.contacts.due(now, linked) {
             let found = self.contacts.get(id).and_then(|contact| self.resolver.find(id, &contact.address));
@@ -91,11 +100,17 @@ impl Dialer {
 
     /// When the next call is due.
     pub(super) fn next_due(&self, linked: impl Fn(NodeId) -> bool) -> Option<Instant> {
-        self.contacts.next(linked)
+        if let Some(known) = self.next_due.get() {
+            return known;
+        }
+        let next = self.contacts.next(linked);
+        self.next_due.set(Some(next));
+        next
     }
 
     /// A call could not be made.
     pub(super) fn failed(&mut self, call: &Call, why: &str, now: Instant) {
+        self.next_due.set(None);
         let Call { contact, name, .. } = call;
         self.complain(name, Complaint::Silence, &format!("cannot call the node at {name}: {why}"));
         self.contacts.failed(*contact, None, now);
@@ -103,6 +118,7 @@ impl Dialer {
 
     /// A node has proven who it is.
     pub(super) fn answered(&mut self, contact: Option<u64>, address: IpAddr, node: NodeId) {
+        self.next_due.set(None);
         self.complaints.settle(&address.to_string());
         let Some(id) = contact else { return };
         self.contacts.answered(id, node);
@@ -114,6 +130,7 @@ impl Dialer {
     /// A connection has ended: logs that and settles when the node is called again. Answers how the node is named in
     /// the log.
     pub(super) fn ended(&mut self, ended: &Ended<'_>, now: Instant) -> String {
+        self.next_due.set(None);
         let Ended { contact, address, met, was_up, end } = *ended;
         let about = contact.and_then(|id| self.contacts.get(id)).map(|contact| contact.address.clone());
         let about = about.unwrap_or_else(|| address.ip().to_string());
