@@ -169,13 +169,13 @@ impl HostedReplica {
 
     /// Whether it is a leader that hibernates while half of its group's voters or more are on nodes that may be dead: nothing
     /// would tell it, and who waits for such a group to be without a leader would wait until somebody writes to it.
-    pub(super) fn leads_at_rest_alone(&self, live: &LiveNodes, now: Moment) -> bool {
+    pub(super) fn leads_at_rest_alone(&self, alive: &Alive<'_>) -> bool {
         if !self.hibernates() || self.hibernates_with().is_some() {
             return false;
         }
         let mut voters = self.shard.replica().followers();
         voters.retain(|follower| !follower.learner);
-        let lives = |voter: &&FollowerState| self.shard.node_of(voter.id).is_some_and(|node| live.lives(node, now));
+        let lives = |voter: &&FollowerState| self.shard.node_of(voter.id).is_some_and(|node| alive.has(node));
         (voters.iter().filter(lives).count() + 1) * 2 <= voters.len() + 1
     }
 

@@ -389,7 +389,7 @@ impl MultiRaft {
                     hosted.wake();
                     // Nothing of its leader has come for longer than it has promised to wait.
                     hosted.shard.replica_mut().end_promise();
-                } else if look && hosted.leads_at_rest_alone(&self.live, now) {
+                } else if look && hosted.leads_at_rest_alone(&alive) {
                     // Awake, it finds out, and leads no more.
                     hosted.wake();
                 } else if self.ticks.is_multiple_of(2) {
