@@ -15,11 +15,19 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const VALUE_BYTES: usize = 60_000_000;
 
 /// The term of each shard, as a node knows it.
-fn terms(nodes: &Nodes) -> BTreeMap<String, String> {
-    let info = nodes.connect(0).call("INFO basalt").text();
+fn terms_of(nodes: &Nodes, n: usize) -> BTreeMap<String, String> {
+    let info = nodes.connect(n).call("INFO basalt").text();
     let shards = info.lines().filter_map(|line| line.strip_prefix("shard")?.split_once(':'));
     let term = |fields: &str| fields.split(',').find_map(|field| field.strip_prefix("term=")).map(str::to_owned);
     shards.filter_map(|(shard, fields)| Some((shard.to_owned(), term(fields)?))).collect()
+}
+
+/// The term of each shard, once all nodes know the same: one that neither leads nor has voted hears of an election last.
+fn terms(nodes: &Nodes) -> BTreeMap<String, String> {
+    common::eventually("all nodes know the same terms", PATIENCE, || {
+        let known = terms_of(nodes, 0);
+        (1..3).all(|n| terms_of(nodes, n) == known).then_some(known)
+    })
 }
 
 /// Writes and reads a key of its own until it is told to stop; counts what it has done. On a machine that does something

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use cluster::{Map, NodeInfo, Split};
-use node::multi_raft::{MultiRaft, TICK_MS};
+use node::multi_raft::{BULK_BYTES_MIN, MultiRaft, TICK_MS};
 use node::peer_protocol::{Order, PeerMessage};
 use node::session::Acks;
 use node::{Answers, Effects, EncodedCommand, Shard, ShardHandle, SnapshotTask, SplitTask, Ticket, Write};
@@ -60,6 +60,8 @@ struct World {
     ticks: u64,
     /// From and to.
     cut: BTreeSet<(usize, usize)>,
+    /// Nodes whose event loops are within one step: they do nothing, and what is sent to them is lost.
+    still: BTreeSet<usize>,
 }
 
 fn id_of(at: usize) -> NodeId {
@@ -103,7 +105,7 @@ impl World {
             adopt(&mut core, shard);
             Node { core, log, outbox: Outbox::default() }
         };
-        Self { nodes: [0, 1, 2].map(open).into(), ticks: 20, cut: BTreeSet::new() }
+        Self { nodes: [0, 1, 2].map(open).into(), ticks: 20, cut: BTreeSet::new(), still: BTreeSet::new() }
     }
 
     fn now(&self) -> Moment {
@@ -121,7 +123,7 @@ impl World {
     }
 
     fn deliver(&mut self, from: usize, to: usize, message: PeerMessage) {
-        if !self.cut.contains(&(from, to)) {
+        if !self.cut.contains(&(from, to)) && !self.still.contains(&to) {
             let now = self.now();
             let Node { core, outbox, .. } = &mut self.nodes[to];
             core.receive(id_of(from), message, now, outbox);
@@ -131,7 +133,7 @@ impl World {
     fn tick(&mut self) {
         self.ticks += 1;
         let (now, beats) = (self.now(), self.ticks.is_multiple_of(BEAT_TICKS));
-        for at in 0..3 {
+        for at in (0..3).filter(|at| !self.still.contains(at)).collect::<Vec<_>>() {
             let Node { core, outbox, .. } = &mut self.nodes[at];
             core.tick(now, outbox);
             for to in (0..3).filter(|to| *to != at && beats) {
@@ -146,7 +148,7 @@ impl World {
         let now = self.now();
         loop {
             let mut quiet = true;
-            for at in 0..3 {
+            for at in (0..3).filter(|at| !self.still.contains(at)).collect::<Vec<_>>() {
                 let Node { core, log, outbox } = &mut self.nodes[at];
                 let mut write = LogWrite::default();
                 let logging = core.pump(now, &mut write, outbox);
@@ -264,6 +266,50 @@ fn who_asks_a_follower_at_rest_how_old_it_is_is_told_soon() {
     }
     world.hibernate();
     assert_eq!(world.leader(), Some(leader), "it was elected again for that");
+}
+
+/// Whose event loop is within one step for three seconds, and whether the leader keeps its place.
+#[test]
+fn who_is_slow_because_of_large_requests_is_not_taken_for_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (of_leader, of_followers) = (true, false);
+    for (n, (rests, is_leader, is_bulk, is_link_up, keeps)) in [
+        (false, of_leader, false, true, false),
+        (false, of_leader, true, true, true),
+        (false, of_leader, true, false, false),
+        (true, of_leader, false, true, false),
+        (true, of_leader, true, true, true),
+        (true, of_leader, true, false, false),
+        (false, of_followers, false, true, false),
+        (false, of_followers, true, true, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut world = World::new(&dir.path().join(n.to_string()));
+        world.run(2_000);
+        let leader = world.leader().unwrap();
+        world.set(leader);
+        if rests {
+            world.hibernate();
+        }
+        let term = |world: &World| world.nodes[leader].core.shard(SHARD).unwrap().replica().term();
+        let before = term(&world);
+        let now = world.now();
+        for at in 0..3 {
+            let core = &mut world.nodes[at].core;
+            core.note_bulk(if is_bulk { BULK_BYTES_MIN } else { BULK_BYTES_MIN - 1 }, now);
+            if !is_link_up && at != leader {
+                core.link_down(id_of(leader));
+            }
+        }
+        world.still = (0..3).filter(|at| (*at == leader) == is_leader).collect();
+        world.run(3_000);
+        world.still.clear();
+        world.run(3_000);
+        let is_kept = term(&world) == before && (rests || world.leader() == Some(leader));
+        assert_eq!(is_kept, keeps, "case {n}: term {} after {before}", term(&world));
+    }
 }
 
 #[test]

@@ -117,9 +117,9 @@ impl GuardedFs {
         begun
     }
 
-    /// What came of it, if it is over; told once.
-    pub(crate) fn ended_sync(&self) -> Option<Ended> {
-        self.ring.take()
+    /// What came of it, if it is over; told once. `waits`: also for a thread that waits for it.
+    pub(crate) fn ended_sync(&self, waits: bool) -> Option<Ended> {
+        if waits { self.ring.take() } else { self.ring.try_take() }
     }
 
     #[cfg(test)]

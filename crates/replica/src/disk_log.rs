@@ -218,9 +218,9 @@ impl Log {
     }
 
     /// What came of the fsync that was begun, if it is over, and what it took; told once. `Ok(false)`: all is as if it had
-    /// not been begun.
-    pub fn ended_sync(&self) -> Option<(Result<bool>, Duration)> {
-        let ended = self.fs.ended_sync()?;
+    /// not been begun. `waits`: where another thread waits for it, this one waits too; else it is told later.
+    pub fn ended_sync(&self, waits: bool) -> Option<(Result<bool>, Duration)> {
+        let ended = self.fs.ended_sync(waits)?;
         Some((self.check().map(|()| ended.is_made), ended.took))
     }
 

@@ -472,6 +472,15 @@ impl Replica {
         }
     }
 
+    /// A follower is alive and may be slow: until this leader looks again it counts as one that has answered.
+    pub fn excuse(&mut self, follower: ReplicaId) {
+        if self.is_leader()
+            && let Some(progress) = self.raw.raft.mut_prs().get_mut(follower.0)
+        {
+            progress.recent_active = true;
+        }
+    }
+
     /// Sends a sign of life to all followers now, if this replica leads.
     pub fn ping(&mut self) {
         if self.is_leader() && !self.has_failed() {

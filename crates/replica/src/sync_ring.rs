@@ -88,9 +88,17 @@ impl SyncRing {
         true
     }
 
-    /// What came of the one that was begun, if it is over; told once.
+    /// What came of the one that was begun, if it is over; told once. Waits while another thread waits for it.
     pub(crate) fn take(&self) -> Option<Ended> {
-        let mut state = self.state();
+        Self::take_of(&mut self.state())
+    }
+
+    /// The same for an event loop, which does not wait: none while another thread waits for it, and it is told later.
+    pub(crate) fn try_take(&self) -> Option<Ended> {
+        Self::take_of(&mut *self.state.try_lock()?)
+    }
+
+    fn take_of(state: &mut State) -> Option<Ended> {
         if let Some(outcome) = state.writer.as_mut().and_then(DurableWriter::take) {
             state.settle(outcome);
         }
@@ -187,12 +195,12 @@ mod tests {
                 _ => {}
             }
             let ended = loop {
-                if let Some(ended) = fs.ended_sync() {
+                if let Some(ended) = fs.ended_sync(true) {
                     break ended;
                 }
                 std::thread::yield_now();
             };
-            assert!(ended.is_made && fs.ended_sync().is_none(), "told once");
+            assert!(ended.is_made && fs.ended_sync(true).is_none(), "told once");
             assert!(std::fs::read(&path).unwrap()[..expected.len()] == expected, "write {n}");
             if n % 3 == 0 {
                 expected.extend_from_slice(b"meanwhile");
@@ -224,7 +232,7 @@ mod tests {
         writer.write_all(b"third").unwrap();
         assert!(fs.begin_sync());
         fs.sync_active().unwrap();
-        assert!(fs.ended_sync().unwrap().is_made);
+        assert!(fs.ended_sync(true).unwrap().is_made);
     }
 
     #[test]
@@ -265,7 +273,7 @@ mod tests {
             let data = vec![index as u8; 700].into();
             write.entries(ShardId(0), vec![Entry { index, term: 1, data, ..Entry::default() }]);
             log.stage(&write).unwrap();
-            told += u64::from(matches!(log.ended_sync(), Some((Ok(true), _))));
+            told += u64::from(matches!(log.ended_sync(true), Some((Ok(true), _))));
             if !log.begin_sync() && index % 2 == 0 {
                 log.sync().unwrap();
             }

@@ -382,9 +382,9 @@ pub const PEER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Bytes beyond these that the other messages may take before they are dropped too.
 pub const PEER_CONTROL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes that are read from one peer before the others have their turn.
-pub const PEER_READ_BYTES_SOFT: usize = 1024 * 1024;
+pub const PEER_READ_BYTES_SOFT: usize = 256 * 1024;
 /// Bytes that are sent to one peer before the event loop does something else.
-pub const PEER_SEND_BYTES_SOFT: u64 = 1024 * 1024;
+pub const PEER_SEND_BYTES_SOFT: u64 = 256 * 1024;
 /// Bytes of rows after which a chunk of a snapshot transfer is sent.
 pub const SNAPSHOT_CHUNK_BYTES_SOFT: usize = 256 * 1024;
 /// Most bytes of such a chunk: the largest row fits.

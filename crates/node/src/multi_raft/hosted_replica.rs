@@ -2,7 +2,7 @@
 //! and all replicas of a worker by their shard.
 
 use super::hibernate::Hibernation;
-use super::live_nodes::LiveNodes;
+use super::live_nodes::{Alive, LiveNodes};
 use crate::peer_protocol::Order;
 use crate::shard::{LEASE_US, Shard};
 use replica::{FollowerState, MemberChange, MemberKind, Members, Message, MessageType};
@@ -16,6 +16,12 @@ const PROMISE_US: u64 = LEASE_US + LEASE_US / 4;
 const EAGER_TICKS: u32 = 100;
 /// How long the leader waits until every replica of such a shard has its part, in µs. A part that is late is copied.
 const BEGUN_WITHIN_US: u64 = 10_000_000;
+
+/// A replica that is damaged, or on a node whose clock is off, waits so many times as long as others before it stands for
+/// election: it leads only if no other does.
+const UNFIT_TICKS: u64 = 4;
+/// So many times as long a follower waits for a leader that large requests may keep busy.
+const BULK_TICKS: u64 = 5;
 
 /// Entries that a follower may lack and still be given a vote, or the lead, or be counted on.
 const NEAR_ENTRIES: u64 = 256;
@@ -62,6 +68,28 @@ impl HostedReplica {
     /// Of a follower that hibernates: the node whose life it depends on.
     pub(super) fn hibernates_with(&self) -> Option<NodeId> {
         self.hibernation.leader_node()
+    }
+
+    /// One tick has passed, which is this one of its node; true if there may be something to do. Neither a leader nor its
+    /// followers take each other for gone because large requests make them slow.
+    pub(super) fn tick(&mut self, ticks: u64, is_unfit: bool, alive: &Alive<'_>) -> bool {
+        let leads = self.shard.replica().is_leader();
+        if leads && alive.is_bulk {
+            self.excuse_followers(alive);
+        }
+        let leader_is_busy = || alive.is_bulk && self.shard.leader_node().is_some_and(|node| alive.has(node));
+        let is_due = |every: u64, is_slow: bool| !is_slow || ticks.is_multiple_of(every);
+        (leads || (is_due(UNFIT_TICKS, is_unfit) && is_due(BULK_TICKS, leader_is_busy())))
+            && self.shard.replica_mut().tick()
+    }
+
+    /// The followers on nodes that live count as active.
+    fn excuse_followers(&mut self, alive: &Alive<'_>) {
+        for follower in self.shard.replica().followers() {
+            if self.shard.node_of(follower.id).is_some_and(|node| alive.has(node)) {
+                self.shard.replica_mut().excuse(follower.id);
+            }
+        }
     }
 
     /// From now on it stands for election as long as there is no leader, for a while.
@@ -141,13 +169,13 @@ impl HostedReplica {
 
     /// Whether it is a leader that hibernates while half of its group's voters or more are on nodes that may be dead: nothing
     /// would tell it, and who waits for such a group to be without a leader would wait until somebody writes to it.
-    pub(super) fn leads_at_rest_alone(&self, live: &LiveNodes, now: Moment) -> bool {
+    pub(super) fn leads_at_rest_alone(&self, alive: &Alive<'_>) -> bool {
         if !self.hibernates() || self.hibernates_with().is_some() {
             return false;
         }
         let mut voters = self.shard.replica().followers();
         voters.retain(|follower| !follower.learner);
-        let lives = |voter: &&FollowerState| self.shard.node_of(voter.id).is_some_and(|node| live.lives(node, now));
+        let lives = |voter: &&FollowerState| self.shard.node_of(voter.id).is_some_and(|node| alive.has(node));
         (voters.iter().filter(lives).count() + 1) * 2 <= voters.len() + 1
     }
 

@@ -9,6 +9,9 @@ pub(super) const SILENCE_US: u64 = 1_000_000;
 /// A node that has been heard of for so long without a pause, in µs, can be trusted with leadership.
 const SETTLED_US: u64 = 3_000_000;
 
+/// While large requests are under way, a node to which there is a link may be silent for so long, in µs.
+const BULK_SILENCE_US: u64 = 8_000_000;
+
 /// One node that lives, or lived a moment ago.
 #[derive(Clone, Copy, Debug)]
 struct LiveNode {
@@ -41,12 +44,34 @@ impl LiveNodes {
 
     /// Whether the node was heard of a moment ago.
     pub(super) fn lives(&self, node: NodeId, now: Moment) -> bool {
-        self.nodes.get(&node).is_some_and(|known| now.mono_us <= known.heard_us + SILENCE_US)
+        self.as_of(now, false).has(node)
+    }
+
+    /// Who lives now. `is_bulk`: large requests are under way, so that nodes may be slow.
+    pub(super) fn as_of(&self, now: Moment, is_bulk: bool) -> Alive<'_> {
+        let silence_us = if is_bulk { BULK_SILENCE_US } else { SILENCE_US };
+        Alive { nodes: &self.nodes, is_bulk, silent_since_us: now.mono_us.saturating_sub(silence_us) }
     }
 
     /// Whether the node has lived for a while without a pause.
     pub(super) fn settled(&self, node: NodeId, now: Moment) -> bool {
         self.lives(node, now) && self.nodes.get(&node).is_some_and(|known| now.mono_us >= known.since_us + SETTLED_US)
+    }
+}
+
+/// The other nodes that live at one moment.
+pub(super) struct Alive<'a> {
+    nodes: &'a BTreeMap<NodeId, LiveNode>,
+    /// Large requests are under way.
+    pub(super) is_bulk: bool,
+    /// Nodes that were not heard of since then count as dead, in µs.
+    silent_since_us: u64,
+}
+
+impl Alive<'_> {
+    /// Whether that node lives.
+    pub(super) fn has(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|known| known.heard_us >= self.silent_since_us)
     }
 }
 

@@ -4,10 +4,12 @@
 //! the log write), hand the log write over, `apply` what is committed, and `logged` once the log has it. A message that
 //! speaks of what is not yet in the log is held back until then.
 
+mod bulk;
 mod hibernate;
 mod hosted_replica;
 mod live_nodes;
 
+pub use bulk::BULK_BYTES_MIN;
 pub use hibernate::HIBERNATE_AFTER_TICKS;
 
 use crate::KeyHash;
@@ -15,6 +17,7 @@ use crate::peer_protocol::{Order, PeerMessage};
 use crate::shard::{AppliedAside, ArrivedSnapshot, CpuPrefetch, Effects, LEASE_US, Shard, Ticket, Write};
 use crate::shard_handle::load::LoadSampler;
 use crate::store_clock::StoreClock;
+use bulk::Bulk;
 use cluster::Map;
 use hosted_replica::{HostedReplica, Replicas, asks_for_vote};
 use live_nodes::{LiveNodes, SILENCE_US};
@@ -29,9 +32,6 @@ use vocab::{Moment, NodeId, ReplicaId, ShardId};
 pub const TICK_MS: u64 = 50;
 /// Ticks between two looks at what need not be looked at each time.
 const LOOK_TICKS: u64 = 20;
-/// A replica that is damaged, or on a node whose clock is off, waits so many times as long as others before it stands for
-/// election: it leads only if no other does.
-const UNFIT_TICKS: u64 = 4;
 /// A tick that comes so much later than the one before, in µs, says that this thread had no processor or much to do.
 /// Leaders' signs of life are due by then: followers' clocks go on meanwhile.
 const LATE_TICK_US: u64 = 3 * TICK_MS * 1000;
@@ -72,6 +72,7 @@ pub struct MultiRaft {
     clock: Arc<StoreClock>,
     /// A log write is under way for too long.
     log_is_stuck: bool,
+    bulk: Bulk,
 }
 
 impl MultiRaft {
@@ -95,6 +96,7 @@ impl MultiRaft {
             sampler: LoadSampler::new(node.0),
             clock,
             log_is_stuck: false,
+            bulk: Bulk::default(),
         }
     }
 
@@ -359,6 +361,17 @@ impl MultiRaft {
         self.log_is_stuck = is_stuck;
     }
 
+    /// So many bytes of one request are received or sent.
+    pub fn note_bulk(&mut self, bytes: usize, now: Moment) {
+        self.bulk.note(bytes, now);
+    }
+
+    /// For how long, in µs, steps of this node may take longer than on an idle machine: large requests are under way.
+    #[must_use]
+    pub fn bulk_left_us(&self, now: Moment) -> u64 {
+        self.bulk.left_us(now)
+    }
+
     /// 50 ms have passed.
     pub fn tick(&mut self, now: Moment, effects: &mut dyn Effects) {
         self.ticks += 1;
@@ -366,15 +379,17 @@ impl MultiRaft {
         self.ticked_us = now.mono_us;
         let mut hibernating = Vec::new();
         let (look, is_off) = (self.ticks.is_multiple_of(LOOK_TICKS), self.clock.is_off());
+        let is_bulk = self.bulk.is_under_way(now);
         for shard in self.replicas.shards() {
             self.ask_how_old(shard, effects);
+            let alive = self.live.as_of(now, is_bulk);
             let Some(hosted) = self.replicas.get_mut(shard) else { continue };
             if hosted.hibernates() {
-                if hosted.hibernates_with().is_some_and(|node| !self.live.lives(node, now)) {
+                if hosted.hibernates_with().is_some_and(|node| !alive.has(node)) {
                     hosted.wake();
                     // Nothing of its leader has come for longer than it has promised to wait.
                     hosted.shard.replica_mut().end_promise();
-                } else if look && hosted.leads_at_rest_alone(&self.live, now) {
+                } else if look && hosted.leads_at_rest_alone(&alive) {
                     // Awake, it finds out, and leads no more.
                     hosted.wake();
                 } else if self.ticks.is_multiple_of(2) {
@@ -399,8 +414,7 @@ impl MultiRaft {
                 hibernating.push(shard);
                 continue;
             }
-            let stands = !is_unfit || self.ticks.is_multiple_of(UNFIT_TICKS);
-            let mut busy = (stands || hosted.shard.replica().is_leader()) && hosted.shard.replica_mut().tick();
+            let mut busy = hosted.tick(self.ticks, is_unfit, &alive);
             if is_late {
                 hosted.shard.replica_mut().ping();
                 busy |= hosted.shard.replica().is_leader();
@@ -438,6 +452,8 @@ impl MultiRaft {
                 continue;
             }
             if hosted.shard.propose(now, effects) {
+                // A large request is copied into its entry, in slices.
+                self.bulk.note(BULK_BYTES_MIN, now);
                 again.push(shard);
             }
             if hosted.shard.replica().is_to_read_log() {
@@ -456,6 +472,7 @@ impl MultiRaft {
                 self.collected.push(shard);
             }
         }
+        self.bulk.note(write.bytes(), now);
         self.replicas.put_back(busy);
         again.into_iter().for_each(|shard| self.replicas.touch(shard));
         logging

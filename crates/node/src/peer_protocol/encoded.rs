@@ -58,6 +58,12 @@ pub struct Pieces {
 }
 
 impl Pieces {
+    /// How many bytes the message has whose piece came last.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
     /// Takes the next piece of a message that is no longer than `most`; answers the whole message if that was the last.
     pub fn add(&mut self, piece: &[u8], most: usize) -> Result<Option<Bytes>, &'static str> {
         let (head, rest) = piece.split_first_chunk::<8>().ok_or("a piece cut short")?;

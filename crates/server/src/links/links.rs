@@ -30,6 +30,8 @@ use vocab::{NodeId, StoreId};
 const MEETING_MAX: Duration = Duration::from_secs(3);
 /// How long a node may be silent before it counts as dead.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
+/// While large requests are under way, which may keep it busy.
+const SILENCE_BUSY_MAX: Duration = Duration::from_secs(10);
 /// How long this side is silent before it says that it lives.
 const SILENCE_OWN_MAX: Duration = Duration::from_millis(500);
 /// A tick that comes later than this after the last one says that this process slept, not the others.
@@ -56,6 +58,8 @@ pub enum LinkEvent {
     },
     /// From a node.
     Message(NodeId, PeerMessage),
+    /// A piece of a large message of so many bytes has come.
+    Piece(usize),
     /// A node cannot be talked to any more; what was sent last may be lost.
     Down(NodeId),
     /// A node belongs to another store.
@@ -136,6 +140,8 @@ pub struct Links {
     /// Keys of connections whose sending failed.
     broken: Vec<usize>,
     ticked: Option<Instant>,
+    /// Other nodes may be slow.
+    is_patient: bool,
 }
 
 impl Links {
@@ -161,6 +167,7 @@ impl Links {
             unfinished: Vec::new(),
             broken: Vec::new(),
             ticked: None,
+            is_patient: false,
         })
     }
 
@@ -224,6 +231,11 @@ impl Links {
     /// When frames are packed, from now on.
     pub fn set_packing(&mut self, packing: Packing) {
         self.packer.set(packing);
+    }
+
+    /// Whether nodes may be slow, since large requests are under way.
+    pub fn be_patient(&mut self, is_bulk: bool) {
+        self.is_patient = is_bulk;
     }
 
     /// Sends a message to a node with the next `flush`; false if it was dropped, because there is no link or no room.
@@ -320,6 +332,7 @@ impl Links {
         self.accept(now, false);
         let slept = self.ticked.is_some_and(|ticked| now.saturating_duration_since(ticked) > TICK_LATE);
         self.ticked = Some(now);
+        let silence_max = if self.is_patient { SILENCE_BUSY_MAX } else { SILENCE_MAX };
         let encrypts = self.identity.peer_mode() == PeerMode::Yes;
         let mut ends = Vec::new();
         for (key, link) in self.connections.iter_mut() {
@@ -328,7 +341,7 @@ impl Links {
             }
             let since = |then| now.saturating_duration_since(then);
             match link.state {
-                State::Up(_) if since(link.heard) > SILENCE_MAX => ends.push((key, End::Silent)),
+                State::Up(_) if since(link.heard) > silence_max => ends.push((key, End::Silent)),
                 State::Up(_) if encrypts && !link.stream.is_encrypted() => ends.push((key, End::Plain)),
                 State::Up(_) if since(link.spoke) > SILENCE_OWN_MAX && link.out.waiting() == 0 => {
                     link.out.push_empty();
@@ -547,7 +560,7 @@ impl Links {
         let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
         let State::Up(peer) = &link.state else { return Ok(()) };
         let node = peer.node;
-        let (mut count, mut unknown) = (0, None);
+        let (mut count, mut unknown, mut piece_of) = (0, None, None);
         // A message that cannot be understood is dropped. The next ones may be of other shards, for which the link goes on.
         let mut deliver = |message: Result<PeerMessage, &'static str>| match message {
             Ok(message) => {
@@ -562,6 +575,7 @@ impl Links {
             let payload = unpacked.as_deref().unwrap_or(frame.payload);
             if frame.is_piece {
                 let whole = link.pieces.add(payload, PEER_FRAME_BYTES_MAX).map_err(End::Garbage)?;
+                piece_of = Some(link.pieces.total());
                 whole.iter().for_each(|whole| deliver(PeerMessage::decode_shared(whole)));
             } else {
                 for message in messages(payload) {
@@ -571,6 +585,9 @@ impl Links {
             link.input.consume(bytes);
         }
         link.received_messages += count;
+        if let Some(bytes) = piece_of {
+            hear(LinkEvent::Piece(bytes));
+        }
         if let Some(why) = unknown {
             let about = link.address.ip().to_string();
             self.dialer.complain(&about, Complaint::Garbage, &format!("a message of node {node} is dropped: {why}"));

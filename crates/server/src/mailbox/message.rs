@@ -229,6 +229,8 @@ pub(crate) enum WorkerMessage {
     MapApplied(cluster::MapUpdate),
     /// The link to a node has broken.
     LinkDown(NodeId),
+    /// A request of so many bytes is coming in from another node.
+    Bulk(usize),
     /// Some shard has another leader: requests that wait for one are looked at again.
     Led,
     /// About subscribers.

@@ -4,6 +4,7 @@ use crate::mailbox::WorkerMessage;
 use crate::shared::{NodeShared, PendingCall};
 use node::EncodedCommand;
 use node::peer_protocol::PeerMessage;
+use resp::table::CommandSpec;
 use resp::{Proto, Reply};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,14 +108,23 @@ fn no_answer(node: NodeId, shard: ShardId) -> String {
 /// Runs a command of another node.
 pub(crate) fn serve_call(store: &Arc<NodeShared>, from: NodeId, id: u64, shard: ShardId, command: Vec<u8>) {
     let of_job = store.clone();
-    // Not in the pool: its threads may all be waiting for such answers themselves.
-    store.call_pool.run(Box::new(move || {
-        let reply = match EncodedCommand::decode(command) {
+    let command = EncodedCommand::decode(command);
+    let may_wait = command.as_ref().is_ok_and(|command| may_wait(store, shard, command));
+    let job = Box::new(move || {
+        let reply = match command {
             Ok(command) => (of_job.peer_command)(&of_job, shard, &command.args()),
             Err(detail) => error(detail),
         };
         of_job.mailboxes.tell_links_worker(WorkerMessage::Post(from, PeerMessage::Answer { id, reply }));
-    }));
+    });
+    // Not in the pool: its threads may all be waiting for such answers themselves.
+    if may_wait { store.call_pool.run_patient(job) } else { store.call_pool.run(job) }
+}
+
+/// Whether a command of another node waits for a majority of the shard's replicas: it writes, or this leader is not confirmed.
+fn may_wait(store: &NodeShared, shard: ShardId, command: &EncodedCommand) -> bool {
+    let is_write = command.spec().is_some_and(CommandSpec::is_write);
+    is_write || store.known().handle(shard.0 as usize).is_some_and(|handle| !handle.serving())
 }
 
 fn is_redirection(reply: &[u8]) -> bool {
@@ -164,6 +174,16 @@ mod tests {
             std::thread::yield_now();
         }
         calls
+    }
+
+    #[test]
+    fn what_waits_for_a_majority_is_known_beforehand() {
+        let node = node(&[]);
+        for (command, expected) in
+            [(&[&b"GET"[..], b"k"][..], false), (&[b"SET", b"k", b"v"], true), (&[b"DEL", b"k"], true)]
+        {
+            assert_eq!(may_wait(&node.store, SHARDS[0], &EncodedCommand::new(command)), expected, "{command:?}");
+        }
     }
 
     #[test]

@@ -202,7 +202,7 @@ impl Worker {
                     _ => self.shell.clients.notice(event),
                 }
             }
-            self.note_ring();
+            self.note_ring(false);
             self.mailbox.take(&mut mail);
             for message in mail.drain(..) {
                 self.take_message(message);
@@ -333,7 +333,7 @@ impl Worker {
             WorkerMessage::EntriesPrefetched(shard) => self.multi_raft.prefetched(shard),
             WorkerMessage::Logged(outcome) => {
                 // The ring's was before it.
-                self.note_ring();
+                self.note_ring(true);
                 if let Some(logged) = self.log.logged(outcome) {
                     self.note_logged(&logged);
                 }
@@ -368,6 +368,7 @@ impl Worker {
                 self.pass_on();
             }
             WorkerMessage::LinkDown(node) => self.link_down(node),
+            WorkerMessage::Bulk(bytes) => self.multi_raft.note_bulk(bytes, now),
             WorkerMessage::Subscribers(news) => self.hear_of_subscribers(news),
             WorkerMessage::Led => self.heard_of_leader(),
             WorkerMessage::SnapshotArrived(it) => self.multi_raft.snapshot_arrived(it.shard, it.arrived),
@@ -593,7 +594,8 @@ impl Worker {
             // The others write while this node waits for its disk.
             self.shell.flush_peers();
         }
-        if let Some(logged) = self.log.write(write, logging, self.now.mono_us) {
+        let is_bulk = self.is_bulk();
+        if let Some(logged) = self.log.write(write, logging, self.now.mono_us, is_bulk) {
             for logging in &logged.what {
                 self.note_one_logged(logging, logged.outcome.clone());
             }
@@ -602,11 +604,11 @@ impl Worker {
 
     /// At the end of a turn: has what it wrote fsynced.
     fn sync_staged(&mut self) {
-        if self.note_ring() {
+        if self.note_ring(false) {
             self.pump();
         }
         let served_others = self.dispatcher.take_served_others();
-        if let Some(logged) = self.log.sync_staged(served_others) {
+        if let Some(logged) = self.log.sync_staged(served_others, self.is_bulk()) {
             self.note_logged(&logged);
             // What followed from that does not wait for the next turn.
             self.pump();
@@ -615,9 +617,9 @@ impl Worker {
         }
     }
 
-    /// If the ring's fsync is over, what waited for it goes on. Answers whether it is.
-    fn note_ring(&mut self) -> bool {
-        let Some(logged) = self.log.ring_done() else { return false };
+    /// If the ring's fsync is over, what waited for it goes on. Answers whether it is. `waits`: see `LogPipeline::ring_done`.
+    fn note_ring(&mut self, waits: bool) -> bool {
+        let Some(logged) = self.log.ring_done(waits) else { return false };
         self.note_logged(&logged);
         true
     }
@@ -659,6 +661,11 @@ impl Worker {
             Ok(false) => {}
             Err(e) => log::error!("{e}"),
         }
+    }
+
+    /// Whether large requests are under way.
+    fn is_bulk(&self) -> bool {
+        self.multi_raft.bulk_left_us(self.now) > 0
     }
 
     /// Closes replicas that are to be closed, unless a log write is under way, which may be about them, or another thread
@@ -731,6 +738,7 @@ impl Worker {
                 PeerEvent::Message(from, message) => self.multi_raft.receive(from, message, self.now, &mut self.shell),
                 PeerEvent::Heard(node) => self.multi_raft.heard(node, self.now),
                 PeerEvent::LinkDown(node) => self.link_down(node),
+                PeerEvent::Bulk(bytes) => self.multi_raft.note_bulk(bytes, self.now),
             }
         }
         for delivery in self.shell.peers.take_deliveries() {
@@ -775,7 +783,9 @@ impl Worker {
         if let Some(reason) = self.log.starved_of_room() {
             self.multi_raft.fail_pending(&reason, &mut self.shell);
         }
-        self.multi_raft.log_is_stuck(self.log.is_stuck());
+        let bulk = Duration::from_micros(self.multi_raft.bulk_left_us(self.now));
+        self.multi_raft.log_is_stuck(self.log.is_stuck(bulk));
+        self.shell.peers.be_patient(!bulk.is_zero());
         self.multi_raft.tick(self.now, &mut self.shell);
         self.shell.peers.tick(self.now);
         self.pass_on();

@@ -62,13 +62,15 @@ struct SyncFacts {
     /// Clients wanted other things than writes in this turn: they do not wait for the log.
     served_others: bool,
     has_ring: bool,
+    /// Large requests are under way: an fsync may take seconds.
+    is_bulk: bool,
 }
 
 impl SyncFacts {
     /// A device serves several fsyncs at a time, so log threads make those that others share or that take long. Where
     /// every client waits for the log anyway, the worker makes the fsync itself: more writes share the next one.
     fn choose(self) -> SyncBy {
-        if self.has_other_workers || self.is_logging || !self.is_short {
+        if self.has_other_workers || self.is_logging || !self.is_short || self.is_bulk {
             SyncBy::LogThread
         } else if !self.served_others {
             SyncBy::Worker
@@ -185,11 +187,11 @@ impl LogPipeline {
         write.wants_sync() || self.is_logging()
     }
 
-    /// Begins a log write. What is over at once is told.
-    pub(super) fn write(&mut self, write: LogWrite, logging: Logging, now_us: u64) -> Option<Logged> {
+    /// Begins a log write. What is over at once is told. `is_bulk`: large requests are under way.
+    pub(super) fn write(&mut self, write: LogWrite, logging: Logging, now_us: u64, is_bulk: bool) -> Option<Logged> {
         // No event loop waits for room on the device or makes a long write, and later writes keep their place behind one that
-        // a log thread makes.
-        let is_long = write.bytes() > LOG_WRITE_BYTES_SOFT;
+        // a log thread makes. Behind large ones any write may take long: it may have to fsync a file that is full.
+        let is_long = write.bytes() > LOG_WRITE_BYTES_SOFT || (is_bulk && self.will_sync(&write));
         if is_long || self.under_way.back().is_some_and(|last| last.is_unwritten) || self.is_short_of_room(now_us) {
             self.hand_over_write(write, logging);
             return None;
@@ -235,7 +237,8 @@ impl LogPipeline {
     }
 
     /// At the end of a turn: has what it staged fsynced. What this thread has fsynced itself is told.
-    pub(super) fn sync_staged(&mut self, served_others: bool) -> Option<Logged> {
+    /// `is_bulk`: large requests are under way.
+    pub(super) fn sync_staged(&mut self, served_others: bool, is_bulk: bool) -> Option<Logged> {
         if self.staged.is_empty() || self.ring_is_at_work() {
             return None;
         }
@@ -245,6 +248,7 @@ impl LogPipeline {
             is_short: self.store.log_threads.fsync_time() < FSYNC_SHORT,
             served_others,
             has_ring: self.has_ring,
+            is_bulk,
         };
         match facts.choose() {
             SyncBy::Worker => {
@@ -275,12 +279,13 @@ impl LogPipeline {
         }
     }
 
-    /// If the ring's fsync is over, what waited for it is told.
-    pub(super) fn ring_done(&mut self) -> Option<Logged> {
+    /// If the ring's fsync is over, what waited for it is told. `waits`: a log thread may be about to tell what it has written
+    /// behind it.
+    pub(super) fn ring_done(&mut self, waits: bool) -> Option<Logged> {
         if !self.has_ring {
             return None;
         }
-        let (outcome, took) = self.store.log.ended_sync()?;
+        let (outcome, took) = self.store.log.ended_sync(waits)?;
         self.store.log_threads.note_fsync(took);
         match (outcome, self.under_way.front_mut()) {
             // The ring could not make it: a log thread does.
@@ -309,10 +314,11 @@ impl LogPipeline {
         self.room.is_short || self.store.health.state() != DiskState::Healthy
     }
 
-    /// Whether a log write is under way for so long that this node had better not lead.
-    pub(super) fn is_stuck(&self) -> bool {
+    /// Whether a log write is under way for so long that this node had better not lead. It has `more` time than on an idle
+    /// machine.
+    pub(super) fn is_stuck(&self, more: Duration) -> bool {
         let bytes = self.under_way.iter().map(|under_way| under_way.bytes as u64).sum::<u64>();
-        let patience = STUCK_AFTER + Duration::from_micros(bytes / DISK_BYTES_PER_US_MIN);
+        let patience = STUCK_AFTER + Duration::from_micros(bytes / DISK_BYTES_PER_US_MIN) + more;
         !self.under_way.is_empty() && self.since.elapsed() > patience
     }
 
@@ -343,6 +349,7 @@ mod tests {
             is_short: true,
             served_others: false,
             has_ring: true,
+            is_bulk: false,
         };
         for (facts, expected) in [
             (quiet, Worker),
@@ -355,6 +362,8 @@ mod tests {
             (SyncFacts { is_logging: true, served_others: true, ..quiet }, LogThread),
             (SyncFacts { has_other_workers: true, ..quiet }, LogThread),
             (SyncFacts { has_other_workers: true, served_others: true, ..quiet }, LogThread),
+            (SyncFacts { is_bulk: true, ..quiet }, LogThread),
+            (SyncFacts { is_bulk: true, served_others: true, ..quiet }, LogThread),
         ] {
             assert_eq!(facts.choose(), expected, "{facts:?}");
         }
@@ -396,7 +405,7 @@ mod tests {
                 self.last = Some(ReplicaId(self.begun));
             }
             self.pipeline.room = RoomCheck { is_short: is_short_of_room, until_us: u64::MAX };
-            let logged = self.pipeline.write(write, vec![(ShardId(99), self.begun)], 0);
+            let logged = self.pipeline.write(write, vec![(ShardId(99), self.begun)], 0, false);
             self.note(logged);
         }
 
@@ -409,17 +418,17 @@ mod tests {
         }
 
         fn end_turn(&mut self, served_others: bool) {
-            let logged = self.pipeline.sync_staged(served_others);
+            let logged = self.pipeline.sync_staged(served_others, false);
             self.note(logged);
         }
 
         /// Takes what the ring and the log threads have told.
         fn look(&mut self) {
-            let logged = self.pipeline.ring_done();
+            let logged = self.pipeline.ring_done(true);
             self.note(logged);
             for message in self.node.mail() {
                 let WorkerMessage::Logged(outcome) = message else { panic!("log threads tell nothing else") };
-                let logged = self.pipeline.ring_done();
+                let logged = self.pipeline.ring_done(true);
                 self.note(logged);
                 let logged = self.pipeline.logged(outcome);
                 self.note(logged);
@@ -451,7 +460,7 @@ mod tests {
             }
             harness.check();
             assert_eq!(harness.ended, (1..=harness.begun).collect::<Vec<_>>(), "with a ring: {with_ring}");
-            assert!(!harness.pipeline.is_stuck());
+            assert!(!harness.pipeline.is_stuck(Duration::ZERO));
         }
     }
 }

@@ -37,6 +37,8 @@ pub(super) enum PeerEvent {
     Heard(NodeId),
     /// The link to a node has broken.
     LinkDown(NodeId),
+    /// A message of so many bytes is coming in.
+    Bulk(usize),
 }
 
 /// The links, the control, and messages on their way.
@@ -145,6 +147,10 @@ impl Peers {
         for event in heard {
             match event {
                 LinkEvent::Message(from, message) => self.receive(from, message, now),
+                LinkEvent::Piece(bytes) => {
+                    self.events.push(PeerEvent::Bulk(bytes));
+                    self.tell_other_workers(|| WorkerMessage::Bulk(bytes));
+                }
                 LinkEvent::Up { node, version, hello, tls_port, encrypted, .. } => {
                     log::info!("node {node} can be talked to{}", if encrypted { ", with TLS" } else { "" });
                     self.store.peers.up(node, encrypted);
@@ -428,6 +434,13 @@ impl Peers {
         self.store.mailboxes.tell_all(|| WorkerMessage::Map(map.clone()));
         self.store.holdings.wake();
         true
+    }
+
+    /// Links wait longer for a sign of life while large requests are under way.
+    pub(super) fn be_patient(&mut self, is_bulk: bool) {
+        if let Some(links) = &mut self.links {
+            links.be_patient(is_bulk);
+        }
     }
 
     /// Gives the control what this node reports to the director.

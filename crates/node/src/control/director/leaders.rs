@@ -54,13 +54,13 @@ impl HandOvers {
 fn misplaced(inputs: &Inputs<'_>) -> Vec<(ShardId, NodeId, NodeId)> {
     let &Inputs { map, seen, now, .. } = inputs;
     let drained: BTreeSet<NodeId> = drained(map).collect();
-    let may_lead = |node: &NodeId| {
+    let is_fit = |node: &NodeId| {
         let figures = seen.nodes.get(node).and_then(|node| node.figures.as_ref());
-        seen.is_settled_for(*node, SETTLED_US, now)
-            && !map.leaving.contains(node)
+        !map.leaving.contains(node)
             && !drained.contains(node)
             && figures.is_some_and(|figures| figures.can_write && !figures.clock_is_off)
     };
+    let may_lead = |node: &NodeId| seen.is_settled_for(*node, SETTLED_US, now) && is_fit(node);
     let alive: BTreeSet<NodeId> = map.nodes.keys().copied().filter(may_lead).collect();
     let leads = |shard: &ShardId| Some((*shard, seen.leader(*shard, now)?.node));
     let leaders: BTreeMap<ShardId, NodeId> = map.shards.keys().filter_map(leads).collect();
@@ -71,8 +71,10 @@ fn misplaced(inputs: &Inputs<'_>) -> Vec<(ShardId, NodeId, NodeId)> {
         let replica = map.shards.get(&shard).and_then(|info| info.replica_on(to));
         !map.steps.contains_key(&shard) && replica.is_some_and(|replica| inputs.is_sound(shard, replica))
     };
+    // One that leads and has just been silent for a while (it may have had much to do) keeps what it leads until it is settled.
+    let may_be_asked = |from: &NodeId| alive.contains(from) || !is_fit(from);
     let mut wrong: Vec<(ShardId, NodeId, NodeId)> =
-        wrong.filter(|(shard, from, to)| from != to && can_take(*shard, *to)).collect();
+        wrong.filter(|(shard, from, to)| from != to && may_be_asked(from) && can_take(*shard, *to)).collect();
     // The metadata group last: the next director needs all reports first.
     let meta = wrong.iter().find(|(shard, _, _)| *shard == ShardId::META).map(|(_, from, _)| *from);
     if meta.is_some_and(|node| wrong.iter().any(|(shard, from, _)| *shard != ShardId::META && *from == node)) {

@@ -292,6 +292,20 @@ fn shapes_change_by_number_and_by_zone() {
     }
 }
 
+/// Who leads on a node that was too busy to report for a few seconds goes on.
+#[test]
+fn a_node_that_was_silent_keeps_what_it_leads() {
+    let mut world = World::new(&["", "", ""], 12, 1);
+    world.run(20);
+    let terms = |world: &World| world.groups.values().map(|group| group.term).collect::<Vec<_>>();
+    let before = terms(&world);
+    world.busy.insert(NodeId(2));
+    world.run(5);
+    world.busy.clear();
+    world.run(20);
+    assert_eq!((terms(&world), world.leads()[&2]), (before, 4));
+}
+
 #[test]
 fn a_node_leads_nothing_until_it_is_restarted() {
     let mut world = World::new(&["", "", ""], 12, 1);

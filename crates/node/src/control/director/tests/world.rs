@@ -19,7 +19,7 @@ pub(super) struct Group {
     pub(super) members: BTreeMap<ReplicaId, (bool, u64)>,
     pub(super) leader: Option<ReplicaId>,
     pub(super) index: u64,
-    term: u64,
+    pub(super) term: u64,
 }
 
 pub(super) struct World {
@@ -28,6 +28,8 @@ pub(super) struct World {
     /// Where each replica is or was.
     homes: BTreeMap<(ShardId, ReplicaId), NodeId>,
     pub(super) up: BTreeSet<NodeId>,
+    /// Nodes that are up and so busy that they report nothing.
+    pub(super) busy: BTreeSet<NodeId>,
     /// Replicas that are damaged.
     pub(super) broken: BTreeSet<(ShardId, ReplicaId)>,
     pub(super) director: Director,
@@ -83,6 +85,7 @@ impl World {
             groups: groups.collect(),
             homes: BTreeMap::new(),
             up: map.nodes.keys().copied().collect(),
+            busy: BTreeSet::new(),
             broken: BTreeSet::new(),
             director: Director::new(),
             now_us: 1_000_000_000,
@@ -349,7 +352,7 @@ impl World {
         let shards: Vec<ShardId> = self.groups.keys().copied().collect();
         let divisions: BTreeMap<ShardId, DivisionReport> =
             shards.into_iter().filter_map(|shard| Some((shard, self.division(shard)?))).collect();
-        for node in self.up.clone() {
+        for node in self.up.difference(&self.busy).copied().collect::<Vec<_>>() {
             let replicas = self.map.replicas_on(node).filter_map(|(shard, replica)| {
                 let group = self.groups.get(&shard)?;
                 let leads = group.leader == Some(replica.id);
