@@ -203,8 +203,12 @@ pub fn cargo(arguments: &[&str]) -> Command {
 /// The binary of this commit, built as this program is; where it is.
 pub fn basalt(root: &Path) -> Result<PathBuf, String> {
     run(root, &mut cargo(&["build", "--package", "basalt", "--locked", "--quiet"])).map_err(|(_, why)| why)?;
-    // Beside this program, wherever cargo was told to build.
-    std::env::current_exe().map(|own| own.with_file_name("basalt")).map_err(|error| error.to_string())
+    beside("basalt")
+}
+
+/// Where a program of the workspace lies once it is built: beside this one, wherever cargo was told to build.
+pub fn beside(name: &str) -> Result<PathBuf, String> {
+    std::env::current_exe().map(|own| own.with_file_name(name)).map_err(|error| error.to_string())
 }
 
 fn shown(command: &Command) -> String {
