@@ -1,7 +1,8 @@
 //! The gate: its steps in order, each with its time, a summary, and one closing line.
 //!
 //! Black-box tests leave much of the processors unused: they wait for elections, for disks and for other systems. Steps
-//! whose result does not depend on their speed run beside them, with less priority.
+//! whose result does not depend on their speed run beside them, with less priority. Such steps have an amount of work to
+//! do, and no time to do it in.
 
 use crate::apps;
 use crate::before;
@@ -10,12 +11,12 @@ use crate::house;
 use crate::process::{self, Count, Output};
 use crate::suite;
 use crate::supply;
-use crate::test_programs::{self, TestProgram};
+use crate::test_programs::{Programs, TestProgram};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long each fuzzer runs here; the tests run each for a moment only.
+/// How much processor time each fuzzer has here; the tests run each for a moment only.
 const FUZZ_SECONDS: &str = "5";
 
 /// What tests must find on this machine, separated by commas: a test that lacks what is listed fails.
@@ -31,8 +32,8 @@ const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..2";
 
 /// The first of the seeds that the step `sim` runs.
 const SIM_SEED: &str = "1";
-/// How long the simulator runs here.
-const SIM_SECONDS: &str = "120";
+/// How many seeds it runs: two minutes of processor time.
+const SIM_SEEDS: &str = "300";
 
 /// What a step came to.
 enum Verdict {
@@ -45,7 +46,7 @@ enum Verdict {
 /// When a step runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// Alone: it builds, or does as much as it can in a given time.
+    /// Alone: it builds what the others run, or is over in seconds.
     Alone,
     /// It mostly waits, and has deadlines: steps of the next kind run beside it.
     Waits,
@@ -61,24 +62,30 @@ impl Turn {
 }
 
 /// By how much the priority of steps beside others is lower (`nice`): in each slice of a processor that both want, they
-/// get a quarter as much.
-const BESIDE_NICENESS: i32 = 6;
+/// get a tenth as much.
+const BESIDE_NICENESS: i32 = 10;
 
 /// One step of the gate.
 struct Step {
     name: &'static str,
     what: &'static str,
     turn: Turn,
-    run: fn(&Path, Output) -> Verdict,
+    run: fn(&Gate, Output) -> Verdict,
+}
+
+/// What the steps of one run share.
+struct Gate<'a> {
+    root: &'a Path,
+    programs: Programs<'a>,
 }
 
 impl Step {
     /// Runs it and says how it ended, and when.
-    fn execute(&'static self, root: &Path) -> Ended {
+    fn execute(&'static self, gate: &Gate) -> Ended {
         let beside = if self.turn == Turn::Beside { ", beside" } else { "" };
         println!("\n=== {}: {}{beside}", self.name, self.what);
         let start = Instant::now();
-        let verdict = (self.run)(root, self.turn.output());
+        let verdict = (self.run)(gate, self.turn.output());
         let took = start.elapsed();
         match &verdict {
             Verdict::Passed(_) => println!("=== {} passed in {:.1} s", self.name, took.as_secs_f64()),
@@ -97,6 +104,7 @@ struct Ended {
 }
 
 /// In this order, but that steps of the turn `Beside` run at the same time as the steps of the turn `Waits` next to them.
+/// Those that wait call no cargo, which lets one build at a time: they run what `build` has built.
 const STEPS: &[Step] = &[
     Step { name: "format", what: "rustfmt has nothing to change", turn: Turn::Alone, run: format },
     Step { name: "house", what: "the house rules that no compiler checks", turn: Turn::Alone, run: house_rules },
@@ -106,7 +114,6 @@ const STEPS: &[Step] = &[
         turn: Turn::Alone,
         run: supply_chain,
     },
-    Step { name: "clippy", what: "no warning in any target", turn: Turn::Alone, run: clippy },
     Step {
         name: "before",
         what: "the binary of the commit before, for the rolling upgrade",
@@ -128,6 +135,7 @@ const STEPS: &[Step] = &[
         run: applications,
     },
     Step { name: "unit", what: "the tests of all other crates, and of docs", turn: Turn::Beside, run: unit },
+    Step { name: "clippy", what: "no warning in any target", turn: Turn::Beside, run: clippy },
     Step {
         name: "miri",
         what: "unsafe code that works in memory, run by miri, which sees undefined behaviour",
@@ -140,13 +148,13 @@ const STEPS: &[Step] = &[
         turn: Turn::Beside,
         run: docs,
     },
-    Step { name: "fuzz", what: "every fuzzer for a few seconds", turn: Turn::Alone, run: fuzz },
     Step {
         name: "sim",
-        what: "stores in virtual time, with faults, from the same seeds for two minutes",
-        turn: Turn::Alone,
+        what: "stores in virtual time, with faults, from the same seeds",
+        turn: Turn::Beside,
         run: sim,
     },
+    Step { name: "fuzz", what: "every fuzzer for a few seconds of processor time", turn: Turn::Beside, run: fuzz },
     Step { name: "bench", what: "micro-benchmarks and the canonical run, in small", turn: Turn::Alone, run: bench },
 ];
 
@@ -154,22 +162,23 @@ const STEPS: &[Step] = &[
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let Some(steps) = chosen(arguments)? else { return Ok(()) };
     let begun = Instant::now();
+    let gate = &Gate { root, programs: Programs::new(root) };
     let together = |one: &&Step, other: &&Step| one.turn != Turn::Alone && other.turn != Turn::Alone;
-    let results: Vec<Ended> = steps.chunk_by(together).flat_map(|steps| execute_together(root, steps)).collect();
+    let results: Vec<Ended> = steps.chunk_by(together).flat_map(|steps| execute_together(gate, steps)).collect();
     summary(&results, begun.elapsed())
 }
 
 /// Runs steps in order; those beside others in order too, at the same time.
-fn execute_together(root: &Path, steps: &[&'static Step]) -> Vec<Ended> {
+fn execute_together(gate: &Gate, steps: &[&'static Step]) -> Vec<Ended> {
     let (beside, first): (Vec<&'static Step>, Vec<&'static Step>) =
         steps.iter().copied().partition(|step| step.turn == Turn::Beside);
     std::thread::scope(|scope| {
         let beside = scope.spawn(move || {
             // Of this thread and its children alone. Without it they are as quick as the others, no more.
             let _ = rustix::process::nice(BESIDE_NICENESS);
-            beside.into_iter().map(|step| step.execute(root)).collect::<Vec<_>>()
+            beside.into_iter().map(|step| step.execute(gate)).collect::<Vec<_>>()
         });
-        let mut ended: Vec<Ended> = first.into_iter().map(|step| step.execute(root)).collect();
+        let mut ended: Vec<Ended> = first.into_iter().map(|step| step.execute(gate)).collect();
         ended.extend(beside.join().expect("a step does not panic"));
         ended
     })
@@ -231,12 +240,12 @@ fn verdict(result: Result<Count, (Count, String)>) -> Verdict {
     }
 }
 
-fn format(root: &Path, _: Output) -> Verdict {
-    verdict(process::run(root, &mut process::cargo(&["fmt", "--all", "--check"])))
+fn format(gate: &Gate, _: Output) -> Verdict {
+    verdict(process::run(gate.root, &mut process::cargo(&["fmt", "--all", "--check"])))
 }
 
-fn house_rules(root: &Path, _: Output) -> Verdict {
-    match house::Workspace::read(root).map(|workspace| house::check(&workspace)) {
+fn house_rules(gate: &Gate, _: Output) -> Verdict {
+    match house::Workspace::read(gate.root).map(|workspace| house::check(&workspace)) {
         Ok(outcome) if outcome.breaches.is_empty() => Verdict::Passed(Count { passed: outcome.rules, failed: 0 }),
         Ok(outcome) => {
             let failed = outcome.rules_broken();
@@ -247,44 +256,46 @@ fn house_rules(root: &Path, _: Output) -> Verdict {
     }
 }
 
-fn supply_chain(root: &Path, _: Output) -> Verdict {
-    verdict(supply::check(root))
+fn supply_chain(gate: &Gate, _: Output) -> Verdict {
+    verdict(supply::check(gate.root))
 }
 
-fn clippy(root: &Path, _: Output) -> Verdict {
+fn clippy(gate: &Gate, output: Output) -> Verdict {
     let mut command =
         process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
-    verdict(process::run(root, &mut command))
+    verdict(process::run_there(command.current_dir(gate.root), output))
 }
 
-fn before(root: &Path, _: Output) -> Verdict {
-    match before::build(root, None) {
+fn before(gate: &Gate, _: Output) -> Verdict {
+    match before::build(gate.root, None) {
         Ok(_) => Verdict::Passed(Count::default()),
         Err(why) => Verdict::Failed(Count::default(), why),
     }
 }
 
-fn build(root: &Path, _: Output) -> Verdict {
-    match test_programs::build(root) {
+fn build(gate: &Gate, _: Output) -> Verdict {
+    match gate.programs.tests() {
         Ok(_) => Verdict::Passed(Count::default()),
         Err(why) => Verdict::Failed(Count::default(), why),
     }
 }
 
 /// Runs the test programs that `wanted` chooses.
-fn run_tests(root: &Path, output: Output, wanted: fn(&TestProgram) -> bool) -> Result<Count, (Count, String)> {
-    let programs = test_programs::build(root).map_err(|why| (Count::default(), why))?;
-    test_programs::run(programs.iter().filter(|program| wanted(program)), (REQUIRE, &required()), output)
+fn run_tests(gate: &Gate, output: Output, wanted: fn(&TestProgram) -> bool) -> Result<Count, (Count, String)> {
+    let programs = gate.programs.tests().map_err(|why| (Count::default(), why))?;
+    let required = required();
+    let wanted = programs.iter().filter(|program| wanted(program));
+    process::sum(wanted.map(|program| program.run((REQUIRE, &required), output)).collect::<Vec<_>>())
 }
 
-fn blackbox(root: &Path, output: Output) -> Verdict {
-    verdict(run_tests(root, output, TestProgram::is_timed))
+fn blackbox(gate: &Gate, output: Output) -> Verdict {
+    verdict(run_tests(gate, output, TestProgram::is_timed))
 }
 
-fn unit(root: &Path, output: Output) -> Verdict {
-    let programs = run_tests(root, output, |program| !program.is_timed());
+fn unit(gate: &Gate, output: Output) -> Verdict {
+    let programs = run_tests(gate, output, |program| !program.is_timed());
     let mut examples = process::cargo(&["test", "--workspace", "--doc", "--locked", "--no-fail-fast", "--quiet"]);
-    let examples = process::run_there(examples.current_dir(root), output);
+    let examples = process::run_there(examples.current_dir(gate.root), output);
     verdict(process::sum([programs, examples]))
 }
 
@@ -302,22 +313,22 @@ fn lacking(need: &str, why: String) -> Verdict {
     }
 }
 
-fn miri(root: &Path, output: Output) -> Verdict {
+fn miri(gate: &Gate, output: Output) -> Verdict {
     let install = "rustup toolchain install nightly --profile minimal --component miri,rust-src";
-    let version = nightly(&["miri", "--version"]).current_dir(root).output();
+    let version = nightly(&["miri", "--version"]).current_dir(gate.root).output();
     if !version.is_ok_and(|output| output.status.success()) {
         return lacking("miri", format!("no nightly toolchain with miri: `{install}`"));
     }
     let test =
         ["miri", "test", "--locked", "--quiet", "--package", "basalt-storage", "--package", "basalt-vocab", "--lib"];
     // Such a toolchain lacks the sources of the standard library, or is of another time than this program.
-    if let Err((_, why)) = process::run_there(nightly(&test).arg("--no-run").current_dir(root), output) {
+    if let Err((_, why)) = process::run_there(nightly(&test).arg("--no-run").current_dir(gate.root), output) {
         return lacking("miri", format!("the nightly toolchain builds no tests (`{install}`): {why}"));
     }
     // Tests read the clock and draw seeds.
     let flags = format!("-Zmiri-disable-isolation {MIRI_SEEDS}");
     let mut tests = nightly(&test);
-    tests.arg("--").args(MIRI_TESTS).env("MIRIFLAGS", flags).current_dir(root);
+    tests.arg("--").args(MIRI_TESTS).env("MIRIFLAGS", flags).current_dir(gate.root);
     match process::run_there(&mut tests, output) {
         Ok(count) if count.passed == 0 => Verdict::Failed(count, "miri ran no test".to_owned()),
         result => verdict(result),
@@ -331,39 +342,48 @@ fn nightly(arguments: &[&str]) -> Command {
     command
 }
 
-fn fuzz(root: &Path, _: Output) -> Verdict {
-    // By name; the binary's own tests are not fuzzers. All packages are named as for the other tests: with fewer, cargo
-    // would build libraries anew for this step.
-    let mut command = process::cargo(&["test", "--workspace", "--locked", "--quiet", "--no-fail-fast", "--lib"]);
-    command.args(["--", "fuzz"]).env("BASALT_FUZZ_SECONDS", FUZZ_SECONDS);
-    match process::run(root, &mut command) {
+fn fuzz(gate: &Gate, output: Output) -> Verdict {
+    let programs = match gate.programs.tests() {
+        Ok(programs) => programs,
+        Err(why) => return Verdict::Failed(Count::default(), why),
+    };
+    // By the tests' names. Files of tests have none: what fuzzes there runs with the other tests.
+    let runs =
+        programs.iter().filter(|program| !program.is_file_of_tests()).map(|program| program.fuzz(FUZZ_SECONDS, output));
+    match process::sum(runs.collect::<Vec<_>>()) {
         Ok(count) if count.passed == 0 => Verdict::Failed(count, "no test has `fuzz` in its name".to_owned()),
         result => verdict(result),
     }
 }
 
-/// From the same seeds each time, so that a red gate is the doing of the change that it looks at. New seeds are hunted
+/// The same seeds each time, so that a red gate is the doing of the change that it looks at. New seeds are hunted
 /// by hand (docs/TESTING.md); a seed that fails there is repeated with its number.
-fn sim(root: &Path, _: Output) -> Verdict {
-    let run = &["run", "--package", "basalt", "--locked", "--quiet", "--", "sim", "--forever", "--seed", SIM_SEED];
-    let mut command = process::cargo(run);
-    verdict(process::run(root, command.args(["--seconds", SIM_SECONDS, "--steps", "10000"])))
+fn sim(gate: &Gate, output: Output) -> Verdict {
+    let program = match gate.programs.basalt() {
+        Ok(program) => program,
+        Err(why) => return Verdict::Failed(Count::default(), why),
+    };
+    let mut command = Command::new(program);
+    command.args(["sim", "--seed", SIM_SEED, "--seeds", SIM_SEEDS, "--jobs", "2", "--steps", "10000"]);
+    verdict(process::run_there(command.current_dir(gate.root), output))
 }
 
-fn redis_suite(root: &Path, _: Output) -> Verdict {
-    match suite::run(root, &[]) {
+fn redis_suite(gate: &Gate, _: Output) -> Verdict {
+    match gate.programs.basalt().map_err(suite::Failure::Short).and_then(|basalt| suite::check(gate.root, basalt)) {
         Ok(count) => Verdict::Passed(count),
         Err(suite::Failure::Short(why)) => Verdict::Failed(Count::default(), why),
         Err(suite::Failure::Unavailable(why)) => lacking("suite", why),
     }
 }
 
-fn applications(root: &Path, _: Output) -> Verdict {
-    verdict(apps::check(root))
+fn applications(gate: &Gate, _: Output) -> Verdict {
+    verdict(
+        gate.programs.basalt().map_err(|why| (Count::default(), why)).and_then(|basalt| apps::check(gate.root, basalt)),
+    )
 }
 
 /// So that they cannot rot; their figures mean nothing here.
-fn bench(root: &Path, _: Output) -> Verdict {
+fn bench(gate: &Gate, _: Output) -> Verdict {
     let mut micro = process::cargo(&["test", "--workspace", "--bench", "*", "--locked", "--quiet"]);
     let small =
         &["run", "--package", "basalt", "--locked", "--quiet", "--", "bench", "--records", "5000", "--seconds", "1"];
@@ -371,14 +391,16 @@ fn bench(root: &Path, _: Output) -> Verdict {
     canonical.args(["--warm-up-seconds", "0", "--quiet", "--out", "target/bench-smoke"]);
     verdict(process::sum([&mut micro, &mut canonical].map(|command| {
         // Each is one check, whatever it counts.
-        process::run(root, command).map(|_| Count { passed: 1, failed: 0 }).map_err(|(_, why)| (Count::default(), why))
+        process::run(gate.root, command)
+            .map(|_| Count { passed: 1, failed: 0 })
+            .map_err(|(_, why)| (Count::default(), why))
     })))
 }
 
-fn docs(root: &Path, output: Output) -> Verdict {
+fn docs(gate: &Gate, output: Output) -> Verdict {
     let mut command = process::cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"]);
-    let rustdoc = process::run_there(command.env("RUSTDOCFLAGS", "-D warnings").current_dir(root), output);
-    match (rustdoc, commands_page::check(root)) {
+    let rustdoc = process::run_there(command.env("RUSTDOCFLAGS", "-D warnings").current_dir(gate.root), output);
+    match (rustdoc, commands_page::check(gate.root)) {
         (Ok(_), Ok(())) => Verdict::Passed(Count { passed: 2, failed: 0 }),
         (rustdoc, page) => {
             let whys: Vec<String> = [rustdoc.err().map(|(_, why)| why), page.err()].into_iter().flatten().collect();

@@ -80,11 +80,14 @@ pub fn run(root: &Path, command: &mut Command) -> Result<Count, (Count, String)>
 /// How long a command may say nothing before it is ended: several times what the longest test program takes. A test that
 /// hangs fails alone then, and the rest of the gate still says what it finds.
 const SILENCE: Duration = Duration::from_secs(15 * 60);
+/// The same for one that runs beside others: it has what processor time these leave, and cargo says nothing while it builds.
+const SILENCE_BESIDE: Duration = Duration::from_secs(40 * 60);
 
 /// Runs `command` in the folder that it names, without input. An error, with what the failed tests printed, if it fails
 /// or says nothing for too long.
 pub fn run_there(command: &mut Command, output: Output) -> Result<Count, (Count, String)> {
-    run_until_silent(command, output, SILENCE)
+    let silence = if output == Output::AtTheEnd { SILENCE_BESIDE } else { SILENCE };
+    run_until_silent(command, output, silence)
 }
 
 fn run_until_silent(command: &mut Command, output: Output, silence: Duration) -> Result<Count, (Count, String)> {
@@ -203,8 +206,12 @@ pub fn cargo(arguments: &[&str]) -> Command {
 /// The binary of this commit, built as this program is; where it is.
 pub fn basalt(root: &Path) -> Result<PathBuf, String> {
     run(root, &mut cargo(&["build", "--package", "basalt", "--locked", "--quiet"])).map_err(|(_, why)| why)?;
-    // Beside this program, wherever cargo was told to build.
-    std::env::current_exe().map(|own| own.with_file_name("basalt")).map_err(|error| error.to_string())
+    beside("basalt")
+}
+
+/// Where a program of the workspace lies once it is built: beside this one, wherever cargo was told to build.
+pub fn beside(name: &str) -> Result<PathBuf, String> {
+    std::env::current_exe().map(|own| own.with_file_name(name)).map_err(|error| error.to_string())
 }
 
 fn shown(command: &Command) -> String {

@@ -1,5 +1,5 @@
-//! The workspace's test programs. Cargo builds them and says where they are; this runs them one after the other and says how
-//! long each took.
+//! The workspace's test programs. Cargo builds them once and says where they are; this runs them one after the other and
+//! says how long each took.
 //!
 //! There are two kinds. Programs of crates without sockets and clocks give the same answer at any speed: they run beside
 //! others, with less priority. All others start servers or wait for threads: they have deadlines, and mostly wait.
@@ -8,6 +8,7 @@ use crate::process::{self, Count, Output};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// Packages whose tests wait for sockets, processes or threads, with deadlines.
@@ -19,6 +20,7 @@ pub struct TestProgram {
     package: String,
     /// The crate's library or binary, or a file of its folder `tests`.
     target: String,
+    is_file_of_tests: bool,
     /// Where it expects to run: its package's folder.
     folder: PathBuf,
     path: PathBuf,
@@ -32,7 +34,9 @@ impl TestProgram {
         let path = PathBuf::from(message["executable"].as_str().filter(|_| is_test)?);
         let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
         let package = package_name(message["package_id"].as_str()?)?;
-        Some(Self { package, target: message["target"]["name"].as_str()?.to_owned(), folder, path })
+        let target = message["target"]["name"].as_str()?.to_owned();
+        let is_file_of_tests = message["target"]["kind"][0] == "test";
+        Some(Self { package, target, is_file_of_tests, folder, path })
     }
 
     /// Whether its tests have deadlines.
@@ -40,14 +44,29 @@ impl TestProgram {
         TIMED_PACKAGES.contains(&self.package.as_str())
     }
 
-    /// Runs all its tests, ignored ones too: there are none that the gate would not run.
-    fn run(&self, required: (&str, &str), output: Output) -> Result<Count, (Count, String)> {
-        let mut command = Command::new(&self.path);
-        command.args(["--quiet", "--include-ignored"]).env(required.0, required.1).current_dir(&self.folder);
+    /// Whether it is a file of a folder `tests`, and not the tests within a library or binary.
+    pub fn is_file_of_tests(&self) -> bool {
+        self.is_file_of_tests
+    }
+
+    /// Runs all its tests, ignored ones too: there are none that the gate would not run. `required`: the name and the value
+    /// of the variable that says what tests must find on this machine.
+    pub fn run(&self, required: (&str, &str), output: Output) -> Result<Count, (Count, String)> {
         let begun = Instant::now();
-        let result = process::run_there(&mut command, output);
+        let result = process::run_there(self.command(&["--include-ignored"]).env(required.0, required.1), output);
         println!("--- {} {}: {:.1} s", self.package, self.target, begun.elapsed().as_secs_f64());
         result
+    }
+
+    /// Runs its fuzzers alone, each for so many seconds of processor time.
+    pub fn fuzz(&self, seconds: &str, output: Output) -> Result<Count, (Count, String)> {
+        process::run_there(self.command(&["fuzz"]).env("BASALT_FUZZ_SECONDS", seconds), output)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.path);
+        command.arg("--quiet").args(arguments).current_dir(&self.folder);
+        command
     }
 }
 
@@ -59,8 +78,38 @@ fn package_name(id: &str) -> Option<String> {
     name.map(str::to_owned)
 }
 
+/// The programs of the workspace, built once, when one of them is first asked for.
+pub struct Programs<'a> {
+    root: &'a Path,
+    tests: OnceLock<Result<Vec<TestProgram>, String>>,
+    basalt: OnceLock<Result<PathBuf, String>>,
+}
+
+impl<'a> Programs<'a> {
+    /// Of the workspace in `root`.
+    pub fn new(root: &'a Path) -> Self {
+        Self { root, tests: OnceLock::new(), basalt: OnceLock::new() }
+    }
+
+    /// All test programs.
+    pub fn tests(&self) -> Result<&[TestProgram], String> {
+        let tests = self.tests.get_or_init(|| build(self.root));
+        tests.as_ref().map(Vec::as_slice).map_err(Clone::clone)
+    }
+
+    /// The binary of this commit.
+    pub fn basalt(&self) -> Result<&Path, String> {
+        let basalt = self.basalt.get_or_init(|| match self.tests.get() {
+            // Its own tests need it.
+            Some(Ok(_)) => process::beside("basalt"),
+            _ => process::basalt(self.root),
+        });
+        basalt.as_ref().map(PathBuf::as_path).map_err(Clone::clone)
+    }
+}
+
 /// Builds all test programs of the workspace.
-pub fn build(root: &Path) -> Result<Vec<TestProgram>, String> {
+fn build(root: &Path) -> Result<Vec<TestProgram>, String> {
     // All packages at once, whatever is run of them: with fewer, cargo chooses other features for the libraries that they
     // share, and builds those again.
     let arguments =
@@ -74,17 +123,6 @@ pub fn build(root: &Path) -> Result<Vec<TestProgram>, String> {
     let said = String::from_utf8_lossy(&output.stdout);
     let programs: Vec<TestProgram> = said.lines().filter_map(TestProgram::of_message).collect();
     if programs.is_empty() { Err("cargo names no test program".to_owned()) } else { Ok(programs) }
-}
-
-/// Runs `programs` in turn, all of them whatever fails. `required`: the name and the value of the variable that says what
-/// tests must find on this machine.
-pub fn run<'a>(
-    programs: impl Iterator<Item = &'a TestProgram>,
-    required: (&str, &str),
-    output: Output,
-) -> Result<Count, (Count, String)> {
-    let results: Vec<_> = programs.map(|program| program.run(required, output)).collect();
-    process::sum(results)
 }
 
 #[cfg(test)]
@@ -111,7 +149,7 @@ mod tests {
                 "reason": reason,
                 "package_id": "path+file:///some/bin/basalt#0.1.0",
                 "manifest_path": "/some/bin/basalt/Cargo.toml",
-                "target": { "name": "blocking" },
+                "target": { "kind": ["test"], "name": "blocking" },
                 "profile": { "test": is_test },
                 "executable": executable,
             })
@@ -121,6 +159,7 @@ mod tests {
         let expected = TestProgram {
             package: "basalt".to_owned(),
             target: "blocking".to_owned(),
+            is_file_of_tests: true,
             folder: PathBuf::from("/some/bin/basalt"),
             path: PathBuf::from("/some/target/blocking"),
         };

@@ -3,16 +3,20 @@
 
 mod common;
 
-use common::{Dir, basalt, free_ports, installed, skip, text};
+use common::{Dir, free_ports, installed, skip, text};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// They share two cores and some ports, so one at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
+/// Java's options in these tests: its quick compiler alone. What they start runs for seconds, and its speed does not count.
+const JAVA_OPTIONS: (&str, &str) = ("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1");
+
 fn bench(arguments: &[&str]) -> Output {
-    basalt(&[&["bench"], arguments].concat())
+    let mut basalt = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    basalt.arg("bench").args(arguments).env(JAVA_OPTIONS.0, JAVA_OPTIONS.1).stdin(Stdio::null()).output().unwrap()
 }
 
 /// Whether there is no such process, or only a zombie.
@@ -145,7 +149,9 @@ fn the_adapters_own_tests() {
             skip(need_of(program), &format!("{folder}: {program} is not installed"));
             continue;
         }
-        let output = Command::new(program).args(arguments).current_dir(peers.join(folder)).output().unwrap();
+        let mut tests = Command::new(program);
+        tests.args(arguments).env(JAVA_OPTIONS.0, JAVA_OPTIONS.1).current_dir(peers.join(folder));
+        let output = tests.output().unwrap();
         assert!(output.status.success(), "{folder}: {}", text(&output));
     }
 }

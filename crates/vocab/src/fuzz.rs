@@ -5,18 +5,58 @@ use std::time::{Duration, Instant};
 
 /// Rounds that every run makes, however short it is to be.
 const ROUNDS_MIN: u64 = 500;
+/// So many rounds go by between two looks at the clock.
+const ROUNDS_A_LOOK: u64 = 50;
 
-/// Calls `round` with a generator that follows from `seed`, again and again: for `BASALT_FUZZ_SECONDS`, or for one second.
+/// Calls `round` with a generator that follows from `seed`, again and again: for `BASALT_FUZZ_SECONDS` of this thread's
+/// processor time, or for one second of it.
 pub fn rounds(seed: u64, mut round: impl FnMut(&mut Prng)) {
     let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     rounds_within(Duration::from_secs(seconds), seed, &mut round);
 }
 
 fn rounds_within(time: Duration, seed: u64, round: &mut dyn FnMut(&mut Prng)) {
-    let (until, mut prng, mut done) = (Instant::now() + time, Prng::new(seed), 0);
-    while done < ROUNDS_MIN || Instant::now() < until {
+    let (clock, mut prng, mut done) = (WorkClock::new(), Prng::new(seed), 0);
+    while done < ROUNDS_MIN || done % ROUNDS_A_LOOK != 0 || clock.elapsed() < time {
         round(&mut prng);
         done += 1;
+    }
+}
+
+/// How much processor time a thread has had: a test that goes by it does the same work on a busy machine. Where the system
+/// does not tell, it is the time on the wall, and it is always at least a twentieth of that, so that a thread that waits
+/// comes to an end.
+pub struct WorkClock {
+    wall: Instant,
+    begun: Option<Duration>,
+}
+
+impl WorkClock {
+    /// Begins now, for this thread.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { wall: Instant::now(), begun: Self::processor_time() }
+    }
+
+    /// The processor time of the calling thread, which made this, since then.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        let wall = self.wall.elapsed();
+        let worked = Self::processor_time().zip(self.begun).map(|(now, begun)| now.saturating_sub(begun));
+        worked.map_or(wall, |worked| worked.max(wall / 20))
+    }
+
+    fn processor_time() -> Option<Duration> {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        let nanos = text.split_whitespace().next()?.parse().ok()?;
+        // A kernel that does not count says 0.
+        Some(Duration::from_nanos(nanos)).filter(|time| !time.is_zero())
+    }
+}
+
+impl Default for WorkClock {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

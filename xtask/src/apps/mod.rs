@@ -51,7 +51,7 @@ const GATE_SITUATIONS: [Situation; 2] = [Situation::Single, Situation::Three];
 
 /// The gate's step: of the quarter whose turn it is, which the number of commits decides, the applications that pip and npm
 /// install, without suites of packages. Writes no page.
-pub fn check(root: &Path) -> Result<Count, (Count, String)> {
+pub fn check(root: &Path, basalt: &Path) -> Result<Count, (Count, String)> {
     let quarter = turn(root);
     println!(
         "quarter {quarter} of {QUARTERS}, by the number of commits; `cargo xtask apps --quarter {quarter}` repeats it"
@@ -62,7 +62,8 @@ pub fn check(root: &Path) -> Result<Count, (Count, String)> {
     };
     let quarter = Options { quarter: Some(quarter), ..Options::default() };
     let only = chosen(&quarter).iter().filter(is_quick).map(|application| application.name.to_owned()).collect();
-    let options = Options { only, situations: GATE_SITUATIONS.to_vec(), ..quarter };
+    let program = Some(basalt.to_owned());
+    let options = Options { only, situations: GATE_SITUATIONS.to_vec(), program, ..quarter };
     let results = trials(root, &options).map_err(|why| (Count::default(), why))?;
     count(&results)
 }

@@ -3,6 +3,7 @@
 mod command_names;
 mod core_types;
 mod crates;
+mod pictures;
 mod prose;
 mod ratchet;
 mod report;

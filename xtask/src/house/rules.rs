@@ -2,6 +2,7 @@
 
 use super::command_names;
 use super::core_types;
+use super::pictures;
 use super::ratchet;
 use super::tree::{Breach, File};
 use super::workspace::Workspace;
@@ -10,8 +11,17 @@ use std::fmt::Write as _;
 /// A rule that reads files as text.
 type TextRule = fn(&[File]) -> Vec<Breach>;
 
-const TEXT_RULES: &[TextRule] =
-    &[long_functions, no_utils, no_machine_names, nothing_unfinished, adrs, words, links, command_names::rule];
+const TEXT_RULES: &[TextRule] = &[
+    long_functions,
+    no_utils,
+    no_machine_names,
+    nothing_unfinished,
+    adrs,
+    words,
+    links,
+    command_names::rule,
+    pictures::rule,
+];
 /// What the ratchet checks: circles between files, circles between folders, banned words, one `impl` a type.
 const RATCHET_RULES: u64 = 4;
 /// The length of files and the glossary's core types, which need their code.
