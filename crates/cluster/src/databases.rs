@@ -27,10 +27,7 @@ pub const DATABASE_WORDS: &[(&str, &str)] = &[
     ("name", "a name for SELECT: a letter, then letters, digits, - and _"),
     ("consistency", "absolute, or any: reads that any node with a replica answers, however old its answer"),
     ("keys-max", "with so many keys the database takes no command that may add data"),
-    (
-        "max-bytes",
-        "about so many bytes of keys and values, such as 64mb: then keys are evicted, or more data is refused",
-    ),
+    ("max-bytes", "about the most bytes, such as 64mb; then keys are evicted, or data is refused"),
     ("eviction", "which keys go, as maxmemory-policy has it; where nothing is set, that policy"),
     ("ops-max", "operations a second on each node; what is more is refused"),
 ];

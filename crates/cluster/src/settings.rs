@@ -134,6 +134,13 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
          neither half would be asked for more than three quarters of them; 0: however often it is asked.",
     ),
     row(
+        "own-shard-ops",
+        Count(0, 100_000_000),
+        "20000",
+        "A slot, such as that of a database, that alone is asked for more operations a second, for a minute on end, gets a \
+         shard to itself, if auto-split is on and other slots of its shard are asked too; 0: never.",
+    ),
+    row(
         "split-rest-ms",
         Count(1000, DAY_MS),
         "600000",
@@ -227,6 +234,8 @@ pub struct Settings {
     pub split_bytes: u64,
     /// A shard that is asked for more operations a second becomes two; 0: none does for that.
     pub split_ops: u64,
+    /// A slot that alone is asked for more operations a second gets a shard to itself; 0: none does.
+    pub own_shard_ops: u64,
     /// For how long what was divided is not divided again by itself.
     pub split_rest_ms: u64,
     /// Whether that happens by itself.
@@ -254,6 +263,7 @@ impl Settings {
             failure_timeout_ms: number("failure-timeout-ms"),
             split_bytes: number("split-bytes"),
             split_ops: number("split-ops"),
+            own_shard_ops: number("own-shard-ops"),
             split_rest_ms: number("split-rest-ms"),
             auto_split: flag("auto-split"),
             auto_rebuild: flag("auto-rebuild"),
@@ -307,6 +317,7 @@ mod tests {
             failure_timeout_ms: 300_000,
             split_bytes: 4 << 30,
             split_ops: 0,
+            own_shard_ops: 20_000,
             split_rest_ms: 600_000,
             auto_split: true,
             auto_rebuild: true,

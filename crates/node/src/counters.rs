@@ -81,6 +81,11 @@ impl Counted {
     pub(crate) fn of(key: &[u8]) -> Self {
         Self { slot: slot_of(key), of_database: is_database_key(key) }
     }
+
+    /// Whether it is a key of a database.
+    pub(crate) fn is_of_database(&self) -> bool {
+        self.of_database
+    }
 }
 
 /// How many keys a database has in a shard.

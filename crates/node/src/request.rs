@@ -7,7 +7,10 @@
 use resp::table::CommandSpec;
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use vocab::limits::{ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use vocab::limits::{
+    ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_WALK_KEYS_MAX,
+    VALUE_BYTES_MAX,
+};
 use vocab::{DATABASE_PREFIX_BYTES, Slot, SlotSpan, slot_of};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -141,6 +144,17 @@ pub fn check_reply(bytes: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Checks how many keys a transaction that writes looks at to answer questions about a database.
+pub fn check_walk(keys: u64) -> Result<(), Refusal> {
+    if keys > TRANSACTION_WALK_KEYS_MAX {
+        let text = format!(
+            "ERR the transaction would look at {keys} keys, {TRANSACTION_WALK_KEYS_MAX} are allowed in one that writes: nothing was written"
+        );
+        return Err(text.into());
+    }
+    Ok(())
+}
+
 fn too_long(what: &str, bytes: usize, bytes_max: usize) -> Refusal {
     format!("ERR {what} is too long ({bytes} bytes, {bytes_max} are allowed)").into()
 }
@@ -165,6 +179,12 @@ mod tests {
         let args: Vec<&[u8]> = request.split(' ').map(word).collect();
         let spec = resolve(&args).expect("a command");
         RequestKeys::of(spec, &args).map(|keys| keys.hashes.len()).map_err(Cow::into_owned)
+    }
+
+    #[test]
+    fn a_transaction_that_writes_walks_so_far() {
+        assert_eq!(check_walk(limits::TRANSACTION_WALK_KEYS_MAX), Ok(()));
+        assert!(check_walk(limits::TRANSACTION_WALK_KEYS_MAX + 1).is_err());
     }
 
     #[test]

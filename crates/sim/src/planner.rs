@@ -178,7 +178,12 @@ impl<'a> Planner<'a> {
         let (ops, rest_ms) = self.store.env.plan().split_ops.unzip();
         let ops = ops.map(|ops| if self.store.env.is_healing() { 0 } else { ops });
         let timeout_ms = self.store.env.plan().failure_timeout_ms;
-        let wanted = [("failure-timeout-ms", timeout_ms), ("split-ops", ops), ("split-rest-ms", rest_ms)];
+        let wanted = [
+            ("failure-timeout-ms", timeout_ms),
+            ("split-ops", ops),
+            ("own-shard-ops", ops),
+            ("split-rest-ms", rest_ms),
+        ];
         for (name, value) in wanted {
             let Some(now) = value.map(|value| value.to_string()) else { continue };
             let was = self.map.settings.get(name);

@@ -23,6 +23,7 @@ mod envelope;
 mod error;
 mod extent;
 mod files;
+mod folded_key;
 mod hash_index;
 mod health;
 mod huge_page;

@@ -13,7 +13,9 @@ use crate::slot::{SLOT_COUNT, crc16, slot_tag};
 const MARK: [u8; 6] = *b"\xff\0\xfed\xfe{";
 /// The first key behind all that begin with `MARK`.
 const BEHIND: [u8; 6] = *b"\xff\0\xfed\xfe|";
-const TAG_BYTES: usize = 3;
+/// How long the tag of a slot is.
+pub const DATABASE_TAG_BYTES: usize = 3;
+const TAG_BYTES: usize = DATABASE_TAG_BYTES;
 /// How many bytes the prefix of a database takes.
 pub const DATABASE_PREFIX_BYTES: usize = MARK.len() + TAG_BYTES + 1;
 const SLOT_BITS: u32 = SLOT_COUNT.ilog2();
@@ -59,10 +61,9 @@ impl Database {
     /// With what its stored keys begin.
     #[must_use]
     pub fn prefix(self) -> [u8; DATABASE_PREFIX_BYTES] {
-        let mut prefix = [b'}'; DATABASE_PREFIX_BYTES];
-        prefix[..MARK.len()].copy_from_slice(&MARK);
-        prefix[MARK.len()..MARK.len() + TAG_BYTES].copy_from_slice(slot_tag(self.slot()).as_bytes());
-        prefix
+        let mut tag = [0; TAG_BYTES];
+        tag.copy_from_slice(slot_tag(self.slot()).as_bytes());
+        prefix_of_tag(tag)
     }
 
     /// The first key behind all its stored keys.
@@ -84,6 +85,26 @@ fn mirrored(number: u16) -> u16 {
 #[must_use]
 pub fn is_database_key(key: &[u8]) -> bool {
     key.starts_with(&MARK)
+}
+
+/// What a stored key begins with that has this tag.
+#[inline]
+#[must_use]
+pub fn prefix_of_tag(tag: [u8; DATABASE_TAG_BYTES]) -> [u8; DATABASE_PREFIX_BYTES] {
+    let mut prefix = [b'}'; DATABASE_PREFIX_BYTES];
+    prefix[..MARK.len()].copy_from_slice(&MARK);
+    prefix[MARK.len()..MARK.len() + TAG_BYTES].copy_from_slice(&tag);
+    prefix
+}
+
+/// The tag of a key that begins as one of a database does, and what follows on `prefix_of_tag`; `None`: it begins otherwise. The tag
+/// may be none of a slot, but it does not begin with 0.
+#[inline]
+#[must_use]
+pub fn split_tag(stored: &[u8]) -> Option<([u8; DATABASE_TAG_BYTES], &[u8])> {
+    let (prefix, rest) = stored.split_first_chunk::<DATABASE_PREFIX_BYTES>()?;
+    let [.., a, b, c, end] = *prefix;
+    (prefix.starts_with(&MARK) && end == b'}' && a != 0).then_some(([a, b, c], rest))
 }
 
 /// The name that clients use for a stored key.
@@ -123,6 +144,19 @@ mod tests {
         assert_eq!(Database::of_number(u64::from(SLOT_COUNT)), None);
         let slots_of_first = [0, 1, 2, 3].map(|number| Database(number).slot().0);
         assert_eq!(slots_of_first, [0, 8192, 4096, 12288], "far apart");
+    }
+
+    #[test]
+    fn a_key_is_its_tag_and_the_rest() {
+        let database = Database::of_number(3).unwrap();
+        for name in [&b""[..], b"key", b"}"] {
+            let stored = [&database.prefix()[..], name].concat();
+            let (tag, rest) = split_tag(&stored).unwrap();
+            assert_eq!((prefix_of_tag(tag), rest), (database.prefix(), name));
+        }
+        for whole in [&b""[..], b"key:000000012345", b"\xff\0\xfed\xfe{06Skey", b"\xff\0\xfed\xfe{\x006S}key"] {
+            assert_eq!(split_tag(whole), None, "{whole:?}");
+        }
     }
 
     #[test]

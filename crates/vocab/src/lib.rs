@@ -18,7 +18,10 @@ mod varint;
 
 pub use address::{host_and_port, host_of};
 pub use bytes::memory_bytes;
-pub use database::{DATABASE_PREFIX_BYTES, Database, client_key, database_keys, is_database_key};
+pub use database::{
+    DATABASE_PREFIX_BYTES, DATABASE_TAG_BYTES, Database, client_key, database_keys, is_database_key, prefix_of_tag,
+    split_tag,
+};
 pub use eviction::EVICTION_POLICIES;
 pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version};
 pub use prng::Prng;

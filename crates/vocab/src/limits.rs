@@ -144,6 +144,9 @@ pub const ENTRY_REPLIES_BYTES_SOFT: usize = 8 * 1024 * 1024;
 pub const SESSION_ARGUMENTS_MAX: usize = 1024;
 /// Bytes that the commands of a transaction answer which its session answers itself, beyond which it answers no more of them.
 pub const SESSION_REPLIES_BYTES_SOFT: usize = 4 * 1024 * 1024;
+/// Most keys of a database that a transaction which writes looks at by KEYS, SCAN or RANDOMKEY: with more it is refused before
+/// it is proposed. A thread walks over so many in about a third of a second, and the shard's later entries wait for it.
+pub const TRANSACTION_WALK_KEYS_MAX: u64 = 262_144;
 /// Most bytes that EXEC, KV.EXEC or any other item of an entry answers.
 pub const ITEM_REPLY_BYTES_MAX: usize = 2 * VALUE_BYTES_MAX;
 /// Most bytes that the items of one entry answer together. Where values have grown since the entry was proposed, those

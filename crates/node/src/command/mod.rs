@@ -59,6 +59,7 @@ pub use call::{
     StoreHandler, WriteCall, WriteHandler,
 };
 pub use cursors::ScanCursors;
+pub use database_keys::walks_keys;
 pub use hash::fuzz_packed;
 pub(crate) use internal::entry_handler;
 pub use internal::{CollectionCopy, SliceSource, SortedSetCopy, StagedAt, backup_page, peer_handler};

@@ -294,7 +294,7 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
 /// The database that a queued SELECT chooses. One that names none is answered by EXEC, and chooses nothing.
 fn chosen_database(keyspace: Keyspace, host: &dyn Host, args: &[&[u8]]) -> Option<Database> {
     keyspace.database()?;
-    commands::database_of(args.get(1)?, host)
+    host.chosen_database(args.get(1)?)
 }
 
 fn multi(ask: &mut Ask<'_>) -> Admission {

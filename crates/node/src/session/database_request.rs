@@ -68,7 +68,11 @@ enum Part {
 #[derive(Debug, Default)]
 pub struct DatabaseRequest {
     bytes: Vec<u8>,
+    /// Its arguments one by one, if it is run as another one than its client has sent; else none.
     parts: SmallVec<[Part; 8]>,
+    /// Its keys, if it is run as it was sent: which arguments they are, and where their stored names end in `bytes`, in which they
+    /// follow each other.
+    keys: SmallVec<[(usize, usize); 4]>,
 }
 
 impl DatabaseRequest {
@@ -83,6 +87,7 @@ impl DatabaseRequest {
         let database = client.set.place_of(client.database);
         self.bytes.clear();
         self.parts.clear();
+        self.keys.clear();
         if spec.group == Group::Cluster || spec.does(behaviour::OF_CLUSTER) {
             return Err(NO_CLUSTER.into());
         }
@@ -115,30 +120,38 @@ impl DatabaseRequest {
                 Err(_) => {}
             }
         }
-        self.parts.extend((0..args.len()).map(Part::Given));
         if spec.does(behaviour::ASKS_DATABASE) {
+            self.parts.extend((0..args.len()).map(Part::Given));
             self.push(OF_DATABASE);
             self.push(database.number().to_string().as_bytes());
             return Ok(spec);
         }
-        if spec.does(behaviour::RUNS_SCRIPT) {
-            // A script may touch keys that it does not declare.
-            self.push(&database.prefix());
-        }
         // Channels are no keys.
-        if !spec.has_keys() || spec.group == Group::PubSub {
-            return Ok(spec);
+        if spec.has_keys() && spec.group != Group::PubSub {
+            let prefix = database.prefix();
+            // Where the keys cannot be found, the handler answers the error.
+            for at in spec.keys(args).into_iter().flatten() {
+                check_database_key(args[at])?;
+                self.bytes.extend_from_slice(&prefix);
+                self.bytes.extend_from_slice(args[at]);
+                self.keys.push((at, self.bytes.len()));
+            }
         }
-        let prefix = database.prefix();
-        // Where the keys cannot be found, the handler answers the error.
-        for at in spec.keys(args).into_iter().flatten() {
-            check_database_key(args[at])?;
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(&prefix);
-            self.bytes.extend_from_slice(args[at]);
-            self.parts[at] = Part::Made(start..self.bytes.len());
+        if spec.does(behaviour::RUNS_SCRIPT) {
+            self.end_in(database, args.len());
         }
         Ok(spec)
+    }
+
+    /// A script may touch keys that it does not declare: its request ends in the prefix of its database.
+    fn end_in(&mut self, database: Database, args: usize) {
+        self.parts.extend((0..args).map(Part::Given));
+        let mut start = 0;
+        for (at, end) in self.keys.drain(..) {
+            self.parts[at] = Part::Made(start..end);
+            start = end;
+        }
+        self.push(&database.prefix());
     }
 
     /// MOVE, and COPY to another database.
@@ -207,6 +220,15 @@ impl DatabaseRequest {
     /// The arguments of the request that was taken up, which were `given`.
     #[must_use]
     pub fn args<'a>(&'a self, given: &[&'a [u8]]) -> DatabaseArgs<'a> {
+        if self.parts.is_empty() {
+            let mut args = DatabaseArgs::from_slice(given);
+            let mut start = 0;
+            for &(at, end) in &self.keys {
+                args[at] = &self.bytes[start..end];
+                start = end;
+            }
+            return args;
+        }
         let arg = |part: &Part| match part {
             Part::Given(at) => given[*at],
             Part::Made(range) => &self.bytes[range.clone()],

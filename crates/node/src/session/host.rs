@@ -15,6 +15,7 @@ use crate::stats::Stats;
 use crate::tracking::Tracking;
 use cluster::Databases;
 use replica::{DiskState, ReplicaStatus};
+use resp::parse_integer;
 use resp::table::CommandSpec;
 use std::sync::Arc;
 use storage::EngineStats;
@@ -102,6 +103,17 @@ pub trait Host: Sync {
 
     /// What is set for single databases.
     fn databases(&self) -> Arc<Databases>;
+
+    /// The database that SELECT names, by its number or by its name; `None` if there is none.
+    fn chosen_database(&self, word: &[u8]) -> Option<Database> {
+        match parse_integer(word) {
+            Some(number) => {
+                let number = u64::try_from(number).ok()?;
+                Database::of_number(number).filter(|_| number < self.config().databases())
+            }
+            None => self.databases().named(std::str::from_utf8(word).ok()?),
+        }
+    }
 
     /// The database whose keys are in the slot of another one: SWAPDB.
     fn database_at(&self, place: Database) -> Database {

@@ -3,21 +3,34 @@
 use super::resolved::Resolved;
 use super::{Host, Session};
 use crate::acl::{AuditEvent, AuditKind, Denial, DenialReason, LoggedDenial, Where};
+use resp::parse_integer;
+use resp::table::behaviour;
 
 /// The row of a request, or the error that its user has no right to it. Call it before `admit`, with the client's own words.
 #[inline]
 pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host) -> Resolved {
     match row {
-        Ok(spec) if session.ask(spec.id, host) && session.authenticated(host) => match session.denies(spec, args) {
-            None => Ok(spec),
-            Some(denial) => {
-                let place = if session.in_multi() { Where::Multi } else { Where::Toplevel };
-                note_denial(session, &denial, args, place, host);
-                Err(denial.text())
-            }
-        },
+        Ok(spec) if session.ask(spec.id, host) && session.authenticated(host) => {
+            let named = if spec.does(behaviour::CHOOSES_DATABASE) { named_database(session, args, host) } else { None };
+            let denial = match &named {
+                Some(number) => session.denies(spec, &[args[0], number.as_bytes()]),
+                None => session.denies(spec, args),
+            };
+            let Some(denial) = denial else { return Ok(spec) };
+            let place = if session.in_multi() { Where::Multi } else { Where::Toplevel };
+            note_denial(session, &denial, args, place, host);
+            Err(denial.text())
+        }
         row => row,
     }
+}
+
+/// The number of the database that SELECT names by its name: rights are to numbers.
+#[cold]
+fn named_database(session: &Session, args: &[&[u8]], host: &dyn Host) -> Option<String> {
+    session.keyspace().database()?;
+    let word = args.get(1).filter(|word| parse_integer(word).is_none())?;
+    host.chosen_database(word).map(|database| database.number().to_string())
 }
 
 /// ACL LOG and the audit log get a refusal.
@@ -62,4 +75,34 @@ pub(super) fn note(
         client: session.entry.line(now_ms),
     };
     host.access_control().denials.add(denial, host.config().denials_kept());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::authorize;
+    use crate::session::Keyspace;
+    use crate::session::testhost::TestHost;
+    use resp::{Reply, table};
+    use vocab::Database;
+
+    #[test]
+    fn a_database_that_is_named_needs_the_right_to_its_number() {
+        let host = TestHost::new();
+        let user: [&[u8]; 8] = [b"ACL", b"SETUSER", b"default", b"on", b"nopass", b"~*", b"+@all", b"db=0"];
+        host.set_user(&user, &mut Reply::default());
+        let mut session = host.connect(1);
+        session.enter(Keyspace::Database(Database::default()));
+        for (request, is_allowed) in [
+            ("GET k", true),
+            ("SELECT 0", true),
+            ("SELECT 3", false),
+            ("SELECT orders", false),
+            // There is none of that name: SELECT says so.
+            ("SELECT none", true),
+        ] {
+            let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let row = authorize(&mut session, table::resolve(&args), &args, &host);
+            assert_eq!(row.is_ok(), is_allowed, "{request}");
+        }
+    }
 }

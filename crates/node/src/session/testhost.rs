@@ -90,7 +90,7 @@ impl TestHost {
     }
 
     /// ACL SETUSER, as the shell runs it.
-    fn set_user(&self, args: &[&[u8]], reply: &mut Reply) {
+    pub(crate) fn set_user(&self, args: &[&[u8]], reply: &mut Reply) {
         let name = String::from_utf8_lossy(args[2]);
         let users = self.access.users();
         let known = users.get(&name).map(|user| (**user).clone());
@@ -280,7 +280,7 @@ impl Host for TestHost {
     }
 
     fn databases(&self) -> Arc<Databases> {
-        Arc::default()
+        Arc::new("3:name=orders".parse().expect("a name that can be set"))
     }
 
     fn reads_any(&self, _: Database) -> bool {

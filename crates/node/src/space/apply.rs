@@ -31,7 +31,7 @@ use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteS
 use std::sync::Arc;
 use storage::{Slice, Span};
 use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
-use vocab::{Prng, slot_of};
+use vocab::{Database, Prng, slot_of};
 use work::Work;
 use writes::EntryWrites;
 
@@ -321,7 +321,17 @@ impl ReadSpace for EntrySpace<'_> {
         self.writes.handle().usage()
     }
 
+    fn database_size(&mut self, database: Database) -> Result<Option<u64>, Fault> {
+        let (size, looked_at) = self.writes.database_size(database);
+        self.work.add(1, looked_at)?;
+        Ok(Some(size))
+    }
+
+    /// A walk may have to wait for the disk, and may be long: an event loop leaves it to a thread.
     fn keys(&mut self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Slice>, Fault> {
+        if self.work.is_slice() {
+            return Err(Fault::WouldBlock);
+        }
         let start = after.map_or_else(|| keys::record(prefix), |after| keys::record(&keys::successor(after)));
         let span = Span { start, end: keys::prefix_end(&keys::record(prefix)) };
         let found = self.writes.merged_keys(&span, limit)?;

@@ -25,6 +25,7 @@ use crate::script_watch::ScriptWatch;
 use crate::{Fault, Kind, Record, RecordView, Rows};
 use std::sync::Arc;
 use storage::Slice;
+use vocab::Database;
 
 /// So many elements a space reads at once that cannot tell how long they are.
 pub(crate) const ELEMENTS_AT_ONCE: usize = 128;
@@ -87,6 +88,11 @@ pub trait ReadSpace {
     /// database, which a shard has whole.
     fn keys(&mut self, _prefix: &[u8], _after: Option<&[u8]>, _limit: usize) -> Result<Vec<Slice>, Fault> {
         Err(Fault::WouldBlock)
+    }
+
+    /// How many keys a database has, be their time over or not; `None`: they must be counted.
+    fn database_size(&mut self, _database: Database) -> Result<Option<u64>, Fault> {
+        Ok(None)
     }
 
     /// Asked before work that is more than reading: about so many steps, each of a few processor cycles. An event loop leaves

@@ -35,6 +35,8 @@ pub const PACKS: u32 = 1 << 7;
 
 /// On a database: `DATABASE number` follows on its arguments.
 pub const ASKS_DATABASE: u32 = 1 << 24;
+/// Looks at all keys of the database whose prefix its first argument is, unless its words say otherwise.
+pub const WALKS_DATABASE: u32 = 1 << 30;
 /// On a database: removes the keys of the one that is chosen.
 pub const EMPTIES_DATABASE: u32 = 1 << 25;
 /// Chooses the database of the connection.

@@ -60,8 +60,8 @@ pub(crate) struct Dispatcher {
     buffer: Vec<u8>,
     /// The reply of the request that runs.
     scratch: Reply,
-    /// The request of a client of a database that runs.
-    of_database: DatabaseRequest,
+    /// What takes up the requests of clients of databases; none while one of them runs.
+    of_database: Option<Box<DatabaseRequest>>,
     delayed: Vec<DelayedReply>,
     /// Clients wanted other things than writes in this turn.
     served_others: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Dispatcher {
 struct Dispatch<'a> {
     turn: Turn<'a>,
     scratch: &'a mut Reply,
-    of_database: &'a mut DatabaseRequest,
+    of_database: &'a mut Option<Box<DatabaseRequest>>,
     delayed: &'a mut Vec<DelayedReply>,
     served_others: &'a mut bool,
 }
@@ -82,7 +82,7 @@ impl Dispatcher {
             requests: Requests::new(worker, store, mailbox),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
             scratch: Reply::default(),
-            of_database: DatabaseRequest::default(),
+            of_database: None,
             delayed: Vec::new(),
             served_others: false,
         }
@@ -285,10 +285,7 @@ impl Dispatch<'_> {
         match connection.session.database() {
             Some(database) => {
                 let in_multi = connection.session.in_multi();
-                let databases = self.turn.requests.store.config.databases();
-                let set = self.turn.requests.store.databases();
-                let client = DatabaseClient { database, databases, set: &set, in_multi };
-                self.request_of_database(id, client, row, (args, bytes))
+                self.request_of_database(id, (database, in_multi), row, (args, bytes))
             }
             None => self.run(id, row, (args, bytes)),
         }
@@ -298,22 +295,28 @@ impl Dispatch<'_> {
     fn request_of_database(
         &mut self,
         id: usize,
-        client: DatabaseClient<'_>,
+        (database, in_multi): (Database, bool),
         row: Resolved,
         (args, bytes): (&[&[u8]], usize),
     ) -> Step {
-        let mut made = std::mem::take(self.of_database);
-        let bounded = |spec: &'static CommandSpec| match client.set.row(client.database) {
-            Some(row) => within_bounds(&self.turn.requests.store, client, row, spec).map(|()| spec),
-            None => Ok(spec),
+        let mut made = self.of_database.take().unwrap_or_default();
+        let row = {
+            let store = &self.turn.requests.store;
+            let known = store.known();
+            let client =
+                DatabaseClient { database, databases: store.config.databases(), set: &known.databases, in_multi };
+            let bounded = |spec: &'static CommandSpec| match client.set.row(database) {
+                Some(row) => within_bounds(store, client, row, spec).map(|()| spec),
+                None => Ok(spec),
+            };
+            let taken_up = |spec| made.take_up(client, spec, args).map_err(std::borrow::Cow::into_owned);
+            row.and_then(bounded).and_then(taken_up)
         };
-        let row = row.and_then(bounded);
-        let row = row.and_then(|spec| made.take_up(client, spec, args).map_err(std::borrow::Cow::into_owned));
         let step = match row {
             Ok(spec) => self.run(id, Ok(spec), (&made.args(args), bytes)),
             Err(text) => self.run(id, Err(text), (args, bytes)),
         };
-        *self.of_database = made;
+        *self.of_database = Some(made);
         step
     }
 
@@ -506,8 +509,19 @@ impl Dispatch<'_> {
     /// Where a command goes whose keys are led by another node, if its client is one of a database.
     fn slot_elsewhere(&self, request: Request<'_>) -> Option<Slot> {
         let Request { id, spec, args } = request;
+        if self.turn.requests.store.is_alone() {
+            return None;
+        }
         let client = self.turn.clients.get(id)?;
-        client.session.keyspace().database()?;
+        let database = client.session.database()?;
+        if !spec.does(behaviour::NAMES_DATABASES) {
+            // All of its keys are in the slot of its database.
+            let known = self.turn.requests.store.known();
+            let shard = known.shard_of(known.databases.place_of(database).slot())?;
+            if known.handle(shard.0 as usize).is_some_and(|handle| handle.leading()) {
+                return None;
+            }
+        }
         let reads_here = !spec.is_write() && client.session.consistency_for(spec, args).allows_followers();
         let slot = match handler(spec) {
             Some(Handler::Store(handler)) => handler.slot(args),

@@ -141,8 +141,13 @@ impl<'a> Forwarder<'a> {
         self.send(client);
     }
 
-    /// Sends what waits, as far as the leaders are known.
+    /// Sends what waits, as far as the leaders are known, and gives up what has waited for too long.
     fn send(&mut self, client: ClientId) {
+        while let Some(late) = self.forwarding(client).and_then(|forwarding| forwarding.take_late(steady_us())) {
+            let mut reply = Reply::new(late.ticket.proto);
+            reply.error(&Refusal::NoLeader.to_string());
+            self.clients.deliver_owned(&late.ticket, reply.buf);
+        }
         while let Some(slot) = self.forwarding(client).and_then(|forwarding| forwarding.next_slot()) {
             let leader = self.store.known().shard_of(slot).and_then(|shard| self.store.leader_of(shard));
             let Some(node) = leader else { break };
@@ -342,17 +347,12 @@ impl<'a> Forwarder<'a> {
         }
     }
 
-    /// Time has passed, or there is news of leaders: sends what waits, and gives up what has waited for too long.
+    /// Time has passed, or there is news of leaders: sends what waits.
     pub(crate) fn tick(&mut self) {
         let mut waiting = std::mem::take(&mut self.clients.upstreams.waiting);
         waiting.sort_unstable_by_key(|client| (client.id, client.generation));
         waiting.dedup();
         for client in waiting {
-            while let Some(late) = self.forwarding(client).and_then(|forwarding| forwarding.take_late(steady_us())) {
-                let mut reply = Reply::new(late.ticket.proto);
-                reply.error(&Refusal::NoLeader.to_string());
-                self.clients.deliver_owned(&late.ticket, reply.buf);
-            }
             self.send(client);
         }
         self.resume();

@@ -65,11 +65,12 @@ impl Forwarded {
         Self { ticket, bytes, script_user: None, answers, deed, until_us, sent_us: now_us }
     }
 
-    /// It was under way at a node that has not made it. That time was none in which a leader was looked for: a blocking command may
-    /// have waited there for long.
+    /// It was under way at a node that has not made it. A wait's time there was none in which a leader was looked for: a blocking
+    /// command may have waited for long. Other requests end at their time.
     #[must_use]
     pub(super) fn back(self, now_us: u64) -> Self {
-        Self { until_us: self.until_us + now_us.saturating_sub(self.sent_us), sent_us: now_us, ..self }
+        let waited_us = if self.ticket.may_wait { now_us.saturating_sub(self.sent_us) } else { 0 };
+        Self { until_us: self.until_us + waited_us, sent_us: now_us, ..self }
     }
 
     /// The durability that its client is promised.

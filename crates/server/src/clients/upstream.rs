@@ -382,6 +382,16 @@ mod tests {
     }
 
     #[test]
+    fn only_a_wait_is_given_the_time_back_in_which_it_was_under_way() {
+        for (may_wait, until_us) in [(false, 10), (true, 15)] {
+            let asked = request(1, "BLPOP a 0", 1);
+            let ticket = Ticket { may_wait, ..asked.ticket };
+            let again = Forwarded { ticket, until_us: 10, sent_us: 2, ..asked }.back(7);
+            assert_eq!((again.until_us, again.sent_us), (until_us, 7));
+        }
+    }
+
+    #[test]
     fn answers_go_to_the_requests_in_their_order() {
         let (mut upstream, mut node) = connected();
         upstream.send(request(1, "GET a", 1));

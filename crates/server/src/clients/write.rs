@@ -14,7 +14,7 @@ use crate::mailbox::Submission;
 use crate::peers::call_leader;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
-use node::command::ReadHandler;
+use node::command::{ReadHandler, walks_keys};
 use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
 use node::{
@@ -23,7 +23,7 @@ use node::{
 };
 use resp::Reply;
 use resp::table::behaviour;
-use vocab::{Slot, SlotSpan};
+use vocab::{Slot, SlotSpan, slot_of};
 
 pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, keys: KeyHashes) -> Step {
     write_command(turn, request, target, keys, None)
@@ -159,17 +159,39 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
     }
 }
 
-/// What is known of the answer to commands, and about how many bytes they store anew.
-fn expected_of(handle: &ShardHandle, commands: &[EncodedCommand]) -> (ExpectedReply, usize) {
-    let (mut answered, mut rewritten) = (ExpectedReply::default(), 0usize);
-    for command in commands {
-        if let Some(spec) = command.spec() {
+/// What is known of commands before they run.
+#[derive(Default)]
+struct Expected {
+    /// Of their answer.
+    answer: ExpectedReply,
+    /// About how many bytes they store anew.
+    rewritten_bytes: usize,
+    /// How many keys of databases they look at to answer questions about all of them.
+    walked_keys: u64,
+}
+
+impl Expected {
+    fn of(handle: &ShardHandle, commands: &[EncodedCommand]) -> Self {
+        let mut expected = Self::default();
+        for command in commands {
+            let Some(spec) = command.spec() else { continue };
             let args = command.args();
-            answered = answered.and(ExpectedReply::of(handle, spec, &args));
-            rewritten = rewritten.saturating_add(expected_rewrite(handle, spec, &args));
+            expected.answer = expected.answer.and(ExpectedReply::of(handle, spec, &args));
+            let rewritten = expected_rewrite(handle, spec, &args);
+            expected.rewritten_bytes = expected.rewritten_bytes.saturating_add(rewritten);
+            if spec.does(behaviour::WALKS_DATABASE) && walks_keys(&args) {
+                let walked = handle.database_keys_in_slot(slot_of(args[1]));
+                expected.walked_keys = expected.walked_keys.saturating_add(walked);
+            }
         }
+        expected
     }
-    (answered, rewritten)
+
+    /// Whether a transaction that writes may do that. The error is the text of the reply.
+    fn check(&self) -> Result<(), request::Refusal> {
+        request::check_reply(self.answer.known_bytes)?;
+        request::check_walk(self.walked_keys)
+    }
 }
 
 fn runs_script(command: &EncodedCommand) -> bool {
@@ -235,9 +257,10 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         specs.for_each(|(spec, command)| track(connection, handle, spec, &command.args()));
     }
     let handle = handle.filter(|handle| handle.leading());
-    let (expected, rewritten) = handle.map(|handle| expected_of(handle, &commands)).unwrap_or_default();
+    let expected = handle.map(|handle| Expected::of(handle, &commands)).unwrap_or_default();
     let wider = span_of(&turn.requests.store, &transaction, &commands);
-    let ticket = Ticket { slot, wider, reply_bytes: expected.bytes().saturating_add(rewritten), ..ticket };
+    let reply_bytes = expected.answer.bytes().saturating_add(expected.rewritten_bytes);
+    let ticket = Ticket { slot, wider, reply_bytes, ..ticket };
     let watches = transaction.watches().to_vec();
     // Its answer is the shard's, and may be as long as it likes.
     let in_steps = !writes && transaction.is_of_shard();
@@ -246,7 +269,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
             transaction.count(&connection.session, &*turn.requests.store);
         } else {
             connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
-            connection.promise(ticket.sequence, expected.known_bytes);
+            connection.promise(ticket.sequence, expected.answer.known_bytes);
         }
     }
     if !writes {
@@ -269,7 +292,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         }
         return Step::Next;
     }
-    if let Err(text) = request::check_reply(expected.known_bytes) {
+    if let Err(text) = expected.check() {
         let mut reply = Reply::new(ticket.proto);
         reply.error(&text);
         turn.clients.deliver(&ticket, &reply.buf);

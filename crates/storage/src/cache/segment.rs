@@ -5,6 +5,7 @@
 use crate::Slice;
 use crate::allocation::heap_bytes;
 use crate::cpu_prefetch::{Lines, Step};
+use crate::folded_key::{FoldedKey, Tag};
 use crate::hash_index::HashIndex;
 
 /// A value longer than this part of a segment is not cached.
@@ -57,12 +58,14 @@ pub(super) struct Segment {
 /// memtable.
 #[repr(align(64))]
 pub(super) struct Row {
-    key: Slice,
+    /// Of its key, what `FoldedKey` has beside the tag.
+    rest: Slice,
     value: Slice,
     hash: u32,
     shard: u32,
     epoch: u32,
     hit: bool,
+    tag: Tag,
 }
 
 const _: () = assert!(size_of::<Row>() == 64);
@@ -72,12 +75,12 @@ impl Row {
         &self.value
     }
 
-    fn is(&self, shard: u32, key: &[u8]) -> bool {
-        self.shard == shard && self.key == key
+    fn is(&self, shard: u32, key: FoldedKey<'_>) -> bool {
+        self.shard == shard && self.tag == key.tag && self.rest == key.rest
     }
 
     fn cost(&self) -> usize {
-        cost(&self.key, &self.value)
+        cost(&self.rest, &self.value)
     }
 }
 
@@ -146,7 +149,8 @@ impl Segment {
             while self.bytes() > self.bytes_max && self.evict() {}
             return true;
         }
-        let new = Row { hash: low(hash), key: Slice::from(key), value, shard, epoch, hit: false };
+        let FoldedKey { tag, rest, .. } = FoldedKey::of_name(key);
+        let new = Row { hash: low(hash), rest: Slice::from(rest), value, shard, epoch, hit: false, tag };
         let added = new.cost();
         while !self.has_room(added) && self.evict() {}
         if !self.has_room(added) {
@@ -159,7 +163,7 @@ impl Segment {
 
     /// Whether a row may come in: there is room for it, or it was refused before, not long ago.
     pub(super) fn admits(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
-        if self.has_room(cost(key, value)) || self.refused.is_empty() {
+        if self.has_room(cost(FoldedKey::of_name(key).rest, value)) || self.refused.is_empty() {
             return true;
         }
         // Segments and stripes are by higher bits, places in the table by lower ones.
@@ -208,6 +212,7 @@ impl Segment {
     }
 
     fn at(&self, hash: u64, shard: u32, key: &[u8]) -> Option<u32> {
+        let key = FoldedKey::of_name(key);
         self.places.find(low(hash), |at| self.row(at).is(shard, key))
     }
 

@@ -1,20 +1,24 @@
 //! Automatic splits: shards that have grown too large, and shards whose rate is too high.
 //!
 //! A shard that was split is not split again for a while. Until the rows that it has given away are removed, the bytes of
-//! each half are an estimate, and its rate shows only after some time. A shard that is hot because of one slot is left
-//! as it is, since no split helps.
+//! each half are an estimate, and its rate shows only after some time. Where a shard is hot because of one slot, such as that of
+//! a database, halves do not help: the slot is split off at either end, one after the other, until it has a shard to itself.
 
 use super::inputs::Inputs;
+use super::observe::DivisionSeen;
 use super::splits::{SPLITS_AT_ONCE, is_divisible};
-use cluster::{PlanKind, PlanState, ShardInfo};
+use cluster::{Map, PlanKind, PlanState, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
-use vocab::{ShardId, Slot};
+use vocab::{Database, ShardId, Slot};
 
 /// A shard's rate has to be too high for this long without a pause, in µs, or for a quarter of `split-rest-ms` if that is
 /// less.
 const HOT_US: u64 = 60_000_000;
 /// Of a thousand operations, the busier half may have so many at most. Above that, a split would not help.
 const BUSIER_MAX: u16 = 750;
+/// Of a thousand operations, the busier part has so many at most where other slots than its busiest one are asked for anything worth
+/// a shard of its own. Reports count empty slots a little.
+const CROWDED_MAX: u16 = 990;
 /// With so many shards a node, shards are not split for their rate: more shards do not help.
 const SHARDS_PER_NODE: usize = 256;
 
@@ -30,6 +34,17 @@ pub(super) struct Growth {
     making: BTreeMap<ShardId, u64>,
     /// Since when the rate of each hot shard is too high, in µs.
     hot: BTreeMap<ShardId, u64>,
+    /// Since when the rate of one slot alone is too high that shares a shard with others, in µs.
+    crowded: BTreeMap<ShardId, u64>,
+}
+
+/// The least rate that the busiest of a shard's slots can have, if it shares the shard with others that are asked too; else 0.
+/// What the busier part has beyond the other one, at the slot that divides them best, is one slot's.
+fn rate_of_one(rate: f64, by_load: Option<(Slot, u16)>) -> f64 {
+    match by_load {
+        Some((_, busier @ 500..=CROWDED_MAX)) => rate * f64::from(2 * busier - 1000) / 1000.0,
+        _ => 0.0,
+    }
 }
 
 impl Growth {
@@ -44,14 +59,15 @@ impl Growth {
         map.splits.keys().for_each(|child| _ = self.making.entry(*child).or_insert(now.mono_us));
         let rest_us = settings.split_rest_ms * 1000;
         self.divided.retain(|_, at_us| now.mono_us < *at_us + rest_us);
-        let is_hot = |shard: &ShardId| {
-            let often = seen.division(*shard).is_some_and(|division| division.rate > settings.split_ops as f64);
-            settings.split_ops > 0 && often && seen.leader(*shard, now).is_some()
+        let above = |rate: fn(&DivisionSeen) -> f64, most: u64, before: &BTreeMap<ShardId, u64>| {
+            let often = |shard: &ShardId| seen.division(*shard).is_some_and(|division| rate(division) > most as f64);
+            let is_above = |shard: &ShardId| most > 0 && often(shard) && seen.leader(*shard, now).is_some();
+            let shards = map.data_shards().map(|(shard, _)| shard).filter(is_above);
+            shards.map(|shard| (shard, before.get(&shard).copied().unwrap_or(now.mono_us))).collect()
         };
-        let hot = map.data_shards().map(|(shard, _)| shard).filter(is_hot);
-        let before = &self.hot;
-        let hot = hot.map(|shard| (shard, before.get(&shard).copied().unwrap_or(now.mono_us))).collect();
-        self.hot = hot;
+        self.hot = above(|division| division.rate, settings.split_ops, &self.hot);
+        let of_one = |division: &DivisionSeen| rate_of_one(division.rate, division.known.by_load);
+        self.crowded = above(of_one, settings.own_shard_ops, &self.crowded);
     }
 
     /// Whether it is expected that a shard has no leader now: it is being handed over, or made.
@@ -77,8 +93,17 @@ impl Growth {
                 let text = format!("the shard has {} MB, more than split-bytes", bytes / 1_000_000);
                 return Some((PlanKind::SplitShard { shard, at: None }, text));
             }
-            let (at, rate) = self.divided_by_load(inputs, shard, info)?;
-            let text = format!("the shard is asked for {rate:.0} operations a second, more than split-ops");
+            if let Some((at, rate)) = self.divided_by_load(inputs, shard, info) {
+                let text = format!("the shard is asked for {rate:.0} operations a second, more than split-ops");
+                return Some((PlanKind::SplitShard { shard, at: Some(at) }, text));
+            }
+            let (at, rate) = self.divided_beside_one(inputs, shard, info)?;
+            let database = [at.0 - 1, at.0].map(|slot| Database::of_slot(Slot(slot)).number()).into_iter().min();
+            let text = format!(
+                "one slot beside {at} (database {}) is asked for {rate:.0} operations a second, more than own-shard-ops: it \
+                 gets a shard to itself",
+                database.unwrap_or_default()
+            );
             Some((PlanKind::SplitShard { shard, at: Some(at) }, text))
         })
     }
@@ -107,15 +132,57 @@ impl Growth {
 
     /// Where a hot shard is to be split, and its rate.
     fn divided_by_load(&self, inputs: &Inputs<'_>, shard: ShardId, info: &ShardInfo) -> Option<(Slot, f64)> {
-        let &Inputs { map, settings, seen, now } = inputs;
-        let since_us = *self.hot.get(&shard)?;
-        if now.mono_us < since_us + HOT_US.min(settings.split_rest_ms * 1000 / 4) {
+        let &Inputs { map, seen, .. } = inputs;
+        if !is_long_enough(self.hot.get(&shard), inputs) {
             return None;
         }
         let division = seen.division(shard)?;
         let (at, busier) = division.known.by_load?;
         let may_be = busier <= BUSIER_MAX && is_divisible(map, info, Some(at));
-        let has_room = map.shards.len().saturating_sub(1) < map.nodes.len() * SHARDS_PER_NODE;
-        (may_be && has_room).then_some((at, division.rate))
+        (may_be && has_room(map)).then_some((at, division.rate))
+    }
+
+    /// At which end the busiest slot of a shard is to be split off, and its rate.
+    fn divided_beside_one(&self, inputs: &Inputs<'_>, shard: ShardId, info: &ShardInfo) -> Option<(Slot, f64)> {
+        let &Inputs { map, seen, .. } = inputs;
+        if !is_long_enough(self.crowded.get(&shard), inputs) {
+            return None;
+        }
+        let division = seen.division(shard)?;
+        let (at, _) = division.known.by_load?;
+        (is_divisible(map, info, Some(at)) && has_room(map))
+            .then(|| (at, rate_of_one(division.rate, division.known.by_load)))
+    }
+}
+
+/// Whether a rate has been too high for long enough, since that time.
+fn is_long_enough(since_us: Option<&u64>, inputs: &Inputs<'_>) -> bool {
+    let wait_us = HOT_US.min(inputs.settings.split_rest_ms * 1000 / 4);
+    since_us.is_some_and(|since_us| inputs.now.mono_us >= since_us + wait_us)
+}
+
+/// Whether one more shard for a rate helps.
+fn has_room(map: &Map) -> bool {
+    map.shards.len().saturating_sub(1) < map.nodes.len() * SHARDS_PER_NODE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_slot_is_asked_at_least_is_known_by_the_best_division() {
+        for (by_load, expected) in [
+            (None, 0),
+            // Halves are asked the same: no slot need be asked for much.
+            (Some((Slot(7), 500)), 0),
+            (Some((Slot(7), 750)), 500),
+            (Some((Slot(7), 990)), 980),
+            // Nothing else is asked: it is alone already, as good as.
+            (Some((Slot(7), 991)), 0),
+            (Some((Slot(7), 1000)), 0),
+        ] {
+            assert_eq!(rate_of_one(1000.0, by_load).round() as u64, expected, "{by_load:?}");
+        }
     }
 }

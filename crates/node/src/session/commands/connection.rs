@@ -2,9 +2,8 @@
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX};
 use crate::session::state::ReplyMode;
-use crate::session::{Effect, Host, Keyspace, clients};
+use crate::session::{Effect, Keyspace, clients};
 use resp::{Proto, parse_integer, table};
-use vocab::Database;
 
 pub(super) const ROWS: &[Row] = &[
     ("PING", ping),
@@ -93,7 +92,7 @@ fn reset(ask: &mut Ask<'_>) -> Outcome {
 fn select(ask: &mut Ask<'_>) -> Outcome {
     match parse_integer(ask.args[1]).map(i32::try_from) {
         Some(Ok(_)) if ask.session.keyspace().database().is_some() => {
-            let chosen = database_of(ask.args[1], ask.host);
+            let chosen = ask.host.chosen_database(ask.args[1]);
             ask.session.enter(Keyspace::Database(chosen.ok_or("ERR DB index is out of range")?));
             ok(ask)
         }
@@ -101,21 +100,10 @@ fn select(ask: &mut Ask<'_>) -> Outcome {
         Some(Ok(_)) => Err("ERR SELECT is not allowed in cluster mode".into()),
         Some(Err(_)) => Err("ERR value is out of range, value must between -2147483648 and 2147483647".into()),
         None => {
-            let named = ask.session.keyspace().database().and_then(|_| database_of(ask.args[1], ask.host));
+            let named = ask.session.keyspace().database().and_then(|_| ask.host.chosen_database(ask.args[1]));
             ask.session.enter(Keyspace::Database(named.ok_or(NOT_INTEGER)?));
             ok(ask)
         }
-    }
-}
-
-/// The database that SELECT names, by its number or by its name; `None` if there is none.
-pub(in crate::session) fn database_of(word: &[u8], host: &dyn Host) -> Option<Database> {
-    match parse_integer(word) {
-        Some(number) => {
-            let number = u64::try_from(number).ok()?;
-            Database::of_number(number).filter(|_| number < host.config().databases())
-        }
-        None => host.databases().named(std::str::from_utf8(word).ok()?),
     }
 }
 

@@ -23,7 +23,6 @@ mod sentinel;
 mod tracking;
 
 pub(super) use ask::Ask;
-pub(super) use connection::database_of;
 pub use info::info;
 
 use super::{Cost, Effect, Keyspace, costly};

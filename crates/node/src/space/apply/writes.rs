@@ -18,6 +18,7 @@ use crate::space::Patch;
 use crate::tracking::Changes;
 use crate::{Evaluation, Fault, Record, Rows, Type};
 use storage::{PutMode, Short, Slice, Span, WriteBatch};
+use vocab::Database;
 use vocab::limits::{APPLY_INLINE_BYTES_MAX, EDIT_IN_PLACE_BYTES_MIN};
 
 /// The writes of one entry, with what they change of the shard's counters.
@@ -536,6 +537,14 @@ impl<'a> EntryWrites<'a> {
         keys::record_into(&mut tree_key, key);
         self.write(&tree_key, record);
         self.tree_key = tree_key;
+    }
+
+    /// How many keys a database has by now, and how many bytes were looked at to find out.
+    pub(super) fn database_size(&self, database: Database) -> (u64, usize) {
+        let of_database = |counted: &Counted| counted.slot == database.slot() && counted.is_of_database();
+        let by: i64 = self.counts.iter().filter(|(counted, _)| of_database(counted)).map(|(_, by)| by).sum();
+        let size = self.handle.database_keys_in_slot(database.slot()).saturating_add_signed(by);
+        (size, size_of_val(&self.counts[..]))
     }
 
     /// A key came, or went.

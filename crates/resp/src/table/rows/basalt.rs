@@ -2,6 +2,7 @@
 
 use crate::table::behaviour::{
     NAMES_DATABASES, OF_CLUSTER, ONLY_SHOWS, READS_ALL_KEYS, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY,
+    WALKS_DATABASE,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
@@ -196,8 +197,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
          RANDOMKEY and SCAN.",
     )
     .flags(READONLY)
+    .does_also(WALKS_DATABASE)
     .touches(&[key(1, RO)])
-    .cost("O(N), N being the number of keys of the database")
+    .cost("O(N), N being the number of keys of the database; O(1) for DBSIZE")
     .args("database:key <DBSIZE | KEYS pattern:pattern | RANDOMKEY | SCAN cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type:string]>"),
     own("KV.PUT", -3, "Sets a key and returns its version, on request under a condition and with what it held before.")
         .answers(Answers::ValuesWith(&["RETURN"]))

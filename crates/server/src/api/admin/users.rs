@@ -9,7 +9,7 @@ use crate::api::programs::{at_meta, meta_leader};
 use crate::mailbox::WorkerMessage;
 use crate::os::random;
 use crate::shared::{NodeShared, read_file, replace_file};
-use cluster::{Change, Map, UserChange};
+use cluster::{Change, Databases, Map, UserChange};
 use node::acl::{DEFAULT_USER, NewUser, User, users_to_file, without_passwords};
 use resp::{Proto, Reply, Value};
 use std::collections::BTreeMap;
@@ -72,8 +72,32 @@ fn set(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(), String> {
     };
     let (base, all) = (base.rules(), if all_channels { b"1" } else { b"0" });
     let mut words: Vec<&[u8]> = vec![b"ACL", SET, name.as_bytes(), &base, all];
+    let databases = store.known().databases.clone();
+    let rules: Vec<Vec<u8>> = rules.iter().map(|rule| numbered(rule, &databases)).collect();
     words.extend(rules.iter().map(Vec::as_slice));
     changed(store, &words).map(drop)
+}
+
+/// The rule, with the numbers of the databases that it names: a name may come to be another one's.
+fn numbered(rule: &[u8], databases: &Databases) -> Vec<u8> {
+    let of_list = |list: &str| {
+        let number = |name: &str| databases.named(name).map_or(name.to_owned(), |found| found.number().to_string());
+        list.split(',').map(number).collect::<Vec<_>>().join(",")
+    };
+    let of_word = |word: &str| match word.split_once("db=") {
+        Some((open @ ("" | "("), list)) => {
+            let (names, close) = list.split_at(list.trim_end_matches(')').len());
+            format!("{open}db={}{close}", of_list(names))
+        }
+        _ => word.to_owned(),
+    };
+    match std::str::from_utf8(rule) {
+        // A selector is rules in parentheses.
+        Ok(text) if text.starts_with("db=") || text.starts_with('(') => {
+            text.split(' ').map(of_word).collect::<Vec<_>>().join(" ").into_bytes()
+        }
+        _ => rule.to_vec(),
+    }
 }
 
 fn user_name(name: &[u8]) -> Result<&str, String> {
@@ -284,4 +308,26 @@ fn replaced_in(map: &Map, pairs: &[&[u8]]) -> Result<Vec<UserChange>, String> {
         users.entry(name.to_owned()).or_insert(none).now = Some(rules.to_vec());
     }
     Ok(users.into_values().filter(|user| user.was != user.now).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::numbered;
+
+    #[test]
+    fn rules_have_the_numbers_of_databases() {
+        let databases = "3:name=orders;4:name=mail".parse().unwrap();
+        for (rule, expected) in [
+            ("db=orders", "db=3"),
+            ("db=0,orders,mail", "db=0,3,4"),
+            ("db=none", "db=none"),
+            ("(+get ~a* db=orders)", "(+get ~a* db=3)"),
+            ("(db=mail ~a*)", "(db=4 ~a*)"),
+            ("~db=orders", "~db=orders"),
+            ("~a db=orders", "~a db=orders"),
+        ] {
+            assert_eq!(numbered(rule.as_bytes(), &databases), expected.as_bytes(), "{rule}");
+        }
+    }
 }

@@ -145,7 +145,8 @@ impl Memtable {
     pub(super) fn row_as_of(&self, number: u32, index: u64) -> Option<InternalValue> {
         let rows = self.read();
         let row = rows.row(number);
-        let is_dropped = rows.dropped.covering(&row.key, |at| *at <= index).is_some();
+        let covers = |key: Slice| rows.dropped.covering(&key, |at| *at <= index).is_some();
+        let is_dropped = !rows.dropped.is_empty() && covers(row.key().to_tree_key());
         if is_dropped { None } else { row.as_of(index) }
     }
 

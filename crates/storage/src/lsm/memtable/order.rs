@@ -6,7 +6,8 @@
 //! that a search seldom looks at a row: each look is a miss of the processor's caches.
 
 use super::rows::Rows;
-use crate::lsm::key_prefix::KeyPrefix;
+use crate::folded_key::FoldedKey;
+use crate::lsm::key_prefix::{KEY_PREFIX_BYTES, KeyPrefix};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::mem;
@@ -20,6 +21,11 @@ const PART_PLACES_NEW: usize = 96;
 const FEW: usize = 16;
 /// Rows that are looked at while the writer waits: it takes about a tenth of a millisecond.
 const LOCKED_ROWS_MAX: usize = 1024;
+
+/// So many places with one head are sorted by their keys one by one.
+const FEW_EQUAL: usize = 8;
+/// Heads of a key that are looked at before its rest is compared as a whole.
+const HEADS_MAX: usize = 8;
 
 /// A row's place.
 #[derive(Clone, Copy)]
@@ -54,12 +60,12 @@ pub(super) struct Order {
 
 impl Place {
     fn of(rows: &Rows, row: u32) -> Self {
-        Self { head: KeyPrefix::of(&rows.row(row).key), row }
+        Self { head: head_of(rows.row(row).key(), 0), row }
     }
 
     /// Where it lies from a key, whose head is given.
-    pub(super) fn compare(&self, rows: &Rows, head: KeyPrefix, key: &[u8]) -> Ordering {
-        self.head.cmp(&head).then_with(|| rows.row(self.row).key[..].cmp(key))
+    pub(super) fn compare(&self, rows: &Rows, head: KeyPrefix, key: FoldedKey<'_>) -> Ordering {
+        self.head.cmp(&head).then_with(|| rows.row(self.row).key().cmp_tree_key(&key))
     }
 }
 
@@ -115,23 +121,19 @@ impl Order {
             let here = some.iter().filter(|row| !rows.row(**row).is_gone());
             places.extend(here.map(|row| Place::of(&rows, *row)));
         }
-        let compare = |a: &Place, b: &Place| {
-            // Not held while all are sorted: that takes milliseconds.
-            a.head.cmp(&b.head).then_with(|| {
-                let rows = read(unsorted);
-                rows.row(a.row).key.cmp(&rows.row(b.row).key)
-            })
-        };
-        places[sorted..].sort_unstable_by(compare);
+        places[sorted..].sort_unstable_by_key(|place| place.head);
         // Takes two sorted halves for what they are.
-        places.sort_by(compare);
+        places.sort_by_key(|place| place.head);
+        for equal in places.chunk_by_mut(|a, b| a.head == b.head).filter(|equal| equal.len() > 1) {
+            sort_equal(equal, unsorted, 1);
+        }
         self.parts = places.chunks(PART_PLACES_NEW).map(|places| Part::of(places.to_vec())).collect();
         self.ordered = count;
     }
 
     /// A row that is gone is not in the order, and any other is.
     fn set_right(&mut self, rows: &Rows, row: u32) {
-        let spot = self.find(rows, &rows.row(row).key);
+        let spot = self.find(rows, rows.row(row).key());
         match (self.is_at(spot, row), rows.row(row).is_gone()) {
             (true, true) => self.remove_next(spot),
             (false, false) => self.insert(spot, Place::of(rows, row)),
@@ -162,8 +164,8 @@ impl Order {
     }
 
     /// Before the first row whose key is not below `key`.
-    pub(super) fn find(&self, rows: &Rows, key: &[u8]) -> Spot {
-        let head = KeyPrefix::of(key);
+    pub(super) fn find(&self, rows: &Rows, key: FoldedKey<'_>) -> Spot {
+        let head = head_of(key, 0);
         let before = |place: &Place| place.compare(rows, head, key).is_lt();
         let part = self.parts.partition_point(|part| before(&part.first)).saturating_sub(1);
         Spot { part, at: self.parts.get(part).map_or(0, |part| part.places.partition_point(before)) }
@@ -197,6 +199,40 @@ impl Order {
         }
         spot.at -= 1;
         Some(self.parts[spot.part].places[spot.at])
+    }
+}
+
+/// Head number `nth` of a key: what follows on those before.
+fn head_of(key: FoldedKey<'_>, nth: usize) -> KeyPrefix {
+    KeyPrefix::of_bytes(key.window(nth * KEY_PREFIX_BYTES))
+}
+
+/// Sorts places whose first `nth` heads are equal, by the next ones: keys that begin alike are not compared whole, each time with
+/// two looks at rows.
+fn sort_equal(places: &mut [Place], unsorted: &RwLock<Rows>, nth: usize) {
+    // The rows are not held while all are sorted: that takes milliseconds.
+    if places.len() <= FEW_EQUAL || nth == HEADS_MAX {
+        return places.sort_unstable_by(|a, b| {
+            let rows = read(unsorted);
+            rows.row(a.row).key().cmp_tree_key(&rows.row(b.row).key())
+        });
+    }
+    let mut next: Vec<(KeyPrefix, Place)> = Vec::with_capacity(places.len());
+    for some in places.chunks(LOCKED_ROWS_MAX) {
+        let rows = read(unsorted);
+        next.extend(some.iter().map(|place| (head_of(rows.row(place.row).key(), nth), *place)));
+    }
+    next.sort_unstable_by_key(|(head, _)| *head);
+    for (place, (_, sorted)) in places.iter_mut().zip(&next) {
+        *place = *sorted;
+    }
+    let mut start = 0;
+    for equal in next.chunk_by(|a, b| a.0 == b.0) {
+        let end = start + equal.len();
+        if equal.len() > 1 {
+            sort_equal(&mut places[start..end], unsorted, nth + 1);
+        }
+        start = end;
     }
 }
 

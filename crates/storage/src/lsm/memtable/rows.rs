@@ -6,6 +6,7 @@ use crate::Slice;
 use crate::allocation::heap_bytes;
 use crate::cpu_prefetch::{Lines, Step};
 use crate::dropped::DroppedPrefixes;
+use crate::folded_key::{FoldedKey, NO_TAG, Tag};
 use crate::hash_index::HashIndex;
 use lsm_tree::{InternalValue, ValueType};
 use std::hash::{BuildHasher, RandomState};
@@ -39,7 +40,10 @@ impl Version {
 
 /// All that a memtable has under one key.
 pub(super) struct Row {
-    pub(super) key: Slice,
+    /// Of its key, what `FoldedKey` has beside the rest.
+    first: u8,
+    tag: Tag,
+    rest: Slice,
     newest: Version,
     /// The newest version is a removal, no snapshot sees an older one, and nothing of the key lies below: no scan needs to
     /// pass this row.
@@ -65,6 +69,16 @@ pub(super) struct Rows {
 }
 
 impl Row {
+    /// Its tree key.
+    pub(super) fn key(&self) -> FoldedKey<'_> {
+        FoldedKey { first: self.first, tag: self.tag, rest: &self.rest }
+    }
+
+    /// The same, by itself.
+    fn whole_key(&self) -> Slice {
+        if self.tag == NO_TAG { self.rest.clone() } else { self.key().to_tree_key() }
+    }
+
     /// Whether no scan needs to pass it.
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone
@@ -77,7 +91,7 @@ impl Row {
         } else {
             self.older.as_ref()?.0.iter().find(|version| version.index <= index)?
         };
-        let (key, value) = (self.key.clone(), seen.value.clone());
+        let (key, value) = (self.whole_key(), seen.value.clone());
         Some(InternalValue::from_components(key, value, seen.index, seen.kind))
     }
 
@@ -166,7 +180,8 @@ impl Rows {
     }
 
     fn at(&self, table: usize, hash: u32, key: &[u8]) -> Option<u32> {
-        self.tables[table].find(hash, |at| self.row(at).key == key)
+        let key = FoldedKey::of_tree_key(key);
+        self.tables[table].find(hash, |at| self.row(at).key() == key)
     }
 
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
@@ -203,7 +218,7 @@ impl Rows {
             let (was_gone, was_removal, is_removal) = (row.is_gone, row.newest.is_removal(), version.is_removal());
             let grown = row.replace(version, live);
             // A removal that stays a removal had something below it before.
-            let has_nothing_below = || was_gone || !was_removal && !lies_below(&row.key);
+            let has_nothing_below = || was_gone || !was_removal && !lies_below(&key);
             row.is_gone = is_removal && row.older.is_none() && has_nothing_below();
             if row.is_gone != was_gone {
                 self.changed.push(number);
@@ -211,14 +226,16 @@ impl Rows {
             return grown;
         }
         self.tables[table].insert(hash, self.len());
-        let grown = heap_bytes(key.len()) as i64 + bytes(&version) + ROW_BYTES;
+        let FoldedKey { first, tag, rest } = FoldedKey::of_tree_key(&key);
+        let rest = if tag == NO_TAG { key.clone() } else { Slice::from(rest) };
+        let grown = heap_bytes(rest.len()) as i64 + bytes(&version) + ROW_BYTES;
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_ROWS) {
             // The first grows: most trees of a node with many are small.
             let capacity = if self.chunks.is_empty() { 0 } else { CHUNK_ROWS };
             self.chunks.push(Vec::with_capacity(capacity));
         }
         let chunk = self.chunks.last_mut().expect("one was pushed if there was none");
-        chunk.push(Row { key, newest: version, is_gone: false, older: None });
+        chunk.push(Row { first, tag, rest, newest: version, is_gone: false, older: None });
         grown
     }
 }

@@ -4,6 +4,7 @@ use super::Memtable;
 use super::order::{Order, Place, Spot};
 use super::rows::Rows;
 use crate::Slice;
+use crate::folded_key::FoldedKey;
 use crate::lsm::key_prefix::KeyPrefix;
 use crate::lsm::merge::Entries;
 use lsm_tree::InternalValue;
@@ -54,9 +55,9 @@ pub(in crate::lsm) fn entries(
     let order = in_order(memtable);
     let rows = memtable.read();
     let spot = match reverse {
-        false => order.find(&rows, start),
+        false => order.find(&rows, FoldedKey::of_tree_key(start)),
         true if end.is_empty() => order.end(),
-        true => order.find(&rows, end),
+        true => order.find(&rows, FoldedKey::of_tree_key(end)),
     };
     let until = if reverse { start } else { end };
     let mut path = Path {
@@ -108,7 +109,7 @@ impl Path {
         if self.version != order.version() {
             self.version = order.version();
             let passed = self.passed.expect("it took the first rows when it was made");
-            self.spot = order.find(rows, &rows.row(passed).key);
+            self.spot = order.find(rows, rows.row(passed).key());
             // It may have gone since.
             if !self.reverse && order.is_at(self.spot, passed) {
                 order.next(&mut self.spot);
@@ -128,7 +129,7 @@ impl Path {
     }
 
     fn includes(&self, rows: &Rows, place: &Place) -> bool {
-        let compare = || place.compare(rows, self.until_head, &self.until);
+        let compare = || place.compare(rows, self.until_head, FoldedKey::of_tree_key(&self.until));
         if self.reverse { compare().is_ge() } else { self.until.is_empty() || compare().is_lt() }
     }
 }

@@ -53,6 +53,7 @@ fn what_no_division_helps_is_left_as_it_is() {
     let mut few = asked((0..100).map(|slot| (slot, 9)));
     let mut off = asked((0..100).map(|slot| (slot, 900)));
     off.set("split-ops", "0");
+    nearly.set("own-shard-ops", "0");
     for world in [&mut one, &mut nearly, &mut few, &mut off] {
         world.run(4 * REST);
         assert!(shards(world).len() == 1 && world.map.plans.is_empty(), "{:?}", world.map.plans);
@@ -65,6 +66,29 @@ fn what_no_division_helps_is_left_as_it_is() {
         moment.run(HOT);
     }
     assert!(moment.map.plans.is_empty(), "{:?}", moment.map.plans);
+}
+
+/// What a database is asked, all in one slot: it need not share its shard.
+#[test]
+fn a_slot_that_alone_is_asked_too_often_gets_a_shard_to_itself() {
+    let slots_of = |world: &World| {
+        let owner = shards(world).into_iter().find(|shard| world.map.shards[shard].owns(Slot(4096))).unwrap();
+        world.map.shards[&owner].slots.clone()
+    };
+    let mut world = asked((4000..4200).map(|slot| (slot, if slot == 4096 { 9_000 } else { 3 })));
+    world.set("own-shard-ops", "5000");
+    world.run(HOT - 10);
+    assert_eq!(shards(&world).len(), 1, "not before it was so for a while");
+    world.run_until("it is alone", 3 * REST, |world| slots_of(world) == [(4096, 4096)] && world.is_quiet());
+    let plan = &world.map.plans[&PlanId(1)];
+    assert!(plan.state == PlanState::Done && plan.detail.contains("(database 2)"), "{plan:?}");
+    world.run(3 * REST);
+    assert_eq!((shards(&world).len(), world.map.plans.len()), (3, 2), "that was all");
+    // A slot that nothing is asked beside is as good as alone.
+    let mut alone = asked([(4096, 9_000)]);
+    alone.set("own-shard-ops", "5000");
+    alone.run(4 * REST);
+    assert!(alone.map.plans.is_empty(), "{:?}", alone.map.plans);
 }
 
 fn world_asked(world: &mut World, each: u64) {
