@@ -22,6 +22,7 @@ use crate::mailbox::{Forked, Mailbox, Submission, SubscriberNews, WorkerMessage}
 use crate::net::Stream;
 use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
+use cluster::Map;
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
@@ -359,10 +360,7 @@ impl Worker {
                 self.shell.clients.unstall_all();
             }
             WorkerMessage::Adopt(opened) => self.multi_raft.adopt(opened.shard, opened.fresh, now),
-            WorkerMessage::Map(map) => {
-                self.multi_raft.map_changed(map);
-                self.shell.clients.unstall_all();
-            }
+            WorkerMessage::Map(map) => self.map_changed(map),
             WorkerMessage::MapApplied(update) => {
                 self.shell.peers.map_applied(update, now);
                 self.pass_on();
@@ -389,6 +387,11 @@ impl Worker {
             WorkerMessage::Unsent => {}
             WorkerMessage::Stop => self.stopping = true,
         }
+    }
+
+    fn map_changed(&mut self, map: Arc<Map>) {
+        self.multi_raft.map_changed(map);
+        self.shell.clients.unstall_all();
     }
 
     /// Sets a shard's memory apart, and has it written to files.
