@@ -8,11 +8,15 @@
 //! Short work is not counted: instructions are its price.
 #![allow(unsafe_code, reason = "C functions call these and are called by them")]
 
+use mlua_sys::{lua_Debug, lua_State, lua_getinfo, lua_getstack};
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
+use std::slice;
 
+/// The source of functions in Lua that stand for functions in C.
+pub const PRELUDE: &CStr = c"=prelude";
 /// Bytes that one instruction handles for nothing.
 const FEW_BYTES: usize = 64;
 /// Only where a text is longer an error is raised: a binding may make short ones where it could not handle it.
@@ -21,6 +25,10 @@ const LONG_BYTES: usize = 4096;
 const COMPARISON_BYTES: usize = 16;
 /// Bytes for which a digit of a number counts that is read.
 const BYTES_PER_DIGIT: usize = 8;
+/// Bytes for which a number counts that is made into a text.
+const BYTES_PER_NUMBER: usize = 1024;
+/// No text of a number is longer.
+const NUMBER_BYTES_MAX: usize = 32;
 /// Tables of fewer places are walked over for nothing.
 const FEW_PLACES: usize = 1024;
 /// A call with fewer arguments copies them for nothing.
@@ -123,6 +131,29 @@ unsafe extern "C-unwind" fn bslt_newlstr(state: *mut State, text: *const c_char,
     made
 }
 
+/// Makes a text of a number, or of texts that were joined. What reads as a number is taken for one: it took C's own formatting, which
+/// is as long as many instructions.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn bslt_newtext(state: *mut State, text: *const c_char, bytes: usize) -> *mut Text {
+    // SAFETY: the caller has so many bytes there.
+    let is_number = bytes <= NUMBER_BYTES_MAX && reads_as_number(unsafe { slice::from_raw_parts(text.cast(), bytes) });
+    if is_number {
+        // Short texts raise no error: the next look at the budget finds it.
+        let _ = count(BYTES_PER_NUMBER);
+    }
+    // SAFETY: these are the caller's own arguments.
+    unsafe { bslt_newlstr(state, text, bytes) }
+}
+
+/// Whether C may have written a number so.
+fn reads_as_number(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    match digits.first() {
+        Some(b'0'..=b'9') => digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'+' | b'-')),
+        _ => matches!(digits, b"inf" | b"nan"),
+    }
+}
+
 /// Finds the next key of a table. Empty places are passed over, and there may be many.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn bslt_next(state: *mut State, table: *mut Table, key: *mut Value) -> c_int {
@@ -184,6 +215,30 @@ unsafe extern "C-unwind" fn bslt_precall(state: *mut State, function: *mut Value
     }
     // SAFETY: these are the caller's own arguments. An error that it raises passes over a frame that has nothing to drop.
     unsafe { luaD_precall(state, function, results) }
+}
+
+/// Finds a call on the stack, of which an error of a C function names the line. A function of the prelude stands for one in C: what its
+/// caller has called is named.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn bslt_getcall(state: *mut lua_State, level: c_int, call: *mut lua_Debug) -> c_int {
+    // SAFETY: the caller has room for what is found; neither function raises an error.
+    unsafe {
+        let mut found = lua_getstack(state, level, call);
+        let mut next = level;
+        // The function that raises the error is at level 0, and the one that has called it at 1.
+        while level == 1 && found != 0 && lua_getinfo(state, c"S".as_ptr(), call) != 0 && is_prelude(&*call) {
+            next += 1;
+            found = lua_getstack(state, next, call);
+        }
+        found
+    }
+}
+
+/// # Safety
+/// The call's source was found.
+unsafe fn is_prelude(call: &lua_Debug) -> bool {
+    // SAFETY: the caller promises it: a source is a text with a zero byte at its end.
+    !call.source.is_null() && unsafe { CStr::from_ptr(call.source) } == PRELUDE
 }
 
 /// `x ^ y`, the same on every machine.
@@ -266,7 +321,10 @@ mod tests {
     fn long_work_in_c_counts_and_short_work_does_not() {
         let long = "local s, t = ('x'):rep(1e5), {} for i = 1, 5000 do t[i] = i end";
         for (script, least, most) in [
-            ("for i = 1, 100 do local s = 'a' .. i .. 'b' end", 0, 0),
+            ("for i = 1, 100 do local s = 'a' .. 'b' .. s:sub(1, 1) end", 0, 0),
+            ("for i = 1, 100 do local s = 'a' .. i .. 'b' end", 102_400, 102_400),
+            ("for i = 1, 100 do local s = tostring(-i / 3) end", 102_400, 102_400),
+            ("for i = 1, 100 do local s = 'a' .. 1 / 0 .. 0 / 0 end", 204_800, 204_800),
             ("for i = 1, 100 do local s = s .. 'y' end", 9_900_000, 21_000_000),
             ("for i = 1, 100 do local s = s:upper() end", 9_900_000, 60_000_000),
             ("s = ('1'):rep(1e5) for i = 1, 10 do local n = s + 0 end", 8_000_000, 20_000_000),
@@ -287,6 +345,22 @@ mod tests {
             let (count, is_done) = counted(&format!("{long} {script}"), u64::MAX);
             let own = counted(long, u64::MAX).0;
             assert!(is_done && (least..=most).contains(&(count - own)), "{script}: {count}, without it {own}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_line_of_who_has_called_the_prelude() {
+        let lua = mlua::Lua::new();
+        let prelude = "local concat = table.concat return function(t) local joined = concat(t) return joined end";
+        let join: mlua::Function = lua.load(prelude).set_name("=prelude").call(()).unwrap();
+        for (name, expected) in [("=prelude", "invalid value"), ("=script", "script:2: invalid value")] {
+            let said = lua
+                .load("local join = ...\nlocal ok, said = pcall(join, {{}}) local direct = function() join({{}}) end\nreturn select(2, pcall(direct))")
+                .set_name(name)
+                .call::<mlua::Value>(join.clone())
+                .unwrap();
+            let said = said.to_string().unwrap();
+            assert!(said.starts_with(expected), "{name}: {said}");
         }
     }
 

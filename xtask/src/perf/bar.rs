@@ -1,5 +1,7 @@
 //! One bar: what must be at least how many times what, and the pairs that were measured.
 
+use super::progress;
+use super::spread::Spread;
 use serde_json::{Value, json};
 
 /// One side's run.
@@ -41,34 +43,11 @@ pub struct Bar {
     pub notes: Vec<String>,
 }
 
-/// The middle of some figures, and the ends.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// The median.
-    pub median: f64,
-    /// The lowest.
-    pub min: f64,
-    /// The highest.
-    pub max: f64,
-}
-
-impl Spread {
-    /// None of no figures.
-    pub fn of(figures: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut sorted: Vec<f64> = figures.collect();
-        sorted.sort_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        Some(Self { median: f64::midpoint(low, high), min, max })
-    }
-
-    /// All of it.
-    pub fn json(self) -> Value {
-        json!({ "median": self.median, "min": self.min, "max": self.max })
-    }
-}
-
 impl Bar {
+    /// What stands above such rows.
+    pub const HEAD: &'static str =
+        "| | bar | ratio | Basalt, 1/s | peer, 1/s | server CPU, µs an operation (Basalt; peer) | |\n|-|-|-|-|-|-|-|\n";
+
     /// A bar without its pairs.
     pub fn new(what: impl Into<String>, against: impl Into<String>, at_least: f64) -> Self {
         Self { what: what.into(), against: against.into(), at_least, pairs: Vec::new(), notes: Vec::new() }
@@ -81,13 +60,33 @@ impl Bar {
         mut ours: impl FnMut() -> Result<Sample, String>,
         mut theirs: impl FnMut() -> Result<Sample, String>,
     ) -> Result<Self, String> {
+        progress::row(&self.what);
         for run in 1..=runs {
             let pair = Pair { ours: ours()?, theirs: theirs()? };
             let (us, them) = (pair.ours.rate, pair.theirs.rate);
             eprintln!("{}, run {run} of {runs}: {us:.0}/s against {them:.0}/s: {:.2}", self.what, pair.ratio());
             self.pairs.push(pair);
+            progress::step()?;
         }
+        progress::print(Self::HEAD, &self.row());
         Ok(self)
+    }
+
+    /// Its row in Markdown.
+    pub fn row(&self) -> String {
+        let (ours, theirs) = self.rates().map_or_else(Default::default, |(ours, theirs)| (ours.rate(), theirs.rate()));
+        let cpu = |time: Option<Spread>| time.map_or("–".into(), Spread::middle);
+        let (our_cpu, their_cpu) = self.cpus();
+        let verdict = if self.held() { "held" } else { "**missed**" };
+        format!(
+            "| {}; against {} | ≥ {:?} × | {} | {ours} | {theirs} | {}; {} | {verdict} |\n",
+            self.what,
+            self.against,
+            self.at_least,
+            self.ratios().map(Spread::ratio).unwrap_or_default(),
+            cpu(our_cpu),
+            cpu(their_cpu),
+        )
     }
 
     /// The ratios of the pairs; none if nothing was measured.
@@ -140,16 +139,12 @@ mod tests {
     use super::{Bar, Sample, Spread};
 
     #[test]
-    fn medians_of_odd_even_and_none() {
-        for (figures, expected) in [
-            (vec![], None),
-            (vec![3.0], Some((3.0, 3.0, 3.0))),
-            (vec![5.0, 1.0], Some((3.0, 1.0, 5.0))),
-            (vec![9.0, 1.0, 2.0], Some((2.0, 1.0, 9.0))),
-        ] {
-            let expected = expected.map(|(median, min, max)| Spread { median, min, max });
-            assert_eq!(Spread::of(figures.into_iter()), expected);
-        }
+    fn a_row_says_all_of_it() {
+        let sample = |rate| Ok(Sample { rate, cpu_us_per_op: Some(2.5) });
+        let bar = Bar::new("GET", "redis-server", 1.0).alternate(1, || sample(1500.0), || sample(1000.0));
+        let row = "| GET; against redis-server | ≥ 1.0 × | 1.50 (1.50–1.50) | 1,500 (1,500–1,500) | 1,000 (1,000–1,000) \
+                   | 2.50; 2.50 | held |\n";
+        assert_eq!(bar.expect("no side fails").row(), row);
     }
 
     #[test]

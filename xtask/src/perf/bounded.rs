@@ -1,9 +1,10 @@
 //! What one client can make a node do: its time, its memory and what it reads, and what others wait for meanwhile.
 
 use super::bench::Bench;
-use super::ceiling::{Ceiling, join};
+use super::ceiling::{Ceiling, Rows, join};
 use super::machine::{evict, process_read_bytes};
 use super::others::{Waits, meanwhile};
+use super::progress;
 use super::redis::{start_basalt, start_with};
 use super::server::Server;
 use super::wire::Connection;
@@ -19,16 +20,13 @@ const FIELDS_EACH: u64 = 1000;
 const KEYS_EACH: u64 = 1000;
 const MIB: u64 = 1 << 20;
 
-/// What `measure` finds, over as many runs as are asked for; each row is told as soon as it is measured. What fails in a later
-/// run does not lose what earlier ones have found.
+/// What `measure` finds, over as many runs as are asked for. What fails in a later run does not
+/// lose what earlier ones have found.
 pub fn runs(bench: &Bench, measure: fn(&Bench) -> Result<Vec<Ceiling>, String>) -> Result<Vec<Ceiling>, String> {
     let (mut rows, mut failed) = (Vec::new(), None);
     for _ in 0..bench.options.runs {
         match measure(bench) {
-            Ok(found) => {
-                found.iter().for_each(|row| eprint!("{}", row.row()));
-                rows = join(rows, found);
-            }
+            Ok(found) => rows = join(rows, found),
             Err(why) => {
                 eprintln!("error: {why}");
                 failed = Some(why);
@@ -44,6 +42,7 @@ fn seconds(since: Instant) -> f64 {
 }
 
 fn pause(seconds: u64) -> Result<(), String> {
+    progress::doing(format!("watching others for {seconds} s"));
     std::thread::sleep(Duration::from_secs(seconds));
     Ok(())
 }
@@ -51,6 +50,7 @@ fn pause(seconds: u64) -> Result<(), String> {
 /// A request, what it took in s, and what others waited for.
 fn timed(server: &Server, args: &[&str]) -> Result<(f64, Waits), String> {
     let port = server.port;
+    progress::doing(format!("waiting for the answer to {}", args[0]));
     let (took, waits) = meanwhile(port, || {
         let (mut client, begun) = (Connection::open(port)?, Instant::now());
         client.ask(args)?;
@@ -84,7 +84,7 @@ pub fn large_hash(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     server.wait_until_quiet()?;
     let quiet_s = bench.options.scale(10, 1);
     let ((), quiet) = meanwhile(server.port, || pause(quiet_s))?;
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     for (args, name, bar, unit) in [
         (&["HGETALL", "{h}a"][..], "HGETALL", 1.5, "s"),
         (&["HVALS", "{h}a"], "HVALS", 1.5, "s"),
@@ -93,8 +93,8 @@ pub fn large_hash(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     ] {
         let (took, waited) = timed(&server, args)?;
         let took = if unit == "ms" { took * 1000.0 } else { took };
-        rows.push(Ceiling::new(format!("a hash of {fields} fields: {name}"), unit, bar, took));
-        rows.extend(waits_rows(name, waited));
+        rows.push(Ceiling::new(format!("a hash of {fields} fields: {name}"), unit, bar, took))?;
+        rows.extend(waits_rows(name, waited))?;
     }
     let after_s = bench.options.scale(60, 2);
     let ((), after) = meanwhile(server.port, || {
@@ -102,10 +102,10 @@ pub fn large_hash(bench: &Bench) -> Result<Vec<Ceiling>, String> {
         client.answer()?;
         pause(after_s)
     })?;
-    rows.push(Ceiling::new("DEL of two, then others: p99", "ms", 2.0 * quiet.p99_ms, after.p99_ms));
-    rows.push(Ceiling::new("… longest", "ms", 20.0, after.max_ms));
+    rows.push(Ceiling::new("DEL of two, then others: p99", "ms", 2.0 * quiet.p99_ms, after.p99_ms))?;
+    rows.push(Ceiling::new("… longest", "ms", 20.0, after.max_ms))?;
     server.stop()?;
-    Ok(rows)
+    Ok(rows.all())
 }
 
 /// WATCH of many keys that are not in memory.
@@ -137,7 +137,7 @@ pub fn large_values(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let mut client = Connection::open(server.port)?;
     client.load(values, MIB as usize)?;
     server.wait_until_quiet()?;
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     for (args, times) in [(&["RANDOMKEY"][..], 100), (&["SCAN", "0", "COUNT", "1000"], 1), (&["KEYS", "*"], 1)] {
         evict(&bench.folder.join("basalt"));
         let before = process_read_bytes(server.id())?;
@@ -147,16 +147,16 @@ pub fn large_values(bench: &Bench) -> Result<Vec<Ceiling>, String> {
         }
         let read = (process_read_bytes(server.id())? - before) as f64 / MIB as f64;
         let what = format!("{} over {values} values of 1 MiB, {times} ×: read from disk", args[0]);
-        rows.push(Ceiling::new(what, "MiB", 5.0, read));
+        rows.push(Ceiling::new(what, "MiB", 5.0, read))?;
     }
     server.stop()?;
-    Ok(rows)
+    Ok(rows.all())
 }
 
 /// Answers that are much larger than the memory that the node is given.
 pub fn long_answers(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let (times, bytes) = (bench.options.scale(150, 10), 8 * MIB as usize);
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     let peak = |server: Server| {
         let peak = server.peak_bytes()? as f64 / MIB as f64;
         server.stop().map(|()| peak)
@@ -173,7 +173,7 @@ pub fn long_answers(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     }
     std::thread::sleep(Duration::from_secs(2));
     (0..times).try_for_each(|_| client.answer().map(|_| ()))?;
-    rows.push(Ceiling::new(format!("{times} pipelined GETEX of 8 MiB: peak memory"), "MiB", 450.0, peak(server)?));
+    rows.push(Ceiling::new(format!("{times} pipelined GETEX of 8 MiB: peak memory"), "MiB", 450.0, peak(server)?))?;
     for (name, in_exec) in [("EXEC of GET", true), ("MGET", false)] {
         let (server, mut client) = start()?;
         if in_exec {
@@ -195,9 +195,9 @@ pub fn long_answers(bench: &Bench) -> Result<Vec<Ceiling>, String> {
         if answered < times * bytes as u64 {
             return Err(format!("{name}: answered with {answered} bytes"));
         }
-        rows.push(Ceiling::new(format!("{name}, {times} × 8 MiB: peak memory"), "MiB", 450.0, peak(server)?));
+        rows.push(Ceiling::new(format!("{name}, {times} × 8 MiB: peak memory"), "MiB", 450.0, peak(server)?))?;
     }
-    Ok(rows)
+    Ok(rows.all())
 }
 
 /// Many keys of one shard that expire within ten seconds, while clients write.
@@ -332,14 +332,14 @@ pub fn busy_writes(bench: &Bench) -> Result<Vec<Ceiling>, String> {
         ),
         ("SETBIT of a string of 64 MiB", ["SETBIT", "{b}large", "536870911", "1"].map(str::to_owned).to_vec()),
     ];
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     for (what, words) in &requests {
         let args: Vec<&str> = words.iter().map(String::as_str).collect();
         let (took, waits) = timed(&server, &args)?;
         eprintln!("{what}: {took:.3} s");
-        rows.extend(waits_rows(&format!("{what} ({many})"), waits));
+        rows.extend(waits_rows(&format!("{what} ({many})"), waits))?;
     }
-    server.stop().map(|()| rows)
+    server.stop().map(|()| rows.all())
 }
 
 /// Requests of one client.
@@ -373,7 +373,7 @@ pub fn listeners(bench: &Bench) -> Result<Vec<Ceiling>, String> {
         ("tracked keys", vec![vec![hello(), vec!["CLIENT", "TRACKING", "ON"], get]]),
         ("20,000 tracked prefixes", many_prefixes.iter().map(|words| tracked_by(words)).collect()),
     ];
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     for (what, listeners) in &cases {
         let mut open = Vec::new();
         for requests in listeners {
@@ -384,11 +384,11 @@ pub fn listeners(bench: &Bench) -> Result<Vec<Ceiling>, String> {
         pause(1)?;
         let (took, waits) = timed(&server, &set)?;
         eprintln!("MSET of {many} keys, {what}: {took:.3} s");
-        rows.extend(waits_rows(&format!("MSET of {many} keys, {what}"), waits));
+        rows.extend(waits_rows(&format!("MSET of {many} keys, {what}"), waits))?;
     }
     let peak = server.peak_bytes()? as f64 / MIB as f64;
-    rows.push(Ceiling::new("peak memory with clients that are told of all this", "MiB", 450.0, peak));
-    server.stop().map(|()| rows)
+    rows.push(Ceiling::new("peak memory with clients that are told of all this", "MiB", 450.0, peak))?;
+    server.stop().map(|()| rows.all())
 }
 
 /// Clients that wait for as many keys as they may, and long lists of words about the node.
@@ -399,7 +399,7 @@ pub fn long_questions(bench: &Bench) -> Result<Vec<Ceiling>, String> {
         let keys = (0..keys).map(|n| format!("{{q}}{client}:{n}"));
         std::iter::once("BLPOP".to_owned()).chain(keys).chain(["0".to_owned()]).collect()
     };
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     for (what, keys) in [("4,096 keys", 4_096), ("200,000 keys, which are refused", 200_000)] {
         let (_, waits) = meanwhile(server.port, || {
             let mut open = Vec::new();
@@ -411,14 +411,14 @@ pub fn long_questions(bench: &Bench) -> Result<Vec<Ceiling>, String> {
             }
             pause(2).map(|()| open.len())
         })?;
-        rows.extend(waits_rows(&format!("{clients} clients in BLPOP of {what}"), waits));
+        rows.extend(waits_rows(&format!("{clients} clients in BLPOP of {what}"), waits))?;
     }
     for words in [&["COMMAND", "INFO"][..], &["LATENCY", "HISTOGRAM"], &["COMMAND", "DOCS"]] {
         let args: Vec<&str> = words.iter().copied().chain(std::iter::repeat_n("get", 1000)).collect();
         let (_, waits) = timed(&server, &args)?;
-        rows.extend(waits_rows(&format!("{} of 1,000 names", words.join(" ")), waits));
+        rows.extend(waits_rows(&format!("{} of 1,000 names", words.join(" ")), waits))?;
     }
-    server.stop().map(|()| rows)
+    server.stop().map(|()| rows.all())
 }
 
 /// More connections than there are descriptors.
@@ -445,7 +445,7 @@ pub fn idle_clients(bench: &Bench) -> Result<Vec<Ceiling>, String> {
 
 /// How long a node takes to stop.
 pub fn stop(bench: &Bench) -> Result<Vec<Ceiling>, String> {
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     for (shards, bar) in [(bench.options.scale(2_048, 64), 2.0), (bench.options.scale(16_384, 256), 10.0)] {
         let server = start_basalt(bench, &["--durability", "nosync", "--shards", &shards.to_string()])?;
         let mut client = Connection::open(server.port)?;
@@ -459,7 +459,7 @@ pub fn stop(bench: &Bench) -> Result<Vec<Ceiling>, String> {
             "s",
             bar,
             server.terminate()?,
-        ));
+        ))?;
     }
-    Ok(rows)
+    Ok(rows.all())
 }

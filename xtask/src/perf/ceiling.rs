@@ -1,6 +1,7 @@
 //! One ceiling: what one request may cost at most, in time, memory or bytes read.
 
-use super::bar::Spread;
+use super::progress;
+use super::spread::Spread;
 use serde_json::{Value, json};
 
 /// One row of the table of ceilings.
@@ -17,6 +18,9 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
+    /// What stands above such rows.
+    pub const HEAD: &'static str = "| | bar | median (min–max) | |\n|-|-|-|-|\n";
+
     /// A row that was measured once.
     pub fn new(what: impl Into<String>, unit: &'static str, at_most: f64, figure: f64) -> Self {
         Self { what: what.into(), unit, at_most, figures: vec![figure] }
@@ -52,6 +56,29 @@ impl Ceiling {
             "| {} | ≤ {:.1} {unit} | {median:.1} ({min:.1}–{max:.1}) {unit} | {verdict} |\n",
             self.what, self.at_most
         )
+    }
+}
+
+/// The rows of one run, each told as soon as it is known.
+#[derive(Default)]
+pub struct Rows(Vec<Ceiling>);
+
+impl Rows {
+    /// Adds a row; an error if the time of a quick run is over.
+    pub fn push(&mut self, row: Ceiling) -> Result<(), String> {
+        eprint!("{}", row.row());
+        self.0.push(row);
+        progress::step()
+    }
+
+    /// Adds several.
+    pub fn extend(&mut self, rows: impl IntoIterator<Item = Ceiling>) -> Result<(), String> {
+        rows.into_iter().try_for_each(|row| self.push(row))
+    }
+
+    /// All of them.
+    pub fn all(self) -> Vec<Ceiling> {
+        self.0
     }
 }
 

@@ -1,8 +1,9 @@
 //! The death of a node under load: for how long nothing could be read, and for how long its shards took no writes.
 
-use super::bar::Spread;
 use super::bench::Bench;
 use super::program;
+use super::progress;
+use super::spread::Spread;
 use super::store::{NODES, Store};
 use super::wire::Connection;
 use serde_json::{Value, json};
@@ -66,6 +67,7 @@ pub fn measure(bench: &Bench) -> Result<Vec<Death>, String> {
         let fall = fall(&mut store, &properties, (number + 1) % NODES, &script)?;
         eprintln!("a node dies under B, run {} of {}: {fall:?}", number + 1, bench.options.runs);
         runs.push(fall);
+        progress::step()?;
     }
     store.stop()?;
     for report in ["any-report", "absolute-report"] {

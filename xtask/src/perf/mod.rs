@@ -20,12 +20,14 @@ mod others;
 mod phase;
 pub mod program;
 mod programs;
+mod progress;
 mod queue;
 mod redis;
 mod redis_benchmark;
 mod report;
 pub mod server;
 mod spare_threads;
+mod spread;
 mod store;
 mod subscribers;
 mod tls;
@@ -34,6 +36,7 @@ mod types_size;
 pub mod wire;
 
 use bench::Bench;
+use ceiling::Ceiling;
 use findings::Findings;
 use options::Options;
 use std::path::Path;
@@ -43,6 +46,8 @@ use std::path::Path;
 struct Measurement {
     name: &'static str,
     what: &'static str,
+    /// How many rows it has: tells how far it is.
+    rows: usize,
     run: fn(&Bench) -> Result<Findings, String>,
 }
 
@@ -50,154 +55,199 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement {
         name: "redis",
         what: "GET and SET nosync against redis-server, everysec",
+        rows: 3,
         run: |bench| redis::nosync(bench).map(Into::into),
     },
     Measurement {
         name: "redis-sync",
         what: "SET sync against redis-server, always",
+        rows: 1,
         run: |bench| redis::sync(bench).map(Into::into),
     },
     Measurement {
         name: "types/reads",
         what: "reads of lists, sets and sorted sets against redis-server",
+        rows: 7,
         run: |bench| types::reads(bench).map(Into::into),
     },
     Measurement {
         name: "types/writes",
         what: "writes of each type nosync against redis-server, everysec, one at a time and in pipelines",
+        rows: 22,
         run: |bench| types::writes(bench).map(Into::into),
     },
     Measurement {
         name: "types/sync",
         what: "the same writes sync against redis-server, always",
+        rows: 11,
         run: |bench| types::writes_sync(bench).map(Into::into),
     },
     Measurement {
         name: "types/large",
         what: "a sorted set of 10,000,000 members in 256 MiB of memory against GETs of strings",
+        rows: 3,
         run: |bench| types_size::beyond_memory(bench).map(Into::into),
     },
     Measurement {
         name: "types/bytes",
         what: "bytes an element of small and large collections against Redis's MEMORY USAGE",
+        rows: 10,
         run: |bench| types_size::bytes(bench).map(Into::into),
     },
     Measurement {
         name: "databases/single",
         what: "database-listen of a single node against its cluster listener and redis-server; MULTI",
+        rows: 9,
         run: |bench| databases::single(bench).map(Into::into),
     },
     Measurement {
         name: "databases/nodes",
         what: "database-listen of three nodes at the leader, and by way of another node",
+        rows: 8,
         run: |bench| databases::nodes(bench).map(Into::into),
     },
     Measurement {
         name: "tls",
         what: "GET and SET nosync with TLS against redis-server's TLS, and against Basalt without",
+        rows: 8,
         run: |bench| tls::costs(bench).map(Into::into),
     },
     Measurement {
-        name: "programs",
-        what: "EVALSHA, PUBLISH and GET with tracking against redis-server",
-        run: |bench| programs::run(bench).map(Into::into),
+        name: "programs/scripts",
+        what: "EVALSHA of a lock's release and of a rate limiter against redis-server",
+        rows: 4,
+        run: |bench| programs::scripts(bench).map(Into::into),
+    },
+    Measurement {
+        name: "programs/messages",
+        what: "PUBLISH and GET with tracking against redis-server",
+        rows: 4,
+        run: |bench| programs::messages(bench).map(Into::into),
     },
     Measurement {
         name: "embedded",
         what: "YCSB C embedded against the bare lsm-tree",
+        rows: 1,
         run: |bench| embedded::run(bench).map(Into::into),
     },
     Measurement {
         name: "noop",
         what: "the client's own ceiling against redis-benchmark's",
+        rows: 2,
         run: |bench| noop::run(bench).map(Into::into),
     },
     Measurement {
         name: "larger-than-memory",
         what: "uniform reads of 10 GB against fio",
+        rows: 1,
         run: |bench| larger::run(bench).map(Into::into),
     },
     Measurement {
         name: "bounded/hash",
         what: "a hash of a million fields: HGETALL, RENAME, COPY, DEL, and what others wait for",
+        rows: 14,
         run: |bench| bounded::runs(bench, bounded::large_hash).map(Into::into),
     },
     Measurement {
         name: "bounded/watch",
         what: "WATCH of 40,000 keys, and what others wait for",
+        rows: 1,
         run: |bench| bounded::runs(bench, bounded::watched_keys).map(Into::into),
     },
     Measurement {
         name: "bounded/values",
         what: "bytes that RANDOMKEY, SCAN and KEYS read over 800 values of 1 MiB",
+        rows: 3,
         run: |bench| bounded::runs(bench, bounded::large_values).map(Into::into),
     },
     Measurement {
         name: "bounded/answers",
         what: "peak memory for answers of 1.2 GB",
+        rows: 3,
         run: |bench| bounded::runs(bench, bounded::long_answers).map(Into::into),
     },
     Measurement {
         name: "bounded/expiry",
         what: "a million keys that expire in one shard within ten seconds",
+        rows: 2,
         run: |bench| bounded::runs(bench, bounded::expiring_keys).map(Into::into),
     },
     Measurement {
         name: "bounded/scan",
         what: "SCAN of 600,000 keys with a long common prefix, against a short one",
+        rows: 1,
         run: |bench| bounded::runs(bench, bounded::common_prefix).map(Into::into),
     },
     Measurement {
         name: "bounded/writes",
         what: "writes of few bytes and much work, and what others wait for",
+        rows: 12,
         run: |bench| bounded::runs(bench, bounded::busy_writes).map(Into::into),
     },
     Measurement {
         name: "bounded/listeners",
         what: "clients that are told of everything and take nothing, and what others wait for",
+        rows: 9,
         run: |bench| bounded::runs(bench, bounded::listeners).map(Into::into),
     },
     Measurement {
         name: "bounded/questions",
         what: "blocking commands of many keys, long lists of names, and what others wait for",
+        rows: 10,
         run: |bench| bounded::runs(bench, bounded::long_questions).map(Into::into),
     },
     Measurement {
         name: "bounded/clients",
         what: "1,100 idle connections with 1,024 descriptors, and 100 MB written",
+        rows: 2,
         run: |bench| bounded::runs(bench, bounded::idle_clients).map(Into::into),
     },
     Measurement {
         name: "bounded/stop",
         what: "SIGTERM with 2,048 and 16,384 shards",
+        rows: 2,
         run: |bench| bounded::runs(bench, bounded::stop).map(Into::into),
     },
-    Measurement { name: "nodes/ycsb", what: "YCSB B and A on three nodes, per core", run: nodes::ycsb },
-    Measurement { name: "nodes/scans", what: "YCSB E on three nodes, 16 shards and 3, per core", run: nodes::scans },
-    Measurement { name: "nodes/inserts", what: "inserts into three nodes, per core", run: nodes::inserts },
-    Measurement { name: "nodes/sync", what: "90/10 sync on three nodes, per core", run: nodes::mixed_sync },
+    Measurement { name: "nodes/ycsb", what: "YCSB B and A on three nodes, per core", rows: 2, run: nodes::ycsb },
+    Measurement {
+        name: "nodes/scans",
+        what: "YCSB E on three nodes, 16 shards and 3, per core",
+        rows: 2,
+        run: nodes::scans,
+    },
+    Measurement { name: "nodes/inserts", what: "inserts into three nodes, per core", rows: 1, run: nodes::inserts },
+    Measurement { name: "nodes/sync", what: "90/10 sync on three nodes, per core", rows: 1, run: nodes::mixed_sync },
     Measurement {
         name: "nodes/death",
         what: "reads and writes while one of three nodes dies",
+        rows: 1,
         run: |bench| death::measure(bench).map(Into::into),
     },
     Measurement {
         name: "helpers/sending",
         what: "YCSB A and B on three nodes, `sync`, 4 to 200 clients, with and without helper threads",
+        rows: 6,
         run: |bench| spare_threads::sending(bench).map(Into::into),
     },
     Measurement {
         name: "helpers/reading",
         what: "the same with records that do not fit into memory",
+        rows: 6,
         run: |bench| spare_threads::reading(bench).map(Into::into),
     },
     Measurement {
         name: "moving",
         what: "1 GB of strings of 100 bytes into three nodes and out again: RDB and NDJSON",
+        rows: 4,
         run: |bench| bounded::runs(bench, moving::measure).map(Into::into),
     },
-    Measurement { name: "nodes/queue", what: "queues sync on three nodes against etcd's puts", run: queue::run },
-    Measurement { name: "nodes/etcd", what: "writes sync on three nodes against etcd", run: nodes::etcd },
+    Measurement {
+        name: "nodes/queue",
+        what: "queues sync on three nodes against etcd's puts",
+        rows: 1,
+        run: queue::run,
+    },
+    Measurement { name: "nodes/etcd", what: "writes sync on three nodes against etcd", rows: 1, run: nodes::etcd },
 ];
 
 /// Runs what the arguments name, or everything.
@@ -211,8 +261,9 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         MEASUREMENTS.iter().for_each(|measurement| println!("{:<20} {}", measurement.name, measurement.what));
         return Ok(());
     }
+    progress::begin(options.quick, !options.json);
     let bench = Bench {
-        basalt: program::basalt(root, options.no_build)?,
+        basalt: program::basalt(root, options.no_build, options.program.as_deref())?,
         root: root.to_owned(),
         folder: root.join("target").join("perf"),
         options,
@@ -222,8 +273,11 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let (mut findings, mut failures) = (Findings::default(), Vec::new());
     for measurement in chosen {
         eprintln!("=== {}: {}", measurement.name, measurement.what);
+        progress::measure(measurement.name, measurement.rows * bench.options.runs);
         match (measurement.run)(&bench) {
             Ok(found) => {
+                found.ceilings.iter().for_each(|row| progress::print(Ceiling::HEAD, &row.row()));
+                found.deaths.iter().for_each(|death| progress::print("", &death.markdown()));
                 findings.bars.extend(found.bars);
                 findings.floors.extend(found.floors);
                 findings.deaths.extend(found.deaths);
@@ -239,7 +293,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     if bench.options.json {
         println!("{}", report::json(&machine, &bench.options, &findings));
     } else {
-        print!("{}", report::markdown(&machine, &bench.options, &findings));
+        print!("{}", report::closing(&machine, &bench.options, &findings));
     }
     if failures.is_empty() { Ok(()) } else { Err(format!("not measured: {}", failures.join(", "))) }
 }

@@ -1,7 +1,7 @@
 //! Keys on their way in and out: a file of strings of 100 bytes into a store of three nodes, and out of it again.
 
 use super::bench::Bench;
-use super::ceiling::Ceiling;
+use super::ceiling::{Ceiling, Rows};
 use super::program;
 use super::store::Store;
 use std::fs::File;
@@ -26,23 +26,23 @@ pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let dump = folder.join("in.rdb");
     let bytes = write_dump(&dump, keys).map_err(|error| format!("{}: {error}", dump.display()))?;
     let gigabytes = bytes as f64 / GB;
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     let mut row = |what: &str, seconds: f64| {
         let what = format!("1 GB of strings of {VALUE_BYTES} bytes, three nodes, `nosync`: {what}");
-        rows.push(Ceiling::new(what, "s", GB_S_MAX, seconds / gigabytes));
+        rows.push(Ceiling::new(what, "s", GB_S_MAX, seconds / gigabytes))
     };
     let (out, lines) = (folder.join("out.rdb"), folder.join("out.ndjson"));
     let store = Store::start(bench, "nosync", SHARDS)?;
-    row("`basalt import` of RDB", run(bench, &store, &["import"], &dump)?);
+    row("`basalt import` of RDB", run(bench, &store, &["import"], &dump)?)?;
     store.wait_until_quiet()?;
-    row("`basalt export` to RDB", run(bench, &store, &["export"], &out)?);
-    row("`basalt export` to NDJSON", run(bench, &store, &["export"], &lines)?);
+    row("`basalt export` to RDB", run(bench, &store, &["export"], &out)?)?;
+    row("`basalt export` to NDJSON", run(bench, &store, &["export"], &lines)?)?;
     store.stop()?;
     let store = Store::start(bench, "nosync", SHARDS)?;
-    row("`basalt import` of NDJSON", run(bench, &store, &["import"], &lines)?);
+    row("`basalt import` of NDJSON", run(bench, &store, &["import"], &lines)?)?;
     store.stop()?;
     bench.empty_folder("moving")?;
-    Ok(rows)
+    Ok(rows.all())
 }
 
 /// Runs a command on a file; how long it took, in s.

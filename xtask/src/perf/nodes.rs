@@ -1,11 +1,12 @@
 //! A store of three nodes and its client on one machine: what it does for each core that all of them use.
 
-use super::bar::{Bar, Sample, Spread};
+use super::bar::{Bar, Sample};
 use super::bench::Bench;
 use super::etcd::{Etcd, Puts};
 use super::findings::Findings;
 use super::floor::Floor;
 use super::phase::Phase;
+use super::spread::Spread;
 use super::store::Store;
 
 const SHARDS: u32 = 16;
@@ -49,7 +50,6 @@ impl Workload {
     }
 
     fn load(&self, store: &Store<'_>) -> Result<(), String> {
-        eprintln!("loading {}", self.properties[0]);
         store.bench("load", &self.properties, &["-P", self.name, "--clients", CLIENTS]).map(drop)
     }
 

@@ -19,6 +19,8 @@ pub struct Options {
     pub list: bool,
     /// The optimised binaries are there already.
     pub no_build: bool,
+    /// The program to measure, in place of the one of this tree.
+    pub program: Option<String>,
 }
 
 impl Options {
@@ -32,6 +34,7 @@ impl Options {
                 "--json" => options.json = true,
                 "--list" => options.list = true,
                 "--no-build" => options.no_build = true,
+                "--program" => options.program = Some(rest.next().ok_or("--program needs a file")?.clone()),
                 "--runs" => {
                     let text = rest.next().ok_or("--runs needs a number")?;
                     let number = text.parse().ok().filter(|n| (1..=RUNS_MAX).contains(n));
@@ -92,6 +95,8 @@ mod tests {
             ("noop --runs 3 --quick --json", Ok("[\"noop\"] 3 true true")),
             ("--runs 0", Err("--runs 0: not a number from 1 to 100")),
             ("--runs", Err("--runs needs a number")),
+            ("noop --program /usr/bin/basalt", Ok("[\"noop\"] 5 false false")),
+            ("--program", Err("--program needs a file")),
             ("disk", Err("disk is none of redis, noop")),
             ("--fast", Err("unknown option --fast")),
         ] {

@@ -1,5 +1,6 @@
 //! Programs that run to their end, within a time.
 
+use super::progress;
 use crate::process;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,12 @@ use std::time::{Duration, Instant};
 /// How often an end is looked for.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Builds the optimised binary unless it is said to be there, and says where it is.
-pub fn basalt(root: &Path, is_built: bool) -> Result<PathBuf, String> {
+/// Builds the optimised binary unless it is said to be there, or another is named, and says where it is.
+pub fn basalt(root: &Path, is_built: bool, named: Option<&str>) -> Result<PathBuf, String> {
+    if let Some(named) = named {
+        let file = Path::new(named).canonicalize().map_err(|error| format!("{named}: {error}"))?;
+        return if file.is_file() { Ok(file) } else { Err(format!("{named}: no file")) };
+    }
     optimised(root, is_built, &["--package", "basalt"], "target/release/basalt")
 }
 
@@ -22,6 +27,7 @@ pub fn bare_lsm(root: &Path, is_built: bool) -> Result<PathBuf, String> {
 
 fn optimised(root: &Path, is_built: bool, what: &[&str], file: &str) -> Result<PathBuf, String> {
     if !is_built {
+        progress::doing("cargo builds the optimised program");
         build(root, &[&["build", "--release", "--locked"], what].concat())?;
     }
     let file = root.join(file);
@@ -64,7 +70,10 @@ fn name_of(command: &Command) -> String {
 /// Runs a command to its end, however that is: how it ended, its standard output, and its messages. An error if it takes
 /// longer than `bound`.
 pub fn finished(command: &mut Command, bound: Duration) -> Result<(ExitStatus, String, String), String> {
-    let name = name_of(command);
+    let (name, bound) = (name_of(command), progress::within(bound));
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+    let said = format!("{name} {}", words.join(" "));
+    progress::doing(shortened(&said));
     let failed = |error: std::io::Error| format!("{name}: {error}");
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
@@ -78,11 +87,21 @@ pub fn finished(command: &mut Command, bound: Duration) -> Result<(ExitStatus, S
         }
         if start.elapsed() > bound {
             end(&mut child);
-            return Err(format!("{name}: not done within {} s", bound.as_secs()));
+            return Err(format!("{said}: not done within {} s", bound.as_secs()));
         }
         std::thread::sleep(POLL);
     };
     Ok((status, text_of(stdout), text_of(stderr)))
+}
+
+/// What fits into a line.
+fn shortened(text: &str) -> String {
+    const CHARS_MAX: usize = 100;
+    if text.chars().count() <= CHARS_MAX {
+        return text.to_owned();
+    }
+    let begin: String = text.chars().take(CHARS_MAX).collect();
+    format!("{begin}…")
 }
 
 fn reader(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
@@ -114,7 +133,7 @@ mod tests {
         let long = Duration::from_secs(30);
         assert_eq!(run("echo hello", long), Ok("hello\n".to_owned()));
         assert_eq!(run("echo no >&2; exit 3", long), Err("sh: exit status: 3\nno".to_owned()));
-        assert_eq!(run("exec sleep 60", Duration::ZERO), Err("sh: not done within 0 s".to_owned()));
+        assert_eq!(run("exec sleep 60", Duration::ZERO), Err("sh -c exec sleep 60: not done within 0 s".to_owned()));
         let missing = installed("no-such-program-here", "a-package").expect_err("it is nowhere");
         assert!(missing.contains("apt-get install a-package"), "{missing}");
     }

@@ -2,6 +2,7 @@
 
 use super::bar::Bar;
 use super::bench::Bench;
+use super::progress;
 use super::redis::Peers;
 use super::redis_benchmark::Load;
 use super::server::Server;
@@ -23,11 +24,13 @@ const VALUE_BYTES: usize = 1000;
 const CHANNEL: &str = "channel";
 /// SETs on their way at once.
 const DEPTH: u64 = 256;
+/// Locks that are held when a run begins: as many as it has requests.
+const LOCKS: u64 = 200_000;
 /// Requests of the limiter go to so many of its keys.
 const LIMITED: u64 = 10_000;
 
-/// Scripts, messages and reads of clients that are told of changes.
-pub fn run(bench: &Bench) -> Result<Vec<Bar>, String> {
+/// Scripts that locks and limiters are made of.
+pub fn scripts(bench: &Bench) -> Result<Vec<Bar>, String> {
     let mut bars = Vec::new();
     for (durability, append_fsync, at_least) in [("nosync", "everysec", 0.8), ("sync", "always", 1.2)] {
         let peers = Peers::start_empty(bench, durability, append_fsync)?;
@@ -37,6 +40,12 @@ pub fn run(bench: &Bench) -> Result<Vec<Bar>, String> {
         bars.push(limit(bench, &peers, bar("EVALSHA of a sliding-window limiter"))?);
         peers.stop(bench)?;
     }
+    Ok(bars)
+}
+
+/// Messages, and reads of clients that are told of changes.
+pub fn messages(bench: &Bench) -> Result<Vec<Bar>, String> {
+    let mut bars = Vec::new();
     let peers = Peers::start_empty(bench, "nosync", "everysec")?;
     for subscribers in [1, 100, 1000] {
         bars.push(publish(bench, &peers, subscribers)?);
@@ -59,7 +68,7 @@ fn load(bench: &Bench, command: &'static [&'static str], keys: u64) -> Load {
 /// Each lock is held when a run begins, so that most requests delete one.
 fn release(bench: &Bench, peers: &Peers, bar: Bar) -> Result<Bar, String> {
     let command = with_script(peers, COMPARE_AND_DELETE, &["1", "key:__rand_int__", TOKEN])?;
-    let keys = bench.options.scale(peers.keys, 20_000);
+    let keys = bench.options.scale(LOCKS, 20_000);
     peers.compare_after(bench.options.runs, bar, load(bench, command, keys), |server| hold_all(server, keys))
 }
 
@@ -83,9 +92,11 @@ fn with_script(peers: &Peers, script: &str, arguments: &[&'static str]) -> Resul
 /// SETs the lock of every key.
 fn hold_all(server: &Server, keys: u64) -> Result<(), String> {
     let mut connection = Connection::open(server.port)?;
+    progress::doing(format!("SET of {keys} locks in {}", server.name));
     for first in (0..keys).step_by(DEPTH as usize) {
         let names: Vec<String> = (first..keys.min(first + DEPTH)).map(|n| format!("key:{n:012}")).collect();
         connection.ask_all(names.iter().map(|name| vec!["SET", name.as_str(), TOKEN]))?;
+        progress::counted(first, keys);
     }
     Ok(())
 }

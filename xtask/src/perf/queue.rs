@@ -1,9 +1,10 @@
 //! A queue on three nodes against etcd: elements that go through it, and puts.
 
-use super::bar::{Bar, Sample, Spread};
+use super::bar::{Bar, Sample};
 use super::bench::Bench;
 use super::etcd::{Etcd, Puts};
 use super::findings::Findings;
+use super::spread::Spread;
 use super::store::Store;
 
 const SHARDS: u32 = 16;

@@ -3,12 +3,15 @@
 use super::bar::Bar;
 use super::bench::Bench;
 use super::program;
+use super::progress;
 use super::redis_benchmark::{Load, RedisBenchmark, VALUE_BYTES};
 use super::server::{Server, free_port};
 use super::wire::Connection;
 use std::process::Command;
 
 const KEYS: u64 = 1_000_000;
+/// Of the requests of a run, one of so many warm both sides up.
+const WARM_UP_PART: u64 = 5;
 const KEYS_QUICK: u64 = 50_000;
 
 /// Both servers.
@@ -35,7 +38,6 @@ impl Peers {
         let peers = Self::start_empty(bench, durability, append_fsync)?;
         let keys = peers.keys;
         for server in peers.servers() {
-            eprintln!("loading {keys} keys into {}", server.name);
             let mut connection = Connection::open(server.port)?;
             connection.load(keys, VALUE_BYTES)?;
             // A GET of what is not there would be cheap.
@@ -70,15 +72,19 @@ impl Peers {
         load: Load,
         prepare: impl Fn(&Server) -> Result<(), String>,
     ) -> Result<Bar, String> {
-        let side = |server: &Server| {
+        let side = |server: &Server, load| {
             prepare(server)?;
             self.wait_until_quiet()?;
             self.benchmark.run(server, load)
         };
         // What happens once, such as the making of log files, is in a pair of runs that does not count.
-        side(&self.basalt)?;
-        side(&self.redis)?;
-        bar.alternate(runs, || side(&self.basalt), || side(&self.redis))
+        progress::row(&bar.what);
+        if !progress::is_quick() {
+            let few = Load { requests: load.requests.div_ceil(WARM_UP_PART), ..load };
+            side(&self.basalt, few)?;
+            side(&self.redis, few)?;
+        }
+        bar.alternate(runs, || side(&self.basalt, load), || side(&self.redis, load))
     }
 
     /// Ends both, and removes their data.

@@ -2,6 +2,7 @@
 
 use super::machine::{process_cpu_us, process_peak_bytes};
 use super::program::{end, tail};
+use super::progress;
 use super::wire::Connection;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,7 +19,9 @@ const QUIET_BOUND: Duration = Duration::from_secs(300);
 const STOP_BOUND: Duration = Duration::from_secs(60);
 /// A quiet server takes less than 3 % of a processor for this long.
 const QUIET_TIME: Duration = Duration::from_secs(2);
-const QUIET_CPU_US: u64 = 60_000;
+/// The same in a quick run.
+const QUIET_TIME_QUICK: Duration = Duration::from_millis(300);
+const QUIET_PERCENT: u64 = 3;
 const POLL: Duration = Duration::from_millis(50);
 
 /// A running server.
@@ -53,11 +56,12 @@ pub fn free_ports<const N: usize>() -> Result<[u16; N], String> {
 
 /// Waits until each of a store's nodes, which are all here, says that every slot is served.
 pub fn wait_until_up(nodes: &[Server]) -> Result<(), String> {
-    let start = Instant::now();
+    let (start, bound) = (Instant::now(), progress::within(UP_BOUND));
+    progress::doing("waiting until every slot is served");
     let is_up = |node: &Server| Connection::open(node.port)?.store_is_up(nodes.len());
     while !nodes.iter().all(|node| is_up(node).unwrap_or(false)) {
-        if start.elapsed() > UP_BOUND {
-            return Err(format!("the store does not serve every slot after {} s", UP_BOUND.as_secs()));
+        if start.elapsed() > bound {
+            return Err(format!("the store does not serve every slot after {} s", bound.as_secs()));
         }
         std::thread::sleep(POLL);
     }
@@ -74,10 +78,12 @@ impl Server {
         let err = out.try_clone().map_err(failed)?;
         let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().map_err(failed)?;
         let mut server = Self { name, port, child, log };
-        let start = Instant::now();
+        let (start, bound) = (Instant::now(), progress::within(START_BOUND));
+        progress::doing(format!("waiting until {name} answers on port {port}"));
         while Connection::open(port).and_then(|mut connection| connection.ping()).is_err() {
-            if server.child.try_wait().map_err(failed)?.is_some() || start.elapsed() > START_BOUND {
-                return Err(format!("{name}: does not answer on port {port}\n{}", server.said()));
+            if server.child.try_wait().map_err(failed)?.is_some() || start.elapsed() > bound {
+                let waited_s = start.elapsed().as_secs();
+                return Err(format!("{name}: does not answer on port {port} after {waited_s} s\n{}", server.said()));
             }
             std::thread::sleep(POLL);
         }
@@ -105,15 +111,27 @@ impl Server {
 
     /// Waits until background work has come to its end: by what INFO says, and by the processor time.
     pub fn wait_until_quiet(&self) -> Result<(), String> {
-        let start = Instant::now();
-        while start.elapsed() < QUIET_BOUND {
+        let (start, bound) = (Instant::now(), progress::within(QUIET_BOUND));
+        let time = if progress::is_quick() { QUIET_TIME_QUICK } else { QUIET_TIME };
+        progress::doing(format!("waiting until {} is quiet", self.name));
+        loop {
             let before = self.cpu_us()?;
-            std::thread::sleep(QUIET_TIME);
-            if self.cpu_us()? - before <= QUIET_CPU_US && !Connection::open(self.port)?.background_work()? {
+            std::thread::sleep(time);
+            let percent = (self.cpu_us()? - before) * 100 / time.as_micros() as u64;
+            let work = Connection::open(self.port)?.background_work()?;
+            if percent <= QUIET_PERCENT && work.is_none() {
                 return Ok(());
             }
+            let busy = work.unwrap_or_else(|| format!("takes {percent} % of a processor"));
+            if start.elapsed() > bound {
+                return Err(format!("{}: not quiet within {} s: {busy}", self.name, bound.as_secs()));
+            }
+            progress::doing(format!(
+                "waiting until {} is quiet, for {} s: {busy}",
+                self.name,
+                start.elapsed().as_secs()
+            ));
         }
-        Err(format!("{}: not quiet within {} s", self.name, QUIET_BOUND.as_secs()))
     }
 
     /// Ends it in order (SIGTERM); how long it took, in s.

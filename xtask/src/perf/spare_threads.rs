@@ -28,7 +28,6 @@ pub fn reading(bench: &Bench) -> Result<Vec<Bar>, String> {
 fn compare(bench: &Bench, memory: &'static str, kind: &str) -> Result<Vec<Bar>, String> {
     let store = Store::start_with(bench, "sync", SHARDS, memory)?;
     let properties = vec![format!("recordcount={}", bench.options.scale(300_000, 10_000))];
-    eprintln!("loading {}", properties[0]);
     store.bench("load", &properties, &["-P", "workloada", "--clients", "64"])?;
     let mut bars = Vec::new();
     for (name, workload) in WORKLOADS {

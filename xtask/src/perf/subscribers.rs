@@ -1,5 +1,6 @@
 //! Clients that have subscribed to a channel, and read what comes.
 
+use super::progress;
 use super::server::Server;
 use super::wire::Connection;
 use std::io::{ErrorKind, Read};
@@ -23,6 +24,7 @@ pub struct Subscribers {
 impl Subscribers {
     /// Subscribes so many clients.
     pub fn start(server: &Server, channel: &str, count: usize) -> Result<Self, String> {
+        progress::doing(format!("SUBSCRIBE of {count} clients at {}", server.name));
         let subscribe = |_| {
             let stream = Connection::open(server.port)?.subscribe(channel)?;
             stream.set_nonblocking(true).map_err(|e| format!("{}: {e}", server.name))?;

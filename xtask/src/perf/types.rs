@@ -2,6 +2,7 @@
 
 use super::bar::Bar;
 use super::bench::Bench;
+use super::progress;
 use super::redis::Peers;
 use super::redis_benchmark::Load;
 use super::wire::Connection;
@@ -83,7 +84,6 @@ pub fn reads(bench: &Bench) -> Result<Vec<Bar>, String> {
     let peers = Peers::start_empty(bench, "nosync", "everysec")?;
     let length = bench.options.scale(LENGTH, LENGTH_QUICK);
     for server in peers.servers() {
-        eprintln!("loading {length} elements of each type into {}", server.name);
         let mut connection = Connection::open(server.port)?;
         fill(&mut connection, "few", "SADD", 100)?;
         for (key, command) in [("list", "RPUSH"), ("sorted", "ZADD"), ("set", "SADD")] {
@@ -103,6 +103,7 @@ pub fn reads(bench: &Bench) -> Result<Vec<Bar>, String> {
 
 /// Adds `length` elements to a collection: members as redis-benchmark names them, or values.
 fn fill(connection: &mut Connection, key: &str, command: &str, length: u64) -> Result<(), String> {
+    progress::doing(format!("{command} of {length} elements"));
     for first in (0..length).step_by(LOADED_AT_A_TIME as usize) {
         let mut words = Vec::new();
         for n in first..length.min(first + LOADED_AT_A_TIME) {
@@ -115,6 +116,7 @@ fn fill(connection: &mut Connection, key: &str, command: &str, length: u64) -> R
         let request: Vec<&str> = [command, key].into_iter().chain(words.iter().map(String::as_str)).collect();
         connection.ask(&request)?;
         connection.answer()?;
+        progress::counted(first, length);
     }
     Ok(())
 }

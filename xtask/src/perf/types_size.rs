@@ -2,11 +2,12 @@
 
 use super::bar::{Bar, Sample};
 use super::bench::Bench;
-use super::ceiling::Ceiling;
+use super::ceiling::{Ceiling, Rows};
+use super::progress;
 use super::redis::{Peers, start_with};
 use super::redis_benchmark::{Load, RedisBenchmark};
-use super::report::grouped;
 use super::server::Server;
+use super::spread::grouped;
 use super::wire::Connection;
 use std::process::Command;
 
@@ -30,7 +31,6 @@ pub fn beyond_memory(bench: &Bench) -> Result<Vec<Bar>, String> {
     let members = bench.options.scale(10_000_000, 200_000);
     let memory_bytes = bench.options.scale(256 << 20, 96 << 20);
     let (sorted, strings) = (start(bench, "sorted", memory_bytes)?, start(bench, "strings", memory_bytes)?);
-    eprintln!("loading {members} members and as many strings");
     Connection::open(strings.port)?.load(members, VALUE_BYTES)?;
     fill(&mut Connection::open(sorted.port)?, "sorted", "ZADD", members)?;
     let requests = bench.options.scale(200_000, 5_000);
@@ -73,7 +73,7 @@ const SMALL: u64 = 20;
 pub fn bytes(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let peers = Peers::start_empty(bench, "nosync", "everysec")?;
     let large = bench.options.scale(1_000_000, 10_000);
-    let mut ceilings = Vec::new();
+    let mut ceilings = Rows::default();
     for (kind, command) in KINDS {
         for elements in [SMALL, large] {
             let mut bytes = Vec::new();
@@ -85,16 +85,17 @@ pub fn bytes(bench: &Bench) -> Result<Vec<Ceiling>, String> {
                 bytes.push(usage as f64 / elements as f64);
             }
             let what = format!("{kind} of {}: bytes an element by MEMORY USAGE; Redis's", grouped(elements as f64));
-            ceilings.push(Ceiling::new(what, "bytes", bytes[1], bytes[0]));
+            ceilings.push(Ceiling::new(what, "bytes", bytes[1], bytes[0]))?;
         }
     }
     peers.stop(bench)?;
-    Ok(ceilings)
+    Ok(ceilings.all())
 }
 
 /// Adds `length` elements to a collection: members as redis-benchmark names them, with what belongs to them.
 fn fill(connection: &mut Connection, key: &str, command: &str, length: u64) -> Result<(), String> {
     let value = "v".repeat(20);
+    progress::doing(format!("{command} of {length} elements"));
     // Each entry of a stream is a request of its own.
     let step = if command == "XADD" { 1 } else { LOADED_AT_A_TIME };
     for first in (0..length).step_by(step as usize) {
@@ -111,6 +112,7 @@ fn fill(connection: &mut Connection, key: &str, command: &str, length: u64) -> R
         let request: Vec<&str> = [command, key].into_iter().chain(words.iter().map(String::as_str)).collect();
         connection.ask(&request)?;
         connection.answer()?;
+        progress::counted(first, length);
     }
     Ok(())
 }

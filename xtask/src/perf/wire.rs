@@ -1,6 +1,7 @@
 //! A connection to a server: enough of the protocol to load records and to ask how it is.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use super::progress;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ const BACKGROUND: [&str; 5] =
 pub struct Connection {
     stream: BufReader<TcpStream>,
     port: u16,
+    /// The first word of the last request: what an answer is waited for.
+    asked: String,
 }
 
 impl Connection {
@@ -28,7 +31,7 @@ impl Connection {
         stream.set_nodelay(true).map_err(failed)?;
         stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
         stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
-        Ok(Self { stream: BufReader::with_capacity(64 << 10, stream), port })
+        Ok(Self { stream: BufReader::with_capacity(64 << 10, stream), port, asked: String::new() })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
@@ -36,13 +39,25 @@ impl Connection {
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> Result<(), String> {
-        self.stream.read_exact(bytes).map_err(|error| format!("port {}: {error}", self.port))
+        self.stream.read_exact(bytes).map_err(|error| self.unanswered(&error))
+    }
+
+    fn asks(&mut self, args: &[&str]) {
+        self.asked.clear();
+        self.asked.push_str(args.first().copied().unwrap_or_default());
+    }
+
+    fn unanswered(&self, error: &std::io::Error) -> String {
+        if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+            return format!("port {}: no answer to {} within {} s", self.port, self.asked, TIMEOUT.as_secs());
+        }
+        format!("port {}: {error}", self.port)
     }
 
     fn line(&mut self) -> Result<String, String> {
         let mut line = Vec::new();
-        let failed = |error: std::io::Error| format!("port {}: {error}", self.port);
-        (&mut self.stream).take(REPLY_BYTES_MAX as u64).read_until(b'\n', &mut line).map_err(failed)?;
+        let read = (&mut self.stream).take(REPLY_BYTES_MAX as u64).read_until(b'\n', &mut line);
+        read.map_err(|error| self.unanswered(&error))?;
         if !line.ends_with(b"\r\n") {
             return Err(format!("port {}: closed within an answer", self.port));
         }
@@ -51,41 +66,42 @@ impl Connection {
 
     /// Any answer will do: a server without a store knows no PING.
     pub fn ping(&mut self) -> Result<(), String> {
-        self.write(b"*1\r\n$4\r\nPING\r\n")?;
+        self.ask(&["PING"])?;
         self.read(&mut [0])
     }
 
     /// Asks the server to end; it does not answer.
     pub fn shut_down(&mut self) -> Result<(), String> {
-        self.write(b"*2\r\n$8\r\nSHUTDOWN\r\n$6\r\nNOSAVE\r\n")?;
+        self.ask(&["SHUTDOWN", "NOSAVE"])?;
         self.line().map(|_| ())
     }
 
     /// Changes a setting of the node.
     pub fn set_config(&mut self, name: &str, value: &str) -> Result<(), String> {
-        self.write(&request(&["CONFIG", "SET", name, value]))?;
+        self.ask(&["CONFIG", "SET", name, value])?;
         self.expect("+OK")
     }
 
     /// Writes a key: an error if it is not taken here, also because another node has it.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        self.write(&request(&["SET", key, value]))?;
+        self.ask(&["SET", key, value])?;
         self.expect("+OK")
     }
 
     /// From now on this node's followers answer reads, too.
     pub fn read_only(&mut self) -> Result<(), String> {
-        self.write(&request(&["READONLY"]))?;
+        self.ask(&["READONLY"])?;
         self.expect("+OK")
     }
 
     /// What a key holds: an error if nothing, or if it is not told here.
     pub fn get(&mut self, key: &str) -> Result<String, String> {
-        self.text(&request(&["GET", key])).map(|text| text.trim_end().to_owned())
+        self.text(&["GET", key]).map(|text| text.trim_end().to_owned())
     }
 
     /// Sends a request.
     pub fn ask(&mut self, args: &[&str]) -> Result<(), String> {
+        self.asks(args);
         self.write(&request(args))
     }
 
@@ -94,6 +110,9 @@ impl Connection {
         let (mut bytes, mut count) = (Vec::new(), 0);
         for args in requests {
             bytes.extend(request(&args));
+            if count == 0 {
+                self.asks(&args);
+            }
             count += 1;
         }
         self.write(&bytes)?;
@@ -102,7 +121,7 @@ impl Connection {
 
     /// Has the server know a script; its SHA1.
     pub fn load_script(&mut self, script: &str) -> Result<String, String> {
-        self.text(&request(&["SCRIPT", "LOAD", script])).map(|text| text.trim_end().to_owned())
+        self.text(&["SCRIPT", "LOAD", script]).map(|text| text.trim_end().to_owned())
     }
 
     /// Subscribes to a channel, and hands over the stream of its messages.
@@ -116,7 +135,7 @@ impl Connection {
     pub fn scan_all(&mut self, count: u64) -> Result<u64, String> {
         let (mut cursor, mut keys, count) = ("0".to_owned(), 0, count.to_string());
         loop {
-            self.write(&request(&["SCAN", &cursor, "COUNT", &count]))?;
+            self.ask(&["SCAN", &cursor, "COUNT", &count])?;
             let head = self.line()?;
             if head != "*2" {
                 return Err(format!("port {}: answered SCAN with {head}", self.port));
@@ -158,7 +177,7 @@ impl Connection {
     fn skip(&mut self, bytes: u64) -> Result<(), String> {
         let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
         while left > 0 {
-            let found = self.stream.fill_buf().map_err(|error| format!("port {}: {error}", self.port))?.len();
+            let found = self.stream.fill_buf().map(<[u8]>::len).map_err(|error| self.unanswered(&error))?;
             if found == 0 {
                 return Err(format!("port {}: closed within an answer", self.port));
             }
@@ -188,8 +207,8 @@ impl Connection {
     }
 
     /// The bulk string that answers a request; an error if it is answered otherwise.
-    fn text(&mut self, request: &[u8]) -> Result<String, String> {
-        self.write(request)?;
+    fn text(&mut self, args: &[&str]) -> Result<String, String> {
+        self.ask(args)?;
         let head = self.line()?;
         let length: usize = head.strip_prefix('$').and_then(|digits| digits.parse().ok()).unwrap_or(usize::MAX);
         if length > REPLY_BYTES_MAX {
@@ -200,14 +219,14 @@ impl Connection {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Whether the server says that it works in the background.
-    pub fn background_work(&mut self) -> Result<bool, String> {
-        self.text(b"*2\r\n$4\r\nINFO\r\n$3\r\nall\r\n").map(|info| works_in_background(&info))
+    /// What the server says that it does in the background, if anything.
+    pub fn background_work(&mut self) -> Result<Option<String>, String> {
+        self.text(&["INFO", "all"]).map(|info| background_work(&info))
     }
 
     /// Whether the server says that every slot of its store is served, by nodes that are `nodes` in number.
     pub fn store_is_up(&mut self, nodes: usize) -> Result<bool, String> {
-        let info = self.text(b"*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n")?;
+        let info = self.text(&["CLUSTER", "INFO"])?;
         let says = |line: &str| info.lines().any(|found| found.trim_end() == line);
         Ok(says("cluster_state:ok") && says(&format!("cluster_known_nodes:{nodes}")))
     }
@@ -216,6 +235,7 @@ impl Connection {
     pub fn load(&mut self, count: u64, value_bytes: usize) -> Result<(), String> {
         let (mut batch, mut answers) = (Vec::new(), Vec::new());
         let mut first = 0;
+        progress::doing(format!("loading {count} keys through port {}", self.port));
         while first < count {
             let end = count.min(first + DEPTH);
             batch.clear();
@@ -228,6 +248,7 @@ impl Connection {
                 return Err(format!("port {}: refused a SET: {}", self.port, said.trim_end()));
             }
             first = end;
+            progress::counted(first, count);
         }
         Ok(())
     }
@@ -239,10 +260,10 @@ fn request(args: &[&str]) -> Vec<u8> {
     bytes.into_bytes()
 }
 
-fn works_in_background(info: &str) -> bool {
-    info.lines()
-        .filter_map(|line| line.split_once(':'))
-        .any(|(name, value)| BACKGROUND.contains(&name) && value.trim_end() != "0")
+fn background_work(info: &str) -> Option<String> {
+    let fields = info.lines().filter_map(|line| line.trim_end().split_once(':'));
+    let mut at_work = fields.filter(|(name, value)| BACKGROUND.contains(name) && *value != "0");
+    at_work.next().map(|(name, value)| format!("INFO says {name}:{value}"))
 }
 
 fn push_set(number: u64, value_bytes: usize, out: &mut Vec<u8>) {
@@ -276,12 +297,12 @@ mod tests {
     #[test]
     fn background_work_is_seen() {
         for (info, expected) in [
-            ("# Basalt\r\nflushes_running:0\r\ncompactions_running:0\r\nflushes:7\r\n", false),
-            ("compactions_running:1\r\n", true),
-            ("aof_rewrite_in_progress:1\r\n", true),
-            ("rdb_bgsave_in_progress:0\r\nloading:0\r\n", false),
+            ("# Basalt\r\nflushes_running:0\r\ncompactions_running:0\r\nflushes:7\r\n", None),
+            ("compactions_running:1\r\n", Some("INFO says compactions_running:1")),
+            ("aof_rewrite_in_progress:1\r\n", Some("INFO says aof_rewrite_in_progress:1")),
+            ("rdb_bgsave_in_progress:0\r\nloading:0\r\n", None),
         ] {
-            assert_eq!(works_in_background(info), expected, "{info}");
+            assert_eq!(background_work(info).as_deref(), expected, "{info}");
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
             _ => Ok(failure),
         })?,
     )?;
-    natives.raw_set("maths", maths(lua)?)?;
+    natives.raw_set("maths", maths(lua, meter)?)?;
     natives.raw_set("strings", strings(lua, meter)?)?;
     let of = meter.clone();
     natives.raw_set("is_over", lua.create_function(move |_, failure: Value| Ok(of.is_over(&failure)))?)?;
@@ -177,7 +177,10 @@ const OF_ONE: &[(&str, OfOne)] = &[
 /// The same of two numbers.
 const OF_TWO: &[(&str, OfTwo)] = &[("atan2", libm::atan2), ("pow", libm::pow)];
 
-fn maths(lua: &Lua) -> mlua::Result<Table> {
+/// For how many instructions a function of numbers counts, besides those that call it.
+const MATHS_INSTRUCTIONS: u64 = 8;
+
+fn maths(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let maths = lua.create_table()?;
     let argument = |lua: &Lua, args: &MultiValue, at: usize, name: &str| {
         args.get(at)
@@ -185,11 +188,17 @@ fn maths(lua: &Lua) -> mlua::Result<Table> {
             .ok_or_else(|| Raised::here(lua, &format!("bad argument #{} to '{name}' (number expected)", at + 1)))
     };
     for &(name, run) in OF_ONE {
-        let function = lua.create_function(move |lua, args: MultiValue| Ok(run(argument(lua, &args, 0, name)?)))?;
+        let of = meter.clone();
+        let function = lua.create_function(move |lua, args: MultiValue| {
+            of.work(MATHS_INSTRUCTIONS)?;
+            Ok(run(argument(lua, &args, 0, name)?))
+        })?;
         maths.raw_set(name, function)?;
     }
     for &(name, run) in OF_TWO {
+        let of = meter.clone();
         let function = lua.create_function(move |lua, args: MultiValue| {
+            of.work(MATHS_INSTRUCTIONS)?;
             Ok(run(argument(lua, &args, 0, name)?, argument(lua, &args, 1, name)?))
         })?;
         maths.raw_set(name, function)?;

@@ -271,6 +271,12 @@ strings.dump = function() return "\27Lua" end
 local matching = native.strings
 for _, name in ipairs({ "find", "match", "rep", "upper", "lower", "reverse" }) do strings[name] = matching[name] end
 
+strings.format = function(...)
+  local text = raw.format(...)
+  work(16 + #text / 4)
+  return text
+end
+
 strings.gmatch = function(text, pattern)
   local from = 0
   -- Errors of arguments come at once.
