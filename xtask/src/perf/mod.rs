@@ -1,5 +1,6 @@
 //! The measurement behind docs/PERFORMANCE.md: each bar, both sides in one run, alternating.
 
+mod acl;
 mod bar;
 mod bench;
 mod bounded;
@@ -96,6 +97,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "tls",
         what: "GET and SET nosync with TLS against redis-server's TLS, and against Basalt without",
         run: |bench| tls::costs(bench).map(Into::into),
+    },
+    Measurement {
+        name: "acl",
+        what: "GET and SET nosync by a user with rights to some keys against the user `default`",
+        run: |bench| acl::costs(bench).map(Into::into),
     },
     Measurement {
         name: "programs",
