@@ -2,6 +2,7 @@
 
 mod apps;
 mod before;
+mod chart;
 mod ci;
 mod commands_page;
 mod crash;
@@ -40,6 +41,8 @@ Tasks:
   dist [--program FILE] [--version V] [--out DIR] [--compression 1-9]
                           what people install, in target/dist: packages for Debian and RPM, an image for containers,
                           the program and its symbols, and the list of what it is made of
+  chart [--check]         helm lints and renders the chart, and what comes out is read as Kubernetes reads it; helm is
+                          built from its source with Go. --check: it must be as deploy/helm/rendered has it
   supply                  checks the libraries that Basalt is built from against deny.toml
   docs                    writes docs/COMMANDS.md from the command table
   help                    this text
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Some("perf") => perf::run(&root, &arguments[1..]),
         Some("before") => before::build(&root, arguments.get(1).map(String::as_str)).map(|_| ()),
         Some("dist") => dist::run(&root, &arguments[1..]),
+        Some("chart") => chart::run(&root, &arguments[1..]),
         Some("supply") => supply::run(&root),
         Some("docs") => commands_page::write(&root),
         None | Some("help" | "--help" | "-h") => {

@@ -1,9 +1,12 @@
-//! The packages, as people use them: dpkg installs, upgrades, removes and purges one in a copy of this system that goes away; the image
-//! runs with a root that cannot be written, as its own user; RPM's sums are right.
+//! The packages, as people use them: dpkg and rpm install, upgrade, remove and purge them in a copy of this system that goes away; runc runs
+//! the image with a root that cannot be written, as its own user.
+//!
+//! `BASALT_DIST_PROGRAM` names another program to pack than the one that is built for tests, and `BASALT_DIST_ROOT` another system
+//! for dpkg: a folder that debootstrap has made.
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
 use flate2::read::GzDecoder;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Read as _;
@@ -25,7 +28,8 @@ impl Made {
     fn new() -> Self {
         let xtask = Path::new(env!("CARGO_BIN_EXE_xtask"));
         let folder = tempfile::tempdir().unwrap();
-        let program = xtask.with_file_name("basalt");
+        let other = std::env::var_os("BASALT_DIST_PROGRAM").map(PathBuf::from);
+        let program = other.unwrap_or_else(|| xtask.with_file_name("basalt"));
         if !program.exists() {
             // The gate has built it with all other programs.
             succeed(Command::new(env!("CARGO")).args(["build", "--package", "basalt", "--locked", "--quiet"]));
@@ -59,7 +63,7 @@ fn succeed(command: &mut Command) -> Output {
 /// Runs a script in mounts of its own, which end with it.
 fn in_namespace(script: &str, variables: &[(&str, &str)]) {
     let mut sh = Command::new("unshare");
-    sh.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-eu", "-c", script]);
+    sh.args(["--mount", "--pid", "--mount-proc", "--fork", "--kill-child", "bash", "-eu", "-c", script]);
     succeed(sh.envs(variables.iter().copied()));
 }
 
@@ -129,21 +133,29 @@ fn a_debian_package_holds_what_it_should() {
     }
 }
 
-/// A copy of this system, which keeps nothing; `$m` is its root.
+/// A copy of the system at `$SYSTEM`, which keeps nothing; `$m` is its root.
 const COPY: &str = r#"
 mount -t tmpfs none "$T"
 m=$T/root
 mkdir "$T/upper" "$T/work" "$m"
-mount -t overlay none -o "lowerdir=/,upperdir=$T/upper,workdir=$T/work" "$m"
+mount -t overlay none -o "lowerdir=$SYSTEM,upperdir=$T/upper,workdir=$T/work" "$m"
 mount -t proc none "$m/proc"
 mount --bind /dev "$m/dev"
 "#;
 
-/// What an operator does in it.
-const OPERATOR: &str = r#"
+/// What an operator has at hand in it: bash, and the package.
+const AT_HAND: &str = r#"
 set -eu
 fail() { echo "$*"; exit 1; }
 is() { [ "$2" = "$3" ] || fail "$1 is $2, not $3"; }
+ask() {
+    exec 3<>"/dev/tcp/127.0.0.1/$PORT"
+    printf '%s\r\n' "$*" >&3
+    read -r line <&3
+    case $line in '$'*) read -r line <&3 ;; esac
+    exec 3<&-
+    printf '%s' "${line%$'\r'}"
+}
 serve() {
     command=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/basalt.service)
     variable=$(sed -n 's/^Environment=//p' /usr/lib/systemd/system/basalt.service)
@@ -158,21 +170,30 @@ serve() {
     done
 }
 stop() { kill "$server"; wait "$server" || fail "it did not stop in order: $?"; }
+installed() {
+    is "the data's owner" "$(stat -c '%U:%G %a' /var/lib/basalt)" "basalt:basalt 750"
+    is "the settings' owner" "$(stat -c '%U:%G %a' /etc/basalt/basalt.toml)" "root:basalt 640"
+    gzip -dc /usr/share/man/man1/basalt.1.gz | grep -q 'BASALT CTL DRAIN' || fail "no manual page"
+    basalt config check /etc/basalt/basalt.toml
+    echo "listen = \"127.0.0.1:$PORT\"" >>/etc/basalt/basalt.toml
+    serve
+    is "the answer to SET" "$(ask SET a 1)" +OK
+    stop
+}
+upgraded() {
+    grep -q "$PORT" /etc/basalt/basalt.toml || fail "an upgrade has changed the settings"
+    serve
+    is "what was written before the upgrade" "$(ask GET a)" 1
+    stop
+}
+"#;
 
+/// What an operator of Debian does.
+const WITH_DPKG: &str = r#"
 dpkg -i /one.deb
-is "the data's owner" "$(stat -c '%U:%G %a' /var/lib/basalt)" "basalt:basalt 750"
-is "the settings' owner" "$(stat -c '%U:%G %a' /etc/basalt/basalt.toml)" "root:basalt 640"
-gzip -dc /usr/share/man/man1/basalt.1.gz | grep -q 'BASALT CTL DRAIN' || fail "no manual page"
-basalt config check /etc/basalt/basalt.toml
-echo "listen = \"127.0.0.1:$PORT\"" >>/etc/basalt/basalt.toml
-serve
-is "the answer to SET" "$(redis-cli -p "$PORT" SET a 1)" OK
-stop
+installed
 dpkg -i /two.deb
-grep -q "$PORT" /etc/basalt/basalt.toml || fail "an upgrade has changed the settings"
-serve
-is "what was written before the upgrade" "$(redis-cli -p "$PORT" GET a)" 1
-stop
+upgraded
 dpkg -r basalt
 [ ! -e /usr/bin/basalt ] && [ -d /var/lib/basalt/data ] && [ -e /etc/basalt/basalt.toml ] || fail "a removal keeps data and settings alone"
 dpkg -P basalt
@@ -180,29 +201,92 @@ dpkg -P basalt
 is "what dpkg knows of it" "$(dpkg -l basalt 2>/dev/null | grep -c '^.i')" 0
 "#;
 
+/// An operator with packages, in a copy of a system.
+fn operate(system: &str, script: &str, packages: &[(&str, &Path)]) {
+    let folder = tempfile::tempdir().unwrap();
+    // The namespace mounts something else on it.
+    let (copies, operator) = (tempfile::tempdir().unwrap(), format!("{AT_HAND}{script}"));
+    for (name, package) in packages {
+        fs::copy(package, copies.path().join(name)).unwrap();
+    }
+    let whole = format!("{COPY}cp \"$PACKAGES\"/* \"$m/\"\nexec chroot \"$m\" bash -c \"$OPERATOR\"");
+    let variables = [
+        ("SYSTEM", system),
+        ("T", folder.path().to_str().unwrap()),
+        ("PACKAGES", copies.path().to_str().unwrap()),
+        ("OPERATOR", &operator),
+        ("PORT", &free_port()),
+    ];
+    in_namespace(&whole, &variables);
+}
+
 #[test]
 fn dpkg_installs_upgrades_removes_and_purges_it() {
-    // The namespace mounts something else on the former.
-    let (folder, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let second = tempfile::tempdir().unwrap();
     // The same files, as a later version.
     let two = second.path().join("two.deb");
     let later = "dpkg-deb -R \"$0\" t && sed -i 's/^Version: .*/Version: 0.1.1/' t/DEBIAN/control && dpkg-deb -Zgzip -z1 -b t \"$1\" && rm -r t";
     succeed(Command::new("sh").args(["-c", later]).arg(FIRST.deb()).arg(&two).current_dir(second.path()));
-    let script =
-        format!("{COPY}cp \"$ONE\" \"$m/one.deb\"\ncp \"$TWO\" \"$m/two.deb\"\nexec chroot \"$m\" sh -c \"$OPERATOR\"");
-    let (one, two) = (FIRST.deb().display().to_string(), two.display().to_string());
-    let variables = [
-        ("T", folder.path().to_str().unwrap()),
-        ("ONE", &one),
-        ("TWO", &two),
-        ("OPERATOR", OPERATOR),
-        ("PORT", &free_port()),
-    ];
-    in_namespace(&script, &variables);
+    let system = std::env::var("BASALT_DIST_ROOT").unwrap_or_else(|_| "/".to_owned());
+    operate(&system, WITH_DPKG, &[("one.deb", &FIRST.deb()), ("two.deb", &two)]);
 }
 
-/// `$R` is the root of an image. As a runtime does it: nothing of it can be written, but what is mounted.
-const CONTAINER: &str = r#"
+/// What an operator of a system with RPM does. This one has no list of its libraries in that form.
+const WITH_RPM: &str = r#"
+rpm --checksig --nosignature /one.rpm
+rpm --install --nodeps /one.rpm
+is "what rpm finds changed" "$(rpm --verify --nodeps basalt)" ""
+installed
+rpm --upgrade --nodeps --replacepkgs /one.rpm
+upgraded
+rpm --erase --nodeps basalt
+[ ! -e /usr/bin/basalt ] && [ -d /var/lib/basalt/data ] || fail "a removal keeps data alone"
+is "how many settings it keeps" "$(ls /etc/basalt | wc -l)" 1
+"#;
+
+#[test]
+fn rpm_installs_upgrades_and_removes_it() {
+    if has("rpm") {
+        operate("/", WITH_RPM, &[("one.rpm", &FIRST.path(&rpm_name()))]);
+    }
+}
+
+fn rpm_name() -> String {
+    format!("basalt-{VERSION}-1.{}.rpm", std::env::consts::ARCH)
+}
+
+/// Whether a program is installed. What the gate requires must be.
+fn has(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success();
+    let required = std::env::var("BASALT_REQUIRE").unwrap_or_default();
+    assert!(found || !required.split(',').any(|word| word == program), "BASALT_REQUIRE lists {program}");
+    if !found {
+        println!("SKIPPED ({program}): it is not installed");
+    }
+    found
+}
+
+/// `$R` is the root of an image, beside the file that tells a runtime what to do with it.
+const BY_RUNC: &str = r#"
+cd "$R/.."
+mount -t tmpfs none "$LOG.state" -o size=16m
+runc() { command runc --root "$LOG.state" "$@"; }
+runc run "basalt-$PORT" >"$LOG" 2>&1 &
+runtime=$!
+inside() { runc exec "basalt-$PORT" /usr/bin/basalt "$@"; }
+tries=0
+until inside ctl ping --node "127.0.0.1:$PORT" >/dev/null 2>&1; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 600 ] && kill -0 "$runtime" || { cat "$LOG"; exit 1; }
+    sleep 0.1
+done
+[ "$(redis-cli -p "$PORT" SET a 1)" = OK ]
+runc kill "basalt-$PORT" TERM
+wait "$runtime" || { cat "$LOG"; exit 1; }
+"#;
+
+/// The same without a runtime. As one does it: nothing of the root can be written, but what is mounted.
+const BY_CHROOT: &str = r#"
 mount --bind "$R" "$R"
 mount -o remount,ro,bind "$R"
 mount -t tmpfs none "$R/data" -o uid=999,gid=999,mode=0700
@@ -251,7 +335,46 @@ fn an_image_is_as_its_digests_say_and_runs_without_a_writable_root() {
     fs::write(folder.path().join("layer"), layer).unwrap();
     succeed(Command::new("tar").args(["-xzpf", "layer", "-C", "root"]).current_dir(folder.path()));
     let log = folder.path().join("log").display().to_string();
-    in_namespace(CONTAINER, &[("R", root.to_str().unwrap()), ("LOG", &log), ("PORT", &free_port())]);
+    let (port, is_runc) = (free_port(), has("runc"));
+    if is_runc {
+        fs::create_dir(folder.path().join("log.state")).unwrap();
+        fs::write(folder.path().join("config.json"), bundle(&config["config"], &port).to_string()).unwrap();
+    }
+    let script = if is_runc { BY_RUNC } else { BY_CHROOT };
+    in_namespace(script, &[("R", root.to_str().unwrap()), ("LOG", &log), ("PORT", &port)]);
+}
+
+/// What a runtime is told of an image, as engines do: no rights, nothing that can be written but `/data` and `/tmp`. Only the network is this
+/// machine's.
+fn bundle(image: &Value, port: &str) -> Value {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let all = |name: &str| image[name].as_array().unwrap().iter().map(text);
+    let mut env: Vec<String> = all("Env").filter(|variable| !variable.starts_with("BASALT_LISTEN=")).collect();
+    env.push(format!("BASALT_LISTEN=127.0.0.1:{port}"));
+    let mut words: Vec<String> = all("Entrypoint").chain(all("Cmd")).collect();
+    words.extend(["--memory", "1gb"].map(str::to_owned));
+    let mounts = [("/proc", "proc", "nosuid"), ("/dev", "tmpfs", "mode=755"), ("/tmp", "tmpfs", "mode=1777")];
+    let mounts = mounts.into_iter().chain([("/data", "tmpfs", "uid=999,gid=999,mode=0700")]);
+    let mounts: Vec<Value> = mounts
+        .map(|(at, kind, options)| {
+            let options: Vec<&str> = options.split(',').collect();
+            json!({ "destination": at, "type": kind, "source": kind, "options": options })
+        })
+        .collect();
+    let namespaces = ["pid", "ipc", "uts", "mount"].map(|kind| json!({ "type": kind }));
+    json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": { "uid": 999, "gid": 999 },
+            "args": words,
+            "env": env,
+            "cwd": image["WorkingDir"],
+            "noNewPrivileges": true,
+        },
+        "root": { "path": "root", "readonly": true },
+        "mounts": mounts,
+        "linux": { "namespaces": namespaces },
+    })
 }
 
 /// A header of RPM: the values of its tags as bytes, and its length.
@@ -273,11 +396,9 @@ fn header(bytes: &[u8]) -> (impl Fn(u32) -> Vec<u8>, usize) {
     (value, length)
 }
 
-/// RPM itself is not on every machine: docs/TESTING.md.
 #[test]
 fn the_sums_and_files_of_an_rpm_are_right() {
-    let name = format!("basalt-0.1.0-1.{}.rpm", std::env::consts::ARCH);
-    let package = fs::read(FIRST.path(&name)).unwrap();
+    let package = fs::read(FIRST.path(&rpm_name())).unwrap();
     assert_eq!(package[..4], [0xed, 0xab, 0xee, 0xdb]);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end_matches('\0').to_owned();
     let (sums, length) = header(&package[96..]);

@@ -334,6 +334,42 @@ fn https_serves_operators() {
     assert!(document["paths"].is_object());
 }
 
+#[test]
+fn a_certificate_logs_an_operator_in_over_https() {
+    let dir = Dir::new("tls-http-users");
+    let authority = Authority::new(&dir.join("tls"));
+    for name in ["node", "eyes", "nosuch"] {
+        authority.sign(name, name, 365);
+    }
+    let listen = format!("127.0.0.1:{}", free_port());
+    let more = [("--tls-http-listen", &*listen), ("--tls-auth-clients", "optional")];
+    let (server, _) = start(&dir, &authority, &more);
+    let mut operator = server.connect();
+    assert_eq!(operator.call("ACL SETUSER eyes on resetpass -@all +@role-read"), Value::ok());
+    assert_eq!(operator.call("CONFIG SET requirepass secret"), Value::ok());
+    let script = "import sys, ssl, urllib.request as u, urllib.error as e\n\
+        context = ssl.create_default_context(cafile=sys.argv[2])\n\
+        if len(sys.argv) > 3: context.load_cert_chain(sys.argv[3], sys.argv[4])\n\
+        request = u.Request(sys.argv[1], method='GET')\n\
+        try: print(u.urlopen(request, context=context).status)\n\
+        except e.HTTPError as refusal: print(refusal.code)";
+    let status = |file: Option<&str>| {
+        let mut words =
+            vec!["-c".to_owned(), script.to_owned(), format!("https://{listen}/metrics"), authority.path("ca.crt")];
+        words.extend(file.iter().flat_map(|file| ["crt", "key"].map(|kind| authority.path(&format!("{file}.{kind}")))));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        text(&run("python3", &words)).trim_end().to_owned()
+    };
+    for (setting, file, expected) in
+        [("off", Some("eyes"), "401"), ("CN", Some("eyes"), "200"), ("CN", Some("nosuch"), "401"), ("CN", None, "401")]
+    {
+        assert_eq!(operator.call(&format!("CONFIG SET tls-auth-clients-user {setting}")), Value::ok());
+        assert_eq!(status(file), expected, "{setting} {file:?}");
+    }
+    assert_eq!(operator.call("ACL SETUSER eyes -@all"), Value::ok());
+    assert_eq!(status(Some("eyes")), "403", "it has the rights of its user, and no others");
+}
+
 /// Three nodes go from plain links to encrypted ones and back while clients write: no write fails, and none is lost.
 #[test]
 fn nodes_change_to_tls_and_back_under_load() {

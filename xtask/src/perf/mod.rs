@@ -1,5 +1,6 @@
 //! The measurement behind docs/PERFORMANCE.md: each bar, both sides in one run, alternating.
 
+mod acl;
 mod bar;
 mod bench;
 mod bounded;
@@ -111,6 +112,12 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "GET and SET nosync with TLS against redis-server's TLS, and against Basalt without",
         rows: 8,
         run: |bench| tls::costs(bench).map(Into::into),
+    },
+    Measurement {
+        name: "acl",
+        what: "GET and SET nosync by a user with rights to some keys against the user `default`",
+        rows: 4,
+        run: |bench| acl::costs(bench).map(Into::into),
     },
     Measurement {
         name: "programs/scripts",

@@ -1,7 +1,7 @@
 //! The libraries that programs use, fetched from their registries: all at once against a store of three nodes, one of
 //! which dies and comes back.
 
-use crate::common::{Connection, Dir, Nodes, announce, skip};
+use crate::common::{Connection, Dir, Nodes, announce, free_port, skip};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -225,8 +225,48 @@ const EXAMPLES: &[(&str, &str)] = &[
         "go-redis",
         "mkdir -p visits && cp $BASALT_EXAMPLE/go/visits.go visits && go build -o visits/visits visits/visits.go && visits/visits $0",
     ),
+    ("redis-rs", "debug/visits $0"),
     ("jedis", "javac -cp 'lib/*' -d visits $BASALT_EXAMPLE/java/Visits.java && java -cp 'visits:lib/*' Visits $0"),
 ];
+
+/// A library of the system, as Debian has it.
+struct System {
+    package: &'static str,
+    /// What BASALT_REQUIRE calls it.
+    need: &'static str,
+    is_there: &'static str,
+    run: &'static str,
+    /// It knows no clusters, and counts in a database.
+    of_database: bool,
+}
+
+const SYSTEM: &[System] = &[
+    System {
+        package: "ruby-redis",
+        need: "ruby",
+        is_there: "ruby -e 'require \"redis\"'",
+        run: "ruby $BASALT_EXAMPLE/ruby/visits.rb $0",
+        of_database: false,
+    },
+    System {
+        package: "php-redis",
+        need: "php",
+        is_there: "php -r 'exit(class_exists(\"RedisCluster\") ? 0 : 1);'",
+        run: "php $BASALT_EXAMPLE/php/visits.php $0",
+        of_database: false,
+    },
+    System {
+        package: "libhiredis-dev",
+        need: "hiredis",
+        is_there: "test -e /usr/include/hiredis/hiredis.h",
+        run: "cc -Wall -Werror $BASALT_EXAMPLE/c/visits.c -lhiredis -o visits && ./visits $0",
+        of_database: true,
+    },
+];
+
+fn succeeds(script: &str) -> bool {
+    Command::new("sh").args(["-c", script]).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
 
 /// The counter of visits is one more for each: they do the same.
 #[test]
@@ -234,20 +274,32 @@ fn examples_do_what_they_say() {
     let _alone = alone();
     let libraries = installed(|library| EXAMPLES.iter().any(|(name, _)| *name == library.name));
     let dir = Dir::new("examples");
-    let nodes = Nodes::start(&dir, 3, &[("--shards", "6")]);
+    let databases: Vec<String> = (0..3).map(|_| free_port().to_string()).collect();
+    let listen = |port: &String| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))];
+    let own: Vec<_> = databases.iter().map(listen).collect();
+    let nodes = Nodes::start_with(&dir, 3, &[("--shards", "6")], &own);
     nodes.wait_spread();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let port = nodes.port(0).to_string();
-    let run = |folder: &Path, script: &str| {
+    let run = |folder: &Path, script: &str, port: &str| {
         let mut command = Command::new("timeout");
-        command.args(["60", "sh", "-c", script, &port]).env("BASALT_EXAMPLE", &examples).current_dir(folder);
+        command.args(["60", "sh", "-c", script, port]).env("BASALT_EXAMPLE", &examples).current_dir(folder);
         let output = command.stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if output.status.success() { said } else { said + &String::from_utf8_lossy(&output.stderr) }
     };
-    assert_eq!(run(&examples, "shell/visits.sh $0"), "visit 1 of Ada\n");
-    for (library, visit) in libraries.into_iter().zip(2..) {
+    let (mut visits, said) = (1.., |visit: u64| format!("visit {visit} of Ada\n"));
+    assert_eq!(run(&examples, "shell/visits.sh $0", &port), said(visits.next().unwrap()));
+    for library in libraries {
         let script = EXAMPLES.iter().find(|(name, _)| *name == library.name).unwrap().1;
-        assert_eq!(run(&cache(library), script), format!("visit {visit} of Ada\n"), "{}", library.name);
+        assert_eq!(run(&cache(library), script, &port), said(visits.next().unwrap()), "{}", library.name);
+    }
+    for system in SYSTEM {
+        if !succeeds(system.is_there) {
+            skip(system.need, &format!("{} is not installed", system.package));
+            continue;
+        }
+        let (port, visit) = if system.of_database { (&databases[0], 1) } else { (&port, visits.next().unwrap()) };
+        assert_eq!(run(&dir.join(""), system.run, port), said(visit), "{}", system.package);
     }
 }

@@ -72,7 +72,8 @@ pub const SETTINGS: &[Setting] = &[
         Word(&["off", "CN", "SAN"]),
         "off",
         "What of a client's certificate names the user that it is logged in as: the common name, or the first alternative name.",
-    ),
+    )
+    .tls(),
     new("tls-protocols", Text, "", "Versions of TLS, separated by spaces: TLSv1.2, TLSv1.3; empty: both.").tls(),
     new("tls-session-caching", Bool, "yes", "Whether clients may resume sessions, which is faster than a new one.").tls(),
     new("tls-session-cache-size", count(0, INT_MAX), "20480", "Sessions that are kept for that.").tls(),

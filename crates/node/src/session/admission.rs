@@ -258,6 +258,7 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     let Ask { session, host, spec, args, reply } = ask;
     let by = match role {
         Role::Data if matches!(handler(spec), Some(Handler::Store(_))) => By::Shell,
+        Role::Data if spec.does(behaviour::FOLLOWS_EXEC) => By::Shell,
         Role::Wait | Role::Publish(_) => By::Shell,
         Role::Data => By::Shard,
         _ => By::Session,

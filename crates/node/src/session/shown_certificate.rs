@@ -1,6 +1,8 @@
 //! What a client's certificate says of it, and the user that it is logged in as.
 
+use crate::acl::{User, Users};
 use crate::config::Config;
+use std::sync::Arc;
 
 /// The names in a client's certificate, which is of an authority that this node trusts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,12 @@ impl ShownCertificate {
             "SAN" => self.names.first().map(String::as_str),
             _ => None,
         }
+    }
+
+    /// That user, if there is one that is on.
+    #[must_use]
+    pub fn user_among(&self, users: &Users, config: &Config) -> Option<Arc<User>> {
+        users.get(self.user(config)?).filter(|user| user.is_enabled()).cloned()
     }
 }
 

@@ -141,9 +141,8 @@ impl Session {
     /// Its connection is encrypted, and its client has shown this certificate, which may log it in.
     pub fn secured(&mut self, certificate: Option<&ShownCertificate>, host: &dyn Host) {
         self.encrypted = true;
-        let name = certificate.and_then(|shown| shown.user(host.config()));
-        let user = name.and_then(|name| host.access_control().users().get(name).cloned());
-        if let Some(user) = user.filter(|user| user.is_enabled()) {
+        let users = host.access_control().users();
+        if let Some(user) = certificate.and_then(|shown| shown.user_among(&users, host.config())) {
             self.log_in(user);
         }
     }

@@ -8,7 +8,7 @@ use super::{Effect, Host, Session};
 use crate::KeyHash;
 use crate::format::entry::EncodedCommand;
 use resp::Reply;
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, behaviour};
 use vocab::limits::SESSION_REPLIES_BYTES_SOFT;
 use vocab::{Slot, SlotSpan};
 
@@ -78,10 +78,12 @@ impl Transaction {
         self.of(By::Shard).map(|queued| &queued.command)
     }
 
-    /// The same where another node runs whatever is not about the connection: it answers these commands in one array.
+    /// The same where another node runs what is about data: it answers these commands in one array. What changes users stays
+    /// here: it has passwords.
     #[must_use]
     pub fn for_other_node(mut self) -> Self {
-        let of_shell = self.commands.iter_mut().filter(|queued| queued.by == By::Shell);
+        let goes = |queued: &&mut Queued| queued.by == By::Shell && !queued.spec.does(behaviour::FOLLOWS_EXEC);
+        let of_shell = self.commands.iter_mut().filter(goes);
         of_shell.for_each(|queued| queued.by = By::Shard);
         self
     }
@@ -90,7 +92,7 @@ impl Transaction {
         self.commands.iter().filter(move |queued| queued.by == by)
     }
 
-    /// The commands for the shell, in order: over the whole store, and WAIT.
+    /// The commands for the shell, in order: over the whole store, changes of users, WAIT and messages.
     pub fn for_shell(&self) -> impl Iterator<Item = (&'static CommandSpec, &EncodedCommand)> {
         self.of(By::Shell).map(|queued| (queued.spec, &queued.command))
     }

@@ -18,6 +18,8 @@ pub const TAKES_CONSISTENCY: u32 = 1 << 6;
 pub const ALONE: u32 = 1 << 16;
 /// Runs when no write before it on its connection is under way: who gets its message sees these writes.
 pub const AFTER_WRITES: u32 = 1 << 17;
+/// Changes what all nodes share: in a transaction it runs when the shard has answered.
+pub const FOLLOWS_EXEC: u32 = 1 << 19;
 /// Allowed to a client of RESP2 that has subscribed to something.
 pub const FOR_SUBSCRIBERS: u32 = 1 << 18;
 /// No use of its keys: eviction does not go by it.

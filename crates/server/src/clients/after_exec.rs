@@ -1,10 +1,12 @@
-//! What a transaction asks of the whole store, after its shard has answered: SCAN, KEYS, DBSIZE and the like, WAIT and
-//! PUBLISH.
+//! What a transaction asks of the whole store, after its shard has answered: SCAN, KEYS, DBSIZE and the like, WAIT, PUBLISH
+//! and changes of users.
 //!
 //! A transaction is one shard's. What is asked of the whole store is read when the shard has answered: it sees all that the
-//! transaction has written, and may see what others have written since.
+//! transaction has written, and may see what others have written since. Users change then too: the shard's commands have run with
+//! the rights from before.
 
 use super::connection::RunningTransaction;
+use super::deed::Deed;
 use super::message_send::publish_and_wait;
 use super::replica_count::replicas_that_hold;
 use crate::api::{Asked, Routed, route, run_on_store};
@@ -16,11 +18,13 @@ use node::pubsub::SubscriptionKind;
 use node::session::{Consistency, Session, WaitFor, published_kind};
 use node::{EncodedCommand, Ticket};
 use resp::Reply;
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, behaviour};
 use std::sync::Arc;
 use vocab::limits::ITEM_REPLY_BYTES_MAX;
 
 const TOO_LONG: &str = "ERR the answer would take more bytes than a transaction may answer";
+
+const NOT_IN_TRANSACTION: &str = "ERR this command cannot be part of a transaction";
 
 /// One command.
 enum Question {
@@ -28,6 +32,8 @@ enum Question {
     Wait(Result<WaitFor, &'static str>),
     /// A message to the subscribers of a channel.
     Publish(SubscriptionKind, EncodedCommand),
+    /// A change of users, and what the audit log is told of it.
+    Change(&'static CommandSpec, EncodedCommand, Option<Deed>),
     /// Over the whole store.
     Store(&'static CommandSpec, EncodedCommand, Consistency),
 }
@@ -45,6 +51,9 @@ pub(super) fn begin(
         let args = command.args();
         match handler(spec) {
             Some(_) => Question::Store(spec, command.clone(), session.consistency_for(spec, &args)),
+            None if spec.does(behaviour::FOLLOWS_EXEC) => {
+                Question::Change(spec, command.clone(), Deed::of(session, spec, &args))
+            }
             None => match published_kind(spec, session.keyspace()) {
                 Some(kind) => Question::Publish(kind, command.clone()),
                 None => Question::Wait(session.wait_for(spec, &args)),
@@ -74,12 +83,23 @@ fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket, left: &mu
         Question::Wait(Ok(wait)) => wait.answer(false, replicas_that_hold(store, &wait), &mut reply),
         Question::Wait(Err(text)) => reply.error(text),
         Question::Publish(kind, command) => return publish_and_wait(store, kind, &command.args(), ticket),
+        Question::Change(spec, command, deed) => {
+            let args = command.args();
+            match route(store, spec, &args) {
+                Ok(Routed::Pool { handler }) => handler(store, &args, &mut reply),
+                Ok(_) => reply.error(NOT_IN_TRANSACTION),
+                Err(text) => reply.error(&text),
+            }
+            if let Some(deed) = deed {
+                deed.note(store, &reply);
+            }
+        }
         Question::Store(spec, command, consistency) => {
             let args = command.args();
             let asked = Asked { args: &args, seed: ticket.sequence, arrived_us: steady_us(), consistency };
             match route(store, spec, &args) {
                 Ok(Routed::Store { handler, .. }) => run_on_store(store, handler, &asked, &mut reply),
-                Ok(_) => reply.error("ERR this command cannot be part of a transaction"),
+                Ok(_) => reply.error(NOT_IN_TRANSACTION),
                 Err(text) => reply.error(&text),
             }
             if reply.exceeded() {

@@ -1,11 +1,10 @@
 //! What the audit log is told of a request of an operator that the pool runs.
 
-use super::connection::Connection;
-use super::request::Request;
 use crate::shared::NodeShared;
 use node::acl::{AuditEvent, AuditKind, audited, refusal_of};
-use node::session::Host as _;
+use node::session::{Host as _, Session};
 use resp::Reply;
+use resp::table::CommandSpec;
 use std::sync::Arc;
 
 /// A request of an operator, and who has made it.
@@ -18,9 +17,8 @@ pub(super) struct Deed {
 
 impl Deed {
     /// Of a request that the log has; none if it has not.
-    pub(super) fn of(connection: &Connection, request: Request<'_>) -> Option<Self> {
-        let (kind, what) = audited(request.spec, request.args)?;
-        let session = &connection.session;
+    pub(super) fn of(session: &Session, spec: &CommandSpec, args: &[&[u8]]) -> Option<Self> {
+        let (kind, what) = audited(spec, args)?;
         Some(Self { kind, what, user: session.user().name().clone(), address: session.entry().addr.clone() })
     }
 

@@ -547,7 +547,8 @@ impl Dispatch<'_> {
     ) -> Step {
         let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
         let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(request.spec, request.args));
-        let deed = self.turn.clients.get(request.id).and_then(|connection| Deed::of(connection, request));
+        let deed = self.turn.clients.get(request.id);
+        let deed = deed.and_then(|connection| Deed::of(&connection.session, request.spec, request.args));
         self.turn.requests.store.pool.run_patient(Box::new(move || {
             let mut reply = Reply::new(ticket.proto);
             run(&store, &command.args(), &mut reply);

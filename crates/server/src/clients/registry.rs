@@ -18,13 +18,14 @@ use crate::mailbox::{BlockingMessage, ReplyPart, StoreAnswers, WorkerMessage};
 use crate::net::Stream;
 use crate::os::steady_us;
 use crate::peers::ask;
+use crate::security::shown_certificate;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Answered, Delivery, Evicted, Subscriber, SubscriptionKind};
-use node::session::{self, Cost, Durability, Keyspace, ShownCertificate};
+use node::session::{self, Cost, Durability, Keyspace};
 use node::stats::Lookups;
 use node::{Outcome, Ticket};
 use resp::Reply;
@@ -124,12 +125,7 @@ impl Clients {
         };
         let is_encrypted = stream.is_encrypted();
         if is_encrypted && keyspace != Keyspace::Stored {
-            let names = |shown: &tls::Certificate| shown.names.iter().map(tls::Name::text).collect();
-            let certificate = stream.peer_certificate().map(|shown| {
-                let names = names(&shown);
-                ShownCertificate { common_name: shown.common_name, names }
-            });
-            session.secured(certificate.as_ref(), &*self.store);
+            session.secured(shown_certificate(&stream).as_ref(), &*self.store);
         }
         self.generation = self.generation.wrapping_add(1);
         let entry = self.connections.vacant_entry();

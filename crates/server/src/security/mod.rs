@@ -1,8 +1,10 @@
 //! What protects the node's connections.
 
 mod node_tls;
+mod shown;
 mod tls_ports;
 
 pub use node_tls::NodeTls;
 pub(crate) use node_tls::PeerMode;
+pub(crate) use shown::shown_certificate;
 pub(crate) use tls_ports::TlsPorts;

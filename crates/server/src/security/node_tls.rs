@@ -263,6 +263,11 @@ fn load(config: &Config) -> Result<Option<Loaded>, String> {
         (Some(word), None) => return Err(needed(&format!("tls-auth-clients {word}"))),
         (None, None) => ClientCertificates::No,
     };
+    // Browsers and scrapers have none, but for those whom it logs in.
+    let of_operators = match &authorities {
+        Some(authorities) if !is("tls-auth-clients-user", "off") => ClientCertificates::Optional(authorities.clone()),
+        _ => ClientCertificates::No,
+    };
     let peers = match &authorities {
         Some(authorities) => {
             let required = ClientCertificates::Required(authorities.clone());
@@ -275,7 +280,7 @@ fn load(config: &Config) -> Result<Option<Loaded>, String> {
     };
     Ok(Some(Loaded {
         clients: ServerSide::new(&credentials, &of_clients, protocols, sessions)?,
-        http: ServerSide::new(&credentials, &ClientCertificates::No, protocols, sessions)?,
+        http: ServerSide::new(&credentials, &of_operators, protocols, sessions)?,
         peers,
         certificate: credentials.certificate().clone(),
         authority: authorities.map(|authorities| authorities.first_to_expire().clone()),

@@ -40,10 +40,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- join "," $peers }}
 {{- end }}
 
+{{- /* A setting as text: YAML takes `yes` for true, and has large numbers with an exponent. */}}
+{{- define "basalt.value" -}}
+{{- if kindIs "bool" . }}{{ ternary "yes" "no" . }}{{ else if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end }}
+{{- end }}
+
 {{- /* What is behind `basalt ctl`, within a pod: words of a list. */}}
 {{- define "basalt.ctl" -}}
 {{- if .Values.tls.enabled }}
-{{- /* The certificate is for names, and this is the pod itself. */}}
+{{- /* The certificate is for names, and this is the pod itself. */ -}}
 - "--node"
 - "rediss://127.0.0.1:7443"
 - "--tls-insecure"
@@ -53,7 +58,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - "--tls-key"
 - "/tls/tls.key"
 {{- end }}
-{{- else }}
+{{- else -}}
 - "--node"
 - "127.0.0.1:7000"
 {{- end }}

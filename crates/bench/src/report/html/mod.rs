@@ -6,6 +6,7 @@ mod bounds;
 mod chart;
 mod escape;
 mod events;
+mod hypot;
 mod image;
 mod page;
 mod plots;

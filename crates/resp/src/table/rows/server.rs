@@ -1,8 +1,8 @@
 //! The server.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, ONLY_SHOWS, PEEKS, READS_ALL_KEYS, READS_REPLICAS,
-    SWAPS_DATABASES, SecretArgs, TAKES_MANY,
+    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, FOLLOWS_EXEC, ONLY_SHOWS, PEEKS, READS_ALL_KEYS,
+    READS_REPLICAS, SWAPS_DATABASES, SecretArgs, TAKES_MANY,
 };
 use crate::table::key_flag::RO;
 use crate::table::spec::acl;
@@ -37,7 +37,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(UNPRIVILEGED)
         .args("[category:string]"),
     server("ACL|DELUSER", -3, "6.0.0", "Deletes users, and closes their connections.")
-        .flags(OPERATOR | NO_MULTI)
+        .flags(OPERATOR)
+        .does_also(FOLLOWS_EXEC)
         .cost("O(N), N being the number of connections")
         .args("username [username ...]")
         .role(Role::Administer),
@@ -60,7 +61,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .does_also(ONLY_SHOWS)
         .role(Role::Administer),
     server("ACL|LOAD", 2, "6.0.0", "Replaces the users of the store by those of this node's `aclfile`.")
-        .flags(OPERATOR | NO_MULTI)
+        .flags(OPERATOR)
+        .does_also(FOLLOWS_EXEC)
         .cost("O(N), N being the number of users")
         .role(Role::Administer),
     server("ACL|LOG", -2, "6.0.0", "Returns what this node has refused for lack of rights, the newest first.")
@@ -69,11 +71,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("[count:integer | RESET]")
         .role(Role::Administer),
     server("ACL|SAVE", 2, "6.0.0", "Writes the users of the store into this node's `aclfile`.")
-        .flags(OPERATOR | NO_MULTI)
+        .flags(OPERATOR)
+        .does_also(FOLLOWS_EXEC)
         .cost("O(N), N being the number of users")
         .role(Role::Administer),
     server("ACL|SETUSER", -3, "6.0.0", "Changes the rules of a user, or makes one, on all nodes at once.")
-        .flags(OPERATOR | NO_MULTI)
+        .flags(OPERATOR)
+        .does_also(FOLLOWS_EXEC)
         .secret_args(SecretArgs::From(2))
         .cost("O(N), N being the number of rules")
         .args("username [rule:string [rule:string ...]]")

@@ -15,7 +15,7 @@ use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
-use node::session::is_protected;
+use node::session::{ShownCertificate, is_protected};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,10 +32,11 @@ const CONSOLE_POLICY: &str =
 type Answer = Response<Whole>;
 
 /// Who asks.
-#[derive(Clone, Copy)]
 pub(super) struct Client {
     /// Its address, where that is known.
     pub(super) from: Option<IpAddr>,
+    /// The certificate that it has shown.
+    pub(super) certificate: Option<ShownCertificate>,
     /// What its connection may ask for.
     pub(super) admits: Admits,
 }
@@ -71,7 +72,7 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
     let authorization = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let asker = match route.does.is_open() {
         true => None,
-        false => match login::user_of(store, authorization, client.from) {
+        false => match login::user_of(store, authorization, client.certificate.as_ref(), client.from) {
             Ok(user) => Some(Asker { user, from: client.from }),
             Err(why) => return stranger(&why),
         },

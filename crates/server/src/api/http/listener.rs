@@ -4,6 +4,7 @@ use super::answer::{Client, answer};
 use super::drive::{ready, split};
 use super::seats::{Seat, Seats};
 use crate::net::Stream;
+use crate::security::shown_certificate;
 use crate::shared::NodeShared;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -99,13 +100,14 @@ fn serve(store: &Arc<NodeShared>, stream: TcpStream, encrypted: bool, seat: &Sea
         // Its handshake is part of the time for the first request.
         stream.encrypt(store.tls.accept_http().map_err(io::Error::other)?)?;
     }
+    let connection = stream.clone();
     let (socket, driver) = split(stream, REQUEST_WITHIN)?;
     let clock = driver.clock();
     let service = service_fn(|request| {
-        let (store, clock) = (store.clone(), Rc::clone(&clock));
+        let (store, clock, certificate) = (store.clone(), Rc::clone(&clock), shown_certificate(&connection));
         async move {
             seat.set_busy(true);
-            let response = answer(&store, request, Client { from, admits: seat.admits() }).await;
+            let response = answer(&store, request, Client { from, certificate, admits: seat.admits() }).await;
             seat.set_busy(false);
             clock.set(Instant::now());
             Ok::<_, std::convert::Infallible>(response)

@@ -1,10 +1,10 @@
-//! Who asks: a user with a password, by Basic, or `default` with its password, by Bearer.
+//! Who asks: a user with a password, by Basic; `default` with its password, by Bearer; or the user that a certificate names.
 
 use crate::shared::NodeShared;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use node::acl::{AuditEvent, AuditKind, DEFAULT_USER, Digest, User};
-use node::session::Host as _;
+use node::session::{Host as _, ShownCertificate};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -17,15 +17,21 @@ pub(super) enum Stranger {
     TooOften,
 }
 
-/// As whom a request runs. Waits while a password is compared.
+/// As whom a request runs. What its header says comes before what its connection's certificate does. Waits while a password is
+/// compared.
 pub(super) fn user_of(
     store: &NodeShared,
     authorization: Option<&str>,
+    certificate: Option<&ShownCertificate>,
     from: Option<IpAddr>,
 ) -> Result<Arc<User>, Stranger> {
     let access = store.access_control();
     let users = access.users();
     let Some((name, password)) = authorization.and_then(credentials) else {
+        let certificate = certificate.filter(|_| authorization.is_none());
+        if let Some(user) = certificate.and_then(|shown| shown.user_among(&users, &store.config)) {
+            return Ok(user);
+        }
         let open = !store.users.asks_password(&store.config) && authorization.is_none();
         return if open { Ok(users.default_user()) } else { Err(Stranger::Unknown) };
     };
@@ -84,7 +90,7 @@ mod tests {
     }
 
     fn name_of(store: &NodeShared, authorization: Option<&str>) -> String {
-        user_of(store, authorization, None).map_or_else(|why| format!("{why:?}"), |user| user.name().to_string())
+        user_of(store, authorization, None, None).map_or_else(|why| format!("{why:?}"), |user| user.name().to_string())
     }
 
     #[test]
