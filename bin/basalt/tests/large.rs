@@ -14,19 +14,38 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Of each SET: four of them are what MULTI may hold.
 const VALUE_BYTES: usize = 60_000_000;
 
-/// The term of each shard, as a node knows it.
-fn terms_of(nodes: &Nodes, n: usize) -> BTreeMap<String, String> {
-    let info = nodes.connect(n).call("INFO basalt").text();
-    let shards = info.lines().filter_map(|line| line.strip_prefix("shard")?.split_once(':'));
-    let term = |fields: &str| fields.split(',').find_map(|field| field.strip_prefix("term=")).map(str::to_owned);
-    shards.filter_map(|(shard, fields)| Some((shard.to_owned(), term(fields)?))).collect()
+/// What a node tells of one of its replicas.
+struct Told {
+    first_slot: u16,
+    leads: bool,
+    term: u64,
 }
 
-/// The term of each shard, once all nodes know the same: one that neither leads nor has voted hears of an election last.
-fn terms(nodes: &Nodes) -> BTreeMap<String, String> {
-    common::eventually("all nodes know the same terms", PATIENCE, || {
-        let known = terms_of(nodes, 0);
-        (1..3).all(|n| terms_of(nodes, n) == known).then_some(known)
+/// What a node tells of all shards.
+fn told_by(nodes: &Nodes, n: usize) -> BTreeMap<String, Told> {
+    let info = nodes.connect(n).call("INFO basalt").text();
+    let shards = info.lines().filter_map(|line| line.strip_prefix("shard")?.split_once(':'));
+    let told = |fields: &str| {
+        let field = |name: &str| fields.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        let first_slot = field("slots")?.split('-').next()?.parse().ok()?;
+        Some(Told { first_slot, leads: field("role")? == "leader", term: field("term")?.parse().ok()? })
+    };
+    shards.filter_map(|(shard, fields)| Some((shard.to_owned(), told(fields)?))).collect()
+}
+
+/// The term of each shard, once all nodes tell the same, and the same leader as where they send clients: what INFO tells is a
+/// moment old, so that it may be of the term before a hand-over which is known already.
+fn terms(nodes: &Nodes) -> BTreeMap<String, u64> {
+    common::eventually("all nodes tell the same of all shards", PATIENCE, || {
+        let told: Vec<_> = (0..3).map(|n| told_by(nodes, n)).collect();
+        let is_known = |(shard, first): (&String, &Told)| {
+            let at = |n: usize| told[n].get(shard);
+            let is_one = (0..3).all(|n| at(n).is_some_and(|told| told.term == first.term));
+            let leader = (0..3).find(|n| at(*n).is_some_and(|told| told.leads));
+            is_one && (0..3).all(|n| Some(nodes.leader_of_slot(n, first.first_slot)) == leader)
+        };
+        let terms = || told[0].iter().map(|(shard, told)| (shard.clone(), told.term)).collect();
+        told[0].iter().all(is_known).then(terms)
     })
 }
 

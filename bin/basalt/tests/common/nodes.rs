@@ -212,7 +212,12 @@ impl Nodes {
 
     /// The number of the node that leads the slot of `key`, as node `asked` tells.
     pub fn leader(&self, asked: usize, key: &str) -> usize {
-        let slot = i64::from(slot(key));
+        self.leader_of_slot(asked, slot(key))
+    }
+
+    /// The number of the node that leads a slot, as node `asked` tells.
+    pub fn leader_of_slot(&self, asked: usize, slot: u16) -> usize {
+        let slot = i64::from(slot);
         let port = eventually("a slot has a leader", READY_WITHIN, || {
             let found = leaders(&mut self.connect(asked));
             found.iter().find(|(first, last, _)| (*first..=*last).contains(&slot)).map(|(_, _, port)| *port)

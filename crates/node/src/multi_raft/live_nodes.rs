@@ -9,6 +9,9 @@ pub(super) const SILENCE_US: u64 = 1_000_000;
 /// A node that has been heard of for so long without a pause, in µs, can be trusted with leadership.
 const SETTLED_US: u64 = 3_000_000;
 
+/// Groups that hibernate wait so long for a sign of life of a node to which there is a link, in µs. On a busy machine a
+/// node may be silent for more than a second, and all groups that hibernate with it would elect other leaders at once.
+const REST_SILENCE_US: u64 = 2_000_000;
 /// While large requests are under way, a node to which there is a link may be silent for so long, in µs.
 const BULK_SILENCE_US: u64 = 8_000_000;
 
@@ -44,12 +47,12 @@ impl LiveNodes {
 
     /// Whether the node was heard of a moment ago.
     pub(super) fn lives(&self, node: NodeId, now: Moment) -> bool {
-        self.as_of(now, false).has(node)
+        self.nodes.get(&node).is_some_and(|known| now.mono_us <= known.heard_us + SILENCE_US)
     }
 
-    /// Who lives now. `is_bulk`: large requests are under way, so that nodes may be slow.
+    /// Who lives now, for groups that hibernate or may be slow. `is_bulk`: large requests are under way, so that nodes may be slow.
     pub(super) fn as_of(&self, now: Moment, is_bulk: bool) -> Alive<'_> {
-        let silence_us = if is_bulk { BULK_SILENCE_US } else { SILENCE_US };
+        let silence_us = if is_bulk { BULK_SILENCE_US } else { REST_SILENCE_US };
         Alive { nodes: &self.nodes, is_bulk, silent_since_us: now.mono_us.saturating_sub(silence_us) }
     }
 
