@@ -17,11 +17,13 @@
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
+pub use super::encoded_command::{Args, EncodedCommand};
+
+use super::encoded_command::read_args;
 use super::packing::Packing;
 use replica::Bytes;
-use resp::table::{self, CommandSpec};
 use std::collections::VecDeque;
-use vocab::{Malformed, Reader, ReplicaId, ShardId, put_bytes, put_varint, varint_bytes};
+use vocab::{Malformed, Reader, ReplicaId, ShardId, put_bytes, put_varint};
 
 const FORMAT_FIRST: u8 = 1;
 const FORMAT_SECOND: u8 = 2;
@@ -40,9 +42,6 @@ const COLLECT: u8 = 9;
 const KEPT_CHANGE: u8 = 10;
 const PACKING: u8 = 11;
 const COLLECT_FIELDS: u8 = 12;
-
-/// The arguments of one command.
-pub type Args<'a> = Vec<&'a [u8]>;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -197,7 +196,7 @@ impl EntryBuilder {
     /// Adds a command whose arguments are already encoded.
     pub fn encoded_command(&mut self, command: &EncodedCommand) {
         self.bytes.push(COMMAND);
-        self.bytes.extend_from_slice(&command.bytes);
+        command.parts().for_each(|part| self.bytes.extend_from_slice(part));
     }
 
     /// Adds a large command, which `fill` copies.
@@ -207,15 +206,15 @@ impl EntryBuilder {
     }
 
     fn put_later(&mut self, command: &EncodedCommand) {
-        self.later_bytes += command.bytes.len();
-        self.later.push_back(command.bytes.clone());
+        self.later_bytes += command.bytes();
+        self.later.extend(command.parts().cloned());
     }
 
     /// Adds a transaction.
     pub fn transaction(&mut self, watches: &[(Vec<u8>, u64)], commands: &[EncodedCommand]) {
         self.transaction_head(watches, commands.len());
-        for command in commands {
-            self.bytes.extend_from_slice(&command.bytes);
+        for part in commands.iter().flat_map(EncodedCommand::parts) {
+            self.bytes.extend_from_slice(part);
         }
     }
 
@@ -322,86 +321,6 @@ impl Default for EntryBuilder {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// A command's arguments in one piece: what is sent between threads and queued.
-#[derive(Clone, Debug)]
-pub struct EncodedCommand {
-    /// The command's row; `None` for one that is not in the table, or has a wrong number of arguments.
-    spec: Option<&'static CommandSpec>,
-    /// Shared by its copies.
-    bytes: Bytes,
-}
-
-impl EncodedCommand {
-    /// Encodes arguments, and finds the command's row by its name.
-    #[must_use]
-    pub fn new(args: &[&[u8]]) -> Self {
-        Self { spec: table::find(args), bytes: encode(args) }
-    }
-
-    /// Encodes the arguments of a command whose row is known.
-    #[must_use]
-    pub fn of(spec: &'static CommandSpec, args: &[&[u8]]) -> Self {
-        Self { spec: Some(spec), bytes: encode(args) }
-    }
-
-    /// The command's row.
-    #[must_use]
-    pub fn spec(&self) -> Option<&'static CommandSpec> {
-        self.spec
-    }
-
-    /// Its bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// How many arguments it has, its name among them.
-    #[must_use]
-    pub fn arguments(&self) -> usize {
-        Reader::new(&self.bytes).count(1).unwrap_or(0)
-    }
-
-    /// What is sent to another node.
-    #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes.into()
-    }
-
-    /// A command that another node has sent.
-    pub fn decode(bytes: Vec<u8>) -> Result<Self, &'static str> {
-        let mut reader = Reader::new(&bytes);
-        let args = all_args(&mut reader)?;
-        reader.end()?;
-        let spec = table::find(&args);
-        Ok(Self { spec, bytes: bytes.into() })
-    }
-
-    /// Takes the arguments out: the row alone is left.
-    pub(crate) fn take(&mut self) -> Self {
-        Self { spec: self.spec, bytes: std::mem::take(&mut self.bytes) }
-    }
-
-    /// The arguments.
-    #[must_use]
-    pub fn args(&self) -> Args<'_> {
-        all_args(&mut Reader::new(&self.bytes)).expect("encoded by new")
-    }
-}
-
-fn encode(args: &[&[u8]]) -> Bytes {
-    let length = |bytes: usize| bytes + varint_bytes(bytes as u64);
-    // Exactly as much as is needed: then the bytes become shared ones without an allocation.
-    let total = varint_bytes(args.len() as u64) + args.iter().map(|arg| length(arg.len())).sum::<usize>();
-    let mut bytes = Vec::with_capacity(total);
-    put_varint(&mut bytes, args.len() as u64);
-    for arg in args {
-        put_bytes(&mut bytes, arg);
-    }
-    debug_assert_eq!(bytes.len(), total);
-    bytes.into()
 }
 
 /// Reads an entry: the leader's clock, then its items.
@@ -521,18 +440,8 @@ fn take_arguments(count: usize, left: &mut usize) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn all_args<'a>(reader: &mut Reader<'a>) -> Result<Args<'a>, &'static str> {
-    let mut left = usize::MAX;
-    args(reader, &mut left)
-}
-
 fn args<'a>(reader: &mut Reader<'a>, left: &mut usize) -> Result<Args<'a>, &'static str> {
-    let count = reader.count(1)?;
-    take_arguments(count, left)?;
-    if count == 0 {
-        return Err("a command without a name in an entry");
-    }
-    (0..count).map(|_| Ok(reader.bytes()?)).collect()
+    read_args(reader, |count| take_arguments(count, left))
 }
 
 fn collect(reader: &mut Reader<'_>, has_fields: bool) -> Result<CollectFrom, &'static str> {

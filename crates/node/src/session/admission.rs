@@ -272,6 +272,7 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         let (watched_bytes, keyspace) = (session.watches.entry_bytes(), session.keyspace());
         let chosen = if spec.does(behaviour::CHOOSES_DATABASE) { chosen_database(keyspace, *host, args) } else { None };
         let asked = table::row(session.asked());
+        let frame = session.frame().cloned();
         let queue = session.multi.as_mut().expect("only called within MULTI");
         if let Some(database) = chosen {
             queue.choose(database);
@@ -283,7 +284,7 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
                 RequestKeys::within(spec, args, |span| host.share_shard(span, keyspace))
             }
         };
-        keys.and_then(|keys| Ok(queue.push((spec, asked), by, keys, args, watched_bytes)?)).err()
+        keys.and_then(|keys| Ok(queue.push((spec, asked), by, keys, (args, frame.as_ref()), watched_bytes)?)).err()
     };
     if let Some(text) = refusal {
         return session.reject(Some(spec.id), &text, *host, reply);

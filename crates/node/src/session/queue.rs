@@ -3,6 +3,7 @@
 use crate::format::entry::EncodedCommand;
 use crate::request::ITEM_BYTES_MAX;
 use crate::{KeyHash, RequestKeys};
+use replica::Bytes;
 use resp::table::{CommandSpec, behaviour, flag};
 use vocab::{DATABASE_PREFIX_BYTES, Database, SlotSpan, is_database_key, limits};
 
@@ -89,19 +90,19 @@ impl Queue {
         self.commands.iter().any(|queued| queued.spec.has(flag::DENYOOM))
     }
 
-    /// Adds a command; the error is the text of the reply.
+    /// Adds a command that came in `frame`, if that may be shared; the error is the text of the reply.
     pub(super) fn push(
         &mut self,
         (spec, asked): (&'static CommandSpec, &'static CommandSpec),
         by: By,
         keys: RequestKeys,
-        args: &[&[u8]],
+        (args, frame): (&[&[u8]], Option<&Bytes>),
         watched_bytes: usize,
     ) -> Result<(), &'static str> {
         if self.spoiled {
             return Ok(());
         }
-        let command = EncodedCommand::of(spec, args);
+        let command = EncodedCommand::within(spec, args, frame);
         self.bytes += command.bytes();
         let bytes = self.bytes + HEAD_BYTES_MAX + watched_bytes;
         self.arguments += args.len();

@@ -13,6 +13,7 @@ use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_o
 use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use crate::tracking::{Invalidation, Tracker, TrackingMode};
 use cluster::Databases;
+use replica::Bytes;
 use resp::table::{CommandId, CommandSpec, behaviour};
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -95,6 +96,8 @@ pub struct Session {
     /// What was set for single databases when a client of one began to watch: SWAPDB changes all that is watched.
     watched_order: Option<Arc<Databases>>,
     encrypted: bool,
+    /// The bytes of the requests that run now, if they are long: what is queued shares them.
+    frame: Option<Bytes>,
 }
 
 impl Session {
@@ -133,9 +136,21 @@ impl Session {
             watches_elsewhere: false,
             watched_order: None,
             encrypted: false,
+            frame: None,
         };
         session.log_out(host);
         session
+    }
+
+    /// The requests that run from now on are in these bytes, which commands may share; none: those are not to be shared.
+    pub fn set_frame(&mut self, frame: Option<Bytes>) {
+        self.frame = frame;
+    }
+
+    /// The bytes of the requests that run now, if commands may share them.
+    #[must_use]
+    pub fn frame(&self) -> Option<&Bytes> {
+        self.frame.as_ref()
     }
 
     /// Its connection is encrypted, and its client has shown this certificate, which may log it in.

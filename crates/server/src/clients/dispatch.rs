@@ -35,6 +35,7 @@ use node::session::{
     self, Admission, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved, Transaction, WaitFor,
 };
 use node::{EncodedCommand, RequestKeys, Ticket, script_as};
+use replica::Bytes;
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use resp::{Parsed, ProtocolError, Reply, parse_request};
 use smallvec::SmallVec;
@@ -146,8 +147,7 @@ impl Dispatch<'_> {
         if !connection.input.is_empty() {
             // What stalled before goes first.
             let input = std::mem::take(&mut connection.input);
-            let used = self.run_requests(id, &input);
-            self.keep(id, input, used);
+            self.run_kept(id, input);
         }
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
         if !connection.readable || connection.stalled || connection.deaf {
@@ -199,8 +199,28 @@ impl Dispatch<'_> {
                 return;
             }
             let input = std::mem::take(&mut connection.input);
+            self.run_kept(id, input);
+        }
+    }
+
+    /// Runs requests in what was kept of a client's input. What they have of a long one shares its bytes.
+    fn run_kept(&mut self, id: usize, input: Vec<u8>) {
+        if input.len() <= limits::ENTRY_BYTES_SOFT {
             let used = self.run_requests(id, &input);
-            self.keep(id, input, used);
+            return self.keep(id, input, used);
+        }
+        let input = Bytes::from(input);
+        self.set_frame(id, Some(input.clone()));
+        let used = self.run_requests(id, &input);
+        self.set_frame(id, None);
+        // Without a copy, unless something shares it.
+        let rest = if used == 0 { input.into() } else { input[used..].to_vec() };
+        self.keep(id, rest, 0);
+    }
+
+    fn set_frame(&mut self, id: usize, frame: Option<Bytes>) {
+        if let Some(connection) = self.turn.clients.get_mut(id) {
+            connection.session.set_frame(frame);
         }
     }
 

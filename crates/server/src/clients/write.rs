@@ -58,7 +58,8 @@ pub(super) fn write_command(
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| handle.is_cached(args[at])));
     let is_as_asked = command.is_none();
-    let command = command.unwrap_or_else(|| EncodedCommand::of(spec, args));
+    let frame = || turn.clients.get(id).and_then(|connection| connection.session.frame());
+    let command = command.unwrap_or_else(|| EncodedCommand::within(spec, args, frame()));
     let Some(ticket) = turn.clients.begin(request, mask, Effect::Write, turn.requests.clock) else {
         return Step::Stall;
     };
