@@ -27,6 +27,7 @@ mod meter;
 mod natives;
 mod patterns;
 mod raised;
+mod stand_in;
 mod stored;
 mod to_lua;
 mod to_reply;

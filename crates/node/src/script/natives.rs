@@ -4,6 +4,7 @@ use super::library::Arguments;
 use super::meter::Meter;
 use super::patterns;
 use super::raised::{PRELUDE, Raised};
+use super::stand_in::stand_in;
 use super::values::{number_of, text_of};
 use crate::redis_version::REDIS_VERSION;
 use mlua::{Lua, MultiValue, Table, Value};
@@ -35,6 +36,7 @@ pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
             _ => Ok(failure),
         })?,
     )?;
+    natives.raw_set("stand_in", lua.create_function(stand_in)?)?;
     natives.raw_set("maths", maths(lua, meter)?)?;
     natives.raw_set("strings", strings(lua, meter)?)?;
     let of = meter.clone();
@@ -183,9 +185,11 @@ const MATHS_INSTRUCTIONS: u64 = 8;
 fn maths(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let maths = lua.create_table()?;
     let argument = |lua: &Lua, args: &MultiValue, at: usize, name: &str| {
-        args.get(at)
-            .and_then(number_of)
-            .ok_or_else(|| Raised::here(lua, &format!("bad argument #{} to '{name}' (number expected)", at + 1)))
+        let given = args.get(at);
+        given.and_then(number_of).ok_or_else(|| {
+            let given = given.map_or("no value", Value::type_name);
+            Raised::here(lua, &format!("bad argument #{} to '{name}' (number expected, got {given})", at + 1))
+        })
     };
     for &(name, run) in OF_ONE {
         let of = meter.clone();

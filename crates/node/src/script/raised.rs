@@ -58,12 +58,16 @@ impl Raised {
     }
 }
 
-/// `user_script:1: `, or nothing where the caller is not a script. The prelude's functions are passed over.
+/// `user_script:1: `, or nothing where the caller is not a script. The prelude's functions are passed over, and what stands in for the last
+/// of them.
 fn line_of_caller(lua: &Lua) -> String {
+    let mut is_behind_prelude = false;
     for level in 1.. {
         let found = lua.inspect_stack(level, |debug| {
             let source = debug.source();
-            if source.source.as_deref() == Some(PRELUDE) {
+            let is_prelude = source.source.as_deref() == Some(PRELUDE);
+            if is_prelude || (is_behind_prelude && source.what == "C") {
+                is_behind_prelude = is_prelude;
                 return None;
             }
             let name = source.short_src.map(|name| name.into_owned()).unwrap_or_default();

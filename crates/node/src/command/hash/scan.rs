@@ -40,8 +40,10 @@ pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome 
     let values = (ty != Type::Set && !options.no_values).then_some(ty);
     match &hash.form {
         Form::Inline(record) => {
+            let has_integers = ty == Type::SortedSet && hash.is_listpack(call.space)?;
             let mut entries = hash.entries(record)?;
             entries.retain(|(field, _)| options.admits(field));
+            let values = values.map(|ty| if has_integers { Beside::ListpackScore } else { Beside::Value(ty) });
             answer(values, call, 0, &entries);
         }
         Form::Large(rows) => {
@@ -55,22 +57,43 @@ pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome 
                     entries.push((field, &value[..]));
                 }
             }
-            answer(values, call, next, &entries);
+            answer(values.map(Beside::Value), call, next, &entries);
         }
     }
     Ok(())
 }
 
-fn answer(values: Option<Type>, call: &mut ReadCall<'_>, cursor: u64, entries: &[Entry<'_>]) {
+/// What stands beside a field.
+#[derive(Clone, Copy)]
+enum Beside {
+    /// What a collection of that type has there.
+    Value(Type),
+    /// A score as Redis keeps it in a listpack: an integer has all of its digits.
+    ListpackScore,
+}
+
+fn answer(values: Option<Beside>, call: &mut ReadCall<'_>, cursor: u64, entries: &[Entry<'_>]) {
     call.reply.array(2);
     call.reply.bulk_int(cursor as i64);
     call.reply.array(if values.is_some() { 2 * entries.len() } else { entries.len() });
     for (field, value) in entries {
         call.reply.bulk(field);
-        if let Some(ty) = values {
-            value_of(ty, value, call.reply);
+        match values {
+            Some(Beside::Value(ty)) => value_of(ty, value, call.reply),
+            Some(Beside::ListpackScore) => match score::decode(value).and_then(listpack_integer) {
+                Some(integer) => call.reply.bulk_int(integer),
+                None => value_of(Type::SortedSet, value, call.reply),
+            },
+            None => {}
         }
     }
+}
+
+/// The integer that Redis keeps in place of such a score.
+fn listpack_integer(score: f64) -> Option<i64> {
+    const BOUND: f64 = (i64::MAX / 2) as f64;
+    let integer = score as i64;
+    (score.abs() <= BOUND && integer as f64 == score).then_some(integer)
 }
 
 /// Writes what a field has: of a sorted set, the score.

@@ -184,21 +184,29 @@ impl<'k> Stored<'k> {
         if self.ty == Type::Set {
             return self.encoding_of_set(space, small.integers);
         }
+        match self.is_listpack(space)? {
+            true if self.has_expiries() => Ok("listpackex"),
+            true => Ok("listpack"),
+            false if self.ty == Type::SortedSet => Ok("skiplist"),
+            false => Ok("hashtable"),
+        }
+    }
+
+    /// Whether Redis would keep a hash or a sorted set as a listpack.
+    pub(super) fn is_listpack(&self, space: &mut dyn ReadSpace) -> Result<bool, Error> {
+        let small = space.small_collections();
         let is_sorted = self.ty == Type::SortedSet;
-        let (fields_max, bytes_max, large) = match is_sorted {
-            true => (small.sorted_members, small.sorted_bytes, "skiplist"),
-            false => (small.fields, small.bytes, "hashtable"),
-        };
+        let (fields_max, bytes_max) =
+            if is_sorted { (small.sorted_members, small.sorted_bytes) } else { (small.fields, small.bytes) };
         if self.count()? > fields_max {
-            return Ok(large);
+            return Ok(false);
         }
         let mut longest = 0;
         self.each(space, |_, field, value| {
             longest = longest.max(field.len()).max(if is_sorted { 0 } else { value.len() });
             Ok(())
         })?;
-        let small = if self.has_expiries() { "listpackex" } else { "listpack" };
-        Ok(if longest as u64 <= bytes_max { small } else { large })
+        Ok(longest as u64 <= bytes_max)
     }
 
     fn encoding_of_set(&self, space: &mut dyn ReadSpace, integers_max: u64) -> Result<&'static str, Error> {
