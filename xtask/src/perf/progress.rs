@@ -172,6 +172,7 @@ pub fn print(head: &'static str, row: &str) {
             }
             print!("{row}");
         }
+        progress.row.clear();
     });
 }
 

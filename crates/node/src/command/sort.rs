@@ -242,8 +242,9 @@ impl Sorting {
                 }
                 Type::String | Type::Hash | Type::Stream => return Err(WRONGTYPE.into()),
             };
-            // What is stored has the same order on every replica, whatever a set's is.
-            if record.view().kind.ty == Type::Set && order == Order::Kept && options.store.is_some() {
+            // What is stored, or a script is given, has the same order on every replica, whatever a set's is.
+            let must_agree = options.store.is_some() || space.is_in_script();
+            if record.view().kind.ty == Type::Set && order == Order::Kept && must_agree {
                 order = Order::Bytes;
             }
         }

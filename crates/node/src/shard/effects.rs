@@ -7,6 +7,7 @@ use crate::awaited_keys::ReadyKey;
 use crate::format::Fact;
 use crate::format::slots::Slots;
 use crate::keyspace_events::KeyspaceEvent;
+use crate::monitored_calls::MonitoredCalls;
 use crate::peer_protocol::PeerMessage;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
@@ -50,8 +51,8 @@ pub trait Effects: Answers {
         let _ = messages;
     }
 
-    /// What monitors are to see of the commands of scripts, of an entry that this replica has proposed.
-    fn monitored(&mut self, calls: Vec<Vec<u8>>) {
+    /// The commands of scripts, of an entry that this replica has proposed: counters and monitors are told of them.
+    fn monitored(&mut self, calls: MonitoredCalls) {
         let _ = calls;
     }
 

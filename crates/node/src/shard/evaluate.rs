@@ -17,6 +17,7 @@ use crate::command::{
 };
 use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::keyspace_events::{EventClasses, KeyspaceEvent};
+use crate::monitored_calls::MonitoredCalls;
 use crate::script::Rights;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
@@ -89,8 +90,8 @@ pub(crate) struct Evaluated {
     pub(super) events: Vec<KeyspaceEvent>,
     /// What its scripts have published, where this replica has proposed the entry.
     pub(super) messages: Vec<ScriptMessage>,
-    /// What monitors are to see of the commands of its scripts, where this replica has proposed the entry.
-    pub(super) calls: Vec<Vec<u8>>,
+    /// What is told of the commands of its scripts, where this replica has proposed the entry.
+    pub(super) calls: MonitoredCalls,
     /// The entry has removed all keys of the shard.
     pub(super) is_cleared: bool,
 }
@@ -113,8 +114,8 @@ pub(crate) fn items(
     loop {
         let space = EntrySpace::new(handle, index, now_ms, items.evaluation());
         let mut space = space.at(place).taking_back(takes_back).telling(told).noting_changes(handle.has_trackers());
-        if proposer.is_here && handle.script_watch().is_some_and(|watch| watch.is_monitored()) {
-            space.show_calls();
+        if proposer.is_here {
+            space.note_calls(handle.script_watch().is_some_and(|watch| watch.is_monitored()));
         }
         let within = items.clone().within(arguments_max);
         match each_item(&mut space, now_ms, within, (awaited.clone(), rows), reply) {

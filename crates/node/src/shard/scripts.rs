@@ -5,6 +5,7 @@ use crate::command::{Error, Outcome, ScriptCommand, ScriptName};
 use crate::script::{self, EngineVersion, Rights, ScriptContext, ScriptHost, Source};
 use crate::script_message::ScriptMessage;
 use crate::script_watch::ScriptWatch;
+use crate::stats::EndedCall;
 use crate::{EncodedCommand, Fault, ReadSpace, WriteSpace};
 use resp::table::{self, CommandSpec, flag};
 use resp::{Reply, parse_integer};
@@ -66,7 +67,15 @@ impl<S: ReadSpace + ?Sized> ScriptHost for Commands<'_, S> {
             let bytes: usize = args.iter().map(|arg| arg.len()).sum();
             self.space.afford(bytes * SCRIPT_WRITTEN_BYTE_COST)?;
         }
-        (self.run)(spec, args, self.space, reply)
+        self.space.run_in_script(true);
+        let done = (self.run)(spec, args, self.space, reply);
+        self.space.run_in_script(false);
+        if done.is_ok()
+            && let Some(calls) = self.space.monitored_calls()
+        {
+            calls.ended(EndedCall { command: spec.id, has_failed: reply.buf.first() == Some(&b'-') });
+        }
+        done
     }
 }
 

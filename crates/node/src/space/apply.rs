@@ -50,6 +50,7 @@ pub struct EntrySpace<'a> {
     /// Large collections that the entry has made.
     new_collections: u64,
     packing: Packing,
+    is_in_script: bool,
 }
 
 /// Collections that one entry can make: bits of an id below the entry's index.
@@ -71,6 +72,7 @@ impl<'a> EntrySpace<'a> {
             refusal: None,
             new_collections: 0,
             packing: Packing::default(),
+            is_in_script: false,
         }
     }
 
@@ -110,13 +112,13 @@ impl<'a> EntrySpace<'a> {
         self.writes.of_item(item);
     }
 
-    /// What monitors are to see of the commands of scripts is noted.
-    pub(crate) fn show_calls(&mut self) {
-        *self.writes.calls() = MonitoredCalls::new(true);
+    /// The commands of scripts are noted for counters, and for monitors if there are any.
+    pub(crate) fn note_calls(&mut self, is_monitored: bool) {
+        *self.writes.calls() = MonitoredCalls::new(is_monitored);
     }
 
-    /// What monitors are to see of them so far, which is taken out.
-    pub(crate) fn take_calls(&mut self) -> Vec<Vec<u8>> {
+    /// What is told of them so far, which is taken out.
+    pub(crate) fn take_calls(&mut self) -> MonitoredCalls {
         self.writes.calls().take()
     }
 
@@ -297,6 +299,14 @@ impl ReadSpace for EntrySpace<'_> {
         Some(self.writes.calls())
     }
 
+    fn run_in_script(&mut self, is_in_script: bool) {
+        self.is_in_script = is_in_script;
+    }
+
+    fn is_in_script(&self) -> bool {
+        self.is_in_script
+    }
+
     fn is_slice(&self) -> bool {
         self.work.is_slice()
     }
@@ -313,12 +323,13 @@ impl ReadSpace for EntrySpace<'_> {
         Ok(found.map(|(tree_key, value)| (Slice::from(&tree_key[rows.prefix.len()..]), value)))
     }
 
+    // A script may store what it is told: there, what replicas may not agree about is not known.
     fn small_collections(&self) -> SmallCollections {
-        self.writes.handle().small_collections()
+        if self.is_in_script { SmallCollections::default() } else { self.writes.handle().small_collections() }
     }
 
     fn usage(&self) -> Option<&KeyUsage> {
-        self.writes.handle().usage()
+        self.writes.handle().usage().filter(|_| !self.is_in_script)
     }
 
     fn database_size(&mut self, database: Database) -> Result<Option<u64>, Fault> {

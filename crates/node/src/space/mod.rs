@@ -116,6 +116,14 @@ pub trait ReadSpace {
         None
     }
 
+    /// From now on what runs is a command of a script, or not.
+    fn run_in_script(&mut self, _is_in_script: bool) {}
+
+    /// Whether what runs is a command of a script: elements of a set that have no order come in one.
+    fn is_in_script(&self) -> bool {
+        false
+    }
+
     /// Whether an event loop waits for what runs on it: much work is to be given up, by `Fault::WouldBlock`.
     fn is_slice(&self) -> bool {
         false

@@ -136,6 +136,7 @@ pub struct SnapshotSpace<'a> {
     at_one_time: bool,
     /// What monitors are to see of the commands of scripts.
     calls: MonitoredCalls,
+    is_in_script: bool,
 }
 
 /// The most rows that an event loop reads for one command.
@@ -188,6 +189,7 @@ impl<'a> SnapshotSpace<'a> {
             bytes_left: usize::MAX,
             at_one_time: false,
             calls: MonitoredCalls::default(),
+            is_in_script: false,
         }
     }
 
@@ -211,15 +213,15 @@ impl<'a> SnapshotSpace<'a> {
         Self { at_one_time: true, ..self }
     }
 
-    /// The same space, which notes the commands of scripts where monitors are to see them.
+    /// The same space, which notes the commands of scripts for counters and monitors.
     #[must_use]
     pub fn showing_calls(self) -> Self {
         let is_wanted = self.handle.script_watch().is_some_and(|watch| watch.is_monitored());
         Self { calls: MonitoredCalls::new(is_wanted), ..self }
     }
 
-    /// What monitors are to see of the commands of scripts, which is taken out.
-    pub fn take_calls(&mut self) -> Vec<Vec<u8>> {
+    /// What is told of the commands of scripts, which is taken out.
+    pub fn take_calls(&mut self) -> MonitoredCalls {
         self.calls.take()
     }
 
@@ -528,6 +530,14 @@ impl ReadSpace for SnapshotSpace<'_> {
 
     fn monitored_calls(&mut self) -> Option<&mut MonitoredCalls> {
         Some(&mut self.calls)
+    }
+
+    fn run_in_script(&mut self, is_in_script: bool) {
+        self.is_in_script = is_in_script;
+    }
+
+    fn is_in_script(&self) -> bool {
+        self.is_in_script
     }
 
     fn afford(&mut self, steps: usize) -> Result<(), Fault> {

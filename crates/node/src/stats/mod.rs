@@ -15,4 +15,4 @@ pub use events::{Event, LatencyEvents, Sample};
 pub use histogram::Histogram;
 pub use rates::{Rates, Totals};
 pub use totals::Stats;
-pub use worker::{CommandTotals, Lookups, Outcome, WorkerStats, error_code};
+pub use worker::{CommandTotals, EndedCall, Lookups, Outcome, WorkerStats, error_code};

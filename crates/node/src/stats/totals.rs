@@ -177,6 +177,7 @@ impl Stats {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::stats::EndedCall;
 
     #[test]
     fn workers_are_summed_and_a_reset_begins_anew() {
@@ -200,6 +201,20 @@ mod tests {
         assert_eq!((stats.totals(), stats.errors(), stats.commands().count()), (Totals::default(), BTreeMap::new(), 0));
         stats.worker(0).finished(get, 1, b":1\r\n");
         assert_eq!(stats.command(get).calls(), 1);
+    }
+
+    #[test]
+    fn what_scripts_run_counts_without_a_latency() {
+        let stats = Stats::new(2);
+        let get = table::lookup(b"get").unwrap().id;
+        let call = |has_failed| EndedCall { command: get, has_failed };
+        stats.worker(0).finished(get, 7, b":1\r\n");
+        stats.worker(1).ran_in_script(&[call(false), call(true)]);
+        let found = stats.command(get);
+        assert_eq!((found.calls(), found.failed, found.ns, found.latency.count()), (3, 1, 7, 1));
+        assert_eq!(stats.totals().commands, 1, "only what clients send is a command of the node");
+        stats.reset();
+        assert_eq!((stats.command(get).calls(), stats.command(get).failed), (0, 0));
     }
 
     #[test]

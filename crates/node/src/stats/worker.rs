@@ -49,6 +49,15 @@ impl Lookups {
     }
 }
 
+/// How a command of a script has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedCall {
+    /// Which command it was.
+    pub command: CommandId,
+    /// It has answered with an error.
+    pub has_failed: bool,
+}
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -80,6 +89,9 @@ struct CommandCounters {
     ns: Counter,
     failed: Counter,
     rejected: Counter,
+    /// Any thread raises these two.
+    in_scripts: AtomicU64,
+    failed_in_scripts: AtomicU64,
     buckets: [Counter; BUCKETS],
 }
 
@@ -90,6 +102,8 @@ impl Default for CommandCounters {
             ns: counter(),
             failed: counter(),
             rejected: counter(),
+            in_scripts: AtomicU64::default(),
+            failed_in_scripts: AtomicU64::default(),
             buckets: std::array::from_fn(|_| Counter::default()),
         }
     }
@@ -104,7 +118,9 @@ pub struct CommandTotals {
     pub failed: u64,
     /// Calls that were refused before they began.
     pub rejected: u64,
-    /// The latencies of all calls.
+    /// Calls by scripts, whose time is the script's.
+    pub in_scripts: u64,
+    /// The latencies of all other calls.
     pub latency: Histogram,
 }
 
@@ -112,7 +128,7 @@ impl CommandTotals {
     /// How often it ran.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.latency.count()
+        self.latency.count() + self.in_scripts
     }
 
     /// Takes away what had been counted at an earlier time.
@@ -120,6 +136,7 @@ impl CommandTotals {
         self.ns = self.ns.wrapping_sub(earlier.ns);
         self.failed = self.failed.wrapping_sub(earlier.failed);
         self.rejected = self.rejected.wrapping_sub(earlier.rejected);
+        self.in_scripts = self.in_scripts.wrapping_sub(earlier.in_scripts);
         for (count, before) in self.latency.counts.iter_mut().zip(&earlier.latency.counts) {
             *count = count.wrapping_sub(*before);
         }
@@ -186,6 +203,15 @@ impl WorkerStats {
         }
     }
 
+    /// Counts what a script has run, on any thread. The request that has run the script counts with its time.
+    pub fn ran_in_script(&self, calls: &[EndedCall]) {
+        for call in calls {
+            let counters = &self.commands[call.command.index()];
+            counters.in_scripts.fetch_add(1, Ordering::Relaxed);
+            counters.failed_in_scripts.fetch_add(u64::from(call.has_failed), Ordering::Relaxed);
+        }
+    }
+
     /// Counts a request that was refused before it began; `text` is the error's, without the leading `-`.
     #[cold]
     pub fn rejected(&self, command: Option<CommandId>, text: &str) {
@@ -248,6 +274,8 @@ impl WorkerStats {
         totals.ns += counters.ns.get();
         totals.failed += counters.failed.get();
         totals.rejected += counters.rejected.get();
+        totals.failed += counters.failed_in_scripts.load(Ordering::Relaxed);
+        totals.in_scripts += counters.in_scripts.load(Ordering::Relaxed);
         for (sum, bucket) in totals.latency.counts.iter_mut().zip(&counters.buckets) {
             *sum += bucket.get();
         }

@@ -5,9 +5,9 @@ use super::request::Request;
 use super::turn::Turn;
 use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::shared::NodeShared;
-use node::monitored;
 use node::pubsub::workers_of;
 use node::session::Host as _;
+use node::{MonitoredCalls, monitored};
 use std::sync::Arc;
 
 /// Shows the monitors of all workers a request that was run, or queued by MULTI.
@@ -29,8 +29,10 @@ fn show_all(turn: &mut Turn<'_>, request: Request<'_>) {
     show_line(&store, turn.clients, line);
 }
 
-/// Shows the monitors of all workers what scripts have run, once that worker has shown the requests that ran them.
-pub(crate) fn show_calls(store: &NodeShared, worker: usize, lines: Vec<Vec<u8>>) {
+/// Counts what scripts have run, and shows it to the monitors of all workers, once that worker has shown the requests that ran them.
+pub(crate) fn show_calls(store: &NodeShared, worker: usize, calls: MonitoredCalls) {
+    store.stats.worker(0).ran_in_script(calls.all_ended());
+    let lines = calls.into_lines();
     if !lines.is_empty() {
         store.mailboxes.tell(worker, WorkerMessage::Subscribers(SubscriberNews::ScriptCalls(lines)));
     }

@@ -16,8 +16,8 @@ use node::control::report_members;
 use node::peer_protocol::PeerMessage;
 use node::tracking::ChangedKeys;
 use node::{
-    Answers, ApplyTask, Effects, KeyspaceEvent, PrefetchItem, ReadyKey, ScriptMessage, ShardHandle, SnapshotTask,
-    SplitTask, Ticket, is_large_entry,
+    Answers, ApplyTask, Effects, KeyspaceEvent, MonitoredCalls, PrefetchItem, ReadyKey, ScriptMessage, ShardHandle,
+    SnapshotTask, SplitTask, Ticket, is_large_entry,
 };
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
@@ -198,8 +198,9 @@ impl Effects for Shell {
         self.telling.messages(messages);
     }
 
-    fn monitored(&mut self, calls: Vec<Vec<u8>>) {
-        calls.into_iter().for_each(|line| show_line(&self.store, &mut self.clients, line));
+    fn monitored(&mut self, calls: MonitoredCalls) {
+        self.store.stats.worker(self.worker).ran_in_script(calls.all_ended());
+        calls.into_lines().into_iter().for_each(|line| show_line(&self.store, &mut self.clients, line));
     }
 
     fn cleared(&mut self, shard: ShardId) {

@@ -122,7 +122,7 @@ fn histogram(ask: &mut Ask<'_>) -> Outcome {
             .map(|s| (s, stats.command(s.id)))
             .collect()
     };
-    let called: Vec<_> = chosen.into_iter().filter(|(_, totals)| totals.calls() > 0).collect();
+    let called: Vec<_> = chosen.into_iter().filter(|(_, totals)| totals.latency.count() > 0).collect();
     ask.reply.map(called.len());
     called.iter().for_each(|(spec, totals)| write_histogram(spec, totals, ask.reply));
     Ok(Effect::None)
@@ -132,7 +132,7 @@ fn write_histogram(spec: &CommandSpec, totals: &CommandTotals, reply: &mut Reply
     reply.bulk(spec.shown_name().as_bytes());
     reply.map(2);
     reply.bulk(b"calls");
-    reply.int(totals.calls() as i64);
+    reply.int(totals.latency.count() as i64);
     reply.bulk(b"histogram_usec");
     let buckets = totals.latency.cumulative_us();
     reply.map(buckets.len());

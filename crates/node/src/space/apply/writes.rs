@@ -10,7 +10,7 @@ use super::work::Place;
 use crate::counters::Counted;
 use crate::format::keys;
 use crate::keyspace_events::{EntryEvents, Event, EventClasses, KeyspaceEvent};
-use crate::monitored_calls::MonitoredCalls;
+use crate::monitored_calls::{CallsLen, MonitoredCalls};
 use crate::request::key_hash;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::{ShardHandle, live};
@@ -100,7 +100,7 @@ struct Undo {
     events: usize,
     changes: usize,
     messages: usize,
-    calls: usize,
+    calls: CallsLen,
 }
 
 impl<'a> EntryWrites<'a> {

@@ -31,7 +31,7 @@ pub(super) fn latencystats(facts: &Facts<'_>, lines: &mut Lines) {
     let percentiles = config.text("latency-tracking-info-percentiles").unwrap_or_default();
     let percentiles: Vec<(&str, f64)> =
         percentiles.split_whitespace().filter_map(|word| Some((word, word.parse().ok()?))).collect();
-    for (spec, totals) in facts.host.stats().commands().filter(|(_, totals)| totals.calls() > 0) {
+    for (spec, totals) in facts.host.stats().commands().filter(|(_, totals)| totals.latency.count() > 0) {
         let figures: Vec<String> = percentiles
             .iter()
             .map(|(name, percentile)| {
