@@ -246,7 +246,7 @@ fn a_leader_at_rest_whose_majority_dies_leads_no_more() {
     assert!(leads(&world), "two of three live");
     dies(&mut world, (leader + 2) % 3);
     world.run(10_000);
-    assert!(!leads(&world), "nobody has written, and it is alone");
+    assert!(!leads(&world), "no client has written, and it is alone");
 }
 
 #[test]

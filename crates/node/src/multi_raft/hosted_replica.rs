@@ -168,7 +168,7 @@ impl HostedReplica {
     }
 
     /// Whether it is a leader that hibernates while half of its group's voters or more are on nodes that may be dead: nothing
-    /// would tell it, and who waits for such a group to be without a leader would wait until somebody writes to it.
+    /// would tell it, and who waits for such a group to be without a leader would wait until a client writes to it.
     pub(super) fn leads_at_rest_alone(&self, alive: &Alive<'_>) -> bool {
         if !self.hibernates() || self.hibernates_with().is_some() {
             return false;
