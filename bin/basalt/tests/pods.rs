@@ -30,6 +30,18 @@ impl Rendered {
     }
 }
 
+/// Tries a command until it succeeds, for a minute at the least.
+const WITHIN: &str = r#"
+within() {
+    tries=0
+    until "$@" >"$T/said" 2>&1; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 1200 ] || { cat "$T/said" "$T"/log-*; exit 1; }
+        sleep 0.05
+    done
+}
+"#;
+
 /// Pods as processes. Each finds `IP` for any address of its own, `DATA` for its volume and `TLS` for its secret, of which a
 /// container would know nothing: here all share one network and one root. Networks are 127.0.N.
 const SCRIPT: &str = r#"
@@ -45,14 +57,6 @@ pods() {
         mkdir -p "$T/data-$n"
         "$BASALT" $(words "$1" "$n" "$START") >>"$T/log-$n" 2>&1 &
         eval "pod$n=$!"
-    done
-}
-within() {
-    tries=0
-    until "$@" >"$T/said" 2>&1; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 1200 ] || { cat "$T/said" "$T"/log-*; exit 1; }
-        sleep 0.05
     done
 }
 ms() { date +%s%3N; }
@@ -97,14 +101,6 @@ containers() {
         variables=$(eval "echo \"\$N$n\"" | sed "s/=0\.0\.0\.0:/=127.0.$1.$n:/")
         env -i $variables BASALT_DIR="$T/data-$n" "$BASALT" container start >>"$T/log-$n" 2>&1 &
         eval "pid$n=$!"
-    done
-}
-within() {
-    tries=0
-    until "$@" >"$T/said" 2>&1; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 600 ] || { cat "$T/said" "$T"/log-*; exit 1; }
-        sleep 0.1
     done
 }
 writes() { for key in a b c d e f; do [ "$(redis-cli -p 7000 -c -h basalt-1 SET "$key" "$1")" = OK ] || return 1; done; }
@@ -160,7 +156,7 @@ fn what_compose_starts_is_a_store_and_comes_back() {
         ("N2", &two),
         ("N3", &three),
     ];
-    sh(COMPOSE, &variables, &["unshare", "--mount", "--pid", "--fork", "--kill-child"]);
+    sh(&[WITHIN, COMPOSE].concat(), &variables, &["unshare", "--mount", "--pid", "--fork", "--kill-child"]);
 }
 
 fn sh(script: &str, variables: &[(&str, &str)], words: &[&str]) -> String {
@@ -193,7 +189,7 @@ fn restart(set: &str) {
         ("PORT", port),
         ("TLS", tls),
     ];
-    let said = sh(SCRIPT, &variables, &["unshare", "--mount", "--pid", "--fork", "--kill-child"]);
+    let said = sh(&[WITHIN, SCRIPT].concat(), &variables, &["unshare", "--mount", "--pid", "--fork", "--kill-child"]);
     said.lines().filter(|line| line.starts_with("restart ")).for_each(|line| announce(&format!("{set}: {line}")));
 }
 
