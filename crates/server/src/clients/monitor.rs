@@ -31,7 +31,7 @@ fn show_all(turn: &mut Turn<'_>, request: Request<'_>) {
 
 /// Counts what scripts have run, and shows it to the monitors of all workers, once that worker has shown the requests that ran them.
 pub(crate) fn show_calls(store: &NodeShared, worker: usize, calls: MonitoredCalls) {
-    store.stats.worker(0).ran_in_script(calls.all_ended());
+    store.stats.worker(worker).ran_in_script(calls.all_ended());
     let lines = calls.into_lines();
     if !lines.is_empty() {
         store.mailboxes.tell(worker, WorkerMessage::Subscribers(SubscriberNews::ScriptCalls(lines)));
