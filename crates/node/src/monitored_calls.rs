@@ -3,6 +3,7 @@
 use crate::monitors::monitored;
 use crate::stats::EndedCall;
 use resp::table::CommandSpec;
+use vocab::Database;
 use vocab::limits::MONITORED_CALLS_MAX;
 
 /// How much of it there is.
@@ -31,7 +32,8 @@ impl MonitoredCalls {
     /// A script runs a command at that time. Those behind the first `MONITORED_CALLS_MAX` are left out.
     pub(crate) fn note(&mut self, now_ms: u64, spec: &CommandSpec, args: &[&[u8]]) {
         if self.is_shown && self.lines.len() < MONITORED_CALLS_MAX {
-            self.lines.extend(monitored(now_ms.saturating_mul(1000), "lua", spec, args));
+            let database = args.iter().find_map(|arg| Database::of_key(arg)).map_or(0, Database::number);
+            self.lines.extend(monitored(now_ms.saturating_mul(1000), (database, "lua"), spec, args));
         }
     }
 

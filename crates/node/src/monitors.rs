@@ -47,16 +47,16 @@ impl Monitors {
     }
 }
 
-/// What monitors are told of a command: its time, its client and its arguments, without secrets. `None` if they are not told of
-/// commands of this kind.
+/// What monitors are told of a command: its time, the number of its client's database, its client and its arguments, without
+/// secrets. `None` if they are not told of commands of this kind.
 #[must_use]
-pub fn monitored(now_us: u64, client: &str, spec: &CommandSpec, args: &[&[u8]]) -> Option<Vec<u8>> {
+pub fn monitored(now_us: u64, (database, client): (u16, &str), spec: &CommandSpec, args: &[&[u8]]) -> Option<Vec<u8>> {
     // A request that runs a script is shown, before the commands of the script.
     let is_skipped = spec.has(flag::SKIP_MONITOR) && !spec.does(behaviour::RUNS_SCRIPT);
     if spec.has(flag::ADMIN) || is_skipped {
         return None;
     }
-    let mut line = format!("+{}.{:06} [0 {client}]", now_us / 1_000_000, now_us % 1_000_000).into_bytes();
+    let mut line = format!("+{}.{:06} [{database} {client}]", now_us / 1_000_000, now_us % 1_000_000).into_bytes();
     let mut left = MONITORED_COMMAND_BYTES_MAX;
     for at in 0..args.len() {
         let arg = without_secret(spec, args, at);
@@ -105,10 +105,10 @@ mod tests {
     #[test]
     fn lines_show_arguments_but_no_secrets() {
         let shown = |words: &[&[u8]]| {
-            let line = monitored(1_700_000_000_000_123, "1.2.3.4:5", table::resolve(words).unwrap(), words)?;
+            let line = monitored(1_700_000_000_000_123, (3, "1.2.3.4:5"), table::resolve(words).unwrap(), words)?;
             Some(String::from_utf8(line).unwrap())
         };
-        let head = "+1700000000.000123 [0 1.2.3.4:5]";
+        let head = "+1700000000.000123 [3 1.2.3.4:5]";
         let long = vec![b'x'; MONITORED_ARGUMENT_BYTES_MAX + 7];
         let cut = format!("\"{}\"... (7 more bytes)", "x".repeat(MONITORED_ARGUMENT_BYTES_MAX));
         for (words, expected) in [

@@ -50,6 +50,31 @@ fn hold_for_both(name: &str, paths: &[PathBuf], shards: &str) {
     drop(server);
 }
 
+/// Monitors and CLIENT LIST show what a client of a database has sent, and not what is run for it.
+#[test]
+fn a_monitor_is_shown_what_a_client_has_sent() {
+    let dir = Dir::new("databases-monitor");
+    let port = free_port();
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--database-listen", &format!("127.0.0.1:{port}")));
+    let peer = Server::start_plain_peer(&Setup::new(&dir.join("peer")));
+    let requests = ["SET a 1", "DBSIZE", "KEYS *", "EVAL 'return 1' 0", "MOVE a 4", "FLUSHDB"];
+    for port in [port, peer.port()] {
+        let (mut monitor, mut client) = (Connection::open(port).unwrap(), Connection::open(port).unwrap());
+        assert_eq!(client.call("SELECT 3"), Value::ok());
+        assert_eq!(monitor.call("MONITOR"), Value::ok());
+        for request in requests {
+            client.call(request);
+            let line = monitor.read().unwrap().text();
+            let (head, shown) = line.split_once("] ").unwrap();
+            assert!(head.contains("[3 127.0.0.1:"), "{port}: {line}");
+            assert_eq!(shown.replace('"', ""), request.replace('\'', ""), "{port}");
+        }
+        let list = Connection::open(port).unwrap().call("CLIENT LIST").text();
+        assert!(list.contains("cmd=flushdb"), "{port}: {list}");
+    }
+    drop(server);
+}
+
 /// The nodes of a store with a listener for databases each, and its ports.
 fn three_nodes(dir: &Dir) -> (Nodes, Vec<u16>) {
     let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();

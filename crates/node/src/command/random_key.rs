@@ -4,9 +4,9 @@
 //! cannot be done, a key is drawn evenly from shards of up to `SCANNED_MAX` keys. A larger shard is then narrowed, byte by
 //! byte, to a prefix that so few keys share: keys with rare beginnings come up more often than others.
 
-use super::args::{SYNTAX, database, is_word};
+use super::args::{database, is_word};
 use super::call::{HandlerRow, Outcome, StoreCall, store_at};
-use super::scan::{NOT_SERVED, slot_of_database};
+use super::scan::{NOT_SERVED, slot_of_database, unknown_words};
 use crate::format::keys::{prefix_end, successor};
 use crate::{Fault, Need, Record, RecordRange, ShardSpace};
 use storage::Slice;
@@ -31,7 +31,7 @@ fn random_key(call: &mut StoreCall<'_>) -> Outcome {
     match call.args[1..] {
         [] => of_store(call),
         [word, number] if is_word(word, "DATABASE") => of_database(call, database(number)?),
-        _ => Err(SYNTAX.into()),
+        _ => Err(unknown_words(call.args[0])),
     }
 }
 

@@ -9,7 +9,7 @@ use super::cursors::{Cursor, key_hash};
 use super::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
 use crate::format::keys::{prefix_end, successor};
 use crate::{Fault, Need, Record, RecordRange, ShardSpace, ShardSpaces, Shards};
-use resp::{Reply, glob_matches};
+use resp::{Reply, glob_matches, table};
 use storage::Slice;
 use vocab::limits::{KEYS_BYTES_MAX, STREAM_STEP_ITEMS_MAX};
 use vocab::{Database, Slot, client_key};
@@ -117,6 +117,14 @@ impl<'a> Options<'a> {
         let mut pattern: &[u8] = b"*";
         let wanted = Wanted::new(pattern, None);
         let mut options = Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false, database: None };
+        // The database was put behind what its client has sent: it is no value of an option without one.
+        let words = match words {
+            [sent @ .., word, number] if is_word(word, "DATABASE") => {
+                options.database = Some(database(number)?);
+                sent
+            }
+            words => words,
+        };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if is_word(word, "STORE") {
@@ -327,9 +335,14 @@ fn scan_shard(
     Ok(last)
 }
 
-/// The shards that KEYS and DBSIZE are about, and the database if it is one: `[STORE | DATABASE number]`.
-fn counted(shards: &dyn Shards, words: &[&[u8]]) -> Result<(Vec<usize>, Option<Database>), Error> {
-    let whole = match words {
+/// The error of a question with words that it does not know. Redis counts the arguments of these.
+pub(super) fn unknown_words(question: &[u8]) -> Error {
+    Error::Reply(table::lookup(question).map_or_else(|| SYNTAX.to_owned(), table::wrong_arity).into())
+}
+
+/// The shards that KEYS and DBSIZE are about, and the database if it is one: `[STORE | DATABASE number]`, from that argument on.
+fn counted(shards: &dyn Shards, args: &[&[u8]], from: usize) -> Result<(Vec<usize>, Option<Database>), Error> {
+    let whole = match &args[from..] {
         [] => false,
         [word] if is_word(word, "STORE") => true,
         [word, number] if is_word(word, "DATABASE") => {
@@ -337,7 +350,7 @@ fn counted(shards: &dyn Shards, words: &[&[u8]]) -> Result<(Vec<usize>, Option<D
             let (shard, _) = shards.run_from(database.slot().0).ok_or(NOT_SERVED)?;
             return Ok((vec![shard], Some(database)));
         }
-        _ => return Err(SYNTAX.into()),
+        _ => return Err(unknown_words(args[0])),
     };
     Ok(((0..shards.count()).filter(|i| whole || shards.leads(*i)).collect(), None))
 }
@@ -345,7 +358,7 @@ fn counted(shards: &dyn Shards, words: &[&[u8]]) -> Result<(Vec<usize>, Option<D
 /// The count comes first: so the keys are read twice, to count them and to answer them, of shards of this node from one
 /// snapshot. Pages of shards elsewhere are each of a moment of their own: of these the keys are collected.
 fn keys(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
-    let (chosen, database) = counted(call.shards, &call.args[2..])?;
+    let (chosen, database) = counted(call.shards, call.args, 2)?;
     let wanted = Wanted::new(call.args[1], database);
     if !chosen.iter().all(|i| call.shards.is_here(*i)) {
         collect_keys(call, &wanted, &chosen)?;
@@ -424,7 +437,7 @@ impl StoreSteps for KeysLeft {
 }
 
 fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
-    let (which, database) = counted(call.shards, &call.args[1..])?;
+    let (which, database) = counted(call.shards, call.args, 1)?;
     if let (Some(database), [shard]) = (database, &which[..]) {
         let count = call.shards.space(*shard).keys_in_database(database)?;
         call.reply.int(count as i64);

@@ -42,7 +42,8 @@ pub(crate) fn before(position: u64) -> [u8; POSITION_BYTES] {
     bytes[8 - POSITION_BYTES..].try_into().expect("six of eight bytes")
 }
 
-fn position_of_field(field: &[u8]) -> u64 {
+/// The position of a field's element.
+pub(crate) fn position_of_field(field: &[u8]) -> u64 {
     if field.is_empty() { 0 } else { (xxh3_64(field) >> 16).max(1) }
 }
 

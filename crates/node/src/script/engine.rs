@@ -218,10 +218,5 @@ pub(super) fn text_of(error: &mlua::Error) -> String {
 /// The text of a table that a script has failed with.
 fn failure_of(failure: &Value) -> String {
     let Value::Table(table) = failure else { return "execution failure".to_owned() };
-    let text = table.get::<Option<String>>("err").ok().flatten().unwrap_or_default();
-    let text = text.strip_prefix("ERR ").unwrap_or(&text).to_owned();
-    match (table.get::<Option<String>>("source"), table.get::<Option<String>>("line")) {
-        (Ok(Some(source)), Ok(Some(line))) => format!("{source}:{line}: {text}"),
-        _ => text,
-    }
+    table.get::<Option<String>>("err").ok().flatten().unwrap_or_default()
 }

@@ -223,6 +223,10 @@ mod tests {
             let text = check_library(format!("#!lua name=l\n{code}").as_bytes()).unwrap_err();
             assert!(text.contains(error), "{code}: {text}");
         }
+        let text = check_library(b"#!lua name=l\nx = 1").unwrap_err();
+        assert_eq!(text, "ERR Error registering functions: ERR user_function:2: Attempt to modify a readonly table");
+        let text = check_library(b"#!lua name=l\nredis.register_function('f')").unwrap_err();
+        assert!(text.starts_with("ERR Error registering functions: ERR calling redis.register_function"), "{text}");
         let code = b"#!lua name=l\nredis.register_function{function_name='f', description='d', callback=function() end, flags={'allow-stale','no-writes'}}";
         let loaded = check_library(code).unwrap();
         let info = FunctionInfo {

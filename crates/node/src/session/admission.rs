@@ -90,17 +90,17 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         Ok(spec) => spec,
         Err(_) if is_http(args[0]) => return end_http(session, host),
         Err(text) => {
-            session.reject(row_of(args), &text, host, reply);
+            refuse(session, row_of(args), &text, host, reply);
             return Admission::Answered(Effect::None);
         }
     };
     if !spec.has(flag::NO_AUTH) && !session.authenticated(host) {
-        session.reject(Some(spec.id), NOAUTH, host, reply);
+        refuse(session, Some(spec.id), NOAUTH, host, reply);
         return Admission::Answered(Effect::None);
     }
     if session.is_for_subscribers() && !spec.does(behaviour::FOR_SUBSCRIBERS) {
         let text = not_for_subscribers(spec);
-        session.reject(Some(spec.id), &text, host, reply);
+        refuse(session, Some(spec.id), &text, host, reply);
         return Admission::Answered(Effect::None);
     }
     let role = commands::role(spec.id);
@@ -108,11 +108,8 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         Admitted::Now => {}
         // A request that was held begins again whenever something has changed.
         Admitted::Later => return Admission::Hold { until_ms: 0 },
-        Admitted::Never if matches!(role, Role::Exec) => {
-            return exec_without_room(&mut Ask { session, host, spec, args, reply });
-        }
         Admitted::Never => {
-            session.reject(Some(spec.id), out_of_room(host), host, reply);
+            refuse(session, Some(spec.id), out_of_room(host), host, reply);
             return Admission::Answered(Effect::None);
         }
     }
@@ -175,13 +172,16 @@ fn database_of_keys(spec: &CommandSpec, args: &[&[u8]]) -> Option<Database> {
     Database::of_key(args.get(at)?)
 }
 
-/// EXEC of commands that may add data, which has reached its bound.
+/// Refuses a request. An EXEC that is refused ends its transaction, and says so.
 #[cold]
-fn exec_without_room(ask: &mut Ask<'_>) -> Admission {
-    ask.session.leave_multi();
-    ask.session.unwatch();
-    let text = format!("EXECABORT Transaction discarded because of: {}", out_of_room(ask.host));
-    fail(ask, &text)
+fn refuse(session: &mut Session, id: Option<CommandId>, text: &str, host: &dyn Host, reply: &mut Reply) {
+    if !id.is_some_and(|id| matches!(commands::role(id), Role::Exec)) {
+        return session.reject(id, text, host, reply);
+    }
+    session.leave_multi();
+    session.unwatch();
+    let why = text.strip_prefix("ERR ").unwrap_or(text);
+    session.reject(id, &format!("EXECABORT Transaction discarded because of: {why}"), host, reply);
 }
 
 /// The refusal of what may add data, when the data has reached its bound.

@@ -170,6 +170,11 @@ impl ClientEntry {
         self.commands.store(self.commands.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// Another command runs than the one that the client has sent, which is what clients are told of.
+    pub fn shows(&self, sent: CommandId) {
+        self.last_command.store(sent.0, Ordering::Relaxed);
+    }
+
     pub(super) fn put_back(&self) {
         self.commands.store(self.commands.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }

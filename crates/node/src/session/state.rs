@@ -14,7 +14,7 @@ use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use crate::tracking::{Invalidation, Tracker, TrackingMode};
 use cluster::Databases;
 use replica::Bytes;
-use resp::table::{CommandId, CommandSpec, behaviour};
+use resp::table::{CommandId, CommandSpec, behaviour, flag};
 use resp::{Proto, Reply};
 use std::sync::Arc;
 use vocab::{Database, ShardId};
@@ -589,6 +589,13 @@ impl Session {
     /// A write of this connection has been answered; its entry is `index` of `shard`, or an earlier one.
     pub fn wrote(&mut self, shard: ShardId, index: u64) {
         self.written.note(shard, index);
+    }
+
+    /// Whether it may not run such a command now, whatever its arguments are: it has not logged in, or only listens.
+    #[must_use]
+    pub fn shuts_out(&self, spec: &CommandSpec, host: &dyn Host) -> bool {
+        let is_unknown = !spec.has(flag::NO_AUTH) && !self.authenticated(host);
+        is_unknown || (self.is_for_subscribers() && !spec.does(behaviour::FOR_SUBSCRIBERS))
     }
 
     /// Refuses a request: writes the error, counts it and spoils the transaction under way, if there is one.

@@ -328,6 +328,10 @@ impl ReadSpace for EntrySpace<'_> {
         if self.is_in_script { SmallCollections::default() } else { self.writes.handle().small_collections() }
     }
 
+    fn pages_records(&self) -> bool {
+        !self.is_in_script
+    }
+
     fn usage(&self) -> Option<&KeyUsage> {
         self.writes.handle().usage().filter(|_| !self.is_in_script)
     }

@@ -145,6 +145,12 @@ pub trait ReadSpace {
         SmallCollections::default()
     }
 
+    /// Whether HSCAN, SSCAN and ZSCAN page what is stored in one record. A script that writes sees it whole, on replicas of all
+    /// versions alike.
+    fn pages_records(&self) -> bool {
+        true
+    }
+
     /// What this node knows of the use of keys: told, not stored, so it may differ between replicas.
     fn usage(&self) -> Option<&KeyUsage> {
         None

@@ -195,17 +195,17 @@ fn changed(libraries: &mut Libraries, args: &[&[u8]]) -> Result<Option<String>, 
             Ok(None)
         }
         (b"FLUSH", [_]) => Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".to_owned()),
-        (b"FLUSH", _) => Err(wrong_arguments("flush")),
-        (b"RESTORE", [dump, policy @ ..]) => restored(libraries, dump, policy).map(|()| None),
+        (b"FLUSH", _) => Err(wrong_arguments(args[1])),
+        (b"RESTORE", [dump, policy @ ..]) => restored(libraries, args[1], dump, policy).map(|()| None),
         _ => Err("ERR syntax error".to_owned()),
     }
 }
 
-fn restored(libraries: &mut Libraries, dump: &[u8], policy: &[&[u8]]) -> Result<(), String> {
+fn restored(libraries: &mut Libraries, word: &[u8], dump: &[u8], policy: &[&[u8]]) -> Result<(), String> {
     let policy = match policy {
         [] => "APPEND".to_owned(),
         [word] => String::from_utf8_lossy(word).to_ascii_uppercase(),
-        _ => return Err(wrong_arguments("restore")),
+        _ => return Err(wrong_arguments(word)),
     };
     let replace = match policy.as_str() {
         "APPEND" => false,
@@ -220,7 +220,9 @@ fn restored(libraries: &mut Libraries, dump: &[u8], policy: &[&[u8]]) -> Result<
     libraries.join(&given, replace)
 }
 
-fn wrong_arguments(word: &str) -> String {
+/// The error about words behind a subcommand, as the client has written that.
+fn wrong_arguments(word: &[u8]) -> String {
+    let word = String::from_utf8_lossy(word);
     format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try FUNCTION HELP.")
 }
 

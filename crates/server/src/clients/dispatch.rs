@@ -13,7 +13,7 @@ use super::publish;
 use super::read;
 use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
-use super::request::Request;
+use super::request::{Incoming, Request, Sent};
 use super::script::{self, Script};
 use super::store_setting::{HeldReply, set_for_store};
 use super::turn::{Requests, Step, Target, Turn, Wanted};
@@ -302,12 +302,14 @@ impl Dispatch<'_> {
     fn request(&mut self, id: usize, args: &[&[u8]], bytes: usize) -> Step {
         let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
         let row = session::authorize(&mut connection.session, table::resolve(args), args, &*self.turn.requests.store);
-        match connection.session.database() {
+        // It is told so, and not what is wrong with its arguments.
+        let is_shut_out = row.as_ref().is_ok_and(|spec| connection.session.shuts_out(spec, &*self.turn.requests.store));
+        match connection.session.database().filter(|_| !is_shut_out) {
             Some(database) => {
                 let in_multi = connection.session.in_multi();
                 self.request_of_database(id, (database, in_multi), row, (args, bytes))
             }
-            None => self.run(id, row, (args, bytes)),
+            None => self.run(id, row, Incoming { args, bytes, sent: None }),
         }
     }
 
@@ -320,6 +322,7 @@ impl Dispatch<'_> {
         (args, bytes): (&[&[u8]], usize),
     ) -> Step {
         let mut made = self.of_database.take().unwrap_or_default();
+        let sent = row.as_ref().ok().map(|spec| Sent { database: database.number(), spec, args });
         let row = {
             let store = &self.turn.requests.store;
             let known = store.known();
@@ -333,15 +336,15 @@ impl Dispatch<'_> {
             row.and_then(bounded).and_then(taken_up)
         };
         let step = match row {
-            Ok(spec) => self.run(id, Ok(spec), (&made.args(args), bytes)),
-            Err(text) => self.run(id, Err(text), (args, bytes)),
+            Ok(spec) => self.run(id, Ok(spec), Incoming { args: &made.args(args), bytes, sent }),
+            Err(text) => self.run(id, Err(text), Incoming { args, bytes, sent }),
         };
         *self.of_database = Some(made);
         step
     }
 
-    /// A request that names keys as they are stored, and took so many bytes.
-    fn run(&mut self, id: usize, row: Resolved, (args, bytes): (&[&[u8]], usize)) -> Step {
+    /// A request that names keys as they are stored.
+    fn run(&mut self, id: usize, row: Resolved, Incoming { args, bytes, sent }: Incoming<'_>) -> Step {
         let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
         if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.waits() {
             return self.turn.stall(id);
@@ -404,7 +407,7 @@ impl Dispatch<'_> {
             }
         }
         if let Some(spec) = spec.filter(|_| matches!(step, Step::Next)) {
-            monitor::show(&mut self.turn, Request { id, spec, args });
+            self.show(id, sent.unwrap_or(Sent { database: 0, spec, args }), spec);
             self.turn.note_hot(Request { id, spec, args }, hot, bytes + reply.buf.len());
         }
         // A large answer leaves no large buffer behind.
@@ -413,6 +416,16 @@ impl Dispatch<'_> {
         }
         *self.scratch = reply;
         step
+    }
+
+    /// Shows others what a client has sent, for which `run` was run.
+    fn show(&mut self, id: usize, sent: Sent<'_>, run: &'static CommandSpec) {
+        monitor::show(&mut self.turn, sent.database, Request { id, spec: sent.spec, args: sent.args });
+        if sent.spec.id != run.id
+            && let Some(connection) = self.turn.clients.get(id)
+        {
+            connection.session.entry().shows(sent.spec.id);
+        }
     }
 
     /// Puts the reply of a request that is not run now in its place: behind the learning of a script, where MULTI has queued one.

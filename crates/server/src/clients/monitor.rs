@@ -10,21 +10,21 @@ use node::session::Host as _;
 use node::{MonitoredCalls, monitored};
 use std::sync::Arc;
 
-/// Shows the monitors of all workers a request that was run, or queued by MULTI.
+/// Shows the monitors of all workers a request that was run, or queued by MULTI, as the client of that database has sent it.
 #[inline]
-pub(super) fn show(turn: &mut Turn<'_>, request: Request<'_>) {
+pub(super) fn show(turn: &mut Turn<'_>, database: u16, request: Request<'_>) {
     if turn.requests.store.monitors.any() {
-        show_all(turn, request);
+        show_all(turn, database, request);
     }
 }
 
 #[cold]
-fn show_all(turn: &mut Turn<'_>, request: Request<'_>) {
+fn show_all(turn: &mut Turn<'_>, database: u16, request: Request<'_>) {
     let store = turn.requests.store.clone();
     let Some(connection) = turn.clients.get(request.id).filter(|connection| !connection.session.was_rejected()) else {
         return;
     };
-    let client = &connection.session.entry().addr;
+    let client = (database, &*connection.session.entry().addr);
     let Some(line) = monitored(store.now_us(), client, request.spec, request.args) else { return };
     show_line(&store, turn.clients, line);
 }

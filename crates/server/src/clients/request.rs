@@ -10,3 +10,22 @@ pub(super) struct Request<'a> {
     pub(super) spec: &'static CommandSpec,
     pub(super) args: &'a [&'a [u8]],
 }
+
+/// A request that is looked at for the first time.
+pub(super) struct Incoming<'a> {
+    /// It names keys as they are stored.
+    pub(super) args: &'a [&'a [u8]],
+    /// What it took in its connection's input.
+    pub(super) bytes: usize,
+    /// What its client has sent, if it is a client of a database: another command may be run for it.
+    pub(super) sent: Option<Sent<'a>>,
+}
+
+/// A request as a client of a database has sent it.
+#[derive(Clone, Copy)]
+pub(super) struct Sent<'a> {
+    /// The number of the database.
+    pub(super) database: u16,
+    pub(super) spec: &'static CommandSpec,
+    pub(super) args: &'a [&'a [u8]],
+}

@@ -1,8 +1,9 @@
 //! HSCAN.
 //!
-//! An inline hash is answered whole, as Redis does with a small one. In a large hash the cursor is the position (see
+//! What Redis would keep in a listpack or as integers is answered whole, as Redis does. Elsewhere the cursor is the position (see
 //! `element`) at which to go on; all fields of a position are answered together. So every field that is there from the
-//! beginning of an iteration to its end is answered, each once, and nothing is kept between the calls.
+//! beginning of an iteration to its end is answered, each once, and nothing is kept between the calls. A hash that becomes
+//! large meanwhile keeps the positions of its fields.
 
 use super::fields::Fields;
 use super::stored::{Form, Stored};
@@ -42,9 +43,12 @@ pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome 
         Form::Inline(record) => {
             let has_integers = ty == Type::SortedSet && hash.is_listpack(call.space)?;
             let mut entries = hash.entries(record)?;
+            let is_whole = (cursor == 0 && entries.len() <= options.count) || !call.space.pages_records();
+            let is_paged = !is_whole && matches!(hash.encoding(call.space)?, "hashtable" | "skiplist");
+            let next = if is_paged { page(&mut entries, cursor, options.count) } else { 0 };
             entries.retain(|(field, _)| options.admits(field));
             let values = values.map(|ty| if has_integers { Beside::ListpackScore } else { Beside::Value(ty) });
-            answer(values, call, 0, &entries);
+            answer(values, call, next, &entries);
         }
         Form::Large(rows) => {
             let fields = hash.fields(rows);
@@ -61,6 +65,18 @@ pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome 
         }
     }
     Ok(())
+}
+
+/// Keeps `count` entries from the cursor on, and all others at the position of the last; the cursor after them.
+fn page(entries: &mut Vec<Entry<'_>>, cursor: u64, count: usize) -> u64 {
+    entries.retain(|(field, _)| element::position_of_field(field) >= cursor);
+    entries.sort_by_cached_key(|(field, _)| element::position_of_field(field));
+    let Some((last, _)) = entries.get(count - 1) else { return 0 };
+    let last = element::position_of_field(last);
+    let end = entries.partition_point(|(field, _)| element::position_of_field(field) <= last);
+    let next = entries.get(end).map_or(0, |(field, _)| element::position_of_field(field));
+    entries.truncate(end);
+    next
 }
 
 /// What stands beside a field.

@@ -1,6 +1,6 @@
 //! Commands about the connection itself, and small ones that need nothing else.
 
-use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX};
+use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX, is_word};
 use crate::session::state::ReplyMode;
 use crate::session::{Effect, Keyspace, clients};
 use resp::{Proto, parse_integer, table};
@@ -20,6 +20,8 @@ pub(super) const ROWS: &[Row] = &[
     ("SCRIPT|DEBUG", |_| Err("ERR there is no debugger of scripts".into())),
     ("INFO", info),
     ("ROLE", role),
+    ("REPLICAOF", replica_of),
+    ("SLAVEOF", replica_of),
     ("MONITOR", monitor),
     ("MODULE|LIST", no_modules),
     ("COMMAND", command),
@@ -143,6 +145,18 @@ fn role(ask: &mut Ask<'_>) -> Outcome {
         ask.reply.bulk_int(i64::from(node.port));
         ask.reply.bulk_int(index as i64);
     }
+    Ok(Effect::None)
+}
+
+/// A master follows no other server; what follows one for a while is `basalt import`.
+fn replica_of(ask: &mut Ask<'_>) -> Outcome {
+    if !matches!(ask.session.keyspace(), Keyspace::Database(_)) {
+        return Err("ERR REPLICAOF not allowed in cluster mode.".into());
+    }
+    if !(is_word(ask.args[1], "NO") && is_word(ask.args[2], "ONE")) {
+        return Err("ERR a database follows no other server; `basalt import` does".into());
+    }
+    ask.reply.ok();
     Ok(Effect::None)
 }
 

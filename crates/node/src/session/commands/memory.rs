@@ -7,8 +7,13 @@ pub(super) const ROWS: &[Row] = &[
     ("MEMORY|DOCTOR", doctor),
     ("MEMORY|STATS", stats),
     ("MEMORY|PURGE", purge),
-    ("MEMORY|MALLOC-STATS", |_| Err("ERR the allocator in use keeps no figures".into())),
+    ("MEMORY|MALLOC-STATS", malloc_stats),
 ];
+
+fn malloc_stats(ask: &mut Ask<'_>) -> Outcome {
+    ask.reply.bulk(b"Stats not supported for the current allocator");
+    Ok(Effect::None)
+}
 
 fn stats(ask: &mut Ask<'_>) -> Outcome {
     let figures = MemoryFigures::of(ask.host);

@@ -267,6 +267,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("replicationid offset:integer"),
     server("REPLCONF", -1, "3.0.0", "Takes what a client says before it asks for all keys.")
         .flags(OPERATOR | ALLOW_BUSY),
+    server("REPLICAOF", 3, "5.0.0", "Refuses, but for NO ONE: a database follows no other server.")
+        .flags(OPERATOR | NO_ASYNC_LOADING)
+        .args("host port:integer"),
     command(
         Group::Server,
         acl::ADMIN | acl::DANGEROUS,
@@ -303,6 +306,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(OPERATOR | NO_MULTI | ALLOW_BUSY)
         .args("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]")
         .role(Role::Administer),
+    server("SLAVEOF", 3, "1.0.0", "Refuses, but for NO ONE, as REPLICAOF does.")
+        .flags(OPERATOR | NO_ASYNC_LOADING)
+        .args("host port:integer"),
     server("SLOWLOG", -2, "2.2.12", "Groups the commands about the slow log.").cost("Depends on the subcommand."),
     server("SLOWLOG|GET", -2, "2.2.12", "Returns entries of the slow log.")
         .flags(ADMIN | LOADING | STALE)

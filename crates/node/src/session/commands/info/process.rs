@@ -59,7 +59,10 @@ pub(super) fn memory(facts: &Facts<'_>, lines: &mut Lines) {
         lines.add(name, bytes);
         lines.add(&format!("{name}_human"), human(bytes));
     }
+    let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
+    lines.add("used_memory_peak_perc", percent(memory.rss_bytes, memory.rss_bytes_peak));
     lines.add("used_memory_dataset", memory.dataset_bytes());
+    lines.add("used_memory_dataset_perc", percent(memory.dataset_bytes(), memory.rss_bytes));
     // Used memory is what is resident.
     lines.add("mem_fragmentation_ratio", "1.00");
     let programs = &facts.node.programs;
