@@ -198,6 +198,13 @@ impl Selector {
                 return false;
             }
         }
+        // A question may name the database that it is about.
+        if spec.behaviour & (behaviour::ASKS_DATABASE | behaviour::EMPTIES_DATABASE) != 0
+            && let [.., word, number] = args
+            && (word.eq_ignore_ascii_case(b"DATABASE") || word.eq_ignore_ascii_case(b"SELECTED"))
+        {
+            return named(Some(number));
+        }
         // FLUSHALL is about all databases.
         let is_of_all = spec.does(behaviour::CLEARS_STORE) && !spec.does(behaviour::EMPTIES_DATABASE);
         let is_of_one = spec.does(behaviour::ASKS_DATABASE)

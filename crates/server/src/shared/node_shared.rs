@@ -7,6 +7,7 @@ use super::background_state::BackgroundState;
 use super::backup_snapshots::BackupSnapshots;
 use super::budget::Budget;
 use super::callers::Callers;
+use super::cluster_databases::{ClusterDatabasesBegin, has_cluster_databases};
 use super::data_dir::DataDir;
 use super::database_rates::DatabaseRates;
 use super::digests::Digests;
@@ -100,6 +101,8 @@ pub(crate) struct NodeShared {
     pub(crate) broker: Broker,
     /// How often single databases are asked.
     pub(crate) database_rates: DatabaseRates,
+    /// What this node does to have the store begin cluster databases.
+    pub(crate) begins_cluster_databases: ClusterDatabasesBegin,
     /// What clients that are configured for Sentinel take for masters.
     pub(crate) masters: Masters,
     /// Clients that are told of every command.
@@ -163,6 +166,11 @@ pub(crate) struct NodeShared {
 }
 
 impl NodeShared {
+    /// Whether clients of a cluster may use databases beyond 0.
+    pub(crate) fn has_cluster_databases(&self) -> bool {
+        self.known().map.as_ref().is_some_and(|map| has_cluster_databases(map))
+    }
+
     /// Opens the data directory that `config` names, and its log. Its shards are opened afterwards.
     pub(crate) fn open(
         config: Arc<Config>,
@@ -239,6 +247,7 @@ impl NodeShared {
             slow_until_ms: AtomicU64::new(0),
             queued_bytes: AtomicUsize::new(0),
             entry_formats: EntryFormats::default(),
+            begins_cluster_databases: ClusterDatabasesBegin::default(),
             queued_bytes_max: budget.queued_writes,
         }))
     }

@@ -1,6 +1,7 @@
 //! Commands about the connection itself, and small ones that need nothing else.
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX};
+use crate::session::host::ClusterDatabases;
 use crate::session::state::ReplyMode;
 use crate::session::{Effect, Keyspace, clients};
 use resp::{Proto, parse_integer, table};
@@ -96,8 +97,8 @@ fn select(ask: &mut Ask<'_>) -> Outcome {
             ask.session.enter(Keyspace::Database(chosen.ok_or("ERR DB index is out of range")?));
             ok(ask)
         }
-        Some(Ok(0)) => ok(ask),
-        Some(Ok(_)) => Err("ERR SELECT is not allowed in cluster mode".into()),
+        Some(Ok(0)) if ask.session.keyspace() == Keyspace::Stored => ok(ask),
+        Some(Ok(number)) => select_of_cluster(ask, i64::from(number)),
         Some(Err(_)) => Err("ERR value is out of range, value must between -2147483648 and 2147483647".into()),
         None => {
             let named = ask.session.keyspace().database().and_then(|_| ask.host.chosen_database(ask.args[1]));
@@ -105,6 +106,21 @@ fn select(ask: &mut Ask<'_>) -> Outcome {
             ok(ask)
         }
     }
+}
+
+/// Of a client of Redis Cluster.
+fn select_of_cluster(ask: &mut Ask<'_>, number: i64) -> Outcome {
+    if number != 0 && (ask.host.config().cluster_databases() == 1 || !ask.session.keyspace().is_of_cluster()) {
+        return Err("ERR SELECT is not allowed in cluster mode".into());
+    }
+    let chosen = ask.host.chosen_of_cluster(number).ok_or("ERR DB index is out of range")?;
+    if let (Keyspace::Cluster, Keyspace::ClusterDatabase(_)) = (ask.session.keyspace(), chosen)
+        && let ClusterDatabases::Refused(text) = ask.host.cluster_databases()
+    {
+        return Err(text.into());
+    }
+    ask.session.enter(chosen);
+    ok(ask)
 }
 
 fn time(ask: &mut Ask<'_>) -> Outcome {
