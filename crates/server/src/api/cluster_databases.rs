@@ -5,6 +5,7 @@ use super::databases::{knows_setting, run_at};
 use super::handlers::{PoolHandler, Takes};
 use crate::links::CLUSTER_DATABASES_SINCE;
 use crate::shared::{LAYOUT, LAYOUT_SETTING, NodeShared};
+use node::session::Host as _;
 use resp::{Reply, Value, parse_integer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

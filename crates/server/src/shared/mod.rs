@@ -35,7 +35,7 @@ pub(crate) use background_state::BACKGROUND_PAUSE;
 pub(crate) use background_state::BackgroundState;
 pub(crate) use backup_snapshots::{BackupKey, BackupPoint, BackupSnapshot, BackupSnapshots};
 pub(crate) use callers::{AnswerBox, Answers};
-pub(crate) use cluster_databases::{ClusterDatabasesBegin, LAYOUT, LAYOUT_SETTING, has_cluster_databases};
+pub(crate) use cluster_databases::{LAYOUT, LAYOUT_SETTING, has_cluster_databases};
 pub(crate) use data_dir::replace_file;
 pub use data_dir::{DataDir, Identity, read_map, read_map_changes};
 pub(crate) use digests::Digest;
