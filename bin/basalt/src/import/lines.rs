@@ -38,7 +38,7 @@ pub(super) struct Lines<R> {
     is_over: bool,
     keys: u64,
     /// The key of which more is to come, and its database.
-    open: Option<(Vec<u8>, Option<u64>)>,
+    open: Option<(Vec<u8>, KeyPlace)>,
 }
 
 impl<R: BufRead> Lines<R> {

@@ -88,6 +88,6 @@ mod tests {
         assert_eq!((one.of_line(KeyPlace::Database(1)), one.of_line(KeyPlace::ClusterDatabase(1))), (None, None));
         assert_eq!(Destination(None).stored(b"k"), b"k");
         let stored = Destination(three).stored(b"k");
-        assert_eq!((Database::of_key(&stored), vocab::client_key(&stored)), (three, &b"k"[..]));
+        assert_eq!((Namespace::of_key(&stored), vocab::client_key(&stored)), (three, &b"k"[..]));
     }
 }
