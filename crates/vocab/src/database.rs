@@ -121,6 +121,13 @@ impl ClusterDatabase {
         (database.prefix_of_slot(slot_of(name)) == *prefix).then_some(database)
     }
 
+    /// The cluster database whose keys of a slot begin with that: `prefix_of_slot` of it.
+    #[must_use]
+    pub fn of_prefix(prefix: &[u8]) -> Option<Self> {
+        let database = Self::of_mark(prefix.get(..CLUSTER_DATABASE_MARK_BYTES)?)?;
+        (database.prefix_of_slot(slot_of(prefix)) == *prefix).then_some(database)
+    }
+
     /// The cluster database whose keys all begin with that.
     #[must_use]
     pub fn of_mark(mark: &[u8]) -> Option<Self> {
@@ -366,6 +373,8 @@ mod tests {
             for slot in (0..SLOT_COUNT).map(Slot) {
                 let prefix = database.prefix_of_slot(slot);
                 assert!(prefixes.insert(prefix) && prefix.starts_with(&database.mark()));
+                assert_eq!(ClusterDatabase::of_prefix(&prefix), Some(database));
+                assert_eq!(ClusterDatabase::of_prefix(&[&prefix[..], b"k"].concat()), None);
                 assert_eq!(slot_of(&[&prefix[..], b"name"].concat()), slot, "{number}");
             }
             for name in [&b""[..], b"key", b"{tag}x", b"}{x}", b"\xff\0\xfed\xfe{06S}key", b"\xff\0\xfed\xfe{!106S}key"]

@@ -14,6 +14,7 @@ use vocab::limits::KEY_BYTES_MAX;
 use vocab::{ClusterDatabase, Database, database_keys, is_database_key};
 
 const NO_DATABASE: &str = "ERR KV.EMPTY is for clients of databases: FLUSHDB";
+const NO_PLACE: &str = "ERR KV.REMOVE is for clients of a cluster: FLUSHDB";
 
 /// Keys that one KV.REMOVE removes at most.
 const REMOVED_MAX: usize = 65_536;
@@ -23,8 +24,10 @@ pub(super) const ROWS: &[HandlerRow] = &[write("KV.EMPTY", empty), write("KV.REM
 fn remove_some(call: &mut WriteCall<'_>) -> Outcome {
     let (place, count) = (call.args[1], natural(call.args[2], NOT_INTEGER)?);
     let wanted = usize::try_from(count).unwrap_or(REMOVED_MAX).min(REMOVED_MAX);
-    let found = match ClusterDatabase::of_key(place) {
+    let found = match ClusterDatabase::of_prefix(place) {
         Some(database) => call.space.keys(&database.mark(), None, wanted)?,
+        // What clients of databases name begins with a prefix: they have no say over keys without one.
+        None if is_database_key(place) => return Err(NO_PLACE.into()),
         None => plain_keys(call.space, wanted)?,
     };
     for key in &found {
@@ -104,6 +107,12 @@ mod tests {
         }
         assert_eq!(of(&mut space), [0, 0, 200, 200]);
         assert!(matches!(remove(&mut space, b"{06S}", b"-1"), Value::Error(_)));
+        space.put(b"key", Record::new(Kind::STRING, None, &[])).unwrap();
+        let [named, of_other] = [Namespace::Cluster(one), Namespace::Database(database)].map(|of| of.stored(b"key"));
+        for wrong in [&named[..], &of_other, &database.prefix(), b"\xff\0\xfed\xfe{x"] {
+            assert!(matches!(remove(&mut space, wrong, b"9"), Value::Error(_)), "{wrong:?}");
+        }
+        assert_eq!(of(&mut space), [1, 0, 200, 200]);
     }
 
     #[test]

@@ -408,11 +408,14 @@ mod tests {
     /// An argument; the name of a key of cluster database N as `N:name`.
     fn shown_of_cluster(arg: &&[u8]) -> String {
         let text = String::from_utf8_lossy(client_key(arg)).into_owned();
-        match Namespace::of_key(arg).or_else(|| Namespace::of_mark(arg)) {
-            Some(Namespace::Cluster(of)) if vocab::slot_of(arg) == vocab::slot_of(client_key(arg)) => {
+        if let Some(Namespace::Cluster(of)) = Namespace::of_mark(arg) {
+            return format!("{}:", of.number());
+        }
+        match Namespace::of_key(arg) {
+            Some(Namespace::Cluster(of)) => {
+                assert_eq!(vocab::slot_of(arg), vocab::slot_of(client_key(arg)));
                 format!("{}:{text}", of.number())
             }
-            Some(Namespace::Cluster(of)) => format!("{}:", of.number()),
             Some(Namespace::Database(_)) => panic!("{text} is no key of a cluster's client"),
             None => text,
         }

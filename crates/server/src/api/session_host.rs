@@ -16,8 +16,8 @@ use node::eviction::Room;
 use node::pubsub::Broker;
 use node::read::Refusal;
 use node::session::{
-    self, CertificateFigures, ClientEntry, Clients, ClusterDatabases, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica,
-    ClusterShard, Host, Keyspace, NodeFacts, Session, ShardFacts, TlsFigures,
+    self, CertificateFigures, ClientEntry, Clients, ClusterDatabases, ClusterFacts, ClusterLink, ClusterNode,
+    ClusterReplica, ClusterShard, Host, Keyspace, NodeFacts, Session, ShardFacts, TlsFigures,
 };
 use node::stats::Stats;
 use node::tracking::Tracking;

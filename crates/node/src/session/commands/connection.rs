@@ -108,16 +108,21 @@ fn select(ask: &mut Ask<'_>) -> Outcome {
     }
 }
 
+const NOT_BEGUN: &str = "TRYAGAIN the store has no databases beyond 0 for clients of a cluster yet";
+
 /// Of a client of Redis Cluster.
 fn select_of_cluster(ask: &mut Ask<'_>, number: i64) -> Outcome {
     if number != 0 && (ask.host.config().cluster_databases() == 1 || !ask.session.keyspace().is_of_cluster()) {
         return Err("ERR SELECT is not allowed in cluster mode".into());
     }
     let chosen = ask.host.chosen_of_cluster(number).ok_or("ERR DB index is out of range")?;
-    if let (Keyspace::Cluster, Keyspace::ClusterDatabase(_)) = (ask.session.keyspace(), chosen)
-        && let ClusterDatabases::Refused(text) = ask.host.cluster_databases()
-    {
-        return Err(text.into());
+    if let (Keyspace::Cluster, Keyspace::ClusterDatabase(_)) = (ask.session.keyspace(), chosen) {
+        match ask.host.cluster_databases() {
+            ClusterDatabases::Begun => {}
+            ClusterDatabases::Refused(text) => return Err(text.into()),
+            // It was held back until they had begun: EXEC runs one that was refused when it was queued.
+            ClusterDatabases::Awaited => return Err(NOT_BEGUN.into()),
+        }
     }
     ask.session.enter(chosen);
     ok(ask)
