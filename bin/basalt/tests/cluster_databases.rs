@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Server, Setup, Value, eventually};
+use common::{Connection, Dir, Nodes, Server, Setup, Value, basalt, eventually, text};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn three_nodes_have_the_keys_of_each_database_where_their_slots_are() {
         assert_eq!(cluster.scan(), names(100), "database {database}");
         assert_eq!(cluster.sum("DBSIZE"), 100, "database {database}");
         let slot = common::slot("key5");
-        assert_eq!(cluster.sum(&format!("CLUSTER COUNTKEYSINSLOT {slot}")), 1);
+        assert_eq!(cluster.call(&format!("CLUSTER COUNTKEYSINSLOT {slot}")).int(), 1);
         assert!(cluster.call("MSET key1 x key2 y").text().starts_with("CROSSSLOT"));
     }
     // INFO tells of what the node leads.
@@ -116,6 +116,86 @@ fn three_nodes_have_the_keys_of_each_database_where_their_slots_are() {
     assert_eq!(Cluster::open(&nodes, 0..3, 0).sum("DBSIZE"), 100);
 }
 
+/// Keys of a database that INFO tells of, and those with an expiry.
+fn in_info(connection: &mut Connection, database: u16) -> (u64, u64) {
+    let info = connection.call("INFO keyspace").text();
+    let start = format!("db{database}:keys=");
+    let line = info.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or("0,expires=0,");
+    let numbers: Vec<u64> = line.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect();
+    (numbers[0], numbers[1])
+}
+
+fn done(arguments: &[&str]) -> String {
+    let output = basalt(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What is divided, saved and written out has the keys of each database, and counts them.
+#[test]
+fn splits_backups_and_exports_have_each_database() {
+    const DATABASES: [u16; 3] = [0, 1, 15];
+    let dir = Dir::new("cluster-databases-kept");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    for database in DATABASES {
+        let mut cluster = Cluster::open(&nodes, 0..3, database);
+        for (i, name) in names(100).iter().enumerate() {
+            let expiry = if i % 4 == 0 { " PX 900000000" } else { "" };
+            assert_eq!(cluster.call(&format!("SET {name} {database}{expiry}")), Value::ok());
+        }
+    }
+    let check = |nodes: &Nodes, when: &str| {
+        for database in DATABASES {
+            let mut cluster = Cluster::open(nodes, 0..3, database);
+            // While a shard changes its leader, two nodes or none count it.
+            eventually(&format!("database {database} is counted {when}"), Duration::from_secs(60), || {
+                let of_node = |node: &mut Connection| (node.call("DBSIZE").int(), in_info(node, database));
+                let counts: Vec<_> = cluster.connections.iter_mut().map(of_node).collect();
+                let sums = counts.iter().fold((0, 0, 0), |sums, (size, (keys, expiring))| {
+                    (sums.0 + size, sums.1 + keys, sums.2 + expiring)
+                });
+                (sums == (100, 100, 25)).then_some(())
+            });
+            assert_eq!(cluster.scan(), names(100), "database {database} {when}");
+        }
+    };
+    check(&nodes, "at first");
+    let split = nodes.run_ctl(&["plan", "apply", "split-all", "--wait"]);
+    assert!(split.status.success(), "{}", text(&split));
+    nodes.wait_whole();
+    check(&nodes, "after the splits");
+    nodes.kill_all();
+    (0..3).for_each(|n| nodes.spawn(n));
+    nodes.wait_whole();
+    check(&nodes, "after a start");
+    let has_all = |server: &Server, when: &str| {
+        for database in DATABASES {
+            let mut client = server.connect();
+            assert_eq!(client.call(&format!("SELECT {database}")), Value::ok());
+            assert_eq!((client.call("DBSIZE").int(), in_info(&mut client, database)), (100, (100, 25)), "{when}");
+            assert_eq!(client.call("GET key7").text(), database.to_string(), "{when}");
+        }
+    };
+    let (backup, lines) = (dir.join("backup"), dir.join("all.ndjson"));
+    let (backup, lines) = (backup.to_str().unwrap(), lines.to_str().unwrap());
+    let node = nodes.address(0);
+    done(&["ctl", "backup", "take", "--to", backup, "--node", &node]);
+    let restored = Server::start(&Setup::bare(&dir.join("restored")).with("--shards", "7"));
+    done(&["ctl", "restore", "--from", backup, "--node", &restored.address()]);
+    has_all(&restored, "restored");
+    let exported = done(&["export", lines, "--node", &node, "--json"]);
+    assert!(exported.contains("300"), "{exported}");
+    let imported = Server::start(&Setup::new(&dir.join("imported")));
+    done(&["import", lines, "--databases", "--node", &imported.address()]);
+    has_all(&imported, "imported");
+    let exported = done(&["export", lines, "--node", &node, "--cluster-database", "15", "--force", "--json"]);
+    assert!(exported.contains("100") && !exported.contains("300"), "{exported}");
+    let found = std::fs::read_to_string(lines).unwrap();
+    let of_15 = found.lines().filter(|line| line.contains(r#""cluster_database":15"#));
+    assert_eq!(of_15.count(), 100);
+}
+
 /// Databases of both listeners have nothing to do with each other.
 #[test]
 fn databases_of_both_listeners_are_apart() {
@@ -138,6 +218,9 @@ fn databases_of_both_listeners_are_apart() {
     assert_eq!(cluster.call("FLUSHDB"), Value::ok());
     assert_eq!((cluster.call("DBSIZE").int(), plain.call("DBSIZE").int()), (0, 2));
     cluster.call("SET k again");
+    // What removes a part of the keys is for clients of the cluster.
+    assert!(plain.call("KV.REMOVE k 100").text().starts_with("ERR KV.REMOVE is for clients of a cluster"));
+    assert_eq!((cluster.call("DBSIZE").int(), plain.call("DBSIZE").int()), (1, 2));
     assert_eq!(plain.call("FLUSHALL"), Value::ok());
     assert_eq!((cluster.call("DBSIZE").int(), plain.call("DBSIZE").int()), (1, 0));
     assert_eq!(cluster.call("SELECT 0"), Value::ok());
@@ -148,7 +231,7 @@ fn databases_of_both_listeners_are_apart() {
 #[test]
 fn a_setting_says_how_many_there_are() {
     let dir = Dir::new("cluster-databases-setting");
-    let server = Server::start(&Setup::new(&dir.join("data")).with("--cluster-databases", "1"));
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--set", "cluster-databases=1"));
     let mut client = server.connect();
     assert_eq!(client.call("SELECT 1").text(), "ERR SELECT is not allowed in cluster mode");
     assert_eq!(client.call("SELECT 0"), Value::ok());

@@ -263,6 +263,11 @@ impl Counters {
         }
     }
 
+    /// One of the keys that are counted already has an expiry; those of databases are counted apart.
+    pub(crate) fn note_expiring(&self, key: &[u8]) {
+        self.change_one(slot_of(key), 1, Which::Expiring);
+    }
+
     /// One of the keys that are counted already is that of a database, with an expiry or without.
     pub(crate) fn note_of_database(&self, key: &[u8], expires: bool) {
         self.change_one(slot_of(key), 1, Which::OfDatabase);

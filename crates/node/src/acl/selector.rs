@@ -198,12 +198,15 @@ impl Selector {
                 return false;
             }
         }
-        // A question may name the database that it is about.
+        // A question may name the database that it is about, anywhere among its options.
+        let names_other = |pair: &[&[u8]]| {
+            let is_named = pair[0].eq_ignore_ascii_case(b"DATABASE") || pair[0].eq_ignore_ascii_case(b"SELECTED");
+            is_named && !named(Some(&pair[1]))
+        };
         if spec.behaviour & (behaviour::ASKS_DATABASE | behaviour::EMPTIES_DATABASE) != 0
-            && let [.., word, number] = args
-            && (word.eq_ignore_ascii_case(b"DATABASE") || word.eq_ignore_ascii_case(b"SELECTED"))
+            && args.windows(2).any(names_other)
         {
-            return named(Some(number));
+            return false;
         }
         // FLUSHALL is about all databases.
         let is_of_all = spec.does(behaviour::CLEARS_STORE) && !spec.does(behaviour::EMPTIES_DATABASE);

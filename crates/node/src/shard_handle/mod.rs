@@ -12,7 +12,7 @@ use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::awaited_keys::AwaitedKeys;
 use crate::cluster_database_counts::ClusterDatabaseKeys;
 use crate::config::{Config, SmallCollections};
-use crate::counters::{Counted, Counters, DatabaseKeys, Stored};
+use crate::counters::{Counters, DatabaseKeys, Stored};
 use crate::fault::Fault;
 use crate::format::Fact;
 use crate::format::packing::Packing;
@@ -295,7 +295,7 @@ impl ShardHandle {
         let mut index = snapshot.cursor(Span { start, end }, false);
         while let Some(tree_key) = index.advance()? {
             if let Some((_, key)) = keys::parse_expiry(&tree_key) {
-                self.counters.change_expiring(Counted::of(key), 1);
+                self.counters.note_expiring(key);
             }
         }
         Ok(())
