@@ -106,8 +106,9 @@ impl DatabaseRequest {
         args: &[&[u8]],
     ) -> Result<&'static CommandSpec, Refusal> {
         if spec.does(behaviour::TO_DATABASE)
-            && let Some(taken_up) = self
-                .to_other(client, (own, spec), args, |number| Keyspace::of_cluster(number).map(Keyspace::namespace))?
+            && let Some(taken_up) = self.take_up_other(client, (own, spec), args, |number| {
+                Keyspace::of_cluster(number).map(Keyspace::namespace)
+            })?
         {
             return Ok(taken_up);
         }
@@ -151,7 +152,7 @@ impl DatabaseRequest {
         let own = Namespace::Database(database);
         let place_of = |number| Some(Some(Namespace::Database(client.set.place_of(Database::of_number(number)?))));
         if spec.does(behaviour::TO_DATABASE)
-            && let Some(taken_up) = self.to_other(client, (Some(own), spec), args, place_of)?
+            && let Some(taken_up) = self.take_up_other(client, (Some(own), spec), args, place_of)?
         {
             return Ok(taken_up);
         }
@@ -185,7 +186,7 @@ impl DatabaseRequest {
 
     /// COPY and MOVE, which may name another database: what is run instead; none: nothing else. `place_of` answers the namespace of the
     /// database of a number, if there can be one.
-    fn to_other(
+    fn take_up_other(
         &mut self,
         client: DatabaseClient<'_>,
         (own, spec): (Option<Namespace>, &'static CommandSpec),

@@ -361,7 +361,7 @@ impl Dispatch<'_> {
             if is_early(connection, store, behaviour) {
                 return self.turn.stall(id);
             }
-            if let Some(step) = self.to_cluster_database(id, spec, (args, bytes)) {
+            if let Some(step) = self.run_across(id, spec, (args, bytes)) {
                 return step;
             }
             match self.turn.clients.get_mut(id) {
@@ -445,7 +445,7 @@ impl Dispatch<'_> {
 
     /// COPY and MOVE of a cluster's client in database 0, to another one; none: it is another request.
     #[cold]
-    fn to_cluster_database(
+    fn run_across(
         &mut self,
         id: usize,
         spec: Option<&'static CommandSpec>,
