@@ -43,7 +43,7 @@ fn keys_of_cluster_databases_not_yet_counted_are_counted() {
         writes.push((Slice::from(keys::record(&key)), Some(record.bytes().clone())));
         writes.extend(expire_at_ms.map(|at| (Slice::from(keys::expiry(at, &key)), Some(Slice::from(&b""[..])))));
     }
-    engine.apply(1, WriteBatch { writes: writes.into(), ..WriteBatch::default() });
+    engine.apply(1, WriteBatch { writes, ..WriteBatch::default() });
     let open = || ShardHandle::open(ShardId(0), (0, 16383), engine.clone(), Arc::new(RowCache::new(0))).unwrap();
     let counted = |handle: &ShardHandle| {
         let of = handle.cluster_databases();

@@ -190,8 +190,7 @@ impl NodeShared {
         if text("rebuild") == "yes" {
             set_aside(&mut dir, alone)?;
         }
-        let log = open_log(&dir, &health, alone)?;
-        let (threads, monitors) = (processors(), Arc::new(Monitors::default()));
+        let (threads, monitors, log) = (processors(), Arc::default(), open_log(&dir, &health, alone)?);
         Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls_of(alone, threads)).map_err(|e| e.to_string())?,
@@ -213,7 +212,7 @@ impl NodeShared {
             tracking: Arc::default(),
             database_rates: DatabaseRates::default(),
             masters: Masters::default(),
-            script_watch: Arc::new(ScriptWatch::new(monitors.clone())),
+            script_watch: Arc::new(ScriptWatch::new(Arc::clone(&monitors))),
             monitors,
             script_pool: Pool::start("script", SCRIPT_THREADS).map_err(|e| e.to_string())?,
             scripts: KnownScripts::default(),
