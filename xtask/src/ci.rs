@@ -131,7 +131,7 @@ const STEPS: &[Step] = &[
     Step { name: "suite", what: "Redis's own Tcl suite against basalt", turn: Turn::Waits, run: redis_suite },
     Step {
         name: "apps",
-        what: "a quarter of the applications that pip and npm install, against one node and three",
+        what: "a quarter of the applications, against one node and three, and one while a node is killed",
         turn: Turn::Waits,
         run: applications,
     },

@@ -1,4 +1,5 @@
-//! KV.EMPTY: removes all keys of some databases. Clients of a database ask for it by FLUSHDB and FLUSHALL.
+//! KV.EMPTY: removes all keys of some databases. Clients of a database ask for it by FLUSHDB and FLUSHALL. Within a transaction
+//! FLUSHALL removes all keys of a shard that has the whole store.
 //!
 //! The keys of a database begin with its prefix, which is a key of the command. All go in one entry: nothing comes between.
 //!
@@ -70,12 +71,37 @@ fn empty(call: &mut WriteCall<'_>) -> Outcome {
     Ok(())
 }
 
+/// FLUSHALL and FLUSHDB in a transaction of the one shard of a store. An argument says whose keys: with what those of a cluster
+/// database begin, or nothing for those of database 0.
+pub(super) fn clear(call: &mut WriteCall<'_>) -> Outcome {
+    match call.args.get(1) {
+        None => each_key(call.space, b"", |space, key| space.delete(key).map(drop))?,
+        Some(&b"") => {
+            each_key(
+                call.space,
+                b"",
+                |space, key| {
+                    if is_database_key(key) { Ok(()) } else { space.delete(key).map(drop) }
+                },
+            )?
+        }
+        Some(mark) if ClusterDatabase::of_mark(mark).is_some() => {
+            each_key(call.space, mark, |space, key| space.delete(key).map(drop))?;
+        }
+        Some(_) => return Err(NO_PLACE.into()),
+    }
+    call.reply.ok();
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::call::Call;
     use super::super::testspace::{TestSpace, answer};
+    use super::clear;
     use crate::{Kind, ReadSpace, Record, WriteSpace};
-    use resp::Value;
+    use resp::{Reply, Value};
     use vocab::{ClusterDatabase, Database, Namespace, Slot};
 
     #[test]
@@ -131,6 +157,21 @@ mod tests {
         assert!(left.iter().all(|key| !key.starts_with(&one)));
         for wrong in [&b"key"[..], b"", &one[..9], b"\xff\0\xfed\xfe{zzz}"] {
             assert!(matches!(answer(&mut space, &[b"KV.EMPTY", wrong]), Value::Error(_)), "{wrong:?}");
+        }
+        let of_cluster = ClusterDatabase::of_number(1).unwrap();
+        for name in [&b"a"[..], b"b"] {
+            let key = Namespace::Cluster(of_cluster).stored(name);
+            space.put(&key, Record::new(Kind::STRING, None, &[])).unwrap();
+        }
+        let mut left_by = |args: &[&[u8]]| {
+            let mut reply = Reply::default();
+            clear(&mut Call { args, space: &mut space, reply: &mut reply }).unwrap();
+            assert_eq!(reply.buf, b"+OK\r\n");
+            space.keys(b"", None, 2000).unwrap().len()
+        };
+        let mark = of_cluster.mark();
+        for (args, left) in [(&[&b"KV.CLEAR"[..], &mark][..], 1200), (&[b"KV.CLEAR", b""], 600), (&[b"KV.CLEAR"], 0)] {
+            assert_eq!(left_by(args), left);
         }
     }
 }

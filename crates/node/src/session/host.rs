@@ -124,6 +124,9 @@ pub trait Host: Sync {
     /// Whether clients of Redis Cluster may use databases beyond 0. The first one that asks has the store begin them.
     fn cluster_databases(&self) -> ClusterDatabases;
 
+    /// Whether they may by now: nothing is begun by asking.
+    fn has_begun_cluster_databases(&self) -> bool;
+
     /// The database whose keys are in the slot of another one: SWAPDB.
     fn database_at(&self, place: Database) -> Database {
         self.databases().database_at(place)

@@ -288,6 +288,10 @@ impl Host for TestHost {
         ClusterDatabases::Begun
     }
 
+    fn has_begun_cluster_databases(&self) -> bool {
+        true
+    }
+
     fn reads_any(&self, _: Database) -> bool {
         false
     }

@@ -230,6 +230,10 @@ impl Host for NodeShared {
         self.known().databases.clone()
     }
 
+    fn has_begun_cluster_databases(&self) -> bool {
+        self.has_cluster_databases()
+    }
+
     fn cluster_databases(&self) -> ClusterDatabases {
         if self.has_cluster_databases() { ClusterDatabases::Begun } else { self.begins_cluster_databases.want() }
     }
