@@ -184,7 +184,6 @@ fn databases_are_allowed_by_number() {
         ("SCAN 0 DATABASE 1 COUNT 10", 0, "database"),
         ("SCAN 0 MATCH DATABASE COUNT 10", 0, "ok"),
         ("SCAN 0 DATABASE 3 SELECTED 1", 0, "database"),
-        ("CLUSTER COUNTKEYSINSLOT 5 SELECTED 1", 0, "database"),
         ("FLUSHDB ASYNC SELECTED 1", 0, "database"),
         ("FLUSHDB", 0, "ok"),
         ("FLUSHDB", 1, "database"),
