@@ -84,7 +84,13 @@ fn nodes_are_upgraded_in_turn_while_the_store_is_written() {
                 let answer = client.call(SOON, &SCRIPT);
                 let is_refused = ["once every node", "unknown command"].iter().any(|why| answer.text().contains(why));
                 assert!(answer == Value::ok() || is_refused, "{answer:?}");
+                // Likewise of keys of databases beyond 0, which this node would begin.
+                let answer = nodes.connect(n).call("SELECT 1");
+                assert!(answer == Value::ok() || answer.text().contains("once every node"), "{answer:?}");
             } else {
+                eventually("databases beyond 0 are begun", SOON, || {
+                    (nodes.connect(n).call("SELECT 1") == Value::ok()).then_some(())
+                });
                 eventually("scripts run", SOON, || (client.call(SOON, &SCRIPT) == Value::ok()).then_some(()));
             }
         }

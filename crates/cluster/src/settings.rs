@@ -106,6 +106,13 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         "By which rules scripts are evaluated: the store sets it itself, once all of its nodes know them; 0: no scripts.",
     ),
     row(
+        "cluster-database-layout",
+        Count(0, 255),
+        "0",
+        "How keys are stored of databases beyond 0 of a cluster's clients: the store sets it itself at the first SELECT of one, once all of \
+         its nodes know it; 0: there are none.",
+    ),
+    row(
         "database-settings",
         OfDatabases,
         "",

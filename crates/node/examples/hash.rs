@@ -191,6 +191,10 @@ impl ShardSpace for Store {
         Ok(self.records.keys().filter(|key| vocab::Database::of_key(key) == Some(database)).count() as u64)
     }
 
+    fn keys_in_cluster_database(&mut self, _: vocab::ClusterDatabase, _: Option<Slot>) -> Result<u64, Fault> {
+        Ok(0)
+    }
+
     fn key_count(&mut self) -> Result<u64, Fault> {
         Ok(self.records.len() as u64)
     }

@@ -2,18 +2,23 @@
 //! because every change goes through apply, and kept in the tree so that a restart need not count. And how often each slot
 //! was asked lately: about, and in memory only.
 //!
+//! Keys of cluster databases are counted as those of a database, as releases before there were any do, and in
+//! `ClusterDatabaseCounts` besides: what is in no cluster database is the difference.
+//!
 //! Invariant: of each slot, keys of a database ≤ keys, and those with an expiry likewise.
 
+use crate::cluster_database_counts::{ClusterDatabaseCounts, ClusterDatabaseKeys};
 use crate::format::slots::Slots;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vocab::{Database, Slot, is_database_key, slot_of};
+use vocab::{ClusterDatabase, Database, Slot, is_database_key, slot_of};
 
 /// The counts of one shard. Written by the thread that applies, read by all.
 #[derive(Debug)]
 pub(crate) struct Counters {
     cells: ArcSwap<Cells>,
+    cluster_databases: ClusterDatabaseCounts,
     /// Of all slots, by `Which`.
     totals: [AtomicU64; COUNTS],
     /// Operations since the shard was opened.
@@ -47,7 +52,7 @@ enum Which {
     Keys,
     /// Those of them that have an expiry.
     Expiring,
-    /// Keys of the slot's database.
+    /// Keys of the slot's database, and of cluster databases.
     OfDatabase,
     /// Those of them that have an expiry.
     ExpiringOfDatabase,
@@ -71,20 +76,24 @@ impl Cell {
 pub(crate) struct Counted {
     /// Its slot.
     pub(crate) slot: Slot,
-    /// Whether it is a key of a database.
+    /// Whether it is a key of a database or of a cluster database.
     of_database: bool,
+    /// Its cluster database.
+    of_cluster: Option<ClusterDatabase>,
 }
 
 impl Counted {
     /// Under what `key` is counted.
     #[inline]
     pub(crate) fn of(key: &[u8]) -> Self {
-        Self { slot: slot_of(key), of_database: is_database_key(key) }
+        let of_database = is_database_key(key);
+        let of_cluster = if of_database { ClusterDatabase::of_key(key) } else { None };
+        Self { slot: slot_of(key), of_database, of_cluster }
     }
 
     /// Whether it is a key of a database.
     pub(crate) fn is_of_database(&self) -> bool {
-        self.of_database
+        self.of_database && self.of_cluster.is_none()
     }
 }
 
@@ -123,6 +132,8 @@ pub(crate) struct Stored {
     pub(crate) of_databases: Vec<u8>,
     /// Of keys of databases that have an expiry.
     pub(crate) expiring_of_databases: Vec<u8>,
+    /// Of keys of cluster databases.
+    pub(crate) of_cluster_databases: Vec<u8>,
 }
 
 impl Counters {
@@ -130,7 +141,8 @@ impl Counters {
     pub(crate) fn new(slots: &Slots) -> Self {
         let cells = ArcSwap::from_pointee(Cells::new(slots.span()));
         let zero = || AtomicU64::new(0);
-        Self { cells, totals: EACH.map(|_| zero()), operations: zero(), looks: zero() }
+        let cluster_databases = ClusterDatabaseCounts::default();
+        Self { cells, cluster_databases, totals: EACH.map(|_| zero()), operations: zero(), looks: zero() }
     }
 
     /// So many operations were asked of a slot.
@@ -178,7 +190,7 @@ impl Counters {
         self.total_of(Which::Expiring)
     }
 
-    /// How many keys are no database's.
+    /// How many keys are no database's, and no cluster database's.
     pub(crate) fn total_of_cluster(&self) -> u64 {
         self.total().saturating_sub(self.total_of(Which::OfDatabase))
     }
@@ -187,9 +199,24 @@ impl Counters {
         self.read(slot, Which::Keys)
     }
 
+    /// How many keys of a slot are no database's, and no cluster database's.
+    pub(crate) fn of_cluster_in_slot(&self, slot: Slot) -> u64 {
+        self.in_slot(slot).saturating_sub(self.read(slot, Which::OfDatabase))
+    }
+
     /// How many keys of a slot are those of its database.
     pub(crate) fn of_database_in_slot(&self, slot: Slot) -> u64 {
-        self.read(slot, Which::OfDatabase)
+        self.read(slot, Which::OfDatabase).saturating_sub(self.cluster_databases.in_slot(slot).keys)
+    }
+
+    /// The cluster databases.
+    pub(crate) fn cluster_databases(&self) -> &ClusterDatabaseCounts {
+        &self.cluster_databases
+    }
+
+    /// The cluster databases that have keys in the shard.
+    pub(crate) fn each_cluster_database(&self) -> Vec<ClusterDatabaseKeys> {
+        self.cluster_databases.each()
     }
 
     fn read(&self, slot: Slot, which: Which) -> u64 {
@@ -201,12 +228,17 @@ impl Counters {
         if self.total_of(Which::OfDatabase) == 0 {
             return Vec::new();
         }
-        let of = |(slot, cell): (Slot, &Cell)| DatabaseKeys {
-            database: Database::of_slot(slot),
-            keys: cell.read(Which::OfDatabase),
-            expiring: cell.read(Which::ExpiringOfDatabase),
+        let of = |(slot, cell): (Slot, &Cell)| {
+            let others = self.cluster_databases.in_slot(slot);
+            DatabaseKeys {
+                database: Database::of_slot(slot),
+                keys: cell.read(Which::OfDatabase).saturating_sub(others.keys),
+                expiring: cell.read(Which::ExpiringOfDatabase).saturating_sub(others.expiring),
+            }
         };
-        self.cells.load().each().map(of).filter(|of| of.keys > 0).collect()
+        let cells = self.cells.load();
+        let counted = cells.each().filter(|(_, cell)| cell.read(Which::OfDatabase) > 0);
+        counted.map(of).filter(|of| of.keys > 0).collect()
     }
 
     /// So many keys came, or went.
@@ -214,6 +246,9 @@ impl Counters {
         self.change_one(counted.slot, by, Which::Keys);
         if counted.of_database {
             self.change_one(counted.slot, by, Which::OfDatabase);
+        }
+        if let Some(database) = counted.of_cluster {
+            self.cluster_databases.change(counted.slot, database, (by, 0));
         }
     }
 
@@ -223,12 +258,27 @@ impl Counters {
         if counted.of_database {
             self.change_one(counted.slot, by, Which::ExpiringOfDatabase);
         }
+        if let Some(database) = counted.of_cluster {
+            self.cluster_databases.change(counted.slot, database, (0, by));
+        }
+    }
+
+    /// One of the keys that are counted already has an expiry; those of databases are counted apart.
+    pub(crate) fn note_expiring(&self, key: &[u8]) {
+        self.change_one(slot_of(key), 1, Which::Expiring);
     }
 
     /// One of the keys that are counted already is that of a database, with an expiry or without.
     pub(crate) fn note_of_database(&self, key: &[u8], expires: bool) {
         self.change_one(slot_of(key), 1, Which::OfDatabase);
         self.change_one(slot_of(key), i64::from(expires), Which::ExpiringOfDatabase);
+    }
+
+    /// One of those is that of a cluster database, with an expiry or without.
+    pub(crate) fn note_of_cluster_database(&self, key: &[u8], expires: bool) {
+        if let Some(database) = ClusterDatabase::of_key(key) {
+            self.cluster_databases.change(slot_of(key), database, (1, i64::from(expires)));
+        }
     }
 
     fn change_one(&self, slot: Slot, by: i64, which: Which) {
@@ -245,6 +295,7 @@ impl Counters {
             cell.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         }
         self.totals.iter().for_each(|total| total.store(0, Ordering::Relaxed));
+        self.cluster_databases.clear();
     }
 
     /// Zero again, and room for `slots`.
@@ -255,6 +306,7 @@ impl Counters {
 
     /// Those of `slots` are another shard's now.
     pub(crate) fn forget(&self, slots: &Slots) {
+        self.cluster_databases.forget(slots);
         for slot in slots.iter() {
             let cells = self.cells.load();
             let Some(cell) = cells.cell(slot) else { continue };
@@ -284,6 +336,7 @@ impl Counters {
             expiring: of(Which::Expiring),
             of_databases: of(Which::OfDatabase),
             expiring_of_databases: of(Which::ExpiringOfDatabase),
+            of_cluster_databases: self.cluster_databases.encode(slots),
         }
     }
 
@@ -305,6 +358,11 @@ impl Counters {
     /// Takes over what `encode` wrote of keys of databases that have an expiry: after `restart`.
     pub(crate) fn load_expiring_of_databases(&self, bytes: &[u8]) -> Result<(), &'static str> {
         self.load(bytes, Which::ExpiringOfDatabase)
+    }
+
+    /// Takes over what `encode` wrote of keys of cluster databases: after `restart`.
+    pub(crate) fn load_of_cluster_databases(&self, bytes: &[u8]) -> Result<(), &'static str> {
+        self.cluster_databases.load(bytes)
     }
 
     fn load(&self, bytes: &[u8], which: Which) -> Result<(), &'static str> {

@@ -5,6 +5,7 @@ pub mod acl;
 mod awaited_keys;
 pub mod blocking;
 mod clock_keeper;
+mod cluster_database_counts;
 pub mod command;
 pub mod config;
 pub mod control;
@@ -49,6 +50,7 @@ pub mod tracking;
 pub use absent_watch::{AbsentWatch, WatchedVersion};
 pub use awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
 pub use clock_keeper::ClockKeeper;
+pub use cluster_database_counts::ClusterDatabaseKeys;
 pub use command::{CollectionCopy, SliceSource, StagedAt};
 pub use config::Config;
 pub use counters::DatabaseKeys;
@@ -76,7 +78,7 @@ pub use shard::{
     Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, NOSCRIPT, PrefetchItem, Prefetched, Shard,
     SnapshotTask, SplitTask, StoreEvent, Ticket, Write, declared_keys, events_after, function_command, is_large_entry,
     newest_event, newest_events, read_script, read_script_first, read_transaction, read_transaction_in_steps,
-    script_as, script_command, slot_of_script, stored_map, without_database,
+    script_as, script_command, slot_of_script, stored_map, without_namespace,
 };
 pub use shard_handle::ShardHandle;
 pub use shard_handle::load::LoadSampler;

@@ -11,7 +11,7 @@ use vocab::limits::{
     ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_SCRIPTS_MAX,
     TRANSACTION_WALK_KEYS_MAX, VALUE_BYTES_MAX,
 };
-use vocab::{DATABASE_PREFIX_BYTES, Slot, SlotSpan, slot_of};
+use vocab::{Namespace, Slot, SlotSpan, slot_of};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A key's hash, for telling which writes may touch the same key. Two keys may share one; nothing breaks if they do.
@@ -105,10 +105,10 @@ pub fn check_key(key: &[u8]) -> Result<(), Refusal> {
     if key.len() > KEY_BYTES_MAX { Err(too_long("key", key.len(), KEY_BYTES_MAX)) } else { Ok(()) }
 }
 
-/// Checks one key of a database, as its clients name it.
-pub fn check_database_key(key: &[u8]) -> Result<(), Refusal> {
-    const BYTES_MAX: usize = KEY_BYTES_MAX - DATABASE_PREFIX_BYTES;
-    if key.len() > BYTES_MAX { Err(too_long("key", key.len(), BYTES_MAX)) } else { Ok(()) }
+/// Checks one key of a namespace, as its clients name it.
+pub fn check_named_key(namespace: Namespace, key: &[u8]) -> Result<(), Refusal> {
+    let bytes_max = KEY_BYTES_MAX - namespace.prefix_bytes();
+    if key.len() > bytes_max { Err(too_long("key", key.len(), bytes_max)) } else { Ok(()) }
 }
 
 /// Checks how many bytes an item of an entry takes: its commands and the keys that are watched for it.

@@ -5,6 +5,7 @@ use node::session::Consistency;
 use node::{EncodedCommand, Write};
 use resp::Value;
 use vocab::limits::KEY_BYTES_MAX;
+use vocab::{ClusterDatabase, Namespace};
 
 /// Which command carries the actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +42,14 @@ pub struct Request {
     pub weak: Option<Consistency>,
 }
 
-/// The bytes of a key.
+/// The bytes of a key, as it is stored. Two of three are those of cluster databases, which have the slots of their names.
 #[must_use]
 pub fn key_name(group: usize, key: Key) -> Vec<u8> {
-    format!("{{g{group}}}k{key}").into_bytes()
+    let name = format!("{{g{group}}}k{key}").into_bytes();
+    match ClusterDatabase::of_number(key as u64 % 3) {
+        Some(database) => Namespace::Cluster(database).stored(&name),
+        None => name,
+    }
 }
 
 /// The bytes of a value: its number, and some more, so that values differ in length.

@@ -19,8 +19,9 @@ mod varint;
 pub use address::{host_and_port, host_of};
 pub use bytes::memory_bytes;
 pub use database::{
-    DATABASE_PREFIX_BYTES, DATABASE_TAG_BYTES, Database, client_key, database_keys, is_database_key, prefix_of_tag,
-    split_tag,
+    CLUSTER_DATABASE_MARK_BYTES, CLUSTER_DATABASE_PREFIX_BYTES, ClusterDatabase, DATABASE_PREFIX_BYTES,
+    DATABASE_TAG_BYTES, Database, KeyPrefix, Namespace, client_key, cluster_database_keys, database_keys,
+    is_database_key, keys_of_databases_alone, prefix_of_tag, split_tag,
 };
 pub use eviction::EVICTION_POLICIES;
 pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version};

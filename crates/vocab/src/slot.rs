@@ -54,8 +54,11 @@ pub fn slot_tag(slot: Slot) -> &'static str {
     tags.get(usize::from(slot.0)).and_then(Option::as_deref).unwrap_or_default()
 }
 
+/// What tags are made of.
+pub(crate) const LETTERS: [u8; 62] = *b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
 fn all_tags() -> Vec<Option<String>> {
-    let letters = || (b'0'..=b'9').chain(b'A'..=b'Z').chain(b'a'..=b'z');
+    let letters = || LETTERS.into_iter();
     let mut tags = vec![None; usize::from(SLOT_COUNT)];
     for tag in letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| [a, b, c]))) {
         let place = &mut tags[usize::from(crc16(&tag) % SLOT_COUNT)];

@@ -20,7 +20,7 @@ use sink::{Chosen, Sink};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use vocab::Database;
+use vocab::{ClusterDatabase, Database};
 
 /// Runs `basalt export`.
 pub fn run(options: &ExportOptions) -> ExitCode {
@@ -62,7 +62,10 @@ fn export(options: &ExportOptions, format: Format) -> Result<Outcome, String> {
     let chosen = match options.database.and_then(Database::of_number) {
         Some(database) => Chosen::Database(database),
         None if options.cluster_keys => Chosen::ClusterKeys,
-        None => Chosen::All,
+        None => match options.cluster_database.and_then(ClusterDatabase::of_number) {
+            Some(database) => Chosen::ClusterDatabase(database),
+            None => Chosen::All,
+        },
     };
     let store = options.tls.towards(&options.node);
     let moment = StoreMoment::begin(&store)?;

@@ -14,8 +14,9 @@ Formats:
   rdb      what redis-server loads (dump.rdb), and redis-cli, RedisShake and `basalt import` read
   ndjson   a key a line, in JSON: docs/FORMATS.md
 
-To a Redis the keys of cluster clients are database 0, and database N is database N. If a store has keys of cluster clients and of \
-database 0, name one of them: --cluster-keys, or --database 0.
+To a Redis the keys of cluster clients are database 0, or that which they have chosen by SELECT, and database N is database N. If a \
+store has keys of cluster clients and of the database of the same number, name one of them: --cluster-keys or --cluster-database N, or \
+--database N.
 
 Examples:
   basalt export dump.rdb --node 10.0.0.1:7000
@@ -41,11 +42,14 @@ pub struct ExportOptions {
     #[arg(long)]
     pub format: Option<Format>,
     /// Only the keys of this database
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..16_384), conflicts_with = "cluster_keys")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..16_384), conflicts_with_all = ["cluster_keys", "cluster_database"])]
     pub database: Option<u64>,
-    /// Only the keys of cluster clients
+    /// Only the keys of cluster clients, without those of other databases than 0
     #[arg(long)]
     pub cluster_keys: bool,
+    /// Only the keys of cluster clients in this database
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..930), conflicts_with = "cluster_keys")]
+    pub cluster_database: Option<u64>,
     /// The version of RDB
     #[arg(long, value_name = "N", default_value = "10")]
     pub rdb_version: RdbVersion,

@@ -5,8 +5,9 @@ use super::outcome::Outcome;
 use super::place::Writer;
 use crate::moment::{BackupRow, RowValue};
 use rdb::{FileWriter, HashField, KeyInParts, Value};
+use std::collections::BTreeSet;
 use tempfile::SpooledTempFile;
-use vocab::Database;
+use vocab::Namespace;
 
 /// Bytes of a value in parts that are held in memory; the rest waits in a file without a name.
 const SPOOL_BYTES: usize = 32 << 20;
@@ -20,10 +21,10 @@ pub(super) struct RdbFile {
     at_ms: u64,
     /// The database of the keys that were written last.
     selected: Option<u64>,
-    /// A key of cluster clients was written.
-    has_cluster_keys: bool,
-    /// A key of database 0 was written.
-    has_database_0: bool,
+    /// Of which databases of cluster clients keys were written; 0: those that they name without SELECT.
+    cluster_databases: BTreeSet<u16>,
+    /// Of which databases of other clients keys were written.
+    databases: BTreeSet<u16>,
     /// A key of which parts have come.
     open: Option<KeyInParts<SpooledTempFile>>,
     /// Fields of the key whose expiry the format cannot hold.
@@ -42,8 +43,8 @@ impl RdbFile {
             has_field_ttls,
             at_ms,
             selected: None,
-            has_cluster_keys: false,
-            has_database_0: false,
+            cluster_databases: BTreeSet::new(),
+            databases: BTreeSet::new(),
             open: None,
             fields_that_stay: 0,
         })
@@ -60,15 +61,15 @@ impl RdbFile {
     /// A row. `more`: the next one is of the same key.
     pub(super) fn row(
         &mut self,
-        database: Option<Database>,
+        of: Option<Namespace>,
         key: &[u8],
         row: BackupRow,
         more: bool,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
-        self.check_database(database)?;
+        self.check_database(of)?;
         let shown = key.escape_ascii();
-        self.write(database, key, row, more).map_err(|e| format!("key {shown}: {e}"))?;
+        self.write(of, key, row, more).map_err(|e| format!("key {shown}: {e}"))?;
         let fields = if more { 0 } else { std::mem::take(&mut self.fields_that_stay) };
         if fields > 0 {
             outcome.problems.note(format!(
@@ -79,23 +80,26 @@ impl RdbFile {
         Ok(())
     }
 
-    /// To a Redis, keys of cluster clients and keys of database 0 would be the same.
-    fn check_database(&mut self, database: Option<Database>) -> Result<(), String> {
-        match database.map(Database::number) {
-            None => self.has_cluster_keys = true,
-            Some(0) => self.has_database_0 = true,
-            Some(_) => {}
-        }
-        if self.has_cluster_keys && self.has_database_0 {
-            return Err("the store has keys of cluster clients and of database 0, which are one to a Redis: \
-                        say --cluster-keys or --database 0, or write NDJSON"
-                .to_owned());
+    /// To a Redis, keys of cluster clients and keys of the database of the same number would be the same.
+    fn check_database(&mut self, of: Option<Namespace>) -> Result<(), String> {
+        let number = of.map_or(0, Namespace::number);
+        let (own, others) = match of {
+            Some(Namespace::Database(_)) => (&mut self.databases, &self.cluster_databases),
+            Some(Namespace::Cluster(_)) | None => (&mut self.cluster_databases, &self.databases),
+        };
+        own.insert(number);
+        if others.contains(&number) {
+            return Err(format!(
+                "the store has keys of cluster clients and of database {number}, which are one to a Redis: \
+                 say --{} or --database {number}, or write NDJSON",
+                if number == 0 { "cluster-keys".to_owned() } else { format!("cluster-database {number}") }
+            ));
         }
         Ok(())
     }
 
-    fn select(&mut self, database: Option<Database>) -> std::io::Result<()> {
-        let number = database.map_or(0, |database| u64::from(database.number()));
+    fn select(&mut self, of: Option<Namespace>) -> std::io::Result<()> {
+        let number = of.map_or(0, |namespace| u64::from(namespace.number()));
         if self.selected != Some(number) {
             self.selected = Some(number);
             self.file.database(number)?;
@@ -104,11 +108,11 @@ impl RdbFile {
     }
 
     /// Writes a key whose value is in one row; the parts of others wait for the last.
-    fn write(&mut self, database: Option<Database>, key: &[u8], row: BackupRow, more: bool) -> std::io::Result<()> {
+    fn write(&mut self, of: Option<Namespace>, key: &[u8], row: BackupRow, more: bool) -> std::io::Result<()> {
         let expire_at_ms = (row.expire_at_ms > 0).then_some(row.expire_at_ms);
         let (open, value) = (self.open.take(), self.value_of(row.value));
         if let (None, false, Ok(value)) = (&open, more, &value) {
-            self.select(database)?;
+            self.select(of)?;
             return self.file.key(key, value, expire_at_ms);
         }
         let spool = || SpooledTempFile::new(SPOOL_BYTES);
@@ -121,7 +125,7 @@ impl RdbFile {
             self.open = Some(open);
             return Ok(());
         }
-        self.select(database)?;
+        self.select(of)?;
         open.finish(&mut self.file)
     }
 

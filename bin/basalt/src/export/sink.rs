@@ -8,7 +8,7 @@ use crate::lines::{self, Head, Tail};
 use crate::moment::BackupRow;
 use crate::pace::Pace;
 use std::io::Write;
-use vocab::{Database, client_key};
+use vocab::{ClusterDatabase, Database, Namespace, client_key};
 
 /// Which keys are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +16,16 @@ pub(super) enum Chosen {
     All,
     ClusterKeys,
     Database(Database),
+    ClusterDatabase(ClusterDatabase),
 }
 
 impl Chosen {
-    fn has(self, database: Option<Database>) -> bool {
+    fn has(self, of: Option<Namespace>) -> bool {
         match self {
             Self::All => true,
-            Self::ClusterKeys => database.is_none(),
-            Self::Database(wanted) => database == Some(wanted),
+            Self::ClusterKeys => of.is_none(),
+            Self::Database(wanted) => of == Some(Namespace::Database(wanted)),
+            Self::ClusterDatabase(wanted) => of == Some(Namespace::Cluster(wanted)),
         }
     }
 }
@@ -91,16 +93,16 @@ impl Sink {
 
     /// A row. `more`: the next one is of the same key.
     pub(super) fn row(&mut self, row: BackupRow, more: bool) -> Result<(), String> {
-        let database = Database::of_key(&row.key);
+        let of = Namespace::of_key(&row.key);
         self.rows += u64::from(!more);
-        if !self.chosen.has(database) {
+        if !self.chosen.has(of) {
             return Ok(());
         }
         let before = self.position();
         let key = client_key(&row.key).to_vec();
         match &mut self.file {
-            File::Rdb(file) => file.row(database, &key, row, more, &mut self.outcome)?,
-            File::Lines { .. } => self.line(&lines::of_row(database, &key, row, more))?,
+            File::Rdb(file) => file.row(of, &key, row, more, &mut self.outcome)?,
+            File::Lines { .. } => self.line(&lines::of_row(of, &key, row, more))?,
         }
         self.outcome.keys += u64::from(!more);
         self.pace.wait(self.position() - before);

@@ -91,7 +91,7 @@ impl Copy<'_> {
             }
             match record {
                 Record::Library(source) => self.library(source, outcome)?,
-                Record::Key { database, key, expire_at_ms, value, more } => match self.scope.of_line(database) {
+                Record::Key { place, key, expire_at_ms, value, more } => match self.scope.of_line(place) {
                     None => outcome.other_databases += u64::from(!more),
                     Some(into) => self.part(&Part { into, key: &key, expire_at_ms }, value, more, outcome)?,
                 },

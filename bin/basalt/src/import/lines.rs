@@ -1,6 +1,6 @@
 //! Lines of NDJSON, put together to whole keys.
 
-use crate::lines::{Key, Line, Part, part_of};
+use crate::lines::{Key, KeyPlace, Line, Part, part_of};
 use rdb::{Stream, Value, add_item};
 use std::io::{BufRead, Read};
 use vocab::limits::{BULK_BYTES_MAX, RESTORED_BYTES_MAX};
@@ -14,7 +14,7 @@ const LINE_BYTES_MAX: u64 = 6 * BULK_BYTES_MAX as u64 + (1 << 20);
 #[derive(Debug, PartialEq)]
 pub(super) enum Record {
     Key {
-        database: Option<u64>,
+        place: KeyPlace,
         key: Vec<u8>,
         expire_at_ms: Option<u64>,
         /// Its value, or a part of it.
@@ -38,7 +38,7 @@ pub(super) struct Lines<R> {
     is_over: bool,
     keys: u64,
     /// The key of which more is to come, and its database.
-    open: Option<(Vec<u8>, Option<u64>)>,
+    open: Option<(Vec<u8>, KeyPlace)>,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -56,7 +56,7 @@ impl<R: BufRead> Lines<R> {
         loop {
             let line = self.line()?;
             if let Some(open) = &self.open
-                && !matches!(&line, Some(Line::Key(line)) if line.key.0 == open.0 && line.database == open.1)
+                && !matches!(&line, Some(Line::Key(line)) if line.key.0 == open.0 && line.place() == open.1)
             {
                 return Err(format!("line {}: it should go on with the key of the line before", self.number));
             }
@@ -101,13 +101,13 @@ impl<R: BufRead> Lines<R> {
     /// The key of a line. A stream is put together.
     fn key(&mut self, mut line: Key) -> Result<Record, String> {
         let named = |number: u64, why: String| format!("line {number}: {why}");
-        let (database, key, expire_at_ms) = (line.database, line.key.0.clone(), line.expire_at_ms);
+        let (place, key, expire_at_ms) = (line.place(), line.key.0.clone(), line.expire_at_ms);
         let mut more = line.more;
         self.keys += u64::from(self.open.is_none());
         let mut items = match part_of(line).map_err(|why| named(self.number, why))? {
             Part::Value(value) => {
-                self.open = more.then(|| (key.clone(), database));
-                return Ok(Record::Key { database, key, expire_at_ms, value, more });
+                self.open = more.then(|| (key.clone(), place));
+                return Ok(Record::Key { place, key, expire_at_ms, value, more });
             }
             Part::Items(items) => items,
         };
@@ -121,10 +121,10 @@ impl<R: BufRead> Lines<R> {
             added.ok_or_else(|| named(self.number, "an item of a stream cannot be read".to_owned()))?;
             if !more {
                 let value = Value::Stream(Box::new(stream));
-                return Ok(Record::Key { database, key, expire_at_ms, value, more });
+                return Ok(Record::Key { place, key, expire_at_ms, value, more });
             }
             line = match self.line()? {
-                Some(Line::Key(next)) if next.key.0 == key && next.database == database => *next,
+                Some(Line::Key(next)) if next.key.0 == key && next.place() == place => *next,
                 _ => return Err(named(self.number, "it should go on with the key of the line before".to_owned())),
             };
             more = line.more;
@@ -156,7 +156,7 @@ mod tests {
     const HEAD: &str = r#"{"basalt_export":1,"at_ms":1,"store":"s"}"#;
 
     fn key(name: &str, value: Value, more: bool) -> Record {
-        Record::Key { database: None, key: name.into(), expire_at_ms: None, value, more }
+        Record::Key { place: KeyPlace::Cluster, key: name.into(), expire_at_ms: None, value, more }
     }
 
     #[test]

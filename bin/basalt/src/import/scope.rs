@@ -1,6 +1,7 @@
 //! Which databases of a source are imported, and where their keys go.
 
-use vocab::Database;
+use crate::lines::KeyPlace;
+use vocab::{ClusterDatabase, Database, Namespace};
 
 /// Which databases of a source are imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +19,14 @@ pub(super) enum Scope {
 
 /// Whose keys the keys of a database become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Destination(Option<Database>);
+pub(super) struct Destination(Option<Namespace>);
 
 impl Scope {
     /// Where the keys of a database of the source go; `None` if they are not imported.
     pub(super) fn of(self, database: u64) -> Option<Destination> {
         match self {
-            Self::One { source, into } => (source == database).then_some(Destination(into)),
-            Self::All => Database::of_number(database).map(|database| Destination(Some(database))),
+            Self::One { source, into } => (source == database).then_some(Destination(into.map(Namespace::Database))),
+            Self::All => Database::of_number(database).map(|into| Destination(Some(Namespace::Database(into)))),
         }
     }
 
@@ -33,15 +34,20 @@ impl Scope {
     pub(super) fn source_of(self, stored: &[u8]) -> u64 {
         match self {
             Self::One { source, .. } => source,
-            Self::All => Database::of_key(stored).map_or(0, |database| database.number().into()),
+            Self::All => Namespace::of_key(stored).map_or(0, |namespace| namespace.number().into()),
         }
     }
 
-    /// Where a key goes whose line names a database, or none: it is one of cluster clients.
-    pub(super) fn of_line(self, database: Option<u64>) -> Option<Destination> {
-        match (self, database) {
-            (Self::All, None) => Some(Destination(None)),
-            _ => self.of(database.unwrap_or(0)),
+    /// Where the key of a line goes.
+    pub(super) fn of_line(self, place: KeyPlace) -> Option<Destination> {
+        match (self, place) {
+            (Self::All, KeyPlace::Cluster) => Some(Destination(None)),
+            (Self::All, KeyPlace::ClusterDatabase(number)) => {
+                ClusterDatabase::of_number(number).map(|into| Destination(Some(Namespace::Cluster(into))))
+            }
+            (Self::All | Self::One { .. }, KeyPlace::Database(number)) => self.of(number),
+            (Self::One { .. }, KeyPlace::Cluster) => self.of(0),
+            (Self::One { .. }, KeyPlace::ClusterDatabase(number)) => self.of(number),
         }
     }
 }
@@ -50,7 +56,7 @@ impl Destination {
     /// The name under which the store keeps a key.
     pub(super) fn stored(self, key: &[u8]) -> Vec<u8> {
         match self.0 {
-            Some(database) => [&database.prefix(), key].concat(),
+            Some(namespace) => namespace.stored(key),
             None => key.to_vec(),
         }
     }
@@ -71,12 +77,17 @@ mod tests {
             (Scope::All, 3, Some(three)),
             (Scope::All, 16_384, None),
         ] {
-            assert_eq!(scope.of(number), into.map(Destination), "{scope:?} {number}");
+            let into = into.map(|into: Option<Database>| Destination(into.map(Namespace::Database)));
+            assert_eq!(scope.of(number), into, "{scope:?} {number}");
         }
-        assert_eq!(Scope::All.of_line(None), Some(Destination(None)));
-        assert_eq!(Scope::One { source: 0, into: three }.of_line(None), Some(Destination(three)));
+        let three_of_cluster = ClusterDatabase::of_number(3).map(Namespace::Cluster);
+        assert_eq!(Scope::All.of_line(KeyPlace::Cluster), Some(Destination(None)));
+        assert_eq!(Scope::All.of_line(KeyPlace::ClusterDatabase(3)), Some(Destination(three_of_cluster)));
+        let (one, three) = (Scope::One { source: 0, into: three }, three.map(Namespace::Database));
+        assert_eq!(one.of_line(KeyPlace::Cluster), Some(Destination(three)));
+        assert_eq!((one.of_line(KeyPlace::Database(1)), one.of_line(KeyPlace::ClusterDatabase(1))), (None, None));
         assert_eq!(Destination(None).stored(b"k"), b"k");
         let stored = Destination(three).stored(b"k");
-        assert_eq!((Database::of_key(&stored), vocab::client_key(&stored)), (three, &b"k"[..]));
+        assert_eq!((Namespace::of_key(&stored), vocab::client_key(&stored)), (three, &b"k"[..]));
     }
 }

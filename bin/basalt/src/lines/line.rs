@@ -4,7 +4,7 @@ use super::bytes::Bytes;
 use crate::moment::{BackupRow, RowValue};
 use rdb::{HashField, StreamItem, Value};
 use serde::{Deserialize, Serialize};
-use vocab::Database;
+use vocab::Namespace;
 
 /// The format that is written, and the only one that is read.
 const FORMAT: u64 = 1;
@@ -99,6 +99,9 @@ pub(crate) struct Key {
     /// Which database; none: the keys of cluster clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) database: Option<u64>,
+    /// Which database of cluster clients, if it is another one than 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cluster_database: Option<u64>,
     /// When it expires, in ms since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expire_at_ms: Option<u64>,
@@ -126,6 +129,28 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+impl Key {
+    /// Which clients name it, and in which database.
+    pub(crate) fn place(&self) -> KeyPlace {
+        match (self.database, self.cluster_database) {
+            (_, Some(number)) => KeyPlace::ClusterDatabase(number),
+            (Some(number), None) => KeyPlace::Database(number),
+            (None, None) => KeyPlace::Cluster,
+        }
+    }
+}
+
+/// Which clients name the key of a line, and in which database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPlace {
+    /// Those of a cluster, in database 0.
+    Cluster,
+    /// Those of a cluster, in another one.
+    ClusterDatabase(u64),
+    /// Those that know no clusters.
+    Database(u64),
+}
+
 /// A field of a hash: its name, its value, and when it expires, if it does.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -135,10 +160,13 @@ enum Field {
 }
 
 /// The line of a row.
-pub(crate) fn of_row(database: Option<Database>, key: &[u8], row: BackupRow, more: bool) -> Line {
-    let database = database.map(|database| u64::from(database.number()));
+pub(crate) fn of_row(of: Option<Namespace>, key: &[u8], row: BackupRow, more: bool) -> Line {
+    let number = |namespace: Namespace| u64::from(namespace.number());
+    let is_of_cluster = |namespace: &Namespace| matches!(namespace, Namespace::Cluster(_));
+    let database = of.filter(|namespace| !is_of_cluster(namespace)).map(number);
+    let cluster_database = of.filter(is_of_cluster).map(number);
     let expire_at_ms = (row.expire_at_ms > 0).then_some(row.expire_at_ms);
-    let mut line = Key { key: Bytes(key.to_vec()), database, expire_at_ms, more, ..Key::default() };
+    let mut line = Key { key: Bytes(key.to_vec()), database, cluster_database, expire_at_ms, more, ..Key::default() };
     let all = |strings: Vec<Vec<u8>>| Some(strings.into_iter().map(Bytes).collect());
     match row.value {
         RowValue::String(string) => line.string = Some(Bytes(string)),

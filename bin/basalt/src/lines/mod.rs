@@ -5,4 +5,4 @@
 mod bytes;
 mod line;
 
-pub(crate) use line::{Head, Key, Line, Part, Tail, of_row, part_of};
+pub(crate) use line::{Head, Key, KeyPlace, Line, Part, Tail, of_row, part_of};

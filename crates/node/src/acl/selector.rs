@@ -198,6 +198,16 @@ impl Selector {
                 return false;
             }
         }
+        // A question may name the database that it is about, anywhere among its options.
+        let names_other = |pair: &[&[u8]]| {
+            let is_named = pair[0].eq_ignore_ascii_case(b"DATABASE") || pair[0].eq_ignore_ascii_case(b"SELECTED");
+            is_named && !named(Some(&pair[1]))
+        };
+        if spec.behaviour & (behaviour::ASKS_DATABASE | behaviour::EMPTIES_DATABASE) != 0
+            && args.windows(2).any(names_other)
+        {
+            return false;
+        }
         // FLUSHALL is about all databases.
         let is_of_all = spec.does(behaviour::CLEARS_STORE) && !spec.does(behaviour::EMPTIES_DATABASE);
         let is_of_one = spec.does(behaviour::ASKS_DATABASE)

@@ -2,7 +2,7 @@
 
 use super::call::{Error, Outcome};
 use crate::{Evaluation, Kind, Record, WriteSpace};
-use vocab::Database;
+use vocab::{ClusterDatabase, Database};
 
 /// The key holds another kind of value than the command is for.
 pub(super) const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -40,6 +40,11 @@ pub(super) fn at_least_one(text: &[u8], error: &'static str) -> Result<u64, Erro
 /// The database of that number.
 pub(super) fn database(text: &[u8]) -> Result<Database, Error> {
     natural(text, NOT_INTEGER).and_then(|n| Database::of_number(n).ok_or(Error::from(NO_SUCH_DATABASE)))
+}
+
+/// The cluster database of that number.
+pub(super) fn cluster_database(text: &[u8]) -> Result<ClusterDatabase, Error> {
+    natural(text, NOT_INTEGER).and_then(|n| ClusterDatabase::of_number(n).ok_or(Error::from(NO_SUCH_DATABASE)))
 }
 
 /// Whether `arg` is the option `word` (upper case), in any case.

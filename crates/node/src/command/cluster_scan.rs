@@ -17,7 +17,7 @@ use super::scan::{CHUNK, Found, NOT_SERVED, Options, resume};
 use crate::Fault;
 use std::fmt::Write as _;
 use storage::Slice;
-use vocab::{SLOT_COUNT, Slot, slot_of, slot_tag};
+use vocab::{SLOT_COUNT, Slot, client_key, slot_of, slot_tag};
 
 const INVALID: &str = "ERR invalid cursor";
 /// How many keys of other slots than those of the walk one call looks at.
@@ -177,7 +177,7 @@ fn answer(call: &mut StoreCall<'_>, next: Option<Place>, keys: &[Slice]) -> Outc
     call.reply.array(2);
     call.reply.bulk(next.map_or_else(|| "0".to_owned(), Place::text).as_bytes());
     call.reply.array(keys.len());
-    keys.iter().for_each(|key| call.reply.bulk(key));
+    keys.iter().for_each(|key| call.reply.bulk(client_key(key)));
     Ok(())
 }
 

@@ -4,13 +4,13 @@
 //! cannot be done, a key is drawn evenly from shards of up to `SCANNED_MAX` keys. A larger shard is then narrowed, byte by
 //! byte, to a prefix that so few keys share: keys with rare beginnings come up more often than others.
 
-use super::args::{database, is_word};
+use super::args::{cluster_database, database, is_word};
 use super::call::{HandlerRow, Outcome, StoreCall, store_at};
 use super::scan::{NOT_SERVED, slot_of_database, unknown_words};
 use crate::format::keys::{prefix_end, successor};
 use crate::{Fault, Need, Record, RecordRange, ShardSpace};
 use storage::Slice;
-use vocab::{Database, client_key};
+use vocab::{ClusterDatabase, Database, client_key};
 
 /// Keys that are drawn from evenly.
 const SCANNED_MAX: usize = 256;
@@ -29,7 +29,8 @@ fn below(space: &mut dyn ShardSpace, bound: u64) -> Result<u64, Fault> {
 
 fn random_key(call: &mut StoreCall<'_>) -> Outcome {
     match call.args[1..] {
-        [] => of_store(call),
+        [] => of_store(call, None),
+        [word, number] if is_word(word, "SELECTED") => of_store(call, Some(cluster_database(number)?)),
         [word, number] if is_word(word, "DATABASE") => of_database(call, database(number)?),
         _ => Err(unknown_words(call.args[0])),
     }
@@ -43,11 +44,16 @@ fn of_database(call: &mut StoreCall<'_>, database: Database) -> Outcome {
     Ok(())
 }
 
-fn of_store(call: &mut StoreCall<'_>) -> Outcome {
+/// Of a cluster database, or of the keys that have no namespace.
+fn of_store(call: &mut StoreCall<'_>, of: Option<ClusterDatabase>) -> Outcome {
     let shards = call.shards.count();
     let all: Vec<usize> = (0..shards).collect();
     let (mut counts, mut failed) = (vec![0; shards], Vec::new());
-    for (i, count) in call.shards.key_counts(&all, Need::Some).into_iter().enumerate() {
+    let counted: Vec<Result<u64, Fault>> = match of {
+        Some(database) => all.iter().map(|i| call.shards.space(*i).keys_in_cluster_database(database, None)).collect(),
+        None => call.shards.key_counts(&all, Need::Some),
+    };
+    for (i, count) in counted.into_iter().enumerate() {
         match count {
             Ok(count) => counts[i] = count,
             // A shard without a leader has no part in the draw.
@@ -70,7 +76,7 @@ fn of_store(call: &mut StoreCall<'_>) -> Outcome {
                 lot = if here { lot } else { lot - count };
                 here
             });
-            drawn = draw(call.shards.space(i.expect("the lot is below the total")))?;
+            drawn = draw(call.shards.space(i.expect("the lot is below the total")), of)?;
             if drawn.is_some() {
                 break;
             }
@@ -80,15 +86,18 @@ fn of_store(call: &mut StoreCall<'_>) -> Outcome {
         while drawn.is_none()
             && let Some(i) = rest.find(|i| counts[*i] > 0)
         {
-            drawn = draw(call.shards.space(i))?;
+            drawn = draw(call.shards.space(i), of)?;
         }
     }
-    call.reply.bulk_or_null(drawn.as_deref());
+    call.reply.bulk_or_null(drawn.as_deref().map(client_key));
     Ok(())
 }
 
 /// A random key of the shard; `None` if it has none that is live.
-fn draw(space: &mut dyn ShardSpace) -> Result<Option<Slice>, Fault> {
+fn draw(space: &mut dyn ShardSpace, of: Option<ClusterDatabase>) -> Result<Option<Slice>, Fault> {
+    if let Some(database) = of {
+        return narrow(space, database.mark().to_vec());
+    }
     if let Some(key) = space.sample_key()? {
         return Ok(Some(key));
     }

@@ -1,9 +1,10 @@
 //! SCAN, KEYS and DBSIZE: commands over all keys of the store. `cursors` says what a cursor is.
 //!
 //! They are over the shards that the node leads, for clients of Redis Cluster ask every node and add up; with STORE they
-//! are over the whole store, and with DATABASE over one database, by the leader of its shard.
+//! are over the whole store, and with DATABASE over one database, by the leader of its shard. With SELECTED they are about a cluster database,
+//! in the same shards.
 
-use super::args::{SYNTAX, database, int, is_word};
+use super::args::{SYNTAX, cluster_database, database, int, is_word};
 use super::call::{Error, HandlerRow, Others, Outcome, StoreCall, store_at, store_in_steps};
 use super::cursors::{Cursor, key_hash};
 use super::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
@@ -12,7 +13,7 @@ use crate::{Fault, Need, Record, RecordRange, ShardSpace, ShardSpaces, Shards};
 use resp::{Reply, glob_matches, table};
 use storage::Slice;
 use vocab::limits::{KEYS_BYTES_MAX, STREAM_STEP_ITEMS_MAX};
-use vocab::{Database, Slot, client_key};
+use vocab::{Database, Namespace, Slot, client_key};
 
 const TOO_MANY_KEYS: &str = "ERR the keys of the store take more than 64 MiB: walk through them with SCAN … STORE";
 const _: () = assert!(KEYS_BYTES_MAX == 64 << 20, "TOO_MANY_KEYS says how many");
@@ -59,11 +60,14 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Of the keys of a database, or of those that are no database's.
-    fn new(pattern: &'a [u8], of: Option<Database>) -> Self {
+    /// Of the keys of a namespace, or of those that have none.
+    fn new(pattern: &'a [u8], of: Option<Namespace>) -> Self {
         let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
-        let mut prefix = of.map_or_else(Vec::new, |database| database.prefix().to_vec());
-        prefix.extend_from_slice(&pattern[..literal]);
+        let mut prefix = of.map_or_else(Vec::new, |namespace| namespace.mark().to_vec());
+        // In a cluster database, the slots of names come before them.
+        if !matches!(of, Some(Namespace::Cluster(_))) {
+            prefix.extend_from_slice(&pattern[..literal]);
+        }
         Self { pattern: (pattern != b"*").then_some(pattern), end: prefix_end(&prefix), prefix }
     }
 
@@ -108,19 +112,23 @@ pub(super) struct Options<'a> {
     type_name: Option<&'a [u8]>,
     /// Whether shards that other nodes lead are scanned too.
     pub(super) whole_store: bool,
-    /// The database that is scanned; `None`: the keys that are no database's.
-    database: Option<Database>,
+    /// The namespace that is scanned; `None`: the keys that have none.
+    of: Option<Namespace>,
 }
 
 impl<'a> Options<'a> {
     pub(super) fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
         let mut pattern: &[u8] = b"*";
         let wanted = Wanted::new(pattern, None);
-        let mut options = Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false, database: None };
+        let mut options = Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false, of: None };
         // The database was put behind what its client has sent: it is no value of an option without one.
         let words = match words {
             [sent @ .., word, number] if is_word(word, "DATABASE") => {
-                options.database = Some(database(number)?);
+                options.of = Some(Namespace::Database(database(number)?));
+                sent
+            }
+            [sent @ .., word, number] if is_word(word, "SELECTED") => {
+                options.of = Some(Namespace::Cluster(cluster_database(number)?));
                 sent
             }
             words => words,
@@ -138,28 +146,30 @@ impl<'a> Options<'a> {
             } else if is_word(word, "MATCH") {
                 pattern = value;
             } else if is_word(word, "DATABASE") {
-                options.database = Some(database(value)?);
+                options.of = Some(Namespace::Database(database(value)?));
+            } else if is_word(word, "SELECTED") {
+                options.of = Some(Namespace::Cluster(cluster_database(value)?));
             } else if is_word(word, "TYPE") {
                 options.type_name = Some(value);
             } else {
                 return Err(SYNTAX.into());
             }
         }
-        options.wanted = Wanted::new(pattern, options.database);
+        options.wanted = Wanted::new(pattern, options.of);
         Ok(options)
     }
 
     /// Those of a question about a database, of which it is known.
     pub(super) fn of_database(words: &[&'a [u8]], database: Database) -> Result<Self, Error> {
-        let options = Self::parse(words)?;
-        let wanted = Wanted::new(options.wanted.pattern.unwrap_or(b"*"), Some(database));
-        Ok(Self { wanted, database: Some(database), ..options })
+        let (options, of) = (Self::parse(words)?, Some(Namespace::Database(database)));
+        let wanted = Wanted::new(options.wanted.pattern.unwrap_or(b"*"), of);
+        Ok(Self { wanted, of, ..options })
     }
 
     /// Those of KEYS.
     pub(super) fn of_pattern(pattern: &'a [u8], database: Database) -> Self {
-        let wanted = Wanted::new(pattern, Some(database));
-        Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false, database: Some(database) }
+        let of = Some(Namespace::Database(database));
+        Self { wanted: Wanted::new(pattern, of), count: SCAN_COUNT, type_name: None, whole_store: false, of }
     }
 
     /// Whether the pattern asks for a key.
@@ -219,7 +229,7 @@ fn shard_of(shards: &dyn Shards, slot: u16) -> usize {
 fn scan(call: &mut StoreCall<'_>) -> Outcome {
     let cursor = parse_cursor(call.args[1])?;
     let options = Options::parse(&call.args[2..])?;
-    if let Some(database) = options.database {
+    if let Some(Namespace::Database(database)) = options.of {
         return scan_database(call, database, cursor, &options);
     }
     let first = shard_of(call.shards, cursor.slot);
@@ -340,26 +350,32 @@ pub(super) fn unknown_words(question: &[u8]) -> Error {
     Error::Reply(table::lookup(question).map_or_else(|| SYNTAX.to_owned(), table::wrong_arity).into())
 }
 
-/// The shards that KEYS and DBSIZE are about, and the database if it is one: `[STORE | DATABASE number]`, from that argument on.
-fn counted(shards: &dyn Shards, args: &[&[u8]], from: usize) -> Result<(Vec<usize>, Option<Database>), Error> {
-    let whole = match &args[from..] {
+/// The shards that KEYS and DBSIZE are about, and the namespace: `[STORE] [DATABASE number | SELECTED number]`, from that argument on.
+fn counted(shards: &dyn Shards, args: &[&[u8]], from: usize) -> Result<(Vec<usize>, Option<Namespace>), Error> {
+    let (words, of) = match &args[from..] {
+        [rest @ .., word, number] if is_word(word, "SELECTED") => {
+            (rest, Some(Namespace::Cluster(cluster_database(number)?)))
+        }
+        words => (words, None),
+    };
+    let whole = match words {
         [] => false,
         [word] if is_word(word, "STORE") => true,
         [word, number] if is_word(word, "DATABASE") => {
             let database = database(number)?;
             let (shard, _) = shards.run_from(database.slot().0).ok_or(NOT_SERVED)?;
-            return Ok((vec![shard], Some(database)));
+            return Ok((vec![shard], Some(Namespace::Database(database))));
         }
         _ => return Err(unknown_words(args[0])),
     };
-    Ok(((0..shards.count()).filter(|i| whole || shards.leads(*i)).collect(), None))
+    Ok(((0..shards.count()).filter(|i| whole || shards.leads(*i)).collect(), of))
 }
 
 /// The count comes first: so the keys are read twice, to count them and to answer them, of shards of this node from one
 /// snapshot. Pages of shards elsewhere are each of a moment of their own: of these the keys are collected.
 fn keys(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
-    let (chosen, database) = counted(call.shards, call.args, 2)?;
-    let wanted = Wanted::new(call.args[1], database);
+    let (chosen, of) = counted(call.shards, call.args, 2)?;
+    let wanted = Wanted::new(call.args[1], of);
     if !chosen.iter().all(|i| call.shards.is_here(*i)) {
         collect_keys(call, &wanted, &chosen)?;
         return Ok(Vec::new());
@@ -374,7 +390,7 @@ fn keys(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
     }
     call.reply.array(count);
     let left = |shard: usize| {
-        let steps = Box::new(KeysLeft { shard, pattern: call.args[1].to_vec(), database, after: None });
+        let steps = Box::new(KeysLeft { shard, pattern: call.args[1].to_vec(), of, after: None });
         PartLeft { shards: vec![shard], steps }
     };
     Ok(chosen.into_iter().map(left).collect())
@@ -415,13 +431,13 @@ fn collect_keys(call: &mut StoreCall<'_>, wanted: &Wanted<'_>, chosen: &[usize])
 struct KeysLeft {
     shard: usize,
     pattern: Vec<u8>,
-    database: Option<Database>,
+    of: Option<Namespace>,
     after: Option<Slice>,
 }
 
 impl StoreSteps for KeysLeft {
     fn step(&mut self, shards: &mut dyn ShardSpaces, reply: &mut Reply) -> Result<Progress, Error> {
-        let (wanted, space) = (Wanted::new(&self.pattern, self.database), shards.space(self.shard));
+        let (wanted, space) = (Wanted::new(&self.pattern, self.of), shards.space(self.shard));
         let mut looked_at = 0;
         let mut step = Step::begin(reply);
         while let Some((keys, last)) = wanted.page(space, self.after.as_deref())? {
@@ -437,13 +453,17 @@ impl StoreSteps for KeysLeft {
 }
 
 fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
-    let (which, database) = counted(call.shards, call.args, 1)?;
-    if let (Some(database), [shard]) = (database, &which[..]) {
-        let count = call.shards.space(*shard).keys_in_database(database)?;
-        call.reply.int(count as i64);
-        return Ok(());
-    }
-    let count: u64 = call.shards.key_counts(&which, Need::Each).into_iter().sum::<Result<u64, Fault>>()?;
+    let (which, of) = counted(call.shards, call.args, 1)?;
+    let mut each = which.iter();
+    let count: u64 = match of {
+        Some(Namespace::Database(database)) => {
+            each.map(|i| call.shards.space(*i).keys_in_database(database)).sum::<Result<u64, Fault>>()?
+        }
+        Some(Namespace::Cluster(database)) => each.try_fold(0, |sum, i| {
+            Ok::<_, Fault>(sum + call.shards.space(*i).keys_in_cluster_database(database, None)?)
+        })?,
+        None => call.shards.key_counts(&which, Need::Each).into_iter().sum::<Result<u64, Fault>>()?,
+    };
     call.reply.int(count as i64);
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: questions to the shard of a slot.
 
-use super::args::NOT_INTEGER;
+use super::args::{NOT_INTEGER, cluster_database, is_word};
 use super::call::{Error, HandlerRow, Outcome, ShardCall, shard};
 use crate::RecordRange;
+use crate::format::keys::prefix_end;
 use resp::parse_integer;
-use vocab::{SLOT_COUNT, Slot, slot_of};
+use vocab::{ClusterDatabase, SLOT_COUNT, Slot, client_key, slot_of};
 
 /// Keys looked at by one step of GETKEYSINSLOT.
 const STEP: usize = 512;
@@ -14,6 +15,7 @@ pub(super) const ROWS: &[HandlerRow] =
 
 /// The slot that such a request names, if all its arguments are right.
 pub(crate) fn slot_argument(args: &[&[u8]]) -> Result<Slot, &'static str> {
+    let (args, _) = without_selected(args);
     let slot = parse_integer(args[2]).ok_or(NOT_INTEGER)?;
     let count = args.get(3).map(|count| parse_integer(count).ok_or(NOT_INTEGER)).transpose()?;
     match u16::try_from(slot) {
@@ -31,8 +33,41 @@ pub(super) fn slot_of_text(text: &[u8]) -> Result<Slot, Error> {
 
 fn count_keys(call: &mut ShardCall<'_>) -> Outcome {
     let slot = slot_argument(call.args)?;
-    let count = call.space.keys_in_slot(slot)?;
+    let count = match selected(call.args)? {
+        Some(database) => call.space.keys_in_cluster_database(database, Some(slot))?,
+        None => call.space.keys_in_slot(slot)?,
+    };
     call.reply.int(count as i64);
+    Ok(())
+}
+
+/// The words of a request that may end in `SELECTED number`, and that number.
+fn without_selected<'a, 'b>(args: &'b [&'a [u8]]) -> (&'b [&'a [u8]], Option<&'a [u8]>) {
+    match args {
+        [rest @ .., word, number] if rest.len() > 2 && is_word(word, "SELECTED") => (rest, Some(*number)),
+        _ => (args, None),
+    }
+}
+
+/// The cluster database of a request.
+fn selected(args: &[&[u8]]) -> Result<Option<ClusterDatabase>, Error> {
+    without_selected(args).1.map(cluster_database).transpose()
+}
+
+/// In a cluster database the keys of a slot lie next to each other.
+fn get_selected(call: &mut ShardCall<'_>, database: ClusterDatabase, slot: Slot, wanted: usize) -> Outcome {
+    let prefix = database.prefix_of_slot(slot);
+    let end = prefix_end(&prefix);
+    let wanted = wanted.min(call.space.keys_in_cluster_database(database, Some(slot))? as usize);
+    let (mut found, mut start) = (Vec::new(), prefix.to_vec());
+    while found.len() < wanted {
+        let keys = call.space.heads(&RecordRange::heads(&start, &end, STEP.min(wanted - found.len())))?;
+        let Some((last, _)) = keys.last() else { break };
+        start = [last, &b"\0"[..]].concat();
+        found.extend(keys.into_iter().map(|(key, _)| key));
+    }
+    call.reply.array(found.len());
+    found.iter().for_each(|key| call.reply.bulk(client_key(key)));
     Ok(())
 }
 
@@ -40,6 +75,9 @@ fn count_keys(call: &mut ShardCall<'_>) -> Outcome {
 fn get_keys(call: &mut ShardCall<'_>) -> Outcome {
     let slot = slot_argument(call.args)?;
     let wanted = call.args.get(3).and_then(|count| parse_integer(count)).map_or(0, |n| n as usize);
+    if let Some(database) = selected(call.args)? {
+        return get_selected(call, database, slot, wanted);
+    }
     let wanted = wanted.min(call.space.keys_in_slot(slot)? as usize);
     let mut found: Vec<Vec<u8>> = Vec::new();
     let mut start = Vec::new();

@@ -13,7 +13,7 @@ use resp::table::CommandSpec;
 use resp::{Proto, Reply, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Slice;
-use vocab::{Database, Prng, Slot, slot_of};
+use vocab::{ClusterDatabase, Database, Prng, Slot, slot_of};
 
 /// The time at which a new space stands.
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
@@ -340,6 +340,13 @@ impl ShardSpace for TestSpace {
 
     fn keys_in_database(&mut self, database: Database) -> Result<u64, Fault> {
         Ok(self.records.keys().filter(|key| Database::of_key(key) == Some(database)).count() as u64)
+    }
+
+    fn keys_in_cluster_database(&mut self, database: ClusterDatabase, slot: Option<Slot>) -> Result<u64, Fault> {
+        let is_one = |key: &&Vec<u8>| {
+            ClusterDatabase::of_key(key) == Some(database) && slot.is_none_or(|slot| slot_of(key) == slot)
+        };
+        Ok(self.records.keys().filter(is_one).count() as u64)
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {

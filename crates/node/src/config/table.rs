@@ -282,6 +282,13 @@ pub const SETTINGS: &[Setting] = &[
         "How many databases clients of `database-listen` may choose from.",
     )
     .fixed(),
+    new(
+        "cluster-databases",
+        count(1, 256),
+        "16",
+        "How many databases clients of a cluster may choose from; 1: SELECT of another one than 0 is refused.",
+    )
+    .fixed(),
     new("appendonly", Bool, "yes", PERSISTENCE).fixed(),
     // Redis' settings with no effect here.
     new("maxmemory-eviction-tenacity", count(0, 100), "10", NO_EFFECT).accepted(),

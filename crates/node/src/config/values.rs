@@ -25,6 +25,7 @@ const EVICTION: usize = index_of(SETTINGS, "maxmemory-policy");
 const ENGINE: usize = index_of(SETTINGS, "engine");
 const MAXCLIENTS: usize = index_of(SETTINGS, "maxclients");
 const DATABASES: usize = index_of(SETTINGS, "databases");
+const CLUSTER_DATABASES: usize = index_of(SETTINGS, "cluster-databases");
 const TIMEOUT: usize = index_of(SETTINGS, "timeout");
 const BULK: usize = index_of(SETTINGS, "proto-max-bulk-len");
 const QUERY_BUFFER: usize = index_of(SETTINGS, "client-query-buffer-limit");
@@ -466,6 +467,12 @@ impl Config {
     #[must_use]
     pub fn databases(&self) -> u64 {
         self.number_at(DATABASES) as u64
+    }
+
+    /// `cluster-databases`: how many there are for clients of Redis Cluster.
+    #[must_use]
+    pub fn cluster_databases(&self) -> u64 {
+        self.number_at(CLUSTER_DATABASES) as u64
     }
 
     /// `timeout`, in ms; 0: none.

@@ -30,6 +30,8 @@ pub(crate) const META_EXPIRING: &[u8] = b"expiring-slots";
 pub(crate) const META_OF_DATABASES: &[u8] = b"database-slots";
 /// The name of the meta record that holds how many of those have an expiry.
 pub(crate) const META_EXPIRING_OF_DATABASES: &[u8] = b"expiring-database-slots";
+/// Counts of keys of cluster databases.
+pub(crate) const META_OF_CLUSTER_DATABASES: &[u8] = b"cluster-databases";
 /// The name of the meta record that holds which slots the shard owns, as of the tree's index.
 pub(crate) const META_SLOTS: &[u8] = b"slots";
 

@@ -3,7 +3,7 @@
 use super::classes::EventClass;
 use EventClass::{Evicted, Expired, Generic, Hash, KeyMiss, List, New, Set, SortedSet, Stream, String};
 use cluster::Databases;
-use vocab::{Database, client_key};
+use vocab::{Namespace, client_key};
 
 /// What has happened to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +126,10 @@ impl KeyspaceEvent {
     /// The number of its database; 0 for a key that is no database's.
     #[must_use]
     pub fn database(&self, databases: &Databases) -> u16 {
-        Database::of_key(&self.key).map_or(0, |place| databases.database_at(place).number())
+        match Namespace::of_key(&self.key) {
+            Some(Namespace::Database(place)) => databases.database_at(place).number(),
+            Some(Namespace::Cluster(database)) => database.number(),
+            None => 0,
+        }
     }
 }

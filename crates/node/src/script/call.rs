@@ -25,7 +25,7 @@ use vocab::limits::{
     ITEM_REPLY_BYTES_MAX, SCRIPT_BYTES_PER_INSTRUCTION, SCRIPT_CALL_INSTRUCTIONS, SCRIPT_SLICE_INSTRUCTIONS_MAX,
     SCRIPT_SLICE_MEMORY_BYTES_MAX,
 };
-use vocab::{Database, slot_of};
+use vocab::{ClusterDatabase, Database, Namespace, slot_of};
 
 const TOO_LONG: &str =
     "ERR the script ran more instructions than a script may (`script-instructions-max`): nothing was written";
@@ -146,9 +146,9 @@ impl Run<'_> {
         engine.meter.seed(self.host.seed());
         let shared = RefCell::new(Shared { host: &mut *self.host, failed: None });
         let context = self.context;
-        let number = context.database.map_or(0, Database::number);
+        let number = context.namespace.map_or(0, Namespace::number);
         engine.meter.run_as(context.user.clone().map(|user| (user, number)));
-        let caller = Caller { context, database: Cell::new(context.database), rights, meter: engine.meter.clone() };
+        let caller = Caller { context, namespace: Cell::new(context.namespace), rights, meter: engine.meter.clone() };
         let done = engine.lent.lend(&Answering { caller: &caller, shared: &shared }, || {
             engine.run(&script.function, (source.keys, source.argv), source.function.is_some())
         });
@@ -201,7 +201,7 @@ impl Run<'_> {
 
     fn check_flags(&self, script: &Compiled) -> Result<(), Error> {
         // A client of a database sees no cluster.
-        if script.flags.no_cluster && self.context.database.is_none() {
+        if script.flags.no_cluster && !is_database(self.context.namespace) {
             return Err("ERR Can not run script on cluster, 'no-cluster' flag is set.".into());
         }
         if self.rights == Rights::Read && !script.flags.is_plain && !script.flags.no_writes {
@@ -227,8 +227,8 @@ enum Failed {
 /// What answers the commands of one run.
 struct Caller<'a> {
     context: &'a ScriptContext,
-    /// The database whose names the script uses: that of its client, until it chooses another.
-    database: Cell<Option<Database>>,
+    /// The namespace whose names the script uses: that of its client, until it chooses another.
+    namespace: Cell<Option<Namespace>>,
     rights: Rights,
     meter: Rc<Meter>,
 }
@@ -314,13 +314,17 @@ impl Caller<'_> {
     /// Has the script use the names of another database; only keys of its own slot can be reached there.
     fn choose(&self, number: &[u8]) -> Result<(), &'static str> {
         let number = parse_integer(number).ok_or("ERR value is not an integer or out of range")?;
-        if self.context.database.is_none() {
+        if !self.context.chooses {
             return if number == 0 { Ok(()) } else { Err("ERR SELECT is not allowed in cluster mode") };
         }
-        let database = u64::try_from(number).ok().and_then(Database::of_number);
-        let database = database.ok_or("ERR DB index is out of range")?;
-        self.database.set(Some(database));
-        self.meter.choose_database(database.number());
+        let chosen = u64::try_from(number).ok().and_then(|number| match self.context.namespace {
+            Some(Namespace::Database(_)) => Database::of_number(number).map(|chosen| Some(Namespace::Database(chosen))),
+            _ if number == 0 => Some(None),
+            _ => ClusterDatabase::of_number(number).map(|chosen| Some(Namespace::Cluster(chosen))),
+        });
+        let chosen = chosen.ok_or("ERR DB index is out of range")?;
+        self.namespace.set(chosen);
+        self.meter.choose_database(chosen.map_or(0, Namespace::number));
         Ok(())
     }
 
@@ -354,20 +358,20 @@ impl Caller<'_> {
         spec: &'static CommandSpec,
         words: &'a [Word],
     ) -> Result<(&'static CommandSpec, Cow<'a, [Word]>), String> {
-        if let Some(database) = self.database.get()
+        if let Some(Namespace::Database(database)) = self.namespace.get()
             && let Some((spec, words)) = of_database(spec, words, database)
         {
             return Ok((spec, Cow::Owned(words)));
         }
-        let Some(database) = self.database.get().filter(|_| spec.has_keys() && spec.group != Group::PubSub) else {
+        let Some(namespace) = self.namespace.get().filter(|_| spec.has_keys() && spec.group != Group::PubSub) else {
             return Ok((spec, Cow::Borrowed(words)));
         };
         let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
         let positions = spec.keys(&args).map_err(|_| INVALID)?;
         let mut stored = words.to_vec();
         for at in positions {
-            crate::request::check_database_key(&words[at])?;
-            stored[at].insert_from_slice(0, &database.prefix());
+            crate::request::check_named_key(namespace, &words[at])?;
+            stored[at].insert_from_slice(0, &namespace.prefix(&words[at]));
         }
         Ok((spec, Cow::Owned(stored)))
     }
@@ -375,7 +379,7 @@ impl Caller<'_> {
     /// Whether the keys of a command are short enough, and of the script's slot.
     fn check_keys(&self, spec: &CommandSpec, args: &[&[u8]], host: &mut dyn ScriptHost) -> Result<(), String> {
         crate::request::check(spec, args)?;
-        let is_message = self.context.database.is_some() && spec.group == Group::PubSub;
+        let is_message = is_database(self.context.namespace) && spec.group == Group::PubSub;
         for at in spec.keys(args).map_err(|_| INVALID)? {
             let slot = slot_of(args[at]);
             let is_near = self.context.wider.is_some_and(|span| span.contains(slot));
@@ -385,6 +389,11 @@ impl Caller<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether that is a database of clients that see no cluster.
+fn is_database(namespace: Option<Namespace>) -> bool {
+    matches!(namespace, Some(Namespace::Database(_)))
 }
 
 /// Why a command of a script does not run.

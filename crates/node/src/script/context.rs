@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! u8 version (1, 2; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
-//! number of a database; of a user, bytes its name and bytes its rules without passwords; if it may touch keys of several
+//! number of a database, or 16385 + the number of a cluster database (0 if the script may choose another one); of a user, bytes its name and bytes its rules without passwords; if it may touch keys of several
 //! slots, varint first and varint last of these
 //! ```
 //!
@@ -12,7 +12,7 @@
 use crate::acl::User;
 use std::sync::Arc;
 use vocab::limits::USER_NAME_BYTES_MAX;
-use vocab::{Database, Reader, Slot, SlotSpan, put_bytes, put_varint};
+use vocab::{ClusterDatabase, Database, Namespace, Reader, SLOT_COUNT, Slot, SlotSpan, put_bytes, put_varint};
 
 /// By which rules a script is evaluated: replicas of two releases come to the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +40,8 @@ impl EngineVersion {
     }
 }
 
+/// What database 0 of a cluster's client stands as, where its script may choose another one: behind all databases.
+const CLUSTER_DATABASE_0: u64 = 1 + SLOT_COUNT as u64;
 /// Added to the version: there is a user.
 const WITH_USER: u8 = 0x80;
 
@@ -52,8 +54,10 @@ pub struct ScriptContext {
     pub slot: Slot,
     /// Where the keys are that it may touch, if they may be of several slots.
     pub wider: Option<SlotSpan>,
-    /// The database that it runs in, if its client is one of a database: its keys have the names that such clients use.
-    pub database: Option<Database>,
+    /// The namespace that it runs in, if its client has one: its keys have the names that such clients use.
+    pub namespace: Option<Namespace>,
+    /// Whether it may choose other databases. Where it has a namespace, it may.
+    pub chooses: bool,
     /// Instructions of Lua that it may run.
     pub instructions_max: u64,
     /// Bytes that its Lua state may hold.
@@ -71,7 +75,14 @@ impl ScriptContext {
         put_varint(&mut bytes, u64::from(self.slot.0));
         put_varint(&mut bytes, self.instructions_max);
         put_varint(&mut bytes, self.memory_bytes_max);
-        put_varint(&mut bytes, self.database.map_or(0, |database| 1 + u64::from(database.number())));
+        put_varint(
+            &mut bytes,
+            match self.namespace {
+                Some(namespace) => number_of(namespace),
+                None if self.chooses => CLUSTER_DATABASE_0,
+                None => 0,
+            },
+        );
         if let Some(user) = &self.user {
             put_bytes(&mut bytes, user.name().as_bytes());
             put_bytes(&mut bytes, &user.rights());
@@ -91,9 +102,10 @@ impl ScriptContext {
         let engine = EngineVersion::of_number(version & !WITH_USER)?;
         let slot = Slot(reader.number().ok()?);
         let (instructions_max, memory_bytes_max) = (reader.varint().ok()?, reader.varint().ok()?);
-        let database = match reader.varint().ok()?.checked_sub(1) {
-            Some(number) => Some(Database::of_number(number)?),
-            None => None,
+        let (namespace, chooses) = match reader.varint().ok()? {
+            0 => (None, false),
+            CLUSTER_DATABASE_0 => (None, true),
+            number => (Some(namespace_of(number)?), true),
         };
         let user = match version & WITH_USER {
             0 => None,
@@ -107,7 +119,22 @@ impl ScriptContext {
             }
         };
         reader.end().ok()?;
-        Some(Self { engine, slot, wider, database, instructions_max, memory_bytes_max, user })
+        Some(Self { engine, slot, wider, namespace, chooses, instructions_max, memory_bytes_max, user })
+    }
+}
+
+/// What stands for a namespace in the argument.
+fn number_of(namespace: Namespace) -> u64 {
+    match namespace {
+        Namespace::Database(database) => 1 + u64::from(database.number()),
+        Namespace::Cluster(database) => CLUSTER_DATABASE_0 + u64::from(database.number()),
+    }
+}
+
+fn namespace_of(number: u64) -> Option<Namespace> {
+    match number.checked_sub(CLUSTER_DATABASE_0) {
+        Some(number) => ClusterDatabase::of_number(number).map(Namespace::Cluster),
+        None => Database::of_number(number.checked_sub(1)?).map(Namespace::Database),
     }
 }
 
@@ -128,12 +155,18 @@ mod tests {
             engine: EngineVersion::NEWEST,
             slot: Slot(16_383),
             wider: None,
-            database: Database::of_number(3),
+            namespace: Database::of_number(3).map(Namespace::Database),
+            chooses: true,
             instructions_max: 400_000_000,
             memory_bytes_max: 1 << 26,
             user: None,
         };
-        let plain = ScriptContext { database: None, ..context.clone() };
+        let of_cluster = ClusterDatabase::of_number(929).map(Namespace::Cluster);
+        let in_cluster = ScriptContext { namespace: of_cluster, ..context.clone() };
+        assert_eq!(ScriptContext::decode(&in_cluster.encode()), Some(in_cluster));
+        let plain = ScriptContext { namespace: None, ..context.clone() };
+        assert_eq!(ScriptContext::decode(&plain.encode()), Some(plain));
+        let plain = ScriptContext { namespace: None, chooses: false, ..context.clone() };
         assert_eq!(ScriptContext::decode(&plain.encode()), Some(plain));
         let first = ScriptContext { engine: EngineVersion::First, ..context.clone() };
         assert_eq!(first.encode()[0], 1);

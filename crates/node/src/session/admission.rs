@@ -1,6 +1,7 @@
 //! Which requests run, which are queued, and which are refused.
 
 use super::commands::{self, Ask, Role};
+use super::host::ClusterDatabases;
 use super::queue::{By, Queue};
 use super::resolved::Resolved;
 use super::rights::note_denial;
@@ -12,8 +13,8 @@ use crate::command::{Handler, ReadHandler, handler, slot_argument};
 use crate::eviction::Admitted;
 use crate::pubsub::SubscriptionKind;
 use crate::request::CROSSSLOT;
-use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
+use resp::{Reply, parse_integer};
 use vocab::{Database, Slot, SlotSpan};
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
@@ -114,8 +115,8 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         }
     }
     session.pass_caching(spec, matches!(role, Role::Multi), matches!(role, Role::Exec | Role::Discard));
-    if spec.does(behaviour::LOGS_IN)
-        && let Some(until_ms) = login::held_until(session, spec, args, host)
+    if spec.behaviour & (behaviour::LOGS_IN | behaviour::CHOOSES_DATABASE) != 0
+        && let Some(until_ms) = held_until(session, spec, args, host)
     {
         return Admission::Hold { until_ms };
     }
@@ -147,6 +148,18 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
             Admission::Publish { spec, kind: commands::published_kind(spec, session.keyspace()).unwrap_or(kind) }
         }
     }
+}
+
+/// Until when a command is held back that logs in, or that chooses the first database beyond 0 of a cluster's client.
+#[cold]
+fn held_until(session: &mut Session, spec: &'static CommandSpec, args: &[&[u8]], host: &dyn Host) -> Option<u64> {
+    if spec.does(behaviour::LOGS_IN) {
+        return login::held_until(session, spec, args, host);
+    }
+    let beyond = |number: &i64| host.chosen_of_cluster(*number).is_some_and(|chosen| chosen != Keyspace::Cluster);
+    let is_wanted = session.keyspace() == Keyspace::Cluster
+        && args.get(1).and_then(|word| parse_integer(word)).as_ref().is_some_and(beyond);
+    (is_wanted && host.cluster_databases() == ClusterDatabases::Awaited).then_some(0)
 }
 
 /// Whether there is room for what a command may add to the data: about as much as its request has.
@@ -275,12 +288,12 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         Some(format!("ERR {name} {text}").into())
     } else {
         let (watched_bytes, keyspace) = (session.watches.entry_bytes(), session.keyspace());
-        let chosen = if spec.does(behaviour::CHOOSES_DATABASE) { chosen_database(keyspace, *host, args) } else { None };
+        let chosen = if spec.does(behaviour::CHOOSES_DATABASE) { chosen_keyspace(keyspace, *host, args) } else { None };
         let asked = table::row(session.asked());
         let frame = session.frame().cloned();
         let queue = session.multi.as_mut().expect("only called within MULTI");
-        if let Some(database) = chosen {
-            queue.choose(database);
+        if let Some(chosen) = chosen {
+            queue.choose(chosen);
         }
         // A cursor is sent where a key of its slot is, and is none.
         let keys = match by {
@@ -299,9 +312,16 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
 }
 
 /// The database that a queued SELECT chooses. One that names none is answered by EXEC, and chooses nothing.
-fn chosen_database(keyspace: Keyspace, host: &dyn Host, args: &[&[u8]]) -> Option<Database> {
-    keyspace.database()?;
-    host.chosen_database(args.get(1)?)
+fn chosen_keyspace(keyspace: Keyspace, host: &dyn Host, args: &[&[u8]]) -> Option<Keyspace> {
+    let word = args.get(1)?;
+    match keyspace {
+        Keyspace::Database(_) => host.chosen_database(word).map(Keyspace::Database),
+        Keyspace::Cluster | Keyspace::ClusterDatabase(_) => {
+            let chosen = host.chosen_of_cluster(parse_integer(word)?)?;
+            (chosen == Keyspace::Cluster || host.cluster_databases() == ClusterDatabases::Begun).then_some(chosen)
+        }
+        Keyspace::Stored => None,
+    }
 }
 
 fn multi(ask: &mut Ask<'_>) -> Admission {
@@ -358,7 +378,8 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
     }
     let made = watches.any_made();
     let keyspace = ask.session.keyspace();
-    match Transaction::new(ask.spec, queue, watches, |span| ask.host.share_shard(span, keyspace)) {
+    let by_database = keyspace.is_of_cluster() && ask.host.has_begun_cluster_databases();
+    match Transaction::new(ask.spec, queue, watches, by_database, |span| ask.host.share_shard(span, keyspace)) {
         Err(()) => fail(ask, CROSSSLOT),
         // The versions cannot tell: such a key may be absent again.
         Ok(_) if made || were_swapped => {

@@ -1,14 +1,16 @@
 //! The requests of a client of a database, in the form in which the store runs them: keys under the names that are stored,
-//! and what a Redis asks of all its keys asked of the database.
+//! and what a Redis asks of all its keys asked of the database. And the same of a cluster's client that has chosen another
+//! database than 0.
 
+use super::keyspace::Keyspace;
 use crate::format::entry::EncodedCommand;
-use crate::request::{Refusal, check_database_key};
+use crate::request::{CROSSSLOT, Refusal, check_named_key};
 use cluster::Databases;
 use resp::parse_integer;
 use resp::table::{self, CommandSpec, Group, behaviour};
 use smallvec::SmallVec;
 use std::ops::Range;
-use vocab::Database;
+use vocab::{Database, Namespace, slot_of};
 
 /// What Redis answers to every command about clusters if it is not part of one.
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
@@ -20,15 +22,17 @@ const TRANSFER: &[u8] = b"KV.TRANSFER";
 const KEYS: &[u8] = b"KV.KEYS";
 /// Between a question about all keys and the number of the database whose keys these are.
 const OF_DATABASE: &[u8] = b"DATABASE";
+/// Between a question about all keys of a cluster database and its number.
+const OF_CLUSTER_DATABASE: &[u8] = b"SELECTED";
 /// What runs for SWAPDB.
 const SWAP: &[u8] = b"KV.SWAP";
 
 /// Where a request of a client of a database stands.
 #[derive(Clone, Copy, Debug)]
 pub struct DatabaseClient<'a> {
-    /// Its database, as it names it.
-    pub database: Database,
-    /// How many databases there are.
+    /// Its database, by the number that it names; none: a cluster's client in database 0, which names another one in its request.
+    pub namespace: Option<Namespace>,
+    /// How many databases its like may choose from.
     pub databases: u64,
     /// What is set for single databases.
     pub set: &'a Databases,
@@ -84,15 +88,60 @@ impl DatabaseRequest {
         spec: &'static CommandSpec,
         args: &[&[u8]],
     ) -> Result<&'static CommandSpec, Refusal> {
-        let database = client.set.place_of(client.database);
         self.bytes.clear();
         self.parts.clear();
         self.keys.clear();
+        match client.namespace {
+            Some(Namespace::Database(database)) => self.take_up_of_database(client, database, spec, args),
+            of => self.take_up_of_cluster(client, of, spec, args),
+        }
+    }
+
+    /// That of a cluster's client: what it asks of all keys is asked of its database.
+    fn take_up_of_cluster(
+        &mut self,
+        client: DatabaseClient<'_>,
+        own: Option<Namespace>,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+    ) -> Result<&'static CommandSpec, Refusal> {
+        if spec.does(behaviour::TO_DATABASE)
+            && let Some(taken_up) = self.take_up_other(client, (own, spec), args, |number| {
+                Keyspace::of_cluster(number).map(Keyspace::namespace)
+            })?
+        {
+            return Ok(taken_up);
+        }
+        let Some(own) = own else { return Ok(spec) };
+        if spec.does(behaviour::OF_CLUSTER) {
+            return Err(format!("ERR {} is about database 0: SELECT 0", spec.name).into());
+        }
+        // SYNC is about all databases.
+        let asks = spec.does(behaviour::ASKS_DATABASE) && !spec.does(behaviour::READS_ALL_KEYS);
+        if asks || spec.does(behaviour::EMPTIES_DATABASE) {
+            self.parts.extend((0..args.len()).map(Part::Given));
+            self.push(OF_CLUSTER_DATABASE);
+            self.push(own.number().to_string().as_bytes());
+            return Ok(spec);
+        }
+        self.name_keys(own, spec, args)?;
+        Ok(spec)
+    }
+
+    /// That of a client which knows no clusters.
+    fn take_up_of_database(
+        &mut self,
+        client: DatabaseClient<'_>,
+        named: Database,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+    ) -> Result<&'static CommandSpec, Refusal> {
+        let database = client.set.place_of(named);
         if spec.group == Group::Cluster || spec.does(behaviour::OF_CLUSTER) {
             return Err(NO_CLUSTER.into());
         }
         if spec.does(behaviour::CLEARS_STORE) {
-            return self.empty(client, spec, args);
+            return self.empty(client, database, spec, args);
         }
         if spec.does(behaviour::SWAPS_DATABASES) {
             let swap = table::lookup(SWAP).ok_or("ERR databases cannot be exchanged")?;
@@ -100,25 +149,12 @@ impl DatabaseRequest {
             self.parts.extend((1..args.len()).map(Part::Given));
             return Ok(swap);
         }
-        if spec.does(behaviour::TO_DATABASE) {
-            match other_database(spec, args, client.databases) {
-                Ok(Some(to)) if to != client.database => {
-                    return self.transfer(database, client.set.place_of(to), args);
-                }
-                // COPY within its database, which its handler need not know.
-                Ok(Some(_)) if args.len() > 3 => return self.copy(database, spec, args),
-                // A transaction is told by its handler, in its place.
-                Ok(_) => {}
-                Err(text) if !client.in_multi => return Err(text),
-                Err(_) if args.len() == 3 && parse_integer(args[2]).is_some() => {
-                    self.push(args[0]);
-                    check_database_key(args[1])?;
-                    self.push(&[&database.prefix(), args[1]].concat());
-                    self.push(b"-1");
-                    return Ok(spec);
-                }
-                Err(_) => {}
-            }
+        let own = Namespace::Database(database);
+        let place_of = |number| Some(Some(Namespace::Database(client.set.place_of(Database::of_number(number)?))));
+        if spec.does(behaviour::TO_DATABASE)
+            && let Some(taken_up) = self.take_up_other(client, (Some(own), spec), args, place_of)?
+        {
+            return Ok(taken_up);
         }
         if spec.does(behaviour::ASKS_DATABASE) {
             self.parts.extend((0..args.len()).map(Part::Given));
@@ -126,43 +162,83 @@ impl DatabaseRequest {
             self.push(database.number().to_string().as_bytes());
             return Ok(spec);
         }
+        self.name_keys(own, spec, args)?;
+        Ok(spec)
+    }
+
+    /// Names the keys of a request as they are stored.
+    fn name_keys(&mut self, own: Namespace, spec: &CommandSpec, args: &[&[u8]]) -> Result<(), Refusal> {
         // Channels are no keys.
         if spec.has_keys() && spec.group != Group::PubSub {
-            let prefix = database.prefix();
             // Where the keys cannot be found, the handler answers the error.
             for at in spec.keys(args).into_iter().flatten() {
-                check_database_key(args[at])?;
-                self.bytes.extend_from_slice(&prefix);
+                check_named_key(own, args[at])?;
+                self.bytes.extend_from_slice(&own.prefix(args[at]));
                 self.bytes.extend_from_slice(args[at]);
                 self.keys.push((at, self.bytes.len()));
             }
         }
         if spec.does(behaviour::RUNS_SCRIPT) {
-            self.end_in(database, args.len());
+            self.end_in(own, args.len());
         }
-        Ok(spec)
+        Ok(())
     }
 
-    /// A script may touch keys that it does not declare: its request ends in the prefix of its database.
-    fn end_in(&mut self, database: Database, args: usize) {
+    /// COPY and MOVE, which may name another database: what is run instead; none: nothing else. `place_of` answers the namespace of the
+    /// database of a number, if there can be one.
+    fn take_up_other(
+        &mut self,
+        client: DatabaseClient<'_>,
+        (own, spec): (Option<Namespace>, &'static CommandSpec),
+        args: &[&[u8]],
+        place_of: impl Fn(u64) -> Option<Option<Namespace>>,
+    ) -> Result<Option<&'static CommandSpec>, Refusal> {
+        match other_database(spec, args, client.databases, place_of) {
+            Ok(Some(to))
+                if to != own && is_of_cluster(own) && args.len() > 3 && slot_of(args[1]) != slot_of(args[2]) =>
+            {
+                Err(CROSSSLOT.into())
+            }
+            Ok(Some(to)) if to != own => self.transfer(own, to, args).map(Some),
+            // COPY within its database, which its handler need not know.
+            Ok(Some(_)) if args.len() > 3 => self.copy(own, spec, args).map(Some),
+            // A transaction is told by its handler, in its place.
+            Ok(_) => Ok(None),
+            Err(text) if !client.in_multi => Err(text),
+            Err(_) if own.is_some() && args.len() == 3 && parse_integer(args[2]).is_some() => {
+                self.push(args[0]);
+                self.push(&stored(own, args[1])?);
+                self.push(b"-1");
+                Ok(Some(spec))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// A script may touch keys that it does not declare: its request ends in the mark of its namespace.
+    fn end_in(&mut self, own: Namespace, args: usize) {
         self.parts.extend((0..args).map(Part::Given));
         let mut start = 0;
         for (at, end) in self.keys.drain(..) {
             self.parts[at] = Part::Made(start..end);
             start = end;
         }
-        self.push(&database.prefix());
+        self.push(&own.mark());
     }
 
     /// MOVE, and COPY to another database.
-    fn transfer(&mut self, from: Database, to: Database, args: &[&[u8]]) -> Result<&'static CommandSpec, Refusal> {
+    fn transfer(
+        &mut self,
+        from: Option<Namespace>,
+        to: Option<Namespace>,
+        args: &[&[u8]],
+    ) -> Result<&'static CommandSpec, Refusal> {
         let transfer = table::lookup(TRANSFER).ok_or("ERR keys cannot be transferred")?;
         let moves = args.len() == 3;
         let (source, destination) = (args[1], if moves { args[1] } else { args[2] });
         self.push(transfer.name.as_bytes());
-        for (database, key) in [(from, source), (to, destination)] {
-            check_database_key(key)?;
-            self.push(&[&database.prefix(), key].concat());
+        for (of, key) in [(from, source), (to, destination)] {
+            self.push(&stored(of, key)?);
         }
         self.push(if moves { b"MOVE" } else { b"COPY" });
         if args.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"REPLACE")) {
@@ -174,14 +250,13 @@ impl DatabaseRequest {
     /// COPY that names its own database: the same without.
     fn copy(
         &mut self,
-        database: Database,
+        own: Option<Namespace>,
         spec: &'static CommandSpec,
         args: &[&[u8]],
     ) -> Result<&'static CommandSpec, Refusal> {
         self.push(args[0]);
         for key in &args[1..3] {
-            check_database_key(key)?;
-            self.push(&[&database.prefix(), *key].concat());
+            self.push(&stored(own, key)?);
         }
         let at = args.iter().skip(3).position(|word| word.eq_ignore_ascii_case(b"DB")).map_or(args.len(), |at| at + 3);
         let kept = (3..args.len()).filter(|n| *n != at && *n != at + 1);
@@ -193,6 +268,7 @@ impl DatabaseRequest {
     fn empty(
         &mut self,
         client: DatabaseClient<'_>,
+        database: Database,
         spec: &CommandSpec,
         args: &[&[u8]],
     ) -> Result<&'static CommandSpec, Refusal> {
@@ -203,7 +279,7 @@ impl DatabaseRequest {
         let empty = table::lookup(EMPTY).ok_or("ERR databases cannot be emptied")?;
         self.push(empty.name.as_bytes());
         if spec.does(behaviour::EMPTIES_DATABASE) {
-            self.push(&client.set.place_of(client.database).prefix());
+            self.push(&database.prefix());
         } else if client.in_multi {
             let all = (0..client.databases).filter_map(Database::of_number);
             all.for_each(|database| self.push(&database.prefix()));
@@ -237,21 +313,51 @@ impl DatabaseRequest {
     }
 }
 
-/// The database that MOVE or COPY names, if it does. What else is wrong with COPY is its handler's to say.
-fn other_database(spec: &CommandSpec, args: &[&[u8]], databases: u64) -> Result<Option<Database>, Refusal> {
-    let number = match args {
-        // MOVE has no other arguments; COPY may.
-        [_, _, number] if spec.arity == 3 => number,
-        [_, _, _, words @ ..] => {
-            let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"DB"));
-            let Some(number) = at.and_then(|at| words.get(at + 1)) else { return Ok(None) };
-            number
+/// Whether keys have the slots of their names.
+fn is_of_cluster(own: Option<Namespace>) -> bool {
+    own.and_then(Namespace::slot).is_none()
+}
+
+/// The number of the database that MOVE or COPY names, if it does.
+#[must_use]
+pub fn other_number(spec: &CommandSpec, args: &[&[u8]]) -> Option<i64> {
+    parse_integer(number_word(spec, args)?)
+}
+
+/// The stored name of a key; none is longer than allowed.
+fn stored(of: Option<Namespace>, key: &[u8]) -> Result<Vec<u8>, Refusal> {
+    match of {
+        Some(namespace) => {
+            check_named_key(namespace, key)?;
+            Ok(namespace.stored(key))
         }
-        _ => return Ok(None),
-    };
+        None => Ok(key.to_vec()),
+    }
+}
+
+/// The namespace of the database that MOVE or COPY names, if it does. What else is wrong with COPY is its handler's to say.
+fn other_database(
+    spec: &CommandSpec,
+    args: &[&[u8]],
+    databases: u64,
+    place_of: impl Fn(u64) -> Option<Option<Namespace>>,
+) -> Result<Option<Option<Namespace>>, Refusal> {
+    let Some(number) = number_word(spec, args) else { return Ok(None) };
     let number = parse_integer(number).ok_or("ERR value is not an integer or out of range")?;
     let number = u64::try_from(number).ok().filter(|number| *number < databases);
-    number.and_then(Database::of_number).map(Some).ok_or("ERR DB index is out of range".into())
+    number.and_then(place_of).map(Some).ok_or("ERR DB index is out of range".into())
+}
+
+fn number_word<'a>(spec: &CommandSpec, args: &[&'a [u8]]) -> Option<&'a [u8]> {
+    match args {
+        // MOVE has no other arguments; COPY may.
+        [_, _, number] if spec.arity == 3 => Some(number),
+        [_, _, _, words @ ..] => {
+            let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"DB"))?;
+            words.get(at + 1).copied()
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -272,7 +378,8 @@ mod tests {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         let database = Database::of_number(3).unwrap();
         let set = Databases::default();
-        let client = DatabaseClient { database, databases: 5, set: &set, in_multi };
+        let client =
+            DatabaseClient { namespace: Some(Namespace::Database(database)), databases: 5, set: &set, in_multi };
         let mut made = DatabaseRequest::default();
         made.take_up(client, table::resolve(&args)?, &args).map_err(|text| text.into_owned())?;
         Ok(made.args(&args).iter().map(shown).collect::<Vec<_>>().join(" "))
@@ -297,6 +404,83 @@ mod tests {
         ] {
             assert_eq!(run(request, false).as_deref(), Ok(expected));
         }
+    }
+
+    /// An argument; the name of a key of cluster database N as `N:name`.
+    fn shown_of_cluster(arg: &&[u8]) -> String {
+        let text = String::from_utf8_lossy(client_key(arg)).into_owned();
+        if let Some(Namespace::Cluster(of)) = Namespace::of_mark(arg) {
+            return format!("{}:", of.number());
+        }
+        match Namespace::of_key(arg) {
+            Some(Namespace::Cluster(of)) => {
+                assert_eq!(vocab::slot_of(arg), vocab::slot_of(client_key(arg)));
+                format!("{}:{text}", of.number())
+            }
+            Some(Namespace::Database(_)) => panic!("{text} is no key of a cluster's client"),
+            None => text,
+        }
+    }
+
+    /// What is run for a cluster's client in the database of that number, of 5.
+    fn run_of_cluster(number: u64, request: &str, in_multi: bool) -> Result<String, String> {
+        let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        let set = Databases::default();
+        let namespace = Keyspace::of_cluster(number).unwrap().namespace();
+        let client = DatabaseClient { namespace, databases: 5, set: &set, in_multi };
+        let mut made = DatabaseRequest::default();
+        made.take_up(client, table::resolve(&args)?, &args).map_err(|text| text.into_owned())?;
+        Ok(made.args(&args).iter().map(shown_of_cluster).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn a_cluster_s_client_names_keys_of_its_database_with_their_own_slots() {
+        for (number, request, expected) in [
+            (3, "PING", "PING"),
+            (3, "GET k", "GET 3:k"),
+            (3, "SET {a}k k EX 5", "SET 3:{a}k k EX 5"),
+            (3, "MSET a 1 b 2", "MSET 3:a 1 3:b 2"),
+            (3, "WATCH a", "WATCH 3:a"),
+            (3, "SPUBLISH channel m", "SPUBLISH channel m"),
+            (3, "ASKING", "ASKING"),
+            (3, "CLUSTER KEYSLOT k", "CLUSTER KEYSLOT k"),
+            (3, "CLUSTER COUNTKEYSINSLOT 7", "CLUSTER COUNTKEYSINSLOT 7 SELECTED 3"),
+            (3, "CLUSTER GETKEYSINSLOT 7 5", "CLUSTER GETKEYSINSLOT 7 5 SELECTED 3"),
+            (3, "CLUSTERSCAN 0", "CLUSTERSCAN 0 SELECTED 3"),
+            (3, "SCAN 0 COUNT 5", "SCAN 0 COUNT 5 SELECTED 3"),
+            (3, "DBSIZE", "DBSIZE SELECTED 3"),
+            (3, "FLUSHDB ASYNC", "FLUSHDB ASYNC SELECTED 3"),
+            (3, "FLUSHALL", "FLUSHALL"),
+            (3, "SYNC", "SYNC"),
+            (3, "SWAPDB 0 1", "SWAPDB 0 1"),
+            (3, "MOVE a 4", "KV.TRANSFER 3:a 4:a MOVE"),
+            (3, "MOVE a 0", "KV.TRANSFER 3:a a MOVE"),
+            (3, "MOVE a 3", "MOVE 3:a 3"),
+            (0, "MOVE a 4", "KV.TRANSFER a 4:a MOVE"),
+            (3, "COPY {a}a {a}b DB 0 REPLACE", "KV.TRANSFER 3:{a}a {a}b COPY REPLACE"),
+            (3, "COPY a b DB 3", "COPY 3:a 3:b"),
+            (3, "COPY a b", "COPY 3:a 3:b"),
+            (0, "COPY {a}a {a}b DB 1", "KV.TRANSFER {a}a 1:{a}b COPY"),
+        ] {
+            assert_eq!(run_of_cluster(number, request, false).as_deref(), Ok(expected), "{number}");
+        }
+        for (number, request) in [
+            (3, "MOVE a 5"),
+            (0, "MOVE a 5"),
+            (3, "MOVE a x"),
+            (0, "COPY a b DB 5"),
+            (0, "COPY a b DB 1"),
+            (3, "KV.RANGE - +"),
+        ] {
+            assert!(run_of_cluster(number, request, false).is_err(), "{request}");
+        }
+        assert_eq!(run_of_cluster(3, "MOVE a 5", true).as_deref(), Ok("MOVE 3:a -1"));
+        let script = run_of_cluster(3, "EVAL return 1 k", false).unwrap();
+        assert_eq!(script, "EVAL return 1 3:k 3:");
+        let long = "k".repeat(KEY_BYTES_MAX - 11);
+        assert!(
+            run_of_cluster(3, &format!("GET {long}"), false).unwrap_err().starts_with("ERR key is too long (31989")
+        );
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
 use super::keyspace::Keyspace;
-use crate::DatabaseKeys;
 use crate::acl::{AccessControl, AuditEvent, LoginCheck};
 use crate::config::Config;
 use crate::eviction::Room;
@@ -13,6 +12,7 @@ use crate::monitors::Monitors;
 use crate::pubsub::Broker;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
+use crate::{ClusterDatabaseKeys, DatabaseKeys};
 use cluster::Databases;
 use replica::{DiskState, ReplicaStatus};
 use resp::parse_integer;
@@ -115,6 +115,18 @@ pub trait Host: Sync {
         }
     }
 
+    /// The keyspace of a client of Redis Cluster that has chosen the database of that number; `None` if there is none.
+    fn chosen_of_cluster(&self, number: i64) -> Option<Keyspace> {
+        let number = u64::try_from(number).ok().filter(|number| *number < self.config().cluster_databases())?;
+        Keyspace::of_cluster(number)
+    }
+
+    /// Whether clients of Redis Cluster may use databases beyond 0. The first one that asks has the store begin them.
+    fn cluster_databases(&self) -> ClusterDatabases;
+
+    /// Whether they may by now: nothing is begun by asking.
+    fn has_begun_cluster_databases(&self) -> bool;
+
     /// The database whose keys are in the slot of another one: SWAPDB.
     fn database_at(&self, place: Database) -> Database {
         self.databases().database_at(place)
@@ -134,6 +146,17 @@ pub trait Host: Sync {
 
     /// Has this node make the store as soon as it can: how far that is, or why it will not.
     fn ask_init(&self) -> Result<String, String>;
+}
+
+/// Whether the store has databases beyond 0 for clients of Redis Cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterDatabases {
+    /// It has: all of its nodes know how their keys are stored.
+    Begun,
+    /// This node is finding out whether all nodes know: ask again after `Host::wake_all`.
+    Awaited,
+    /// It has none, and cannot begin them now: the text of a reply.
+    Refused(String),
 }
 
 /// Figures of the process and of what its shards share. `None`: not known on this system.
@@ -272,4 +295,6 @@ pub struct ShardFacts {
     pub expires: Option<u64>,
     /// How many of them are those of databases, by database.
     pub databases: Vec<DatabaseKeys>,
+    /// How many of them are those of cluster databases, by database.
+    pub cluster_databases: Vec<ClusterDatabaseKeys>,
 }

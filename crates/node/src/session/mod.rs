@@ -66,11 +66,12 @@ pub use clients::{About, Buffers, ClientEntry, Clients};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use commands::{info, published_kind};
 pub use costly::{Cost, note_if_costly, note_large};
-pub use database_request::{DatabaseArgs, DatabaseClient, DatabaseRequest};
+pub use database_request::{DatabaseArgs, DatabaseClient, DatabaseRequest, other_number};
 pub use door::{is_protected, turned_away};
 pub use effect::Effect;
 pub use host::{
-    CertificateFigures, Host, NodeFacts, ProgramFacts, REDIS_VERSION, ShardFacts, TlsFigures, TransferFacts,
+    CertificateFigures, ClusterDatabases, Host, NodeFacts, ProgramFacts, REDIS_VERSION, ShardFacts, TlsFigures,
+    TransferFacts,
 };
 pub use keyspace::Keyspace;
 pub use memory_figures::MemoryFigures;

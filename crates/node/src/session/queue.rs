@@ -1,5 +1,6 @@
 //! What MULTI has queued.
 
+use super::Keyspace;
 use crate::format::entry::EncodedCommand;
 use crate::request::ITEM_BYTES_MAX;
 use crate::{KeyHash, RequestKeys};
@@ -46,8 +47,8 @@ pub(super) struct Queue {
     keys: Vec<KeyHash>,
     /// Where the keys so far are.
     span: Option<SlotSpan>,
-    /// The database that a queued SELECT has chosen last: later commands are about it.
-    database: Option<Database>,
+    /// What a queued SELECT has chosen last: later commands are about it.
+    chosen: Option<Keyspace>,
     spoiled: bool,
 }
 
@@ -65,14 +66,14 @@ impl Queue {
         self.spoiled
     }
 
-    /// The database that a queued SELECT has chosen last.
-    pub(super) fn database(&self) -> Option<Database> {
-        self.database
+    /// What a queued SELECT has chosen last.
+    pub(super) fn chosen(&self) -> Option<Keyspace> {
+        self.chosen
     }
 
     /// Commands that are queued from here on are about that database.
-    pub(super) fn choose(&mut self, database: Database) {
-        self.database = Some(database);
+    pub(super) fn choose(&mut self, keyspace: Keyspace) {
+        self.chosen = Some(keyspace);
     }
 
     /// What the commands take in an entry.

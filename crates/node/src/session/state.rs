@@ -181,11 +181,17 @@ impl Session {
         self.keyspace
     }
 
-    /// The database that its next request is about: within MULTI, the one that a queued SELECT has chosen.
+    /// Whose keys its next request names: within MULTI, those of the database that a queued SELECT has chosen.
+    #[inline]
+    #[must_use]
+    pub fn asked_keyspace(&self) -> Keyspace {
+        self.multi.as_ref().and_then(Queue::chosen).unwrap_or(self.keyspace)
+    }
+
+    /// The database that its next request is about, if its client does not know clusters.
     #[must_use]
     pub fn database(&self) -> Option<Database> {
-        let chosen = self.multi.as_ref().and_then(Queue::database);
-        self.keyspace.database().map(|database| chosen.unwrap_or(database))
+        self.asked_keyspace().database()
     }
 
     /// Its requests name keys of another keyspace from here on.
@@ -195,7 +201,7 @@ impl Session {
             self.run_as(Arc::new(User::unrestricted(DEFAULT_USER)));
         }
         self.keyspace = keyspace;
-        self.entry.set_database(keyspace.database().map_or(0, Database::number));
+        self.entry.set_database(keyspace.number());
     }
 
     /// Whether another node knows what the connection watches: EXEC is for that node, whatever is queued.
@@ -492,7 +498,7 @@ impl Session {
 
     /// What of a request its user may not do, if anything.
     pub(super) fn denies(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Option<Denial> {
-        let database = self.database().map_or(0, Database::number);
+        let database = self.asked_keyspace().number();
         self.user.denies(spec, args, database).filter(|_| self.restricted)
     }
 
@@ -667,8 +673,10 @@ impl Session {
     pub(super) fn forget_choices(&mut self) {
         self.durability = ChosenDurability::default();
         self.choose_consistency(None);
-        if self.keyspace.database().is_some() {
-            self.enter(Keyspace::Database(Database::default()));
+        match self.keyspace {
+            Keyspace::Database(_) => self.enter(Keyspace::Database(Database::default())),
+            Keyspace::ClusterDatabase(_) => self.enter(Keyspace::Cluster),
+            Keyspace::Cluster | Keyspace::Stored => {}
         }
     }
 

@@ -244,6 +244,7 @@ impl Host for TestHost {
             debt: 0.25,
             keys: 21,
             expires: Some(1),
+            cluster_databases: Vec::new(),
             databases: Vec::from_iter((id == 1).then_some(DatabaseKeys { database: one, keys: 5, expiring: 2 })),
         };
         vec![shard(0, (0, 8191)), shard(1, (8192, 16383))]
@@ -283,6 +284,14 @@ impl Host for TestHost {
         Arc::new("3:name=orders".parse().expect("a name that can be set"))
     }
 
+    fn cluster_databases(&self) -> ClusterDatabases {
+        ClusterDatabases::Begun
+    }
+
+    fn has_begun_cluster_databases(&self) -> bool {
+        true
+    }
+
     fn reads_any(&self, _: Database) -> bool {
         false
     }
@@ -294,7 +303,7 @@ impl Host for TestHost {
     fn asked_for_master(&self, _: &[u8]) {}
 
     fn share_shard(&self, _: SlotSpan, keyspace: Keyspace) -> bool {
-        keyspace != Keyspace::Cluster
+        !keyspace.is_of_cluster()
     }
 
     fn ask_init(&self) -> Result<String, String> {

@@ -8,10 +8,10 @@ use super::{Effect, Host, Session};
 use crate::KeyHash;
 use crate::format::entry::EncodedCommand;
 use crate::format::internal_commands::CLEAR;
-use resp::Reply;
 use resp::table::{CommandSpec, behaviour};
+use resp::{Reply, parse_integer};
 use vocab::limits::SESSION_REPLIES_BYTES_SOFT;
-use vocab::{Slot, SlotSpan};
+use vocab::{ClusterDatabase, Slot, SlotSpan};
 
 /// A transaction that EXEC has begun.
 #[derive(Clone, Debug)]
@@ -24,16 +24,17 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// The error means that keys, watched ones included, are of several slots, and that `share_shard` says that no one shard
+    /// `by_database`: clients of the cluster have databases beyond 0, so that FLUSHDB is about one. The error means that keys, watched ones included, are of several slots, and that `share_shard` says that no one shard
     /// has these.
     pub(super) fn new(
         exec: &'static CommandSpec,
         queue: Queue,
         watches: Watches,
+        by_database: bool,
         share_shard: impl FnOnce(SlotSpan) -> bool,
     ) -> Result<Self, ()> {
         let QueuedParts { mut commands, keys, mut span } = queue.into_parts(watches.span());
-        clear_in_place(&mut commands, &mut span);
+        clear_in_place(&mut commands, &mut span, by_database);
         if commands.iter().any(|queued| queued.by == By::Shard && queued.spec.is_write()) {
             ask_between_writes(&mut commands, &mut span);
         }
@@ -234,19 +235,37 @@ fn element_length(bytes: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Has the shard remove all keys where FLUSHALL or FLUSHDB stands: it has the whole store.
-fn clear_in_place(commands: &mut [Queued], span: &mut Option<SlotSpan>) {
+/// Has the shard remove keys where FLUSHALL or FLUSHDB stands: it has the whole store. `by_database`: FLUSHDB is about one database.
+fn clear_in_place(commands: &mut [Queued], span: &mut Option<SlotSpan>, by_database: bool) {
     let clears = |queued: &&mut Queued| queued.by == By::Shell && queued.spec.does(behaviour::CLEARS_STORE);
     for queued in commands.iter_mut().filter(clears) {
-        let checked = check_flush(&queued.command.args());
-        match checked {
-            Ok(()) => {
-                (queued.command, queued.by) = (EncodedCommand::new(&[CLEAR]), By::Shard);
+        let is_of_one = by_database && queued.spec.does(behaviour::EMPTIES_DATABASE);
+        let cleared = if is_of_one {
+            clear_of_one(&queued.command.args())
+        } else {
+            check_flush(&queued.command.args()).map(|()| EncodedCommand::new(&[CLEAR]))
+        };
+        match cleared {
+            Ok(command) => {
+                (queued.command, queued.by) = (command, By::Shard);
                 *span = Some(SlotSpan::ALL);
             }
             Err(text) => (queued.refusal, queued.by) = (Some(text.to_owned()), By::Refusal),
         }
     }
+}
+
+/// What runs for `FLUSHDB [ASYNC | SYNC] [SELECTED number]` of a cluster's client.
+fn clear_of_one(args: &[&[u8]]) -> Result<EncodedCommand, &'static str> {
+    let (args, mark) = match args {
+        [rest @ .., word, number] if !rest.is_empty() && word.eq_ignore_ascii_case(b"SELECTED") => {
+            let number = parse_integer(number).and_then(|number| u64::try_from(number).ok());
+            let database = number.and_then(ClusterDatabase::of_number).ok_or("ERR DB index is out of range")?;
+            (rest, database.mark().to_vec())
+        }
+        args => (args, Vec::new()),
+    };
+    check_flush(args).map(|()| EncodedCommand::new(&[CLEAR, &mark]))
 }
 
 /// Checks the arguments of FLUSHALL and FLUSHDB. The error is the text of the reply.

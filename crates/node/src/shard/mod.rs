@@ -44,7 +44,7 @@ pub(crate) use prefetch::CpuPrefetch;
 pub use prefetch::{PrefetchItem, Prefetched};
 pub(crate) use proposer::Proposer;
 pub use scripts::{
-    NOSCRIPT, declared_keys, function_command, script_as, script_command, slot_of_script, without_database,
+    NOSCRIPT, declared_keys, function_command, script_as, script_command, slot_of_script, without_namespace,
 };
 pub(crate) use ticket::CommandRows;
 pub(crate) use ticket::refuse;

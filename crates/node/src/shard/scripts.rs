@@ -11,7 +11,7 @@ use resp::table::{self, CommandSpec, flag};
 use resp::{Reply, parse_integer};
 use std::sync::{Arc, LazyLock};
 use vocab::limits::{CHANNEL_BYTES_MAX, SCRIPT_INSTRUCTION_COST, SCRIPT_INSTRUCTIONS_MAX, SCRIPT_WRITTEN_BYTE_COST};
-use vocab::{DATABASE_PREFIX_BYTES, Database, Slot, is_database_key};
+use vocab::{Namespace, Slot};
 
 /// The error of a script that the store does not know.
 pub const NOSCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
@@ -121,15 +121,13 @@ fn run_function<S: ReadSpace + ?Sized>(
     script::run(&source, context, rights, commands, reply)
 }
 
-/// The words of a request without the database of its client, and that database. A client's words never end in a prefix: what runs
+/// The words of a request without the namespace of its client, and that namespace. A client's words never end in the mark of one: what runs
 /// the requests of databases adds it.
 #[must_use]
-pub fn without_database<'a, 'b>(args: &'b [&'a [u8]]) -> (&'b [&'a [u8]], Option<Database>) {
+pub fn without_namespace<'a, 'b>(args: &'b [&'a [u8]]) -> (&'b [&'a [u8]], Option<Namespace>) {
     match args {
-        [rest @ .., last] if last.len() == DATABASE_PREFIX_BYTES && is_database_key(last) => {
-            Database::of_key(last).map_or((args, None), |database| (rest, Some(database)))
-        }
-        _ => (args, None),
+        [rest @ .., last] => Namespace::of_mark(last).map_or((args, None), |namespace| (rest, Some(namespace))),
+        [] => (args, None),
     }
 }
 
@@ -173,7 +171,8 @@ pub fn slot_of_script(text: &[u8], function: Option<&str>, argv: &[&[u8]], now_m
         engine: EngineVersion::NEWEST,
         slot: Slot(0),
         wider: None,
-        database: None,
+        namespace: None,
+        chooses: false,
         instructions_max: SCRIPT_INSTRUCTIONS_MAX,
         memory_bytes_max: u64::MAX,
         user: None,
@@ -343,7 +342,8 @@ mod tests {
                 engine: EngineVersion::NEWEST,
                 slot: Slot(0),
                 wider: None,
-                database: None,
+                namespace: None,
+                chooses: false,
                 instructions_max: SCRIPT_INSTRUCTIONS_MAX,
                 memory_bytes_max: SCRIPT_MEMORY_BYTES_MAX,
                 user: None,

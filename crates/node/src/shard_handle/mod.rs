@@ -10,8 +10,9 @@ mod tests;
 
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::awaited_keys::AwaitedKeys;
+use crate::cluster_database_counts::ClusterDatabaseKeys;
 use crate::config::{Config, SmallCollections};
-use crate::counters::{Counted, Counters, DatabaseKeys, Stored};
+use crate::counters::{Counters, DatabaseKeys, Stored};
 use crate::fault::Fault;
 use crate::format::Fact;
 use crate::format::packing::Packing;
@@ -37,7 +38,7 @@ use replica::{ReplicaStatus, SnapshotPoint};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
-use vocab::{Millis, ReplicaId, ShardId, Slot, SlotSpan, database_keys};
+use vocab::{ClusterDatabase, Millis, ReplicaId, ShardId, Slot, SlotSpan, cluster_database_keys, database_keys};
 
 /// The cached row of a key that is known to be absent; no record is as short. Only readers put it into the cache, and only
 /// while no newer write is on its way. A removal takes the row out of the cache instead, or readers would see it too early.
@@ -158,6 +159,12 @@ impl ShardHandle {
                 loaded.map_err(|detail| self.corrupt(detail))?;
             }
             None => self.count_databases()?,
+        }
+        match self.engine.meta(keys::META_OF_CLUSTER_DATABASES)? {
+            Some(bytes) => {
+                self.counters.load_of_cluster_databases(&bytes).map_err(|detail| self.corrupt(detail))?;
+            }
+            None => self.count_cluster_databases()?,
         }
         match self.engine.meta(keys::META_EXPIRING)? {
             Some(bytes) => self.counters.load_expiring(&bytes).map_err(|detail| self.corrupt(detail)),
@@ -292,7 +299,7 @@ impl ShardHandle {
         let mut index = snapshot.cursor(Span { start, end }, false);
         while let Some(tree_key) = index.advance()? {
             if let Some((_, key)) = keys::parse_expiry(&tree_key) {
-                self.counters.change_expiring(Counted::of(key), 1);
+                self.counters.note_expiring(key);
             }
         }
         Ok(())
@@ -301,7 +308,16 @@ impl ShardHandle {
     /// How many keys databases have, of a tree that was last sealed before this was kept, or never: before anything is
     /// applied. There are none, unless a node of an earlier release has followed.
     fn count_databases(&self) -> storage::Result<()> {
-        let (first, behind) = database_keys();
+        self.each_key(database_keys(), |key, expires| self.counters.note_of_database(key, expires))
+    }
+
+    /// The same of cluster databases.
+    fn count_cluster_databases(&self) -> storage::Result<()> {
+        self.each_key(cluster_database_keys(), |key, expires| self.counters.note_of_cluster_database(key, expires))
+    }
+
+    /// Hands over each key of a range, and whether it has an expiry.
+    fn each_key(&self, (first, behind): (&[u8], &[u8]), mut each: impl FnMut(&[u8], bool)) -> storage::Result<()> {
         let snapshot = self.snapshot();
         let mut records = snapshot.cursor(Span { start: keys::record(first), end: keys::record(behind) }, false);
         while let Some(tree_key) = records.advance()? {
@@ -310,7 +326,7 @@ impl ShardHandle {
                 Ok(head) => head,
                 Err(_) => Record::decode(records.value()?).map_err(|detail| self.corrupt(detail))?,
             };
-            self.counters.note_of_database(key, head.view().expire_at_ms.is_some());
+            each(key, head.view().expire_at_ms.is_some());
         }
         Ok(())
     }
@@ -355,7 +371,7 @@ impl ShardHandle {
         self.expired.fetch_add(keys, Ordering::Relaxed);
     }
 
-    /// How many of its keys are no database's: what clients of Redis Cluster see.
+    /// How many of its keys are no database's: what clients of Redis Cluster see in database 0.
     #[must_use]
     pub fn cluster_key_count(&self) -> u64 {
         self.counters.total_of_cluster()
@@ -364,7 +380,25 @@ impl ShardHandle {
     /// How many keys of one of its slots are no database's.
     #[must_use]
     pub fn cluster_keys_in_slot(&self, slot: Slot) -> u64 {
-        self.counters.in_slot(slot).saturating_sub(self.counters.of_database_in_slot(slot))
+        self.counters.of_cluster_in_slot(slot)
+    }
+
+    /// How many keys a cluster database has in it.
+    #[must_use]
+    pub fn keys_of_cluster_database(&self, database: ClusterDatabase) -> u64 {
+        self.counters.cluster_databases().of(database).keys
+    }
+
+    /// How many keys of one of its slots are those of a cluster database.
+    #[must_use]
+    pub fn cluster_database_keys_in_slot(&self, slot: Slot, database: ClusterDatabase) -> u64 {
+        self.counters.cluster_databases().of_slot(slot, database).keys
+    }
+
+    /// The cluster databases that have keys in it.
+    #[must_use]
+    pub fn cluster_databases(&self) -> Vec<ClusterDatabaseKeys> {
+        self.counters.each_cluster_database()
     }
 
     /// How many keys of one of its slots are those of the slot's database.
@@ -774,6 +808,7 @@ fn facts_of(counters: Stored, slots: &Slots) -> Vec<Fact> {
         fact(keys::META_EXPIRING, counters.expiring),
         fact(keys::META_OF_DATABASES, counters.of_databases),
         fact(keys::META_EXPIRING_OF_DATABASES, counters.expiring_of_databases),
+        fact(keys::META_OF_CLUSTER_DATABASES, counters.of_cluster_databases),
         fact(keys::META_SLOTS, slots.encode()),
     ]
 }

@@ -25,7 +25,7 @@ use crate::script_watch::ScriptWatch;
 use crate::{Fault, Kind, Record, RecordView, Rows};
 use std::sync::Arc;
 use storage::Slice;
-use vocab::Database;
+use vocab::{ClusterDatabase, Database};
 
 /// So many elements a space reads at once that cannot tell how long they are.
 pub(crate) const ELEMENTS_AT_ONCE: usize = 128;
@@ -321,6 +321,9 @@ pub trait ShardSpace: ReadSpace {
 
     /// How many keys a database has (likewise).
     fn keys_in_database(&mut self, database: vocab::Database) -> Result<u64, Fault>;
+
+    /// How many keys a cluster database has (likewise), in one slot or in all.
+    fn keys_in_cluster_database(&mut self, database: ClusterDatabase, slot: Option<vocab::Slot>) -> Result<u64, Fault>;
 
     /// How many keys the shard holds (likewise).
     fn key_count(&mut self) -> Result<u64, Fault>;

@@ -11,7 +11,7 @@ use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use std::ops::Deref;
 use std::sync::Arc;
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Short, Slice, Snapshot, Span};
-use vocab::{Database, Prng, Slot, database_keys, is_database_key};
+use vocab::{ClusterDatabase, Database, Prng, Slot, database_keys, is_database_key};
 
 /// The space that the event loop tries first: it answers one row from the row cache, or `Fault::WouldBlock`.
 ///
@@ -92,6 +92,13 @@ impl ShardSpace for CachedSpace<'_> {
 
     fn keys_in_database(&mut self, database: Database) -> Result<u64, Fault> {
         Ok(self.handle.database_keys_in_slot(database.slot()))
+    }
+
+    fn keys_in_cluster_database(&mut self, database: ClusterDatabase, slot: Option<Slot>) -> Result<u64, Fault> {
+        Ok(match slot {
+            Some(slot) => self.handle.cluster_database_keys_in_slot(slot, database),
+            None => self.handle.keys_of_cluster_database(database),
+        })
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {
@@ -595,6 +602,13 @@ impl ShardSpace for SnapshotSpace<'_> {
 
     fn keys_in_database(&mut self, database: Database) -> Result<u64, Fault> {
         Ok(self.handle.database_keys_in_slot(database.slot()))
+    }
+
+    fn keys_in_cluster_database(&mut self, database: ClusterDatabase, slot: Option<Slot>) -> Result<u64, Fault> {
+        Ok(match slot {
+            Some(slot) => self.handle.cluster_database_keys_in_slot(slot, database),
+            None => self.handle.keys_of_cluster_database(database),
+        })
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {

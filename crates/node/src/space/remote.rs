@@ -12,7 +12,7 @@ use resp::Value;
 use std::collections::VecDeque;
 use storage::Slice;
 use vocab::limits::PART_ROWS_MAX;
-use vocab::{Database, Prng, ShardId, Slot};
+use vocab::{ClusterDatabase, Database, Prng, ShardId, Slot};
 
 /// A leader's answer to a command, one RESP frame; or the text of an error reply, if the leader could not be asked.
 pub type RemoteAnswer = Result<Vec<u8>, String>;
@@ -298,6 +298,14 @@ impl<R: Remote> ShardSpace for RemoteSpace<R> {
 
     fn keys_in_database(&mut self, database: Database) -> Result<u64, Fault> {
         self.count(&[SHARD_PAGE, b"COUNT", b"DATABASE", database.number().to_string().as_bytes()])
+    }
+
+    fn keys_in_cluster_database(&mut self, database: ClusterDatabase, slot: Option<Slot>) -> Result<u64, Fault> {
+        let number = database.number().to_string();
+        let slot = slot.map(|slot| slot.0.to_string());
+        let asked = [SHARD_PAGE, b"COUNT", b"SELECTED", number.as_bytes()];
+        let slot = slot.as_ref().map(|slot| slot.as_bytes());
+        self.count(&asked.into_iter().chain(slot).collect::<Vec<_>>())
     }
 
     fn key_count(&mut self) -> Result<u64, Fault> {

@@ -35,7 +35,7 @@ pub const TAKES_MANY: u32 = 1 << 11;
 /// What it writes depends on settings that its entry carries.
 pub const PACKS: u32 = 1 << 7;
 
-/// On a database: `DATABASE number` follows on its arguments.
+/// On a database: `DATABASE number` follows on its arguments; on a cluster database `SELECTED number`.
 pub const ASKS_DATABASE: u32 = 1 << 24;
 /// Looks at all keys of the database whose prefix its first argument is, unless its words say otherwise.
 pub const WALKS_DATABASE: u32 = 1 << 30;

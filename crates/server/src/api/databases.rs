@@ -96,21 +96,26 @@ pub(crate) fn change(
     let text = databases.to_string();
     admin::admin(store, &["SETTINGS", "SET", DATABASES_SETTING, &text]).map_err(|e| e.reply())?;
     let until = Instant::now() + KNOWN_WITHIN;
-    for node in store.peers.nodes().into_iter().chain([store.node()]) {
-        while Instant::now() < until && store.peers.is_up(node) | (node == store.node()) && !knows(store, node, &text) {
-            std::thread::sleep(KNOWN_PAUSE);
-        }
+    while Instant::now() < until && store.known().databases.to_string() != text {
+        std::thread::sleep(KNOWN_PAUSE);
     }
+    knows_setting(store, DATABASES_SETTING, &text, until);
     Ok(())
 }
 
-/// Whether a node goes by that text.
-fn knows(store: &Arc<NodeShared>, node: NodeId, text: &str) -> bool {
-    if node == store.node() {
-        return store.known().databases.to_string() == text;
+/// Waits until all other nodes that can be reached have a setting.
+pub(super) fn knows_setting(store: &Arc<NodeShared>, setting: &str, value: &str, until: Instant) {
+    for node in store.peers.nodes() {
+        while Instant::now() < until && store.peers.is_up(node) && !knows(store, node, setting, value) {
+            std::thread::sleep(KNOWN_PAUSE);
+        }
     }
+}
+
+/// Whether another node has a setting.
+fn knows(store: &Arc<NodeShared>, node: NodeId, setting: &str, text: &str) -> bool {
     // One that cannot be asked learns it when it is back.
-    let Ok(answer) = ask(store, node, &[b"KV.ADMIN", b"SETTINGS", b"GET", DATABASES_SETTING.as_bytes()]) else {
+    let Ok(answer) = ask(store, node, &[b"KV.ADMIN", b"SETTINGS", b"GET", setting.as_bytes()]) else {
         return true;
     };
     text.is_empty() || answer.windows(text.len()).any(|part| part == text.as_bytes())
@@ -208,7 +213,12 @@ fn copied(store: &Arc<NodeShared>, source: &[u8], destination: &[u8], replaces: 
 
 /// Runs a command about a key on the node that leads its shard.
 fn run_at_leader(store: &Arc<NodeShared>, key: &[u8], args: &[&[u8]]) -> Result<Value, String> {
-    let answer = patiently(store, slot_of(key), |_, leader| match leader {
+    run_at(store, slot_of(key), args)
+}
+
+/// Runs a command about keys of a slot on the node that leads its shard.
+pub(super) fn run_at(store: &Arc<NodeShared>, slot: Slot, args: &[&[u8]]) -> Result<Value, String> {
+    let answer = patiently(store, slot, |_, leader| match leader {
         Some(leader) => ask(store, leader, args),
         None => Ok((store.own_command)(store, args)),
     })?;

@@ -20,7 +20,7 @@ use resp::{Proto, Reply, Value, glob_matches};
 use std::borrow::Cow;
 use std::sync::Arc;
 use vocab::limits::SCRIPTS_BYTES_MAX;
-use vocab::{Database, ShardId, Slot};
+use vocab::{Namespace, ShardId, Slot};
 
 const NOT_FOUND: &str = "ERR Function not found";
 
@@ -35,7 +35,7 @@ pub(super) fn route(
     spec: &'static CommandSpec,
     command: ScriptCommand,
     args: &[&[u8]],
-    database: Option<Database>,
+    namespace: Option<Namespace>,
 ) -> Result<Routed, Cow<'static, str>> {
     let version = version_now(store);
     let Some(known) = store.functions.of_version(version) else {
@@ -48,7 +48,7 @@ pub(super) fn route(
         text => text,
     })?;
     let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
-    let slot = match keys.slot.or_else(|| database.map(Database::slot)) {
+    let slot = match keys.slot.or_else(|| namespace.and_then(Namespace::slot)) {
         Some(slot) => slot,
         None => slot_of_script(&library.source, Some(&name), &args[3 + declared..], store.now_ms()).unwrap_or(Slot(0)),
     };
@@ -58,7 +58,7 @@ pub(super) fn route(
         () => ScriptRuns::ReadFirst(MayWrite::Function(known.clone(), name.clone().into_owned())),
     };
     let reads = matches!(runs, ScriptRuns::Read);
-    let Some(context) = context(store, slot, database) else { return Ok(Routed::UnknownScript) };
+    let Some(context) = context(store, slot, namespace) else { return Ok(Routed::UnknownScript) };
     let target = KeyTarget { shard: store.known().shard_of(slot), slot, wider: context.wider, keys: keys.hashes };
     let command = function_command(&library.source, args, &context, reads);
     Ok(Routed::Script { target, command, runs })

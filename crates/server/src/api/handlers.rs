@@ -28,6 +28,8 @@ pub(super) enum Takes {
     Larger(Type, u64),
     /// Those with one of these words whose first two keys no one shard has, or whose first one is too large for one entry.
     Apart(&'static [&'static str]),
+    /// Those in a store whose cluster's clients have no databases beyond 0.
+    WithoutClusterDatabases,
 }
 
 impl Takes {
@@ -35,6 +37,7 @@ impl Takes {
         match self {
             Self::All => true,
             Self::Bare => args.len() == 1,
+            Self::WithoutClusterDatabases => !store.has_cluster_databases(),
             Self::With(words) => has_word(args, words),
             Self::Larger(ty, elements) => may_hold_larger(store, args, &[ty], elements),
             Self::Apart(words) => {

@@ -3,6 +3,7 @@
 
 pub(crate) mod admin;
 mod backup;
+mod cluster_databases;
 mod conclude;
 mod copy;
 mod databases;
@@ -23,6 +24,7 @@ mod session_host;
 mod writer;
 
 pub(crate) use admin::digest_marked;
+pub(crate) use cluster_databases::begin_wanted;
 pub(crate) use conclude::{conclude_on, conclude_read};
 pub use embedded::Caller;
 pub(crate) use embedded::run_own_command;

@@ -3,12 +3,12 @@
 use super::writer::ShardWriter;
 use crate::os::steady_us;
 use crate::peers::call_leader;
-use crate::shared::{NodeShared, script_engine};
+use crate::shared::{NodeShared, has_cluster_databases, script_engine};
 use node::command::PROGRAM;
 use node::{EncodedCommand, ScriptContext, ShardHandle};
 use std::sync::Arc;
 use vocab::limits::{SCRIPT_INSTRUCTIONS_MAX, SCRIPT_MEMORY_BYTES_MAX};
-use vocab::{Database, ShardId, Slot, SlotSpan};
+use vocab::{Namespace, ShardId, Slot, SlotSpan};
 
 /// Where the keys are that a script of a client of the cluster may touch, if that is more than one slot: all that its shard has, on a
 /// node that is a store by itself.
@@ -17,18 +17,23 @@ pub(crate) fn span_of_scripts(store: &NodeShared, slot: Slot) -> Option<SlotSpan
 }
 
 /// The context of a script: its budgets are settings of the store. None while the store evaluates no scripts.
-pub(super) fn context(store: &NodeShared, slot: Slot, database: Option<Database>) -> Option<ScriptContext> {
+pub(super) fn context(store: &NodeShared, slot: Slot, namespace: Option<Namespace>) -> Option<ScriptContext> {
     let known = store.known();
     let map = known.map.as_ref()?;
     let number = |name: &str| {
         let setting = cluster::store_setting(name)?;
         cluster::setting_value(map, setting)?.parse::<u64>().ok()
     };
+    if matches!(namespace, Some(Namespace::Cluster(_))) && !has_cluster_databases(map) {
+        return None;
+    }
+    let of_namespace = namespace.and_then(Namespace::slot);
     Some(ScriptContext {
         engine: script_engine(map)?,
-        slot: database.map_or(slot, Database::slot),
-        wider: if database.is_none() { span_of_scripts(store, slot) } else { None },
-        database,
+        slot: of_namespace.unwrap_or(slot),
+        wider: if of_namespace.is_none() { span_of_scripts(store, slot) } else { None },
+        namespace,
+        chooses: namespace.is_some() || has_cluster_databases(map),
         instructions_max: number("script-instructions-max").unwrap_or(SCRIPT_INSTRUCTIONS_MAX),
         memory_bytes_max: number("script-memory-max").unwrap_or(SCRIPT_MEMORY_BYTES_MAX),
         user: None,

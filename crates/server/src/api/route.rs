@@ -2,7 +2,7 @@
 
 use super::handlers::{CallHandler, PoolHandler, Takes, has_word};
 use super::routed::{KeyTarget, Routed};
-use super::{admin, backup, copy, databases, functions, long_list, migrate, scripts};
+use super::{admin, backup, cluster_databases, copy, databases, functions, long_list, migrate, scripts};
 use crate::shared::NodeShared;
 use node::RequestKeys;
 use node::command::{Handler, ReadHandler, handler};
@@ -19,6 +19,10 @@ pub(crate) fn route(
     args: &[&[u8]],
 ) -> Result<Routed, Cow<'static, str>> {
     if spec.does(behaviour::CLEARS_STORE) {
+        if spec.does(behaviour::EMPTIES_DATABASE) && store.has_cluster_databases() {
+            check_flush(cluster_databases::without_selected(args))?;
+            return Ok(Routed::Pool { handler: cluster_databases::empty_one });
+        }
         check_flush(args)?;
         return Ok(Routed::Clear);
     }
@@ -71,6 +75,7 @@ pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
         admin::users_handler,
         copy::handler,
         databases::handler,
+        cluster_databases::handler,
         long_list::handler,
         migrate::handler,
         scripts::handler,
@@ -78,7 +83,7 @@ pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
     ];
     let of = |spec: &CommandSpec| ServerHandlers {
         pool: of_pool.iter().find_map(|family| family(spec.name)),
-        takes: [databases::takes, copy::takes, long_list::takes]
+        takes: [databases::takes, cluster_databases::takes, copy::takes, long_list::takes]
             .iter()
             .find_map(|of| of(spec.name))
             .unwrap_or_default(),

@@ -16,14 +16,14 @@ use node::session::{Host, Keyspace};
 use node::{
     EncodedCommand, Killed, KnownScript, NOSCRIPT, RequestKeys, ScriptHeader, ScriptOrigin, check_script,
     declared_keys, is_sha, keep_script, script_command, sha1_hex, slot_of_script, stored_script, stored_script_names,
-    stored_script_sources, without_database,
+    stored_script_sources, without_namespace,
 };
 use resp::table::CommandSpec;
 use resp::{Proto, Reply};
 use std::borrow::Cow;
 use std::sync::Arc;
 use vocab::limits::SCRIPT_BYTES_MAX;
-use vocab::{Database, NodeId, ShardId, Slot};
+use vocab::{Namespace, NodeId, ShardId, Slot};
 
 /// Names of a command that nodes send each other: its first word is SCRIPT's.
 const KEEP_RUN: &[u8] = b"KEEP";
@@ -46,9 +46,13 @@ pub(super) fn route(
     command: ScriptCommand,
     args: &[&[u8]],
 ) -> Result<Routed, Cow<'static, str>> {
-    let (args, database) = without_database(args);
+    let (args, namespace) = without_namespace(args);
+    // By its words alone, any client could end its request so.
+    if matches!(namespace, Some(Namespace::Cluster(_))) && !store.has_cluster_databases() {
+        return Err("ERR the store has no databases beyond 0 for clients of a cluster".into());
+    }
     if command.names == ScriptName::Function {
-        return functions::route(store, spec, command, args, database);
+        return functions::route(store, spec, command, args, namespace);
     }
     let declared = declared_keys(args)?;
     let Some(script) = known_script(store, command, args)? else {
@@ -56,12 +60,12 @@ pub(super) fn route(
     };
     let source = &script.source;
     let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
-    let slot = match keys.slot.or_else(|| database.map(Database::slot)) {
+    let slot = match keys.slot.or_else(|| namespace.and_then(Namespace::slot)) {
         Some(slot) => slot,
         None => slot_of_script(source, None, &args[3 + declared..], store.now_ms()).unwrap_or(Slot(0)),
     };
     let reads = !command.writes || ScriptHeader::of(source)?.flags.no_writes;
-    let Some(context) = context(store, slot, database) else { return Ok(Routed::UnknownScript) };
+    let Some(context) = context(store, slot, namespace) else { return Ok(Routed::UnknownScript) };
     let target = KeyTarget { shard: store.known().shard_of(slot), slot, wider: context.wider, keys: keys.hashes };
     let command = script_command(source, args, &context, reads);
     let runs = match () {
@@ -89,8 +93,8 @@ pub(crate) fn script_may_write(store: &NodeShared, spec: &'static CommandSpec, a
 pub(crate) fn resolved(store: &NodeShared, command: EncodedCommand, slot: Slot) -> EncodedCommand {
     let Some(script) = command.spec().and_then(node::command::script_of) else { return command };
     let args = command.args();
-    let (args, database) = without_database(&args);
-    let Some(context) = context(store, slot, database) else { return command };
+    let (args, namespace) = without_namespace(&args);
+    let Some(context) = context(store, slot, namespace) else { return command };
     if script.names == ScriptName::Function {
         return functions::resolved(store, args, script.writes, &context).unwrap_or_else(|| command.clone());
     }

@@ -16,8 +16,8 @@ use node::eviction::Room;
 use node::pubsub::Broker;
 use node::read::Refusal;
 use node::session::{
-    self, CertificateFigures, ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica,
-    ClusterShard, Host, Keyspace, NodeFacts, Session, ShardFacts, TlsFigures,
+    self, CertificateFigures, ClientEntry, Clients, ClusterDatabases, ClusterFacts, ClusterLink, ClusterNode,
+    ClusterReplica, ClusterShard, Host, Keyspace, NodeFacts, Session, ShardFacts, TlsFigures,
 };
 use node::stats::Stats;
 use node::tracking::Tracking;
@@ -150,6 +150,7 @@ impl Host for NodeShared {
             keys: handle.key_count(),
             expires: Some(handle.expiring()),
             databases: handle.databases(),
+            cluster_databases: handle.cluster_databases(),
         });
         facts.collect()
     }
@@ -229,6 +230,14 @@ impl Host for NodeShared {
         self.known().databases.clone()
     }
 
+    fn has_begun_cluster_databases(&self) -> bool {
+        self.has_cluster_databases()
+    }
+
+    fn cluster_databases(&self) -> ClusterDatabases {
+        if self.has_cluster_databases() { ClusterDatabases::Begun } else { self.begins_cluster_databases.want() }
+    }
+
     fn reads_any(&self, database: Database) -> bool {
         self.known().databases.row(database).is_some_and(|row| row.reads_any)
     }
@@ -245,7 +254,7 @@ impl Host for NodeShared {
 
     fn share_shard(&self, span: SlotSpan, keyspace: Keyspace) -> bool {
         // Where there are several nodes, a client of the cluster is told what it would be told tomorrow.
-        (keyspace != Keyspace::Cluster || self.is_alone()) && self.known().shares_shard(span)
+        (!keyspace.is_of_cluster() || self.is_alone()) && self.known().shares_shard(span)
     }
 
     fn ask_init(&self) -> Result<String, String> {

@@ -4,6 +4,7 @@
 //! Input that must wait stays in its connection, from its first unused byte on.
 
 use super::connection::Connection;
+use super::database_bounds::within_bounds;
 use super::deed::Deed;
 use super::forward;
 use super::forwarding::Watches;
@@ -20,30 +21,30 @@ use super::turn::{Requests, Step, Target, Turn, Wanted};
 use super::wait;
 use super::watch;
 use super::write;
-use crate::api::{Asked, begin_on_store};
+use crate::api::{Asked, begin_on_store, begin_wanted};
 use crate::api::{KeyTarget, Routed, route};
 use crate::disk_reads::next_part;
 use crate::mailbox::Mailbox;
 use crate::net::Received;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
-use cluster::DatabaseRow;
 use node::blocking::BlockingCommand;
 use node::command::{Handler, handler};
 use node::config::CommandLogKind;
 use node::session::{
-    self, Admission, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved, Transaction, WaitFor,
+    self, Admission, ClusterDatabases, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved,
+    Transaction, WaitFor,
 };
 use node::{EncodedCommand, RequestKeys, Ticket, script_as};
 use replica::Bytes;
-use resp::table::{self, CommandSpec, Group, behaviour, flag};
+use resp::table::{self, CommandSpec, Group, behaviour};
 use resp::{Parsed, ProtocolError, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vocab::{Database, Moment, Slot, limits, slot_of};
+use vocab::{Database, Moment, Namespace, Slot, limits, slot_of};
 
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -303,33 +304,41 @@ impl Dispatch<'_> {
         let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
         let row = session::authorize(&mut connection.session, table::resolve(args), args, &*self.turn.requests.store);
         // It is told so, and not what is wrong with its arguments.
-        let is_shut_out = row.as_ref().is_ok_and(|spec| connection.session.shuts_out(spec, &*self.turn.requests.store));
-        match connection.session.database().filter(|_| !is_shut_out) {
-            Some(database) => {
-                let in_multi = connection.session.in_multi();
-                self.request_of_database(id, (database, in_multi), row, (args, bytes))
+        let (session, store) = (&connection.session, &*self.turn.requests.store);
+        let is_let_in = |_: &Namespace| !row.as_ref().is_ok_and(|spec| session.shuts_out(spec, store));
+        match session.asked_keyspace().namespace().filter(is_let_in) {
+            Some(namespace) => {
+                let in_multi = session.in_multi();
+                self.request_of_namespace(id, (Some(namespace), in_multi), row, (args, bytes))
             }
             None => self.run(id, row, Incoming { args, bytes, sent: None }),
         }
     }
 
-    /// The same of a client of a database.
-    fn request_of_database(
+    /// The same of a client of a database, or of a cluster's client that has chosen another one than 0, or names another one.
+    fn request_of_namespace(
         &mut self,
         id: usize,
-        (database, in_multi): (Database, bool),
+        (namespace, in_multi): (Option<Namespace>, bool),
         row: Resolved,
         (args, bytes): (&[&[u8]], usize),
     ) -> Step {
         let mut made = self.of_database.take().unwrap_or_default();
-        let sent = row.as_ref().ok().map(|spec| Sent { database: database.number(), spec, args });
+        let number = namespace.map_or(0, Namespace::number);
+        let sent = row.as_ref().ok().map(|spec| Sent { database: number, spec, args });
         let row = {
             let store = &self.turn.requests.store;
             let known = store.known();
-            let client =
-                DatabaseClient { database, databases: store.config.databases(), set: &known.databases, in_multi };
-            let bounded = |spec: &'static CommandSpec| match client.set.row(database) {
-                Some(row) => within_bounds(store, client, row, spec).map(|()| spec),
+            let (databases, row_of) = match namespace {
+                Some(Namespace::Database(database)) => (store.config.databases(), Some(database)),
+                _ => (store.config.cluster_databases(), None),
+            };
+            let client = DatabaseClient { namespace, databases, set: &known.databases, in_multi };
+            let bounds = row_of.and_then(|database| Some((database, client.set.row(database)?)));
+            let bounded = |spec: &'static CommandSpec| match bounds {
+                Some((database, row)) => {
+                    within_bounds(store, (database, client.set.place_of(database)), row, spec).map(|()| spec)
+                }
                 None => Ok(spec),
             };
             let taken_up = |spec| made.take_up(client, spec, args).map_err(std::borrow::Cow::into_owned);
@@ -345,16 +354,25 @@ impl Dispatch<'_> {
 
     /// A request that names keys as they are stored.
     fn run(&mut self, id: usize, row: Resolved, Incoming { args, bytes, sent }: Incoming<'_>) -> Step {
-        let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
+        let Some(mut connection) = self.turn.clients.get_mut(id) else { return Step::Next };
         if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.waits() {
             return self.turn.stall(id);
         }
-        let store = &self.turn.requests.store;
+        let mut store = &self.turn.requests.store;
         // EXEC and WATCH change the session when they are admitted: only when nothing before them is under way.
         let spec = row.as_ref().ok().copied();
         let behaviour = spec.map_or(0, |spec| spec.behaviour);
-        if behaviour & ORDERED != 0 && is_early(connection, store, behaviour) {
-            return self.turn.stall(id);
+        if behaviour & (ORDERED | behaviour::TO_DATABASE) != 0 {
+            if is_early(connection, store, behaviour) {
+                return self.turn.stall(id);
+            }
+            if let Some(step) = self.run_across(id, spec, (args, bytes)) {
+                return step;
+            }
+            match self.turn.clients.get_mut(id) {
+                Some(again) => (connection, store) = (again, &self.turn.requests.store),
+                None => return Step::Next,
+            }
         }
         let mut reply = std::mem::take(self.scratch);
         reply.buf.clear();
@@ -388,11 +406,28 @@ impl Dispatch<'_> {
             Admission::WaitFor(wait) => self.wait_for(id, wait, args),
             Admission::Hold { until_ms } => {
                 compare_passwords(store);
+                begin_wanted(store);
                 connection.paused_until_ms = until_ms;
                 *self.scratch = reply;
                 return self.turn.stall(id);
             }
         };
+        self.note(Incoming { args, bytes, sent }, (id, spec), (&step, hot, reply.buf.len()));
+        // A large answer leaves no large buffer behind.
+        if reply.buf.capacity() > limits::OUTPUT_BUFFER_BYTES_SOFT {
+            reply.buf = Vec::new();
+        }
+        *self.scratch = reply;
+        step
+    }
+
+    /// Notes a request that was admitted, unless it is looked at again, and how many bytes were answered at once.
+    fn note(
+        &mut self,
+        Incoming { args, bytes, sent }: Incoming<'_>,
+        (id, spec): (usize, Option<&'static CommandSpec>),
+        (step, hot, answered): (&Step, Option<Instant>, usize),
+    ) {
         if let Some(connection) = self.turn.clients.get_mut(id) {
             match step {
                 Step::Stall => connection.session.put_back(),
@@ -408,14 +443,36 @@ impl Dispatch<'_> {
         }
         if let Some(spec) = spec.filter(|_| matches!(step, Step::Next)) {
             self.show(id, sent.unwrap_or(Sent { database: 0, spec, args }), spec);
-            self.turn.note_hot(Request { id, spec, args }, hot, bytes + reply.buf.len());
+            self.turn.note_hot(Request { id, spec, args }, hot, bytes + answered);
         }
-        // A large answer leaves no large buffer behind.
-        if reply.buf.capacity() > limits::OUTPUT_BUFFER_BYTES_SOFT {
-            reply.buf = Vec::new();
+    }
+
+    /// COPY and MOVE of a cluster's client in database 0, to another one; none: it is another request.
+    #[cold]
+    fn run_across(
+        &mut self,
+        id: usize,
+        spec: Option<&'static CommandSpec>,
+        (args, bytes): (&[&[u8]], usize),
+    ) -> Option<Step> {
+        let spec = spec.filter(|spec| spec.does(behaviour::TO_DATABASE))?;
+        let connection = self.turn.clients.get_mut(id)?;
+        let (store, session) = (&self.turn.requests.store, &connection.session);
+        let number = session::other_number(spec, args).filter(|number| *number != 0)?;
+        let is_one = session.asked_keyspace() == Keyspace::Cluster && session.authenticated(&**store);
+        if !is_one || store.chosen_of_cluster(number).is_none() {
+            return None;
         }
-        *self.scratch = reply;
-        step
+        match store.cluster_databases() {
+            ClusterDatabases::Begun => {}
+            ClusterDatabases::Awaited => {
+                begin_wanted(store);
+                return Some(self.turn.stall(id));
+            }
+            ClusterDatabases::Refused(_) => return None,
+        }
+        let in_multi = session.in_multi();
+        Some(self.request_of_namespace(id, (None, in_multi), Ok(spec), (args, bytes)))
     }
 
     /// Shows others what a client has sent, for which `run` was run.
@@ -670,30 +727,6 @@ impl Dispatch<'_> {
 /// Whether a request that MULTI has queued runs a script that this node does not know.
 fn is_of_unknown_script(store: &NodeShared, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
     matches!(route(store, spec, args), Ok(Routed::UnknownScript))
-}
-
-/// An error if a database may not take a command now, by what is set of it.
-fn within_bounds(
-    store: &NodeShared,
-    client: DatabaseClient<'_>,
-    row: &DatabaseRow,
-    spec: &CommandSpec,
-) -> Result<(), String> {
-    let place = client.set.place_of(client.database);
-    if let Some(keys_max) = row.keys_max.filter(|_| spec.has(flag::DENYOOM)) {
-        let known = store.known();
-        let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard.0 as usize));
-        if handle.is_some_and(|handle| handle.database_keys_in_slot(place.slot()) >= keys_max) {
-            return Err("OOM the database has as many keys as it may ('keys-max' of `ctl database set`).".to_owned());
-        }
-    }
-    match row.ops_max.filter(|_| spec.has_keys()) {
-        Some(rate) if !store.database_rates.takes(client.database, rate) => {
-            Err("TRYAGAIN the database is asked more often than it may be ('ops-max' of `ctl database set`)."
-                .to_owned())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Has threads compare the passwords that clients have sent; their requests are looked at again then.

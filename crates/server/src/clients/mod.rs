@@ -3,6 +3,7 @@
 mod after_exec;
 mod client_id;
 mod connection;
+mod database_bounds;
 mod deed;
 mod dispatch;
 mod forward;

@@ -6,11 +6,11 @@ use crate::api::Caller;
 use crate::api::admin::import_patiently;
 use crate::api::http::{self, HttpListener};
 use crate::api::{run_own_command, run_peer_command};
-use crate::links::{Identity, Links, LinksOptions, Packing, SCRIPTS_SINCE};
+use crate::links::{CLUSTER_DATABASES_SINCE, Identity, Links, LinksOptions, Packing, SCRIPTS_SINCE};
 use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{random, share_out, spawn_critical};
 use crate::replicas::{open_shards, start_transfers};
-use crate::shared::{LINKS_WORKER, NodeShared, read_map_changes, script_engine};
+use crate::shared::{LINKS_WORKER, NodeShared, has_cluster_databases, read_map_changes, script_engine};
 use crate::worker::{Listener, Worker, WorkerSetup};
 use cluster::MapUpdate;
 use mio::net::TcpListener;
@@ -319,6 +319,9 @@ fn start_links(store: &Arc<NodeShared>, poll: &Poll) -> Result<Option<Links>, St
         identity.set_store(map.store);
         if script_engine(map).is_some() {
             identity.require_version(SCRIPTS_SINCE);
+        }
+        if has_cluster_databases(map) {
+            identity.require_version(CLUSTER_DATABASES_SINCE);
         }
     }
     let registry = poll.registry().try_clone().map_err(|e| e.to_string())?;

@@ -7,6 +7,7 @@ use super::background_state::BackgroundState;
 use super::backup_snapshots::BackupSnapshots;
 use super::budget::Budget;
 use super::callers::Callers;
+use super::cluster_databases::{ClusterDatabasesBegin, has_cluster_databases};
 use super::data_dir::DataDir;
 use super::database_rates::DatabaseRates;
 use super::digests::Digests;
@@ -100,6 +101,8 @@ pub(crate) struct NodeShared {
     pub(crate) broker: Broker,
     /// How often single databases are asked.
     pub(crate) database_rates: DatabaseRates,
+    /// What this node does to have the store begin cluster databases.
+    pub(crate) begins_cluster_databases: ClusterDatabasesBegin,
     /// What clients that are configured for Sentinel take for masters.
     pub(crate) masters: Masters,
     /// Clients that are told of every command.
@@ -163,6 +166,11 @@ pub(crate) struct NodeShared {
 }
 
 impl NodeShared {
+    /// Whether clients of a cluster may use databases beyond 0.
+    pub(crate) fn has_cluster_databases(&self) -> bool {
+        self.known().map.as_ref().is_some_and(|map| has_cluster_databases(map))
+    }
+
     /// Opens the data directory that `config` names, and its log. Its shards are opened afterwards.
     pub(crate) fn open(
         config: Arc<Config>,
@@ -182,8 +190,7 @@ impl NodeShared {
         if text("rebuild") == "yes" {
             set_aside(&mut dir, alone)?;
         }
-        let log = open_log(&dir, &health, alone)?;
-        let (threads, monitors) = (processors(), Arc::new(Monitors::default()));
+        let (threads, monitors, log) = (processors(), Arc::default(), open_log(&dir, &health, alone)?);
         Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls_of(alone, threads)).map_err(|e| e.to_string())?,
@@ -205,7 +212,7 @@ impl NodeShared {
             tracking: Arc::default(),
             database_rates: DatabaseRates::default(),
             masters: Masters::default(),
-            script_watch: Arc::new(ScriptWatch::new(monitors.clone())),
+            script_watch: Arc::new(ScriptWatch::new(Arc::clone(&monitors))),
             monitors,
             script_pool: Pool::start("script", SCRIPT_THREADS).map_err(|e| e.to_string())?,
             scripts: KnownScripts::default(),
@@ -239,6 +246,7 @@ impl NodeShared {
             slow_until_ms: AtomicU64::new(0),
             queued_bytes: AtomicUsize::new(0),
             entry_formats: EntryFormats::default(),
+            begins_cluster_databases: ClusterDatabasesBegin::default(),
             queued_bytes_max: budget.queued_writes,
         }))
     }

@@ -4,12 +4,12 @@
 
 use super::subscribers::{Note, Subscribers, evict_from_slots};
 use super::switch_master::{learn_listeners, tell_lost};
-use crate::links::{LinkEvent, Links, ONE_STORE, SCRIPTS_SINCE};
+use crate::links::{CLUSTER_DATABASES_SINCE, LinkEvent, Links, ONE_STORE, SCRIPTS_SINCE};
 use crate::mailbox::WorkerMessage;
 use crate::os::raw_moment;
 use crate::peers::serve_call;
 use crate::replicas::receive_snapshot;
-use crate::shared::{LINKS_WORKER, NodeShared, script_engine};
+use crate::shared::{LINKS_WORKER, NodeShared, has_cluster_databases, script_engine};
 use cluster::{Change, Map, MapUpdate, NodeInfo};
 use mio::Token;
 use mio::event::Event;
@@ -424,6 +424,9 @@ impl Peers {
             links.set_store(map.store, Instant::now(), &mut |event| heard.push(event));
             if script_engine(map).is_some() {
                 links.identity().require_version(SCRIPTS_SINCE);
+            }
+            if has_cluster_databases(map) {
+                links.identity().require_version(CLUSTER_DATABASES_SINCE);
             }
         }
         self.hear(heard, now);

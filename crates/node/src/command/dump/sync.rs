@@ -1,6 +1,6 @@
 //! SYNC: all keys as an RDB file, as `redis-cli --rdb` asks for it.
 //!
-//! A client of the cluster gets the keys of the shards that this node leads, as database 0; a client of a database all databases. Each
+//! A client of the cluster gets the keys of the shards that this node leads, with all cluster databases; a client of a database all databases. Each
 //! shard is as of one moment, at which the command begins. Of a shard that another node leads, databases are as this node's
 //! replica has them. The answer is `$EOF:` and a delimiter of 40 letters, the file, and the delimiter again. No changes follow.
 
@@ -10,9 +10,10 @@ use crate::command::steps::{PartLeft, Progress, StoreRest, StoreSteps};
 use crate::{ReadSpace, Record, RecordRange, ShardSpace, ShardSpaces, Shards, Type};
 use rdb::Checksum;
 use resp::Reply;
+use smallvec::{SmallVec, smallvec};
 use storage::Slice;
 use vocab::limits::{RESTORED_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
-use vocab::{Database, client_key, database_keys};
+use vocab::{Namespace, client_key, cluster_database_keys, keys_of_databases_alone};
 
 /// Records that are read at a time.
 const RECORDS: usize = 64;
@@ -23,6 +24,9 @@ const END: u8 = 255;
 const SELECT: u8 = 254;
 const EXPIRE_MS: u8 = 252;
 
+/// The first key of a range, and the first one behind it.
+type KeySpan = (&'static [u8], &'static [u8]);
+
 /// Which keys are answered.
 #[derive(Clone, Copy)]
 enum Keys {
@@ -31,11 +35,11 @@ enum Keys {
 }
 
 impl Keys {
-    /// The first of them, and the first key behind.
-    fn span(self) -> (&'static [u8], &'static [u8]) {
+    /// Where they are: the first of each part, and the first key behind. Those that have no namespace do not begin with one.
+    fn spans(self) -> SmallVec<[KeySpan; 2]> {
         match self {
-            Self::OfCluster => (b"", b""),
-            Self::OfDatabases => database_keys(),
+            Self::OfCluster => smallvec![(&b""[..], &b""[..]), cluster_database_keys()],
+            Self::OfDatabases => smallvec![keys_of_databases_alone()],
         }
     }
 }
@@ -59,24 +63,25 @@ pub(super) fn sync(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
     }
     let delimiter = delimiter(call.shards, &chosen)?;
     call.reply.raw(format!("$EOF:{delimiter}\r\n").as_bytes());
+    let spans = keys.spans();
+    let parts = chosen.iter().flat_map(|shard| spans.iter().map(|span| (*shard, *span)));
+    let parts: Vec<(usize, KeySpan)> = parts.collect();
     let mut left = FileLeft {
-        keys,
-        shards: chosen.clone(),
+        next: parts.first().map_or_else(Vec::new, |(_, span)| span.0.to_vec()),
+        parts,
         at: 0,
-        next: Vec::new(),
         selected: None,
         open: None,
         checksum: Checksum::default(),
         delimiter,
     };
-    left.next = keys.span().0.to_vec();
     left.emit(format!("REDIS{:04}", rdb::VERSION).as_bytes(), call.reply);
     Ok(vec![PartLeft { shards: chosen, steps: Box::new(left) }])
 }
 
 /// Refuses if a shard that is not on this node has keys of a database.
 fn check_empty(shards: &mut dyn Shards, i: usize) -> Result<(), Error> {
-    let (start, end) = Keys::OfDatabases.span();
+    let (start, end) = keys_of_databases_alone();
     let found = shards.heads(&[(i, RecordRange::heads(start, end, 1))]).pop();
     let heads = found.transpose()?;
     if heads.is_some_and(|heads| !heads.is_empty()) { Err(NOT_HERE.into()) } else { Ok(()) }
@@ -96,8 +101,8 @@ fn delimiter(shards: &mut dyn Shards, chosen: &[usize]) -> Result<String, Error>
 
 /// The rest of a file.
 struct FileLeft {
-    keys: Keys,
-    shards: Vec<usize>,
+    /// Shards, and ranges of their keys.
+    parts: Vec<(usize, KeySpan)>,
     /// Which of them is read.
     at: usize,
     /// The key to go on from.
@@ -129,7 +134,7 @@ impl FileLeft {
             let Some(whole) = whole(space, key, record, RESTORED_BYTES_MAX)? else { return Ok(()) };
             whole.bytes
         };
-        let database = Database::of_key(key).map_or(0, |database| u64::from(database.number()));
+        let database = Namespace::of_key(key).map_or(0, |namespace| u64::from(namespace.number()));
         if self.selected.replace(database) != Some(database) {
             out.push(SELECT);
             rdb::put_length(out, database);
@@ -146,7 +151,7 @@ impl FileLeft {
     }
 
     /// Appends the next keys of a shard, or elements; says whether there are more.
-    fn fill(&mut self, space: &mut dyn ShardSpace, out: &mut Vec<u8>) -> Result<Progress, Error> {
+    fn fill(&mut self, space: &mut dyn ShardSpace, end: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         let mut looked_at = 0;
         while out.len() < STREAM_STEP_BYTES_SOFT && looked_at < STREAM_STEP_ITEMS_MAX {
             if let Some(mut left) = self.open.take()
@@ -155,7 +160,7 @@ impl FileLeft {
                 self.open = Some(left);
                 return Ok(Progress::More);
             }
-            let records = records(space, &self.next, self.keys.span().1)?;
+            let records = records(space, &self.next, end)?;
             if records.is_empty() {
                 return Ok(Progress::Done);
             }
@@ -192,10 +197,10 @@ fn records(space: &mut dyn ShardSpace, start: &[u8], end: &[u8]) -> Result<Vec<(
 impl StoreSteps for FileLeft {
     fn step(&mut self, shards: &mut dyn ShardSpaces, reply: &mut Reply) -> Result<Progress, Error> {
         let mut out = Vec::new();
-        if let Some(&shard) = self.shards.get(self.at) {
-            if self.fill(shards.space(shard), &mut out)? == Progress::Done {
+        if let Some(&(shard, (_, end))) = self.parts.get(self.at) {
+            if self.fill(shards.space(shard), end, &mut out)? == Progress::Done {
                 self.at += 1;
-                self.next = self.keys.span().0.to_vec();
+                self.next = self.parts.get(self.at).map_or_else(Vec::new, |(_, (start, _))| start.to_vec());
             }
             self.emit(&out, reply);
             return Ok(Progress::More);

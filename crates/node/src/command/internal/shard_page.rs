@@ -6,16 +6,18 @@
 //! | `KV.PART RANGE start end LIMIT n [REVERSE] [KEYS]` | `[more, [key, record, …]]` |
 //! | `KV.PART COUNT [slot]` | how many keys there are, without those of databases |
 //! | `KV.PART COUNT DATABASE number` | how many keys a database has |
+//! | `KV.PART COUNT SELECTED number [slot]` | how many keys a cluster database has, in a slot or in all |
 //! | `KV.PART SAMPLE` | a key, each with the same probability; null if there is none or it cannot be drawn so |
 //!
 //! Keys of databases are in a range that begins with one, and in no other. `start` is inclusive, `end` exclusive, and unbounded if empty. Records come as they are stored, those whose time has
 //! not come, with two exceptions: with KEYS without their payload, and a large hash as if it were inline, so
 //! that it is of one moment with its record; where it is larger than a page of KV.RANGE, as a large one without rows; and a large stream, without payload. `more` is 1 if the page ended for its size, or after n rows.
 
-use crate::command::args::{NOT_INTEGER, SYNTAX, database, int, is_word};
+use crate::command::args::{NOT_INTEGER, SYNTAX, cluster_database, database, int, is_word};
 use crate::command::call::{Error, Outcome, ReadHandler, ShardCall};
 use crate::command::hash::Stored;
 use crate::command::list::List;
+use crate::command::slot::slot_of_text;
 use crate::format::internal_commands::SHARD_PAGE;
 use crate::{Kind, Layout, ReadSpace, Record, RecordRange, Type};
 use storage::Slice;
@@ -44,6 +46,12 @@ fn part(call: &mut ShardCall<'_>) -> Outcome {
         }
         [word, of, number] if is_word(word, "COUNT") && is_word(of, "DATABASE") => {
             let count = call.space.keys_in_database(database(number)?)?;
+            call.reply.int(count as i64);
+            Ok(())
+        }
+        [word, of, number, ref slot @ ..] if is_word(word, "COUNT") && is_word(of, "SELECTED") => {
+            let slot = slot.first().map(|slot| slot_of_text(slot)).transpose()?;
+            let count = call.space.keys_in_cluster_database(cluster_database(number)?, slot)?;
             call.reply.int(count as i64);
             Ok(())
         }

@@ -36,7 +36,7 @@ pub(crate) fn entry_handler(args: &[&[u8]]) -> Option<WriteHandler> {
     if args.len() > 2 && name.eq_ignore_ascii_case(STAGE) {
         return Some(stage as WriteHandler);
     }
-    if args.len() == 1 && name == CLEAR {
+    if args.len() <= 2 && name == CLEAR {
         return Some(clear as WriteHandler);
     }
     (args.len() > 2 && name == PROGRAM).then_some(programs::program as WriteHandler)

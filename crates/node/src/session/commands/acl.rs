@@ -64,7 +64,7 @@ fn try_out(ask: &mut Ask<'_>) -> Outcome {
     if !spec.check_arity(request.len()) {
         return Err(table::wrong_arity(spec).into());
     }
-    let database = ask.session.keyspace().database().map_or(0, vocab::Database::number);
+    let database = ask.session.keyspace().number();
     match user.denies(spec, request, database) {
         None => ask.reply.ok(),
         Some(denial) => ask.reply.bulk(denial.text_of_trial(request).as_bytes()),

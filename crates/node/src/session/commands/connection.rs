@@ -1,6 +1,7 @@
 //! Commands about the connection itself, and small ones that need nothing else.
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX, is_word};
+use crate::session::host::ClusterDatabases;
 use crate::session::state::ReplyMode;
 use crate::session::{Effect, Keyspace, clients};
 use resp::{Proto, parse_integer, table};
@@ -98,8 +99,8 @@ fn select(ask: &mut Ask<'_>) -> Outcome {
             ask.session.enter(Keyspace::Database(chosen.ok_or("ERR DB index is out of range")?));
             ok(ask)
         }
-        Some(Ok(0)) => ok(ask),
-        Some(Ok(_)) => Err("ERR SELECT is not allowed in cluster mode".into()),
+        Some(Ok(0)) if ask.session.keyspace() == Keyspace::Stored => ok(ask),
+        Some(Ok(number)) => select_of_cluster(ask, i64::from(number)),
         Some(Err(_)) => Err("ERR value is out of range, value must between -2147483648 and 2147483647".into()),
         None => {
             let named = ask.session.keyspace().database().and_then(|_| ask.host.chosen_database(ask.args[1]));
@@ -107,6 +108,26 @@ fn select(ask: &mut Ask<'_>) -> Outcome {
             ok(ask)
         }
     }
+}
+
+const NOT_BEGUN: &str = "TRYAGAIN the store has no databases beyond 0 for clients of a cluster yet";
+
+/// Of a client of Redis Cluster.
+fn select_of_cluster(ask: &mut Ask<'_>, number: i64) -> Outcome {
+    if number != 0 && (ask.host.config().cluster_databases() == 1 || !ask.session.keyspace().is_of_cluster()) {
+        return Err("ERR SELECT is not allowed in cluster mode".into());
+    }
+    let chosen = ask.host.chosen_of_cluster(number).ok_or("ERR DB index is out of range")?;
+    if let (Keyspace::Cluster, Keyspace::ClusterDatabase(_)) = (ask.session.keyspace(), chosen) {
+        match ask.host.cluster_databases() {
+            ClusterDatabases::Begun => {}
+            ClusterDatabases::Refused(text) => return Err(text.into()),
+            // It was held back until they had begun: EXEC runs one that was refused when it was queued.
+            ClusterDatabases::Awaited => return Err(NOT_BEGUN.into()),
+        }
+    }
+    ask.session.enter(chosen);
+    ok(ask)
 }
 
 fn time(ask: &mut Ask<'_>) -> Outcome {

@@ -224,6 +224,17 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .does_also(OF_CLUSTER | READS_ALL_KEYS)
     .cost("O(N+S), N being the number of keys returned and S the number of shards")
     .args("start:string end:string [LIMIT count:integer] [KEYS | VALUES] [REVERSE]"),
+    own(
+        "KV.REMOVE",
+        3,
+        "Deletes up to so many keys of a database, in the shard of that key; clients of a cluster ask by FLUSHDB.",
+    )
+    .flags(WRITE | NOSCRIPT | NO_MULTI)
+    .dangerous()
+    .does_also(NAMES_DATABASES)
+    .touches(&[key(1, RW | DELETE)])
+    .cost("O(N), N being the number of keys that are deleted")
+    .args("place:key count:integer"),
     command(
         Group::Basalt,
         acl::CONNECTION,

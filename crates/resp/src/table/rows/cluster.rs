@@ -1,5 +1,6 @@
 //! The cluster, and what its clients and test suites send besides.
 
+use crate::table::behaviour::ASKS_DATABASE;
 use crate::table::key_flag::NOT_KEY;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, FAST, LOADING, READONLY, STALE};
@@ -26,9 +27,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("node-id"),
     cluster("CLUSTER|COUNTKEYSINSLOT", 3, "3.0.0", "Returns how many keys a slot holds.")
         .flags(STALE)
+        .does_also(ASKS_DATABASE)
         .args("slot:integer"),
     cluster("CLUSTER|GETKEYSINSLOT", 4, "3.0.0", "Returns keys of a slot.")
         .flags(STALE)
+        .does_also(ASKS_DATABASE)
         .cost("O(N), N being the number of keys asked for")
         .tips(UNREPEATABLE)
         .args("slot:integer count:integer"),
@@ -81,6 +84,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Walks through the keys of the whole store, each part on the node that leads it.",
     )
     .flags(READONLY)
+    .does_also(ASKS_DATABASE)
     .touches(&[key(1, NOT_KEY)])
     .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
     .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])

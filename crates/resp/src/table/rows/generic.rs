@@ -78,7 +78,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .cost("O(N), N being the number of keys in the store")
     .does_also(ASKS_DATABASE)
     .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
-    .args("pattern:pattern [STORE | DATABASE index:integer]"),
+    .args("pattern:pattern [STORE | DATABASE index:integer | SELECTED index:integer]"),
     generic("MIGRATE", -6, "2.6.0", "Moves or copies keys to another server, which takes them by RESTORE.")
         .flags(WRITE | NO_MULTI | NOSCRIPT)
         .dangerous()
@@ -159,7 +159,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(READONLY)
         .does_also(ASKS_DATABASE)
         .tips(&["request_policy:all_shards", "nondeterministic_output"])
-        .args("[DATABASE index:integer]"),
+        .args("[DATABASE index:integer | SELECTED index:integer]"),
     generic("RENAME", 3, "1.0.0", "Renames a key and overwrites the one that had the new name.")
         .flags(WRITE)
         .touches(&[key(1, RW | ACCESS | DELETE), key(2, OW | UPDATE)])
@@ -183,7 +183,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
     .does_also(ASKS_DATABASE)
     .tips(&["nondeterministic_output", "request_policy:special"])
-    .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [STORE | DATABASE index:integer]"),
+    .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [STORE | DATABASE index:integer | SELECTED index:integer]"),
     command(
         Group::Generic,
         acl::SET | acl::SORTED_SET | acl::LIST,

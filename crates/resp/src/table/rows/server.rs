@@ -161,7 +161,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .flags(READONLY | FAST)
     .does_also(ASKS_DATABASE)
     .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
-    .args("[STORE | DATABASE index:integer]"),
+    .args("[STORE | DATABASE index:integer | SELECTED index:integer]"),
     server("DEBUG", -2, "1.0.0", "Serves tests: SLEEP holds the connection up.")
         .flags(OPERATOR)
         .cost("Depends on the subcommand.")

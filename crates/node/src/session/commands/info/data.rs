@@ -4,6 +4,7 @@ use super::section::{Facts, Lines};
 use crate::DatabaseKeys;
 use crate::session::{ClusterShard, ShardFacts};
 use replica::DiskState;
+use std::collections::BTreeMap;
 
 /// The log plays the part of Redis' append-only file.
 pub(super) fn persistence(facts: &Facts<'_>, lines: &mut Lines) {
@@ -60,13 +61,27 @@ pub(super) fn keyspace(facts: &Facts<'_>, lines: &mut Lines) {
         return;
     }
     let databases = led(facts).flat_map(|shard| &shard.databases);
-    let of_databases = databases.fold((0, 0), |(keys, expiring), of| (keys + of.keys, expiring + of.expiring));
-    let keys = led(facts).map(|shard| shard.keys).sum::<u64>().saturating_sub(of_databases.0);
+    let mut others = databases.fold((0, 0), |(keys, expiring), of| (keys + of.keys, expiring + of.expiring));
+    let mut numbered: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+    for of in led(facts).flat_map(|shard| &shard.cluster_databases) {
+        let sum = numbered.entry(of.database.number()).or_default();
+        *sum = (sum.0 + of.keys, sum.1 + of.expiring);
+        others = (others.0 + of.keys, others.1 + of.expiring);
+    }
+    database_0(facts, others, lines);
+    for (number, (keys, expiring)) in numbered {
+        lines.add(&format!("db{number}"), format_args!("keys={keys},expires={expiring},avg_ttl=0"));
+    }
+}
+
+/// The line of the keys that have no namespace: all but so many keys, of which so many expire.
+fn database_0(facts: &Facts<'_>, others: (u64, u64), lines: &mut Lines) {
+    let keys = led(facts).map(|shard| shard.keys).sum::<u64>().saturating_sub(others.0);
     if keys == 0 {
         return;
     }
     let expires: Option<u64> = led(facts).map(|shard| shard.expires).sum();
-    let expires = expires.map(|expires| expires.saturating_sub(of_databases.1));
+    let expires = expires.map(|expires| expires.saturating_sub(others.1));
     match expires {
         Some(expires) => lines.add("db0", format_args!("keys={keys},expires={expires},avg_ttl=0")),
         None => lines.add("db0", format_args!("keys={keys}")),
