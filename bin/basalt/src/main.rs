@@ -11,6 +11,7 @@ mod demo;
 mod embedded;
 mod export;
 mod import;
+mod health;
 mod inspect;
 mod lines;
 mod logging;
