@@ -27,6 +27,8 @@ pub fn built(root: &Path, architecture: Architecture) -> Result<PathBuf, String>
     // There cargo finds `cargo-zigbuild`, and this one zig.
     let path = std::env::var("PATH").unwrap_or_default();
     cargo.env("PATH", format!("{}:{path}", zig.display()));
+    // A crate in one piece is smaller by what several pieces have twice.
+    cargo.env("CARGO_PROFILE_PROFILING_CODEGEN_UNITS", "1");
     if architecture == Architecture::Arm64 {
         cargo.env("JEMALLOC_SYS_WITH_LG_PAGE", ARM_PAGE_BITS);
     }

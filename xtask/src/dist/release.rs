@@ -127,7 +127,11 @@ pub fn libraries(program: &Elf) -> Result<BTreeMap<String, Vec<u8>>, String> {
         let path = folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
         path.ok_or_else(|| match architecture == Architecture::of_machine() {
             true => format!("no library {name}"),
-            false => format!("no library {name} for {}: Debian has libc6-{}-cross", architecture.debian(), architecture.debian()),
+            false => format!(
+                "no library {name} for {}: Debian has libc6-{}-cross",
+                architecture.debian(),
+                architecture.debian()
+            ),
         })
     };
     let mut libraries = BTreeMap::new();

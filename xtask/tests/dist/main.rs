@@ -329,7 +329,8 @@ fn an_image_is_as_its_digests_say_and_runs_without_a_writable_root() {
     let layer = blob(&manifest["layers"][0]);
     assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{}", sha256(&unpacked(&layer))));
     assert_eq!(config["config"]["User"], "999:999");
-    let check: Vec<&str> = config["config"]["Healthcheck"]["Test"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let check: Vec<&str> =
+        config["config"]["Healthcheck"]["Test"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
     assert_eq!(check[..2], ["CMD", "/usr/bin/basalt"], "an engine runs it without a shell");
     // The archive has the same files.
     let folder = tempfile::tempdir().unwrap();

@@ -111,12 +111,7 @@ fn systemd_starts_watches_and_stops_the_service() {
     let folder = tempfile::tempdir().unwrap();
     let (deb, port) = (FIRST.deb(), free_port());
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let variables = [
-        ("SYSTEM", "/"),
-        ("T", &text(folder.path())),
-        ("DEB", &text(&deb)),
-        ("PORT", &port),
-        ("OPERATOR", OPERATOR),
-    ];
+    let variables =
+        [("SYSTEM", "/"), ("T", &text(folder.path())), ("DEB", &text(&deb)), ("PORT", &port), ("OPERATOR", OPERATOR)];
     in_namespace(&format!("{COPY}{BOOT}"), &variables);
 }

@@ -134,7 +134,8 @@ impl CtlOptions {
 
 /// What the container's node says of itself.
 fn health() -> Result<Verdict, Failure> {
-    let said = crate::health::ask().map_err(|e| Failure::Unreachable(format!("no node answers in this container: {e}")))?;
+    let said =
+        crate::health::ask().map_err(|e| Failure::Unreachable(format!("no node answers in this container: {e}")))?;
     ask::print(&said)?;
     Ok(Verdict::of(said == crate::health::WORKS))
 }

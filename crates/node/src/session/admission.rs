@@ -87,13 +87,7 @@ pub fn admit(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Ho
 
 /// Refuses a request. EXEC ends its transaction whatever it is refused for.
 #[cold]
-fn refuse(
-    session: &mut Session,
-    spec: Option<CommandId>,
-    text: &str,
-    host: &dyn Host,
-    reply: &mut Reply,
-) -> Admission {
+fn refuse(session: &mut Session, spec: Option<CommandId>, text: &str, host: &dyn Host, reply: &mut Reply) -> Admission {
     if spec.is_some_and(|spec| matches!(commands::role(spec), Role::Exec)) {
         session.leave_multi();
         session.unwatch();

@@ -164,7 +164,9 @@ impl Applier {
         evaluated.collected.into_iter().for_each(|step| self.collector.applied(step));
         // Before the answers: a client that has one finds what its script was refused in ACL LOG.
         for denied in evaluated.calls.take_denied() {
-            if let Some(ticket) = denied.item.and_then(|item| tickets.get(item)).filter(|ticket| **ticket != Ticket::NONE) {
+            if let Some(ticket) =
+                denied.item.and_then(|item| tickets.get(item)).filter(|ticket| **ticket != Ticket::NONE)
+            {
                 parts.effects.denied(ticket, denied);
             }
         }

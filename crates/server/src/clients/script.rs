@@ -135,7 +135,10 @@ fn run_here(
         turn.looked_up(handle, request, lookups);
         if let Some(connection) = turn.clients.get(request.id) {
             let store = &*turn.requests.store;
-            calls.take_denied().into_iter().for_each(|denied| note_denied_in_script(&connection.session, denied, store));
+            calls
+                .take_denied()
+                .into_iter()
+                .for_each(|denied| note_denied_in_script(&connection.session, denied, store));
         }
         monitor::show_calls(&turn.requests.store, turn.clients.worker(), calls);
     }

@@ -16,8 +16,8 @@ use node::control::report_members;
 use node::peer_protocol::PeerMessage;
 use node::tracking::ChangedKeys;
 use node::{
-    Answers, ApplyTask, DeniedCall, Effects, KeyspaceEvent, MonitoredCalls, PrefetchItem, ReadyKey, ScriptMessage, ShardHandle,
-    SnapshotTask, SplitTask, Ticket, is_large_entry,
+    Answers, ApplyTask, DeniedCall, Effects, KeyspaceEvent, MonitoredCalls, PrefetchItem, ReadyKey, ScriptMessage,
+    ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry,
 };
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
