@@ -63,7 +63,7 @@ replaced() {
         sleep 0.1
     done
 }
-drop_in() { mkdir -p /run/systemd/system/basalt.service.d; printf '[Service]\n%s\n' "$1" >/run/systemd/system/basalt.service.d/test.conf; systemctl daemon-reload; }
+drop_in() { mkdir -p /run/systemd/system/basalt.service.d; printf '[Unit]\nStartLimitIntervalSec=0\n[Service]\n%s\n' "$1" >/run/systemd/system/basalt.service.d/test.conf; systemctl daemon-reload; }
 
 said=$(systemd-analyze verify --man=no basalt.service 2>&1) || fail "the unit: $said"
 is "what is wrong in the unit" "$(echo "$said" | grep basalt || true)" ""
@@ -82,12 +82,36 @@ systemctl reload basalt
 is "the process after a reload" "$(of MainPID)" "$first"
 is "the answer to GET after a reload" "$(ask GET a)" 1
 
-# A log that takes longer to be replayed than a start may: the node asks for more time. Here the processor stops for it.
-drop_in "TimeoutStartSec=2"
+# A service that was killed is started again.
 kill -9 "$first"
 replaced "$first"
-is "why it was started again" "$(of NRestarts)" 1
+is "how often it was started again" "$(of NRestarts)" 1
 is "the answer to GET after kill -9" "$(ask GET a)" 1
+
+# A start that takes longer than one may: the node has asked for more time before it reads its data. It is held up there.
+drop_in "TimeoutStartSec=2"
+tries=0
+while :; do
+    systemctl stop basalt
+    systemctl start --no-block basalt
+    until ls -l "/proc/$(of MainPID)/fd" 2>/dev/null | grep -q /var/lib/basalt/data; do
+        [ "$(of ActiveState)" != failed ] || fail "it does not start"
+    done
+    starts=$(of MainPID)
+    kill -STOP "$starts"
+    [ "$(of ActiveState)" != activating ] || break
+    kill -CONT "$starts"
+    tries=$((tries + 1))
+    [ "$tries" -lt 50 ] || fail "it starts too quickly to be held up"
+done
+sleep 4
+is "the state of a long start" "$(of ActiveState) $(of MainPID)" "activating $starts"
+kill -CONT "$starts"
+until [ "$(of ActiveState)" = active ]; do
+    [ "$(of ActiveState)" = activating ] || fail "a long start was given up"
+    sleep 0.1
+done
+is "the answer to GET after a long start" "$(ask GET a)" 1
 
 # A node that hangs says nothing to the watchdog.
 drop_in "$(printf 'WatchdogSec=2\nTimeoutAbortSec=2')"
