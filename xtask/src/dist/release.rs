@@ -107,7 +107,7 @@ pub fn tool(program: &str, words: &[&str]) -> Result<String, String> {
 }
 
 fn finished(command: &mut Command) -> Result<String, String> {
-    let said = |command: &Command| format!("{:?}", command).replace('"', "");
+    let said = |command: &Command| format!("{command:?}").replace('"', "");
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", said(command)))?;
     if !output.status.success() {
         return Err(format!("{}: {}", said(command), String::from_utf8_lossy(&output.stderr)));
