@@ -10,7 +10,6 @@ mod ctl;
 mod demo;
 mod embedded;
 mod export;
-mod health;
 mod import;
 mod inspect;
 mod lines;
