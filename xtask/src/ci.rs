@@ -22,8 +22,7 @@ const FUZZ_SECONDS: &str = "5";
 /// What tests must find on this machine, separated by commas: a test that lacks what is listed fails.
 const REQUIRE: &str = "BASALT_REQUIRE";
 /// What the gate requires unless the environment says otherwise.
-const REQUIRED: &str =
-    "uring,odirect,mount,strace,redis,python,java,go,node,rust,hiredis,ruby,php,rpm,runc,etcd,before,suite,miri";
+const REQUIRED: &str = "uring,odirect,mount,strace,redis,python,java,go,node,rust,hiredis,ruby,php,rpm,runc,systemd-nspawn,etcd,before,suite,miri";
 
 /// Tests that miri can run, by parts of their names: the unsafe code that works in memory, and the atomics. What calls the
 /// kernel (io_uring, O_DIRECT) it cannot run.

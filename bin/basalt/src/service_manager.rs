@@ -46,10 +46,10 @@ impl ServiceManager {
         self.tell("STOPPING=1\nSTATUS=stops\n");
     }
 
-    /// The node works: to be called more often than the watchdog asks.
-    pub fn tick(&mut self) {
+    /// The node worked at that time: to be called more often than the watchdog asks.
+    pub fn tick(&mut self, worked: Instant) {
         let Some(every) = self.watchdog else { return };
-        if self.told.elapsed() >= every {
+        if self.told.elapsed() >= every && worked > self.told {
             self.told = Instant::now();
             self.tell("WATCHDOG=1\n");
         }

@@ -170,6 +170,11 @@ impl ClientEntry {
         self.commands.store(self.commands.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// It may not run this one.
+    pub(super) fn tried(&self, command: CommandId) {
+        self.last_command.store(command.0, Ordering::Relaxed);
+    }
+
     pub(super) fn put_back(&self) {
         self.commands.store(self.commands.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }

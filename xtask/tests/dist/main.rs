@@ -1,9 +1,11 @@
-//! The packages, as people use them: dpkg and rpm install, upgrade, remove and purge them in a copy of this system that goes away; runc runs
-//! the image with a root that cannot be written, as its own user.
+//! The packages, as people use them: dpkg and rpm install, upgrade, remove and purge them in a copy of this system that goes away; systemd
+//! runs the service there; runc runs the image with a root that cannot be written, as its own user.
 //!
 //! `BASALT_DIST_PROGRAM` names another program to pack than the one that is built for tests, and `BASALT_DIST_ROOT` another system
 //! for dpkg: a folder that debootstrap has made.
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod service;
 
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
@@ -21,6 +23,8 @@ struct Made {
 }
 
 const VERSION: &str = "0.1.0";
+/// The processor that tests run on, as Debian calls it.
+const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 
 static FIRST: LazyLock<Made> = LazyLock::new(Made::new);
 
@@ -41,11 +45,11 @@ impl Made {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.path().join(ARCHITECTURE).join(name)
     }
 
     fn deb(&self) -> PathBuf {
-        self.path(&format!("basalt_{VERSION}_{}.deb", if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }))
+        self.path(&format!("basalt_{VERSION}_{ARCHITECTURE}.deb"))
     }
 
     fn json(&self, name: &str) -> Value {
@@ -87,7 +91,7 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn sums_are_right_and_the_list_of_libraries_is_whole() {
     let made = &*FIRST;
-    succeed(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(made.folder.path()));
+    succeed(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(made.path("")));
     let list = made.json("basalt.cdx.json");
     assert_eq!(list["metadata"]["component"]["hashes"][0]["content"], sha256(&fs::read(made.path("basalt")).unwrap()));
     let components = list["components"].as_array().unwrap();
@@ -275,7 +279,8 @@ runc run "basalt-$PORT" >"$LOG" 2>&1 &
 runtime=$!
 inside() { runc exec "basalt-$PORT" /usr/bin/basalt "$@"; }
 tries=0
-until inside ctl ping --node "127.0.0.1:$PORT" >/dev/null 2>&1; do
+# What engines ask: it is not told where the node listens.
+until inside $CHECK >/dev/null 2>&1; do
     tries=$((tries + 1))
     [ "$tries" -lt 600 ] && kill -0 "$runtime" || { cat "$LOG"; exit 1; }
     sleep 0.1
@@ -297,7 +302,7 @@ inside() { env -i BASALT_DIR=/data BASALT_LISTEN="127.0.0.1:$PORT" "$chroot" --u
 inside --memory 1gb >"$LOG" 2>&1 &
 server=$!
 tries=0
-until inside ctl ping --node "127.0.0.1:$PORT" >/dev/null 2>&1; do
+until inside $CHECK >/dev/null 2>&1; do
     tries=$((tries + 1))
     [ "$tries" -lt 600 ] && kill -0 "$server" || { cat "$LOG"; exit 1; }
     sleep 0.1
@@ -324,10 +329,12 @@ fn an_image_is_as_its_digests_say_and_runs_without_a_writable_root() {
     let layer = blob(&manifest["layers"][0]);
     assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{}", sha256(&unpacked(&layer))));
     assert_eq!(config["config"]["User"], "999:999");
-    assert_eq!(config["config"]["Healthcheck"]["Test"][2], "ctl");
+    let check: Vec<&str> =
+        config["config"]["Healthcheck"]["Test"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(check[..2], ["CMD", "/usr/bin/basalt"], "an engine runs it without a shell");
     // The archive has the same files.
     let folder = tempfile::tempdir().unwrap();
-    let oci = format!("basalt-0.1.0-{}.oci.tar", if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" });
+    let oci = format!("basalt-{VERSION}-{ARCHITECTURE}.oci.tar");
     succeed(Command::new("tar").arg("-xf").arg(made.path(&oci)).arg("-C").arg(folder.path()));
     succeed(Command::new("diff").arg("-r").arg(made.path("oci")).arg(folder.path()));
     let root = folder.path().join("root");
@@ -341,7 +348,8 @@ fn an_image_is_as_its_digests_say_and_runs_without_a_writable_root() {
         fs::write(folder.path().join("config.json"), bundle(&config["config"], &port).to_string()).unwrap();
     }
     let script = if is_runc { BY_RUNC } else { BY_CHROOT };
-    in_namespace(script, &[("R", root.to_str().unwrap()), ("LOG", &log), ("PORT", &port)]);
+    let check = check[2..].join(" ");
+    in_namespace(script, &[("R", root.to_str().unwrap()), ("LOG", &log), ("PORT", &port), ("CHECK", &check)]);
 }
 
 /// What a runtime is told of an image, as engines do: no rights, nothing that can be written but `/data` and `/tmp`. Only the network is this
