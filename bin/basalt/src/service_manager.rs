@@ -46,6 +46,11 @@ impl ServiceManager {
         self.tell("STOPPING=1\nSTATUS=stops\n");
     }
 
+    /// Whether it wants to hear that the node works.
+    pub fn watches(&self) -> bool {
+        self.watchdog.is_some()
+    }
+
     /// The node worked at that time: to be called more often than the watchdog asks.
     pub fn tick(&mut self, worked: Instant) {
         let Some(every) = self.watchdog else { return };

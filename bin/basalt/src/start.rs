@@ -319,8 +319,11 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
             }
         }
         logging::set_level(server.config(), verbose);
-        pulse.take(&server);
-        manager.tick(pulse.worked());
+        // Idle loops are not woken where nobody asks.
+        if manager.watches() || door.is_some() {
+            pulse.take(&server);
+            manager.tick(pulse.worked());
+        }
         if let Some(door) = &door {
             door.answer(&pulse);
         }

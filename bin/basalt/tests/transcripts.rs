@@ -27,3 +27,13 @@ fn transcripts_hold() {
     }
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 }
+
+/// What one shard does whole, where it has the whole store; it holds for Redis 7.0 as well.
+#[test]
+fn a_store_of_one_shard_is_emptied_in_a_transaction() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/one-shard/flush.txt");
+    let dir = Dir::new("one-shard");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--shards", "1"));
+    let differences = replay(&path, server.port());
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}

@@ -23,6 +23,7 @@ pub mod multi_raft;
 mod outcome;
 pub mod peer_protocol;
 pub mod pubsub;
+mod quiet_changes;
 pub mod read;
 mod redis_version;
 mod reply_size;

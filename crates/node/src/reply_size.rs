@@ -4,13 +4,16 @@ use crate::{ShardHandle, command};
 use resp::table::CommandSpec;
 use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_REPLIES_BYTES_SOFT};
 
+/// Of so many keys of a request it is looked up how long their values are. The others are one of unknown length.
+const EXPECTED_KEYS_MAX: usize = 256;
+
 /// About how many bytes a write stores that it does not bring, as far as that is known of what is in memory; 0 where they are
 /// few.
 #[must_use]
 pub fn expected_rewrite(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
     let Some(growth) = command::growth(spec, args) else { return 0 };
     let keys = spec.keys(args).into_iter().flatten();
-    let stored: usize = keys.map(|at| handle.cached_bytes(args[at]).unwrap_or(0)).sum();
+    let stored: usize = keys.take(EXPECTED_KEYS_MAX).map(|at| handle.cached_bytes(args[at]).unwrap_or(0)).sum();
     let bytes = stored.saturating_add(growth);
     if bytes < EDIT_IN_PLACE_BYTES_MIN { 0 } else { bytes }
 }
@@ -30,12 +33,14 @@ impl ExpectedReply {
     pub fn of(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> Self {
         let mut expected = Self::default();
         if spec.answers_values(args) {
-            for at in spec.keys(args).into_iter().flatten() {
+            let mut keys = spec.keys(args).into_iter().flatten();
+            for at in keys.by_ref().take(EXPECTED_KEYS_MAX) {
                 match handle.cached_bytes(args[at]) {
                     Some(bytes) => expected.known_bytes += bytes,
                     None => expected.unknown_rows += 1,
                 }
             }
+            expected.unknown_rows += usize::from(keys.next().is_some());
         }
         expected
     }

@@ -8,8 +8,8 @@ use resp::table::CommandSpec;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use vocab::limits::{
-    ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_WALK_KEYS_MAX,
-    VALUE_BYTES_MAX,
+    ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_SCRIPTS_MAX,
+    TRANSACTION_WALK_KEYS_MAX, VALUE_BYTES_MAX,
 };
 use vocab::{DATABASE_PREFIX_BYTES, Slot, SlotSpan, slot_of};
 use xxhash_rust::xxh3::xxh3_64;
@@ -144,6 +144,17 @@ pub fn check_reply(bytes: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Checks how many scripts a transaction runs that may write.
+pub fn check_scripts(scripts: usize) -> Result<(), Refusal> {
+    if scripts > TRANSACTION_SCRIPTS_MAX {
+        let text = format!(
+            "ERR the transaction would run {scripts} scripts, {TRANSACTION_SCRIPTS_MAX} are allowed: nothing was written"
+        );
+        return Err(text.into());
+    }
+    Ok(())
+}
+
 /// Checks how many keys a transaction that writes looks at to answer questions about a database.
 pub fn check_walk(keys: u64) -> Result<(), Refusal> {
     if keys > TRANSACTION_WALK_KEYS_MAX {
@@ -185,6 +196,8 @@ mod tests {
     fn a_transaction_that_writes_walks_so_far() {
         assert_eq!(check_walk(limits::TRANSACTION_WALK_KEYS_MAX), Ok(()));
         assert!(check_walk(limits::TRANSACTION_WALK_KEYS_MAX + 1).is_err());
+        assert_eq!(check_scripts(TRANSACTION_SCRIPTS_MAX), Ok(()));
+        assert!(check_scripts(TRANSACTION_SCRIPTS_MAX + 1).is_err());
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 /// The units in which files are read so, smallest first: a device has one of these.
 const GRAINS: [u64; 2] = [512, 4096];
+/// The system reads so many bytes ahead: a table that is no longer is read block by block.
+const SMALL_TABLE_BYTES: u64 = 128 * 1024;
 /// Files are not read so here.
 const NEVER: u64 = 0;
 
@@ -29,8 +31,9 @@ impl FileKey {
     pub(crate) fn open(self, path: &Path, descriptors: &DescriptorTable) -> std::io::Result<Arc<File>> {
         self.open_with(descriptors, || {
             let file = File::open(path)?;
-            if matches!(self, Self::Values(_)) {
-                // Heads of values are read, and values as a whole: nothing around them. It costs no more where this is refused.
+            if matches!(self, Self::Values(_)) || file.metadata()?.len() <= SMALL_TABLE_BYTES {
+                // Heads of values are read, and values as a whole: nothing around them. Of a small table the system would read
+                // all at the first block. It costs no more where this is refused.
                 let _ = fadvise(&file, 0, None, Advice::Random);
             }
             Ok(file)

@@ -107,6 +107,10 @@ pub const TRANSACTION_COMMANDS_MAX: usize = 100_000;
 pub const WATCHED_KEYS_MAX: usize = 100_000;
 /// Most bytes of keys that one connection may watch.
 pub const WATCHED_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Changes that WATCH does not see and that a replica remembers.
+pub const QUIET_CHANGES_MAX: usize = 1024;
+/// Bytes of their keys.
+pub const QUIET_CHANGES_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of commands in one Raft entry beyond which the next entry is begun.
 pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
 /// Arguments of commands in one Raft entry beyond which the next entry is begun.
@@ -344,6 +348,10 @@ pub const USER_NAME_BYTES_MAX: usize = 128;
 pub const USER_RULES_BYTES_MAX: usize = 16 * 1024;
 /// What names and rules of all users take, in bytes.
 pub const MAP_USERS_BYTES_MAX: usize = 1024 * 1024;
+/// Longest rules of one request that changes a user, in bytes: some of them may take others back.
+pub const USER_CHANGE_BYTES_MAX: usize = 4 * USER_RULES_BYTES_MAX;
+/// Connections that an event loop closes in one turn.
+pub const CLOSED_PER_TURN_MAX: usize = 128;
 /// Most passwords of a user.
 pub const USER_PASSWORDS_MAX: usize = 16;
 /// Most selectors of a user beside its first one.
@@ -452,6 +460,12 @@ pub const SCRIPT_BYTES_PER_INSTRUCTION: u64 = 64;
 pub const SCRIPT_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of a text that a library makes of a script's tables.
 pub const SCRIPT_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Words of a request whose script an event loop begins itself: each becomes a value of Lua.
+pub const SCRIPT_SLICE_ARGUMENTS_MAX: usize = 2048;
+/// Bytes of them, those of the script included, which is compiled.
+pub const SCRIPT_SLICE_REQUEST_BYTES_MAX: usize = 128 * 1024;
+/// Scripts of one transaction: each has a state of Lua of its own, and is evaluated while the shard's later entries wait.
+pub const TRANSACTION_SCRIPTS_MAX: usize = 1024;
 /// Instructions of Lua that a script may run on an event loop before a thread takes it.
 pub const SCRIPT_SLICE_INSTRUCTIONS_MAX: u64 = 200_000;
 /// Bytes that the Lua state of an event loop may hold.

@@ -74,6 +74,9 @@ pub struct SlotSpan {
 }
 
 impl SlotSpan {
+    /// All slots.
+    pub const ALL: Self = Self { first: 0, last: SLOT_COUNT - 1 };
+
     /// From the one to the other, which is no lower.
     #[must_use]
     pub fn between(first: u16, last: u16) -> Self {

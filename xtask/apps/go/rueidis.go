@@ -64,7 +64,10 @@ func main() {
 	}
 	check(sum == 50 || killed && sum >= 50, "the script added up to %d", sum)
 
-	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: option, KeyMajority: 1, NoLoopTracking: true})
+	// Unless it is told otherwise, it gives an attempt up after 20 ms, and nothing wakes the holder then: on a busy machine all sleep.
+	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: option, KeyMajority: 1, NoLoopTracking: true, TryNextAfter: 10 * time.Second,
+	})
 	check(err == nil, "the locker: %v", err)
 	var held sync.Mutex
 	var all sync.WaitGroup

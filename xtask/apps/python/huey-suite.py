@@ -2,4 +2,4 @@
 
 from suite import run
 
-run("huey==3.5.4", ["huey/tests"], {})
+run("huey==3.5.4", [["huey/tests"]], {})

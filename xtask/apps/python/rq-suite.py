@@ -2,4 +2,4 @@
 
 from suite import run
 
-run("rq==2.12.0", ["tests"], {})
+run("rq==2.12.0", [["tests"]], {})

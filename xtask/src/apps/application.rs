@@ -2,6 +2,7 @@
 
 use super::situation::Situation;
 use super::toolchain::Toolchain;
+use std::time::Duration;
 
 /// The listener that an application connects to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +26,27 @@ pub struct Application {
     pub listener: Listener,
     /// What is tried: a suite of tests is not for a store that loses a node.
     pub situations: &'static [Situation],
+    /// Longest time for one trial.
+    pub bound: Duration,
+    /// Whether it is one of those of which the gate kills the leader, one a turn: quick to recover, and a program of scripts,
+    /// locks or messages.
+    pub is_killed_in_gate: bool,
     /// What the program has it do, for the page.
     pub does: &'static str,
 }
 
 impl Application {
+    /// The same application, whose leader the gate kills too.
+    pub const fn killed_in_gate(self) -> Self {
+        Self { is_killed_in_gate: true, ..self }
+    }
+
+    /// Whether the gate runs it: its job, and not the package's own tests; and nothing that only Debian's packages have, which
+    /// need root.
+    pub fn is_in_gate(&self) -> bool {
+        !matches!(self.toolchain, Toolchain::Ruby | Toolchain::Php) && self.situations.contains(&Situation::Killed)
+    }
+
     /// The packages that are asked for by their versions, as the page shows them.
     pub fn version(&self) -> String {
         self.packages.iter().filter_map(|package| shown(package)).collect::<Vec<_>>().join(", ")

@@ -3,6 +3,23 @@
 use super::application::{Application, Listener};
 use super::situation::{SITUATIONS, Situation};
 use super::toolchain::Toolchain::{self, Go, Java, Node, Php, Python, Ruby};
+use std::time::Duration;
+
+/// Longest time for an application to do its job, while a node is killed or not.
+const JOB_BOUND: Duration = Duration::from_secs(240);
+/// Longest time for the tests of a package: those of Celery wait for a quarter of an hour. They run on redis-server first.
+const SUITE_BOUND: Duration = Duration::from_secs(3_600);
+
+const fn job(
+    toolchain: Toolchain,
+    name: &'static str,
+    packages: &'static [&'static str],
+    does: &'static str,
+    listener: Listener,
+) -> Application {
+    let situations = &SITUATIONS;
+    Application { name, toolchain, packages, listener, situations, bound: JOB_BOUND, is_killed_in_gate: false, does }
+}
 
 const fn databases(
     toolchain: Toolchain,
@@ -10,7 +27,7 @@ const fn databases(
     packages: &'static [&'static str],
     does: &'static str,
 ) -> Application {
-    Application { name, toolchain, packages, listener: Listener::Databases, situations: &SITUATIONS, does }
+    job(toolchain, name, packages, does, Listener::Databases)
 }
 
 const fn cluster(
@@ -19,13 +36,19 @@ const fn cluster(
     packages: &'static [&'static str],
     does: &'static str,
 ) -> Application {
-    Application { name, toolchain, packages, listener: Listener::Cluster, situations: &SITUATIONS, does }
+    job(toolchain, name, packages, does, Listener::Cluster)
 }
 
 /// A package's own tests.
-const fn suite(name: &'static str, packages: &'static [&'static str], does: &'static str) -> Application {
+const fn suite(
+    toolchain: Toolchain,
+    name: &'static str,
+    packages: &'static [&'static str],
+    does: &'static str,
+) -> Application {
     let situations = &[Situation::Single, Situation::Three];
-    Application { name, toolchain: Python, packages, listener: Listener::Databases, situations, does }
+    let tests = job(toolchain, name, packages, does, Listener::Databases);
+    Application { situations, bound: SUITE_BOUND, ..tests }
 }
 
 /// All of them. The gate runs every fourth in turn, so those of a language are spread over its turns.
@@ -35,7 +58,8 @@ pub const APPLICATIONS: &[Application] = &[
         "redis-py",
         &["redis==8.1.0"],
         "a counter under `Lock` by six threads, publish and subscribe, pipelines, optimistic transactions",
-    ),
+    )
+    .killed_in_gate(),
     databases(
         Python,
         "redis-py-sentinel",
@@ -59,7 +83,8 @@ pub const APPLICATIONS: &[Application] = &[
         "celery",
         &["celery[redis]==5.7.0"],
         "80 tasks by two workers, with results; group, chord, chain, retry, countdown",
-    ),
+    )
+    .killed_in_gate(),
     databases(
         Python,
         "huey",
@@ -96,20 +121,23 @@ pub const APPLICATIONS: &[Application] = &[
         "bullmq",
         &["bullmq@6.7.0", "ioredis@5.11.1"],
         "124 jobs by two workers: delay, retry, priority; a flow, a rate limit, events",
-    ),
+    )
+    .killed_in_gate(),
     databases(Node, "bee-queue", &["bee-queue@2.0.0"], "122 jobs by two workers: results, a delay, a retry"),
     databases(
         Node,
         "redlock",
         &["redlock@4.2.0", "ioredis@5.10.0"],
         "a counter under a lock by eight holders, with extensions",
-    ),
+    )
+    .killed_in_gate(),
     databases(
         Node,
         "rate-limiter-flexible",
         &["rate-limiter-flexible@11.4.0", "ioredis@6.0.0"],
         "50 of 90 tries at once of each of 20 users; a window that ends",
-    ),
+    )
+    .killed_in_gate(),
     databases(
         Node,
         "ioredis",
@@ -133,13 +161,15 @@ pub const APPLICATIONS: &[Application] = &[
         "socket.io-adapter",
         &["@socket.io/redis-adapter@8.3.0", "socket.io@4.8.4", "socket.io-client@4.8.4", "ioredis@6.0.0"],
         "200 messages to rooms of 12 clients at two servers",
-    ),
+    )
+    .killed_in_gate(),
     databases(
         Node,
         "socket.io-streams-adapter",
         &["@socket.io/redis-streams-adapter@0.3.1", "socket.io@4.8.4", "socket.io-client@4.8.4", "ioredis@6.0.0"],
         "200 messages to rooms of 12 clients at two servers",
-    ),
+    )
+    .killed_in_gate(),
     databases(
         Go,
         "go-redis",
@@ -157,7 +187,8 @@ pub const APPLICATIONS: &[Application] = &[
         "rueidis",
         &["github.com/redis/rueidis@v1.0.79", "github.com/redis/rueidis/rueidislock@v1.0.79"],
         "50 keys cached by the client over eight rounds of writes, scripts, its lock",
-    ),
+    )
+    .killed_in_gate(),
     databases(
         Java,
         "jedis",
@@ -175,7 +206,8 @@ pub const APPLICATIONS: &[Application] = &[
         "redisson",
         &["org.redisson:redisson:4.3.0"],
         "a counter under a lock by six threads, messages, maps, a fair lock, a semaphore, a blocking queue",
-    ),
+    )
+    .killed_in_gate(),
     databases(
         Java,
         "spring",
@@ -187,7 +219,8 @@ pub const APPLICATIONS: &[Application] = &[
             "org.springframework.session:spring-session-data-redis",
         ],
         "Spring Boot with Spring Session (indexed, events of expiry), Cache and Data Redis: 200 visits over two servers",
-    ),
+    )
+    .killed_in_gate(),
     databases(
         Ruby,
         "sidekiq",
@@ -207,13 +240,69 @@ pub const APPLICATIONS: &[Application] = &[
         "102 jobs by two workers: a delay, a retry; its cache with locks",
     ),
     suite(
+        Python,
         "rq-suite",
         &["rq==2.12.0", "redis==8.1.0", "pytest", "pytest-timeout", "psutil"],
         "RQ's own tests: those that pass on redis-server",
     ),
     suite(
+        Python,
         "huey-suite",
         &["huey==3.5.4", "redis==8.1.0", "pytest", "pytest-timeout"],
         "Huey's own tests: those that pass on redis-server",
+    ),
+    suite(
+        Python,
+        "redis-py-suite",
+        &["redis==8.1.0", "pytest", "pytest-timeout", "pytest-asyncio", "numpy", "xxhash", "pybreaker", "aiohttp", "pyjwt"],
+        "redis-py's own tests: those that pass on redis-server, without those of clusters and modules",
+    ),
+    suite(
+        Python,
+        "kombu-suite",
+        &["kombu[redis]==5.7.0", "pytest", "pytest-timeout"],
+        "kombu's own tests of its transport for Redis: those that pass on redis-server",
+    ),
+    suite(
+        Python,
+        "celery-suite",
+        &["celery[redis,pytest,pydantic]==5.7.0", "pytest", "pytest-timeout", "pytest-rerunfailures", "pytest-subtests"],
+        "Celery's own tests with a server and a worker: those that pass on redis-server",
+    ),
+    suite(
+        Python,
+        "django-redis-suite",
+        &["django-redis==7.0.0", "django==5.2.19", "pytest", "pytest-timeout", "pytest-mock", "pytest-xdist", "msgpack", "lz4", "pyzstd"],
+        "django-redis's own tests, with each of its settings: those that pass on redis-server",
+    ),
+    suite(
+        Python,
+        "fakeredis-suite",
+        &["fakeredis[lua]==2.41.0", "redis==8.1.0", "valkey", "hypothesis", "pytest", "pytest-timeout", "pytest-asyncio"],
+        "what fakeredis imitates, and random commands that it compares: its tests of a real server that pass on redis-server",
+    ),
+    suite(
+        Python,
+        "walrus-suite",
+        &["walrus==0.9.8", "redis==8.1.0", "pytest", "pytest-timeout"],
+        "walrus's own tests (containers, models, locks, limits, streams): those that pass on redis-server",
+    ),
+    suite(
+        Python,
+        "channels-suite",
+        &["channels-redis==4.3.0", "pytest", "pytest-timeout", "pytest-asyncio", "async-timeout", "cryptography"],
+        "the tests of Django Channels' layers: those that pass on redis-server",
+    ),
+    suite(
+        Python,
+        "aiocache-suite",
+        &["aiocache[redis,memcached,msgpack]==0.12.3", "redis<6", "pytest", "pytest-timeout", "pytest-asyncio", "pytest-mock", "pytest-cov", "marshmallow"],
+        "aiocache's own tests: those that pass on redis-server",
+    ),
+    suite(
+        Go,
+        "asynq-suite",
+        &["github.com/hibiken/asynq@v0.26.0"],
+        "Asynq's own tests: those that pass on redis-server",
     ),
 ];

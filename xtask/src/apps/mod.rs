@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 use store::Store;
-use toolchain::Toolchain;
 
 /// Into how many parts the gate divides the applications.
 const QUARTERS: usize = 4;
@@ -46,32 +45,49 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     count(&results).map(drop).map_err(|(_, why)| why)
 }
 
-/// The situations of the gate. A node is killed by hand (`cargo xtask apps`): some applications take minutes to recover.
+/// The situations that the gate tries each application in. One of a turn is also tried while a node is killed.
 const GATE_SITUATIONS: [Situation; 2] = [Situation::Single, Situation::Three];
 
-/// The gate's step: of the quarter whose turn it is, which the number of commits decides, the applications that pip and npm
-/// install, without suites of packages. Writes no page.
+/// The gate's step: the applications of the quarter whose turn it is, which the number of commits decides, without suites of
+/// packages and what needs root; and one of them while the node that leads its keys is killed. Writes no page.
 pub fn check(root: &Path, basalt: &Path) -> Result<Count, (Count, String)> {
-    let quarter = turn(root);
+    let commits = commits(root);
+    let (quarter, killed) = (quarter(commits), killed_in_gate(commits));
+    let killed_name = killed.map_or("none", |application| application.name);
     println!(
-        "quarter {quarter} of {QUARTERS}, by the number of commits; `cargo xtask apps --quarter {quarter}` repeats it"
+        "quarter {quarter} of {QUARTERS}, by the number of commits, and {killed_name} while a node is killed; `cargo xtask apps \
+         --quarter {quarter}` and `--only {killed_name} --situation killed` repeat it"
     );
-    let is_quick = |application: &&&Application| {
-        let is_here = matches!(application.toolchain, Toolchain::Python | Toolchain::Node);
-        is_here && application.situations.contains(&Situation::Killed)
-    };
-    let quarter = Options { quarter: Some(quarter), ..Options::default() };
-    let only = chosen(&quarter).iter().filter(is_quick).map(|application| application.name.to_owned()).collect();
     let program = Some(basalt.to_owned());
-    let options = Options { only, situations: GATE_SITUATIONS.to_vec(), program, ..quarter };
-    let results = trials(root, &options).map_err(|why| (Count::default(), why))?;
+    let quarter = Options { quarter: Some(quarter), ..Options::default() };
+    let is_in_gate = |application: &&&Application| application.is_in_gate();
+    let only = chosen(&quarter).iter().filter(is_in_gate).map(|application| application.name.to_owned()).collect();
+    let turn = Options { only, situations: GATE_SITUATIONS.to_vec(), program: program.clone(), ..quarter };
+    let mut results = trials(root, &turn).map_err(|why| (Count::default(), why))?;
+    if let Some(application) = killed {
+        let only = vec![application.name.to_owned()];
+        let killed = Options { only, situations: vec![Situation::Killed], program, ..Options::default() };
+        results.extend(trials(root, &killed).map_err(|why| (Count::default(), why))?);
+    }
     count(&results)
 }
 
-fn turn(root: &Path) -> usize {
+fn commits(root: &Path) -> usize {
     let output = Command::new("git").args(["rev-list", "--count", "HEAD"]).current_dir(root).output();
-    let count = output.ok().and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse::<usize>().ok());
-    count.unwrap_or(0) % QUARTERS + 1
+    let count = output.ok().and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse().ok());
+    count.unwrap_or(0)
+}
+
+/// From 1 on.
+fn quarter(commits: usize) -> usize {
+    commits % QUARTERS + 1
+}
+
+/// The application of the quarter whose leader is killed: another one each time that the quarter's turn comes.
+fn killed_in_gate(commits: usize) -> Option<&'static Application> {
+    let of_quarter = chosen(&Options { quarter: Some(quarter(commits)), ..Options::default() });
+    let killed: Vec<_> = of_quarter.into_iter().filter(|application| application.is_killed_in_gate).collect();
+    killed.get(commits / QUARTERS % killed.len().max(1)).copied()
 }
 
 type Results = Vec<(&'static str, Situation, Result<String, String>)>;
@@ -218,6 +234,22 @@ mod tests {
         assert_eq!(names, all);
         all.dedup();
         assert_eq!(names.len(), all.len(), "two applications have one name");
+    }
+
+    #[test]
+    fn the_gate_kills_the_leader_of_each_that_is_marked_in_turn() {
+        let mut killed: Vec<&str> =
+            (0..QUARTERS * APPLICATIONS.len()).filter_map(killed_in_gate).map(|application| application.name).collect();
+        assert_eq!(killed.len(), QUARTERS * APPLICATIONS.len(), "a quarter has none");
+        killed.sort_unstable();
+        killed.dedup();
+        let mut marked: Vec<&str> = APPLICATIONS
+            .iter()
+            .filter(|application| application.is_killed_in_gate && application.is_in_gate())
+            .map(|application| application.name)
+            .collect();
+        marked.sort_unstable();
+        assert_eq!(killed, marked);
     }
 
     #[test]

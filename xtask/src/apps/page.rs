@@ -10,13 +10,14 @@ const HEAD: &str = "\
 
 Unmodified applications and client libraries, from their registries, that do their jobs against a store. `cargo xtask apps`
 installs them below `target/apps`, runs them and writes this table; `--only NAME` runs one. The gate runs, a quarter at a time,
-those that pip and npm install, and kills no node. The programs are in `xtask/apps`: each checks what the application promises,
-and fails otherwise.
+those that pip, npm, Go and Maven install, without suites of packages, and one of them while a node is killed. The programs are in
+`xtask/apps`: each checks what the application promises, and fails otherwise. A *suite* is a package's own tests, from its source
+distribution: those that pass on redis-server have to pass here, but for those that its program names with the reason.
 
 Applications of *databases* connect to a node's `database-listen`, as to a plain Redis: on three nodes to one that does not lead
 their database. *Cluster* means that they connect as to a Redis Cluster. *Node killed*: half-way, the node that leads the shard of
 their keys gets `kill -9`. Numbers are those of the last trial that ended well, on
-a program of 2026-11-26; the trials were not all made with one program. Jobs are counted outside the store.
+a program of 2026-11-27 or the day before; the trials were not all made with one program. Jobs are counted outside the store.
 
 ";
 const COLUMNS: &str =

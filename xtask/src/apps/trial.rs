@@ -15,8 +15,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Longest time for one trial.
-const TRIAL_BOUND: Duration = Duration::from_secs(240);
 /// Lines of a log that a failure shows.
 const LINES_SHOWN: usize = 12;
 
@@ -35,7 +33,7 @@ pub fn run(
     command.env("BASALT_SITUATION", situation.name());
     let mut program = Program::start(&mut command, &log)?;
     let mut killed = None;
-    let result = program.follow(|key| {
+    let result = program.follow(application.bound, |key| {
         if situation == Situation::Killed && killed.is_none() {
             let leader = store.leader_of(key)?;
             store.kill(leader);
@@ -105,8 +103,12 @@ impl Program {
     }
 
     /// Reads what it says to its end; `half` is called with the key of each `HALF`, and says whether a node was killed.
-    fn follow(&mut self, mut half: impl FnMut(&str) -> Result<bool, String>) -> Result<String, String> {
-        let end = Instant::now() + TRIAL_BOUND;
+    fn follow(
+        &mut self,
+        bound: Duration,
+        mut half: impl FnMut(&str) -> Result<bool, String>,
+    ) -> Result<String, String> {
+        let end = Instant::now() + bound;
         let mut done = None;
         loop {
             match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -123,7 +125,7 @@ impl Program {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) if done.is_some() => break,
-                Err(RecvTimeoutError::Timeout) => return Err(format!("not done within {} s", TRIAL_BOUND.as_secs())),
+                Err(RecvTimeoutError::Timeout) => return Err(format!("not done within {} s", bound.as_secs())),
             }
         }
         let status = self.child.wait().map_err(|error| error.to_string())?;
@@ -151,12 +153,15 @@ mod tests {
     use super::{Program, last_lines};
     use rustix::process::Pid;
     use std::process::Command;
+    use std::time::Duration;
+
+    const BOUND: Duration = Duration::from_secs(240);
 
     fn follow(script: &str) -> (Result<String, String>, Vec<String>, String) {
         let log = std::env::temp_dir().join(format!("basalt-apps-{}-{}", std::process::id(), script.len()));
         let mut program = Program::start(Command::new("sh").args(["-c", script]), &log).expect("there is a shell");
         let mut halves = Vec::new();
-        let result = program.follow(|key| {
+        let result = program.follow(BOUND, |key| {
             halves.push(key.to_owned());
             Ok(false)
         });
@@ -183,7 +188,7 @@ mod tests {
         let script = "echo HALF; echo 'OK 3 jobs'";
         let mut program = Program::start(Command::new("sh").args(["-c", script]), &log).expect("there is a shell");
         let pid = Pid::from_child(&program.child);
-        let result = program.follow(|_| {
+        let result = program.follow(BOUND, |_| {
             // Until it is a zombie.
             while std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
                 .is_ok_and(|stat| !stat.contains(") Z "))

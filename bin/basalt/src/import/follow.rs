@@ -6,7 +6,7 @@ use super::outcome::{Outcome, shown};
 use super::scope::Scope;
 use super::source::Source;
 use crate::store_writer::{Kind, StoreWriter, Write};
-use resp::table::{self, CommandSpec, flag};
+use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use vocab::{client_key, slot_of, wall_clock_ms};
@@ -61,32 +61,34 @@ impl<'a> Follower<'a> {
         place: Range<u64>,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
-        let name = args[0].to_ascii_uppercase();
-        match name.as_slice() {
-            b"SELECT" => {
-                let number = args.get(1).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-                self.selected = number.ok_or("a SELECT without a number")?;
-                return Ok(());
-            }
-            // What the store does by itself, or by the commands in between.
-            b"PING" | b"REPLCONF" | b"MULTI" | b"EXEC" | b"PUBLISH" | b"SPUBLISH" => return Ok(()),
-            b"FLUSHALL" | b"SWAPDB" => return Err(format!("the source was told {}", name.escape_ascii())),
-            _ => {}
+        let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let found =
+            table::resolve(&words).ok().and_then(|spec| Some((spec, spec.keys(&words).ok()?.collect::<Vec<_>>())));
+        let does = |bit| found.as_ref().is_some_and(|(spec, _)| spec.does(bit));
+        if does(behaviour::CHOOSES_DATABASE) {
+            let number = args.get(1).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+            self.selected = number.ok_or("a SELECT without a number")?;
+            return Ok(());
+        }
+        // What the store does by itself, or by the commands in between.
+        if found.as_ref().is_some_and(|(spec, _)| !changes_data(spec)) {
+            return Ok(());
+        }
+        let is_of_all = does(behaviour::CLEARS_STORE) && !does(behaviour::EMPTIES_DATABASE);
+        if is_of_all || does(behaviour::SWAPS_DATABASES) {
+            return Err(told(&args[0]));
         }
         let Some(into) = self.scope.of(self.selected) else {
             outcome.other_databases += 1;
             return Ok(());
         };
-        if name == b"FLUSHDB" {
-            return Err("the source was told FLUSHDB".to_owned());
+        if does(behaviour::EMPTIES_DATABASE) {
+            return Err(told(&args[0]));
         }
-        let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        let (spec, keys) = match table::resolve(&words).map(|spec| (spec, spec.keys(&words))) {
-            Ok((spec, Ok(keys))) => (spec, keys.collect::<Vec<usize>>()),
-            _ => {
-                outcome.problems.note(format!("the source's command {} is not known", name.escape_ascii()));
-                return Ok(());
-            }
+        let Some((spec, keys)) = found else {
+            let name = args[0].to_ascii_uppercase();
+            outcome.problems.note(format!("the source's command {} is not known", name.escape_ascii()));
+            return Ok(());
         };
         keys.iter().for_each(|at| args[*at] = into.stored(&args[*at]));
         self.on_keys(spec, &keys, args, place, outcome)
@@ -114,17 +116,9 @@ impl<'a> Follower<'a> {
             let can_keep = spec.flags & flag::NOSCRIPT == 0;
             return self.write(args, first, (place.start, can_keep), outcome);
         }
-        if is_known && matches!(spec.name, "DEL" | "UNLINK") {
-            for (n, at) in keys.iter().enumerate() {
-                let del = vec![b"DEL".to_vec(), args[*at].clone()];
-                self.write(del, 1, (place.start + n as u64, true), outcome)?;
-            }
-            return Ok(());
-        }
-        if is_known && spec.name == "MSET" {
-            for (n, pair) in args[1..].chunks_exact(2).enumerate() {
-                let set = vec![b"SET".to_vec(), pair[0].clone(), pair[1].clone()];
-                self.write(set, 1, (place.start + n as u64, true), outcome)?;
+        if is_known && let Some(commands) = spec.split_by_key(&args) {
+            for (n, command) in commands.into_iter().enumerate() {
+                self.write(command, 1, (place.start + n as u64, true), outcome)?;
             }
             return Ok(());
         }
@@ -201,4 +195,14 @@ impl<'a> Follower<'a> {
         outcome.written = before;
         Ok(())
     }
+}
+
+/// Whether a command of a source's stream, or a script in it, may change what is stored, or the scripts that are known.
+fn changes_data(spec: &CommandSpec) -> bool {
+    spec.is_write() || spec.group == Group::Scripting
+}
+
+/// The error of what ends an import.
+fn told(name: &[u8]) -> String {
+    format!("the source was told {}", name.to_ascii_uppercase().escape_ascii())
 }

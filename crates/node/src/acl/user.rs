@@ -8,7 +8,7 @@ use super::selector::{Channels, Selector};
 use super::slow_hash::SlowHash;
 use resp::table::CommandSpec;
 use std::sync::Arc;
-use vocab::limits::{USER_PASSWORDS_MAX, USER_RULES_BYTES_MAX, USER_SELECTORS_MAX};
+use vocab::limits::{USER_CHANGE_BYTES_MAX, USER_PASSWORDS_MAX, USER_RULES_BYTES_MAX, USER_SELECTORS_MAX};
 
 /// The user that a connection has which has not logged in.
 pub const DEFAULT_USER: &str = "default";
@@ -148,6 +148,9 @@ impl User {
 
     /// Applies rules, all or none. The error is the text of a reply without its code.
     pub fn change(&mut self, rules: &[&[u8]], new: &mut NewUser<'_>) -> Result<(), String> {
+        if rules.iter().map(|rule| rule.len() + 1).sum::<usize>() > USER_CHANGE_BYTES_MAX {
+            return Err(RuleError::TooLong.text().to_owned());
+        }
         let shown = |rule: &[u8]| String::from_utf8_lossy(rule).into_owned();
         let rules = merged(rules)
             .map_err(|open| format!("Unmatched parenthesis in acl selector starting at '{}'.", shown(open)))?;

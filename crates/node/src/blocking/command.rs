@@ -5,6 +5,11 @@ use crate::command::{block_option, stream_end, timeout_of_ms, timeout_of_seconds
 use crate::{EncodedCommand, Fault, KeyHash, ReadSpace, key_hash};
 use resp::table::{CommandSpec, Group, KeyPlace, flag};
 use std::sync::Arc;
+use vocab::limits::{BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_MAX};
+
+/// The refusal of one that would wait for too much.
+pub(super) const TOO_MANY_KEYS: &str = "ERR a blocking command waits for at most 4096 keys, of 1 MiB together";
+const _: () = assert!(BLOCKED_KEYS_MAX == 4096 && BLOCKED_COMMAND_BYTES_MAX == 1024 * 1024);
 
 /// A command that waits until a key holds something.
 #[derive(Clone, Debug)]
@@ -27,6 +32,17 @@ impl BlockingCommand {
     #[must_use]
     pub fn is_one(spec: &CommandSpec, args: &[&[u8]]) -> bool {
         spec.has(flag::BLOCKING) && timeout_at(spec, args).is_some()
+    }
+
+    /// Why a request that waits if it finds nothing is refused before its keys are looked at: they are too many, or too long.
+    #[must_use]
+    pub fn refusal(spec: &CommandSpec, args: &[&[u8]]) -> Option<&'static str> {
+        /// Of streams, each key has an id.
+        const ARGUMENTS_MAX: usize = 2 * BLOCKED_KEYS_MAX + 16;
+        let is_long = || {
+            args.len() > ARGUMENTS_MAX || args.iter().map(|arg| arg.len()).sum::<usize>() > BLOCKED_COMMAND_BYTES_MAX
+        };
+        (spec.has(flag::BLOCKING) && is_long() && timeout_at(spec, args).is_some()).then_some(TOO_MANY_KEYS)
     }
 
     /// The command, if it can wait; `None` also of one whose arguments make no sense, which its handler refuses.

@@ -5,7 +5,7 @@
 //! - Of those that wait for a key, one that came later is tried no earlier.
 //! - While a key holds something for which a client waits that has no attempt under way, the key is among `ready`.
 
-use super::command::BlockingCommand;
+use super::command::{BlockingCommand, TOO_MANY_KEYS};
 use crate::awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
 use crate::{EncodedCommand, KeyHash, Ticket, key_hash};
 use resp::Reply;
@@ -115,9 +115,7 @@ pub enum Begin {
     Refuse(&'static str),
 }
 
-const TOO_MANY_KEYS: &str = "ERR a blocking command waits for at most 4096 keys, of 1 MiB together";
 const TOO_MUCH_WAITS: &str = "ERR the clients that wait in blocking commands take too much memory of this node already";
-const _: () = assert!(BLOCKED_KEYS_MAX == 4096 && BLOCKED_COMMAND_BYTES_MAX == 1024 * 1024);
 
 /// What becomes of the answer to an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -632,6 +630,23 @@ mod tests {
         assert!((100..300).contains(&refused), "{refused}");
         (1..=refused as u32).for_each(|client| _ = test.step(&format!("{client} out")));
         assert_eq!((test.waiters.bytes, test.step("1 BLPOP a 0")), (0, "propose".to_owned()));
+    }
+
+    #[test]
+    fn what_is_far_too_much_is_refused_by_its_length() {
+        let refusal = |before: &str, keys: usize, length: usize, after: &str| {
+            let words = format!("{before} {} {after}", vec!["k".repeat(length); keys].join(" "));
+            let args: Vec<&[u8]> = words.split_whitespace().map(str::as_bytes).collect();
+            BlockingCommand::refusal(resp::table::lookup(args[0]).unwrap(), &args)
+        };
+        for (before, after) in [("BLPOP", "0"), ("BZPOPMIN", "0"), ("XREAD BLOCK 0 STREAMS", "0")] {
+            assert_eq!(refusal(before, 2 * BLOCKED_KEYS_MAX + 16, 1, after), Some(TOO_MANY_KEYS), "{before}");
+            assert_eq!(refusal(before, 2, BLOCKED_COMMAND_BYTES_MAX, after), Some(TOO_MANY_KEYS), "{before}");
+            assert_eq!(refusal(before, BLOCKED_KEYS_MAX, 1, after), None, "{before}");
+        }
+        // These do not wait.
+        assert_eq!(refusal("XREAD STREAMS", 100_000, 1, "0"), None);
+        assert_eq!(refusal("DEL", 100_000, 1, ""), None);
     }
 
     /// Each step, what comes of it, and what is proposed then.

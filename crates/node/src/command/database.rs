@@ -1,4 +1,5 @@
-//! KV.EMPTY: removes all keys of some databases. Clients of a database ask for it by FLUSHDB and FLUSHALL.
+//! KV.EMPTY: removes all keys of some databases. Clients of a database ask for it by FLUSHDB and FLUSHALL. Within a transaction
+//! FLUSHALL removes all keys of a shard that has the whole store.
 //!
 //! The keys of a database begin with its prefix, which is a key of the command. All go in one entry: nothing comes between.
 
@@ -24,12 +25,21 @@ fn empty(call: &mut WriteCall<'_>) -> Outcome {
     Ok(())
 }
 
+/// FLUSHALL and FLUSHDB in a transaction of the one shard of a store.
+pub(super) fn clear(call: &mut WriteCall<'_>) -> Outcome {
+    each_key(call.space, b"", |space, key| space.delete(key).map(drop))?;
+    call.reply.ok();
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::call::Call;
     use super::super::testspace::{TestSpace, answer};
+    use super::clear;
     use crate::{Kind, ReadSpace, Record, WriteSpace};
-    use resp::Value;
+    use resp::{Reply, Value};
     use vocab::Database;
 
     #[test]
@@ -49,5 +59,8 @@ mod tests {
         for wrong in [&b"key"[..], b"", &one[..9], b"\xff\0\xfed\xfe{zzz}"] {
             assert!(matches!(answer(&mut space, &[b"KV.EMPTY", wrong]), Value::Error(_)), "{wrong:?}");
         }
+        let mut reply = Reply::default();
+        clear(&mut Call { args: &[&b"KV.CLEAR"[..]], space: &mut space, reply: &mut reply }).unwrap();
+        assert_eq!((reply.buf, space.keys(b"", None, 2000).unwrap().len()), (b"+OK\r\n".to_vec(), 0));
     }
 }

@@ -6,3 +6,5 @@ pub(crate) const SHARD_PAGE: &[u8] = b"KV.PART";
 pub const PROGRAM: &[u8] = b"KV.PROGRAM";
 /// Writes a part of a large collection that is being copied.
 pub const STAGE: &[u8] = b"KV.STAGE";
+/// Removes every key of a shard that has all of the store: FLUSHALL within a transaction.
+pub(crate) const CLEAR: &[u8] = b"KV.CLEAR";

@@ -34,7 +34,7 @@ impl Bulk {
 
     /// Whether a large request is under way, or was a moment ago.
     pub(super) fn is_under_way(&self, now: Moment) -> bool {
-        now.mono_us < self.until_us
+        self.left_us(now) > 0
     }
 }
 

@@ -4,6 +4,7 @@ use super::context::{EngineVersion, ScriptContext};
 use super::end::End;
 use super::engine::{Compiled, Engine, text_of, with_used_again};
 use super::host::ScriptHost;
+use super::lent::Answers;
 use super::meter::Meter;
 use super::raised::Raised;
 use super::to_lua::{error_text, to_lua};
@@ -127,6 +128,7 @@ impl Run<'_> {
         engine.make_room(memory_bytes).map_err(|e| fail(&e))?;
         let counts_work = self.context.engine > EngineVersion::First;
         engine.meter.begin(budget(instructions_max, SCRIPT_SLICE_INSTRUCTIONS_MAX), memory_bytes, counts_work);
+        engine.count_anew().map_err(|e| fail(&e))?;
         if let Some(seen) = self.seen.take() {
             engine.meter.seen_as(seen);
         }
@@ -147,11 +149,8 @@ impl Run<'_> {
         let number = context.database.map_or(0, Database::number);
         engine.meter.run_as(context.user.clone().map(|user| (user, number)));
         let caller = Caller { context, database: Cell::new(context.database), rights, meter: engine.meter.clone() };
-        let done = engine.lua.scope(|scope| {
-            let (caller, shared) = (&caller, &shared);
-            let call = scope.create_function(|lua, args: MultiValue| caller.call(lua, &args, shared))?;
-            let pcall = scope.create_function(|lua, args: MultiValue| caller.pcall(lua, &args, shared))?;
-            engine.run(&script.function, (&call, &pcall), (source.keys, source.argv), source.function.is_some())
+        let done = engine.lent.lend(&Answering { caller: &caller, shared: &shared }, || {
+            engine.run(&script.function, (source.keys, source.argv), source.function.is_some())
         });
         let failed = shared.into_inner().failed;
         engine.meter.run_as(None);
@@ -240,21 +239,27 @@ struct Shared<'a, 'h> {
     failed: Option<Failed>,
 }
 
-impl Caller<'_> {
-    /// `redis.call`: an error is raised.
-    fn call(&self, lua: &Lua, args: &MultiValue, shared: &RefCell<Shared<'_, '_>>) -> mlua::Result<Value> {
-        match self.answer(args, shared)? {
+/// A run that answers what its script asks.
+struct Answering<'a, 's, 'h> {
+    caller: &'a Caller<'a>,
+    shared: &'a RefCell<Shared<'s, 'h>>,
+}
+
+impl Answers for Answering<'_, '_, '_> {
+    fn call(&self, lua: &Lua, args: &MultiValue) -> mlua::Result<Value> {
+        match self.caller.answer(args, self.shared)? {
             (resp::Value::Error(text), _) => Err(Raised::reply(error_text(&text))),
             (value, proto) => to_lua(lua, &value, proto),
         }
     }
 
-    /// `redis.pcall`: an error is answered.
-    fn pcall(&self, lua: &Lua, args: &MultiValue, shared: &RefCell<Shared<'_, '_>>) -> mlua::Result<Value> {
-        let (value, proto) = self.answer(args, shared)?;
+    fn pcall(&self, lua: &Lua, args: &MultiValue) -> mlua::Result<Value> {
+        let (value, proto) = self.caller.answer(args, self.shared)?;
         to_lua(lua, &value, proto)
     }
+}
 
+impl Caller<'_> {
     /// The answer of a command. What ends the run is noted, and raised.
     fn answer(&self, args: &MultiValue, shared: &RefCell<Shared<'_, '_>>) -> mlua::Result<(resp::Value, Proto)> {
         let words = match words_of(args) {

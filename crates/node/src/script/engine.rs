@@ -3,11 +3,13 @@
 use super::allocation::Installed;
 use super::functions::{FunctionInfo, Registered};
 use super::header::{ScriptFlags, ScriptHeader};
+use super::lent::Lent;
 use super::library::{JsonSettings, libraries};
 use super::library_source::LibraryHeader;
 use super::meter::{INSTRUCTIONS_AT_ONCE, Meter};
 use super::natives::{natives, sha1_hex};
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -50,9 +52,10 @@ pub(super) struct Engine {
     pub(super) meter: Rc<Meter>,
     json: Rc<JsonSettings>,
     environment: Table,
-    begin: Function,
-    finish: Function,
+    /// What answers the commands of the run that is under way.
+    pub(super) lent: Rc<Lent>,
     run: Function,
+    finish: Function,
     load: Function,
     compiled: HashMap<Vec<u8>, Compiled>,
     compiled_bytes: usize,
@@ -81,7 +84,10 @@ pub fn check_script(source: &[u8]) -> Result<(), String> {
 pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
     let loaded = Engine::new().map_err(|e| e.to_string()).and_then(|mut engine| {
         engine.meter.begin(LOAD_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX as usize, true);
-        let loaded = engine.load(source);
+        let loaded = match engine.count_anew() {
+            Ok(()) => engine.load(source),
+            Err(e) => Err(format!("ERR {}", text_of(&e))),
+        };
         engine.meter.finish();
         let (name, functions) = loaded?;
         let mut functions: Vec<FunctionInfo> = functions.into_iter().map(|(info, _)| info).collect();
@@ -99,22 +105,20 @@ impl Engine {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
         let meter = Rc::new(Meter::default());
         let allocation = Installed::new(&lua, meter.allocation())?;
-        let natives = natives(&lua, &meter)?;
+        let lent = Rc::default();
+        let natives = natives(&lua, &meter, &lent)?;
         let json = Rc::new(JsonSettings::default());
         let libraries = libraries(&lua, &json, &meter)?;
         let prelude: Table =
             lua.load(PRELUDE).set_name("=prelude").set_mode(ChunkMode::Text).call((natives, libraries))?;
-        let of_hook = meter.clone();
-        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
-        lua.set_global_hook(triggers, move |_, _| of_hook.count())?;
         Ok(Self {
             _allocation: allocation,
             meter,
             json,
             environment: prelude.get("environment")?,
-            begin: prelude.get("begin")?,
-            finish: prelude.get("finish")?,
+            lent,
             run: prelude.get("run")?,
+            finish: prelude.get("finish")?,
             load: prelude.get("load")?,
             compiled: HashMap::new(),
             compiled_bytes: 0,
@@ -125,6 +129,14 @@ impl Engine {
     /// Frees what earlier runs have left, where it is much of what the state may hold.
     pub(super) fn make_room(&self, bytes_max: usize) -> mlua::Result<()> {
         if self.lua.used_memory() > bytes_max / 2 { self.lua.gc_collect() } else { Ok(()) }
+    }
+
+    /// Counts instructions from here on. Otherwise the first look at them would come when earlier runs have it, and those are others on each
+    /// replica.
+    pub(super) fn count_anew(&self) -> mlua::Result<()> {
+        let meter = self.meter.clone();
+        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
+        self.lua.set_global_hook(triggers, move |_, _| meter.count())
     }
 
     /// The script of that source; the error is the text of a reply.
@@ -184,17 +196,17 @@ impl Engine {
     pub(super) fn run(
         &self,
         script: &Function,
-        (call, pcall): (&Function, &Function),
         (keys, argv): (&[&[u8]], &[&[u8]]),
         is_function: bool,
     ) -> mlua::Result<(bool, Value)> {
         self.json.reset();
         // Scripts see the names of keys that clients use.
-        let keys: Vec<&[u8]> = keys.iter().map(|key| client_key(key)).collect();
+        let keys: SmallVec<[&[u8]; 8]> = keys.iter().map(|key| client_key(key)).collect();
         let (keys, argv) = (self.strings(&keys)?, self.strings(argv)?);
-        self.begin.call::<()>((call, pcall, (!is_function).then_some(&keys), (!is_function).then_some(&argv)))?;
-        let done = self.run.call((script, keys, argv));
-        self.finish.call::<()>(())?;
+        let done = self.run.call((script, !is_function, keys, argv));
+        if done.is_err() {
+            self.finish.call::<()>(())?;
+        }
         done
     }
 

@@ -26,6 +26,8 @@ const NO_MEMORY: &str = "not enough memory";
 #[derive(Debug)]
 pub(super) struct Meter {
     instructions: Cell<u64>,
+    /// Those of them that a script may see: no replica comes to another number, whatever its state holds of earlier runs.
+    clock: Cell<u64>,
     instructions_max: Cell<u64>,
     /// Bytes that the state may hold.
     memory_bytes_max: Cell<usize>,
@@ -47,6 +49,7 @@ impl Default for Meter {
     fn default() -> Self {
         Self {
             instructions: Cell::new(0),
+            clock: Cell::new(0),
             instructions_max: Cell::new(u64::MAX),
             memory_bytes_max: Cell::new(usize::MAX),
             counts_work: Cell::new(true),
@@ -64,6 +67,7 @@ impl Meter {
     /// A run begins that may run so many instructions, and whose state may hold so many bytes.
     pub(super) fn begin(&self, instructions_max: u64, memory_bytes_max: usize, counts_work: bool) {
         self.instructions.set(0);
+        self.clock.set(0);
         self.instructions_max.set(instructions_max);
         self.counts_work.set(counts_work);
         self.allocation.set_bounds(memory_bytes_max, self.bytes_left());
@@ -113,6 +117,12 @@ impl Meter {
         self.instructions.get()
     }
 
+    /// The time that a script sees, in instructions: those that Lua counts, and what commands and functions in Rust count for. What is
+    /// built does not count: a text that a state has kept since an earlier run is not built again.
+    pub(super) fn clock(&self) -> u64 {
+        self.clock.get()
+    }
+
     /// A text of so many bytes is to be built, of which Lua gets a copy.
     pub(super) fn build(&self, bytes: usize) -> mlua::Result<()> {
         if bytes > self.memory_bytes_max.get() {
@@ -133,6 +143,7 @@ impl Meter {
 
     /// Work that counts as so many instructions has been done.
     pub(super) fn spend(&self, instructions: u64) -> mlua::Result<()> {
+        self.clock.set(self.clock.get().saturating_add(instructions));
         let built = self.allocation.take_built();
         let of_built = if self.counts_work.get() { built / SCRIPT_BYTES_PER_INSTRUCTION } else { 0 };
         self.instructions.set(self.instructions.get().saturating_add(instructions).saturating_add(of_built));

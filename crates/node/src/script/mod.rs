@@ -20,6 +20,7 @@ mod functions;
 mod header;
 mod host;
 mod known;
+mod lent;
 mod libraries;
 mod library;
 mod library_source;

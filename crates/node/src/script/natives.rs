@@ -1,5 +1,6 @@
 //! The functions in Rust of which the prelude makes what scripts see.
 
+use super::lent::Lent;
 use super::library::Arguments;
 use super::meter::Meter;
 use super::patterns;
@@ -15,8 +16,14 @@ use std::rc::Rc;
 use vocab::limits::SCRIPT_CALL_INSTRUCTIONS;
 
 /// The prelude's functions, by their names.
-pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
+pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>, lent: &Rc<Lent>) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
+    let of = lent.clone();
+    let call = move |lua: &Lua, args: MultiValue| of.ask(|answers| answers.call(lua, &args)).unwrap_or_else(outside);
+    natives.raw_set("call", lua.create_function(call)?)?;
+    let of = lent.clone();
+    let pcall = move |lua: &Lua, args: MultiValue| of.ask(|answers| answers.pcall(lua, &args)).unwrap_or_else(outside);
+    natives.raw_set("pcall", lua.create_function(pcall)?)?;
     natives.raw_set("version", REDIS_VERSION)?;
     natives.raw_set("version_number", version_number(REDIS_VERSION))?;
     let of = meter.clone();
@@ -58,10 +65,15 @@ pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let of = meter.clone();
     natives.raw_set("work", lua.create_function(move |_, instructions: f64| of.work(instructions as u64))?)?;
     let of = meter.clone();
-    natives.raw_set("clock", lua.create_function(move |_, ()| Ok(of.instructions() as f64 / 1e8))?)?;
+    natives.raw_set("clock", lua.create_function(move |_, ()| Ok(of.clock() as f64 / 1e8))?)?;
     let of = meter.clone();
     natives.raw_set("setresp", lua.create_function(move |_, args: MultiValue| set_proto(&of, &args))?)?;
     Ok(natives)
+}
+
+/// A command of a script that does not run.
+fn outside() -> mlua::Result<Value> {
+    Err(Raised::reply("ERR redis.call/pcall can only be called inside a script invocation"))
 }
 
 /// The SHA1 of a text, in hexadecimal digits: what names a script.

@@ -387,10 +387,6 @@ maths.random, maths.randomseed = native.random, native.randomseed
 
 -- redis
 
-local function outside()
-  error({ err = "ERR redis.call/pcall can only be called inside a script invocation" }, 0)
-end
-
 local function not_loading()
   error({ err = "ERR redis.register_function can only be called on FUNCTION LOAD command" }, 0)
 end
@@ -398,7 +394,7 @@ end
 local WRONG = "ERR wrong number or type of arguments"
 
 local redis = {
-  call = outside, pcall = outside,
+  call = native.call, pcall = native.pcall,
   error_reply = function(...)
     local text = ...
     if select("#", ...) ~= 1 or type(text) ~= "string" then return { err = WRONG } end
@@ -474,20 +470,14 @@ local function on_error(failure)
   return failure
 end
 
+-- Nothing of a run is left but what is compiled.
+local function finish()
+  if last_number > 0 then numbers, last_number = {}, 0 end
+  globals.KEYS, globals.ARGV = nil, nil
+end
+
 return {
   environment = environment,
-
-  begin = function(call, pcall, keys, argv)
-    numbers, last_number = {}, 0
-    redis.call, redis.pcall = call, pcall
-    globals.KEYS, globals.ARGV = keys, argv
-  end,
-
-  finish = function()
-    numbers = {}
-    redis.call, redis.pcall = outside, outside
-    globals.KEYS, globals.ARGV = nil, nil
-  end,
 
   -- Runs the code of a library, which registers its functions.
   load = function(code, register)
@@ -499,7 +489,14 @@ return {
     return ok, failure
   end,
 
-  run = function(f, keys, argv)
-    return raw.xpcall(function() return f(keys, argv) end, on_error)
+  -- A script has its keys and arguments in globals, a function has them as arguments.
+  run = function(f, has_globals, keys, argv)
+    if has_globals then globals.KEYS, globals.ARGV = keys, argv end
+    local ok, answer = raw.xpcall(function() return f(keys, argv) end, on_error)
+    finish()
+    return ok, answer
   end,
+
+  -- What a run that ended in the midst of it has left undone.
+  finish = finish,
 }

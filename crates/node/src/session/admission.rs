@@ -14,7 +14,7 @@ use crate::pubsub::SubscriptionKind;
 use crate::request::CROSSSLOT;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
-use vocab::{Database, Slot};
+use vocab::{Database, Slot, SlotSpan};
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
 
@@ -255,6 +255,10 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     let by = match role {
         Role::Data if matches!(handler(spec), Some(Handler::Store(_))) => By::Shell,
         Role::Data if spec.does(behaviour::FOLLOWS_EXEC) => By::Shell,
+        // It goes to the shard when all commands are known.
+        Role::Data if spec.does(behaviour::CLEARS_STORE) && host.share_shard(SlotSpan::ALL, session.keyspace()) => {
+            By::Shell
+        }
         Role::Wait | Role::Publish(_) => By::Shell,
         Role::Data => By::Shard,
         _ => By::Session,
@@ -263,7 +267,8 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         Some("ERR Command not allowed inside a transaction".into())
     } else if matches!(role, Role::Data) && !spec.has_keys() && by != By::Shell {
         let name = spec.typed_name();
-        Some(format!("ERR {name} works on the whole store: it cannot be part of a transaction").into())
+        let text = "removes the keys of each shard in a step of its own: only where one node is the store, and has one shard, can it be part of a transaction";
+        Some(format!("ERR {name} {text}").into())
     } else {
         let (watched_bytes, keyspace) = (session.watches.entry_bytes(), session.keyspace());
         let chosen = if spec.does(behaviour::CHOOSES_DATABASE) { chosen_database(keyspace, *host, args) } else { None };

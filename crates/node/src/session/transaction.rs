@@ -7,6 +7,7 @@ use super::watches::Watches;
 use super::{Effect, Host, Session};
 use crate::KeyHash;
 use crate::format::entry::EncodedCommand;
+use crate::format::internal_commands::CLEAR;
 use resp::Reply;
 use resp::table::{CommandSpec, behaviour};
 use vocab::limits::SESSION_REPLIES_BYTES_SOFT;
@@ -32,6 +33,7 @@ impl Transaction {
         share_shard: impl FnOnce(SlotSpan) -> bool,
     ) -> Result<Self, ()> {
         let QueuedParts { mut commands, keys, mut span } = queue.into_parts(watches.span());
+        clear_in_place(&mut commands, &mut span);
         if commands.iter().any(|queued| queued.by == By::Shard && queued.spec.is_write()) {
             ask_between_writes(&mut commands, &mut span);
         }
@@ -230,6 +232,30 @@ fn element_length(bytes: &[u8]) -> Option<usize> {
         }
     }
     Some(at)
+}
+
+/// Has the shard remove all keys where FLUSHALL or FLUSHDB stands: it has the whole store.
+fn clear_in_place(commands: &mut [Queued], span: &mut Option<SlotSpan>) {
+    let clears = |queued: &&mut Queued| queued.by == By::Shell && queued.spec.does(behaviour::CLEARS_STORE);
+    for queued in commands.iter_mut().filter(clears) {
+        let checked = check_flush(&queued.command.args());
+        match checked {
+            Ok(()) => {
+                (queued.command, queued.by) = (EncodedCommand::new(&[CLEAR]), By::Shard);
+                *span = Some(SlotSpan::ALL);
+            }
+            Err(text) => (queued.refusal, queued.by) = (Some(text.to_owned()), By::Refusal),
+        }
+    }
+}
+
+/// Checks the arguments of FLUSHALL and FLUSHDB. The error is the text of the reply.
+pub fn check_flush(args: &[&[u8]]) -> Result<(), &'static str> {
+    match args {
+        [_] => Ok(()),
+        [_, how] if how.eq_ignore_ascii_case(b"ASYNC") || how.eq_ignore_ascii_case(b"SYNC") => Ok(()),
+        _ => Err("ERR syntax error"),
+    }
 }
 
 /// Has the shard answer what is asked about the keys of a database: each question sees what was written before it, and nothing

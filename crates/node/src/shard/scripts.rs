@@ -418,6 +418,18 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_of_a_script_does_not_tell_what_ran_before_it() {
+        let mut entries = Entries::new();
+        let script = "redis.call('SET',KEYS[1],'1') for i=1,100 do local s='s'..i end return tostring(os.clock()*1e8)";
+        let mut ask = || entries.command(&[b"EVAL", script.as_bytes(), b"1", b"k"]).escape_ascii().to_string();
+        let first = ask();
+        // Each run leaves a state that is used again with texts, and nearer to the next look at its budget.
+        for _ in 0..20 {
+            assert_eq!(ask(), first);
+        }
+    }
+
+    #[test]
     fn a_budget_ends_a_script_and_nothing_of_it_is_written() {
         let mut entries = Entries::new();
         entries.context.instructions_max = 1_000_000;

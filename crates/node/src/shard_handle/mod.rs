@@ -21,6 +21,7 @@ use crate::format::{keys, snapshot_point};
 use crate::key_usage::KeyUsage;
 use crate::keyspace_events::EventClasses;
 use crate::peer_protocol::{DivisionReport, LeaderReport, ReplicaReport};
+use crate::quiet_changes::QuietChanges;
 use crate::script_watch::ScriptWatch;
 use crate::skipped;
 use crate::store_clock::entry_time;
@@ -81,6 +82,8 @@ pub struct ShardHandle {
     damage: Damage,
     /// Keys that are watched while they are absent.
     absent: Arc<AbsentKeys>,
+    /// Changes that those who watch a key do not see.
+    quiet: QuietChanges,
     /// Keys for which clients wait.
     awaited: Arc<AwaitedKeys>,
     /// Keys that clients of this node may have cached.
@@ -127,6 +130,7 @@ impl ShardHandle {
             broken: Mutex::default(),
             damage: Damage::default(),
             absent: Arc::default(),
+            quiet: QuietChanges::default(),
             awaited: Arc::default(),
             tracked: OnceLock::new(),
             config: OnceLock::new(),
@@ -589,6 +593,18 @@ impl ShardHandle {
     #[must_use]
     pub fn awaited(&self) -> &Arc<AwaitedKeys> {
         &self.awaited
+    }
+
+    pub(crate) fn quiet(&self) -> &QuietChanges {
+        &self.quiet
+    }
+
+    /// Watched keys with the versions that EXEC is to compare: changes that WATCH does not see are none.
+    #[must_use]
+    pub fn watches_now(&self, watches: &[(Vec<u8>, u64)]) -> Vec<(Vec<u8>, u64)> {
+        let mut watches = watches.to_vec();
+        self.quiet.follow(&mut watches);
+        watches
     }
 
     pub(crate) fn absent(&self) -> &AbsentKeys {

@@ -367,6 +367,16 @@ impl WriteSpace for EntrySpace<'_> {
         self.writes.put(key, &record.stamped(self.index).due_from(self.writes.now_ms() + 1))
     }
 
+    fn put_quietly(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
+        let version = self.writes.record(key)?.map(|record| record.view().version);
+        let before = self.writes.quiet_since(key).or(version.filter(|version| *version < self.index));
+        self.put(key, record)?;
+        if let Some(before) = before {
+            self.writes.changed_quietly(key, before);
+        }
+        Ok(())
+    }
+
     fn edit(&mut self, key: &[u8], edit: &mut Edit<'_>) -> Result<(), Fault> {
         if let Some((payload, expire_at_ms)) = self.writes.edited(key) {
             self.work.add(1, 0)?;

@@ -198,6 +198,11 @@ pub trait WriteSpace: ReadSpace {
     /// collection is replaced by something else, its garbage in order.
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault>;
 
+    /// The same, and clients that watch the key do not see it: a part of it has changed of which WATCH knows nothing.
+    fn put_quietly(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
+        self.put(key, record)
+    }
+
     /// Changes the string at `key` as `edit` says, and keeps its expiry. A key that is absent becomes a string. A long string
     /// is copied once in an entry, however many of its commands edit it.
     fn edit(&mut self, key: &[u8], edit: &mut Edit<'_>) -> Result<(), Fault> {

@@ -397,6 +397,8 @@ pub struct CommandSpec {
     pub flags: u32,
     /// Bits of `behaviour`.
     pub behaviour: u32,
+    /// A request about several keys does what requests about one key each, with the arguments up to the next one, would do.
+    pub splits_by_key: bool,
     /// Which of its arguments are secret.
     pub secrets: SecretArgs,
     /// Bits of `acl`.
@@ -537,6 +539,17 @@ impl CommandSpec {
         Ok(KeyPositions::list(self.keys_and_flags(args)?.into_iter().map(|(at, _)| at).collect()))
     }
 
+    /// A request as one for each of its keys, if it may be taken apart so, each with the place of its key: 1.
+    #[must_use]
+    pub fn split_by_key<A: Clone>(&self, args: &[A]) -> Option<Vec<Vec<A>>> {
+        let (first, step) = (usize::from(self.first_key), usize::from(self.key_step));
+        if !self.splits_by_key || first != 1 {
+            return None;
+        }
+        let one = |rest: &[A]| [&args[..first], rest].concat();
+        Some(args[first..].chunks(step).map(one).collect())
+    }
+
     /// Likewise, with what is done to each key: bits of `key_flag`.
     pub fn keys_and_flags(&self, args: &[&[u8]]) -> Result<Vec<(usize, u32)>, MalformedKeys> {
         let mut keys = Vec::new();
@@ -594,6 +607,11 @@ impl CommandSpec {
 
     pub(super) const fn answers(mut self, answers: Answers) -> Self {
         self.answers = answers;
+        self
+    }
+
+    pub(super) const fn splits_by_key(mut self) -> Self {
+        self.splits_by_key = true;
         self
     }
 
@@ -694,6 +712,7 @@ pub(super) const fn command(
         arity,
         flags: 0,
         behaviour: 0,
+        splits_by_key: false,
         secrets: SecretArgs::None,
         acl: acl | acl::SLOW,
         answers: Answers::Little,

@@ -4,10 +4,11 @@
 
 use super::databases::{Dumped, dumped, ended, version_of};
 use super::handlers::PoolHandler;
+use crate::net::Stream;
 use crate::shared::NodeShared;
 use resp::{Reply, parse_integer};
 use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::time::Duration;
 use vocab::client_key;
@@ -160,7 +161,7 @@ impl Held {
 
 /// The server that takes the keys.
 struct Target {
-    stream: TcpStream,
+    stream: Stream,
     output: Vec<u8>,
     input: Vec<u8>,
     /// Answers that come before those to RESTORE: to AUTH, if there was one, and to SELECT.
@@ -176,12 +177,8 @@ impl Target {
         let failed = |_| "IOERR error or timeout connecting to the client".to_owned();
         let mut addresses = (migration.host, migration.port).to_socket_addrs().map_err(failed)?;
         let address = addresses.next().ok_or("IOERR error or timeout connecting to the client")?;
-        let stream = TcpStream::connect_timeout(&address, migration.timeout).map_err(failed)?;
-        let set = stream
-            .set_read_timeout(Some(migration.timeout))
-            .and_then(|()| stream.set_write_timeout(Some(migration.timeout)))
-            .and_then(|()| stream.set_nodelay(true));
-        set.map_err(failed)?;
+        let stream = Stream::connect(&address, migration.timeout).map_err(failed)?;
+        stream.set_timeouts(migration.timeout).and_then(|()| stream.set_nodelay()).map_err(failed)?;
         let (output, input) = (Vec::new(), Vec::new());
         let mut target = Self { stream, output, input, before: 1, refusal: None, now_ms: vocab::wall_clock_ms() };
         if !migration.login.is_empty() {

@@ -6,7 +6,7 @@ use super::{admin, backup, copy, databases, functions, long_list, migrate, scrip
 use crate::shared::NodeShared;
 use node::RequestKeys;
 use node::command::{Handler, ReadHandler, handler};
-use node::session::{Host, Keyspace};
+use node::session::{Host, Keyspace, check_flush};
 use resp::table::{self, CommandId, CommandSpec, behaviour};
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -94,12 +94,4 @@ pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
     };
     let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());
     table.get(id.index()).copied().unwrap_or_default()
-}
-
-fn check_flush(args: &[&[u8]]) -> Result<(), &'static str> {
-    match args {
-        [_] => Ok(()),
-        [_, how] if how.eq_ignore_ascii_case(b"ASYNC") || how.eq_ignore_ascii_case(b"SYNC") => Ok(()),
-        _ => Err("ERR syntax error"),
-    }
 }

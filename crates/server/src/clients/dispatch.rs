@@ -582,6 +582,9 @@ impl Dispatch<'_> {
 
     fn execute(&mut self, request: Request<'_>, reply: &mut Reply) -> Step {
         let Request { id, spec, args } = request;
+        if let Some(text) = BlockingCommand::refusal(spec, args) {
+            return self.refuse(request, text, reply);
+        }
         if let Some(slot) = self.slot_elsewhere(request) {
             return forward::command(&mut self.turn, request, slot);
         }
@@ -636,14 +639,18 @@ impl Dispatch<'_> {
             Ok(Routed::Pool { handler }) => self.in_pool(request, handler),
             Ok(Routed::UnknownScript) => learn::learn_first(&mut self.turn, request, reply),
             Ok(Routed::Clear) => write::clear(&mut self.turn, request),
-            Err(text) => {
-                if let Some(connection) = self.turn.clients.get_mut(id) {
-                    connection.session.reject(Some(spec.id), &text, &*self.turn.requests.store, reply);
-                }
-                self.turn.clients.put_unless_silent(id, &reply.buf);
-                Step::Next
-            }
+            Err(text) => self.refuse(request, &text, reply),
         }
+    }
+
+    /// Answers an error of a request that is not run.
+    fn refuse(&mut self, request: Request<'_>, text: &str, reply: &mut Reply) -> Step {
+        let Request { id, spec, .. } = request;
+        if let Some(connection) = self.turn.clients.get_mut(id) {
+            connection.session.reject(Some(spec.id), text, &*self.turn.requests.store, reply);
+        }
+        self.turn.clients.put_unless_silent(id, &reply.buf);
+        Step::Next
     }
 }
 

@@ -8,6 +8,7 @@ use super::send_thread::SendThread;
 use crate::mailbox::Mailbox;
 use mio::Registry;
 use std::sync::Arc;
+use vocab::limits::CLOSED_PER_TURN_MAX;
 
 /// The fewest clients that the send thread answers.
 const CLIENTS_MIN: usize = 4;
@@ -69,6 +70,7 @@ impl ReplySender {
             }
             self.thread = Some(thread);
         }
+        let (mut closed, mut later) = (0, Vec::new());
         while let Some(id) = clients.dirty.pop() {
             clients.end_abandoned(id);
             let Some(connection) = clients.get_mut(id) else { continue };
@@ -81,7 +83,11 @@ impl ReplySender {
             };
             sent += connection.count(n);
             let goes_on = n > 0 && connection.goes_on();
-            if gone {
+            if gone && closed == CLOSED_PER_TURN_MAX {
+                connection.dirty = true;
+                later.push(id);
+            } else if gone {
+                closed += 1;
                 self.close(clients, registry, id);
             } else {
                 if goes_on {
@@ -90,6 +96,7 @@ impl ReplySender {
                 clients.go_on(id);
             }
         }
+        clients.dirty.append(&mut later);
         sent
     }
 

@@ -20,6 +20,7 @@ use node::session::{Consistency, note_denied_in_script};
 use node::{EncodedCommand, Fault, Held, KeyHashes, ShardHandle, SnapshotSpace, Ticket, Write};
 use resp::Reply;
 use std::sync::Arc;
+use vocab::limits::{SCRIPT_SLICE_ARGUMENTS_MAX, SCRIPT_SLICE_REQUEST_BYTES_MAX};
 
 /// About a third of a busy processor beside an event loop.
 const NICE_SCRIPT: i32 = 5;
@@ -70,7 +71,11 @@ pub(super) fn run(
         Begin::NotHere(why) => return turn.not_here(id, target.slot, consistency, &why),
     };
     let handle = *attempt.handle();
-    let ran = run_here(turn, request, handle, &command, may_write.is_some(), reply);
+    let is_short = args.len() <= SCRIPT_SLICE_ARGUMENTS_MAX && command.bytes() <= SCRIPT_SLICE_REQUEST_BYTES_MAX;
+    let ran = match is_short {
+        true => run_here(turn, request, handle, &command, may_write.is_some(), reply),
+        false => Err(Error::Fault(Fault::WouldBlock)),
+    };
     match ran {
         Err(Error::Fault(Fault::Writes)) => {
             may_write.inspect(MayWrite::note_writes);

@@ -56,7 +56,9 @@ pub(super) fn write_command(
     let answers_values = spec.answers_values(args);
     // How long the answer will be is only known of what is in memory.
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
-        || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| handle.is_cached(args[at])));
+        || spec.keys(args).is_ok_and(|mut positions| {
+            positions.len() <= CACHED_KEYS_MAX && positions.all(|at| handle.is_cached(args[at]))
+        });
     let is_as_asked = command.is_none();
     let frame = || turn.clients.get(id).and_then(|connection| connection.session.frame());
     let command = command.unwrap_or_else(|| EncodedCommand::within(spec, args, frame()));
@@ -160,6 +162,11 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
     }
 }
 
+/// Of so many commands of a transaction it is looked up what they will answer and store.
+const LOOKED_UP_MAX: usize = 1024;
+/// Of so many keys of a request it is looked up whether their rows are in memory.
+const CACHED_KEYS_MAX: usize = 256;
+
 /// What is known of commands before they run.
 #[derive(Default)]
 struct Expected {
@@ -169,13 +176,20 @@ struct Expected {
     rewritten_bytes: usize,
     /// How many keys of databases they look at to answer questions about all of them.
     walked_keys: u64,
+    /// How many of them run scripts.
+    scripts: usize,
 }
 
 impl Expected {
     fn of(handle: &ShardHandle, commands: &[EncodedCommand]) -> Self {
         let mut expected = Self::default();
-        for command in commands {
+        for (n, command) in commands.iter().enumerate() {
             let Some(spec) = command.spec() else { continue };
+            expected.scripts += usize::from(spec.does(behaviour::RUNS_SCRIPT));
+            // The others answer and store what is not known.
+            if n >= LOOKED_UP_MAX && !spec.does(behaviour::WALKS_DATABASE) {
+                continue;
+            }
             let args = command.args();
             expected.answer = expected.answer.and(ExpectedReply::of(handle, spec, &args));
             let rewritten = expected_rewrite(handle, spec, &args);
@@ -185,12 +199,14 @@ impl Expected {
                 expected.walked_keys = expected.walked_keys.saturating_add(walked);
             }
         }
+        expected.answer.unknown_rows += usize::from(commands.len() > LOOKED_UP_MAX);
         expected
     }
 
     /// Whether a transaction that writes may do that. The error is the text of the reply.
     fn check(&self) -> Result<(), request::Refusal> {
         request::check_reply(self.answer.known_bytes)?;
+        request::check_scripts(self.scripts)?;
         request::check_walk(self.walked_keys)
     }
 }
@@ -262,7 +278,10 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     let wider = span_of(&turn.requests.store, &transaction, &commands);
     let reply_bytes = expected.answer.bytes().saturating_add(expected.rewritten_bytes);
     let ticket = Ticket { slot, wider, reply_bytes, ..ticket };
-    let watches = transaction.watches().to_vec();
+    let watches = match handle {
+        Some(handle) => handle.watches_now(transaction.watches()),
+        None => transaction.watches().to_vec(),
+    };
     // Its answer is the shard's, and may be as long as it likes.
     let in_steps = !writes && transaction.is_of_shard();
     if let Some(connection) = turn.clients.get_mut(id) {

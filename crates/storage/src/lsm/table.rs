@@ -12,7 +12,7 @@
 use super::block::Rows;
 use super::fault::translate;
 use super::key_prefix::KeyPrefix;
-use crate::direct::Closing;
+use crate::direct::{Closing, FileKey};
 use crate::{Result, Slice};
 use lsm_tree::file_accessor::FileAccessor;
 use lsm_tree::table::block::BlockType;
@@ -315,6 +315,8 @@ fn load(
     match table.cache.get_block(id, handle.offset()) {
         Some(block) => Ok(block),
         None => {
+            // It is open from here on: lsm-tree would not tell the system how it is read.
+            FileKey::Table((access.tree, table.id())).open(&table.path, access.descriptors)?;
             let file = FileAccessor::DescriptorTable(access.descriptors.clone());
             load_block(id, &table.path, &file, &table.cache, handle, kind, compression)
         }

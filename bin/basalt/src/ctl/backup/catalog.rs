@@ -4,10 +4,33 @@
 use super::manifest::{Manifest, Unreadable};
 use super::place::Place;
 
+/// What a list shows of a backup.
+pub(crate) struct Summary {
+    /// The moment that it shows, in ms since the epoch.
+    pub(crate) at_ms: u64,
+    /// The store that it is of.
+    pub(crate) store: String,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    pub(crate) files: usize,
+}
+
+impl Summary {
+    fn of(manifest: &Manifest) -> Self {
+        Self {
+            at_ms: manifest.at_ms,
+            store: manifest.store.clone(),
+            rows: manifest.rows(),
+            bytes: manifest.bytes(),
+            files: manifest.files().count(),
+        }
+    }
+}
+
 /// One backup of a place.
 pub(crate) struct Entry {
     pub(crate) id: String,
-    pub(crate) manifest: Result<Manifest, Unreadable>,
+    pub(crate) summary: Result<Summary, Unreadable>,
 }
 
 /// The backups of a place, oldest first.
@@ -16,13 +39,14 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Reads every manifest.
+    /// Reads every manifest, one after the other: none is kept, since each names all files of its backup.
     ///
     /// # Errors
     /// The place cannot be listed.
     pub(crate) fn read(place: &Place) -> Result<Self, String> {
         let ids = Manifest::list(place)?;
-        let read = |id: String| Entry { manifest: Manifest::read(place, &id), id };
+        let read =
+            |id: String| Entry { summary: Manifest::read(place, &id).map(|manifest| Summary::of(&manifest)), id };
         Ok(Self { entries: ids.into_iter().map(read).collect() })
     }
 
@@ -36,26 +60,25 @@ impl Catalog {
     }
 
     /// Those that can be read, oldest first.
-    pub(crate) fn readable(&self) -> impl DoubleEndedIterator<Item = &Manifest> {
-        self.entries.iter().filter_map(|entry| entry.manifest.as_ref().ok())
+    pub(crate) fn readable(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.entries.iter().filter(|entry| entry.summary.is_ok()).map(|entry| entry.id.as_str())
     }
 
     /// Those that cannot, and why.
     pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&str, &Unreadable)> {
-        self.entries.iter().filter_map(|entry| Some((entry.id.as_str(), entry.manifest.as_ref().err()?)))
+        self.entries.iter().filter_map(|entry| Some((entry.id.as_str(), entry.summary.as_ref().err()?)))
     }
 
     /// The backup of that name, or else the newest that can be read.
     ///
     /// # Errors
     /// There is none, or it cannot be read.
-    pub(crate) fn choose(self, id: Option<&str>) -> Result<Manifest, String> {
-        let Some(id) = id else {
-            let newest = self.entries.into_iter().rev().find_map(|entry| entry.manifest.ok());
-            return newest.ok_or_else(|| "there is no backup that can be read in that place".to_owned());
+    pub(crate) fn choose(&self, place: &Place, id: Option<&str>) -> Result<Manifest, String> {
+        let id = match id {
+            Some(id) if self.entries.iter().any(|entry| entry.id == id) => id,
+            Some(id) => return Err(format!("there is no backup `{id}` in that place")),
+            None => self.readable().next_back().ok_or("there is no backup that can be read in that place")?,
         };
-        let entry = self.entries.into_iter().find(|entry| entry.id == id);
-        let entry = entry.ok_or_else(|| format!("there is no backup `{id}` in that place"))?;
-        entry.manifest.map_err(|unreadable| unreadable.to_string())
+        Manifest::read(place, id).map_err(|unreadable| unreadable.to_string())
     }
 }

@@ -166,22 +166,22 @@ fn list(at: &PlaceUrl, as_json: bool) -> Result<bool, String> {
 }
 
 fn entry_json(entry: &Entry) -> Value {
-    match &entry.manifest {
-        Ok(m) => json!({ "backup": m.id, "at": bench::report::rfc3339(m.at_ms), "store": m.store, "rows": m.rows(),
-            "bytes": m.bytes(), "files": m.files().count() }),
+    match &entry.summary {
+        Ok(found) => json!({ "backup": entry.id, "at": bench::report::rfc3339(found.at_ms), "store": found.store,
+            "rows": found.rows, "bytes": found.bytes, "files": found.files }),
         Err(unreadable) => json!({ "backup": entry.id, "damage": unreadable.to_string() }),
     }
 }
 
 fn entry_row(entry: &Entry) -> String {
-    match &entry.manifest {
-        Ok(m) => row(&[
-            m.id.clone(),
-            bench::report::rfc3339(m.at_ms),
-            m.store.clone(),
-            m.rows().to_string(),
-            size(m.bytes()),
-            m.files().count().to_string(),
+    match &entry.summary {
+        Ok(found) => row(&[
+            entry.id.clone(),
+            bench::report::rfc3339(found.at_ms),
+            found.store.clone(),
+            found.rows.to_string(),
+            size(found.bytes),
+            found.files.to_string(),
         ]),
         Err(unreadable) => format!("{:<18} CANNOT BE READ: {unreadable}\n", entry.id),
     }
@@ -200,7 +200,7 @@ fn chosen(place: &Place, id: Option<&str>) -> Result<(manifest::Manifest, Vec<St
         damage.clear();
     }
     damage.iter().for_each(|text| bench::note!("basalt ctl: {text}"));
-    Ok((catalog.choose(id)?, damage))
+    Ok((catalog.choose(place, id)?, damage))
 }
 
 fn verify(at: &PlaceUrl, backup: Option<&str>, as_json: bool) -> Result<bool, String> {

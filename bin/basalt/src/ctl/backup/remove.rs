@@ -29,7 +29,7 @@ fn sorted(catalog: &Catalog, keep: usize) -> Result<Sorted, String> {
             "nothing is removed: backup {id} may be whole, and the files that it needs are not known: {why}"
         ));
     }
-    let readable: Vec<&str> = catalog.readable().map(|manifest| manifest.id.as_str()).collect();
+    let readable: Vec<&str> = catalog.readable().collect();
     let (old, kept) = readable.split_at(readable.len().saturating_sub(keep));
     let owned = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
     let newest = kept.last().copied().unwrap_or_default();
@@ -45,11 +45,11 @@ pub(super) fn run(at: &PlaceUrl, keep: usize, dry_run: bool, as_json: bool) -> R
     let _lock = if dry_run { place.hold()? } else { place.prepare(true)? };
     let catalog = Catalog::read(&place)?;
     let sorted = sorted(&catalog, keep)?;
-    let needed: HashSet<&str> = catalog
-        .readable()
-        .filter(|manifest| sorted.kept.contains(&manifest.id))
-        .flat_map(|manifest| manifest.files().map(|file| file.sha256.as_str()))
-        .collect();
+    let mut needed: HashSet<String> = HashSet::new();
+    for id in &sorted.kept {
+        let manifest = Manifest::read(&place, id).map_err(|why| format!("nothing is removed: backup {id}: {why}"))?;
+        needed.extend(manifest.files().map(|file| file.sha256.clone()));
+    }
     let goes = |file: &Listed| sorted.kept_torn.is_empty() && !needed.contains(file.name.as_str());
     let unneeded: Vec<Listed> = place.list("files")?.into_iter().filter(goes).collect();
     let bytes: u64 = unneeded.iter().map(|file| file.bytes).sum();
@@ -82,20 +82,18 @@ pub(super) fn run(at: &PlaceUrl, keep: usize, dry_run: bool, as_json: bool) -> R
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::catalog::Entry;
+    use super::super::catalog::{Entry, Summary};
     use super::*;
 
     fn catalog(entries: &str) -> Catalog {
         let entry = |(index, kind): (usize, char)| {
             let id = format!("2026{index}");
-            let manifest = match kind {
-                'b' => {
-                    Ok(Manifest { id: id.clone(), ..Manifest::new(String::new(), (0, 0), (None, None), Vec::new()) })
-                }
+            let summary = match kind {
+                'b' => Ok(Summary { at_ms: 0, store: String::new(), rows: 0, bytes: 0, files: 0 }),
                 't' => Err(Unreadable::Torn("cut".to_owned())),
                 _ => Err(Unreadable::OtherFormat("later".to_owned())),
             };
-            Entry { id, manifest }
+            Entry { id, summary }
         };
         Catalog { entries: entries.chars().enumerate().map(entry).collect() }
     }

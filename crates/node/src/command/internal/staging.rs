@@ -17,9 +17,10 @@
 use super::programs;
 use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall, WriteHandler};
+use crate::command::database::clear;
 use crate::command::list;
 use crate::command::zset::{self, Scored};
-use crate::format::internal_commands::{PROGRAM, STAGE};
+use crate::format::internal_commands::{CLEAR, PROGRAM, STAGE};
 use crate::format::keys;
 use crate::format::score::decode;
 use crate::keyspace_events::Event;
@@ -34,6 +35,9 @@ pub(crate) fn entry_handler(args: &[&[u8]]) -> Option<WriteHandler> {
     let name = *args.first()?;
     if args.len() > 2 && name.eq_ignore_ascii_case(STAGE) {
         return Some(stage as WriteHandler);
+    }
+    if args.len() == 1 && name == CLEAR {
+        return Some(clear as WriteHandler);
     }
     (args.len() > 2 && name == PROGRAM).then_some(programs::program as WriteHandler)
 }

@@ -137,7 +137,7 @@ pub(super) fn xsetid(call: &mut WriteCall<'_>) -> Outcome {
     if max_deleted_id != StreamId::ZERO {
         stream.meta.max_deleted_id = max_deleted_id;
     }
-    stream.save(call.space)?;
+    stream.save_quietly(call.space)?;
     call.space.notify(Event::XSETID, stream.key);
     call.reply.ok();
     Ok(())

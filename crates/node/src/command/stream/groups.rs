@@ -78,12 +78,13 @@ pub(super) fn create(call: &mut WriteCall<'_>) -> Outcome {
         b"$" => stream.as_ref().map_or(StreamId::ZERO, |stream| stream.meta.last_id),
         id => StreamId::parse(id, 0)?,
     };
+    let is_new = stream.is_none();
     let mut stream = stream.unwrap_or_else(|| Stream::new(key));
     if Group::load(call.space, &stream, name)?.is_some() {
         return Err("BUSYGROUP Consumer Group name already exists".into());
     }
     Group::create(call.space, &mut stream, name, id, options.read)?;
-    stream.save(call.space)?;
+    if is_new { stream.save(call.space) } else { stream.save_quietly(call.space) }?;
     call.space.notify(Event::XGROUP_CREATE, key);
     call.reply.ok();
     Ok(())
@@ -125,7 +126,7 @@ pub(super) fn destroy(call: &mut WriteCall<'_>) -> Outcome {
     if let Some(change) = change {
         change.destroy(call.space)?;
         stream.meta.groups = stream.meta.groups.saturating_sub(1);
-        stream.save(call.space)?;
+        stream.save_quietly(call.space)?;
         call.space.notify(Event::XGROUP_DESTROY, stream.key);
     }
     call.reply.int(i64::from(is_there));

@@ -58,22 +58,30 @@ impl<'k> Stream<'k> {
 
     /// Writes the record.
     pub(super) fn save(&self, space: &mut dyn WriteSpace) -> Result<(), Error> {
+        Ok(space.put(self.key, self.record(space.version()))?)
+    }
+
+    /// Writes the record of a stream of which WATCH sees no change, as in Redis: its groups have changed, or its last id.
+    pub(super) fn save_quietly(&self, space: &mut dyn WriteSpace) -> Result<(), Error> {
+        Ok(space.put_quietly(self.key, self.record(space.version()))?)
+    }
+
+    fn record(&self, version: u64) -> Record {
         let meta = self.meta.encode();
-        let record = match &self.form {
+        match &self.form {
             Form::Large(rows) => {
                 let rows = rows.with_count(self.meta.length);
                 let producers = self.producers.as_ref().map(Producers::encode);
                 let tail = [&meta[..], producers.as_ref().map_or(&[][..], |bytes| bytes)].concat();
-                Record::large_with_tail(Type::Stream, space.version(), self.expire_at_ms, &rows, &tail)
+                Record::large_with_tail(Type::Stream, version, self.expire_at_ms, &rows, &tail)
             }
             Form::Inline(entries) => {
                 let mut payload = Vec::with_capacity(META_BYTES + self.meta.bytes as usize + 32 * entries.len());
                 payload.extend_from_slice(&meta);
                 entries.iter().for_each(|entry| entry.push(&mut payload));
-                Record::stamped_new(space.version(), Kind::packed(Type::Stream), self.expire_at_ms, &[&payload])
+                Record::stamped_new(version, Kind::packed(Type::Stream), self.expire_at_ms, &[&payload])
             }
-        };
-        Ok(space.put(self.key, record)?)
+        }
     }
 
     /// Whether it still fits into one record.

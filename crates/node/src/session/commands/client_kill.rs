@@ -5,6 +5,7 @@ use super::client_list::{ClientType, client_type};
 use crate::acl::Users;
 use crate::session::{ClientEntry, Effect};
 use resp::parse_integer;
+use std::collections::BTreeMap;
 
 /// Which clients are killed: those that all given filters fit.
 #[derive(Default)]
@@ -73,7 +74,7 @@ fn parse<'a>(options: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Refusal>
 /// Kills the clients that fit and counts them. The one that asks is closed when it has its answer.
 fn apply(ask: &mut Ask<'_>, filter: &Filter<'_>) -> i64 {
     let me = ask.session.entry().id;
-    let mut killed = 0;
+    let (mut killed, mut workers) = (0, BTreeMap::new());
     for client in ask.host.clients().all() {
         if !filter.fits(&client, me) {
             continue;
@@ -83,8 +84,10 @@ fn apply(ask: &mut Ask<'_>, filter: &Filter<'_>) -> i64 {
             ask.session.close();
         } else {
             ask.host.clients().kill(&client);
-            ask.host.wake(&client);
+            workers.insert(client.worker, client);
         }
     }
+    // Each looks at all its connections.
+    workers.values().for_each(|client| ask.host.wake(client));
     killed
 }

@@ -83,33 +83,28 @@ pub(super) fn forget(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use crate::command::{Call, Handler, handler};
-    use crate::test_shard::empty_shard;
+    use crate::test_shard::{empty_shard, entry};
     use crate::{EntrySpace, ShardHandle, WriteSpace};
     use resp::Reply;
     use std::sync::Arc;
     use vocab::ShardId;
     use vocab::limits::REQUESTS_KEPT_MS;
 
-    /// A shard in memory, an entry at a time.
-    struct Entries {
+    /// A shard in memory, and the time of its next entry.
+    struct Requests {
         handle: Arc<ShardHandle>,
-        index: u64,
         now_ms: u64,
         _folder: tempfile::TempDir,
     }
 
-    impl Entries {
+    impl Requests {
         fn new() -> Self {
             let (handle, folder) = empty_shard(ShardId(1));
-            Self { handle, index: 0, now_ms: 1_700_000_000_000, _folder: folder }
+            Self { handle, now_ms: 1_700_000_000_000, _folder: folder }
         }
 
         fn entry<T>(&mut self, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
-            self.index += 1;
-            let mut space = EntrySpace::new(&self.handle, self.index, self.now_ms, crate::Evaluation::First);
-            let done = run(&mut space);
-            space.commit();
-            done
+            entry(&self.handle, self.now_ms, run)
         }
 
         fn put(&mut self, client: &str, number: &str) -> String {
@@ -133,32 +128,32 @@ mod tests {
 
     #[test]
     fn retries_are_told_within_an_entry_and_later() {
-        let mut entries = Entries::new();
-        let twice = entries.entry(|space| [put(space, "a", "1"), put(space, "b", "1"), put(space, "a", "1")]);
+        let mut requests = Requests::new();
+        let twice = requests.entry(|space| [put(space, "a", "1"), put(space, "b", "1"), put(space, "a", "1")]);
         assert_eq!(twice, [":1", ":1", ":1"]);
-        assert_eq!([entries.put("c", "1"), entries.put("a", "1"), entries.put("a", "2")], [":2", ":1", ":4"]);
-        assert_eq!(entries.entry(|space| space.request_clients().unwrap()), 3);
+        assert_eq!([requests.put("c", "1"), requests.put("a", "1"), requests.put("a", "2")], [":2", ":1", ":4"]);
+        assert_eq!(requests.entry(|space| space.request_clients().unwrap()), 3);
         // A row and a time for each, and their count.
-        assert_eq!(entries.rows(), 7);
+        assert_eq!(requests.rows(), 7);
     }
 
     #[test]
     fn clients_are_forgotten_when_their_time_is_over() {
-        let mut entries = Entries::new();
-        entries.put("a", "1");
-        entries.entry(|space| space.housekeep().unwrap());
-        assert!(!entries.handle.wants_housekeeping(entries.now_ms));
-        entries.now_ms += REQUESTS_KEPT_MS;
-        entries.put("b", "1");
-        entries.put("a", "2");
-        assert_eq!(entries.rows(), 5, "a place in the order of forgetting is left when another is taken");
-        entries.entry(|space| space.housekeep().unwrap());
-        assert_eq!(entries.put("a", "1"), ":1", "it was used since");
-        entries.now_ms += REQUESTS_KEPT_MS * 11 / 10;
-        assert!(entries.handle.wants_housekeeping(entries.now_ms));
-        entries.entry(|space| space.housekeep().unwrap());
-        assert_eq!((entries.rows(), entries.entry(|space| space.request_clients().unwrap())), (0, 0));
-        entries.entry(|space| space.housekeep().unwrap());
-        assert!(!entries.handle.wants_housekeeping(u64::MAX - 1), "nothing is left to forget");
+        let mut requests = Requests::new();
+        requests.put("a", "1");
+        requests.entry(|space| space.housekeep().unwrap());
+        assert!(!requests.handle.wants_housekeeping(requests.now_ms));
+        requests.now_ms += REQUESTS_KEPT_MS;
+        requests.put("b", "1");
+        requests.put("a", "2");
+        assert_eq!(requests.rows(), 5, "a place in the order of forgetting is left when another is taken");
+        requests.entry(|space| space.housekeep().unwrap());
+        assert_eq!(requests.put("a", "1"), ":1", "it was used since");
+        requests.now_ms += REQUESTS_KEPT_MS * 11 / 10;
+        assert!(requests.handle.wants_housekeeping(requests.now_ms));
+        requests.entry(|space| space.housekeep().unwrap());
+        assert_eq!((requests.rows(), requests.entry(|space| space.request_clients().unwrap())), (0, 0));
+        requests.entry(|space| space.housekeep().unwrap());
+        assert!(!requests.handle.wants_housekeeping(u64::MAX - 1), "nothing is left to forget");
     }
 }

@@ -11,6 +11,7 @@ use crate::counters::Counted;
 use crate::format::keys;
 use crate::keyspace_events::{EntryEvents, Event, EventClasses, KeyspaceEvent};
 use crate::monitored_calls::{CallsLen, MonitoredCalls};
+use crate::quiet_changes::QuietKeys;
 use crate::request::key_hash;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::{ShardHandle, live};
@@ -47,6 +48,8 @@ pub(super) struct EntryWrites<'a> {
     expired: u64,
     /// Keys that were not there when they were written.
     made: KeysOnce,
+    /// Keys that were changed in ways alone that WATCH does not see.
+    quiet: QuietKeys,
     /// Keys that were written and for which clients wait, in the order of the first writes.
     awaited: KeysOnce,
     /// Keys that were written or removed, where clients are told of it.
@@ -121,6 +124,7 @@ impl<'a> EntryWrites<'a> {
             expiring: Vec::new(),
             expired: 0,
             made: KeysOnce::default(),
+            quiet: QuietKeys::default(),
             awaited: KeysOnce::default(),
             changes: Changes::Unknown,
             item: None,
@@ -276,10 +280,22 @@ impl<'a> EntryWrites<'a> {
     /// Notes a key that is written, if clients wait for it, or are told of it.
     fn note_written(&mut self, key: &[u8]) {
         self.changes.note(key, self.item);
+        self.quiet.changed(key);
         let awaited = self.handle.awaited();
         if awaited.any() && awaited.has(key_hash(key)) {
             self.awaited.push(key);
         }
+    }
+
+    /// The version that a key had before the entry, if the entry has changed it quietly alone so far. It counts as changed from
+    /// here on.
+    pub(super) fn quiet_since(&mut self, key: &[u8]) -> Option<u64> {
+        self.quiet.changed(key)
+    }
+
+    /// The entry has changed a key quietly alone, which had that version before.
+    pub(super) fn changed_quietly(&mut self, key: &[u8], before: u64) {
+        self.quiet.push(key, before);
     }
 
     /// Writes all to the row cache and the tree as entry `index`, and makes it visible.
@@ -294,6 +310,7 @@ impl<'a> EntryWrites<'a> {
         if self.handle.absent().any() {
             self.made.iter().for_each(|key| self.handle.absent().made(key));
         }
+        self.handle.quiet().note(self.quiet, index);
         for (tree_key, value) in self.overlay.rows() {
             if let Some(key) = keys::key_of_record(tree_key) {
                 self.handle.cache().put(shard, key, value.as_ref(), PutMode::Allocate);

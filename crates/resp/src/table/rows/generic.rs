@@ -35,6 +35,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("source:key destination:key [DB destination-db:integer] [REPLACE]"),
     generic("DEL", -2, "1.0.0", "Deletes keys.")
         .flags(WRITE)
+        .splits_by_key()
         .touches(&[keys_to_end(1, 1, RM | DELETE)])
         .cost("O(N), N being the number of keys; what large collections held is removed in the background")
         .tips(SUM_OVER_SHARDS)
@@ -239,6 +240,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key"),
     generic("UNLINK", -2, "4.0.0", "Deletes keys; what they held is removed in the background.")
         .flags(WRITE | FAST)
+        .splits_by_key()
         .touches(&[keys_to_end(1, 1, RM | DELETE)])
         .cost("O(N), N being the number of keys")
         .tips(SUM_OVER_SHARDS)

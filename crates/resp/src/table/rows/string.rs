@@ -119,6 +119,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key [key ...]"),
     string("MSET", -3, "1.0.1", "Sets several keys, all at once.")
         .flags(WRITE | DENYOOM)
+        .splits_by_key()
         .touches(&[keys_to_end(1, 2, OW | UPDATE)])
         .cost("O(N), N being the number of keys")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])

@@ -1,11 +1,9 @@
-//! The packages, as people use them: dpkg and rpm install, upgrade, remove and purge them in a copy of this system that goes away; systemd
-//! runs the service there; runc runs the image with a root that cannot be written, as its own user.
+//! The packages, as people use them: dpkg and rpm install, upgrade, remove and purge them in a copy of this system that goes away; runc runs
+//! the image with a root that cannot be written, as its own user.
 //!
 //! `BASALT_DIST_PROGRAM` names another program to pack than the one that is built for tests, and `BASALT_DIST_ROOT` another system
 //! for dpkg: a folder that debootstrap has made.
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
-
-mod service;
 
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
@@ -23,8 +21,6 @@ struct Made {
 }
 
 const VERSION: &str = "0.1.0";
-/// The processor that tests run on, as Debian calls it.
-const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 
 static FIRST: LazyLock<Made> = LazyLock::new(Made::new);
 
@@ -45,11 +41,11 @@ impl Made {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(ARCHITECTURE).join(name)
+        self.folder.path().join(name)
     }
 
     fn deb(&self) -> PathBuf {
-        self.path(&format!("basalt_{VERSION}_{ARCHITECTURE}.deb"))
+        self.path(&format!("basalt_{VERSION}_{}.deb", if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }))
     }
 
     fn json(&self, name: &str) -> Value {
@@ -91,7 +87,7 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn sums_are_right_and_the_list_of_libraries_is_whole() {
     let made = &*FIRST;
-    succeed(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(made.path("")));
+    succeed(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(made.folder.path()));
     let list = made.json("basalt.cdx.json");
     assert_eq!(list["metadata"]["component"]["hashes"][0]["content"], sha256(&fs::read(made.path("basalt")).unwrap()));
     let components = list["components"].as_array().unwrap();
@@ -334,7 +330,7 @@ fn an_image_is_as_its_digests_say_and_runs_without_a_writable_root() {
     assert_eq!(check[..2], ["CMD", "/usr/bin/basalt"], "an engine runs it without a shell");
     // The archive has the same files.
     let folder = tempfile::tempdir().unwrap();
-    let oci = format!("basalt-{VERSION}-{ARCHITECTURE}.oci.tar");
+    let oci = format!("basalt-0.1.0-{}.oci.tar", if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" });
     succeed(Command::new("tar").arg("-xf").arg(made.path(&oci)).arg("-C").arg(folder.path()));
     succeed(Command::new("diff").arg("-r").arg(made.path("oci")).arg(folder.path()));
     let root = folder.path().join("root");

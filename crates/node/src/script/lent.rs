@@ -1,0 +1,84 @@
+//! What a run lends to the functions of its Lua state, which live longer than it.
+//!
+//! A function that is made for one run costs an object with a finalizer, which the collector handles apart. So `redis.call` and
+//! `redis.pcall` are made once for a state, and find the run that is under way here.
+#![allow(unsafe_code, reason = "no type can tell a function of Lua when a run ends")]
+
+use mlua::{Lua, MultiValue, Value};
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+/// What answers the commands of the run that is under way.
+pub(super) trait Answers {
+    /// `redis.call`: an error is raised.
+    fn call(&self, lua: &Lua, args: &MultiValue) -> mlua::Result<Value>;
+
+    /// `redis.pcall`: an error is answered.
+    fn pcall(&self, lua: &Lua, args: &MultiValue) -> mlua::Result<Value>;
+}
+
+/// The place of what is lent.
+#[derive(Default)]
+pub(super) struct Lent {
+    to: Cell<Option<NonNull<dyn Answers>>>,
+}
+
+/// Puts back what was there before, also where a run panics.
+struct TakenBack<'a> {
+    of: &'a Lent,
+    before: Option<NonNull<dyn Answers>>,
+}
+
+impl Drop for TakenBack<'_> {
+    fn drop(&mut self) {
+        self.of.to.set(self.before);
+    }
+}
+
+impl Lent {
+    /// Lends `answers` while `run` runs.
+    pub(super) fn lend<T>(&self, answers: &dyn Answers, run: impl FnOnce() -> T) -> T {
+        let borrowed: NonNull<dyn Answers + '_> = NonNull::from(answers);
+        // SAFETY: the two types differ in a lifetime only. What is here is taken back before that lifetime ends, by `TakenBack`.
+        let lasting = unsafe { std::mem::transmute::<NonNull<dyn Answers + '_>, NonNull<dyn Answers>>(borrowed) };
+        let _taken_back = TakenBack { of: self, before: self.to.replace(Some(lasting)) };
+        run()
+    }
+
+    /// Asks what is lent; none if no run is under way.
+    pub(super) fn ask<T>(&self, ask: impl FnOnce(&dyn Answers) -> T) -> Option<T> {
+        // SAFETY: as long as it is here, `lend` has not returned, so what was borrowed lives; it is only borrowed shared.
+        self.to.get().map(|to| ask(unsafe { to.as_ref() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    struct Number(i64);
+
+    impl Answers for Number {
+        fn call(&self, _: &Lua, _: &MultiValue) -> mlua::Result<Value> {
+            Ok(Value::Integer(self.0))
+        }
+
+        fn pcall(&self, _: &Lua, _: &MultiValue) -> mlua::Result<Value> {
+            Ok(Value::Integer(-self.0))
+        }
+    }
+
+    #[test]
+    fn what_is_lent_is_there_while_the_run_runs_and_no_longer() {
+        let (lua, lent) = (Lua::new(), Lent::default());
+        let ask =
+            || lent.ask(|answers| answers.call(&lua, &MultiValue::new()).ok().and_then(|value| value.as_integer()));
+        assert_eq!(ask(), None);
+        let inner = lent.lend(&Number(1), || (ask(), lent.lend(&Number(2), ask), ask()));
+        assert_eq!(inner, (Some(Some(1)), Some(Some(2)), Some(Some(1))));
+        assert_eq!(ask(), None);
+        let panicked = catch_unwind(AssertUnwindSafe(|| lent.lend(&Number(3), || panic!("a run that panics"))));
+        assert!(panicked.is_err() && ask().is_none());
+    }
+}
