@@ -89,6 +89,7 @@ fn shortened(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::apps::toolchain::Toolchain;
+    use std::time::Duration;
 
     const QUEUE: Application = Application {
         name: "queue",
@@ -96,6 +97,8 @@ mod tests {
         packages: &["queue==1.0", "redis==8.1.0"],
         listener: Listener::Databases,
         situations: &SITUATIONS,
+        bound: Duration::from_secs(60),
+        is_killed_in_gate: false,
         does: "120 jobs",
     };
 

@@ -245,6 +245,14 @@ fn as_entry_has_them(turn: &Turn<'_>, id: usize, commands: Vec<EncodedCommand>, 
     commands.into_iter().map(of_entry).collect()
 }
 
+/// Answers a request with an error.
+fn refuse(turn: &mut Turn<'_>, ticket: &Ticket, text: &str) -> Step {
+    let mut reply = Reply::new(ticket.proto);
+    reply.error(text);
+    turn.clients.deliver(ticket, &reply.buf);
+    Step::Next
+}
+
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
     let Some(shard) = turn.requests.store.known().shard_of(slot) else {
@@ -313,10 +321,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         return Step::Next;
     }
     if let Err(text) = expected.check() {
-        let mut reply = Reply::new(ticket.proto);
-        reply.error(&text);
-        turn.clients.deliver(&ticket, &reply.buf);
-        return Step::Next;
+        return refuse(turn, &ticket, &text);
     }
     let write = Write::Transaction { watches, commands };
     turn.requests.store.write_queued(write.bytes());
