@@ -20,14 +20,16 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 
 /// Whether the event loops turn.
 pub struct Pulse {
+    every: Duration,
     asked: Option<(Instant, Probe)>,
     worked: Instant,
 }
 
 impl Pulse {
-    /// That of a node that has just started.
-    pub fn new() -> Self {
-        Self { asked: None, worked: Instant::now() }
+    /// That of a node that has just started, and whose answers are wanted so often, if anyone says so.
+    pub fn new(wanted: Option<Duration>) -> Self {
+        let every = wanted.map_or(ASKED_EVERY, |every| ASKED_EVERY.min(every / 2));
+        Self { every, asked: None, worked: Instant::now() }
     }
 
     /// Asks the loops if it is time to, and takes their answer: to be called often.
@@ -37,7 +39,7 @@ impl Pulse {
                 self.worked = *asked;
                 self.asked = None;
             }
-            None if self.worked.elapsed() >= ASKED_EVERY => self.asked = Some((Instant::now(), server.probe())),
+            None if self.worked.elapsed() >= self.every => self.asked = Some((Instant::now(), server.probe())),
             _ => {}
         }
     }

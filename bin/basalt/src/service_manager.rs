@@ -46,9 +46,9 @@ impl ServiceManager {
         self.tell("STOPPING=1\nSTATUS=stops\n");
     }
 
-    /// Whether it wants to hear that the node works.
-    pub fn watches(&self) -> bool {
-        self.watchdog.is_some()
+    /// How often it wants to hear that the node works, if it does.
+    pub fn watches(&self) -> Option<Duration> {
+        self.watchdog
     }
 
     /// The node worked at that time: to be called more often than the watchdog asks.

@@ -308,7 +308,7 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
     };
     announce(&server);
     manager.ready();
-    let mut pulse = Pulse::new();
+    let mut pulse = Pulse::new(manager.watches());
     let door = options.answer_health.then(HealthDoor::open).flatten();
     while !signals.stop.load(Ordering::Acquire) && !server.stop_asked() {
         if signals.reload.swap(false, Ordering::AcqRel) {
@@ -320,7 +320,7 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
         }
         logging::set_level(server.config(), verbose);
         // Idle loops are not woken where nobody asks.
-        if manager.watches() || door.is_some() {
+        if manager.watches().is_some() || door.is_some() {
             pulse.take(&server);
             manager.tick(pulse.worked());
         }
