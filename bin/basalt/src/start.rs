@@ -319,7 +319,7 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
             }
         }
         logging::set_level(server.config(), verbose);
-        // Idle loops are not woken where nobody asks.
+        // Idle loops are not woken for an answer that is not wanted.
         if manager.watches().is_some() || door.is_some() {
             pulse.take(&server);
             manager.tick(pulse.worked());
