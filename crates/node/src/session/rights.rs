@@ -19,6 +19,8 @@ pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dy
             };
             let Some(denial) = denial else { return Ok(spec) };
             let place = if session.in_multi() { Where::Multi } else { Where::Toplevel };
+            // Its line tells what it was refused, not what it ran before.
+            session.entry.tried(denial.spec.id);
             note_denial(session, &denial, args, place, host);
             Err(denial.text())
         }
@@ -37,8 +39,6 @@ fn named_database(session: &Session, args: &[&[u8]], host: &dyn Host) -> Option<
 /// ACL LOG and the audit log get a refusal.
 #[cold]
 pub(super) fn note_denial(session: &Session, denial: &Denial, args: &[&[u8]], place: Where, host: &dyn Host) {
-    // Its line tells what it was refused, not what it ran before.
-    session.entry.tried(denial.spec.id);
     note_refusal(session, denial.spec, denial.logged(args), place, host);
 }
 
