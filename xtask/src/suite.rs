@@ -54,7 +54,7 @@ const UNITS: &[Unit] = &[
     Unit { name: "unit/functions", peer: 86, floor: 83 },
     Unit { name: "unit/tracking", peer: 50, floor: 49 },
     Unit { name: "unit/pause", peer: 14, floor: 13 },
-    Unit { name: "unit/first-acl", peer: 71, floor: 69 },
+    Unit { name: "unit/first-acl", peer: 71, floor: 70 },
     Unit { name: "unit/first-acl-v2", peer: 29, floor: 29 },
 ];
 

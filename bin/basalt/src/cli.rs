@@ -17,7 +17,8 @@ use std::ffi::OsString;
 /// What the image for containers begins with: what follows is a command, or flags of `start`.
 const OF_CONTAINER: &str = "container";
 
-/// The command line, as it is meant: in a container, flags alone are those of `start`, and the program's name may be repeated.
+/// The command line, as it is meant: in a container, flags alone are those of `start`, the program's name may be repeated, and the node
+/// answers the container's health check.
 pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut given: Vec<OsString> = given.collect();
     if given.get(1).is_none_or(|word| word != OF_CONTAINER) {
@@ -29,6 +30,9 @@ pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     }
     if given.get(1).is_none_or(|word| word.to_string_lossy().starts_with('-')) {
         given.insert(1, "start".into());
+    }
+    if given.get(1).is_some_and(|word| word == "start") {
+        given.insert(2, "--answer-health".into());
     }
     given
 }
@@ -98,10 +102,10 @@ mod tests {
         for (given, meant) in [
             ("basalt", "basalt"),
             ("basalt start --memory 1g", "basalt start --memory 1g"),
-            ("basalt container", "basalt start"),
-            ("basalt container --memory 1g", "basalt start --memory 1g"),
-            ("basalt container basalt start --memory 1g", "basalt start --memory 1g"),
-            ("basalt container basalt", "basalt start"),
+            ("basalt container", "basalt start --answer-health"),
+            ("basalt container --memory 1g", "basalt start --answer-health --memory 1g"),
+            ("basalt container basalt start --memory 1g", "basalt start --answer-health --memory 1g"),
+            ("basalt container basalt", "basalt start --answer-health"),
             ("basalt container ctl ping", "basalt ctl ping"),
         ] {
             let found = arguments(given.split(' ').map(OsString::from));

@@ -10,6 +10,7 @@ mod ctl;
 mod demo;
 mod embedded;
 mod export;
+mod health;
 mod import;
 mod inspect;
 mod lines;

@@ -46,10 +46,15 @@ impl ServiceManager {
         self.tell("STOPPING=1\nSTATUS=stops\n");
     }
 
-    /// The node works: to be called more often than the watchdog asks.
-    pub fn tick(&mut self) {
+    /// How often it wants to hear that the node works, if it does.
+    pub fn watches(&self) -> Option<Duration> {
+        self.watchdog
+    }
+
+    /// The node worked at that time: to be called more often than the watchdog asks.
+    pub fn tick(&mut self, worked: Instant) {
         let Some(every) = self.watchdog else { return };
-        if self.told.elapsed() >= every {
+        if self.told.elapsed() >= every && worked > self.told {
             self.told = Instant::now();
             self.tell("WATCHDOG=1\n");
         }

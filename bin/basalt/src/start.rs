@@ -1,6 +1,7 @@
 //! `basalt start`: one node, until it is told to stop.
 
 use crate::config::{Given, Origin, last_of_each, of_environment, read_file, rewrite};
+use crate::health::{HealthDoor, Pulse};
 use crate::logging;
 use crate::service_manager::ServiceManager;
 use clap::parser::ValueSource;
@@ -134,6 +135,9 @@ pub struct StartOptions {
     /// Stop when standard input ends: for a program that starts nodes and is not to be outlived by them
     #[arg(long)]
     stop_with_stdin: bool,
+    /// Answer `basalt ctl health`: the image for containers adds it
+    #[arg(long, hide = true)]
+    answer_health: bool,
     /// Any other setting of CONFIG GET, as NAME=VALUE; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
@@ -304,6 +308,8 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
     };
     announce(&server);
     manager.ready();
+    let mut pulse = Pulse::new(manager.watches());
+    let door = options.answer_health.then(HealthDoor::open).flatten();
     while !signals.stop.load(Ordering::Acquire) && !server.stop_asked() {
         if signals.reload.swap(false, Ordering::AcqRel) {
             logging::reopen();
@@ -313,7 +319,14 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
             }
         }
         logging::set_level(server.config(), verbose);
-        manager.tick();
+        // Idle loops are not woken for an answer that is not wanted.
+        if manager.watches().is_some() || door.is_some() {
+            pulse.take(&server);
+            manager.tick(pulse.worked());
+        }
+        if let Some(door) = &door {
+            door.answer(&pulse);
+        }
         std::thread::sleep(Duration::from_millis(50));
     }
     log::info!("stopping");

@@ -157,6 +157,8 @@ fn a_client_at_the_wrong_port_is_told_so() {
         let tells = log.contains("does not speak TLS") && log.contains("speaks TLS at a port without it");
         tells.then_some(())
     });
+    let pinged = basalt(&["ctl", "ping", "--node", &format!("127.0.0.1:{port}")]);
+    assert!(!pinged.status.success() && text(&pinged).contains("this port speaks TLS"), "{}", text(&pinged));
     let mut last = server.connect();
     assert_eq!(last.call("CONFIG SET tls-only yes"), Value::ok());
     let told = server.connect().call("PING").text();
@@ -190,6 +192,10 @@ fn certificates_of_clients_are_asked_for_and_log_in() {
     assert!(!none.contains("PONG"), "{none}");
     let stranger = with(&other, &["PING"]);
     assert!(!stranger.contains("PONG"), "{stranger}");
+    eventually("the log tells each reason", WITHIN, || {
+        let log = server.messages();
+        (log.contains("peer sent no certificates") && log.contains("invalid peer certificate")).then_some(())
+    });
     assert_eq!(operator.call("CONFIG SET tls-auth-clients optional"), Value::ok());
     assert_eq!(redis_cli(&authority, port, &["PING"]), "NOAUTH Authentication required.\n\n");
     assert_eq!(operator.call("CONFIG SET tls-auth-clients-user off"), Value::ok());

@@ -111,6 +111,15 @@ fn scripts_may_do_what_their_user_may_wherever_they_run() {
         }
     }
     assert_eq!(ask(&mut admin, &["MGET", "app:1", HIDDEN]), "1 hidden");
+    // Each refusal is in the log of the client's node once, wherever the script ran.
+    let log = ask(&mut admin, &["ACL", "LOG"]);
+    for refusal in [
+        format!("count 18 reason key context lua object {HIDDEN} username app "),
+        "count 12 reason command context lua object incr username app ".to_owned(),
+    ] {
+        assert!(log.contains(&refusal), "no `{refusal}` in {log}");
+    }
+    assert!(log.contains("cmd=fcall user=app") || log.contains("cmd=exec user=app"), "{log}");
     server.kill();
 }
 

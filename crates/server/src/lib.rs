@@ -21,5 +21,5 @@ mod worker;
 
 pub use api::Caller;
 pub use api::http::openapi_document;
-pub use node::{Addresses, Server};
+pub use node::{Addresses, Probe, Server};
 pub use shared::{DataDir, Identity, read_map, read_map_changes};

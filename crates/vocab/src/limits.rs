@@ -53,6 +53,8 @@ pub const NODE_SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const MONITORED_ARGUMENT_BYTES_MAX: usize = 64 * 1024;
 /// Commands of one entry's scripts, or of one script that is a read, that MONITOR shows.
 pub const MONITORED_CALLS_MAX: usize = 1000;
+/// Refusals of one entry's scripts, or of one script that is a read, that ACL LOG and the audit log get.
+pub const DENIED_CALLS_MAX: usize = 64;
 /// Bytes of the arguments of one command that MONITOR shows; of those behind it tells how many there are.
 pub const MONITORED_COMMAND_BYTES_MAX: usize = 128 * 1024;
 /// Most clients that are told of the next change of one key, because they have read it.

@@ -105,10 +105,11 @@ fn config(release: &Release, layer: &str) -> Value {
             },
             // Not OCI's, but what Docker and Podman read.
             "Healthcheck": {
-                "Test": ["CMD", "/usr/bin/basalt", "ctl", "ping"],
+                "Test": ["CMD", "/usr/bin/basalt", "ctl", "health"],
                 "Interval": 10 * SECOND_NS,
                 "Timeout": 5 * SECOND_NS,
-                "StartPeriod": 120 * SECOND_NS,
+                // A long log may be replayed first. The first good answer ends it.
+                "StartPeriod": 600 * SECOND_NS,
                 "Retries": 3,
             },
         },

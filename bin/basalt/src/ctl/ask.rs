@@ -65,7 +65,12 @@ impl Asker {
     /// A node that asks for a password answers too.
     pub(super) fn ping(&mut self) -> Result<(), Failure> {
         let answer = self.client.call_here(&[b"PING"]);
-        answer.map_err(|e| Failure::Unreachable(format!("{}: {e}", self.client.address())))?;
+        let answer = answer.map_err(|e| Failure::Unreachable(format!("{}: {e}", self.client.address())))?;
+        if let Reply::Error(text) = answer
+            && !["NOAUTH ", "NOPERM ", "WRONGPASS "].iter().any(|code| text.starts_with(code))
+        {
+            return Err(Failure::Refused(format!("{} answers: {text}", self.client.address())));
+        }
         self.show(&json!({ "answers": true }), |_| "the node answers\n".to_owned())
     }
 

@@ -76,6 +76,8 @@ enum CtlCommand {
     Init,
     /// Say whether the node answers: for health checks
     Ping,
+    /// Say whether the node that this container runs works, wherever it listens: for the image's health check
+    Health,
     /// Show the state of the store on one screen
     Status(status::StatusOptions),
     /// Show the state of the store, live
@@ -130,12 +132,21 @@ impl CtlOptions {
     }
 }
 
+/// What the container's node says of itself.
+fn health() -> Result<Verdict, Failure> {
+    let said =
+        crate::health::ask().map_err(|e| Failure::Unreachable(format!("no node answers in this container: {e}")))?;
+    ask::print(&said)?;
+    Ok(Verdict::of(said == crate::health::WORKS))
+}
+
 fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
     let node = options.tls.towards(&options.store()?);
     let asker = || Asker::new(&node, options.json);
     match &options.command {
         CtlCommand::Init => asker()?.init().map(|()| Verdict::Good),
         CtlCommand::Ping => asker()?.ping().map(|()| Verdict::Good),
+        CtlCommand::Health => health(),
         CtlCommand::Status(options) => status::run(&mut asker()?, options),
         CtlCommand::Top(options) => top::run(&mut asker()?, options),
         CtlCommand::Nodes => nodes::run(&mut asker()?),

@@ -99,10 +99,10 @@ fn parse(rule: &[u8]) -> Option<(KeyAccess, &[u8])> {
         match byte {
             b'r' | b'R' if !access.read => access.read = true,
             b'w' | b'W' if !access.write => access.write = true,
-            b'~' => return Some((access, &rest[at + 1..])),
+            b'~' if access.read || access.write => return Some((access, &rest[at + 1..])),
             _ => return None,
         }
     }
     // Redis takes a rule without a pattern as one with an empty one.
-    Some((access, b""))
+    (access.read || access.write).then_some((access, b""))
 }

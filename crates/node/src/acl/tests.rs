@@ -67,6 +67,8 @@ fn what_is_wrong_is_told_as_by_redis_and_changes_nothing() {
         ("foo", "modifier 'foo': Syntax error"),
         (")", "modifier ')': Syntax error"),
         ("%X~a", "modifier '%X~a': Syntax error"),
+        ("%~a", "modifier '%~a': Syntax error"),
+        ("%", "modifier '%': Syntax error"),
         ("db=", "modifier 'db=': Syntax error"),
         ("db=70000", "modifier 'db=70000': Syntax error"),
         ("~* ~b", "modifier '~b': Adding a pattern after the * pattern (or the 'allkeys' flag)"),
@@ -243,7 +245,13 @@ fn files_are_read_and_written() {
     for (text, error) in [
         ("user a\nuser a on\n", "WARNING: Duplicate user 'a' found on line 2. WARNING: ACL errors detected"),
         ("usr a on\n", "u.acl:1 should start with user keyword followed by the username. "),
-        ("user a +nosuch\n", "u.acl:1: Error in ACL SETUSER modifier '+nosuch': Unknown command"),
+        ("user a +nosuch\n", "u.acl:1: Error in applying operation '+nosuch': Unknown command"),
+        (
+            "user a foo +@x #zz +y|z\n\nuser b (+get",
+            "u.acl:1: Syntax error. u.acl:1: Error in applying operation '+@x': Unknown command or category name in ACL. \
+             u.acl:1: Error in applying operation '+y|z': Unknown command or category name in ACL. u.acl:3: Unmatched \
+             parenthesis in acl selector starting at '(+get'. WARNING: ACL errors detected",
+        ),
     ] {
         let found = new(text).unwrap_err();
         assert!(found.contains(error), "{found}");

@@ -169,6 +169,37 @@ impl User {
         Ok(())
     }
 
+    /// The same for a line of a file, whose faults are told together: each unknown name, and the first of all others, since those
+    /// behind it may follow from it.
+    pub fn change_by_line(&mut self, rules: &[&[u8]], new: &mut NewUser<'_>) -> Result<(), Vec<String>> {
+        let shown = |rule: &[u8]| String::from_utf8_lossy(rule).into_owned();
+        let rules = merged(rules)
+            .map_err(|open| vec![format!("Unmatched parenthesis in acl selector starting at '{}'", shown(open))])?;
+        let (mut changed, mut faults, mut has_other) = (self.clone(), Vec::new(), false);
+        for rule in &rules {
+            match changed.apply(rule, new) {
+                Ok(()) => {}
+                Err(RuleError::Unknown) => {
+                    let why = RuleError::Unknown.text();
+                    faults.push(format!("Error in applying operation '{}': {why}", shown(rule)));
+                }
+                Err(other) if !has_other => {
+                    has_other = true;
+                    faults.push(other.text().to_owned());
+                }
+                Err(_) => {}
+            }
+        }
+        if changed.rules().len() > USER_RULES_BYTES_MAX && !has_other {
+            faults.push(RuleError::TooLong.text().to_owned());
+        }
+        if faults.is_empty() {
+            *self = changed;
+            return Ok(());
+        }
+        Err(faults)
+    }
+
     fn apply(&mut self, rule: &[u8], new: &mut NewUser<'_>) -> Result<(), RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
         match rule {

@@ -24,8 +24,8 @@ pub fn users_of_file(name: &str, text: &[u8], new: &mut NewUser<'_>) -> Result<V
             continue;
         }
         let mut made = User::new(user, new.all);
-        if let Err(why) = made.change(rules, new) {
-            errors += &format!("{name}:{number}: {why}. ");
+        for fault in made.change_by_line(rules, new).err().unwrap_or_default() {
+            errors += &format!("{name}:{number}: {fault}. ");
         }
         users.push(made);
     }

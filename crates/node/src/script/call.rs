@@ -282,7 +282,7 @@ impl Caller<'_> {
 
     fn command(&self, words: &[Word], host: &mut dyn ScriptHost) -> Result<Reply, Failed> {
         let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
-        let admitted = self.admit(&args).and_then(|spec| {
+        let admitted = self.admit(&args, host).and_then(|spec| {
             let (spec, stored) = self.stored(spec, words)?;
             let args: Vec<&[u8]> = stored.iter().map(Word::as_slice).collect();
             self.check_keys(spec, &args, host)?;
@@ -329,7 +329,7 @@ impl Caller<'_> {
     }
 
     /// Whether the script may run that command.
-    fn admit(&self, args: &[&[u8]]) -> Result<&'static CommandSpec, Refused> {
+    fn admit(&self, args: &[&[u8]], host: &mut dyn ScriptHost) -> Result<&'static CommandSpec, Refused> {
         let spec = table::find(args).ok_or_else(|| match args.first().and_then(|name| table::lookup(name)) {
             Some(row)
                 if !row.is_container() || args.get(1).is_some_and(|name| table::subcommand(row, name).is_some()) =>
@@ -343,6 +343,7 @@ impl Caller<'_> {
             return Err("ERR This Redis command is not allowed from script".to_owned().into());
         }
         if let Some(denial) = self.meter.denies(spec, args) {
+            host.denied(&denial, args);
             return Err(denial.text_in_script().into());
         }
         match self.rights {

@@ -1,6 +1,7 @@
 //! What a script runs on.
 
 use crate::Fault;
+use crate::acl::Denial;
 use crate::command::Error;
 use crate::script_watch::ScriptWatch;
 use resp::Reply;
@@ -41,6 +42,11 @@ pub(crate) trait ScriptHost {
     /// Whether the script, whose keys are of the slot `own`, may touch a key of that slot.
     fn may_touch(&mut self, slot: Slot, own: Slot) -> bool {
         slot == own
+    }
+
+    /// The user of the script may not run a command: it is not run.
+    fn denied(&mut self, denial: &Denial, args: &[&[u8]]) {
+        let _ = (denial, args);
     }
 
     /// Runs a command whose length has been checked, and whose keys are of the script's slot. Its errors are its reply.

@@ -86,33 +86,41 @@ pub fn admit(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Ho
     admission
 }
 
+/// Refuses a request. EXEC ends its transaction whatever it is refused for.
+#[cold]
+fn refuse(session: &mut Session, spec: Option<CommandId>, text: &str, host: &dyn Host, reply: &mut Reply) -> Admission {
+    if spec.is_some_and(|spec| matches!(commands::role(spec), Role::Exec)) {
+        session.leave_multi();
+        session.unwatch();
+        let why = text.strip_prefix("ERR ").unwrap_or(text);
+        session.reject(spec, &format!("EXECABORT Transaction discarded because of: {why}"), host, reply);
+    } else {
+        session.reject(spec, text, host, reply);
+    }
+    Admission::Answered(Effect::None)
+}
+
 fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
     let spec = match row {
         Ok(spec) => spec,
         Err(_) if is_http(args[0]) => return end_http(session, host),
         Err(text) => {
-            refuse(session, row_of(args), &text, host, reply);
-            return Admission::Answered(Effect::None);
+            return refuse(session, row_of(args), &text, host, reply);
         }
     };
     if !spec.has(flag::NO_AUTH) && !session.authenticated(host) {
-        refuse(session, Some(spec.id), NOAUTH, host, reply);
-        return Admission::Answered(Effect::None);
+        return refuse(session, Some(spec.id), NOAUTH, host, reply);
     }
     if session.is_for_subscribers() && !spec.does(behaviour::FOR_SUBSCRIBERS) {
         let text = not_for_subscribers(spec);
-        refuse(session, Some(spec.id), &text, host, reply);
-        return Admission::Answered(Effect::None);
+        return refuse(session, Some(spec.id), &text, host, reply);
     }
     let role = commands::role(spec.id);
     match admit_data(session, spec, role, args, host) {
         Admitted::Now => {}
         // A request that was held begins again whenever something has changed.
         Admitted::Later => return Admission::Hold { until_ms: 0 },
-        Admitted::Never => {
-            refuse(session, Some(spec.id), out_of_room(host), host, reply);
-            return Admission::Answered(Effect::None);
-        }
+        Admitted::Never => return refuse(session, Some(spec.id), out_of_room(host), host, reply),
     }
     session.pass_caching(spec, matches!(role, Role::Multi), matches!(role, Role::Exec | Role::Discard));
     if spec.behaviour & (behaviour::LOGS_IN | behaviour::CHOOSES_DATABASE) != 0
@@ -183,18 +191,6 @@ fn admit_data(session: &Session, spec: &CommandSpec, role: Role, args: &[&[u8]],
 fn database_of_keys(spec: &CommandSpec, args: &[&[u8]]) -> Option<Database> {
     let at = spec.keys(args).ok()?.next()?;
     Database::of_key(args.get(at)?)
-}
-
-/// Refuses a request. An EXEC that is refused ends its transaction, and says so.
-#[cold]
-fn refuse(session: &mut Session, id: Option<CommandId>, text: &str, host: &dyn Host, reply: &mut Reply) {
-    if !id.is_some_and(|id| matches!(commands::role(id), Role::Exec)) {
-        return session.reject(id, text, host, reply);
-    }
-    session.leave_multi();
-    session.unwatch();
-    let why = text.strip_prefix("ERR ").unwrap_or(text);
-    session.reject(id, &format!("EXECABORT Transaction discarded because of: {why}"), host, reply);
 }
 
 /// The refusal of what may add data, when the data has reached its bound.
@@ -444,6 +440,11 @@ mod tests {
             assert_eq!(ask(&[b"MULTI"]), "+OK\r\n");
             assert_eq!(ask(command), "-ERR key is too long (32001 bytes, 32000 are allowed)\r\n");
             assert_eq!(ask(&[b"EXEC"]), "-EXECABORT Transaction discarded because of previous errors.\r\n");
+            assert_eq!(ask(&[b"MULTI"]), "+OK\r\n");
+            let aborted =
+                "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n";
+            assert_eq!(ask(&[b"EXEC", b"x"]), aborted);
+            assert_eq!(ask(&[b"EXEC"]), "-ERR EXEC without MULTI\r\n");
             assert_eq!(ask(&[b"WATCH", &long]), "-ERR key is too long (32001 bytes, 32000 are allowed)\r\n");
         }
     }

@@ -170,7 +170,7 @@ impl ClientEntry {
         self.commands.store(self.commands.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Another command runs than the one that the client has sent, which is what clients are told of.
+    /// Another command runs than the one that the client has sent, or none does: it is the sent one that clients are told of.
     pub fn shows(&self, sent: CommandId) {
         self.last_command.store(sent.0, Ordering::Relaxed);
     }

@@ -2,9 +2,10 @@
 
 use super::resolved::Resolved;
 use super::{Host, Session};
+use crate::DeniedCall;
 use crate::acl::{AuditEvent, AuditKind, Denial, DenialReason, LoggedDenial, Where};
 use resp::parse_integer;
-use resp::table::behaviour;
+use resp::table::{CommandSpec, behaviour};
 
 /// The row of a request, or the error that its user has no right to it. Call it before `admit`, with the client's own words.
 #[inline]
@@ -18,6 +19,8 @@ pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dy
             };
             let Some(denial) = denial else { return Ok(spec) };
             let place = if session.in_multi() { Where::Multi } else { Where::Toplevel };
+            // Its line tells what it was refused, not what it ran before.
+            session.entry.shows(denial.spec.id);
             note_denial(session, &denial, args, place, host);
             Err(denial.text())
         }
@@ -36,7 +39,22 @@ fn named_database(session: &Session, args: &[&[u8]], host: &dyn Host) -> Option<
 /// ACL LOG and the audit log get a refusal.
 #[cold]
 pub(super) fn note_denial(session: &Session, denial: &Denial, args: &[&[u8]], place: Where, host: &dyn Host) {
-    let (reason, object) = denial.logged(args);
+    note_refusal(session, denial.spec, denial.logged(args), place, host);
+}
+
+/// The same for a command of a script of this client.
+#[cold]
+pub fn note_denied_in_script(session: &Session, denied: DeniedCall, host: &dyn Host) {
+    note_refusal(session, denied.spec, (denied.reason, denied.object), Where::Lua, host);
+}
+
+fn note_refusal(
+    session: &Session,
+    spec: &CommandSpec,
+    (reason, object): (DenialReason, Vec<u8>),
+    place: Where,
+    host: &dyn Host,
+) {
     let shown = String::from_utf8_lossy(&object);
     let why = match reason {
         DenialReason::Key => format!("no right to the key {shown}"),
@@ -48,7 +66,7 @@ pub(super) fn note_denial(session: &Session, denial: &Denial, args: &[&[u8]], pl
         kind: AuditKind::Denied,
         user: session.user().name().as_ref().into(),
         address: session.entry.addr.as_str().into(),
-        what: denial.spec.shown_name().into(),
+        what: spec.shown_name().into(),
         refusal: Some(why.into()),
     });
     note(session, (reason, object), session.user().name(), place, host);

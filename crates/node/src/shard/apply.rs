@@ -160,8 +160,16 @@ impl Applier {
     }
 
     /// Only now is the entry visible: an answer before that could be contradicted by a read.
-    fn take_evaluated(&mut self, index: u64, evaluated: Evaluated, tickets: &[Ticket], parts: &mut Parts<'_>) {
+    fn take_evaluated(&mut self, index: u64, mut evaluated: Evaluated, tickets: &[Ticket], parts: &mut Parts<'_>) {
         evaluated.collected.into_iter().for_each(|step| self.collector.applied(step));
+        // Before the answers: a client that has one finds what its script was refused in ACL LOG.
+        for denied in evaluated.calls.take_denied() {
+            if let Some(ticket) =
+                denied.item.and_then(|item| tickets.get(item)).filter(|ticket| **ticket != Ticket::NONE)
+            {
+                parts.effects.denied(ticket, denied);
+            }
+        }
         self.answer_all(index, tickets, &evaluated.ends, parts);
         // After the answers: a client of this entry may wait for what it has written.
         if !evaluated.ready.is_empty() {

@@ -7,7 +7,7 @@ use crate::awaited_keys::ReadyKey;
 use crate::format::Fact;
 use crate::format::slots::Slots;
 use crate::keyspace_events::KeyspaceEvent;
-use crate::monitored_calls::MonitoredCalls;
+use crate::monitored_calls::{DeniedCall, MonitoredCalls};
 use crate::peer_protocol::PeerMessage;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
@@ -54,6 +54,11 @@ pub trait Effects: Answers {
     /// The commands of scripts, of an entry that this replica has proposed: counters and monitors are told of them.
     fn monitored(&mut self, calls: MonitoredCalls) {
         let _ = calls;
+    }
+
+    /// A script of that client, of an entry that this replica has proposed, was refused a command.
+    fn denied(&mut self, ticket: &Ticket, denied: DeniedCall) {
+        let _ = (ticket, denied);
     }
 
     /// An entry has removed all keys of a shard.

@@ -1,6 +1,6 @@
 //! Scripts on a space: what a command that runs one gives `crate::script`, and what its commands run on.
 
-use crate::acl::User;
+use crate::acl::{Denial, User};
 use crate::command::{Error, Outcome, ScriptCommand, ScriptName};
 use crate::script::{self, EngineVersion, Rights, ScriptContext, ScriptHost, Source};
 use crate::script_message::ScriptMessage;
@@ -55,6 +55,12 @@ impl<S: ReadSpace + ?Sized> ScriptHost for Commands<'_, S> {
 
     fn refuse(&mut self, text: &'static str) -> Error {
         self.space.refuse(text).map_or_else(|| text.into(), Error::Fault)
+    }
+
+    fn denied(&mut self, denial: &Denial, args: &[&[u8]]) {
+        if let Some(calls) = self.space.monitored_calls() {
+            calls.denied(denial, args);
+        }
     }
 
     fn run(&mut self, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {

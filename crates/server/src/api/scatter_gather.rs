@@ -73,7 +73,7 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(2);
 
 /// A shard as a command over the whole store sees it.
 enum Seen<'a> {
-    Here(SnapshotSpace<'a>),
+    Here(Box<SnapshotSpace<'a>>),
     There(Box<RemoteSpace<Elsewhere>>),
 }
 
@@ -161,7 +161,7 @@ impl<'a> StoreShards<'a> {
         self.seen[i].get_or_insert_with(|| match part.begun.get() {
             Some(Begun::Here(attempt)) => {
                 let handle = attempt.handle();
-                Seen::Here(SnapshotSpace::new(handle, handle.read_time(now_ms), seed).at_one_time())
+                Seen::Here(Box::new(SnapshotSpace::new(handle, handle.read_time(now_ms), seed).at_one_time()))
             }
             _ => Seen::There(Box::new(RemoteSpace::new(elsewhere, part.id, now_ms, seed))),
         })
@@ -196,7 +196,7 @@ impl<'a> StoreShards<'a> {
 impl ShardSpaces for StoreShards<'_> {
     fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
         match self.see(i) {
-            Seen::Here(space) => space,
+            Seen::Here(space) => &mut **space,
             Seen::There(space) => &mut **space,
         }
     }

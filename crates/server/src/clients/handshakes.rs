@@ -3,6 +3,7 @@
 //! Invariant: at most `TLS_HANDSHAKES_MAX` of them, each for at most `HANDSHAKE_WITHIN`. When there are as many, the oldest
 //! makes room: a client that never ends its handshake keeps no other client out.
 
+use super::complaints::Complaints;
 use super::forward::FIRST_UPSTREAM;
 use crate::net::Stream;
 use crate::security::NodeTls;
@@ -12,6 +13,7 @@ use mio::{Interest, Registry, Token};
 use node::session::Keyspace;
 use slab::Slab;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::limits::TLS_HANDSHAKES_MAX;
@@ -24,8 +26,6 @@ const _: () = assert!(FIRST_HANDSHAKE + TLS_HANDSHAKES_MAX < FIRST_UPSTREAM);
 const READ_BYTES: usize = 16 * 1024;
 /// How long a handshake may take.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-/// Between two log lines about handshakes that fail.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 const PLAIN: &[u8] =
     b"-ERR this port speaks TLS, and this connection does not: use rediss:// or --tls, or the port for \
     clients without TLS\r\n";
@@ -39,6 +39,8 @@ pub(crate) struct Secured {
 struct Handshake {
     stream: Stream,
     keyspace: Keyspace,
+    /// Where the client is: a connection that was reset does not tell.
+    from: Option<SocketAddr>,
     began: Instant,
 }
 
@@ -46,14 +48,26 @@ struct Handshake {
 pub(crate) struct Handshakes {
     store: Arc<NodeShared>,
     all: Slab<Handshake>,
-    complained: Option<Instant>,
-    /// Failures that were not logged.
-    unlogged: u64,
+    complaints: Complaints,
+}
+
+/// Why a client was not taken.
+struct Failure {
+    /// What the log says of, before the client's address.
+    about: &'static str,
+    /// And behind it.
+    why: String,
+}
+
+impl Failure {
+    fn of_handshake(e: &io::Error) -> Self {
+        Self { about: "the TLS handshake of the client at", why: format!("fails: {e}") }
+    }
 }
 
 impl Handshakes {
     pub(crate) fn new(store: Arc<NodeShared>) -> Self {
-        Self { store, all: Slab::new(), complained: None, unlogged: 0 }
+        Self { store, all: Slab::new(), complaints: Complaints::default() }
     }
 
     /// A client has connected that is to begin with TLS.
@@ -63,9 +77,9 @@ impl Handshakes {
         {
             self.end(oldest, registry, "too many handshakes are under way");
         }
-        let entry = self.all.vacant_entry();
+        let (entry, from) = (self.all.vacant_entry(), stream.peer_addr().ok());
         match stream.register(registry, Token(FIRST_HANDSHAKE + entry.key()), Interest::READABLE | Interest::WRITABLE) {
-            Ok(()) => _ = entry.insert(Handshake { stream, keyspace, began: Instant::now() }),
+            Ok(()) => _ = entry.insert(Handshake { stream, keyspace, from, began: Instant::now() }),
             Err(e) => log::warn!("cannot serve a connection with TLS: {e}"),
         }
     }
@@ -77,9 +91,9 @@ impl Handshakes {
         if let Ok(false) = outcome {
             return None;
         }
-        let Handshake { stream, keyspace, .. } = self.all.remove(key);
-        if let Err(why) = outcome {
-            self.complain(&why);
+        let Handshake { stream, keyspace, from, .. } = self.all.remove(key);
+        if let Err(failure) = outcome {
+            self.complain(&failure, from);
             return None;
         }
         // Its token is another one from here on.
@@ -98,29 +112,25 @@ impl Handshakes {
     }
 
     fn end(&mut self, key: usize, registry: &Registry, why: &str) {
-        let Some(Handshake { stream, .. }) = self.all.try_remove(key) else { return };
+        let Some(Handshake { stream, from, .. }) = self.all.try_remove(key) else { return };
         let _ = stream.deregister(registry);
-        self.complain(&format!("the TLS handshake of the client at {} is broken off: {why}", from(&stream)));
+        let failure = Failure { about: "the TLS handshake of the client at", why: format!("is broken off: {why}") };
+        self.complain(&failure, from);
     }
 
-    /// Logs a failure, unless one was logged just now.
-    fn complain(&mut self, text: &str) {
-        if self.complained.is_some_and(|at| at.elapsed() < COMPLAIN_EVERY) {
-            self.unlogged += 1;
-            return;
-        }
-        self.complained = Some(Instant::now());
-        match std::mem::take(&mut self.unlogged) {
-            0 => log::warn!("{text}"),
-            more => log::warn!("{text} ({more} more such failures were not logged)"),
+    /// Logs a failure, unless one with the same reason was logged just now.
+    fn complain(&mut self, failure: &Failure, from: Option<SocketAddr>) {
+        let Failure { about, why } = failure;
+        if let Some(more) = self.complaints.note(why, Instant::now()) {
+            let from = from.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string());
+            log::warn!("{about} {from} {why}{more}");
         }
     }
 }
 
-/// Goes on with a handshake. Answers whether it is over; the error names the client.
-fn advance(stream: &mut Stream, tls: &NodeTls) -> Result<bool, String> {
-    let from = from(stream);
-    let fail = |e: io::Error| format!("the TLS handshake of the client at {from} fails: {e}");
+/// Goes on with a handshake. Answers whether it is over.
+fn advance(stream: &mut Stream, tls: &NodeTls) -> Result<bool, Failure> {
+    let fail = |e: io::Error| Failure::of_handshake(&e);
     if !stream.is_encrypted() {
         match stream.begins_with_tls().map_err(fail)? {
             None => return Ok(false),
@@ -132,14 +142,10 @@ fn advance(stream: &mut Stream, tls: &NodeTls) -> Result<bool, String> {
                 // What is unread when a connection is closed would take the answer with it.
                 stream.receive(&mut [0; READ_BYTES]);
                 stream.send(PLAIN);
-                return Err(format!("the client at {from} does not speak TLS, and has connected to a port for TLS"));
+                let why = "does not speak TLS, and has connected to a port for TLS".to_owned();
+                return Err(Failure { about: "the client at", why });
             }
         }
     }
     stream.handshake().map_err(fail)
-}
-
-/// Where a client is, for the log.
-fn from(stream: &Stream) -> String {
-    stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |address| address.to_string())
 }

@@ -2,6 +2,7 @@
 
 mod after_exec;
 mod client_id;
+mod complaints;
 mod connection;
 mod database_bounds;
 mod deed;
@@ -43,7 +44,7 @@ pub(crate) use forward::{FIRST_UPSTREAM, Forwarder};
 pub(crate) use handshakes::{FIRST_HANDSHAKE, Handshakes, Secured};
 pub(crate) use invalidations::{tell, tell_here, tell_instead, tend};
 pub(crate) use learn::learned;
-pub(crate) use monitor::{show_here, show_line};
+pub(crate) use monitor::{show_here, show_line, tell_denied};
 pub(crate) use registry::{Clients, FIRST_CONNECTION};
 pub(crate) use reply_sender::ReplySender;
 pub(crate) use wait::Waits;

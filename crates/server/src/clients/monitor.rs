@@ -7,7 +7,7 @@ use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::shared::NodeShared;
 use node::pubsub::workers_of;
 use node::session::Host as _;
-use node::{MonitoredCalls, monitored};
+use node::{DeniedCall, MonitoredCalls, Ticket, monitored};
 use std::sync::Arc;
 
 /// Shows the monitors of all workers a request that was run, or queued by MULTI, as the client of that database has sent it.
@@ -35,6 +35,13 @@ pub(crate) fn show_calls(store: &NodeShared, worker: usize, calls: MonitoredCall
     let lines = calls.into_lines();
     if !lines.is_empty() {
         store.mailboxes.tell(worker, WorkerMessage::Subscribers(SubscriberNews::ScriptCalls(lines)));
+    }
+}
+
+/// Has the worker of a client note what its script was refused.
+pub(crate) fn tell_denied(store: &NodeShared, ticket: &Ticket, denied: Vec<DeniedCall>) {
+    if !denied.is_empty() {
+        store.mailboxes.tell(ticket.worker as usize, WorkerMessage::DeniedInScript(*ticket, denied));
     }
 }
 

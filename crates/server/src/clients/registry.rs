@@ -25,9 +25,9 @@ use mio::{Interest, Registry, Token};
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Answered, Delivery, Evicted, Subscriber, SubscriptionKind};
-use node::session::{self, Cost, Durability, Keyspace};
+use node::session::{self, Cost, Durability, Keyspace, note_denied_in_script};
 use node::stats::Lookups;
-use node::{Outcome, Ticket};
+use node::{DeniedCall, Outcome, Ticket};
 use resp::Reply;
 use resp::table::{CommandSpec, Group, behaviour};
 use slab::Slab;
@@ -292,6 +292,14 @@ impl Clients {
         }
         // It may have been given up.
         let _ = done.map(|done| done.send(()));
+    }
+
+    /// A script of a connection was refused commands, which is told in the logs of refusals.
+    pub(crate) fn denied_in_script(&mut self, ticket: &Ticket, denied: Vec<DeniedCall>) {
+        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let store = self.store.clone();
+        let Some(connection) = self.find(client) else { return };
+        denied.into_iter().for_each(|denied| note_denied_in_script(&connection.session, denied, &*store));
     }
 
     /// A connection waits in its blocking command.

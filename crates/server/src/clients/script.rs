@@ -16,7 +16,7 @@ use crate::os::{set_niceness, steady_us};
 use crate::shared::{NodeShared, tell_misses};
 use node::command::{Error, Outcome, ReadHandler};
 use node::read::{Attempt, Begin, Finish, ReadRequest};
-use node::session::Consistency;
+use node::session::{Consistency, note_denied_in_script};
 use node::{EncodedCommand, Fault, Held, KeyHashes, ShardHandle, SnapshotSpace, Ticket, Write};
 use resp::Reply;
 use std::sync::Arc;
@@ -138,6 +138,13 @@ fn run_here(
     }
     if done.is_ok() {
         turn.looked_up(handle, request, lookups);
+        if let Some(connection) = turn.clients.get(request.id) {
+            let store = &*turn.requests.store;
+            calls
+                .take_denied()
+                .into_iter()
+                .for_each(|denied| note_denied_in_script(&connection.session, denied, store));
+        }
         monitor::show_calls(&turn.requests.store, turn.clients.worker(), calls);
     }
     done
@@ -199,7 +206,9 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
             if let Some(spec) = command.spec() {
                 tell_misses(store, handle, (spec, &args), lookups);
             }
-            monitor::show_calls(store, ticket.worker as usize, space.take_calls());
+            let mut calls = space.take_calls();
+            monitor::tell_denied(store, &ticket, calls.take_denied());
+            monitor::show_calls(store, ticket.worker as usize, calls);
             drop(space);
             conclude_read(attempt, done, &mut reply, 0);
         }

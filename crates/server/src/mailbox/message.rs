@@ -9,7 +9,7 @@ use node::pubsub::{Delivery, Evicted};
 use node::read::ReplyStream;
 use node::session::{Keyspace, WaitFor};
 use node::tracking::Invalidation;
-use node::{AppliedAside, ArrivedSnapshot, KeyHashes, Shard, Ticket, WatchedVersion, Write};
+use node::{AppliedAside, ArrivedSnapshot, DeniedCall, KeyHashes, Shard, Ticket, WatchedVersion, Write};
 use replica::{LogEntries, Result as LogResult};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -165,6 +165,10 @@ pub(crate) enum BlockingMessage {
 
 /// What a worker is told.
 pub(crate) enum WorkerMessage {
+    /// A script of a connection was refused commands.
+    DeniedInScript(Ticket, Vec<DeniedCall>),
+    /// Whether the event loop turns: it lets this go.
+    Probe(Arc<()>),
     /// A new connection to serve.
     Connection(Stream, Keyspace),
     /// A new connection that is to begin with TLS.

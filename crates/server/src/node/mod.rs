@@ -6,4 +6,4 @@ mod peer_guard;
 mod server;
 mod tls_files;
 
-pub use server::{Addresses, Server};
+pub use server::{Addresses, Probe, Server};

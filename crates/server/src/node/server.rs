@@ -21,8 +21,8 @@ use node::multi_raft::MultiRaft;
 use node::session::Keyspace;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use vocab::Database;
@@ -54,6 +54,18 @@ pub struct Addresses {
     pub http: Option<SocketAddr>,
     /// The same, with TLS.
     pub tls_http: Option<SocketAddr>,
+}
+
+/// A question to all event loops of a node.
+#[derive(Debug)]
+pub struct Probe(Weak<()>);
+
+impl Probe {
+    /// Whether each loop has come to it.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.0.strong_count() == 0
+    }
 }
 
 impl Server {
@@ -238,6 +250,15 @@ impl Server {
     pub fn disk_bytes(&self) -> u64 {
         let trees: u64 = self.store.known().handles().map(|handle| handle.engine().stats().disk_bytes).sum();
         trees + self.store.log.disk_bytes()
+    }
+
+    /// Asks all event loops whether they turn.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        let held = Arc::new(());
+        let probe = Probe(Arc::downgrade(&held));
+        self.store.mailboxes.tell_all(|| WorkerMessage::Probe(held.clone()));
+        probe
     }
 
     /// Whether a client has asked for the end (SHUTDOWN).

@@ -5,7 +5,7 @@ use super::apply_thread::apply_beside;
 use super::peers::Peers;
 use super::telling::Telling;
 use crate::api::digest_marked;
-use crate::clients::{Clients, show_line};
+use crate::clients::{Clients, show_line, tell_denied};
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
 use crate::mailbox::{BlockingMessage, EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
@@ -16,8 +16,8 @@ use node::control::report_members;
 use node::peer_protocol::PeerMessage;
 use node::tracking::ChangedKeys;
 use node::{
-    Answers, ApplyTask, Effects, KeyspaceEvent, MonitoredCalls, PrefetchItem, ReadyKey, ScriptMessage, ShardHandle,
-    SnapshotTask, SplitTask, Ticket, is_large_entry,
+    Answers, ApplyTask, DeniedCall, Effects, KeyspaceEvent, MonitoredCalls, PrefetchItem, ReadyKey, ScriptMessage,
+    ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry,
 };
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
@@ -201,6 +201,14 @@ impl Effects for Shell {
     fn monitored(&mut self, calls: MonitoredCalls) {
         self.store.stats.worker(self.worker).ran_in_script(calls.all_ended());
         calls.into_lines().into_iter().for_each(|line| show_line(&self.store, &mut self.clients, line));
+    }
+
+    fn denied(&mut self, ticket: &Ticket, denied: DeniedCall) {
+        if ticket.worker as usize == self.worker {
+            self.clients.denied_in_script(ticket, vec![denied]);
+        } else {
+            tell_denied(&self.store, ticket, vec![denied]);
+        }
     }
 
     fn cleared(&mut self, shard: ShardId) {

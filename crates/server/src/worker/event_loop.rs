@@ -385,6 +385,8 @@ impl Worker {
             WorkerMessage::UsersChanged(done) => self.shell.clients.users_changed(done.as_ref()),
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
+            WorkerMessage::DeniedInScript(ticket, denied) => self.shell.clients.denied_in_script(&ticket, denied),
+            WorkerMessage::Probe(held) => drop(held),
             WorkerMessage::Stop => self.stopping = true,
         }
     }

@@ -150,6 +150,7 @@ impl<'a> EntryWrites<'a> {
     /// What is written from here on is of an item of the entry; `None`: of no client.
     pub(super) fn of_item(&mut self, item: Option<usize>) {
         self.item = item;
+        self.calls.of_item(item);
     }
 
     /// The changes so far, which are taken out.
