@@ -328,6 +328,7 @@ mod tests {
     use super::*;
     use Action::{Check, Delete, Get, Put, PutIf};
     use Outcome::{Deleted, Held, Read, Written};
+    use vocab::client_key;
 
     fn request(form: Form, actions: &[(Key, Action)]) -> Request {
         Request { form, group: 4, actions: actions.to_vec(), id: None, weak: None }
@@ -338,7 +339,7 @@ mod tests {
         let text = |request: &Request| {
             let args = request.command();
             args.iter()
-                .map(|arg| String::from_utf8_lossy(arg).trim_end_matches('.').to_owned())
+                .map(|arg| String::from_utf8_lossy(client_key(arg)).trim_end_matches('.').to_owned())
                 .collect::<Vec<_>>()
                 .join(" ")
         };
