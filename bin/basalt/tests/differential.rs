@@ -441,7 +441,9 @@ fn random_commands_answer_as_redis_does() {
         return;
     }
     let dir = Dir::new("differential");
-    let ours = Server::start(&Setup::new(&dir.join("ours")).with("--durability", "nosync"));
+    // A Redis Cluster has one database.
+    let setup = Setup::new(&dir.join("ours")).with("--durability", "nosync").with("--set", "cluster-databases=1");
+    let ours = Server::start(&setup);
     let theirs = Server::start_peer(&Setup::new(&dir.join("theirs")));
     let first = number("BASALT_DIFFERENTIAL_SEED", 1);
     let (seeds, seconds) = (number("BASALT_DIFFERENTIAL_SEEDS", 28), number("BASALT_DIFFERENTIAL_SECONDS", 0));
