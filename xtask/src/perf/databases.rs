@@ -15,12 +15,27 @@ const SHARDS: u32 = 6;
 /// A key in the slot of database 0.
 const IN_DATABASE_0: &str = "{06S}probe";
 
-/// GET and SET, one at a time and in pipelines: what redis-benchmark sends, and how it is called in the table.
-const LOADS: [(&str, &[&str], u64); 4] = [
+/// What redis-benchmark sends, how it is called in the table, and how many requests at a time.
+type Loads = [(&'static str, &'static [&'static str], u64); 4];
+
+/// GET and SET, one at a time and in pipelines.
+const LOADS: Loads = [
     ("GET, one at a time", &["-t", "get"], 1),
     ("GET, pipeline of 16", &["-t", "get"], 16),
     ("SET `nosync`, one at a time", &["-t", "set"], 1),
     ("SET `nosync`, pipeline of 16", &["-t", "set"], 16),
+];
+
+/// A value of as many bytes as those of the others.
+const VALUE: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+                     xxxxxxxxxxxx";
+
+/// The same of keys in the slot of database 0: redis-benchmark does not follow to other nodes.
+const LOADS_OF_SLOT: Loads = [
+    ("GET, one at a time", &["GET", "{06S}key:__rand_int__"], 1),
+    ("GET, pipeline of 16", &["GET", "{06S}key:__rand_int__"], 16),
+    ("SET `nosync`, one at a time", &["SET", "{06S}key:__rand_int__", VALUE], 1),
+    ("SET `nosync`, pipeline of 16", &["SET", "{06S}key:__rand_int__", VALUE], 16),
 ];
 
 fn load(bench: &Bench, command: &'static [&'static str], depth: u64) -> Load {
@@ -43,6 +58,7 @@ impl Door<'_> {
 /// Measures each load at both doors, in turns.
 fn compare(
     bench: &Bench,
+    loads: Loads,
     (what, than): (&str, &str),
     at_least: f64,
     ours: &Door<'_>,
@@ -50,7 +66,7 @@ fn compare(
 ) -> Result<Vec<Bar>, String> {
     let benchmark = RedisBenchmark::find()?;
     let mut bars = Vec::new();
-    for (name, command, depth) in LOADS {
+    for (name, command, depth) in loads {
         let load = load(bench, command, depth);
         for door in [ours, theirs] {
             door.run(&benchmark, load)?;
@@ -70,8 +86,8 @@ pub fn single(bench: &Bench) -> Result<Vec<Bar>, String> {
     let redis = start_redis(bench, "everysec", &[])?;
     let (databases, cluster) = (Door { server: &basalt, port }, Door { server: &basalt, port: basalt.port });
     let peer = Door { server: &redis, port: redis.port };
-    let mut bars = compare(bench, ("databases", "the cluster listener"), 0.95, &databases, &cluster)?;
-    bars.extend(compare(bench, ("databases", "redis-server, everysec"), 0.9, &databases, &peer)?);
+    let mut bars = compare(bench, LOADS, ("databases", "the cluster listener"), 0.95, &databases, &cluster)?;
+    bars.extend(compare(bench, LOADS, ("databases", "redis-server, everysec"), 0.9, &databases, &peer)?);
     let bar = Bar::new("MULTI of five SETs, one at a time, databases", "redis-server, everysec", 0.8);
     let transactions = bench.options.scale(30_000, 2_000);
     let side = |door: &Door<'_>| multi(door, transactions);
@@ -93,8 +109,9 @@ pub fn nodes(bench: &Bench) -> Result<Vec<Bar>, String> {
     let door = |number: usize| Door { server: store.node(number), port: store.database_ports()[number] };
     let (own, other) = (door(leader), door((leader + 1) % NODES));
     let cluster = Door { server: store.node(leader), port: ports[leader] };
-    let mut bars = compare(bench, ("three nodes, at the leader", "the cluster listener"), 0.95, &own, &cluster)?;
-    bars.extend(compare(bench, ("three nodes, by way of another", "at the leader"), 0.5, &other, &own)?);
+    let mut bars =
+        compare(bench, LOADS_OF_SLOT, ("three nodes, at the leader", "the cluster listener"), 0.95, &own, &cluster)?;
+    bars.extend(compare(bench, LOADS_OF_SLOT, ("three nodes, by way of another", "at the leader"), 0.5, &other, &own)?);
     for (name, door) in [("at the leader", &own), ("by way of another node", &other)] {
         let mut latencies = latencies(door, bench.options.scale(20_000, 1_000))?;
         latencies.sort_unstable();
