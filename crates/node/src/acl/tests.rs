@@ -256,6 +256,8 @@ fn files_are_read_and_written() {
         let found = new(text).unwrap_err();
         assert!(found.contains(error), "{found}");
     }
+    let long = format!("user a {}", "~a ".repeat(vocab::limits::USER_CHANGE_BYTES_MAX));
+    assert!(new(&long).unwrap_err().contains("u.acl:1: The user would have more rules than a user may"));
 }
 
 /// Rules, right and wrong, and parts of rules.

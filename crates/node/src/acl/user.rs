@@ -148,9 +148,7 @@ impl User {
 
     /// Applies rules, all or none. The error is the text of a reply without its code.
     pub fn change(&mut self, rules: &[&[u8]], new: &mut NewUser<'_>) -> Result<(), String> {
-        if rules.iter().map(|rule| rule.len() + 1).sum::<usize>() > USER_CHANGE_BYTES_MAX {
-            return Err(RuleError::TooLong.text().to_owned());
-        }
+        check_length(rules).map_err(|error| error.text().to_owned())?;
         let shown = |rule: &[u8]| String::from_utf8_lossy(rule).into_owned();
         let rules = merged(rules)
             .map_err(|open| format!("Unmatched parenthesis in acl selector starting at '{}'.", shown(open)))?;
@@ -172,6 +170,7 @@ impl User {
     /// The same for a line of a file, whose faults are told together: each unknown name, and the first of all others, since those
     /// behind it may follow from it.
     pub fn change_by_line(&mut self, rules: &[&[u8]], new: &mut NewUser<'_>) -> Result<(), Vec<String>> {
+        check_length(rules).map_err(|error| vec![error.text().to_owned()])?;
         let shown = |rule: &[u8]| String::from_utf8_lossy(rule).into_owned();
         let rules = merged(rules)
             .map_err(|open| vec![format!("Unmatched parenthesis in acl selector starting at '{}'", shown(open))])?;
@@ -322,4 +321,10 @@ pub fn without_passwords(rules: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
         rule => Some(rule.to_vec()),
     };
     rules.iter().map(hidden).collect()
+}
+
+/// Refuses rules that are too long to be looked at, whatever they come to.
+fn check_length(rules: &[&[u8]]) -> Result<(), RuleError> {
+    let bytes: usize = rules.iter().map(|rule| rule.len() + 1).sum();
+    if bytes > USER_CHANGE_BYTES_MAX { Err(RuleError::TooLong) } else { Ok(()) }
 }
