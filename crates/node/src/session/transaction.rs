@@ -255,17 +255,23 @@ fn clear_in_place(commands: &mut [Queued], span: &mut Option<SlotSpan>, by_datab
     }
 }
 
-/// What runs for `FLUSHDB [ASYNC | SYNC] [SELECTED number]` of a cluster's client.
+/// What runs for a FLUSHDB of a cluster's client.
 fn clear_of_one(args: &[&[u8]]) -> Result<EncodedCommand, &'static str> {
-    let (args, mark) = match args {
-        [rest @ .., word, number] if !rest.is_empty() && word.eq_ignore_ascii_case(b"SELECTED") => {
-            let number = parse_integer(number).and_then(|number| u64::try_from(number).ok());
-            let database = number.and_then(ClusterDatabase::of_number).ok_or("ERR DB index is out of range")?;
-            (rest, database.mark().to_vec())
-        }
-        args => (args, Vec::new()),
+    let mark = flushed_database(args)?.map_or_else(Vec::new, |database| database.mark().to_vec());
+    Ok(EncodedCommand::new(&[CLEAR, &mark]))
+}
+
+/// Which database a FLUSHDB of a cluster's client is about, `FLUSHDB [ASYNC | SYNC] [SELECTED number]`; `None`: 0. The error is the text
+/// of the reply.
+pub fn flushed_database(args: &[&[u8]]) -> Result<Option<ClusterDatabase>, &'static str> {
+    let (args, number) = match args {
+        [rest @ .., word, number] if !rest.is_empty() && word.eq_ignore_ascii_case(b"SELECTED") => (rest, Some(number)),
+        args => (args, None),
     };
-    check_flush(args).map(|()| EncodedCommand::new(&[CLEAR, &mark]))
+    check_flush(args)?;
+    let of_number = |number: u64| ClusterDatabase::of_number(number).ok_or("ERR DB index is out of range");
+    let parsed = |number: &&[u8]| parse_integer(number).and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+    number.map(|number| of_number(parsed(number))).transpose()
 }
 
 /// Checks the arguments of FLUSHALL and FLUSHDB. The error is the text of the reply.

@@ -5,8 +5,8 @@ use super::databases::{knows_setting, run_at};
 use super::handlers::{PoolHandler, Takes};
 use crate::links::CLUSTER_DATABASES_SINCE;
 use crate::shared::{LAYOUT, LAYOUT_SETTING, NodeShared};
-use node::session::Host as _;
-use resp::{Reply, Value, parse_integer};
+use node::session::{Host as _, flushed_database};
+use resp::{Reply, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{ClusterDatabase, Slot, slot_tag};
@@ -83,8 +83,7 @@ fn begin(store: &Arc<NodeShared>) -> Result<(), String> {
     Ok(())
 }
 
-/// FLUSHDB of a cluster's client, in a store that has databases beyond 0: `FLUSHDB [ASYNC | SYNC] [SELECTED number]`. Part after
-/// part, so that other requests get in between.
+/// FLUSHDB of a cluster's client, in a store that has databases beyond 0. Part after part, so that other requests get in between.
 pub(super) fn empty_one(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     match emptied(store, args) {
         Ok(()) => reply.ok(),
@@ -92,22 +91,8 @@ pub(super) fn empty_one(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Rep
     }
 }
 
-/// The words of a FLUSHDB without the database that it ends in.
-pub(super) fn without_selected<'a, 'b>(args: &'b [&'a [u8]]) -> &'b [&'a [u8]] {
-    match args {
-        [rest @ .., word, _] if !rest.is_empty() && word.eq_ignore_ascii_case(b"SELECTED") => rest,
-        _ => args,
-    }
-}
-
 fn emptied(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(), String> {
-    let database = match args {
-        [.., word, number] if word.eq_ignore_ascii_case(b"SELECTED") => {
-            let number = parse_integer(number).and_then(|number| u64::try_from(number).ok());
-            Some(number.and_then(ClusterDatabase::of_number).ok_or("ERR DB index is out of range")?)
-        }
-        _ => None,
-    };
+    let database = flushed_database(args)?;
     for _ in 0..PASSES_MAX {
         let epoch = store.known().map.as_ref().map(|map| map.epoch);
         for (_, (first, _)) in store.known().shards() {

@@ -6,7 +6,7 @@ use super::{admin, backup, cluster_databases, copy, databases, functions, long_l
 use crate::shared::NodeShared;
 use node::RequestKeys;
 use node::command::{Handler, ReadHandler, handler};
-use node::session::{Host, Keyspace, check_flush};
+use node::session::{Host, Keyspace, check_flush, flushed_database};
 use resp::table::{self, CommandId, CommandSpec, behaviour};
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ pub(crate) fn route(
 ) -> Result<Routed, Cow<'static, str>> {
     if spec.does(behaviour::CLEARS_STORE) {
         if spec.does(behaviour::EMPTIES_DATABASE) && store.has_cluster_databases() {
-            check_flush(cluster_databases::without_selected(args))?;
+            flushed_database(args)?;
             return Ok(Routed::Pool { handler: cluster_databases::empty_one });
         }
         check_flush(args)?;
