@@ -6,12 +6,12 @@ use crate::api::Caller;
 use crate::api::admin::import_patiently;
 use crate::api::http::{self, HttpListener};
 use crate::api::{run_own_command, run_peer_command};
-use crate::links::{CLUSTER_DATABASES_SINCE, Identity, Links, LinksOptions, Packing, SCRIPTS_SINCE};
+use crate::links::{Identity, Links, LinksOptions, Packing};
 use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{random, share_out, spawn_critical};
 use crate::replicas::{open_shards, start_transfers};
-use crate::shared::{LINKS_WORKER, NodeShared, has_cluster_databases, read_map_changes, script_engine};
-use crate::worker::{Listener, Worker, WorkerSetup};
+use crate::shared::{LINKS_WORKER, NodeShared, read_map_changes};
+use crate::worker::{Listener, Worker, WorkerSetup, require_versions};
 use cluster::MapUpdate;
 use mio::net::TcpListener;
 use mio::{Poll, Token, Waker};
@@ -338,12 +338,7 @@ fn start_links(store: &Arc<NodeShared>, poll: &Poll) -> Result<Option<Links>, St
     let identity = identity.with_tls(store.tls.clone(), store.tls_port()).shared();
     if let Some(map) = &store.known().map {
         identity.set_store(map.store);
-        if script_engine(map).is_some() {
-            identity.require_version(SCRIPTS_SINCE);
-        }
-        if has_cluster_databases(map) {
-            identity.require_version(CLUSTER_DATABASES_SINCE);
-        }
+        require_versions(&identity, map);
     }
     let registry = poll.registry().try_clone().map_err(|e| e.to_string())?;
     let options = LinksOptions {

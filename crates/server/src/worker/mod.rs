@@ -13,3 +13,4 @@ mod telling;
 mod write_barriers;
 
 pub(crate) use event_loop::{Listener, Worker, WorkerSetup};
+pub(crate) use peers::require_versions;

@@ -4,7 +4,7 @@
 
 use super::subscribers::{Note, Subscribers, evict_from_slots};
 use super::switch_master::{learn_listeners, tell_lost};
-use crate::links::{CLUSTER_DATABASES_SINCE, LinkEvent, Links, ONE_STORE, SCRIPTS_SINCE};
+use crate::links::{CLUSTER_DATABASES_SINCE, LinkEvent, Links, ONE_STORE, SCRIPTS_SINCE, SharedIdentity};
 use crate::mailbox::WorkerMessage;
 use crate::os::raw_moment;
 use crate::peers::serve_call;
@@ -60,6 +60,16 @@ pub(super) struct Peers {
     next_client: usize,
     /// Nodes have shown that they know the secret.
     has_secret: bool,
+}
+
+/// Refuses nodes that could not read what a store of that map has.
+pub(crate) fn require_versions(identity: &SharedIdentity, map: &Map) {
+    if script_engine(map).is_some() {
+        identity.require_version(SCRIPTS_SINCE);
+    }
+    if has_cluster_databases(map) {
+        identity.require_version(CLUSTER_DATABASES_SINCE);
+    }
 }
 
 impl Peers {
@@ -422,12 +432,7 @@ impl Peers {
         let mut heard = Vec::new();
         if let Some(links) = &mut self.links {
             links.set_store(map.store, Instant::now(), &mut |event| heard.push(event));
-            if script_engine(map).is_some() {
-                links.identity().require_version(SCRIPTS_SINCE);
-            }
-            if has_cluster_databases(map) {
-                links.identity().require_version(CLUSTER_DATABASES_SINCE);
-            }
+            require_versions(links.identity(), map);
         }
         self.hear(heard, now);
         self.store.routing.set_map(map.clone());
