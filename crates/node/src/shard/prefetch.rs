@@ -14,12 +14,16 @@ use crate::{Evaluation, Fault, Held, ReadSpace, SnapshotSpace};
 use replica::{Entry, has_commands};
 use resp::Reply;
 use resp::table;
+use std::collections::HashMap;
 use std::ops::Range;
 use storage::{Lines, Step};
 use vocab::limits::APPLY_INLINE_ARGUMENTS_MAX;
 
 /// Keys of a round that are fetched at once: of more, the first would be gone from the processor's caches again.
 const FETCH_MAX: usize = 256;
+/// The longest command that is compared with others of its entry, in arguments and bytes.
+const REPEATED_ARGUMENTS_MAX: usize = 4;
+const REPEATED_BYTES_MAX: usize = 512;
 
 /// What a write will find, to be read before it is applied.
 pub struct PrefetchItem {
@@ -47,32 +51,42 @@ pub enum Prefetched {
     More,
 }
 
-/// The items of entries whose keys are not all in the row cache.
+/// The items of entries whose keys are not all in the row cache. A command that an entry has several times is one item: what the
+/// second of two pops finds is known only behind the first.
 pub(super) fn items_of(handle: &ShardHandle, entries: &[Entry]) -> Vec<PrefetchItem> {
     let mut found = Vec::new();
+    let mut repeated: HashMap<Args<'_>, usize> = HashMap::new();
     for entry in entries.iter().filter(|entry| has_commands(entry)) {
         // What cannot be read is found out when it is applied.
         let Ok((now_ms, items)) = decode(&entry.data) else { continue };
         let evaluation = items.evaluation();
-        let mut push = |what| found.push(PrefetchItem { index: Some(entry.index), now_ms, evaluation, what });
+        repeated.clear();
+        let item_of = |what| PrefetchItem { index: Some(entry.index), now_ms, evaluation, what };
         // What has more is evaluated by a thread, which may wait for the disk.
         for item in items.within(APPLY_INLINE_ARGUMENTS_MAX).map_while(Result::ok) {
             let commands = match item {
                 Item::Command(args) => vec![args],
                 Item::Transaction { commands, .. } => commands,
                 Item::Housekeeping => {
-                    push(What::Housekeeping);
+                    found.push(item_of(What::Housekeeping));
                     continue;
                 }
                 Item::Collect(from) => {
-                    push(What::Collect(from));
+                    found.push(item_of(What::Collect(from)));
                     continue;
                 }
                 _ => continue,
             };
             if !commands.iter().all(|args| is_cached(handle, args)) {
-                let commands = commands.iter().map(|args| EncodedCommand::new(args)).collect();
-                push(What::Commands(commands));
+                let encoded = commands.iter().map(|args| EncodedCommand::new(args));
+                let short = short_of(&commands);
+                match short.and_then(|args| repeated.get(args)).map(|at| &mut found[*at].what) {
+                    Some(What::Commands(together)) => together.extend(encoded),
+                    _ => {
+                        found.push(item_of(What::Commands(encoded.collect())));
+                        let _ = short.map(|args| repeated.insert(args.clone(), found.len() - 1));
+                    }
+                }
             }
         }
     }
@@ -82,6 +96,13 @@ pub(super) fn items_of(handle: &ShardHandle, entries: &[Entry]) -> Vec<PrefetchI
 fn keys_of<'a>(args: &'a Args<'a>) -> impl Iterator<Item = &'a [u8]> {
     let positions = table::resolve(args).ok().and_then(|spec| spec.keys(args).ok());
     positions.into_iter().flatten().map(|at| args[at])
+}
+
+/// A command by itself that is short enough to be compared with others of its entry.
+fn short_of<'c, 'a>(commands: &'c [Args<'a>]) -> Option<&'c Args<'a>> {
+    let [args] = commands else { return None };
+    (args.len() <= REPEATED_ARGUMENTS_MAX && args.iter().map(|arg| arg.len()).sum::<usize>() <= REPEATED_BYTES_MAX)
+        .then_some(args)
 }
 
 /// Whether the row cache has all that a command will look at.
@@ -141,6 +162,7 @@ impl PrefetchItem {
             What::Commands(commands) => {
                 let commands: Vec<Args<'_>> = commands.iter().map(EncodedCommand::args).collect();
                 let mut reply = Reply::default();
+                reply.discard(true);
                 let _ = match &commands[..] {
                     [args] => command(&mut space, args, None, &mut reply),
                     commands => transaction(&mut space, &[], commands, &[], &mut reply),
@@ -239,6 +261,9 @@ mod tests {
         };
         lacking.iter().for_each(prefetch);
         assert!(items_of(&handle, &entries).is_empty());
+        // What pops find is known one after the other.
+        let pops = entry(2, &["LPOP l", "SET a 1", "LPOP l", "LPOP m"]);
+        assert_eq!(items_of(&handle, &[pops.clone(), pops]).len(), 4);
         // Elements are not in the cache, so the answer is unknown.
         let large = [entry(2, &["HSET large f7 w"])];
         (0..2).for_each(|_| items_of(&handle, &large).iter().for_each(prefetch));
