@@ -136,11 +136,16 @@ impl Usage {
         self.active.load(Ordering::Relaxed) + self.sealed.load(Ordering::Relaxed)
     }
 
+    /// Whether more than a trifle is in the active memtable.
+    pub(crate) fn is_worth_a_flush(&self) -> bool {
+        self.active.load(Ordering::Relaxed) >= FLUSH_BYTES_MIN
+    }
+
     /// Whether this tree should seal: it has reached the most that one tree may hold, or all trees together hold
     /// half the budget and this one is among the biggest.
     pub(crate) fn is_due(&self) -> bool {
         let active = self.active.load(Ordering::Relaxed);
-        if active < FLUSH_BYTES_MIN {
+        if !self.is_worth_a_flush() {
             return false;
         }
         let budget = self.shared.options.memtable_bytes_total;

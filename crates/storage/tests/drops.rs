@@ -127,3 +127,26 @@ fn a_fork_has_dropped_what_its_parent_has() {
         assert_eq!((count(&*child, "c"), child.get(b"c01/000001").unwrap()), (400, None), "{kind:?}");
     }
 }
+
+#[test]
+fn removals_that_walks_pass_over_are_compacted_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(EngineKind::Lsm, folder.path());
+    let removed = |i: u64| if i.is_multiple_of(100) { row(0, i) } else { (row(0, i).0, None) };
+    fill(&*engine, 1, 0, 10 * ROWS);
+    settle(&*engine);
+    engine.apply(2, WriteBatch { writes: (0..10 * ROWS).map(removed).collect(), ..WriteBatch::default() });
+    assert!(!engine.wants_flush());
+    // More is passed over than rewriting costs.
+    let walks = (0..1000).find(|_| {
+        assert_eq!(count(&*engine, "c"), 2 * ROWS as usize / 10);
+        engine.wants_flush()
+    });
+    assert!(walks.is_some_and(|walks| walks > 3), "{walks:?}");
+    engine.seal(Vec::new());
+    assert!(!engine.wants_flush());
+    engine.flush().unwrap();
+    assert!(engine.compact().unwrap() && !engine.compact().unwrap());
+    (0..100).for_each(|_| assert_eq!(count(&*engine, "c"), 2 * ROWS as usize / 10));
+    assert!(!engine.wants_flush() && !engine.compact().unwrap(), "nothing is passed over any more");
+}

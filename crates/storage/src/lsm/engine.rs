@@ -245,6 +245,35 @@ impl LsmEngine {
         Ok(true)
     }
 
+    /// Whether the files of `generation` are to be rewritten because readers pass over too many removals in them. What is in
+    /// memory is flushed by then, or too little.
+    fn is_worn(&self, generation: &Generation) -> bool {
+        if !generation.usage.is_worth_a_flush() {
+            generation.wear.seal();
+        }
+        generation.wear.wants_rewrite(|| bytes_of(generation)) && !self.needs_flush()
+    }
+
+    /// Merges each level of `generation` into the next one, down to the last, where no removal is left; its compaction is
+    /// held. False if there was nothing to merge, or it is to end.
+    fn rewrite_worn(&self, generation: &Arc<Generation>) -> Result<bool> {
+        let mut merged = false;
+        let mut from = 0;
+        while let Some((above, below)) = generation.levels_to_merge(from) {
+            self.write_files(generation, || {
+                generation.tree().compact(Arc::new(PullDown(above, below)), u64::MAX)?;
+                Ok(generation.blob_dir.check()?)
+            })?;
+            if self.is_ending(generation) {
+                return Ok(false);
+            }
+            self.refresh(generation, 0);
+            (merged, from) = (true, below);
+        }
+        generation.wear.rewritten();
+        Ok(merged)
+    }
+
     /// One step that removes rows which a fork has taken over.
     fn purge_unwanted(&self) -> Result<bool> {
         let generation = self.view.load().generation.clone();
@@ -471,7 +500,9 @@ impl Engine for LsmEngine {
     }
 
     fn wants_flush(&self) -> bool {
-        self.view.load().generation.usage.is_due()
+        let view = self.view.load();
+        let Generation { usage, wear, .. } = &*view.generation;
+        usage.is_due() || usage.is_worth_a_flush() && wear.wants_seal(|| bytes_of(&view.generation))
     }
 
     fn seal(&self, meta: Vec<(Slice, Slice)>) {
@@ -491,6 +522,7 @@ impl Engine for LsmEngine {
         generation.usage.add(view.active.apply((index, index), own, Vec::new(), |_| true, || ()));
         let mut sealed = view.sealed.clone();
         sealed.push(Sealed { memtable: view.active.clone(), index, bytes: generation.usage.seal() });
+        generation.wear.seal();
         // The old view dies cheaply: the new one has all that it holds.
         drop(self.publish(View::new(generation.clone(), Memtable::new(), sealed, index)));
         self.sealed.store(index, Ordering::Relaxed);
@@ -550,6 +582,9 @@ impl Engine for LsmEngine {
         };
         if self.is_ending(&generation) || self.is_left_to_purge(&generation) {
             return Ok(false);
+        }
+        if self.is_worn(&generation) {
+            return self.rewrite_worn(&generation);
         }
         let (before, depth) = (generation.table_ids(), levels(&generation));
         let result = self.write_files(&generation, || {
@@ -639,6 +674,11 @@ impl Engine for LsmEngine {
             }
         }
     }
+}
+
+/// What a tree takes, in files and in memory.
+fn bytes_of(generation: &Generation) -> u64 {
+    generation.tree().disk_space() + generation.usage.bytes()
 }
 
 /// How many tables each level has: a move changes only this.

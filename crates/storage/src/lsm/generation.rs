@@ -15,6 +15,7 @@ use super::filter::{Brake, Pace, Parts};
 use super::manifest::Manifest;
 use super::table::{Blocks, Known};
 use super::unwanted;
+use super::wear::Wear;
 use crate::direct::{Closing, DirectFiles, FileKey};
 use crate::dropped::DroppedPrefixes;
 use crate::files::{create_folder, make_file, put_in_place, replace_file, system_error};
@@ -79,6 +80,8 @@ pub(super) struct Generation {
     forgotten: Mutex<Vec<Slice>>,
     /// Frees what they take.
     pub(super) collector: Collector,
+    /// What readers pass over in it.
+    pub(super) wear: Wear,
     /// Tables up to this number may hold rows that are not kept: as the file says (see `purge`).
     unwanted: Mutex<Option<u64>>,
     /// What lsm-tree counts its own changes with. Nothing else uses it, except that an ingestion's rows get its number.
@@ -178,6 +181,7 @@ impl Generation {
             dropped,
             forgotten: Mutex::default(),
             collector: Collector::default(),
+            wear: Wear::default(),
             unwanted: Mutex::new(None),
             seqno,
             held,
@@ -246,6 +250,17 @@ impl Generation {
         let mut below = (1u8..).zip(version.iter_levels().skip(1));
         let lowest = version.level_count() as u8 - 1;
         Some((0, below.find(|(_, level)| !level.is_empty()).map_or(lowest, |(to, _)| to)))
+    }
+
+    /// The first level from `from` on that has a table, but for the last level, and the level that it is merged into: the next
+    /// that is not empty, or the last.
+    pub(super) fn levels_to_merge(&self, from: u8) -> Option<(u8, u8)> {
+        let version = self.index().current_version();
+        let lowest = version.level_count() as u8 - 1;
+        let next =
+            |first: u8| (first..lowest).find(|at| version.level(usize::from(*at)).is_some_and(|it| !it.is_empty()));
+        let above = next(from)?;
+        Some((above, next(above + 1).unwrap_or(lowest)))
     }
 
     /// The files hold these drops now.

@@ -27,6 +27,7 @@ mod table;
 mod try_get;
 mod unwanted;
 mod view;
+mod wear;
 
 pub use engine::LsmEngine;
 pub(crate) use generation::is_in;

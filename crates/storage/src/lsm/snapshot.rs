@@ -61,7 +61,7 @@ impl Snapshot for LsmSnapshot {
         let end = storable(&span.end);
         let dropped = self.view.dropped_within(&start, &end, self.index);
         let (view, index, entries) = (&*self.view, self.index, Box::new(std::iter::empty()));
-        let mut rows = Rows { view, index, reverse, entries, start, end, dropped, passed: 0, at: None };
+        let mut rows = Rows { view, index, reverse, entries, start, end, dropped, passed: 0, removals: 0, at: None };
         rows.seek();
         Box::new(rows)
     }
@@ -84,6 +84,8 @@ struct Rows<'a> {
     dropped: DroppedPrefixes<u64>,
     /// How many rows of dropped prefixes came one after the other.
     passed: usize,
+    /// How many removals were passed over.
+    removals: u64,
     at: Option<InternalValue>,
 }
 
@@ -125,6 +127,14 @@ impl Rows<'_> {
     }
 }
 
+impl Drop for Rows<'_> {
+    fn drop(&mut self) {
+        if self.removals > 0 {
+            self.view.generation.wear.pass(self.removals);
+        }
+    }
+}
+
 impl Cursor for Rows<'_> {
     fn advance(&mut self) -> Result<Option<Slice>> {
         loop {
@@ -134,7 +144,12 @@ impl Cursor for Rows<'_> {
                 let high = if self.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(self.end.clone()) };
                 self.view.blame(&Bound::Included(self.start.clone()), &high, error)
             })?;
-            if !self.is_dropped(&entry.key.user_key) && !entry.key.is_tombstone() {
+            if self.is_dropped(&entry.key.user_key) {
+                continue;
+            }
+            if entry.key.is_tombstone() {
+                self.removals += 1;
+            } else {
                 let key = entry.key.user_key.clone();
                 self.at = Some(entry);
                 return Ok(Some(key));
