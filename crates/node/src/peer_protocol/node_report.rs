@@ -16,6 +16,8 @@ const BROKEN: u8 = 2;
 const DIVISION: u8 = 4;
 const VOTES: u8 = 1;
 const ACTIVE: u8 = 2;
+/// Of the leader itself, among its members: versions that do not know it read past it.
+const HALVED: u8 = 4;
 const INBOUND: u8 = 1;
 /// Longest name of a version, in bytes.
 const VERSION_BYTES_MAX: usize = 64;
@@ -71,6 +73,8 @@ pub struct ReplicaReport {
     pub replica: ReplicaId,
     /// What it holds, in bytes.
     pub bytes: u64,
+    /// Of a leader: rows that a split has given away are still to be removed, and its bytes are an estimate until then.
+    pub is_halved: bool,
     /// How many keys it holds.
     pub keys: u64,
     /// Its last applied entry.
@@ -226,6 +230,7 @@ impl ReplicaReport {
             shard,
             replica,
             bytes: 0,
+            is_halved: false,
             keys: 0,
             applied: 0,
             last: 0,
@@ -249,7 +254,8 @@ impl ReplicaReport {
             bytes.push(u8::from(leads.joint));
             put_varint(bytes, leads.members.len() as u64);
             for member in &leads.members {
-                bytes.push(u8::from(member.votes) * VOTES + u8::from(member.active) * ACTIVE);
+                let is_halved = self.is_halved && member.id == self.replica;
+                bytes.push(flag(member.votes, VOTES) + flag(member.active, ACTIVE) + flag(is_halved, HALVED));
                 put_varint(bytes, member.id.0);
                 put_varint(bytes, member.matched);
             }
@@ -267,6 +273,7 @@ impl ReplicaReport {
         if flags & !(LEADS | BROKEN | DIVISION) != 0 {
             return Err("a replica with unknown flags in a report");
         }
+        let mut is_halved = false;
         Ok(Self {
             shard: ShardId(from.number()?),
             replica: ReplicaId(from.varint()?),
@@ -275,7 +282,8 @@ impl ReplicaReport {
             applied: from.varint()?,
             last: from.varint()?,
             term: from.varint()?,
-            leads: if flags & LEADS != 0 { Some(LeaderReport::read(from)?) } else { None },
+            leads: if flags & LEADS != 0 { Some(LeaderReport::read(from, &mut is_halved)?) } else { None },
+            is_halved,
             division: if flags & DIVISION != 0 { Some(DivisionReport::read(from)?) } else { None },
             broken: if flags & BROKEN != 0 { Some(text(from, EVENT_BYTES_MAX)?) } else { None },
         })
@@ -312,12 +320,13 @@ impl DivisionReport {
 }
 
 impl LeaderReport {
-    fn read(from: &mut Reader) -> Result<Self, &'static str> {
+    fn read(from: &mut Reader, is_halved: &mut bool) -> Result<Self, &'static str> {
         let index = from.varint()?;
         let joint = from.u8()? != 0;
         let count = from.count_at_most(MEMBERS_MAX, 3)?;
-        let member = |from: &mut Reader| {
+        let mut member = |from: &mut Reader| {
             let flags = from.u8()?;
+            *is_halved |= flags & HALVED != 0;
             let (id, matched) = (ReplicaId(from.varint()?), from.varint()?);
             Ok(MemberReport { id, votes: flags & VOTES != 0, active: flags & ACTIVE != 0, matched })
         };
@@ -374,6 +383,7 @@ mod tests {
             shard: ShardId(5),
             replica: ReplicaId(3),
             bytes: 1 << 40,
+            is_halved: true,
             keys: 1,
             applied: 2,
             last: 3,
