@@ -4,8 +4,8 @@
 //! majority's base is one from which those of more than half of the store's nodes differ by no more than `SKEW_MS_MAX`;
 //! there may be none.
 //! - A node vouches for what its wall clock showed when its process started. Where the clock jumps, it vouches for nothing, until
-//!   the clock is back or has gone on from the jump for `HELD_US`. What no node vouches for is in no majority: neither its own
-//!   clock nor what it tells others.
+//!   the clock is back or has gone on from the jump for `HELD_US`, or shows the time that most nodes have vouched for. What no node
+//!   vouches for is in no majority: neither its own clock nor what it tells others.
 //! - The time follows the majority's base by at most one part in ten. If it is further away than `SKEW_MS_MAX`, the time stays
 //!   where it is, until that has lasted for `STEP_AFTER_US`: then it steps. The first majority that a process hears of counts at
 //!   once.
@@ -55,10 +55,10 @@ struct OwnClock {
 }
 
 impl OwnClock {
-    /// The clock shows `base_ms` now.
-    fn look(&mut self, base_ms: i64, now_us: u64) {
+    /// The clock shows `base_ms` now. `agreed_ms`: what most nodes have vouched for, if they have.
+    fn look(&mut self, base_ms: i64, agreed_ms: Option<i64>, now_us: u64) {
         self.jumped = match self.jumped {
-            _ if self.vouches_for(base_ms) => None,
+            _ if self.vouches_for(base_ms, agreed_ms) => None,
             Some((since_us, there_ms)) if is_near(base_ms, there_ms) => {
                 (now_us.saturating_sub(since_us) < HELD_US).then_some((since_us, base_ms))
             }
@@ -70,8 +70,8 @@ impl OwnClock {
     }
 
     /// Whether the node vouches for it while it shows `base_ms`.
-    fn vouches_for(&self, base_ms: i64) -> bool {
-        is_near(base_ms, self.held_ms)
+    fn vouches_for(&self, base_ms: i64, agreed_ms: Option<i64>) -> bool {
+        is_near(base_ms, self.held_ms) || agreed_ms.is_some_and(|agreed_ms| is_near(base_ms, agreed_ms))
     }
 }
 
@@ -107,7 +107,12 @@ impl ClockKeeper {
     /// What other nodes are told of the wall clock.
     #[must_use]
     pub fn wall_to_tell(&self, raw: Moment) -> u64 {
-        if self.own.vouches_for(base_of(raw)) { raw.wall_ms } else { UNVOUCHED_MS }
+        if self.own.vouches_for(base_of(raw), self.agreed_ms()) { raw.wall_ms } else { UNVOUCHED_MS }
+    }
+
+    /// The base that most nodes have vouched for, if they have since the process started.
+    fn agreed_ms(&self) -> Option<i64> {
+        self.has_heard_most.then(|| self.clock.offset_ms())
     }
 
     /// A node has answered a beat that was sent at `sent_us`: its wall clock showed `wall_ms` in between.
@@ -124,7 +129,7 @@ impl ClockKeeper {
     pub fn tick(&mut self, raw: Moment, nodes: usize) -> Moment {
         self.told.retain(|_, told| raw.mono_us.saturating_sub(told.at_us) <= TOLD_FOR_US);
         let own = base_of(raw);
-        self.own.look(own, raw.mono_us);
+        self.own.look(own, self.agreed_ms(), raw.mono_us);
         match self.majority(own, nodes.max(1)) {
             Some(base) => {
                 self.follow(base, nodes > 1, raw.mono_us);
@@ -140,7 +145,7 @@ impl ClockKeeper {
 
     /// The base that most nodes vouch for.
     fn majority(&self, own: i64, nodes: usize) -> Option<i64> {
-        let own = Some(own).filter(|own| self.own.vouches_for(*own));
+        let own = Some(own).filter(|own| self.own.vouches_for(*own, self.agreed_ms()));
         let mut bases: Vec<i64> = self.told.values().filter_map(|told| told.base_ms).chain(own).collect();
         bases.sort_unstable();
         // Where more than half agree, the one in the middle of them is right.
@@ -291,18 +296,20 @@ mod tests {
 
     #[test]
     fn where_most_were_set_or_a_node_is_alone_the_time_follows_after_a_while() {
-        for others in [&[][..], &[0, 0]] {
-            let mut node = Node::new(0, others);
-            node.run(500);
-            node.own_ms = 60_000;
-            node.others_ms.iter_mut().for_each(|ahead| *ahead = 60_000);
-            assert!(node.run(9_500).abs() < 50, "{others:?}: not yet");
-            assert!((node.run(1_500) - 60_000).abs() < 50 && !node.is_off(), "{others:?}");
+        for nodes in [1, 3] {
+            let mut store = Several::new(nodes);
+            store.run(500, &[]);
+            store.ahead_ms.fill(60_000);
+            assert!(store.run(9_500, &[]).iter().all(|ms| *ms < 50), "{nodes}: not yet");
+            store.run(1_500, &[]);
+            assert!(store.now_ahead_ms().iter().all(|ms| (59_950..60_050).contains(ms)), "{nodes}");
+            assert!(store.keepers.iter().all(|keeper| !keeper.clock().is_off()));
             // Small differences are made up for slowly.
-            node.own_ms = 60_400;
-            node.others_ms.iter_mut().for_each(|ahead| *ahead = 60_400);
-            assert!((60_090..60_110).contains(&node.run(1_000)), "{others:?}");
-            assert!((node.run(8_000) - 60_400).abs() < 50);
+            store.ahead_ms.fill(60_400);
+            store.run(1_000, &[]);
+            assert!(store.now_ahead_ms().iter().all(|ms| (60_090..60_110).contains(ms)), "{nodes}");
+            store.run(8_000, &[]);
+            assert!(store.now_ahead_ms().iter().all(|ms| (60_350..60_450).contains(ms)), "{nodes}");
         }
     }
 
@@ -360,12 +367,20 @@ mod tests {
                         }
                     }
                     let nodes = self.keepers.len();
-                    let has_ms = self.keepers[node].tick(raw, nodes).wall_ms as i64;
-                    let true_ms = BEGIN_MS + (self.at_us / 1000) as i64 - 7_000;
-                    most[node] = most[node].max((has_ms - true_ms).abs());
+                    self.keepers[node].tick(raw, nodes);
+                }
+                for (most, ahead_ms) in most.iter_mut().zip(self.now_ahead_ms()) {
+                    *most = ahead_ms.abs().max(*most);
                 }
             }
             most
+        }
+
+        /// How far each node's time is ahead of the true time.
+        fn now_ahead_ms(&self) -> Vec<i64> {
+            let true_ms = BEGIN_MS + (self.at_us / 1000) as i64 - 7_000;
+            let times = self.keepers.iter().enumerate().map(|(node, keeper)| keeper.clock().read(self.raw(node)));
+            times.map(|time| time.wall_ms as i64 - true_ms).collect()
         }
     }
 
@@ -379,10 +394,10 @@ mod tests {
             store.ahead_ms[2] = ahead_ms;
             store.run(900, &[]);
             store.restart(1);
-            store.run(100, &[]);
+            // Node 0 is not heard of, and node 2 not again.
+            store.run(100, &[0]);
             store.ahead_ms[2] = 0;
             store.ahead_ms[1] = ahead_ms + 30;
-            // Node 0 is not heard of, and node 2 not again.
             assert_eq!(store.run(2_900, &[0, 2]), [0; 3], "{ahead_ms}");
             store.ahead_ms[1] = 0;
             assert_eq!(store.run(20_000, &[]), [0; 3], "{ahead_ms}");
@@ -410,16 +425,18 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_right_after_the_start_is_vouched_for_once_it_has_held() {
-        let mut store = Several::new(3);
-        store.ahead_ms[1] = -YEAR_MS;
-        store.restart(1);
-        store.run(500, &[]);
-        assert_ne!(store.keepers[1].wall_to_tell(store.raw(1)), UNVOUCHED_MS, "it knows no better");
-        store.ahead_ms[1] = 0;
-        assert_eq!(store.run(4_900, &[]), [0; 3]);
-        assert_eq!(store.keepers[1].wall_to_tell(store.raw(1)), UNVOUCHED_MS);
-        assert_eq!(store.run(500, &[]), [0; 3]);
-        assert_eq!(store.keepers[1].wall_to_tell(store.raw(1)), store.raw(1).wall_ms);
+    fn a_clock_that_is_set_right_is_vouched_for_once_it_has_held_or_shows_what_most_have_vouched_for() {
+        for (mute, waits) in [(&[0, 2][..], true), (&[], false)] {
+            let mut store = Several::new(3);
+            store.ahead_ms[1] = -YEAR_MS;
+            store.restart(1);
+            store.run(500, mute);
+            assert_ne!(store.keepers[1].wall_to_tell(store.raw(1)), UNVOUCHED_MS, "it knows no better");
+            store.ahead_ms[1] = 0;
+            store.run(4_900, mute);
+            assert_eq!(store.keepers[1].wall_to_tell(store.raw(1)) == UNVOUCHED_MS, waits);
+            store.run(500, mute);
+            assert_eq!(store.keepers[1].wall_to_tell(store.raw(1)), store.raw(1).wall_ms);
+        }
     }
 }
