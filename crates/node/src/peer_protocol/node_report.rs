@@ -273,17 +273,21 @@ impl ReplicaReport {
         if flags & !(LEADS | BROKEN | DIVISION) != 0 {
             return Err("a replica with unknown flags in a report");
         }
-        let mut is_halved = false;
+        let (shard, replica) = (ShardId(from.number()?), ReplicaId(from.varint()?));
+        let (bytes, keys, applied) = (from.varint()?, from.varint()?, from.varint()?);
+        let (last, term) = (from.varint()?, from.varint()?);
+        let leads = if flags & LEADS != 0 { Some(LeaderReport::read(from, replica)?) } else { None };
+        let (leads, is_halved) = leads.map_or((None, false), |(leads, is_halved)| (Some(leads), is_halved));
         Ok(Self {
-            shard: ShardId(from.number()?),
-            replica: ReplicaId(from.varint()?),
-            bytes: from.varint()?,
-            keys: from.varint()?,
-            applied: from.varint()?,
-            last: from.varint()?,
-            term: from.varint()?,
-            leads: if flags & LEADS != 0 { Some(LeaderReport::read(from, &mut is_halved)?) } else { None },
+            shard,
+            replica,
+            bytes,
             is_halved,
+            keys,
+            applied,
+            last,
+            term,
+            leads,
             division: if flags & DIVISION != 0 { Some(DivisionReport::read(from)?) } else { None },
             broken: if flags & BROKEN != 0 { Some(text(from, EVENT_BYTES_MAX)?) } else { None },
         })
@@ -320,17 +324,20 @@ impl DivisionReport {
 }
 
 impl LeaderReport {
-    fn read(from: &mut Reader, is_halved: &mut bool) -> Result<Self, &'static str> {
+    /// Of the replica `me`, with whether its bytes are an estimate.
+    fn read(from: &mut Reader, me: ReplicaId) -> Result<(Self, bool), &'static str> {
         let index = from.varint()?;
         let joint = from.u8()? != 0;
         let count = from.count_at_most(MEMBERS_MAX, 3)?;
-        let mut member = |from: &mut Reader| {
+        let mut is_halved = false;
+        let mut members = Vec::with_capacity(count);
+        for _ in 0..count {
             let flags = from.u8()?;
-            *is_halved |= flags & HALVED != 0;
             let (id, matched) = (ReplicaId(from.varint()?), from.varint()?);
-            Ok(MemberReport { id, votes: flags & VOTES != 0, active: flags & ACTIVE != 0, matched })
-        };
-        Ok(Self { index, joint, members: (0..count).map(|_| member(from)).collect::<Result<_, &'static str>>()? })
+            is_halved |= id == me && flags & HALVED != 0;
+            members.push(MemberReport { id, votes: flags & VOTES != 0, active: flags & ACTIVE != 0, matched });
+        }
+        Ok((Self { index, joint, members }, is_halved))
     }
 }
 
