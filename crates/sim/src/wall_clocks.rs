@@ -28,8 +28,7 @@ pub fn jump(store: &mut Store, place: Place) {
         None => store.env.plan().replication as usize,
     };
     let lasts = if store.env.happens(500) { SECOND / 2 } else { store.env.a_while() };
-    let maps = store.nodes.iter().filter_map(|host| host.process.as_ref().and_then(|process| process.map.as_ref()));
-    if lasts > SHORT && (wrong.len() * 2 >= fewest || !maps.into_iter().all(|map| are_few(&wrong, map))) {
+    if lasts > SHORT && (wrong.len() * 2 >= fewest || !are_few_everywhere(&wrong, store)) {
         return;
     }
     let by = store.env.below(20_000) as i64 - 10_000;
@@ -51,6 +50,12 @@ pub fn keep_most_right(store: &mut Store, map: &Map) {
 /// The nodes whose wall clocks are wrong.
 fn wrong_ones(store: &Store) -> BTreeSet<NodeId> {
     store.nodes.iter().filter(|host| !host.clock.is_right()).map(|host| host.info.id).collect()
+}
+
+/// Whether most nodes of every map that a node goes by are none of those.
+fn are_few_everywhere(nodes: &BTreeSet<NodeId>, store: &Store) -> bool {
+    let mut maps = store.nodes.iter().filter_map(|host| host.process.as_ref()?.map.as_ref());
+    maps.all(|map| are_few(nodes, map))
 }
 
 /// Whether most of a map's nodes are none of those.
