@@ -7,6 +7,7 @@ use crate::checkers::Outcome;
 use crate::places::{Place, node_id};
 use crate::report;
 use crate::store::Store;
+use crate::wall_clocks;
 use cluster::{Change, Map, MapUpdate};
 use node::control::Action;
 use node::control::reconcile::lacks_replicas;
@@ -117,6 +118,7 @@ fn made(store: &mut Store, map: &Arc<Map>) -> Outcome {
     if store.checks.made(map, store.env.now())? {
         store.env.counts.changes += 1;
         store.env.note(format_args!("map {} is made", map.epoch));
+        wall_clocks::keep_most_right(store, map);
     }
     Ok(())
 }

@@ -10,14 +10,9 @@ use crate::event::Event;
 use crate::operator::{self, Operator};
 use crate::places::Place;
 use crate::plan;
-use crate::schedule::{MILLISECOND, SECOND};
+use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use cluster::Map;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use vocab::NodeId;
-
-const YEAR_MS: i64 = 365 * 24 * 3_600_000;
+use crate::wall_clocks;
 
 /// Kinds of faults.
 #[derive(Clone, Copy)]
@@ -90,7 +85,7 @@ impl FaultSchedule {
             Fault::Crash => _ = store.crash_for_a_while(place),
             Fault::CrashAll => (0..store.nodes.count()).for_each(|place| _ = store.crash_for_a_while(place)),
             Fault::Pause => pause(store, place),
-            Fault::Jump => jump(store, place),
+            Fault::Jump => wall_clocks::jump(store, place),
             Fault::Drift => drift(store, place),
             Fault::SlowDisk => {
                 store.nodes[place].disk.slowness = store.env.between(10, 3000);
@@ -123,27 +118,6 @@ fn drift(store: &mut Store, place: Place) {
     let rate = 1000 - most + store.env.below(2 * most + 1);
     store.nodes[place].clock.drift(store.env.now(), rate);
     store.env.note(format_args!("the clock of node {} runs at {rate} ‰", place + 1));
-}
-
-/// A wall clock is set, by seconds or by years, and right again after a while: often after half a second. At any time most
-/// are right: of all nodes, and of those on every map that a node goes by, for a node asks those on its own map, which may
-/// be fewer.
-fn jump(store: &mut Store, place: Place) {
-    let (wrong, right): (Vec<_>, Vec<_>) =
-        store.nodes.iter().enumerate().partition(|(other, host)| *other == place || !host.clock.is_right());
-    let wrong: BTreeSet<NodeId> = wrong.into_iter().map(|(_, host)| host.info.id).collect();
-    let are_few =
-        |map: &Arc<Map>| wrong.iter().filter(|node| map.nodes.contains_key(node)).count() * 2 < map.nodes.len();
-    let maps = store.nodes.iter().filter_map(|host| host.process.as_ref().and_then(|process| process.map.as_ref()));
-    if !store.nodes[place].clock.is_right() || wrong.len() >= right.len() || !maps.into_iter().all(are_few) {
-        return;
-    }
-    let by = store.env.below(20_000) as i64 - 10_000;
-    let by = if store.env.happens(500) { by } else { by * (YEAR_MS / 1000) };
-    store.nodes[place].clock.jump(by);
-    store.env.note(format_args!("the wall clock of node {} jumps by {by} ms", place + 1));
-    let lasts = if store.env.happens(500) { SECOND / 2 } else { store.env.a_while() };
-    store.env.after(lasts, Event::SetClock(place));
 }
 
 fn cut(store: &mut Store, one_way: bool) {

@@ -50,6 +50,7 @@ mod store;
 mod trace;
 mod tree;
 mod waiting_reads;
+mod wall_clocks;
 mod workload;
 mod world;
 

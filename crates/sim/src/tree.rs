@@ -14,6 +14,9 @@ use vocab::ShardId;
 
 type Rows = Arc<BTreeMap<Slice, Slice>>;
 
+/// What rows count for, in bytes: enough that shards differ.
+const ROW_BYTES: u64 = 1 << 20;
+
 /// What a crash leaves of a tree: its files.
 #[derive(Clone, Default)]
 pub struct Image {
@@ -21,6 +24,8 @@ pub struct Image {
     meta: Rows,
     /// As of this entry.
     index: u64,
+    /// There are rows of a shard that was split off, or of the one that this was split off.
+    is_halved: bool,
 }
 
 /// Whether a tree's files can be written.
@@ -131,6 +136,8 @@ struct State {
     poisoned: bool,
     /// Which rows are wanted, if not all of them.
     keep: Option<Keep>,
+    /// There are others.
+    is_halved: bool,
     /// A bug that was put in on purpose.
     flaw: Flaw,
     /// With a tree that forgets: the rows before the last entry.
@@ -170,9 +177,9 @@ impl Tree {
         if held.damaged {
             return Err(Error::Corrupt { path: place(), detail: "a checksum does not match".to_owned() });
         }
-        let Image { rows, meta, index } = held.image.clone();
+        let Image { rows, meta, index, is_halved } = held.image.clone();
         let before = rows.clone();
-        let state = State { rows, meta, applied: index, sealed: index, flaw, before, ..State::default() };
+        let state = State { rows, meta, applied: index, sealed: index, is_halved, flaw, before, ..State::default() };
         drop(held);
         Ok(Self { folders: folders.clone(), files, state: Mutex::new(state) })
     }
@@ -255,7 +262,8 @@ impl Engine for Tree {
         }
         Arc::make_mut(&mut state.meta).extend(meta);
         state.sealed = state.applied;
-        state.pending = Some(Image { rows: state.rows.clone(), meta: state.meta.clone(), index: state.applied });
+        let (rows, meta) = (state.rows.clone(), state.meta.clone());
+        state.pending = Some(Image { rows, meta, index: state.applied, is_halved: state.is_halved });
     }
 
     fn needs_flush(&self) -> bool {
@@ -286,7 +294,7 @@ impl Engine for Tree {
         let mut state = lock(&self.state);
         assert!(index >= state.applied, "cleared as of {index} after {}", state.applied);
         let (rows, meta) = (Arc::new(rows.into_iter().collect()), Arc::new(meta.into_iter().collect()));
-        let image = Image { index, meta, rows };
+        let image = Image { index, meta, rows, is_halved: false };
         self.publish(&mut state, image.clone())?;
         state.install(image);
         Ok(())
@@ -314,7 +322,7 @@ impl Engine for Tree {
 
     fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, _keep: &Keep) -> Result<Arc<dyn Engine>> {
         self.flush()?;
-        let state = lock(&self.state);
+        let mut state = lock(&self.state);
         assert_eq!((state.sealed, index), (state.applied, state.applied + 1), "forked where it is not to be");
         let mut all = BTreeMap::clone(&state.meta);
         all.extend(meta);
@@ -327,7 +335,7 @@ impl Engine for Tree {
         held.medium = lock(&self.files).medium;
         match held.medium {
             // As with links: unwanted rows are among them.
-            Medium::Sound => held.image = Image { rows, meta: Arc::new(all), index },
+            Medium::Sound => held.image = Image { rows, meta: Arc::new(all), index, is_halved: true },
             Medium::Full => return Err(Error::Full { path: place() }),
             Medium::Short(number) => return Err(short(number)),
             Medium::Failing => {
@@ -335,6 +343,8 @@ impl Engine for Tree {
             }
         }
         drop(held);
+        lock(&self.files).image.is_halved = true;
+        state.is_halved = true;
         Ok(Arc::new(Self::read(&self.folders, files, state.flaw)?))
     }
 
@@ -346,13 +356,17 @@ impl Engine for Tree {
         let mut state = lock(&self.state);
         if let Some(keep) = state.keep.clone() {
             Arc::make_mut(&mut state.rows).retain(|key, _| keep(key));
+            state.is_halved = false;
         }
         Ok(false)
     }
 
     fn stats(&self) -> EngineStats {
         let state = lock(&self.state);
-        EngineStats { entries_approx: state.rows.len() as u64, ..EngineStats::default() }
+        let disk_bytes = state.rows.len() as u64 * ROW_BYTES;
+        // Without looking at them, as in a server.
+        let unwanted_bytes = if state.is_halved { disk_bytes / 2 } else { 0 };
+        EngineStats { disk_bytes, unwanted_bytes, is_halved: state.is_halved, ..EngineStats::default() }
     }
 
     fn verify(&self) -> Result<()> {
@@ -367,7 +381,7 @@ impl State {
     /// The whole map and its meta records are those of `image`, which is in the files.
     fn install(&mut self, image: Image) {
         (self.applied, self.sealed) = (image.index, image.index);
-        (self.rows, self.meta) = (image.rows, image.meta);
+        (self.rows, self.meta, self.is_halved) = (image.rows, image.meta, image.is_halved);
         self.pending = None;
     }
 }
@@ -386,7 +400,7 @@ impl Ingest for Building {
 
     fn finish(self: Box<Self>, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Box<dyn Ingested>> {
         let meta = Arc::new(meta.into_iter().collect());
-        Ok(Box::new(Built(Image { rows: Arc::new(self.0), meta, index })))
+        Ok(Box::new(Built(Image { rows: Arc::new(self.0), meta, index, is_halved: false })))
     }
 }
 

@@ -88,7 +88,11 @@ fn a_fork_is_whole_or_not_there() {
         assert_eq!((text(&*forked.snapshot(), false), text(&*child().snapshot(), false)), (rows.into(), rows.into()));
         assert_eq!(child().meta(b"m").unwrap().unwrap()[..], b"4"[..]);
         forked.keep_only(keep.clone());
+        let sizes = |of: &dyn Engine| (of.stats().is_halved, of.stats().wanted_bytes() / ROW_BYTES);
+        // As it is found after a crash, too.
+        assert_eq!((sizes(&tree), sizes(&*forked), sizes(&child())), ((true, 1), (true, 1), (true, 1)));
         forked.purge().unwrap();
+        assert_eq!((sizes(&tree), sizes(&*forked)), ((true, 1), (false, 1)));
         assert_eq!(
             (text(&*forked.snapshot(), false), text(&*tree.snapshot(), false)),
             ("b=1 ".into(), "b=1 c=2 ".into())

@@ -153,6 +153,13 @@ impl World {
         self.collections.close(&mut self.store);
     }
 
+    /// How many plans have ended, those among them that the map has forgotten.
+    #[must_use]
+    pub fn ended_plans(&self) -> u64 {
+        let map = self.store.checks.map();
+        map.map_or(0, |map| map.next_plan.saturating_sub(map.open_plans().count() as u64))
+    }
+
     /// Whether every client has got what it wanted.
     #[must_use]
     pub fn is_quiet(&self) -> bool {

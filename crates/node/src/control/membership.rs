@@ -174,7 +174,7 @@ impl Control {
         self.now = self.clock.tick(raw, self.map.as_ref().map_or(1, |map| map.nodes.len()));
         self.direct(led, actions);
         if self.ticks.is_multiple_of(BEAT_TICKS) {
-            let beat = PeerMessage::Beat { sent_us: raw.mono_us, wall_ms: raw.wall_ms };
+            let beat = PeerMessage::Beat { sent_us: raw.mono_us, wall_ms: self.clock.wall_to_tell(raw) };
             actions.push(Action::Send(None, beat));
         }
         if self.init && self.map.is_none() && self.unkept.is_none() {
@@ -287,7 +287,7 @@ impl Control {
                 self.changes_offered(from, StoreId(*store), *first, changes, actions);
             }
             PeerMessage::Beat { sent_us, .. } => {
-                let answer = PeerMessage::BeatAnswer { sent_us: *sent_us, wall_ms: raw.wall_ms };
+                let answer = PeerMessage::BeatAnswer { sent_us: *sent_us, wall_ms: self.clock.wall_to_tell(raw) };
                 actions.push(Action::Send(Some(from), answer));
             }
             PeerMessage::BeatAnswer { sent_us, wall_ms } => self.clock.answered(from, *sent_us, *wall_ms, raw),

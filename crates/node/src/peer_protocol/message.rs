@@ -31,14 +31,14 @@ pub enum PeerMessage {
     Beat {
         /// The sender's steady clock, in µs.
         sent_us: u64,
-        /// The sender's wall clock, in ms.
+        /// The sender's wall clock, in ms; 0 while it does not vouch for it.
         wall_ms: u64,
     },
     /// The answer to a beat.
     BeatAnswer {
         /// What the beat said.
         sent_us: u64,
-        /// The answerer's wall clock, in ms.
+        /// The answerer's wall clock, in ms; 0 while it does not vouch for it.
         wall_ms: u64,
     },
     /// The shards that the sender leads.

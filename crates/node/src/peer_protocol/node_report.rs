@@ -16,6 +16,8 @@ const BROKEN: u8 = 2;
 const DIVISION: u8 = 4;
 const VOTES: u8 = 1;
 const ACTIVE: u8 = 2;
+/// Of the leader itself, among its members: versions that do not know it read past it.
+const HALVED: u8 = 4;
 const INBOUND: u8 = 1;
 /// Longest name of a version, in bytes.
 const VERSION_BYTES_MAX: usize = 64;
@@ -71,6 +73,8 @@ pub struct ReplicaReport {
     pub replica: ReplicaId,
     /// What it holds, in bytes.
     pub bytes: u64,
+    /// Of a leader: rows that a split has given away are still to be removed, and its bytes are an estimate until then.
+    pub is_halved: bool,
     /// How many keys it holds.
     pub keys: u64,
     /// Its last applied entry.
@@ -226,6 +230,7 @@ impl ReplicaReport {
             shard,
             replica,
             bytes: 0,
+            is_halved: false,
             keys: 0,
             applied: 0,
             last: 0,
@@ -249,7 +254,8 @@ impl ReplicaReport {
             bytes.push(u8::from(leads.joint));
             put_varint(bytes, leads.members.len() as u64);
             for member in &leads.members {
-                bytes.push(u8::from(member.votes) * VOTES + u8::from(member.active) * ACTIVE);
+                let is_halved = self.is_halved && member.id == self.replica;
+                bytes.push(flag(member.votes, VOTES) + flag(member.active, ACTIVE) + flag(is_halved, HALVED));
                 put_varint(bytes, member.id.0);
                 put_varint(bytes, member.matched);
             }
@@ -267,15 +273,21 @@ impl ReplicaReport {
         if flags & !(LEADS | BROKEN | DIVISION) != 0 {
             return Err("a replica with unknown flags in a report");
         }
+        let (shard, replica) = (ShardId(from.number()?), ReplicaId(from.varint()?));
+        let (bytes, keys, applied) = (from.varint()?, from.varint()?, from.varint()?);
+        let (last, term) = (from.varint()?, from.varint()?);
+        let leads = if flags & LEADS != 0 { Some(LeaderReport::read(from, replica)?) } else { None };
+        let (leads, is_halved) = leads.map_or((None, false), |(leads, is_halved)| (Some(leads), is_halved));
         Ok(Self {
-            shard: ShardId(from.number()?),
-            replica: ReplicaId(from.varint()?),
-            bytes: from.varint()?,
-            keys: from.varint()?,
-            applied: from.varint()?,
-            last: from.varint()?,
-            term: from.varint()?,
-            leads: if flags & LEADS != 0 { Some(LeaderReport::read(from)?) } else { None },
+            shard,
+            replica,
+            bytes,
+            is_halved,
+            keys,
+            applied,
+            last,
+            term,
+            leads,
             division: if flags & DIVISION != 0 { Some(DivisionReport::read(from)?) } else { None },
             broken: if flags & BROKEN != 0 { Some(text(from, EVENT_BYTES_MAX)?) } else { None },
         })
@@ -312,16 +324,20 @@ impl DivisionReport {
 }
 
 impl LeaderReport {
-    fn read(from: &mut Reader) -> Result<Self, &'static str> {
+    /// Of the replica `me`, with whether its bytes are an estimate.
+    fn read(from: &mut Reader, me: ReplicaId) -> Result<(Self, bool), &'static str> {
         let index = from.varint()?;
         let joint = from.u8()? != 0;
         let count = from.count_at_most(MEMBERS_MAX, 3)?;
-        let member = |from: &mut Reader| {
+        let mut is_halved = false;
+        let mut members = Vec::with_capacity(count);
+        for _ in 0..count {
             let flags = from.u8()?;
             let (id, matched) = (ReplicaId(from.varint()?), from.varint()?);
-            Ok(MemberReport { id, votes: flags & VOTES != 0, active: flags & ACTIVE != 0, matched })
-        };
-        Ok(Self { index, joint, members: (0..count).map(|_| member(from)).collect::<Result<_, &'static str>>()? })
+            is_halved |= id == me && flags & HALVED != 0;
+            members.push(MemberReport { id, votes: flags & VOTES != 0, active: flags & ACTIVE != 0, matched });
+        }
+        Ok((Self { index, joint, members }, is_halved))
     }
 }
 
@@ -374,6 +390,7 @@ mod tests {
             shard: ShardId(5),
             replica: ReplicaId(3),
             bytes: 1 << 40,
+            is_halved: true,
             keys: 1,
             applied: 2,
             last: 3,

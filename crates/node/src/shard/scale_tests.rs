@@ -333,6 +333,7 @@ fn report(map: &Map, node: NodeId, leaders: &BTreeMap<ShardId, NodeId>) -> NodeR
             shard,
             replica: replica.id,
             bytes: 1 << 20,
+            is_halved: false,
             keys: 1000,
             applied: 9,
             last: 9,

@@ -737,15 +737,18 @@ impl ShardHandle {
     pub fn report(&self, replica: ReplicaId) -> ReplicaReport {
         let status = self.status();
         let stats = self.engine.stats();
+        let leads = self.group.lock().clone().filter(|_| self.leading());
+        let is_member = leads.as_ref().is_some_and(|group| group.members.iter().any(|member| member.id == replica));
         ReplicaReport {
             shard: self.id,
             replica,
             bytes: stats.wanted_bytes() + stats.memtable_bytes,
+            is_halved: stats.is_halved && is_member,
             keys: self.key_count(),
             applied: self.engine.applied_index(),
             last: status.last,
             term: status.term,
-            leads: self.group.lock().clone().filter(|_| self.leading()),
+            leads,
             division: self.division(),
             broken: self.broken().or_else(|| self.damage.detail().map(str::to_owned)),
         }

@@ -276,6 +276,7 @@ impl View {
         EngineStats {
             disk_bytes: tree.disk_space(),
             unwanted_bytes: self.generation.unwanted_bytes() + self.generation.collector.bytes(),
+            is_halved: self.generation.unwanted().is_some(),
             memtable_bytes: self.generation.usage.bytes(),
             level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
             blob_files: tree.blob_file_count(),

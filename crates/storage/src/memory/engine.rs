@@ -345,6 +345,7 @@ impl Engine for MemoryEngine {
             disk_bytes: self.disk_bytes.load(Ordering::Relaxed),
             memtable_bytes: state.bytes(),
             entries_approx: state.len() as u64,
+            is_halved: self.purged.lock().expect("nothing panics while it is held").is_some(),
             ..EngineStats::default()
         }
     }

@@ -1,7 +1,8 @@
 //! Automatic splits: shards that have grown too large, and shards whose rate is too high.
 //!
-//! A shard that was split is not split again for a while. Until the rows that it has given away are removed, the bytes of
-//! each half are an estimate, and its rate shows only after some time. Where a shard is hot because of one slot, such as that of
+//! A shard that was split is not split again for a while: its rate shows only after some time. Until the rows that it has given away
+//! are removed, its bytes are an estimate, and it is not split for its size: else each part would be split on and on for what it has
+//! no more. Where a shard is hot because of one slot, such as that of
 //! a database, halves do not help: the slot is split off at either end, one after the other, until it has a shard to itself.
 
 use super::inputs::Inputs;
@@ -88,7 +89,7 @@ impl Growth {
         let resting = self.resting(inputs)?;
         let may_be = |(shard, info): &(ShardId, &ShardInfo)| is_divisible(map, info, None) && !resting.contains(shard);
         map.data_shards().filter(may_be).find_map(|(shard, info)| {
-            let bytes = seen.bytes(shard).unwrap_or(0);
+            let bytes = seen.known_bytes(shard).unwrap_or(0);
             if bytes > settings.split_bytes {
                 let text = format!("the shard has {} MB, more than split-bytes", bytes / 1_000_000);
                 return Some((PlanKind::SplitShard { shard, at: None }, text));

@@ -38,6 +38,7 @@ pub(super) struct NodeSeen {
 #[derive(Clone, Debug)]
 pub(super) struct ReplicaSeen {
     pub(super) bytes: u64,
+    pub(super) is_halved: bool,
     pub(super) keys: u64,
     pub(super) applied: u64,
     pub(super) last: u64,
@@ -136,6 +137,7 @@ impl Seen {
             }
             let seen = ReplicaSeen {
                 bytes: replica.bytes,
+                is_halved: replica.is_halved,
                 keys: replica.keys,
                 applied: replica.applied,
                 last: replica.last,
@@ -230,6 +232,13 @@ impl Seen {
         let of_leader = seen.leader.as_ref().and_then(|leader| seen.replicas.get(&leader.replica));
         let of_others = || seen.replicas.values().map(|replica| replica.bytes).max();
         of_leader.map(|replica| replica.bytes).or_else(of_others)
+    }
+
+    /// Bytes of a shard's rows as its leader knows them, rather than estimates them.
+    pub(super) fn known_bytes(&self, shard: ShardId) -> Option<u64> {
+        let seen = self.shards.get(&shard)?;
+        let of_leader = seen.replicas.get(&seen.leader.as_ref()?.replica)?;
+        (!of_leader.is_halved).then_some(of_leader.bytes)
     }
 
     /// Where a shard would be divided, and its rate; none if its leader has not reported.

@@ -10,6 +10,7 @@ pub(super) fn report_of(map: &Map, node: NodeId, leads: &[ShardId], damaged: boo
         shard,
         replica: replica.id,
         bytes: 1,
+        is_halved: false,
         keys: 1,
         applied: 1,
         last: 1,

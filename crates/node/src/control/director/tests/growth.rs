@@ -150,3 +150,26 @@ fn a_shard_that_has_grown_is_divided_where_its_keys_are() {
     let keys: Vec<u64> = shards(&world).iter().map(|shard| world.weights(*shard).1).collect();
     assert!(keys.iter().all(|count| (730..=770).contains(count)), "{keys:?} {:?}", world.map.shards);
 }
+
+#[test]
+fn what_a_split_has_left_behind_is_no_reason_to_split_again() {
+    let mut world = World::new(&["", "", ""], 1, 1);
+    world.set("split-bytes", "1073741824");
+    world.set("split-rest-ms", "1000");
+    // One slot has it all: wherever its shard is divided, one half has nothing.
+    world.keys = [(3000, 3000)].into();
+    world.key_bytes = 1 << 20;
+    // No step removes anything.
+    world.halved = (1..100).map(ShardId).collect();
+    world.run(60);
+    assert_eq!(shards(&world).len(), 1, "its size is an estimate");
+    world.halved.remove(&ShardId(1));
+    world.run_until("it is divided", 20, |world| shards(world).len() == 2 && world.is_quiet());
+    world.halved.insert(ShardId(1));
+    world.run(600);
+    assert_eq!(shards(&world).len(), 2, "{:?}", world.map.plans);
+    world.halved.clear();
+    world.run(600);
+    let large = |world: &World| shards(world).into_iter().filter(|shard| world.weights(*shard).1 > 1000).count();
+    assert_eq!((large(&world), shards(&world).len()), (1, 3), "the slot has a shard to itself: {:?}", world.map.shards);
+}

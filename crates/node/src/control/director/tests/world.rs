@@ -58,6 +58,8 @@ pub(super) struct World {
     /// Operations of each shard since its leader leads.
     done: BTreeMap<(ShardId, ReplicaId), u64>,
     halves: BTreeMap<ShardId, (Vec<(u16, u16)>, DivisionReport)>,
+    /// Shards with rows that a split has given away.
+    pub(super) halved: BTreeSet<ShardId>,
     /// What each key takes, in bytes.
     pub(super) key_bytes: u64,
     /// The most that were filled at once from, and on, one node.
@@ -104,6 +106,7 @@ impl World {
             done: BTreeMap::new(),
             halves: BTreeMap::new(),
             key_bytes: 1,
+            halved: BTreeSet::new(),
             busiest: (0, 0),
             events: Vec::new(),
             map,
@@ -371,6 +374,7 @@ impl World {
                 Some(ReplicaReport {
                     shard,
                     replica: replica.id,
+                    is_halved: leads && self.halved.contains(&shard),
                     bytes: (100 << 20) + self.weights(shard).1 * self.key_bytes,
                     keys: 1000,
                     applied: held,
