@@ -266,7 +266,7 @@ pub const APPLICATIONS: &[Application] = &[
     suite(
         Python,
         "celery-suite",
-        &["celery[redis,pytest,pydantic]==5.7.0", "pytest", "pytest-timeout", "pytest-rerunfailures", "pytest-subtests"],
+        &["celery[redis,pytest,pydantic]==5.7.0", "cryptography", "pytest", "pytest-timeout", "pytest-rerunfailures", "pytest-subtests"],
         "Celery's own tests with a server and a worker: those that pass on redis-server",
     ),
     suite(
@@ -278,7 +278,7 @@ pub const APPLICATIONS: &[Application] = &[
     suite(
         Python,
         "fakeredis-suite",
-        &["fakeredis[lua]==2.41.0", "redis==8.1.0", "valkey", "hypothesis", "pytest", "pytest-timeout", "pytest-asyncio"],
+        &["fakeredis[lua]==2.41.0", "redis==8.1.0", "valkey", "hypothesis", "pytest", "pytest-timeout", "pytest-asyncio", "pytest-mock"],
         "what fakeredis imitates, and random commands that it compares: its tests of a real server that pass on redis-server",
     ),
     suite(
