@@ -110,7 +110,7 @@ fn keys_that_go_to_another_database_are_followed() {
     };
     ask(&mut redis, "CONFIG SET appendonly yes; SET first here; SET a 1; SET b 2; SELECT 3; SET c 3 EX 10000; SET d 4");
     let (port, other_port) = (free_port(), free_port());
-    let listening = |name: &str, port| {
+    let listening = |name: &str, port: u16| {
         let setup = Setup::new(&dir.join(name)).with("--durability", "nosync");
         Server::start(&setup.with("--database-listen", &format!("127.0.0.1:{port}")))
     };
@@ -134,7 +134,8 @@ fn keys_that_go_to_another_database_are_followed() {
     }
     for database in [0, 3, 4, 5] {
         let select = format!("SELECT {database}");
-        (redis.call(&select), all.call(&select));
+        redis.call(&select);
+        all.call(&select);
         for key in ["a", "b", "c", "d", "e", "f"] {
             let expected = redis.call(&format!("GET {key}"));
             assert_eq!(all.call(&format!("GET {key}")), expected, "{key} of {database}");

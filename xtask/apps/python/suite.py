@@ -50,7 +50,7 @@ def pytest_runtest_logreport(report):
         with open(os.environ["TRIAL_REPORT"], "a") as file:
             file.write(report.nodeid.replace("\\n", " ") + "\\n")
 """
-RUN_SECONDS_MAX = 900
+RUN_SECONDS_MAX = 1500
 
 
 class Suite:
