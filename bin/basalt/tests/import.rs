@@ -155,7 +155,8 @@ fn keys_that_go_to_another_database_are_followed() {
         assert!(!keyspace.contains("db"), "cluster clients have none of these keys: {keyspace}");
     }
     // A file cannot be asked again: what was not repeated is told.
-    let (output, result) = ended(import(&[&server.file("appendonlydir"), "--databases", "--dry-run", "--json"]));
+    let (file, node) = (server.file("appendonlydir"), basalt.address());
+    let (output, result) = ended(import(&[&file, "--node", &node, "--databases", "--replace", "--json"]));
     assert!(result["problems"].as_u64().unwrap() > 0 && output.status.code() == Some(1), "{output:?}");
 }
 

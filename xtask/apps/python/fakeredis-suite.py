@@ -23,6 +23,7 @@ run(
     [TESTS + ["-p", "unshrunk", "--hypothesis-seed=1"]],
     {
         "test_bgsave|test_lastsave|test_save": "there is no dump file: each write goes to the log",
+        "test_acl_whoami|test_auth": "once the store keeps the user `default`, its password is set with ACL SETUSER, not with requirepass",
         "test_eval_flushall": "a script is of one database",
         "test_function_help": "HELP is written from the command table",
         "test_xtrim_approximate": "nodes of a stream have a fixed size here",
