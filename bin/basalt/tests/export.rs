@@ -5,7 +5,7 @@ mod common;
 
 use common::{Connection, Dir, Nodes, Redis, Server, Setup, Value, basalt, eventually, fill, free_port, run};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn done(arguments: &[&str]) -> serde_json::Value {
     let output = basalt(arguments);
@@ -214,6 +214,14 @@ fn redis_cli_copies_the_keys() {
             let back = copy(*port, &format!("databases-{n}-{copies}.rdb"));
             (contents(&mut back.connect(), &[0]) == expected).then_some(())
         });
+    }
+    // Nothing is written for longer than a replica may be behind: it asks its leader, which rests, how old it is.
+    let (begun, rested) = (Instant::now(), dir.join("rested.rdb"));
+    while begun.elapsed() < Duration::from_secs(5) {
+        for port in ports {
+            let output = run("redis-cli", &["-p", &port.to_string(), "--rdb", rested.to_str().unwrap()]);
+            assert!(output.status.success(), "after {:?}: {output:?}", begun.elapsed());
+        }
     }
     // Of the cluster each node has what it leads.
     done(&["import", &rdb, "--node", &node, "--json"]);

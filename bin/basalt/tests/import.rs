@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Random, Redis, Server, Setup, Value, eventually, fill, signal, slot};
+use common::{Connection, Dir, Nodes, Random, Redis, Server, Setup, Value, eventually, fill, free_port, signal, slot};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -97,6 +97,67 @@ fn a_redis_that_is_written_to_is_taken_over() {
     let (_, verified) = ended(self::import(&[&source, "--node", &node, "--json", "--no-follow", "--verify", "200"]));
     assert_eq!((&verified["compared"], &verified["problems"]), (&200.into(), &0.into()), "{verified}");
     assert_eq!(verified["present"], verified["keys"], "what is there is left: {verified}");
+}
+
+/// A database of the store lies in one slot, another one elsewhere: MOVE and COPY cannot be repeated as they are.
+#[test]
+fn keys_that_go_to_another_database_are_followed() {
+    let dir = Dir::new("import-moved");
+    let Some(server) = Redis::start(&dir) else { return };
+    let mut redis = server.connect();
+    let ask = |connection: &mut Connection, requests: &str| {
+        requests.split("; ").map(|request| connection.call(request)).last().unwrap()
+    };
+    ask(&mut redis, "CONFIG SET appendonly yes; SET first here; SET a 1; SET b 2; SELECT 3; SET c 3 EX 10000; SET d 4");
+    let (port, other_port) = (free_port(), free_port());
+    let listening = |name: &str, port: u16| {
+        let setup = Setup::new(&dir.join(name)).with("--durability", "nosync");
+        Server::start(&setup.with("--database-listen", &format!("127.0.0.1:{port}")))
+    };
+    let (basalt, one) = (listening("all", port), listening("one", other_port));
+    let source = format!("redis://127.0.0.1:{}", server.port());
+    let followers = [
+        import(&[&source, "--node", &basalt.address(), "--databases", "--json"]),
+        import(&[&format!("{source}/3"), "--node", &one.address(), "--into-database", "3", "--json"]),
+    ];
+    let (mut all, mut only) = (Connection::open(port).unwrap(), Connection::open(other_port).unwrap());
+    only.call("SELECT 3");
+    eventually("the copy is there", LIMIT, || (all.call("EXISTS first").int() == 1).then_some(()));
+    eventually("the copy is there", LIMIT, || (only.call("EXISTS d").int() == 1).then_some(()));
+    ask(
+        &mut redis,
+        "SELECT 0; MOVE a 3; COPY b e DB 5; COPY b f DB 0; SELECT 3; MOVE c 4; COPY d d DB 0; SET end here",
+    );
+    for connection in [&mut all, &mut only] {
+        connection.call("SELECT 3");
+        eventually("the last write is there", LIMIT, || (connection.call("EXISTS end").int() == 1).then_some(()));
+    }
+    for database in [0, 3, 4, 5] {
+        let select = format!("SELECT {database}");
+        redis.call(&select);
+        all.call(&select);
+        for key in ["a", "b", "c", "d", "e", "f"] {
+            let expected = redis.call(&format!("GET {key}"));
+            assert_eq!(all.call(&format!("GET {key}")), expected, "{key} of {database}");
+            if database == 3 {
+                assert_eq!(only.call(&format!("GET {key}")), expected, "{key} of {database}");
+            }
+        }
+    }
+    assert!(ask(&mut all, "SELECT 4; TTL c").int() > 0);
+    for import in followers {
+        signal(import.id(), "-TERM");
+        let (output, result) = ended(import);
+        assert!(output.status.success() && result["problems"] == 0, "{output:?}");
+    }
+    for basalt in [&basalt, &one] {
+        let keyspace = basalt.connect().call("INFO keyspace").text();
+        assert!(!keyspace.contains("db"), "cluster clients have none of these keys: {keyspace}");
+    }
+    // A file cannot be asked again: what was not repeated is told.
+    let (file, node) = (server.file("appendonlydir"), basalt.address());
+    let (output, result) = ended(import(&[&file, "--node", &node, "--databases", "--replace", "--json"]));
+    assert!(result["problems"].as_u64().unwrap() > 0 && output.status.code() == Some(1), "{output:?}");
 }
 
 #[test]

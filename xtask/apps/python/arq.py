@@ -69,12 +69,14 @@ async def main():
     await enqueue("later", _defer_by=1)
     await enqueue("twice", function="fails_once")
     assert KILLED or await pool.enqueue_job("work", 1, _job_id="job-1") is None, "an id was taken twice"
-    counts = await asyncio.to_thread(workers.wait_done, done, [*range(JOBS), "later", "twice"], 90)
+    # A worker that lost its connection has counted a try that was none.
+    tries = ["twice"] * (1 if KILLED else 2)
+    counts = await asyncio.to_thread(workers.wait_done, done, [*range(JOBS), "later", *tries], 90)
     for number in range(JOBS):
         # None: the answer to the first try was lost, and the job was there.
         if jobs[number] is not None:
             assert await again(jobs[number].result, timeout=30, poll_delay=0.05) == number * 2
-    assert counts.pop("twice") >= 2 or KILLED, "the job that failed was not made again"
+    assert counts.pop("twice") >= len(tries), "the job that failed was not made again"
     more = {name: count for name, count in counts.items() if count > 1}
     assert KILLED or not more, f"done more than once: {more}"
     workers.stop()

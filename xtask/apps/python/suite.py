@@ -50,7 +50,7 @@ def pytest_runtest_logreport(report):
         with open(os.environ["TRIAL_REPORT"], "a") as file:
             file.write(report.nodeid.replace("\\n", " ") + "\\n")
 """
-RUN_SECONDS_MAX = 900
+RUN_SECONDS_MAX = 1500
 
 
 class Suite:
@@ -78,7 +78,7 @@ class Suite:
             chosen = [argument.replace("PORT", str(port)) for argument in arguments]
             if only is not None:
                 # In a run for a test that it has not, pytest would complain.
-                chosen = [argument for argument in chosen if argument.startswith("-")] + sorted(only)
+                chosen = options(chosen) + sorted(only)
             pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "trial_report"]
             limits = [f"--timeout={self.seconds}", "--tb=short", "-o", "log_cli=false"]
             self.run(pytest + limits + chosen, self.environment(port, report))
@@ -131,6 +131,12 @@ class Redis:
     def __exit__(self, *_):
         self.server.kill()
         self.server.wait()
+
+
+def options(arguments):
+    """What of pytest's arguments names no tests: options, and the values of those of one letter that stand alone."""
+    pairs = zip([""] + arguments, arguments)
+    return [one for before, one in pairs if one.startswith("-") or re.fullmatch("-[a-z]", before)]
 
 
 def source(package):

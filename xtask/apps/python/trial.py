@@ -58,13 +58,15 @@ class Done:
         with open(self.path) as file:
             return collections.Counter(file.read().split())
 
+    def lacks(self, jobs):
+        """The jobs that are not done yet: one that is named twice is to be done twice, as it fails the first time."""
+        return collections.Counter(map(str, jobs)) - self.counts()
+
     def wait(self, jobs, seconds=60, missing=0):
         """Waits until all jobs are done, but for so many that may be missing; the counts."""
         wanted = {str(job) for job in jobs}
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if wanted <= self.counts().keys():
-                break
+        while time.monotonic() < until and self.lacks(jobs):
             time.sleep(0.05)
         counts = self.counts()
         lost = wanted - counts.keys()
@@ -94,9 +96,8 @@ class Workers:
 
     def wait_done(self, done, jobs, seconds=60, missing=0):
         """Looks after the workers until all jobs are done; the counts."""
-        wanted = {str(job) for job in jobs}
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not wanted <= done.counts().keys():
+        while time.monotonic() < until and done.lacks(jobs):
             self.look_after()
             time.sleep(0.05)
         return done.wait(jobs, 0, missing)

@@ -6,6 +6,7 @@ use super::outcome::{Outcome, shown};
 use super::scope::Scope;
 use super::source::Source;
 use crate::store_writer::{Kind, StoreWriter, Write};
+use node::session::other_number;
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -78,6 +79,13 @@ impl<'a> Follower<'a> {
         if is_of_all || does(behaviour::SWAPS_DATABASES) {
             return Err(told(&args[0]));
         }
+        if does(behaviour::TO_DATABASE)
+            && let Some((spec, keys)) = &found
+            && let (Some(&from), Some(&to)) = (keys.first(), keys.last())
+            && let Some(other) = other_number(spec, &words).and_then(|number| u64::try_from(number).ok())
+        {
+            return self.to_database(other, (words[from], words[to]), place.end, outcome);
+        }
         let Some(into) = self.scope.of(self.selected) else {
             outcome.other_databases += 1;
             return Ok(());
@@ -92,6 +100,25 @@ impl<'a> Follower<'a> {
         };
         keys.iter().for_each(|at| args[*at] = into.stored(&args[*at]));
         self.on_keys(spec, &keys, args, place, outcome)
+    }
+
+    /// Repeats a command that took a key from the database that the stream is about to another one: MOVE and COPY do. The store's
+    /// databases are not in one slot, so both keys are read again.
+    fn to_database(
+        &mut self,
+        other: u64,
+        (from, to): (&[u8], &[u8]),
+        end: u64,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let imported = |(database, key)| self.scope.of(database).map(|into| into.stored(key));
+        let stored: BTreeSet<Vec<u8>> = [(self.selected, from), (other, to)].into_iter().filter_map(imported).collect();
+        if stored.is_empty() {
+            outcome.other_databases += 1;
+            return Ok(());
+        }
+        let is_ahead = |key: &Vec<u8>| self.ahead.get(key).is_some_and(|until| *until >= end);
+        if stored.iter().all(is_ahead) { Ok(()) } else { self.read_again(stored, outcome) }
     }
 
     /// Repeats a command whose keys, by the names that are stored, are among its arguments.

@@ -6,14 +6,14 @@ use crate::peers::{LEADER_WITHIN, call_each_leader};
 use crate::shared::{NodeShared, RoutingSnapshot};
 use arc_swap::Guard;
 use node::command::{Error, PartLeft, StoreCall, StoreHandler, StoreRest};
-use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal, ReplyStream, StreamShard};
+use node::read::{Again, Attempt, Begin, Finish, Hold, NotHere, ReadRequest, Refusal, ReplyStream, StreamShard};
 use node::session::Consistency;
 use node::{
     Fault, Heads, Need, ReadSpace, RecordRange, Records, Remote, RemoteAnswer, RemoteCall, RemoteSpace, ShardHandle,
     ShardSpace, ShardSpaces, Shards, SnapshotSpace, remote_counts, remote_heads, remote_records,
 };
 use resp::Reply;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{ShardId, Slot};
@@ -105,6 +105,8 @@ struct StoreShards<'a> {
     asked: &'a Asked<'a>,
     parts: &'a [Part],
     seen: Vec<Option<Seen<'a>>>,
+    /// Whether replicas have been waited for.
+    awaited: Cell<bool>,
     now_ms: u64,
 }
 
@@ -148,6 +150,24 @@ impl<'a> StoreShards<'a> {
         };
         let local = self.known.local(self.store.node(), Some(part.id));
         request.begin(local, self.store.moment(), || self.store.moment())
+    }
+
+    /// Where replicas may answer: waits for those of this node that are not known to be fresh enough, for as long as a read may.
+    /// The leaders of all of them are asked at the first look. Those of a store that rests are asked by nothing else.
+    fn await_replicas(&self) {
+        let consistency = self.asked.consistency;
+        if self.awaited.replace(true) || !consistency.allows_followers() {
+            return;
+        }
+        let hold = Hold::for_read(consistency, steady_us());
+        let waits = |part: &&Part| matches!(self.try_begin(part), Begin::NotHere(NotHere::Wait { .. }));
+        let mut behind: Vec<&Part> = self.parts.iter().filter(|part| part.begun.get().is_none()).collect();
+        loop {
+            behind.retain(waits);
+            if behind.is_empty() || hold.is_over(steady_us()) || !self.store.access().pause() {
+                return;
+            }
+        }
     }
 
     fn see(&mut self, i: usize) -> &mut Seen<'a> {
@@ -222,6 +242,7 @@ impl Shards for StoreShards<'_> {
 
     fn is_here(&self, i: usize) -> bool {
         if self.parts[i].begun.get().is_none() {
+            self.await_replicas();
             // The command will read the others that this node leads, too.
             self.begin((0..self.count()).filter(|j| *j == i || self.leads(*j)));
         }
@@ -381,7 +402,8 @@ fn run_on_parts(
 ) -> ReplyStream {
     let mark = reply.buf.len();
     let seen = parts.iter().map(|_| None).collect();
-    let mut shards = StoreShards { store, known, asked, parts, seen, now_ms: store.now_ms() };
+    let mut shards =
+        StoreShards { store, known, asked, parts, seen, awaited: Cell::new(false), now_ms: store.now_ms() };
     let (args, streams, cursors) = (asked.args, run.streams, &store.cursors);
     let done = run.run(&mut StoreCall { args, shards: &mut shards, streams, cursors, reply: &mut *reply });
     let mut stream = ReplyStream::default();

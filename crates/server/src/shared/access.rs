@@ -52,6 +52,15 @@ impl Access<'_> {
         self.clock.read(raw_moment())
     }
 
+    /// Lets a moment pass before something is looked at again; false if the node stops.
+    pub(crate) fn pause(&self) -> bool {
+        let goes_on = !self.is_stopping();
+        if goes_on {
+            std::thread::sleep(PAUSE);
+        }
+        goes_on
+    }
+
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }

@@ -17,8 +17,8 @@ use vocab::{Namespace, client_key, cluster_database_keys, keys_of_databases_alon
 
 /// Records that are read at a time.
 const RECORDS: usize = 64;
-const NOT_HERE: &str = "ERR keys of databases are on other nodes only: ask `redis-cli --rdb` of a node that holds them, or use `basalt \
-                        export`";
+const NOT_HERE: &str = "ERR this node has no replica of some databases, or does not know how old it is: ask `redis-cli --rdb` of another \
+                        node, or use `basalt export`";
 /// What Redis calls the end of a file, the select of a database and an expiry.
 const END: u8 = 255;
 const SELECT: u8 = 254;
