@@ -10,24 +10,25 @@ struct Renamed {
     caller: Option<&'static str>,
     /// The object that has it.
     owner: &'static str,
-    from: &'static str,
-    to: &'static str,
+    /// The function's name and the one in its place. Where a compiler may call one function or another, there are several: at least one is
+    /// called.
+    names: &'static [[&'static str; 2]],
 }
 
 const RENAMED: &[Renamed] = &[
     // Before the next: where numbers become texts, and texts are joined.
-    Renamed { caller: Some("lvm.o"), owner: "lstring.o", from: "luaS_newlstr", to: "bslt_newtext" },
-    Renamed { caller: None, owner: "lstring.o", from: "luaS_newlstr", to: "bslt_newlstr" },
-    Renamed { caller: Some("lapi.o"), owner: "ltable.o", from: "luaH_next", to: "bslt_next" },
-    Renamed { caller: Some("lvm.o"), owner: "lobject.o", from: "luaO_str2d", to: "bslt_str2d" },
-    Renamed { caller: Some("lvm.o"), owner: "ldo.o", from: "luaD_precall", to: "bslt_precall" },
-    Renamed { caller: Some("lvm.o"), owner: "libc", from: "strcoll", to: "bstcoll" },
+    Renamed { caller: Some("lvm.o"), owner: "lstring.o", names: &[["luaS_newlstr", "bslt_newtext"]] },
+    Renamed { caller: None, owner: "lstring.o", names: &[["luaS_newlstr", "bslt_newlstr"]] },
+    Renamed { caller: Some("lapi.o"), owner: "ltable.o", names: &[["luaH_next", "bslt_next"]] },
+    Renamed { caller: Some("lvm.o"), owner: "lobject.o", names: &[["luaO_str2d", "bslt_str2d"]] },
+    Renamed { caller: Some("lvm.o"), owner: "ldo.o", names: &[["luaD_precall", "bslt_precall"]] },
+    Renamed { caller: Some("lvm.o"), owner: "libc", names: &[["strcoll", "bstcoll"]] },
     // Not to be counted: whose line an error names.
-    Renamed { caller: Some("lauxlib.o"), owner: "ldebug.o", from: "lua_getstack", to: "bslt_getcall" },
+    Renamed { caller: Some("lauxlib.o"), owner: "ldebug.o", names: &[["lua_getstack", "bslt_getcall"]] },
     // Not to be counted: what C libraries compute differs in the last bit.
-    Renamed { caller: Some("lvm.o"), owner: "libc", from: "pow", to: "bpw" },
-    Renamed { caller: Some("lcode.o"), owner: "libc", from: "pow", to: "bpw" },
-    Renamed { caller: Some("lstring.o"), owner: "libc", from: "memcmp", to: "bstcmp" },
+    Renamed { caller: Some("lvm.o"), owner: "libc", names: &[["pow", "bpw"]] },
+    Renamed { caller: Some("lcode.o"), owner: "libc", names: &[["pow", "bpw"]] },
+    Renamed { caller: Some("lstring.o"), owner: "libc", names: &[["memcmp", "bstcmp"], ["bcmp", "bscm"]] },
 ];
 
 const MAGIC: &[u8] = b"!<arch>\n";
@@ -73,7 +74,7 @@ fn rename(archive: &mut [u8]) {
         at += HEADER_BYTES + size + size % 2;
     }
     for (renamed, count) in RENAMED.iter().zip(counts) {
-        assert!(count > 0, "no compiled part of Lua calls {}", renamed.from);
+        assert!(count > 0, "no compiled part of Lua calls {}", renamed.names[0][0]);
     }
 }
 
@@ -91,7 +92,11 @@ fn rename_in(object: &str, body: &mut [u8], renamed: &Renamed) -> usize {
     if is(renamed.owner) || renamed.caller.is_some_and(|caller| !is(caller)) {
         return 0;
     }
-    let (from, to) = (format!("\0{}\0", renamed.from), format!("\0{}\0", renamed.to));
+    renamed.names.iter().map(|[from, to]| rename_one(body, from, to)).sum()
+}
+
+fn rename_one(body: &mut [u8], from: &str, to: &str) -> usize {
+    let (from, to) = (format!("\0{from}\0"), format!("\0{to}\0"));
     assert_eq!(from.len(), to.len(), "a name of another length would move what is behind it");
     let places: Vec<usize> =
         body.windows(from.len()).enumerate().filter(|(_, part)| *part == from.as_bytes()).map(|(at, _)| at).collect();
