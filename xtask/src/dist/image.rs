@@ -16,6 +16,8 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX_FILE: &str = "index.json";
+/// How engines older than OCI's layout find an image in an archive, and by which names they know it.
+const DOCKER_FILE: &str = "manifest.json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// Certificates of the authorities that everyone trusts: for backups in S3 and `rediss://`.
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
@@ -29,6 +31,11 @@ pub fn image(release: &Release, sbom: &[u8]) -> Result<Tree, String> {
     let config = text(&config(release, &digest(&layer)));
     let layers = [blob(&mut layout, LAYER, packed)];
     let config = blob(&mut layout, CONFIG, config);
+    let path = |blob: &Value| blob_path(blob["digest"].as_str().unwrap_or_default());
+    let named = [&release.version, "latest"].map(|tag| format!("basalt:{tag}"));
+    let layer_paths: Vec<String> = layers.iter().map(path).collect();
+    let docker = json!([{ "Config": path(&config), "RepoTags": named, "Layers": layer_paths }]);
+    layout.file(DOCKER_FILE, 0o644, text(&docker));
     let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
     let mut manifest = blob(&mut layout, MANIFEST, text(&manifest));
     manifest["platform"] = platform(release);
@@ -48,6 +55,8 @@ pub fn together(layouts: &[Tree]) -> Result<Tree, String> {
                 let index: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
                 manifests.extend(index["manifests"].as_array().cloned().unwrap_or_default());
             }
+            // It has no word for processors.
+            Node::File(_) if path == DOCKER_FILE => {}
             Node::File(bytes) => whole.file(path, item.mode, bytes.clone()),
             _ => {}
         }
@@ -70,10 +79,14 @@ fn platform(release: &Release) -> Value {
     platform
 }
 
+fn blob_path(digest: &str) -> String {
+    format!("blobs/{}", digest.replace(':', "/"))
+}
+
 /// Keeps bytes under their digest, and answers what refers to them.
 fn blob(layout: &mut Tree, media_type: &str, bytes: Vec<u8>) -> Value {
     let (digest, size) = (digest(&bytes), bytes.len());
-    layout.file(&format!("blobs/{}", digest.replace(':', "/")), 0o644, bytes);
+    layout.file(&blob_path(&digest), 0o644, bytes);
     json!({ "mediaType": media_type, "digest": digest, "size": size })
 }
 

@@ -57,6 +57,11 @@ fn an_image_is_as_its_digests_say_and_runs_without_a_writable_root() {
     let check: Vec<&str> =
         config["config"]["Healthcheck"]["Test"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
     assert_eq!(check[..2], ["CMD", "/usr/bin/basalt"], "an engine runs it without a shell");
+    let docker = &made.json("oci/manifest.json")[0];
+    assert_eq!(docker["RepoTags"], json!([format!("basalt:{VERSION}"), "basalt:latest"]));
+    let named = |reference: &Value| format!("blobs/{}", reference["digest"].as_str().unwrap().replace(':', "/"));
+    assert_eq!(docker["Config"], named(&manifest["config"]));
+    assert_eq!(docker["Layers"], json!([named(&manifest["layers"][0])]));
     // The archive has the same files.
     let folder = tempfile::tempdir().unwrap();
     let oci = format!("basalt-{VERSION}-{ARCHITECTURE}.oci.tar");
