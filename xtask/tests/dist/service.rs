@@ -107,8 +107,8 @@ done
 sleep 4
 is "the state of a long start" "$(of ActiveState) $(of MainPID)" "activating $starts"
 kill -CONT "$starts"
-until [ "$(of ActiveState)" = active ]; do
-    [ "$(of ActiveState)" = activating ] || fail "a long start was given up"
+until state=$(of ActiveState) && [ "$state" = active ]; do
+    [ "$state" = activating ] || fail "a long start was given up: it is $state"
     sleep 0.1
 done
 is "the answer to GET after a long start" "$(ask GET a)" 1
