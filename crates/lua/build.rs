@@ -1,5 +1,6 @@
 //! Compiles Lua, and has some of the calls between its parts go by way of this crate: in the compiled objects they call functions with
 //! other names, as long as the old ones.
+#![allow(unsafe_code, reason = "the environment is how the compiler of Lua takes options")]
 
 use std::fs;
 use std::path::Path;
@@ -36,6 +37,7 @@ const HEADER_BYTES: usize = 60;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    round_each_step();
     // Whatever the profile of this crate is: the price of an instruction goes by it.
     let built = lua_src::Build::new().opt_level("2").build(lua_src::Lua51);
     let library = built.lib_dir().join("liblua5.1.a");
@@ -45,6 +47,14 @@ fn main() {
     println!("cargo:rustc-link-search=native={}", built.lib_dir().display());
     // Whole: what needs it may come before it or behind it.
     println!("cargo:rustc-link-lib=static:+whole-archive=luacounted");
+}
+
+/// Replicas compute the same on every processor: a product is rounded before it is added to something. Compilers fuse both into one step
+/// where the processor has that, as all of arm64 do, and Lua's `a % b` is such a pair.
+fn round_each_step() {
+    let flags = std::env::var("CFLAGS").unwrap_or_default();
+    // SAFETY: this process has no other thread yet.
+    unsafe { std::env::set_var("CFLAGS", format!("{flags} -ffp-contract=off")) };
 }
 
 fn write(path: &Path, bytes: &[u8]) {
