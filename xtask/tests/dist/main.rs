@@ -74,10 +74,10 @@ fn succeed(command: &mut Command) -> Output {
 }
 
 /// Runs a script in mounts of its own, which end with it.
-fn in_namespace(script: &str, variables: &[(&str, &str)]) {
+fn in_namespace(script: &str, variables: &[(&str, &str)]) -> Output {
     let mut sh = Command::new("unshare");
     sh.args(["--mount", "--pid", "--mount-proc", "--fork", "--kill-child", "bash", "-eu", "-c", script]);
-    succeed(sh.envs(variables.iter().copied()));
+    succeed(sh.envs(variables.iter().copied()))
 }
 
 fn free_port() -> String {
