@@ -1,5 +1,6 @@
 //! Compiles Lua, and has some of the calls between its parts go by way of this crate: in the compiled objects they call functions with
 //! other names, as long as the old ones.
+#![allow(unsafe_code, reason = "the environment is how the compiler of Lua takes options")]
 
 use std::fs;
 use std::path::Path;
@@ -10,24 +11,25 @@ struct Renamed {
     caller: Option<&'static str>,
     /// The object that has it.
     owner: &'static str,
-    from: &'static str,
-    to: &'static str,
+    /// The function's name and the one in its place. Where a compiler may call one function or another, there are several: at least one is
+    /// called.
+    names: &'static [[&'static str; 2]],
 }
 
 const RENAMED: &[Renamed] = &[
     // Before the next: where numbers become texts, and texts are joined.
-    Renamed { caller: Some("lvm.o"), owner: "lstring.o", from: "luaS_newlstr", to: "bslt_newtext" },
-    Renamed { caller: None, owner: "lstring.o", from: "luaS_newlstr", to: "bslt_newlstr" },
-    Renamed { caller: Some("lapi.o"), owner: "ltable.o", from: "luaH_next", to: "bslt_next" },
-    Renamed { caller: Some("lvm.o"), owner: "lobject.o", from: "luaO_str2d", to: "bslt_str2d" },
-    Renamed { caller: Some("lvm.o"), owner: "ldo.o", from: "luaD_precall", to: "bslt_precall" },
-    Renamed { caller: Some("lvm.o"), owner: "libc", from: "strcoll", to: "bstcoll" },
+    Renamed { caller: Some("lvm.o"), owner: "lstring.o", names: &[["luaS_newlstr", "bslt_newtext"]] },
+    Renamed { caller: None, owner: "lstring.o", names: &[["luaS_newlstr", "bslt_newlstr"]] },
+    Renamed { caller: Some("lapi.o"), owner: "ltable.o", names: &[["luaH_next", "bslt_next"]] },
+    Renamed { caller: Some("lvm.o"), owner: "lobject.o", names: &[["luaO_str2d", "bslt_str2d"]] },
+    Renamed { caller: Some("lvm.o"), owner: "ldo.o", names: &[["luaD_precall", "bslt_precall"]] },
+    Renamed { caller: Some("lvm.o"), owner: "libc", names: &[["strcoll", "bstcoll"]] },
     // Not to be counted: whose line an error names.
-    Renamed { caller: Some("lauxlib.o"), owner: "ldebug.o", from: "lua_getstack", to: "bslt_getcall" },
+    Renamed { caller: Some("lauxlib.o"), owner: "ldebug.o", names: &[["lua_getstack", "bslt_getcall"]] },
     // Not to be counted: what C libraries compute differs in the last bit.
-    Renamed { caller: Some("lvm.o"), owner: "libc", from: "pow", to: "bpw" },
-    Renamed { caller: Some("lcode.o"), owner: "libc", from: "pow", to: "bpw" },
-    Renamed { caller: Some("lstring.o"), owner: "libc", from: "memcmp", to: "bstcmp" },
+    Renamed { caller: Some("lvm.o"), owner: "libc", names: &[["pow", "bpw"]] },
+    Renamed { caller: Some("lcode.o"), owner: "libc", names: &[["pow", "bpw"]] },
+    Renamed { caller: Some("lstring.o"), owner: "libc", names: &[["memcmp", "bstcmp"], ["bcmp", "bscm"]] },
 ];
 
 const MAGIC: &[u8] = b"!<arch>\n";
@@ -35,6 +37,7 @@ const HEADER_BYTES: usize = 60;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    round_each_step();
     // Whatever the profile of this crate is: the price of an instruction goes by it.
     let built = lua_src::Build::new().opt_level("2").build(lua_src::Lua51);
     let library = built.lib_dir().join("liblua5.1.a");
@@ -44,6 +47,14 @@ fn main() {
     println!("cargo:rustc-link-search=native={}", built.lib_dir().display());
     // Whole: what needs it may come before it or behind it.
     println!("cargo:rustc-link-lib=static:+whole-archive=luacounted");
+}
+
+/// Replicas compute the same on every processor: a product is rounded before it is added to something. Compilers fuse both into one step
+/// where the processor has that, as all of arm64 do, and Lua's `a % b` is such a pair.
+fn round_each_step() {
+    let flags = std::env::var("CFLAGS").unwrap_or_default();
+    // SAFETY: this process has no other thread yet.
+    unsafe { std::env::set_var("CFLAGS", format!("{flags} -ffp-contract=off")) };
 }
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -73,7 +84,7 @@ fn rename(archive: &mut [u8]) {
         at += HEADER_BYTES + size + size % 2;
     }
     for (renamed, count) in RENAMED.iter().zip(counts) {
-        assert!(count > 0, "no compiled part of Lua calls {}", renamed.from);
+        assert!(count > 0, "no compiled part of Lua calls {}", renamed.names[0][0]);
     }
 }
 
@@ -91,7 +102,11 @@ fn rename_in(object: &str, body: &mut [u8], renamed: &Renamed) -> usize {
     if is(renamed.owner) || renamed.caller.is_some_and(|caller| !is(caller)) {
         return 0;
     }
-    let (from, to) = (format!("\0{}\0", renamed.from), format!("\0{}\0", renamed.to));
+    renamed.names.iter().map(|[from, to]| rename_one(body, from, to)).sum()
+}
+
+fn rename_one(body: &mut [u8], from: &str, to: &str) -> usize {
+    let (from, to) = (format!("\0{from}\0"), format!("\0{to}\0"));
     assert_eq!(from.len(), to.len(), "a name of another length would move what is behind it");
     let places: Vec<usize> =
         body.windows(from.len()).enumerate().filter(|(_, part)| *part == from.as_bytes()).map(|(at, _)| at).collect();

@@ -1,8 +1,10 @@
 //! `cargo xtask chart`: helm lints the chart and renders it with each set of values in `deploy/helm/rendered`, and what comes out is read as
-//! the API server of Kubernetes reads it.
+//! the API server of Kubernetes reads it, and checked by kubeconform against the schemas of that release of Kubernetes.
 //!
 //! The renderings are kept beside the values: tests start nodes by the commands in them. Each begins with the sum of what it was made from, so
 //! a chart that has changed since is found without helm.
+
+mod schemas;
 
 use crate::dist::{sha256, tool};
 use std::collections::BTreeMap;
@@ -17,6 +19,10 @@ const SETS: [&str; 3] = ["defaults", "tls", "all"];
 const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.18.4";
 /// The release of Kubernetes that it renders for.
 const KUBERNETES: &str = "1.33.0";
+/// What checks manifests against schemas.
+const KUBECONFORM: &str = "github.com/yannh/kubeconform/cmd/kubeconform@v0.6.7";
+/// A kind that is not of Kubernetes itself, so its API does not have it. Its fields are checked where the manifests are read.
+const FOREIGN: &str = "ServiceMonitor";
 /// Values that the chart refuses, and what it says of each.
 const REFUSED: [(&str, &str); 6] = [
     ("nodes=0", "nodes: Must be greater than or equal to 1"),
@@ -44,6 +50,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         let lint = tool(&tools.helm, &["lint", "--strict", "--quiet", &chart, "--values", &values])?;
         let rendered = tools.rendered(&chart, &["--values", &values])?;
         let kinds = tools.read(&rendered)?;
+        tools.conform(&rendered)?;
         if let Some(kind) = KINDS.into_iter().find(|kind| set == "all" && !kinds.contains(kind)) {
             return Err(format!("{set}: no {kind} in\n{kinds}"));
         }
@@ -109,6 +116,9 @@ fn without_random(rendered: &str) -> String {
 struct Tools {
     helm: String,
     check: String,
+    conform: String,
+    /// A folder of schemas.
+    schemas: PathBuf,
 }
 
 impl Tools {
@@ -120,7 +130,13 @@ impl Tools {
             go(Command::new("go").args(["install", HELM]).env("GOBIN", &folder))?;
         }
         go(Command::new("go").args(["build", "-o"]).arg(&check).arg(".").current_dir(root.join("deploy/helm/check")))?;
-        Ok(Self { helm: helm.display().to_string(), check: check.display().to_string() })
+        let conform = folder.join("kubeconform");
+        if !conform.exists() {
+            go(Command::new("go").args(["install", KUBECONFORM]).env("GOBIN", &folder))?;
+        }
+        let text = |path: &Path| path.display().to_string();
+        let schemas = schemas_of(&folder)?;
+        Ok(Self { helm: text(&helm), check: text(&check), conform: text(&conform), schemas })
     }
 
     /// What helm makes of a chart with those options.
@@ -131,16 +147,49 @@ impl Tools {
 
     /// Has manifests read; answers their kinds.
     fn read(&self, manifests: &str) -> Result<String, String> {
-        let mut check = Command::new(&self.check);
-        check.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut check = check.spawn().map_err(|error| format!("{}: {error}", self.check))?;
-        let written = check.stdin.take().map(|mut input| input.write_all(manifests.as_bytes()));
-        let output = check.wait_with_output().map_err(|error| error.to_string())?;
-        match output.status.success() && written.is_some_and(|written| written.is_ok()) {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
+        answered(&mut Command::new(&self.check), manifests)
     }
+
+    /// Has manifests checked against the schemas of Kubernetes.
+    fn conform(&self, manifests: &str) -> Result<(), String> {
+        let location = format!("{}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json", self.schemas.display());
+        let mut conform = Command::new(&self.conform);
+        conform.args(["-strict", "-summary", "-skip", FOREIGN, "-schema-location", &location, "-"]);
+        answered(&mut conform, manifests).map(drop)
+    }
+}
+
+/// What a program prints that is given a text.
+fn answered(command: &mut Command, text: &str) -> Result<String, String> {
+    let name = format!("{command:?}");
+    let told = |error: std::io::Error| format!("{name}: {error}");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = command.spawn().map_err(told)?;
+    let written = running.stdin.take().map(|mut input| input.write_all(text.as_bytes()));
+    let output = running.wait_with_output().map_err(told)?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() && written.is_some_and(|written| written.is_ok()) {
+        true => Ok(said(&output.stdout)),
+        false => Err(format!("{}{}", said(&output.stdout), said(&output.stderr))),
+    }
+}
+
+/// The schemas of Kubernetes, in a folder.
+fn schemas_of(folder: &Path) -> Result<PathBuf, String> {
+    let schemas = folder.join(format!("schemas-{KUBERNETES}"));
+    if schemas.exists() {
+        return Ok(schemas);
+    }
+    let module = format!("k8s.io/kubernetes@v{KUBERNETES}");
+    let fetched = tool("go", &["mod", "download", "-json", &module])?;
+    let fetched: serde_json::Value = serde_json::from_str(&fetched).map_err(|error| format!("{module}: {error}"))?;
+    let api = Path::new(fetched["Dir"].as_str().unwrap_or_default()).join("api/openapi-spec/swagger.json");
+    let api = serde_json::from_slice(&read(&api)?).map_err(|error| format!("{}: {error}", api.display()))?;
+    let made = folder.join("schemas-in-the-making");
+    fs::create_dir_all(&made).map_err(|error| format!("{}: {error}", made.display()))?;
+    schemas::write(&api, &made)?;
+    fs::rename(&made, &schemas).map_err(|error| format!("{}: {error}", schemas.display()))?;
+    Ok(schemas)
 }
 
 fn go(command: &mut Command) -> Result<(), String> {

@@ -38,9 +38,10 @@ Tasks:
                           applications from their registries, against one node, three, and three of which one is
                           killed; writes docs/APPLICATIONS.md
   before [COMMIT]         builds the binary of a commit before, for tests of upgrades: target/before/basalt
-  dist [--program FILE] [--version V] [--out DIR] [--compression 1-9]
-                          what people install, in target/dist: packages for Debian and RPM, an image for containers,
-                          the program and its symbols, and the list of what it is made of
+  dist [--target amd64|arm64|all] [--test] [--program FILE] [--version V] [--out DIR] [--compression 1-9]
+                          what people install, in target/dist, for this machine's processor or others: packages for
+                          Debian and RPM, an image for containers, the program and its symbols, and the list of what it
+                          is made of. --test: tries it under systemd in old systems, made by debootstrap
   chart [--check]         helm lints and renders the chart, and what comes out is read as Kubernetes reads it; helm is
                           built from its source with Go. --check: it must be as deploy/helm/rendered has it
   supply                  checks the libraries that Basalt is built from against deny.toml

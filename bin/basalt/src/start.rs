@@ -203,13 +203,14 @@ impl StartOptions {
     fn told(&self, matches: Option<&ArgMatches>) -> Result<Told, String> {
         let file = self.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
         let mut faults: Vec<String> = file.errors.iter().map(ToString::to_string).collect();
-        let others: Vec<Given> = of_environment().into_iter().chain(self.typed(matches)).collect();
+        let environment = of_environment();
+        let others: Vec<Given> = environment.given.into_iter().chain(self.typed(matches)).collect();
         faults.extend(others.iter().filter_map(Given::fault));
         let mut given = last_of_each(file.given.into_iter().chain(others).collect());
         let lacks_port = settle_databases(&mut given);
         faults.extend(given.iter().filter_map(told_fault));
         if faults.is_empty() {
-            let warnings = file.warnings.iter().map(ToString::to_string).collect();
+            let warnings = file.warnings.iter().map(ToString::to_string).chain(environment.warnings).collect();
             return Ok(Told { given, warnings, lacks_port });
         }
         Err(faults.join("\nbasalt start: "))
@@ -220,7 +221,7 @@ impl StartOptions {
 struct Told {
     /// All settings.
     given: Vec<Given>,
-    /// What is to be said about the file.
+    /// What is to be said about the file and the environment.
     warnings: Vec<String>,
     /// It would serve clients of databases at Redis's port, but that is taken.
     lacks_port: bool,

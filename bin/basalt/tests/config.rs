@@ -28,7 +28,7 @@ fn the_command_line_wins_over_the_file_and_a_rewrite_lasts() {
     let mut connection = server.connect();
     assert_eq!(connection.call("CONFIG SET timeout 80 slowlog-max-len 7"), Value::ok());
     assert_eq!(connection.call("CONFIG REWRITE"), Value::ok());
-    let expected = "# a cache\nmaxclients = \"600\"\ntimeout = \"80\" # seconds\nhz = 20\nslowlog-max-len = \"7\"\n";
+    let expected = "# a cache\nmaxclients = 600\ntimeout = 80 # seconds\nhz = 20\nslowlog-max-len = 7\n";
     assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
     assert!(server.stop());
     let server = Server::start(&setup);

@@ -324,6 +324,13 @@ unsafe extern "C" fn bstcmp(one: *const c_void, other: *const c_void, bytes: usi
     unsafe { memcmp(one, other, bytes) }
 }
 
+/// The same, where a compiler sees that only equality is asked for: clang calls bcmp then.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bscm(one: *const c_void, other: *const c_void, bytes: usize) -> c_int {
+    // SAFETY: these are the caller's own arguments.
+    unsafe { bstcmp(one, other, bytes) }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

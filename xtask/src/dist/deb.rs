@@ -36,7 +36,8 @@ pub fn deb(release: &Release, files: &Tree) -> Result<Vec<u8>, String> {
 
 fn description(release: &Release, files: &Tree) -> String {
     let mut text = String::new();
-    let architecture = release.debian_architecture();
+    let architecture = release.architecture().debian();
+    let unwinder = if release.elf.needed.iter().any(|name| name == "libgcc_s.so.1") { ", libgcc-s1" } else { "" };
     for (name, value) in [
         ("Package", "basalt"),
         ("Version", &*release.version),
@@ -45,7 +46,7 @@ fn description(release: &Release, files: &Tree) -> String {
         ("Architecture", architecture),
         ("Maintainer", MAINTAINER),
         ("Installed-Size", &files.bytes().div_ceil(1024).to_string()),
-        ("Depends", &format!("libc6 (>= {}), libgcc-s1, passwd", release.glibc)),
+        ("Depends", &format!("libc6 (>= {}){unwinder}, passwd", release.glibc)),
         ("Description", SUMMARY),
     ] {
         let _ = writeln!(text, "{name}: {value}");

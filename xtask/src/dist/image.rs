@@ -2,10 +2,10 @@
 //! There is no shell in it: the program is the entrypoint.
 
 use super::digest::sha256;
-use super::release::{Release, libraries, read};
+use super::release::{Release, libraries};
 use super::tar::{gzip, tar};
 use super::texts::SUMMARY;
-use super::tree::Tree;
+use super::tree::{Node, Tree};
 use crate::supply::rfc3339;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -15,33 +15,78 @@ const USER: u32 = 999;
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX_FILE: &str = "index.json";
+/// How engines older than OCI's layout find an image in an archive, and by which names they know it.
+const DOCKER_FILE: &str = "manifest.json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// Certificates of the authorities that everyone trusts: for backups in S3 and `rediss://`.
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The files of an image's layout. `program` is what the release was made from.
-pub fn image(release: &Release, program: &Path, sbom: &[u8]) -> Result<Tree, String> {
-    let layer = tar(&root(release, program, sbom)?, "", release.at_s)?;
+/// The files of an image's layout.
+pub fn image(release: &Release, sbom: &[u8]) -> Result<Tree, String> {
+    let layer = tar(&root(release, sbom)?, "", release.at_s)?;
     let packed = gzip(&layer, release.compression)?;
     let mut layout = Tree::default();
     let config = text(&config(release, &digest(&layer)));
     let layers = [blob(&mut layout, LAYER, packed)];
     let config = blob(&mut layout, CONFIG, config);
+    let path = |blob: &Value| blob_path(blob["digest"].as_str().unwrap_or_default());
+    let named = [&release.version, "latest"].map(|tag| format!("basalt:{tag}"));
+    let layer_paths: Vec<String> = layers.iter().map(path).collect();
+    let docker = json!([{ "Config": path(&config), "RepoTags": named, "Layers": layer_paths }]);
+    layout.file(DOCKER_FILE, 0o644, text(&docker));
     let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
     let mut manifest = blob(&mut layout, MANIFEST, text(&manifest));
-    manifest["platform"] = json!({ "architecture": release.debian_architecture(), "os": "linux" });
+    manifest["platform"] = platform(release);
     manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": release.version });
-    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [manifest] });
-    layout.file("index.json", 0o644, text(&index));
+    layout.file(INDEX_FILE, 0o644, text(&index(&[manifest])));
     layout.file("oci-layout", 0o644, text(&json!({ "imageLayoutVersion": "1.0.0" })));
     Ok(layout)
+}
+
+/// One layout with the images of several: engines take the one for their processor.
+pub fn together(layouts: &[Tree]) -> Result<Tree, String> {
+    let mut whole = Tree::default();
+    let mut manifests = Vec::new();
+    for (path, item) in layouts.iter().flat_map(Tree::iter) {
+        match &item.node {
+            Node::File(bytes) if path == INDEX_FILE => {
+                let index: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+                manifests.extend(index["manifests"].as_array().cloned().unwrap_or_default());
+            }
+            // It has no word for processors.
+            Node::File(_) if path == DOCKER_FILE => {}
+            Node::File(bytes) => whole.file(path, item.mode, bytes.clone()),
+            _ => {}
+        }
+    }
+    whole.file(INDEX_FILE, 0o644, text(&index(&manifests)));
+    Ok(whole)
+}
+
+fn index(manifests: &[Value]) -> Value {
+    json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests })
+}
+
+/// What an image runs on.
+fn platform(release: &Release) -> Value {
+    let architecture = release.architecture();
+    let mut platform = json!({ "architecture": architecture.debian(), "os": "linux" });
+    if let Some(variant) = architecture.variant() {
+        platform["variant"] = variant.into();
+    }
+    platform
+}
+
+fn blob_path(digest: &str) -> String {
+    format!("blobs/{}", digest.replace(':', "/"))
 }
 
 /// Keeps bytes under their digest, and answers what refers to them.
 fn blob(layout: &mut Tree, media_type: &str, bytes: Vec<u8>) -> Value {
     let (digest, size) = (digest(&bytes), bytes.len());
-    layout.file(&format!("blobs/{}", digest.replace(':', "/")), 0o644, bytes);
+    layout.file(&blob_path(&digest), 0o644, bytes);
     json!({ "mediaType": media_type, "digest": digest, "size": size })
 }
 
@@ -54,17 +99,15 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 /// The files of the only layer.
-fn root(release: &Release, program: &Path, sbom: &[u8]) -> Result<Tree, String> {
+fn root(release: &Release, sbom: &[u8]) -> Result<Tree, String> {
     let mut root = Tree::default();
     root.file("usr/bin/basalt", 0o755, release.program.clone());
     for (link, to) in [("lib", "usr/lib"), ("lib64", "usr/lib64")] {
         root.folder(to, 0o755, 0);
         root.link(link, to);
     }
-    for library in libraries(program)? {
-        let path = library.display().to_string();
-        let path = path.trim_start_matches('/').trim_start_matches("usr/");
-        root.file(&format!("usr/{path}"), 0o755, read(&library)?);
+    for (path, library) in libraries(&release.elf)? {
+        root.file(&format!("usr{path}"), 0o755, library);
     }
     let user = format!("root:x:0:0:root:/:/sbin/nologin\nbasalt:x:{USER}:{USER}:Basalt:/data:/sbin/nologin\n");
     root.file("etc/passwd", 0o644, user);
@@ -84,10 +127,8 @@ fn root(release: &Release, program: &Path, sbom: &[u8]) -> Result<Tree, String> 
 
 fn config(release: &Release, layer: &str) -> Value {
     let created = rfc3339(release.at_s);
-    json!({
+    let mut config = json!({
         "created": created,
-        "architecture": release.debian_architecture(),
-        "os": "linux",
         "config": {
             "User": format!("{USER}:{USER}"),
             "Env": ["PATH=/usr/bin", "BASALT_DIR=/data", "BASALT_LISTEN=0.0.0.0:7000"],
@@ -115,5 +156,9 @@ fn config(release: &Release, layer: &str) -> Value {
         },
         "rootfs": { "type": "layers", "diff_ids": [layer] },
         "history": [{ "created": created, "created_by": "cargo xtask dist" }],
-    })
+    });
+    if let (Value::Object(config), Value::Object(platform)) = (&mut config, platform(release)) {
+        config.extend(platform);
+    }
+    config
 }

@@ -4,9 +4,6 @@ use super::texts::SUMMARY;
 use crate::supply::rfc3339;
 use std::fmt::Write as _;
 
-/// Commands with commands of their own.
-const GROUPS: [&str; 3] = ["cluster", "ctl", "config"];
-
 /// The page, in troff. `ask` runs the program.
 pub fn man(ask: &dyn Fn(&[&str]) -> Result<String, String>, version: &str, at_s: u64) -> Result<String, String> {
     let help = ask(&["--help"])?;
@@ -17,14 +14,12 @@ pub fn man(ask: &dyn Fn(&[&str]) -> Result<String, String>, version: &str, at_s:
         SUMMARY,
     );
     section(&mut page, "DESCRIPTION", &help);
-    for command in commands(&help) {
-        let help = ask(&[&command, "--help"])?;
-        section(&mut page, &format!("basalt {command}"), &help);
-        if GROUPS.contains(&command.as_str()) {
-            for inner in commands(&help) {
-                section(&mut page, &format!("basalt {command} {inner}"), &ask(&[&command, &inner, "--help"])?);
-            }
-        }
+    let mut rest: Vec<Vec<String>> = commands(&help).into_iter().rev().map(|command| vec![command]).collect();
+    while let Some(path) = rest.pop() {
+        let words: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = ask(&words)?;
+        section(&mut page, &format!("basalt {}", path.join(" ")), &help);
+        rest.extend(commands(&help).into_iter().rev().map(|command| [&path[..], &[command]].concat()));
     }
     page += ".SH FILES\n.TP\n.I /etc/basalt/basalt.toml\nsettings of the service\n.TP\n.I /var/lib/basalt\nits data\n\
              .TP\n.I /usr/share/doc/basalt\nhow to operate it, and how to harden it\n";
@@ -64,7 +59,8 @@ mod tests {
                     "About\n\nCommands:\n  start  Serve\n         more\n  ctl    Ask\n  help   This\n\nOptions:\n"
                         .to_owned()
                 }
-                ["ctl", "--help"] => "Commands:\n  status  Show\n".to_owned(),
+                ["ctl", "--help"] => "Commands:\n  status  Show\n  plan    Change\n".to_owned(),
+                ["ctl", "plan", "--help"] => "Commands:\n  apply  Begin\n".to_owned(),
                 words => format!(".of {}", words.join(" ")),
             })
         };
@@ -73,6 +69,7 @@ mod tests {
             ".TH BASALT 1 \"1970-01-01\" \"Basalt 1.2.3\"",
             "BASALT START\"\n.nf\n\\&.of start \\-\\-help\n.fi",
             "\"BASALT CTL STATUS\"",
+            "\"BASALT CTL PLAN APPLY\"",
         ] {
             assert!(page.contains(part), "no {part} in\n{page}");
         }

@@ -1,8 +1,11 @@
 //! What is packed: the program, its version, and what goes with it.
 
+use super::architecture::Architecture;
+use super::elf::Elf;
 use super::man::man;
 use super::tar::gzip;
 use super::tree::Tree;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -25,7 +28,9 @@ pub struct Release {
     pub version: String,
     /// The time that all files have, in seconds since the epoch: that of the last commit.
     pub at_s: u64,
-    /// The newest version of glibc that the program asks for.
+    /// What the program says of itself.
+    pub elf: Elf,
+    /// The newest version of glibc that it asks for.
     pub glibc: String,
     /// Without symbols of debuggers.
     pub program: Vec<u8>,
@@ -38,27 +43,29 @@ pub struct Release {
 impl Release {
     /// Takes a program apart.
     pub fn of(root: &Path, program: &Path, version: &str, folder: &Path, compression: u32) -> Result<Self, String> {
+        let elf = Elf::read(&read(program)?).map_err(|why| format!("{}: {why}", program.display()))?;
+        let glibc = elf.glibc().ok_or("the program asks for no version of glibc")?;
         let (stripped, symbols) = (folder.join("basalt"), folder.join("basalt.debug"));
         let shown = |path: &Path| path.display().to_string();
-        tool("objcopy", &["--only-keep-debug", &shown(program), &shown(&symbols)])?;
-        tool(
-            "objcopy",
-            &["--strip-all", &format!("--add-gnu-debuglink={}", shown(&symbols)), &shown(program), &shown(&stripped)],
-        )?;
+        objcopy(&["--only-keep-debug", &shown(program), &shown(&symbols)])?;
+        let link = format!("--add-gnu-debuglink={}", shown(&symbols));
+        objcopy(&["--strip-all", &link, &shown(program), &shown(&stripped)])?;
         let (program, symbols) = (read(&stripped)?, read(&symbols)?);
-        let glibc = newest_glibc(&program).ok_or("the program asks for no version of glibc")?;
         let at_s = tool("git", &["-C", &shown(root), "log", "-1", "--format=%ct"])?.trim().parse().unwrap_or_default();
-        Ok(Self { version: version.to_owned(), at_s, glibc, program, symbols, compression })
+        Ok(Self { version: version.to_owned(), at_s, elf, glibc, program, symbols, compression })
     }
 
-    /// The architecture of this machine, as Debian and images call it.
-    pub fn debian_architecture(&self) -> &'static str {
-        if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }
+    /// The processor that it is for.
+    pub fn architecture(&self) -> Architecture {
+        self.elf.architecture
     }
 
     /// All files of a package. `program` is asked for its completions, its settings and its help.
     pub fn files(&self, root: &Path, program: &Path, sbom: &[u8]) -> Result<Tree, String> {
-        let ask = |words: &[&str]| tool(&program.display().to_string(), words);
+        let mut runs = self.architecture().emulator();
+        runs.push(program.display().to_string());
+        let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
+        let ask = |words: &[&str]| tool(runs[0], &[&runs[1..], words].concat());
         let mut files = Tree::default();
         files.file("usr/bin/basalt", 0o755, self.program.clone());
         files.config("etc/basalt/basalt.toml", 0o640, ask(&["config", "print"])?);
@@ -82,25 +89,28 @@ impl Release {
     }
 }
 
-/// The newest among the versions `GLIBC_2.N` that are named in a program.
-fn newest_glibc(program: &[u8]) -> Option<String> {
-    const MARK: &[u8] = b"GLIBC_2.";
-    let minor = |at: usize| {
-        let digits: String =
-            program[at..].iter().map_while(|byte| byte.is_ascii_digit().then_some(char::from(*byte))).collect();
-        digits.parse::<u32>().ok()
-    };
-    let places = program.windows(MARK.len()).enumerate().filter(|(_, window)| *window == MARK);
-    let newest = places.filter_map(|(at, _)| minor(at + MARK.len())).max()?;
-    Some(format!("2.{newest}"))
+/// Runs the objcopy that comes with Rust, which knows the programs of all processors.
+fn objcopy(words: &[&str]) -> Result<String, String> {
+    let rust = PathBuf::from(tool("rustc", &["--print", "sysroot"])?.trim());
+    let found = std::fs::read_dir(rust.join("lib/rustlib")).map_err(|error| error.to_string())?;
+    let own = |entry: std::fs::DirEntry| entry.path().join("bin/rust-objcopy");
+    let program = found.flatten().map(own).find(|path| path.exists()).ok_or("Rust has no rust-objcopy: 1.82 has")?;
+    let mut command = Command::new(&program);
+    // It is linked with Rust's LLVM, and does not say where that is.
+    command.args(words).env("LD_LIBRARY_PATH", rust.join("lib"));
+    finished(&mut command)
 }
 
 /// Runs a program to its end and answers what it has printed.
 pub fn tool(program: &str, words: &[&str]) -> Result<String, String> {
-    let output = Command::new(program).args(words).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    finished(Command::new(program).args(words))
+}
+
+fn finished(command: &mut Command) -> Result<String, String> {
+    let said = |command: &Command| format!("{command:?}").replace('"', "");
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", said(command)))?;
     if !output.status.success() {
-        return Err(format!("{program} {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("{}: {}", said(command), String::from_utf8_lossy(&output.stderr)));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -109,21 +119,35 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The libraries that a program is loaded with, by the path under which it finds each: those of this machine.
-pub fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
-    let listed = tool("ldd", &[&program.display().to_string()])?;
-    let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
-    Ok(listed.lines().filter_map(path).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::newest_glibc;
-
-    #[test]
-    fn the_newest_version_is_found() {
-        let program = b"x\0GLIBC_2.4\0GLIBC_2.34\0GLIBC_2.17\0GLIBC_2.\0GLIBC_PRIVATE";
-        assert_eq!(newest_glibc(program).as_deref(), Some("2.34"));
-        assert_eq!(newest_glibc(b"static"), None);
+/// What a program is loaded with, its loader included: each by the path under which its loader looks for it, with its bytes.
+pub fn libraries(program: &Elf) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    let architecture = program.architecture;
+    let folders = architecture.library_folders();
+    let found = |name: &str| {
+        let path = folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
+        path.ok_or_else(|| match architecture == Architecture::of_machine() {
+            true => format!("no library {name}"),
+            false => format!(
+                "no library {name} for {}: Debian has libc6-{}-cross",
+                architecture.debian(),
+                architecture.debian()
+            ),
+        })
+    };
+    let mut libraries = BTreeMap::new();
+    let mut missing = program.needed.clone();
+    if let Some(loader) = &program.interpreter {
+        let name = loader.rsplit('/').next().unwrap_or_default();
+        libraries.insert(loader.clone(), read(&found(name)?)?);
     }
+    while let Some(name) = missing.pop() {
+        let path = format!("/lib/{}-linux-gnu/{name}", architecture.rpm());
+        let is_loader = program.interpreter.as_ref().is_some_and(|loader| loader.ends_with(&format!("/{name}")));
+        if !is_loader && !libraries.contains_key(&path) {
+            let bytes = read(&found(&name)?)?;
+            missing.extend(Elf::read(&bytes).map_err(|why| format!("{name}: {why}"))?.needed);
+            libraries.insert(path, bytes);
+        }
+    }
+    Ok(libraries)
 }

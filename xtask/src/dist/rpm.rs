@@ -89,16 +89,12 @@ impl Header {
 
 /// As RPM's repositories have it.
 pub fn file_name(release: &Release) -> String {
-    format!("basalt-{}-1.{}.rpm", version(release), architecture())
+    format!("basalt-{}-1.{}.rpm", version(release), release.architecture().rpm())
 }
 
 /// A `-` would begin the release.
 fn version(release: &Release) -> String {
     release.version.replace('-', "~")
-}
-
-fn architecture() -> &'static str {
-    if cfg!(target_arch = "aarch64") { "aarch64" } else { "x86_64" }
 }
 
 /// The package of these files.
@@ -123,8 +119,7 @@ fn is_own(path: &str, item: &Item) -> bool {
 
 fn lead(release: &Release) -> Vec<u8> {
     let mut lead = vec![0xed, 0xab, 0xee, 0xdb, 3, 0, 0, 0];
-    let processor: u16 = if cfg!(target_arch = "aarch64") { 19 } else { 1 };
-    lead.extend(processor.to_be_bytes());
+    lead.extend(release.architecture().rpm_number().to_be_bytes());
     lead.extend(format!("basalt-{}-1", version(release)).bytes().take(65));
     lead.resize(76, 0);
     // Linux, and a signature that is a header.
@@ -145,7 +140,7 @@ fn header(release: &Release, files: &[(&str, &Item)], payload: &[u8]) -> Header 
         (1014, "Apache-2.0"),
         (1015, MAINTAINER),
         (1021, "linux"),
-        (1022, architecture()),
+        (1022, release.architecture().rpm()),
         (1044, &format!("basalt-{version}-1.src.rpm")),
         (1124, "cpio"),
         (1125, "gzip"),
@@ -170,7 +165,8 @@ fn header(release: &Release, files: &[(&str, &Item)], payload: &[u8]) -> Header 
     header.words(1112, [EXACTLY]);
     header.texts(1113, [format!("{version}-1")]);
     let libc = format!("libc.so.6(GLIBC_{})(64bit)", release.glibc);
-    let needs = [
+    let libraries: Vec<String> = release.elf.needed.iter().map(|name| format!("{name}()(64bit)")).collect();
+    let mut needs = vec![
         ("/bin/sh", 0, ""),
         (&*libc, 0, ""),
         ("rpmlib(CompressedFileNames)", OF_RPM, "3.0.4-1"),
@@ -178,9 +174,10 @@ fn header(release: &Release, files: &[(&str, &Item)], payload: &[u8]) -> Header 
         ("rpmlib(PayloadFilesHavePrefix)", OF_RPM, "4.0-1"),
         ("shadow-utils", AT_LEAST, "4"),
     ];
-    header.texts(1049, needs.map(|(name, ..)| name));
-    header.words(1048, needs.map(|(_, flags, _)| flags));
-    header.texts(1050, needs.map(|(.., version)| version));
+    needs.extend(libraries.iter().map(|library| (library.as_str(), 0, "")));
+    header.texts(1049, needs.iter().map(|(name, ..)| *name));
+    header.words(1048, needs.iter().map(|(_, flags, _)| *flags));
+    header.texts(1050, needs.iter().map(|(.., version)| *version));
     header.texts(5092, [sha256(payload)]);
     header.words(5093, [SHA256]);
     describe_files(&mut header, release, files);

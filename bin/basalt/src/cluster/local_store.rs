@@ -144,13 +144,11 @@ impl LocalStore {
             command.args(["--http-listen", &local(port)]);
         }
         // A restart of one that was killed finds the port free again.
-        if let Some(port) = database_port(node.port).filter(|port| is_free(*port)) {
+        if let Some(port) = self.roster.database_port(node).filter(|port| is_free(*port)) {
             command.args(["--database-listen", &local(port)]);
         }
-        if self.has_tls()
-            && let Some(port) = node.port.checked_add(TLS_ABOVE)
-        {
-            command.args(["--tls-port", &port.to_string()]);
+        if self.has_tls() {
+            command.args(["--tls-port", &self.roster.tls_port(node)?.to_string()]);
         }
         for (name, value) in &self.roster.settings {
             command.args(["--set", &format!("{name}={value}")]);
@@ -167,7 +165,7 @@ impl LocalStore {
     /// Where clients of databases reach the nodes, as a line.
     #[must_use]
     pub fn databases(&self) -> String {
-        let ports = self.roster.nodes.iter().filter_map(|node| database_port(node.port));
+        let ports = self.roster.nodes.iter().filter_map(|node| self.roster.database_port(node));
         let urls: Vec<String> =
             ports.filter(|port| !is_free(*port)).map(|port| format!("redis://{}", local(port))).collect();
         if urls.is_empty() { String::new() } else { format!("databases {}\n", urls.join(",")) }
@@ -180,7 +178,7 @@ impl LocalStore {
     /// How a client connects with TLS, as a line.
     #[must_use]
     pub fn tls_line(&self) -> String {
-        let port = self.roster.nodes.first().and_then(|node| node.port.checked_add(TLS_ABOVE));
+        let port = self.roster.nodes.first().and_then(|node| self.roster.tls_port(node).ok());
         let (Some(port), Some(file)) = (port.filter(|_| self.has_tls()), self.roster.setting("tls-ca-cert-file"))
         else {
             return String::new();
@@ -304,17 +302,6 @@ impl LocalStore {
         let nodes = self.roster.nodes.len();
         self.roster.node(number).cloned().ok_or_else(|| format!("there is no node {number}: nodes are 1 to {nodes}"))
     }
-}
-
-/// How far a node's port for clients of databases is above the one for clients of the cluster.
-const DATABASES_ABOVE: u16 = 100;
-
-/// How far a node's port for clients with TLS is above the one for clients without.
-const TLS_ABOVE: u16 = 2000;
-
-/// The port for clients of databases of the node that serves others at `port`.
-fn database_port(port: u16) -> Option<u16> {
-    port.checked_add(DATABASES_ABOVE)
 }
 
 fn is_free(port: u16) -> bool {

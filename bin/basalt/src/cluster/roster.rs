@@ -25,6 +25,12 @@ pub struct Roster {
     pub nodes: Vec<LocalNode>,
 }
 
+/// How far a node's port for clients of databases is above the one for clients of the cluster.
+const DATABASES_ABOVE: u16 = 100;
+
+/// How far a node's port for clients with TLS is above the one for clients without.
+const TLS_ABOVE: u16 = 2000;
+
 /// One node.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct LocalNode {
@@ -101,6 +107,31 @@ impl Roster {
         }
     }
 
+    /// A node's port for clients of databases; none where ports that were asked for are in the way.
+    #[must_use]
+    pub fn database_port(&self, node: &LocalNode) -> Option<u16> {
+        self.unused(node.port, DATABASES_ABOVE)
+    }
+
+    /// A node's port for clients with TLS.
+    pub fn tls_port(&self, node: &LocalNode) -> Result<u16, String> {
+        let none = || {
+            format!(
+                "port {}: the one {TLS_ABOVE} above it, for clients with TLS, is taken by the store itself",
+                node.port
+            )
+        };
+        self.unused(node.port, TLS_ABOVE).ok_or_else(none)
+    }
+
+    /// The port so far above another one, unless a node listens there for something else.
+    fn unused(&self, port: u16, above: u16) -> Option<u16> {
+        let is_used = |port| {
+            self.nodes.iter().any(|node| [Some(node.port), Some(node.peer_port), node.http_port].contains(&Some(port)))
+        };
+        port.checked_add(above).filter(|port| !is_used(*port))
+    }
+
     /// The value of a setting, if one is given.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&str> {
@@ -158,5 +189,16 @@ mod tests {
         assert!(Roster::read(dir.path()).unwrap_err().contains("format 2; this version of basalt reads format 1"));
         fs::write(dir.path().join(FILE), "{").unwrap();
         assert!(Roster::read(dir.path()).is_err());
+    }
+    #[test]
+    fn ports_that_were_asked_for_are_not_taken_for_something_else() {
+        let ports = |peer: u16, http: Option<u16>| {
+            let roster = Roster::new(3, 7000, peer, http, Vec::new());
+            let first = roster.nodes[0].clone();
+            (roster.database_port(&first), roster.tls_port(&first).ok())
+        };
+        assert_eq!(ports(17000, Some(8000)), (Some(7100), Some(9000)));
+        assert_eq!(ports(7098, Some(8000)), (None, Some(9000)), "7100 is the third node's, for other nodes");
+        assert_eq!(ports(17000, Some(9000)), (Some(7100), None));
     }
 }

@@ -1,23 +1,39 @@
 //! Settings from the environment: `BASALT_` and the setting's name in capitals, `-` as `_`.
 
-use super::given::{Given, Origin};
-use node::config::SETTINGS;
+use super::given::{Given, Origin, closest, find};
 
 const PREFIX: &str = "BASALT_";
 
-/// The variables that are settings. Others with that prefix are no error: an orchestrator sets `BASALT_SERVICE_HOST` and
-/// the like for a service of that name, and `BASALT_PORT=tcp://…`.
-pub fn settings(variables: impl IntoIterator<Item = (String, String)>) -> Vec<Given> {
-    let mut found: Vec<Given> = variables.into_iter().filter_map(|(name, value)| setting(name, value)).collect();
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found
+/// What the environment says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// The variables that are settings.
+    pub given: Vec<Given>,
+    /// What is said about those that seem to be meant as settings, and are none.
+    pub warnings: Vec<String>,
 }
 
-fn setting(variable: String, value: String) -> Option<Given> {
-    let name = variable.strip_prefix(PREFIX)?.to_ascii_lowercase().replace('_', "-");
-    let is_of_orchestrator = value.starts_with("tcp://") || value.starts_with("udp://");
-    let is_setting = SETTINGS.iter().any(|setting| setting.is_named(name.as_bytes()));
-    (is_setting && !is_of_orchestrator).then_some(Given { name, value, origin: Origin::Environment(variable) })
+impl Environment {
+    /// Reads the variables. Those with the prefix that are no settings are no error: an orchestrator sets `BASALT_SERVICE_HOST` and the
+    /// like for a service of that name, and `BASALT_PORT=tcp://…`; other programs are told a `BASALT_PASSWORD`.
+    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut variables: Vec<_> = variables.into_iter().collect();
+        variables.sort();
+        let mut environment = Self::default();
+        for (variable, value) in variables {
+            let Some(name) = variable.strip_prefix(PREFIX) else { continue };
+            if value.starts_with("tcp://") || value.starts_with("udp://") {
+                continue;
+            }
+            let name = name.to_ascii_lowercase().replace('_', "-");
+            if find(&name).is_some() {
+                environment.given.push(Given { name, value, origin: Origin::Environment(variable) });
+            } else if let Some(other) = closest(&name) {
+                environment.warnings.push(format!("{variable}: there is no such setting; is it `{other}`?"));
+            }
+        }
+        environment
+    }
 }
 
 #[cfg(test)]
@@ -31,10 +47,14 @@ mod tests {
             ("BASALT_HTTP_LISTEN", "127.0.0.1:8000"),
             ("BASALT_PORT", "tcp://10.0.0.1:7000"),
             ("BASALT_SERVICE_HOST", "10.0.0.1"),
+            ("BASALT_PASSWORD", "p"),
+            ("BASALT_REQUIRE", "mount"),
+            ("BASALT_TIMEOUTT", "7"),
             ("MEMORY", "2gb"),
         ];
-        let found = settings(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let found: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
-        assert_eq!(found, [("http-listen", "127.0.0.1:8000"), ("memory", "1gb")]);
+        let found = Environment::of(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let given: Vec<_> = found.given.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
+        assert_eq!(given, [("http-listen", "127.0.0.1:8000"), ("memory", "1gb")]);
+        assert_eq!(found.warnings, ["BASALT_TIMEOUTT: there is no such setting; is it `timeout`?"]);
     }
 }

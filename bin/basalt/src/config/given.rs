@@ -73,12 +73,21 @@ pub fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.is_named(name.as_bytes()))
 }
 
-/// The setting that is written almost so.
-fn closest(name: &str) -> Option<&'static str> {
+/// The setting that is written almost so: but for `_` and `-`, or for two letters at most.
+pub fn closest(name: &str) -> Option<&'static str> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['_', '-', ' '], "");
+    let name = plain(name);
+    // Short words are near to too many.
+    let letters = if name.len() < SIMILAR_LETTERS_MIN { 0 } else { SIMILAR_LETTERS };
     let names = SETTINGS.iter().flat_map(|setting| [Some(setting.name), setting.alias]).flatten();
-    names.into_iter().find(|other| plain(other) == plain(name))
+    let distances = names.map(|other| (strsim::damerau_levenshtein(&plain(other), &name), other));
+    let nearest = distances.min_by_key(|(distance, _)| *distance);
+    nearest.filter(|(distance, _)| *distance <= letters).map(|(_, other)| other)
 }
+
+/// How many letters may be others, more or fewer in a name that is taken for a setting's.
+const SIMILAR_LETTERS: usize = 2;
+const SIMILAR_LETTERS_MIN: usize = 6;
 
 /// One value a setting: of several the last holds.
 pub fn last_of_each(given: Vec<Given>) -> Vec<Given> {
@@ -114,6 +123,7 @@ mod tests {
                 given("max_clients", "5", line),
                 Some("b.toml:7: max_clients: there is no such setting; is it `maxclients`?"),
             ),
+            (given("memroy", "1", Origin::Set), Some("--set memroy: there is no such setting; is it `memory`?")),
             (given("nil", "1", Origin::Environment("BASALT_NIL".into())), Some("BASALT_NIL: there is no such setting")),
         ] {
             assert_eq!(one.fault().as_deref(), expected, "{one:?}");

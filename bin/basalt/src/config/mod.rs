@@ -12,6 +12,7 @@ mod redis_conf;
 mod rewrite;
 mod toml_file;
 
+pub use environment::Environment;
 pub use file::FileSettings;
 pub use given::{Given, Origin, last_of_each};
 pub use reading::read_file;
@@ -108,10 +109,10 @@ fn findings(settings: &FileSettings) -> String {
     format!("{found:#}\n")
 }
 
-/// The settings of this process' environment.
-pub fn of_environment() -> Vec<Given> {
+/// What this process' environment says.
+pub fn of_environment() -> Environment {
     // What is no text is no setting.
     let variables =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    environment::settings(variables)
+    Environment::of(variables)
 }

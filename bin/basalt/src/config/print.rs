@@ -49,12 +49,7 @@ fn settings() -> impl Iterator<Item = &'static Setting> {
 }
 
 fn line(setting: &Setting) -> String {
-    let value = match setting.kind {
-        Kind::Bool => (setting.default == "yes").to_string(),
-        Kind::Integer { .. } => setting.default.to_owned(),
-        _ => toml_file::text(setting.default),
-    };
-    format!("{} = {value}", setting.name)
+    format!("{} = {}", setting.name, toml_file::value(setting, setting.default))
 }
 
 /// What may be written.

@@ -1,7 +1,7 @@
 //! Files of Redis's own form (`redis.conf`): a setting a line, its arguments quoted as `redis-cli` quotes them.
 
 use super::file::{FileSettings, Note};
-use super::given::{Given, Origin, find};
+use super::given::{Given, Origin, closest, find};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ const REPEATED: [&str; 2] = ["save", "client-output-buffer-limit"];
 /// Words of Redis that Basalt has no setting for, and what an operator does instead.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("rename-command", "commands keep their names: take a command from users by ACL"),
+    ("user", "users are the store's: make them with ACL SETUSER, or name a file of such lines as `aclfile`"),
     ("loadmodule", "there are no modules"),
     ("unixsocket", "there are no sockets in the file system: clients connect by TCP"),
     ("dbfilename", "there is no dump file: `basalt ctl backup` and `basalt export` write copies"),
@@ -117,7 +118,8 @@ impl Reader<'_> {
             return self.warn(at, &format!("{name}: {instead}"));
         }
         let Some(setting) = find(&name) else {
-            return self.warn(at, &format!("{name}: Basalt has no such setting; the line has no effect"));
+            let is_it = closest(&name).map_or_else(String::new, |other| format!("; is it `{other}`?"));
+            return self.warn(at, &format!("{name}: Basalt has no such setting, and the line has no effect{is_it}"));
         };
         let earlier = self.settings.given.iter_mut().find(|one| REPEATED.contains(&setting.name) && one.name == name);
         match earlier {

@@ -66,7 +66,7 @@ mod tests {
         rewrite(&path, &values("10")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "# ours\nmemory = \"1gb\"\nmaxmemory = \"100mb\"\n");
         rewrite(&path, &values("50")).unwrap();
-        let expected = "# ours\nmemory = \"1gb\"\nmaxmemory = \"100mb\"\nhz = \"50\"\n";
+        let expected = "# ours\nmemory = \"1gb\"\nmaxmemory = \"100mb\"\nhz = 50\n";
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
         fs::write(&path, "memory = 1 gb\n").unwrap();
         assert!(rewrite(&path, &values("60")).is_err());

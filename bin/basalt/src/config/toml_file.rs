@@ -2,6 +2,7 @@
 
 use super::file::{FileSettings, Note};
 use super::given::{Given, Origin, find};
+use node::config::{Kind, Setting};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,6 +43,16 @@ pub fn text(value: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
+/// A setting's value as TOML has it: numbers and truths without quotes.
+pub fn value(setting: &Setting, value: &str) -> String {
+    match (setting.kind, value) {
+        (Kind::Bool, "yes") => "true".to_owned(),
+        (Kind::Bool, "no") => "false".to_owned(),
+        (Kind::Integer { .. }, number) if number.parse::<i64>().is_ok() => number.to_owned(),
+        _ => text(value),
+    }
+}
+
 /// The value as CONFIG SET takes it.
 fn value_text(value: &DeValue<'_>) -> Result<String, &'static str> {
     match value {
@@ -60,19 +71,23 @@ fn value_text(value: &DeValue<'_>) -> Result<String, &'static str> {
 }
 
 /// Writes new values of settings into a file's text: where the file has the setting, under either name, its value is replaced,
-/// and all else stays; what it lacks is added at the end.
+/// and all else stays; what it lacks is added below the comment that `basalt config print` writes of it, or at the end.
 pub fn rewrite(text: &str, changes: &[(&str, String)]) -> String {
     let (table, _) = DeTable::parse_recoverable(text);
     let mut spans: Vec<(Range<usize>, String)> = Vec::new();
     let mut added = String::new();
     for (name, value) in changes {
-        let value = self::text(value);
+        let value = find(name).map_or_else(|| self::text(value), |setting| self::value(setting, value));
         let is_it = |key: &str| find(key).is_some_and(|setting| setting.name == *name);
         let known = spans.len();
         let lines = table.get_ref().iter().filter(|(key, _)| is_it(key.get_ref()));
         spans.extend(lines.map(|(_, old)| (old.span(), value.clone())));
         if spans.len() == known {
-            added.push_str(&format!("{name} = {value}\n"));
+            let line = format!("{name} = {value}\n");
+            match below_comment(text, name) {
+                Some(at) => spans.push((at..at, line)),
+                None => added.push_str(&line),
+            }
         }
     }
     spans.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
@@ -84,6 +99,16 @@ pub fn rewrite(text: &str, changes: &[(&str, String)]) -> String {
         text.push('\n');
     }
     text + &added
+}
+
+/// Where the line after `# NAME = …` begins.
+fn below_comment(text: &str, name: &str) -> Option<usize> {
+    let comment = format!("# {name} = ");
+    let mut end = 0;
+    text.split_inclusive('\n').find_map(|line| {
+        end += line.len();
+        (line.starts_with(&comment) && line.ends_with('\n')).then_some(end)
+    })
 }
 
 #[cfg(test)]
@@ -129,14 +154,19 @@ mod tests {
         let text = "# ours\nhz = 10 # ten\nsave = \"\"";
         let changes = [("hz", "50".to_owned()), ("requirepass", "a\"b".to_owned())];
         let rewritten = rewrite(text, &changes);
-        assert_eq!(rewritten, "# ours\nhz = \"50\" # ten\nsave = \"\"\nrequirepass = \"a\\\"b\"\n");
+        assert_eq!(rewritten, "# ours\nhz = 50 # ten\nsave = \"\"\nrequirepass = \"a\\\"b\"\n");
         let again: Vec<_> = parsed(&rewritten).given.into_iter().map(|one| (one.name, one.value)).collect();
         assert_eq!(again[0], ("hz".to_owned(), "50".to_owned()));
         assert_eq!(again[2], ("requirepass".to_owned(), "a\"b".to_owned()));
         // The second name of a setting, and both of them.
         let changes = [("hash-max-listpack-entries", "9".to_owned())];
-        assert_eq!(rewrite("hash-max-ziplist-entries = 1\n", &changes), "hash-max-ziplist-entries = \"9\"\n");
+        assert_eq!(rewrite("hash-max-ziplist-entries = 1\n", &changes), "hash-max-ziplist-entries = 9\n");
         let both = rewrite("hash-max-listpack-entries = 1\nhash-max-ziplist-entries = 2\n", &changes);
-        assert_eq!(both, "hash-max-listpack-entries = \"9\"\nhash-max-ziplist-entries = \"9\"\n");
+        assert_eq!(both, "hash-max-listpack-entries = 9\nhash-max-ziplist-entries = 9\n");
+        // A file as `config print` writes it.
+        let printed = "# Seconds. (live)\n# timeout = 0\n\n# Or not.\n# latency-tracking = true\n";
+        let changes = [("timeout", "7".to_owned()), ("latency-tracking", "no".to_owned())];
+        let expected = "# Seconds. (live)\n# timeout = 0\ntimeout = 7\n\n# Or not.\n# latency-tracking = true\nlatency-tracking = false\n";
+        assert_eq!(rewrite(printed, &changes), expected);
     }
 }
