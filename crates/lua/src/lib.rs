@@ -14,7 +14,7 @@ use mlua_sys::{
 };
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_ushort, c_void};
 use std::rc::Rc;
 use std::slice;
 
@@ -38,6 +38,11 @@ const FEW_PLACES: usize = 1024;
 const FEW_ARGUMENTS: usize = 64;
 /// Bytes for which a place of a table counts that is passed over.
 const BYTES_PER_PLACE: usize = 16;
+/// Half of what Lua allows: calls that are nested, and those of them in C.
+const CALLS_FEW: usize = 10_000;
+const CALLS_IN_C_FEW: c_ushort = 100;
+/// There is room for no more calls: for twice as many is more than Lua allows.
+const CALLS_PLACES_MAX: c_int = 16_384;
 /// The code of the error that memory is short: what raises it is handled wherever a text is made.
 const ERROR_OF_MEMORY: c_int = 4;
 
@@ -74,6 +79,29 @@ struct State {
     _kind_mark_status: [u8; 3],
     /// Behind the last value of the stack.
     top: *mut Value,
+    _base: *mut Value,
+    _global: *mut c_void,
+    /// The call that is under way.
+    call: *mut Call,
+    _next: *const c_void,
+    _stack: [*mut Value; 2],
+    _calls_end: *mut Call,
+    /// The first call.
+    calls: *mut Call,
+    _stack_places: c_int,
+    /// For how many calls there is room.
+    calls_places: c_int,
+    /// How many calls are nested in C.
+    calls_in_c: c_ushort,
+}
+
+/// One call.
+#[repr(C)]
+struct Call {
+    _stack: [*mut Value; 3],
+    _next: *const c_void,
+    _results: c_int,
+    _tail_calls: c_int,
 }
 /// A text of Lua.
 type Text = c_void;
@@ -110,6 +138,7 @@ struct Table {
     array_len: c_int,
 }
 
+const _: () = assert!(size_of::<Call>() == 40 && std::mem::offset_of!(State, calls_in_c) == 96);
 const _: () = assert!(size_of::<Value>() == 16 && size_of::<Node>() == 40 && size_of::<Table>() == 64);
 
 unsafe extern "C-unwind" {
@@ -234,6 +263,30 @@ pub unsafe extern "C-unwind" fn stand_in(state: *mut lua_State) -> c_int {
         lua_call(state, arguments, LUA_MULTRET);
         lua_gettop(state)
     }
+}
+
+/// Whether so many calls are nested that Lua may soon allow no more.
+///
+/// # Safety
+/// The state is one.
+#[must_use]
+pub unsafe fn is_deep(state: *mut lua_State) -> bool {
+    // SAFETY: the caller promises it.
+    let state = unsafe { &*state.cast::<State>() };
+    let calls = state.call.addr().saturating_sub(state.calls.addr()) / size_of::<Call>();
+    calls > CALLS_FEW || state.calls_in_c > CALLS_IN_C_FEW
+}
+
+/// Whether calls were ever nested so deep that Lua has refused one. It allows others from then on: until then there is room for
+/// a power of two of them.
+///
+/// # Safety
+/// The state is one.
+#[must_use]
+pub unsafe fn has_overflown(state: *mut lua_State) -> bool {
+    // SAFETY: the caller promises it.
+    let places = unsafe { (*state.cast::<State>()).calls_places };
+    places > CALLS_PLACES_MAX || places.count_ones() != 1
 }
 
 /// Finds a call on the stack, of which an error of a C function names the line. Functions of the prelude, and what stands in for the last of
@@ -414,6 +467,37 @@ mod tests {
             let said: mlua::Value = lua.load(script).set_name("=script").call(join.clone()).unwrap();
             let said = said.to_string().unwrap();
             assert!(said.starts_with(expected), "{said}");
+        }
+    }
+
+    /// Both of what is asked of a state, by a function in C within a script.
+    #[test]
+    fn nested_calls_are_counted() {
+        unsafe extern "C-unwind" fn ask(state: *mut lua_State) -> c_int {
+            // SAFETY: Lua calls it, with room for 20 values.
+            unsafe {
+                mlua::ffi::lua_pushboolean(state, is_deep(state).into());
+                mlua::ffi::lua_pushboolean(state, has_overflown(state).into());
+            }
+            2
+        }
+        let lua = mlua::Lua::new();
+        // SAFETY: the function is one in C.
+        let ask = unsafe { lua.create_c_function(ask) }.unwrap();
+        lua.globals().set("ask", ask).unwrap();
+        let nested = "local function f(n) if n == 0 then return ask() end local a, b = f(n - 1) return a, b end";
+        let nested_in_c = "local function f(n) if n == 0 then return ask() end return select(2, pcall(f, n - 1)) end";
+        for (script, expected) in [
+            (format!("{nested} return f(9980)"), (false, false)),
+            (format!("{nested} return f(10020)"), (true, false)),
+            (format!("{nested} return f(16300)"), (true, false)),
+            (format!("{nested_in_c} return f(90)"), (false, false)),
+            (format!("{nested_in_c} return f(110)"), (true, false)),
+            (format!("{nested} pcall(f, 16400) return ask()"), (false, true)),
+            ("return ask()".to_owned(), (false, true)),
+        ] {
+            let found: (bool, bool) = lua.load(&script).eval().unwrap();
+            assert_eq!(found, expected, "{script}");
         }
     }
 

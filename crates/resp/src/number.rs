@@ -164,8 +164,8 @@ pub fn format_double(d: f64) -> String {
     if d.is_infinite() {
         return if d > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
-    // Whole numbers are most of them, and cheap.
-    if d.abs() < 1e15 && d.trunc() == d && (d != 0.0 || d.is_sign_positive()) {
+    // Whole numbers are most of them, and cheap: all of their digits are shown.
+    if d.abs() < 1e17 && d.trunc() == d && (d != 0.0 || d.is_sign_positive()) {
         return (d as i64).to_string();
     }
     let scientific = format!("{d:.16e}");
@@ -235,6 +235,9 @@ mod tests {
             (-12.0, "-12"),
             (999_999_999_999_999.0, "999999999999999"),
             (-1e15, "-1000000000000000"),
+            (1_790_000_000_123_456.0, "1790000000123456"),
+            (-99_999_999_999_999_984.0, "-99999999999999984"),
+            (12_345_678_901_234_568.0, "12345678901234568"),
             (0.1, "0.10000000000000001"),
             (std::f64::consts::PI, "3.1415926535897931"),
             (1e16, "10000000000000000"),

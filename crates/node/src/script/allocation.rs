@@ -7,23 +7,26 @@
 //!
 //! What Lua does in C without allocating counts as if it were allocated (`lua::Counter`): a text that it has already, a comparison.
 //!
-//! Every allocation is made by the allocator that the state had before.
+//! Every allocation is made by the allocator that the state had before, but for small blocks of a state that is used again.
 #![allow(unsafe_code, reason = "Lua calls its allocator by a C function")]
 
 use super::end::End;
+use super::small_blocks::SmallBlocks;
 use mlua::{Lua, ffi};
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::ptr::{self, NonNull};
 use std::rc::Rc;
 
 /// Longer allocations may fail.
 const LONG_BYTES: usize = 4096;
 
 /// What a Lua state holds and builds. It is the state's as long as both live.
-#[derive(Debug)]
 pub(super) struct Allocation {
     /// What allocates.
     inner: Cell<Option<Inner>>,
+    /// What does so before it, in a state that is used again.
+    small: Option<SmallBlocks>,
     /// Bytes that the state holds.
     used: Cell<usize>,
     /// Bytes that it may hold.
@@ -46,6 +49,7 @@ impl Default for Allocation {
     fn default() -> Self {
         Self {
             inner: Cell::new(None),
+            small: None,
             used: Cell::new(0),
             used_max: Cell::new(usize::MAX),
             built: Cell::new(0),
@@ -55,9 +59,11 @@ impl Default for Allocation {
     }
 }
 
-/// An allocation counts what a state allocates until this is dropped.
+/// An allocation counts what a state allocates until this is dropped. One with small blocks is dropped behind the state, and is the
+/// state's to its end: the binding then leaves behind the few bytes by which it counts.
 pub(super) struct Installed {
-    lua: Lua,
+    /// The state, if it is to be given its allocator back.
+    lua: Option<Lua>,
     of: Rc<Allocation>,
 }
 
@@ -75,22 +81,33 @@ impl Installed {
                 ffi::lua_setallocf(state, allocate_counted, Rc::as_ptr(&of).cast_mut().cast());
             })?;
         }
-        Ok(Self { lua: lua.clone(), of })
+        Ok(Self { lua: of.small.is_none().then(|| lua.clone()), of })
     }
 }
 
 impl Drop for Installed {
     fn drop(&mut self) {
+        let Some(lua) = &self.lua else {
+            if self.of.used.get() > 0 {
+                // The state lives on: so must its blocks.
+                std::mem::forget(self.of.clone());
+            }
+            return;
+        };
         let Some(inner) = self.of.inner.get() else { return };
         self.of.set_bounds(usize::MAX, u64::MAX);
         // SAFETY: as in `new`; the allocator that is put back has made every allocation.
-        let done =
-            unsafe { self.lua.exec_raw::<()>((), |state| ffi::lua_setallocf(state, inner.allocate, inner.data)) };
+        let done = unsafe { lua.exec_raw::<()>((), |state| ffi::lua_setallocf(state, inner.allocate, inner.data)) };
         assert!(done.is_ok(), "a Lua state would keep an allocator that is gone: {done:?}");
     }
 }
 
 impl Allocation {
+    /// The allocation of a state that is used again.
+    pub(super) fn with_small_blocks() -> Self {
+        Self { small: Some(SmallBlocks::new()), ..Self::default() }
+    }
+
     /// A run begins with these bounds of what the state holds and the run builds.
     pub(super) fn set_bounds(&self, used_max: usize, built_max: u64) {
         self.used_max.set(used_max);
@@ -136,6 +153,53 @@ impl Allocation {
     }
 }
 
+impl Inner {
+    /// # Safety
+    /// These are the arguments of the state.
+    unsafe fn allocate(&self, old: *mut c_void, old_bytes: usize, bytes: usize) -> *mut c_void {
+        // SAFETY: that was the state's allocator.
+        unsafe { (self.allocate)(self.data, old, old_bytes, bytes) }
+    }
+
+    /// The same where small blocks come from `small`.
+    ///
+    /// # Safety
+    /// As of `allocate`.
+    unsafe fn allocate_with(
+        &self,
+        small: &SmallBlocks,
+        old: *mut c_void,
+        old_bytes: usize,
+        bytes: usize,
+    ) -> *mut c_void {
+        let fresh = || match small.take(bytes) {
+            Some(block) => block.as_ptr().cast(),
+            // SAFETY: there is nothing old.
+            None => unsafe { self.allocate(ptr::null_mut(), 0, bytes) },
+        };
+        let Some(block) = NonNull::new(old.cast::<u8>()) else { return fresh() };
+        if !small.has(block.as_ptr()) {
+            // SAFETY: the caller promises it.
+            return unsafe { self.allocate(old, old_bytes, bytes) };
+        }
+        if SmallBlocks::are_alike(old_bytes, bytes) {
+            return old;
+        }
+        let new = if bytes == 0 { ptr::null_mut() } else { fresh() };
+        if bytes > 0 && new.is_null() {
+            return new;
+        }
+        // SAFETY: both are as long as what is copied, and are not the same; the state does not use the old one any more.
+        unsafe {
+            if bytes > 0 {
+                ptr::copy_nonoverlapping(block.as_ptr(), new.cast(), old_bytes.min(bytes));
+            }
+            small.give(block, old_bytes);
+        }
+        new
+    }
+}
+
 impl lua::Counter for Allocation {
     fn count(&self, bytes: usize) -> bool {
         let built = self.built.get().saturating_add(bytes as u64);
@@ -162,8 +226,13 @@ unsafe extern "C" fn allocate_counted(
     if !of.admit(held, bytes) {
         return std::ptr::null_mut();
     }
-    // SAFETY: these are the arguments of the state, and that was its allocator.
-    unsafe { (inner.allocate)(inner.data, old, old_bytes, bytes) }
+    // SAFETY: these are the arguments of the state.
+    unsafe {
+        match &of.small {
+            Some(small) => inner.allocate_with(small, old, old_bytes, bytes),
+            None => inner.allocate(old, old_bytes, bytes),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -187,6 +256,24 @@ mod tests {
         assert!(lua::Counter::count(&of, 9_000) && of.passed().is_none());
         assert!(!lua::Counter::count(&of, 9_000) && of.passed() == Some(End::Instructions));
         assert_eq!(of.take_built(), 18_000);
+    }
+
+    #[test]
+    fn a_state_with_small_blocks_gives_all_back_at_its_end() {
+        let (lua, of) = (Lua::new(), Rc::new(Allocation::with_small_blocks()));
+        let installed = Installed::new(&lua, of.clone()).unwrap();
+        let script = "local t = {} for round = 1, 20 do for i = 1, 2000 do t[i] = ('x'):rep(i % 400) .. round end end
+            local u = {} for i = 1, 3000 do u[i] = {i, {}} end local sum = 0 for i = 1, 3000 do sum = sum + u[i][1] end
+            for i = 1, 2000 do assert(t[i] == ('x'):rep(i % 400) .. 20) end return sum";
+        for _ in 0..3 {
+            assert_eq!(lua.load(script).eval::<u64>().unwrap(), 4_501_500);
+            lua.gc_collect().unwrap();
+        }
+        assert!(of.used.get() > 0);
+        drop(lua);
+        assert_eq!(of.used.get(), 0);
+        drop(installed);
+        assert_eq!(Rc::strong_count(&of), 1);
     }
 
     #[test]

@@ -6,18 +6,14 @@ use super::engine::{Compiled, Engine, text_of, with_used_again};
 use super::host::ScriptHost;
 use super::lent::Answers;
 use super::meter::Meter;
-use super::raised::Raised;
-use super::to_lua::{error_text, to_lua};
 use super::to_reply::to_reply;
-use super::values::text_of as text_of_value;
 use crate::Fault;
 use crate::command::{Error, Outcome, block_option};
 use crate::script_watch::{Running, RunningScript, ScriptWatch};
-use mlua::{Lua, MultiValue, Value};
+use mlua::Value;
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
-use resp::{Proto, Reply, parse_integer};
+use resp::{Reply, parse_integer};
 use smallvec::SmallVec;
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -84,7 +80,7 @@ pub(crate) fn run(
         done
     };
     let done = match is_exact {
-        true => Engine::new().map(|mut engine| evaluate(&mut engine)),
+        true => Engine::new(false).map(|mut engine| evaluate(&mut engine)),
         false => with_used_again(evaluate),
     };
     done.unwrap_or_else(|e| Err(fail(&e)))
@@ -96,12 +92,12 @@ fn fail(error: &mlua::Error) -> Error {
 }
 
 /// What is to be called; the error is the text of a reply.
-fn script_of(engine: &mut Engine, source: &Source<'_>) -> Result<Compiled, String> {
+fn script_of(engine: &mut Engine, source: &Source<'_>) -> Result<Rc<Compiled>, String> {
     let Some(name) = source.function else { return engine.compile(source.text) };
     let (_, functions) = engine.load(source.text)?;
     let found = functions.into_iter().find(|(info, _)| info.name.eq_ignore_ascii_case(name));
     let (info, function) = found.ok_or("ERR Function not found")?;
-    Ok(Compiled { function, flags: info.script_flags(), sha: name.into() })
+    Ok(Rc::new(Compiled { function, flags: info.script_flags(), sha: name.into() }))
 }
 
 struct Run<'a> {
@@ -149,7 +145,7 @@ impl Run<'_> {
         let number = context.namespace.map_or(0, Namespace::number);
         engine.meter.run_as(context.user.clone().map(|user| (user, number)));
         let caller = Caller { context, namespace: Cell::new(context.namespace), rights, meter: engine.meter.clone() };
-        let done = engine.lent.lend(&Answering { caller: &caller, shared: &shared }, || {
+        let done = engine.calls.lend(&Answering { caller: &caller, shared: &shared }, || {
             engine.run(&script.function, (source.keys, source.argv), source.function.is_some())
         });
         let failed = shared.into_inner().failed;
@@ -163,7 +159,11 @@ impl Run<'_> {
         if let Some(error) = failed {
             return Err(self.end(error));
         }
-        let end = engine.meter.end();
+        let end = match engine.meter.end() {
+            // Where a stack has overflown, a new state decides how deep calls may be nested again.
+            None if is_slice && engine.is_worn() => Some(End::Memory),
+            end => end,
+        };
         if is_slice
             && matches!(end, Some(End::Instructions | End::Memory))
             && let Some(watch) = self.watch
@@ -246,69 +246,71 @@ struct Answering<'a, 's, 'h> {
 }
 
 impl Answers for Answering<'_, '_, '_> {
-    fn call(&self, lua: &Lua, args: &MultiValue) -> mlua::Result<Value> {
-        match self.caller.answer(args, self.shared)? {
-            (resp::Value::Error(text), _) => Err(Raised::reply(error_text(&text))),
-            (value, proto) => to_lua(lua, &value, proto),
-        }
-    }
-
-    fn pcall(&self, lua: &Lua, args: &MultiValue) -> mlua::Result<Value> {
-        let (value, proto) = self.caller.answer(args, self.shared)?;
-        to_lua(lua, &value, proto)
+    /// What ends the run is noted, and raised.
+    fn answer(&self, words: &[&[u8]], reply: &mut Reply) -> mlua::Result<()> {
+        let mut shared = self.shared.try_borrow_mut().map_err(|_| mlua::Error::RecursiveMutCallback)?;
+        let Shared { host, failed } = &mut *shared;
+        let meter = &self.caller.meter;
+        self.caller.command(words, *host, reply).map_err(|error| {
+            *failed = Some(error);
+            meter.stop(End::Given)
+        })?;
+        let bytes = reply.buf.len() + words.iter().map(|word| word.len()).sum::<usize>();
+        meter.work(SCRIPT_CALL_INSTRUCTIONS + bytes as u64 / SCRIPT_BYTES_PER_INSTRUCTION)
     }
 }
 
 impl Caller<'_> {
-    /// The answer of a command. What ends the run is noted, and raised.
-    fn answer(&self, args: &MultiValue, shared: &RefCell<Shared<'_, '_>>) -> mlua::Result<(resp::Value, Proto)> {
-        let words = match words_of(args) {
-            Ok(words) => words,
-            Err(text) => return Ok((resp::Value::Error(text.to_owned()), Proto::Resp2)),
+    fn command(&self, args: &[&[u8]], host: &mut dyn ScriptHost, reply: &mut Reply) -> Result<(), Failed> {
+        reply.proto = self.meter.proto();
+        reply.limit(ITEM_REPLY_BYTES_MAX);
+        let spec = match self.admit(args, host) {
+            Ok(spec) => spec,
+            Err(Refused::Writes) => return Err(Failed::Fault(Fault::Writes)),
+            Err(Refused::With(text)) => {
+                reply.error(&text);
+                return Ok(());
+            }
         };
-        let mut shared = shared.try_borrow_mut().map_err(|_| mlua::Error::RecursiveMutCallback)?;
-        let Shared { host, failed } = &mut *shared;
-        let answered = self.command(&words, *host).map_err(|error| {
-            *failed = Some(error);
-            self.meter.stop(End::Given)
-        })?;
-        let bytes = answered.buf.len() + words.iter().map(SmallVec::len).sum::<usize>();
-        self.meter.work(SCRIPT_CALL_INSTRUCTIONS + bytes as u64 / SCRIPT_BYTES_PER_INSTRUCTION)?;
-        match resp::decode(&answered.buf) {
-            Ok(Some((value, _))) => Ok((value, answered.proto)),
-            _ => Err(self.meter.stop(End::Memory)),
+        match self.stored(spec, args) {
+            Ok(None) => self.run(spec, args, host, reply),
+            Ok(Some((spec, words))) => {
+                let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
+                self.run(spec, &args, host, reply)
+            }
+            Err(text) => {
+                reply.error(&text);
+                Ok(())
+            }
         }
     }
 
-    fn command(&self, words: &[Word], host: &mut dyn ScriptHost) -> Result<Reply, Failed> {
-        let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
-        let admitted = self.admit(&args, host).and_then(|spec| {
-            let (spec, stored) = self.stored(spec, words)?;
-            let args: Vec<&[u8]> = stored.iter().map(Word::as_slice).collect();
-            self.check_keys(spec, &args, host)?;
-            if spec.has(flag::BLOCKING) && block_option(&args).is_some() {
-                let name = String::from_utf8_lossy(args[0]);
-                return Err(format!("ERR {name} command is not allowed with BLOCK option from scripts").into());
-            }
-            Ok((spec, stored))
-        });
-        let (spec, words) = match admitted {
-            Ok(admitted) => admitted,
-            Err(Refused::Writes) => return Err(Failed::Fault(Fault::Writes)),
-            Err(Refused::With(text)) => return Ok(refused(&text)),
-        };
-        let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
-        let mut reply = Reply::new(self.meter.proto());
-        reply.limit(ITEM_REPLY_BYTES_MAX);
+    /// Runs a command that is admitted, with keys under the names that are stored.
+    fn run(
+        &self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        host: &mut dyn ScriptHost,
+        reply: &mut Reply,
+    ) -> Result<(), Failed> {
+        let mut checked = self.check_keys(spec, args, host);
+        if checked.is_ok() && spec.has(flag::BLOCKING) && block_option(args).is_some() {
+            let name = String::from_utf8_lossy(args[0]);
+            checked = Err(format!("ERR {name} command is not allowed with BLOCK option from scripts"));
+        }
+        if let Err(text) = checked {
+            reply.error(&text);
+            return Ok(());
+        }
         if spec.does(behaviour::CHOOSES_DATABASE) {
             match self.choose(args[1]) {
                 Ok(()) => reply.ok(),
                 Err(text) => reply.error(text),
             }
-            return Ok(reply);
+            return Ok(());
         }
-        host.run(spec, &args, &mut reply).map_err(Failed::Fault)?;
-        if reply.exceeded() { Err(Failed::AnswerTooLarge) } else { Ok(reply) }
+        host.run(spec, args, reply).map_err(Failed::Fault)?;
+        if reply.exceeded() { Err(Failed::AnswerTooLarge) } else { Ok(()) }
     }
 
     /// Has the script use the names of another database; only keys of its own slot can be reached there.
@@ -353,28 +355,27 @@ impl Caller<'_> {
         }
     }
 
-    /// The command that is run, with keys under the names that are stored.
-    fn stored<'a>(
+    /// The command that is run, with keys under the names that are stored, where these differ from the script's.
+    fn stored(
         &self,
         spec: &'static CommandSpec,
-        words: &'a [Word],
-    ) -> Result<(&'static CommandSpec, Cow<'a, [Word]>), String> {
-        if let Some(Namespace::Database(database)) = self.namespace.get()
-            && let Some((spec, words)) = of_database(spec, words, database)
+        args: &[&[u8]],
+    ) -> Result<Option<(&'static CommandSpec, Vec<Word>)>, String> {
+        let Some(namespace) = self.namespace.get() else { return Ok(None) };
+        if let Namespace::Database(database) = namespace
+            && let Some(made) = of_database(spec, args, database)
         {
-            return Ok((spec, Cow::Owned(words)));
+            return Ok(Some(made));
         }
-        let Some(namespace) = self.namespace.get().filter(|_| spec.has_keys() && spec.group != Group::PubSub) else {
-            return Ok((spec, Cow::Borrowed(words)));
-        };
-        let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
-        let positions = spec.keys(&args).map_err(|_| INVALID)?;
-        let mut stored = words.to_vec();
-        for at in positions {
-            crate::request::check_named_key(namespace, &words[at])?;
-            stored[at].insert_from_slice(0, &namespace.prefix(&words[at]));
+        if !spec.has_keys() || spec.group == Group::PubSub {
+            return Ok(None);
         }
-        Ok((spec, Cow::Owned(stored)))
+        let mut stored: Vec<Word> = args.iter().map(|word| Word::from_slice(word)).collect();
+        for at in spec.keys(args).map_err(|_| INVALID)? {
+            crate::request::check_named_key(namespace, args[at])?;
+            stored[at].insert_from_slice(0, &namespace.prefix(args[at]));
+        }
+        Ok(Some((spec, stored)))
     }
 
     /// Whether the keys of a command are short enough, and of the script's slot.
@@ -417,36 +418,20 @@ fn writes(spec: &CommandSpec) -> bool {
 }
 
 /// The command that a question about all keys of a database is, or FLUSHDB; none if it is another command.
-fn of_database(spec: &CommandSpec, words: &[Word], database: Database) -> Option<(&'static CommandSpec, Vec<Word>)> {
-    let (name, given): (&[u8], &[Word]) = if spec.does(behaviour::ASKS_DATABASE) {
-        (b"KV.KEYS", words)
+fn of_database(spec: &CommandSpec, args: &[&[u8]], database: Database) -> Option<(&'static CommandSpec, Vec<Word>)> {
+    let (name, given): (&[u8], &[&[u8]]) = if spec.does(behaviour::ASKS_DATABASE) {
+        (b"KV.KEYS", args)
     } else if spec.does(behaviour::EMPTIES_DATABASE) {
         (b"KV.EMPTY", &[])
     } else {
         return None;
     };
     let made = [Word::from_slice(name), Word::from_slice(&database.prefix())];
-    Some((table::lookup(name)?, made.into_iter().chain(given.iter().cloned()).collect()))
-}
-
-/// A reply that is an error.
-fn refused(text: &str) -> Reply {
-    let mut reply = Reply::new(Proto::Resp2);
-    reply.error(text);
-    reply
+    Some((table::lookup(name)?, made.into_iter().chain(given.iter().map(|word| Word::from_slice(word))).collect()))
 }
 
 /// One word of a command.
 type Word = SmallVec<[u8; 64]>;
-
-/// The words of a command, as Redis takes them from a script; the error is the text of a reply.
-fn words_of(args: &MultiValue) -> Result<SmallVec<[Word; 8]>, &'static str> {
-    if args.is_empty() {
-        return Err("ERR Please specify at least one argument for this redis lib call");
-    }
-    let words: Option<_> = args.iter().map(text_of_value).collect();
-    words.ok_or("ERR Lua redis lib command arguments must be strings or integers")
-}
 
 /// What the client of a script that has failed is told.
 fn failure_text(failure: &Value, script: &Compiled) -> String {

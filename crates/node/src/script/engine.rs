@@ -1,20 +1,24 @@
 //! A Lua state with the prelude, and the scripts that it has compiled.
+#![allow(unsafe_code, reason = "Lua's own interface makes two tables at once, and tells of its stack")]
 
-use super::allocation::Installed;
+use super::allocation::{Allocation, Installed};
+use super::calls::Calls;
+use super::direct::push_texts;
 use super::functions::{FunctionInfo, Registered};
 use super::header::{ScriptFlags, ScriptHeader};
-use super::lent::Lent;
 use super::library::{JsonSettings, libraries};
 use super::library_source::LibraryHeader;
 use super::meter::{INSTRUCTIONS_AT_ONCE, Meter};
 use super::natives::{natives, sha1_hex};
-use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value};
+use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, ffi};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ptr;
 use std::rc::Rc;
 use vocab::client_key;
 use vocab::limits::{SCRIPT_SLICE_MEMORY_BYTES_MAX, SCRIPTS_COMPILED_BYTES_MAX, SCRIPTS_COMPILED_MAX};
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
@@ -24,12 +28,11 @@ thread_local! {
 }
 
 /// A script that is compiled.
-#[derive(Clone)]
 pub(super) struct Compiled {
     pub(super) function: Function,
     pub(super) flags: ScriptFlags,
     /// Its name in errors.
-    pub(super) sha: Rc<str>,
+    pub(super) sha: String,
 }
 
 /// A library whose code has been run, for nothing.
@@ -46,19 +49,22 @@ const LOAD_INSTRUCTIONS_MAX: u64 = 10_000_000;
 
 /// A Lua state.
 pub(super) struct Engine {
-    /// Taken back before the state ends.
-    _allocation: Installed,
-    pub(super) lua: Lua,
+    state: *mut ffi::lua_State,
     pub(super) meter: Rc<Meter>,
     json: Rc<JsonSettings>,
     environment: Table,
-    /// What answers the commands of the run that is under way.
-    pub(super) lent: Rc<Lent>,
+    /// Its commands.
+    pub(super) calls: Rc<Calls>,
+    /// It is used again, and decides of no script that it is refused.
+    is_used_again: bool,
     run: Function,
     finish: Function,
     load: Function,
-    compiled: HashMap<Vec<u8>, Compiled>,
+    compiled: HashMap<Vec<u8>, Rc<Compiled>, Xxh3DefaultBuilder>,
     compiled_bytes: usize,
+    pub(super) lua: Lua,
+    /// Behind the state: it may allocate by it to its end.
+    _allocation: Installed,
 }
 
 /// Hands over the state of this thread, or a new one where it is in use.
@@ -66,10 +72,12 @@ pub(super) fn with_used_again<T>(run: impl FnOnce(&mut Engine) -> T) -> mlua::Re
     USED_AGAIN.with(|place| {
         let mut engine = match place.take() {
             Some(engine) => engine,
-            None => Engine::new()?,
+            None => Engine::new(true)?,
         };
         let done = run(&mut engine);
-        place.replace(Some(engine));
+        if !engine.is_worn() {
+            place.replace(Some(engine));
+        }
         Ok(done)
     })
 }
@@ -82,7 +90,7 @@ pub fn check_script(source: &[u8]) -> Result<(), String> {
 
 /// Runs the code of a library, for what it registers; the error is the text of a reply.
 pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
-    let loaded = Engine::new().map_err(|e| e.to_string()).and_then(|mut engine| {
+    let loaded = Engine::new(false).map_err(|e| e.to_string()).and_then(|mut engine| {
         engine.meter.begin(LOAD_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX as usize, true);
         let loaded = match engine.count_anew() {
             Ok(()) => engine.load(source),
@@ -101,29 +109,45 @@ pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
 }
 
 impl Engine {
-    pub(super) fn new() -> mlua::Result<Self> {
+    /// A new state. One that is not used again counts what it does as each replica does.
+    pub(super) fn new(is_used_again: bool) -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
-        let meter = Rc::new(Meter::default());
+        let mut state = ptr::null_mut();
+        // SAFETY: the closure raises no error. No coroutine runs.
+        unsafe { lua.exec_raw::<()>((), |its| state = its)? };
+        let meter = match is_used_again {
+            true => Meter::of(Allocation::with_small_blocks()),
+            false => Meter::default(),
+        };
+        let meter = Rc::new(meter);
         let allocation = Installed::new(&lua, meter.allocation())?;
-        let lent = Rc::default();
-        let natives = natives(&lua, &meter, &lent)?;
+        let calls = Calls::new(&meter);
+        let natives = natives(&lua, &meter, &calls, is_used_again)?;
         let json = Rc::new(JsonSettings::default());
         let libraries = libraries(&lua, &json, &meter)?;
         let prelude: Table =
             lua.load(PRELUDE).set_name("=prelude").set_mode(ChunkMode::Text).call((natives, libraries))?;
         Ok(Self {
-            _allocation: allocation,
             meter,
             json,
             environment: prelude.get("environment")?,
-            lent,
+            calls,
+            is_used_again,
             run: prelude.get("run")?,
             finish: prelude.get("finish")?,
             load: prelude.get("load")?,
-            compiled: HashMap::new(),
+            compiled: HashMap::default(),
             compiled_bytes: 0,
+            state,
             lua,
+            _allocation: allocation,
         })
+    }
+
+    /// Whether its stack has overflown: Lua allows other calls to be nested then than in a new state.
+    pub(super) fn is_worn(&self) -> bool {
+        // SAFETY: it is the state of `lua`, which lives.
+        unsafe { lua::has_overflown(self.state) }
     }
 
     /// Frees what earlier runs have left, where it is much of what the state may hold.
@@ -140,7 +164,7 @@ impl Engine {
     }
 
     /// The script of that source; the error is the text of a reply.
-    pub(super) fn compile(&mut self, source: &[u8]) -> Result<Compiled, String> {
+    pub(super) fn compile(&mut self, source: &[u8]) -> Result<Rc<Compiled>, String> {
         if let Some(compiled) = self.compiled.get(source) {
             return Ok(compiled.clone());
         }
@@ -150,7 +174,7 @@ impl Engine {
             .set_environment(self.environment.clone())
             .into_function()
             .map_err(|e| format!("ERR Error compiling script (new function): {}", text_of(&e)))?;
-        let compiled = Compiled { function, flags: header.flags, sha: sha1_hex(source).into() };
+        let compiled = Rc::new(Compiled { function, flags: header.flags, sha: sha1_hex(source) });
         self.remember(source, compiled.clone());
         Ok(compiled)
     }
@@ -166,8 +190,8 @@ impl Engine {
                     .set_environment(self.environment.clone())
                     .into_function()
                     .map_err(|e| format!("ERR Error compiling function: {}", text_of(&e)))?;
-                let compiled = Compiled { function: code.clone(), flags: ScriptFlags::default(), sha: "".into() };
-                self.remember(source, compiled);
+                let compiled = Compiled { function: code.clone(), flags: ScriptFlags::default(), sha: String::new() };
+                self.remember(source, Rc::new(compiled));
                 code
             }
         };
@@ -183,7 +207,7 @@ impl Engine {
         }
     }
 
-    fn remember(&mut self, source: &[u8], compiled: Compiled) {
+    fn remember(&mut self, source: &[u8], compiled: Rc<Compiled>) {
         self.compiled_bytes += source.len();
         if self.compiled_bytes > SCRIPTS_COMPILED_BYTES_MAX || self.compiled.len() >= SCRIPTS_COMPILED_MAX {
             self.compiled.clear();
@@ -202,12 +226,21 @@ impl Engine {
         self.json.reset();
         // Scripts see the names of keys that clients use.
         let keys: SmallVec<[&[u8]; 8]> = keys.iter().map(|key| client_key(key)).collect();
-        let (keys, argv) = (self.strings(&keys)?, self.strings(argv)?);
+        let (keys, argv) = match self.is_used_again {
+            true => self.tables(&keys, argv)?,
+            false => (self.strings(&keys)?, self.strings(argv)?),
+        };
         let done = self.run.call((script, !is_function, keys, argv));
         if done.is_err() {
             self.finish.call::<()>(())?;
         }
         done
+    }
+
+    /// `strings` of both, at once.
+    fn tables(&self, keys: &[&[u8]], argv: &[&[u8]]) -> mlua::Result<(Table, Table)> {
+        // SAFETY: the closure has nothing to drop, and puts two values where a function in C has room for 20.
+        unsafe { self.lua.exec_raw((), |state| [keys, argv].iter().for_each(|texts| push_texts(state, texts))) }
     }
 
     fn strings(&self, words: &[&[u8]]) -> mlua::Result<Table> {

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vocab::limits::SCRIPTS_KNOWN_BYTES_MAX;
 
+/// The name of a script: digits in lower case.
+type Sha = [u8; 40];
+
 /// What a script takes beside its source.
 const COST: usize = 128;
 
@@ -38,9 +41,9 @@ pub struct KnownScripts(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    by_sha: HashMap<String, Arc<KnownScript>>,
+    by_sha: HashMap<Sha, Arc<KnownScript>>,
     /// The oldest first.
-    order: VecDeque<String>,
+    order: VecDeque<Sha>,
     bytes: usize,
 }
 
@@ -48,30 +51,28 @@ impl KnownScripts {
     /// The script of that name.
     #[must_use]
     pub fn get(&self, sha: &[u8]) -> Option<Arc<KnownScript>> {
-        if !is_sha(sha) {
-            return None;
-        }
-        let name = String::from_utf8_lossy(sha).to_ascii_lowercase();
+        let mut name = Sha::try_from(sha).ok().filter(|sha| is_sha(sha))?;
+        name.make_ascii_lowercase();
         self.0.lock().by_sha.get(&name).cloned()
     }
 
     /// The script of that source, if it is known.
     #[must_use]
     pub fn of_source(&self, source: &[u8]) -> Option<Arc<KnownScript>> {
-        let sha = sha1_hex(source);
+        let sha = sha_of(source);
         self.0.lock().by_sha.get(&sha).cloned()
     }
 
     /// The store knows a script.
     pub fn add(&self, source: &[u8]) {
-        let sha = sha1_hex(source);
+        let sha = sha_of(source);
         let mut known = self.0.lock();
         if known.by_sha.contains_key(&sha) {
             return;
         }
         known.bytes += source.len() + COST;
         let script = KnownScript { source: source.into(), writes: AtomicBool::new(false) };
-        known.by_sha.insert(sha.clone(), Arc::new(script));
+        known.by_sha.insert(sha, Arc::new(script));
         known.order.push_back(sha);
         while known.bytes > SCRIPTS_KNOWN_BYTES_MAX
             && let Some(oldest) = known.order.pop_front()
@@ -92,6 +93,10 @@ impl KnownScripts {
         let known = self.0.lock();
         (known.by_sha.len(), known.bytes)
     }
+}
+
+fn sha_of(source: &[u8]) -> Sha {
+    sha1_hex(source).as_bytes().try_into().expect("a SHA1 has 40 digits")
 }
 
 #[cfg(test)]

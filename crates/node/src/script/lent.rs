@@ -4,17 +4,14 @@
 //! `redis.pcall` are made once for a state, and find the run that is under way here.
 #![allow(unsafe_code, reason = "no type can tell a function of Lua when a run ends")]
 
-use mlua::{Lua, MultiValue, Value};
+use resp::Reply;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
 /// What answers the commands of the run that is under way.
 pub(super) trait Answers {
-    /// `redis.call`: an error is raised.
-    fn call(&self, lua: &Lua, args: &MultiValue) -> mlua::Result<Value>;
-
-    /// `redis.pcall`: an error is answered.
-    fn pcall(&self, lua: &Lua, args: &MultiValue) -> mlua::Result<Value>;
+    /// Runs a command, which has a word at least, and writes its answer. The error ends the run.
+    fn answer(&self, words: &[&[u8]], reply: &mut Reply) -> mlua::Result<()>;
 }
 
 /// The place of what is lent.
@@ -45,6 +42,11 @@ impl Lent {
         run()
     }
 
+    /// Whether a run is under way.
+    pub(super) fn is_lent(&self) -> bool {
+        self.to.get().is_some()
+    }
+
     /// Asks what is lent; none if no run is under way.
     pub(super) fn ask<T>(&self, ask: impl FnOnce(&dyn Answers) -> T) -> Option<T> {
         // SAFETY: as long as it is here, `lend` has not returned, so what was borrowed lives; it is only borrowed shared.
@@ -60,23 +62,23 @@ mod tests {
     struct Number(i64);
 
     impl Answers for Number {
-        fn call(&self, _: &Lua, _: &MultiValue) -> mlua::Result<Value> {
-            Ok(Value::Integer(self.0))
-        }
-
-        fn pcall(&self, _: &Lua, _: &MultiValue) -> mlua::Result<Value> {
-            Ok(Value::Integer(-self.0))
+        fn answer(&self, _: &[&[u8]], reply: &mut Reply) -> mlua::Result<()> {
+            reply.int(self.0);
+            Ok(())
         }
     }
 
     #[test]
     fn what_is_lent_is_there_while_the_run_runs_and_no_longer() {
-        let (lua, lent) = (Lua::new(), Lent::default());
-        let ask =
-            || lent.ask(|answers| answers.call(&lua, &MultiValue::new()).ok().and_then(|value| value.as_integer()));
+        let lent = Lent::default();
+        let ask = || {
+            let mut reply = Reply::default();
+            lent.ask(|answers| answers.answer(&[], &mut reply).ok())??;
+            resp::decode(&reply.buf).ok()?.and_then(|(value, _)| value.as_int())
+        };
         assert_eq!(ask(), None);
         let inner = lent.lend(&Number(1), || (ask(), lent.lend(&Number(2), ask), ask()));
-        assert_eq!(inner, (Some(Some(1)), Some(Some(2)), Some(Some(1))));
+        assert_eq!(inner, (Some(1), Some(2), Some(1)));
         assert_eq!(ask(), None);
         let panicked = catch_unwind(AssertUnwindSafe(|| lent.lend(&Number(3), || panic!("a run that panics"))));
         assert!(panicked.is_err() && ask().is_none());

@@ -23,7 +23,6 @@ pub(super) const NATIVE_CALL_INSTRUCTIONS: u64 = 16;
 const NO_MEMORY: &str = "not enough memory";
 
 /// The meter of the run under way in one Lua state.
-#[derive(Debug)]
 pub(super) struct Meter {
     instructions: Cell<u64>,
     /// Those of them that a script may see: no replica comes to another number, whatever its state holds of earlier runs.
@@ -47,13 +46,20 @@ pub(super) struct Meter {
 
 impl Default for Meter {
     fn default() -> Self {
+        Self::of(Allocation::default())
+    }
+}
+
+impl Meter {
+    /// The meter of a state that allocates so.
+    pub(super) fn of(allocation: Allocation) -> Self {
         Self {
             instructions: Cell::new(0),
             clock: Cell::new(0),
             instructions_max: Cell::new(u64::MAX),
             memory_bytes_max: Cell::new(usize::MAX),
             counts_work: Cell::new(true),
-            allocation: Rc::default(),
+            allocation: Rc::new(allocation),
             end: Cell::new(None),
             proto: Cell::new(Proto::Resp2),
             seen: RefCell::default(),
@@ -61,9 +67,7 @@ impl Default for Meter {
             user: RefCell::default(),
         }
     }
-}
 
-impl Meter {
     /// A run begins that may run so many instructions, and whose state may hold so many bytes.
     pub(super) fn begin(&self, instructions_max: u64, memory_bytes_max: usize, counts_work: bool) {
         self.instructions.set(0);

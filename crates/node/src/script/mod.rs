@@ -13,7 +13,9 @@
 
 mod allocation;
 mod call;
+mod calls;
 mod context;
+mod direct;
 mod end;
 mod engine;
 mod functions;
@@ -28,6 +30,7 @@ mod meter;
 mod natives;
 mod patterns;
 mod raised;
+mod small_blocks;
 mod stand_in;
 mod stored;
 mod to_lua;

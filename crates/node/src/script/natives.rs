@@ -1,6 +1,7 @@
 //! The functions in Rust of which the prelude makes what scripts see.
 
-use super::lent::Lent;
+use super::calls::Calls;
+use super::direct::directly;
 use super::library::Arguments;
 use super::meter::Meter;
 use super::patterns;
@@ -16,14 +17,12 @@ use std::rc::Rc;
 use vocab::limits::SCRIPT_CALL_INSTRUCTIONS;
 
 /// The prelude's functions, by their names.
-pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>, lent: &Rc<Lent>) -> mlua::Result<Table> {
+pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>, calls: &Rc<Calls>, is_used_again: bool) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
-    let of = lent.clone();
-    let call = move |lua: &Lua, args: MultiValue| of.ask(|answers| answers.call(lua, &args)).unwrap_or_else(outside);
-    natives.raw_set("call", lua.create_function(call)?)?;
-    let of = lent.clone();
-    let pcall = move |lua: &Lua, args: MultiValue| of.ask(|answers| answers.pcall(lua, &args)).unwrap_or_else(outside);
-    natives.raw_set("pcall", lua.create_function(pcall)?)?;
+    for (name, raises) in [("call", true), ("pcall", false)] {
+        let function = calls.function(lua, raises)?;
+        natives.raw_set(name, if is_used_again { directly(lua, calls, function)? } else { function })?;
+    }
     natives.raw_set("version", REDIS_VERSION)?;
     natives.raw_set("version_number", version_number(REDIS_VERSION))?;
     let of = meter.clone();
@@ -69,11 +68,6 @@ pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>, lent: &Rc<Lent>) -> mlua::Re
     let of = meter.clone();
     natives.raw_set("setresp", lua.create_function(move |_, args: MultiValue| set_proto(&of, &args))?)?;
     Ok(natives)
-}
-
-/// A command of a script that does not run.
-fn outside() -> mlua::Result<Value> {
-    Err(Raised::reply("ERR redis.call/pcall can only be called inside a script invocation"))
 }
 
 /// The SHA1 of a text, in hexadecimal digits: what names a script.

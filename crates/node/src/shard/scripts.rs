@@ -429,6 +429,59 @@ mod tests {
         }
     }
 
+    /// `Entries` runs each script in a new state and in one that is used again, and compares what these come to.
+    #[test]
+    fn calls_come_to_the_same_in_a_state_that_is_used_again() {
+        let mut entries = Entries::new();
+        let mut ask = |script: &str| {
+            let answer = entries.command(&[b"EVAL", script.as_bytes(), b"1", b"k", b"v"]);
+            answer.escape_ascii().to_string()
+        };
+        for (script, answer) in [
+            ("return redis.call('SET', KEYS[1], ARGV[1])", "+OK\\r\\n"),
+            ("return redis.call('SET', KEYS[1], ARGV[1]).ok", "$2\\r\\nOK\\r\\n"),
+            ("return {redis.call('GET', KEYS[1]), redis.call('GET', 'k{k}')}", "*2\\r\\n$1\\r\\nv\\r\\n$-1\\r\\n"),
+            ("return type(redis.call('GET', 'k{k}'))", "$7\\r\\nboolean\\r\\n"),
+            ("redis.setresp(3) return type(redis.call('GET', 'k{k}'))", "$3\\r\\nnil\\r\\n"),
+            ("return redis.call('RPUSH', '{k}l', 1, -2.5, 1e15, 'x', 1790000000123456, 1e300)", ":6\\r\\n"),
+            (
+                "return redis.call('LRANGE', '{k}l', 0, -1)",
+                "*6\\r\\n$1\\r\\n1\\r\\n$4\\r\\n-2.5\\r\\n$16\\r\\n1000000000000000\\r\\n$1\\r\\nx\\r\\n\
+                 $16\\r\\n1790000000123456\\r\\n$23\\r\\n1.0000000000000001e+300\\r\\n",
+            ),
+            ("return #redis.call('HSET', '{k}h', 'f', 'v') + redis.call('HLEN', '{k}h')", "script: "),
+            (
+                "redis.call('HSET', '{k}h', 'f', 'v') redis.setresp(3) return redis.call('HGETALL', '{k}h').map.f",
+                "$1\\r\\nv\\r\\n",
+            ),
+            ("return redis.pcall('INCR', KEYS[1]).err", "not an integer"),
+            ("redis.call('INCR', KEYS[1])", "-ERR value is not an integer or out of range script: "),
+            ("local ok, e = pcall(redis.call, 'INCR', KEYS[1]) return e", "not an integer"),
+            ("return redis.call()", "Please specify at least one argument"),
+            ("return redis.call('SET', KEYS[1], {})", "must be strings or integers"),
+            ("return redis.pcall('NONE', KEYS[1]).err", "Unknown Redis command"),
+            ("local t = {} for i = 1, 200 do t[i] = i end return redis.call('RPUSH', '{k}m', unpack(t))", ":200\\r\\n"),
+            ("return coroutine.wrap(function() return redis.call('GET', KEYS[1]) end)()", "$1\\r\\nv\\r\\n"),
+            ("return coroutine.wrap(function() coroutine.yield(redis.call('GET', KEYS[1])) end)()", "$1\\r\\nv\\r\\n"),
+            ("redis.call('SET', KEYS[1], ('x'):rep(1e5)) return #redis.call('GET', KEYS[1])", ":100000\\r\\n"),
+            ("redis.call('SET', KEYS[1], 'a\\0b') return redis.call('GET', KEYS[1])", "$3\\r\\na\\x00b\\r\\n"),
+        ] {
+            let found = ask(script);
+            assert!(found.contains(answer), "{script}: {found}");
+        }
+        // Where the stack ends: of calls, and of calls in C.
+        for depth in (9_980..10_020).chain(19_980..20_010) {
+            let recursion = "local function f(n) if n == 0 then return redis.call('STRLEN', KEYS[1]) end \
+                             local r = f(n - 1) return r end";
+            ask(&format!("{recursion} local ok, r = pcall(f, {depth}) return type(r)"));
+        }
+        for depth in (90..110).chain(190..205) {
+            let nested = "local function f(n) if n == 0 then return redis.call('STRLEN', KEYS[1]) end \
+                          local ok, r = pcall(f, n - 1) return r end";
+            ask(&format!("{nested} return type(f({depth}))"));
+        }
+    }
+
     #[test]
     fn a_budget_ends_a_script_and_nothing_of_it_is_written() {
         let mut entries = Entries::new();

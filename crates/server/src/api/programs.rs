@@ -3,11 +3,10 @@
 use super::writer::ShardWriter;
 use crate::os::steady_us;
 use crate::peers::call_leader;
-use crate::shared::{NodeShared, has_cluster_databases, script_engine};
+use crate::shared::NodeShared;
 use node::command::PROGRAM;
 use node::{EncodedCommand, ScriptContext, ShardHandle};
 use std::sync::Arc;
-use vocab::limits::{SCRIPT_INSTRUCTIONS_MAX, SCRIPT_MEMORY_BYTES_MAX};
 use vocab::{Namespace, ShardId, Slot, SlotSpan};
 
 /// Where the keys are that a script of a client of the cluster may touch, if that is more than one slot: all that its shard has, on a
@@ -19,23 +18,21 @@ pub(crate) fn span_of_scripts(store: &NodeShared, slot: Slot) -> Option<SlotSpan
 /// The context of a script: its budgets are settings of the store. None while the store evaluates no scripts.
 pub(super) fn context(store: &NodeShared, slot: Slot, namespace: Option<Namespace>) -> Option<ScriptContext> {
     let known = store.known();
-    let map = known.map.as_ref()?;
-    let number = |name: &str| {
-        let setting = cluster::store_setting(name)?;
-        cluster::setting_value(map, setting)?.parse::<u64>().ok()
-    };
-    if matches!(namespace, Some(Namespace::Cluster(_))) && !has_cluster_databases(map) {
+    let rules = known.scripts?;
+    if matches!(namespace, Some(Namespace::Cluster(_))) && !rules.has_databases {
         return None;
     }
     let of_namespace = namespace.and_then(Namespace::slot);
+    // A node alone has all keys of a shard.
+    let is_wider = of_namespace.is_none() && store.is_alone();
     Some(ScriptContext {
-        engine: script_engine(map)?,
+        engine: rules.engine,
         slot: of_namespace.unwrap_or(slot),
-        wider: if of_namespace.is_none() { span_of_scripts(store, slot) } else { None },
+        wider: if is_wider { known.run_of(slot) } else { None },
         namespace,
-        chooses: namespace.is_some() || has_cluster_databases(map),
-        instructions_max: number("script-instructions-max").unwrap_or(SCRIPT_INSTRUCTIONS_MAX),
-        memory_bytes_max: number("script-memory-max").unwrap_or(SCRIPT_MEMORY_BYTES_MAX),
+        chooses: namespace.is_some() || rules.has_databases,
+        instructions_max: rules.instructions_max,
+        memory_bytes_max: rules.memory_bytes_max,
         user: None,
     })
 }

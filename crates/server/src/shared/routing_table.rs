@@ -2,6 +2,7 @@
 //!
 //! Every thread reads it without a lock. A change replaces the snapshot; in a snapshot, only leaders change.
 
+use super::script_engine::ScriptRules;
 use arc_swap::{ArcSwap, Guard};
 use cluster::{DATABASES_SETTING, Databases, Map, Routes};
 use node::ShardHandle;
@@ -31,6 +32,8 @@ pub(crate) struct RoutingSnapshot {
     routes: Option<Arc<Routes>>,
     /// What is set for single databases.
     pub(crate) databases: Arc<Databases>,
+    /// By which rules scripts run, once they do.
+    pub(crate) scripts: Option<ScriptRules>,
     /// By shard id.
     places: Arc<[ShardRoute]>,
 }
@@ -71,7 +74,8 @@ impl RoutingSnapshot {
             None => Arc::new(Routes::from(&**map)),
         });
         let databases = databases_of(before, map.as_deref());
-        Self { map, owners, routes, databases, places }
+        let scripts = map.as_deref().and_then(ScriptRules::of);
+        Self { map, owners, routes, databases, scripts, places }
     }
 
     /// The shard that owns a slot; none before there is a store.
@@ -165,7 +169,8 @@ pub(crate) struct RoutingTable {
 impl RoutingTable {
     pub(crate) fn new() -> Self {
         let databases = Arc::default();
-        let nothing = RoutingSnapshot { map: None, owners: None, routes: None, databases, places: Arc::from([]) };
+        let places = Arc::from([]);
+        let nothing = RoutingSnapshot { map: None, owners: None, routes: None, databases, scripts: None, places };
         Self { now: ArcSwap::from_pointee(nothing), change: Mutex::new(()) }
     }
 
@@ -209,8 +214,8 @@ impl RoutingTable {
                 return RoutingSnapshot::after(known, known.map.clone(), places.into());
             }
             let (map, owners, routes) = (known.map.clone(), known.owners.clone(), known.routes.clone());
-            let databases = known.databases.clone();
-            RoutingSnapshot { map, owners, routes, databases, places: places.into() }
+            let (databases, scripts) = (known.databases.clone(), known.scripts);
+            RoutingSnapshot { map, owners, routes, databases, scripts, places: places.into() }
         });
     }
 

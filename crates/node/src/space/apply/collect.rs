@@ -42,7 +42,10 @@ fn expire(writes: &mut EntryWrites<'_>, collected: &mut Collected) -> Result<u64
     // Should the clock of entries be put right by going back, it begins again.
     let is_behind = keys::parse_expiry(&collected.next.expiry).is_some_and(|(at_ms, _)| at_ms <= writes.now_ms());
     let start = if is_behind { start.max(collected.next.expiry.clone()) } else { start };
-    let due = writes.merged_keys(&Span { start, end }, EXPIRE_STEP_MAX)?;
+    // One that is not due tells when the next is; behind it there may be many.
+    let now_ms = writes.now_ms();
+    let is_later = |tree_key: &[u8]| keys::parse_expiry(tree_key).is_some_and(|(at_ms, _)| at_ms > now_ms);
+    let due = writes.merged_keys_until(&Span { start, end }, EXPIRE_STEP_MAX, is_later)?;
     let all = due.len() < EXPIRE_STEP_MAX;
     for tree_key in due {
         let Some((at_ms, key)) = keys::parse_expiry(&tree_key) else {
@@ -80,7 +83,9 @@ fn drop_collections(writes: &mut EntryWrites<'_>, collected: &mut Collected) -> 
 /// Drops rows that were not whole in time; answers when the next ones' time is over.
 fn drop_unfinished(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
     let (start, end) = keys::all_staged();
-    for tree_key in writes.merged_keys(&Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)? {
+    let now_ms = writes.now_ms();
+    let is_later = |tree_key: &[u8]| keys::parse_staged(tree_key).is_some_and(|(until_ms, _)| until_ms > now_ms);
+    for tree_key in writes.merged_keys_until(&Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX, is_later)? {
         let Some((until_ms, prefix)) = keys::parse_staged(&tree_key) else {
             return Err(Fault::Storage(writes.handle().corrupt("a key of rows that are being made cannot be parsed")));
         };

@@ -43,7 +43,9 @@ impl<'w, 'a> FieldStep<'w, 'a> {
         // Should the clock of entries be put right by going back, it begins again.
         let is_behind = keys::parse_fields_due(from).is_some_and(|(at_ms, _)| at_ms <= now_ms);
         let start = if is_behind { start.max(from.to_vec()) } else { start };
-        let due = self.writes.merged_keys(&Span { start, end }, EXPIRE_STEP_MAX)?;
+        // As of keys: one that is not due tells when the next is.
+        let is_later = |tree_key: &[u8]| keys::parse_fields_due(tree_key).is_some_and(|(at_ms, _)| at_ms > now_ms);
+        let due = self.writes.merged_keys_until(&Span { start, end }, EXPIRE_STEP_MAX, is_later)?;
         let more = due.len() == EXPIRE_STEP_MAX;
         let mut next = from.to_vec();
         for tree_key in due {

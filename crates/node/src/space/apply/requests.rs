@@ -55,9 +55,11 @@ fn count_clients(writes: &mut EntryWrites<'_>, by: i64) -> Result<(), Fault> {
 /// One step of forgetting clients whose time is over; answers when the next one's is.
 pub(super) fn forget(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
     let (start, end) = keys::forgettings();
-    let due = writes.merged(&Span { start, end }, limits::COLLECT_STEP_MAX)?;
+    let now_ms = writes.now_ms();
+    let is_later = |tree_key: &[u8]| keys::parse_forgetting(tree_key).is_some_and(|(at_ms, _)| at_ms > now_ms);
+    let due = writes.merged_keys_until(&Span { start, end }, limits::COLLECT_STEP_MAX, is_later)?;
     let mut next = u64::MAX;
-    for (tree_key, _) in due {
+    for tree_key in due {
         let handle = writes.handle();
         let malformed = |detail| Fault::Storage(handle.corrupt(detail));
         let (at_ms, client) = keys::parse_forgetting(&tree_key)

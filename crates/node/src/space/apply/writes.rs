@@ -647,15 +647,25 @@ impl<'a> EntryWrites<'a> {
 
     /// Up to `limit` keys of the rows of `span`, likewise. Reads no values.
     pub(super) fn merged_keys(&mut self, span: &Span, limit: usize) -> Result<Vec<Slice>, Fault> {
+        self.merged_keys_until(span, limit, |_| false)
+    }
+
+    /// The same, up to and with the first key that is the last one wanted.
+    pub(super) fn merged_keys_until(
+        &mut self,
+        span: &Span,
+        limit: usize,
+        is_last: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Slice>, Fault> {
         if !span.end.is_empty() && span.start >= span.end {
             return Ok(Vec::new());
         }
         let snapshot = self.handle.snapshot();
         let mut tree = snapshot.cursor(span.clone(), false);
         let mut written = self.overlay.within(span).peekable();
-        let mut found = Vec::new();
+        let mut found: Vec<Slice> = Vec::new();
         let mut at = tree.advance()?;
-        while found.len() < limit {
+        while found.len() < limit && !found.last().is_some_and(|key| is_last(key)) {
             let written = match &at {
                 None => written.next(),
                 Some(key) => written.next_if(|(other, _)| *other <= key),
