@@ -31,6 +31,7 @@ use live::Live;
 use outcome::Outcome;
 use parking_lot::Mutex;
 use scope::Scope;
+use source::Source;
 use state::StateFile;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -92,12 +93,15 @@ fn running(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
     };
     // An address has no slash: what stands behind one is a database.
     let (place, number) = rest.rsplit_once('/').unwrap_or((rest, ""));
-    let in_url = if number.is_empty() { Ok(None) } else { number.parse().map(Some) };
-    let in_url = in_url.map_err(|_| format!("\"{number}\" is not the number of a database"))?;
-    let database = options.database.or(in_url).unwrap_or(0);
     let url = format!("{scheme}{place}").parse::<StoreUrl>().map_err(|e| format!("{}: {e}", options.source))?;
     // The options' files are for both, and whether the source speaks TLS its URL says.
     let url = if url.secure.is_some() { options.tls.towards(&url) } else { url };
+    let database = match (options.database, number.parse()) {
+        (Some(database), _) | (None, Ok(database)) => database,
+        (None, Err(_)) if number.is_empty() => 0,
+        // A store's databases have names beside numbers.
+        (None, Err(_)) => Source::open(&url)?.number_of(number)?,
+    };
     Ok(Some((url, database)))
 }
 

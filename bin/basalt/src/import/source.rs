@@ -39,6 +39,17 @@ impl Source {
         Ok(())
     }
 
+    /// The number of the database of that name, of a source whose databases have names.
+    pub(super) fn number_of(&mut self, name: &str) -> Result<u64, String> {
+        self.ask(&[b"SELECT", name.as_bytes()])?;
+        let info = self.ask(&[b"CLIENT", b"INFO"])?;
+        let number =
+            text_of(&info).unwrap_or_default().split_ascii_whitespace().find_map(|word| word.strip_prefix("db="));
+        let number = number.and_then(|number| number.parse().ok());
+        self.selected = number.ok_or_else(|| format!("the source does not tell which database {name} is"))?;
+        Ok(self.selected)
+    }
+
     fn ask(&mut self, args: &[&[u8]]) -> Result<Answer, String> {
         match self.client.call_here(args) {
             Ok(Answer::Error(text)) => Err(format!("the source: {text}")),

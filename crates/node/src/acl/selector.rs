@@ -8,7 +8,7 @@ use super::rule_error::RuleError;
 use resp::glob_matches;
 use resp::table::{self, ChannelArgs, CommandSpec, behaviour, key_flag};
 use std::collections::BTreeSet;
-use vocab::client_key;
+use vocab::{client_key, is_database_key};
 
 /// Channels that are allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,6 +114,11 @@ impl Selector {
         self.commands.is_all() && self.keys.all && self.channels.all && self.databases.all
     }
 
+    /// Whether it allows all databases.
+    pub(super) fn has_all_databases(&self) -> bool {
+        self.databases.all
+    }
+
     /// Applies one rule.
     pub(super) fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
@@ -208,9 +213,13 @@ impl Selector {
         {
             return false;
         }
-        // FLUSHALL is about all databases.
-        let is_of_all = spec.does(behaviour::CLEARS_STORE) && !spec.does(behaviour::EMPTIES_DATABASE);
+        // FLUSHALL is about all databases, and so is a page of a backup.
+        let reads_all = spec.does(behaviour::READS_ALL_KEYS);
+        let is_of_all = (spec.does(behaviour::CLEARS_STORE) && !spec.does(behaviour::EMPTIES_DATABASE))
+            || (reads_all && spec.behaviour & (behaviour::OF_CLUSTER | behaviour::ASKS_DATABASE) == 0)
+            || names_stored_key(spec, args);
         let is_of_one = spec.does(behaviour::ASKS_DATABASE)
+            || reads_all
             || spec.does(behaviour::EMPTIES_DATABASE)
             || (spec.has_keys() && spec.channels == ChannelArgs::None);
         !is_of_all && (!is_of_one || self.databases.allow(own))
@@ -274,6 +283,11 @@ impl Selector {
         parts.retain(|part| !part.is_empty());
         parts.join(&b' ')
     }
+}
+
+/// Whether a request names a key of a database as it is stored, as a restore does: it may be that of any database.
+fn names_stored_key(spec: &CommandSpec, args: &[&[u8]]) -> bool {
+    spec.has_keys() && spec.keys(args).into_iter().flatten().any(|at| is_database_key(args[at]))
 }
 
 /// The first option of a SORT that reads keys which it does not name.

@@ -3,7 +3,7 @@
 
 use super::*;
 use resp::table;
-use vocab::Prng;
+use vocab::{ClusterDatabase, Database, Prng};
 
 fn rules(line: &str) -> Vec<&[u8]> {
     line.split(' ').filter(|word| !word.is_empty()).map(str::as_bytes).collect()
@@ -190,8 +190,40 @@ fn databases_are_allowed_by_number() {
         ("FLUSHDB", 0, "ok"),
         ("FLUSHDB", 1, "database"),
         ("FLUSHALL", 0, "database"),
+        ("KV.RANGE - +", 0, "ok"),
+        ("KV.RANGE - +", 1, "database"),
+        ("KV.BACKUP PAGE 1 2 3 4", 0, "database"),
     ] {
         assert_eq!(verdict("+@all ~* &* db=0,3", request, database), expected, "{request} on {database}");
+    }
+}
+
+/// What a restore may do needs the right to all databases: the name alone does not say which number the database has.
+#[test]
+fn who_has_some_databases_names_no_keys_as_they_are_stored() {
+    let [one, other] = [Database::of_number(3).unwrap(), Database::of_number(1).unwrap()];
+    let of_cluster = ClusterDatabase::of_number(3).unwrap();
+    for stored in [one.prefix().to_vec(), other.prefix().to_vec(), of_cluster.mark().to_vec()] {
+        let stored = [&stored[..], b"k"].concat();
+        let requests: [&[&[u8]]; 9] = [
+            &[b"GET", &stored],
+            &[b"MGET", b"k", &stored],
+            &[b"RESTORE", &stored, b"0", b"x"],
+            &[b"WATCH", &stored],
+            &[b"SORT", &stored],
+            &[b"EVAL", b"return 1", b"1", &stored],
+            &[b"KV.EMPTY", &stored],
+            &[b"KV.REMOVE", &stored, b"9"],
+            &[b"KV.TRANSFER", b"k", &stored, b"COPY"],
+        ];
+        for args in requests {
+            for (line, is_allowed) in [("db=0,3", false), ("resetdbs", false), ("alldbs", true)] {
+                let mut user = User::new("u", false);
+                changed(&mut user, &format!("+@all ~* &* {line}")).unwrap();
+                let denial = user.denies(table::resolve(args).unwrap(), args, 0);
+                assert_eq!(denial.is_none(), is_allowed, "{line}: {}", args[0].escape_ascii());
+            }
+        }
     }
 }
 

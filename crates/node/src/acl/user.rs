@@ -1,7 +1,7 @@
 //! A user: name, passwords, selectors.
 
 use super::argument_list::merged;
-use super::denial::Denial;
+use super::denial::{Denial, Subject};
 use super::password::{Digest, Password};
 use super::rule_error::RuleError;
 use super::selector::{Channels, Selector};
@@ -144,6 +144,13 @@ impl User {
             }
         }
         worst
+    }
+
+    /// Why it may not do what is about all databases, if it may not.
+    #[must_use]
+    pub fn denies_all_databases(&self, spec: &'static CommandSpec) -> Option<Denial> {
+        let has_all = self.selectors.iter().any(Selector::has_all_databases);
+        (!has_all).then_some(Denial { spec, subject: Subject::Database })
     }
 
     /// Applies rules, all or none. The error is the text of a reply without its code.

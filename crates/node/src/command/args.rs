@@ -2,7 +2,7 @@
 
 use super::call::{Error, Outcome};
 use crate::{Evaluation, Kind, Record, WriteSpace};
-use vocab::{ClusterDatabase, Database};
+use vocab::{ClusterDatabase, Database, Namespace};
 
 /// The key holds another kind of value than the command is for.
 pub(super) const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -37,13 +37,32 @@ pub(super) fn at_least_one(text: &[u8], error: &'static str) -> Result<u64, Erro
     natural(text, error).and_then(|n| if n > 0 { Ok(n) } else { Err(error.into()) })
 }
 
+/// The namespace that a question about all keys names by `DATABASE number` or `SELECTED number`; none if it is another pair of words.
+pub(super) fn named_namespace(word: &[u8], number: &[u8]) -> Result<Option<Namespace>, Error> {
+    Ok(if is_word(word, "DATABASE") {
+        Some(Namespace::Database(database(number)?))
+    } else if is_word(word, "SELECTED") {
+        Some(Namespace::Cluster(cluster_database(number)?))
+    } else {
+        None
+    })
+}
+
+/// The words of such a question, and the namespace that it ends in: it was put behind what the client has sent, so that it is no value
+/// of an option.
+pub(super) fn within_namespace<'w, 'a>(words: &'w [&'a [u8]]) -> Result<(&'w [&'a [u8]], Option<Namespace>), Error> {
+    let [sent @ .., word, number] = words else { return Ok((words, None)) };
+    let named = named_namespace(word, number)?;
+    Ok((if named.is_some() { sent } else { words }, named))
+}
+
 /// The database of that number.
-pub(super) fn database(text: &[u8]) -> Result<Database, Error> {
+fn database(text: &[u8]) -> Result<Database, Error> {
     natural(text, NOT_INTEGER).and_then(|n| Database::of_number(n).ok_or(Error::from(NO_SUCH_DATABASE)))
 }
 
 /// The cluster database of that number.
-pub(super) fn cluster_database(text: &[u8]) -> Result<ClusterDatabase, Error> {
+fn cluster_database(text: &[u8]) -> Result<ClusterDatabase, Error> {
     natural(text, NOT_INTEGER).and_then(|n| ClusterDatabase::of_number(n).ok_or(Error::from(NO_SUCH_DATABASE)))
 }
 

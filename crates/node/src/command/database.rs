@@ -4,10 +4,11 @@
 //! The keys of a database begin with its prefix, which is a key of the command. All go in one entry: nothing comes between.
 //!
 //! KV.REMOVE removes some keys that a shard has of a cluster database, or of database 0: FLUSHDB of a cluster's client asks again until
-//! there are none. So no entry is large, and other clients get in between. Its key says which shard and which database.
+//! there are none. So no entry is large, and other clients get in between. Its key says which shard and which database. KV.SPAN tells
+//! whether that shard has all slots that it was asked for.
 
 use super::args::{NOT_INTEGER, natural};
-use super::call::{HandlerRow, Outcome, WriteCall, write};
+use super::call::{HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::database_keys::each_key;
 use crate::{Fault, WriteSpace};
 use storage::Slice;
@@ -20,7 +21,14 @@ const NO_PLACE: &str = "ERR KV.REMOVE is for clients of a cluster: FLUSHDB";
 /// Keys that one KV.REMOVE removes at most.
 const REMOVED_MAX: usize = 65_536;
 
-pub(super) const ROWS: &[HandlerRow] = &[write("KV.EMPTY", empty), write("KV.REMOVE", remove_some)];
+pub(super) const ROWS: &[HandlerRow] =
+    &[write("KV.EMPTY", empty), write("KV.REMOVE", remove_some), read("KV.SPAN", span)];
+
+/// Only where one shard has all slots between those of its keys is a request run that names several.
+fn span(call: &mut ReadCall<'_>) -> Outcome {
+    call.reply.int(1);
+    Ok(())
+}
 
 fn remove_some(call: &mut WriteCall<'_>) -> Outcome {
     let (place, count) = (call.args[1], natural(call.args[2], NOT_INTEGER)?);

@@ -4,13 +4,13 @@
 //! cannot be done, a key is drawn evenly from shards of up to `SCANNED_MAX` keys. A larger shard is then narrowed, byte by
 //! byte, to a prefix that so few keys share: keys with rare beginnings come up more often than others.
 
-use super::args::{cluster_database, database, is_word};
+use super::args::within_namespace;
 use super::call::{HandlerRow, Outcome, StoreCall, store_at};
 use super::scan::{NOT_SERVED, slot_of_database, unknown_words};
 use crate::format::keys::{prefix_end, successor};
 use crate::{Fault, Need, Record, RecordRange, ShardSpace};
 use storage::Slice;
-use vocab::{ClusterDatabase, Database, client_key};
+use vocab::{ClusterDatabase, Database, Namespace, client_key};
 
 /// Keys that are drawn from evenly.
 const SCANNED_MAX: usize = 256;
@@ -28,10 +28,10 @@ fn below(space: &mut dyn ShardSpace, bound: u64) -> Result<u64, Fault> {
 }
 
 fn random_key(call: &mut StoreCall<'_>) -> Outcome {
-    match call.args[1..] {
-        [] => of_store(call, None),
-        [word, number] if is_word(word, "SELECTED") => of_store(call, Some(cluster_database(number)?)),
-        [word, number] if is_word(word, "DATABASE") => of_database(call, database(number)?),
+    match within_namespace(&call.args[1..])? {
+        ([], None) => of_store(call, None),
+        ([], Some(Namespace::Cluster(database))) => of_store(call, Some(database)),
+        ([], Some(Namespace::Database(database))) => of_database(call, database),
         _ => Err(unknown_words(call.args[0])),
     }
 }

@@ -100,6 +100,7 @@ mod tests {
         "KV.DURABILITY",
         "KV.SCRIPTUSER",
         "KV.SWAP",
+        "KV.TRACKING",
         "MIGRATE",
         "OBJECT|HELP",
         "WAIT",

@@ -4,7 +4,7 @@
 //! are over the whole store, and with DATABASE over one database, by the leader of its shard. With SELECTED they are about a cluster database,
 //! in the same shards.
 
-use super::args::{SYNTAX, cluster_database, database, int, is_word};
+use super::args::{SYNTAX, int, is_word, named_namespace, within_namespace};
 use super::call::{Error, HandlerRow, Others, Outcome, StoreCall, store_at, store_in_steps};
 use super::cursors::{Cursor, key_hash};
 use super::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
@@ -43,10 +43,8 @@ pub(super) const NOT_SERVED: &str = "CLUSTERDOWN Hash slot not served";
 
 /// The slot of the database that a request ends in: `… DATABASE number`.
 pub(super) fn slot_of_database(args: &[&[u8]]) -> Option<Slot> {
-    match args {
-        [_, .., word, number] if is_word(word, "DATABASE") => Some(database(number).ok()?.slot()),
-        _ => None,
-    }
+    // Of a cluster database none.
+    within_namespace(&args[1..]).ok()?.1?.slot()
 }
 
 /// The keys that a pattern asks for: where they lie, and which of those there.
@@ -121,18 +119,8 @@ impl<'a> Options<'a> {
         let mut pattern: &[u8] = b"*";
         let wanted = Wanted::new(pattern, None);
         let mut options = Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false, of: None };
-        // The database was put behind what its client has sent: it is no value of an option without one.
-        let words = match words {
-            [sent @ .., word, number] if is_word(word, "DATABASE") => {
-                options.of = Some(Namespace::Database(database(number)?));
-                sent
-            }
-            [sent @ .., word, number] if is_word(word, "SELECTED") => {
-                options.of = Some(Namespace::Cluster(cluster_database(number)?));
-                sent
-            }
-            words => words,
-        };
+        let (words, of) = within_namespace(words)?;
+        options.of = of;
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if is_word(word, "STORE") {
@@ -145,14 +133,10 @@ impl<'a> Options<'a> {
                 options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
             } else if is_word(word, "MATCH") {
                 pattern = value;
-            } else if is_word(word, "DATABASE") {
-                options.of = Some(Namespace::Database(database(value)?));
-            } else if is_word(word, "SELECTED") {
-                options.of = Some(Namespace::Cluster(cluster_database(value)?));
             } else if is_word(word, "TYPE") {
                 options.type_name = Some(value);
             } else {
-                return Err(SYNTAX.into());
+                options.of = Some(named_namespace(word, value)?.ok_or(SYNTAX)?);
             }
         }
         options.wanted = Wanted::new(pattern, options.of);
@@ -352,23 +336,17 @@ pub(super) fn unknown_words(question: &[u8]) -> Error {
 
 /// The shards that KEYS and DBSIZE are about, and the namespace: `[STORE] [DATABASE number | SELECTED number]`, from that argument on.
 fn counted(shards: &dyn Shards, args: &[&[u8]], from: usize) -> Result<(Vec<usize>, Option<Namespace>), Error> {
-    let (words, of) = match &args[from..] {
-        [rest @ .., word, number] if is_word(word, "SELECTED") => {
-            (rest, Some(Namespace::Cluster(cluster_database(number)?)))
-        }
-        words => (words, None),
-    };
+    let (words, of) = within_namespace(&args[from..])?;
     let whole = match words {
         [] => false,
-        [word] if is_word(word, "STORE") => true,
-        [word, number] if is_word(word, "DATABASE") => {
-            let database = database(number)?;
-            let (shard, _) = shards.run_from(database.slot().0).ok_or(NOT_SERVED)?;
-            return Ok((vec![shard], Some(Namespace::Database(database))));
-        }
+        [word] if is_word(word, "STORE") && !matches!(of, Some(Namespace::Database(_))) => true,
         _ => return Err(unknown_words(args[0])),
     };
-    Ok(((0..shards.count()).filter(|i| whole || shards.leads(*i)).collect(), of))
+    let shards = match of {
+        Some(Namespace::Database(database)) => vec![shards.run_from(database.slot().0).ok_or(NOT_SERVED)?.0],
+        _ => (0..shards.count()).filter(|i| whole || shards.leads(*i)).collect(),
+    };
+    Ok((shards, of))
 }
 
 /// The count comes first: so the keys are read twice, to count them and to answer them, of shards of this node from one

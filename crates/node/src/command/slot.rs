@@ -1,11 +1,11 @@
 //! CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: questions to the shard of a slot.
 
-use super::args::{NOT_INTEGER, cluster_database, is_word};
+use super::args::{NOT_INTEGER, within_namespace};
 use super::call::{Error, HandlerRow, Outcome, ShardCall, shard};
 use crate::RecordRange;
 use crate::format::keys::prefix_end;
 use resp::parse_integer;
-use vocab::{ClusterDatabase, SLOT_COUNT, Slot, client_key, slot_of};
+use vocab::{ClusterDatabase, Namespace, SLOT_COUNT, Slot, client_key, slot_of};
 
 /// Keys looked at by one step of GETKEYSINSLOT.
 const STEP: usize = 512;
@@ -15,7 +15,8 @@ pub(super) const ROWS: &[HandlerRow] =
 
 /// The slot that such a request names, if all its arguments are right.
 pub(crate) fn slot_argument(args: &[&[u8]]) -> Result<Slot, &'static str> {
-    let (args, _) = without_selected(args);
+    let args =
+        args.get(3..).and_then(|more| within_namespace(more).ok()).map_or(args, |(more, _)| &args[..3 + more.len()]);
     let slot = parse_integer(args[2]).ok_or(NOT_INTEGER)?;
     let count = args.get(3).map(|count| parse_integer(count).ok_or(NOT_INTEGER)).transpose()?;
     match u16::try_from(slot) {
@@ -41,17 +42,12 @@ fn count_keys(call: &mut ShardCall<'_>) -> Outcome {
     Ok(())
 }
 
-/// The words of a request that may end in `SELECTED number`, and that number.
-fn without_selected<'a, 'b>(args: &'b [&'a [u8]]) -> (&'b [&'a [u8]], Option<&'a [u8]>) {
-    match args {
-        [rest @ .., word, number] if rest.len() > 2 && is_word(word, "SELECTED") => (rest, Some(*number)),
-        _ => (args, None),
-    }
-}
-
 /// The cluster database of a request.
 fn selected(args: &[&[u8]]) -> Result<Option<ClusterDatabase>, Error> {
-    without_selected(args).1.map(cluster_database).transpose()
+    match within_namespace(&args[3..])?.1 {
+        Some(Namespace::Cluster(database)) => Ok(Some(database)),
+        _ => Ok(None),
+    }
 }
 
 /// In a cluster database the keys of a slot lie next to each other.

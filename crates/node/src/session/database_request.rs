@@ -106,8 +106,9 @@ impl DatabaseRequest {
         args: &[&[u8]],
     ) -> Result<&'static CommandSpec, Refusal> {
         if spec.does(behaviour::TO_DATABASE)
-            && let Some(taken_up) = self.take_up_other(client, (own, spec), args, |number| {
-                Keyspace::of_cluster(number).map(Keyspace::namespace)
+            && let Some(taken_up) = self.take_up_other(client, (own, spec), args, |word| {
+                let number = number_below(parse_integer(word).ok_or(NOT_INTEGER)?, client.databases)?;
+                Ok(Keyspace::of_cluster(number).ok_or(NO_DATABASE)?.namespace())
             })?
         {
             return Ok(taken_up);
@@ -146,11 +147,20 @@ impl DatabaseRequest {
         if spec.does(behaviour::SWAPS_DATABASES) {
             let swap = table::lookup(SWAP).ok_or("ERR databases cannot be exchanged")?;
             self.push(swap.name.as_bytes());
-            self.parts.extend((1..args.len()).map(Part::Given));
+            for (at, word) in args.iter().enumerate().skip(1) {
+                match number_of_name(client.set, word) {
+                    Some(number) => self.push(number.to_string().as_bytes()),
+                    None => self.parts.push(Part::Given(at)),
+                }
+            }
             return Ok(swap);
         }
         let own = Namespace::Database(database);
-        let place_of = |number| Some(Some(Namespace::Database(client.set.place_of(Database::of_number(number)?))));
+        let place_of = |word: &[u8]| -> Result<Option<Namespace>, Refusal> {
+            let number = parse_integer(word).or_else(|| number_of_name(client.set, word).map(i64::from));
+            let number = number_below(number.ok_or(NOT_INTEGER)?, client.databases)?;
+            Ok(Some(Namespace::Database(client.set.place_of(Database::of_number(number).ok_or(NO_DATABASE)?))))
+        };
         if spec.does(behaviour::TO_DATABASE)
             && let Some(taken_up) = self.take_up_other(client, (Some(own), spec), args, place_of)?
         {
@@ -185,15 +195,15 @@ impl DatabaseRequest {
     }
 
     /// COPY and MOVE, which may name another database: what is run instead; none: nothing else. `place_of` answers the namespace of the
-    /// database of a number, if there can be one.
+    /// database that a word names, or why there is none.
     fn take_up_other(
         &mut self,
         client: DatabaseClient<'_>,
         (own, spec): (Option<Namespace>, &'static CommandSpec),
         args: &[&[u8]],
-        place_of: impl Fn(u64) -> Option<Option<Namespace>>,
+        place_of: impl Fn(&[u8]) -> Result<Option<Namespace>, Refusal>,
     ) -> Result<Option<&'static CommandSpec>, Refusal> {
-        match other_database(spec, args, client.databases, place_of) {
+        match number_word(spec, args).map(place_of).transpose() {
             Ok(Some(to))
                 if to != own && is_of_cluster(own) && args.len() > 3 && slot_of(args[1]) != slot_of(args[2]) =>
             {
@@ -335,29 +345,47 @@ fn stored(of: Option<Namespace>, key: &[u8]) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// The namespace of the database that MOVE or COPY names, if it does. What else is wrong with COPY is its handler's to say.
-fn other_database(
-    spec: &CommandSpec,
-    args: &[&[u8]],
-    databases: u64,
-    place_of: impl Fn(u64) -> Option<Option<Namespace>>,
-) -> Result<Option<Option<Namespace>>, Refusal> {
-    let Some(number) = number_word(spec, args) else { return Ok(None) };
-    let number = parse_integer(number).ok_or("ERR value is not an integer or out of range")?;
-    let number = u64::try_from(number).ok().filter(|number| *number < databases);
-    number.and_then(place_of).map(Some).ok_or("ERR DB index is out of range".into())
+const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+const NO_DATABASE: &str = "ERR DB index is out of range";
+
+/// The number of a database of which there are so many.
+fn number_below(number: i64, databases: u64) -> Result<u64, Refusal> {
+    u64::try_from(number).ok().filter(|number| *number < databases).ok_or(NO_DATABASE.into())
 }
 
-fn number_word<'a>(spec: &CommandSpec, args: &[&'a [u8]]) -> Option<&'a [u8]> {
+/// The number of the database of that name. A number is no name.
+fn number_of_name(set: &Databases, word: &[u8]) -> Option<u16> {
+    let name = std::str::from_utf8(word).ok().filter(|_| parse_integer(word).is_none())?;
+    set.named(name).map(Database::number)
+}
+
+/// The place of the word that says to which database MOVE or COPY goes, if they name one. What else is wrong with COPY is its
+/// handler's to say.
+fn place_of_number(spec: &CommandSpec, args: &[&[u8]]) -> Option<usize> {
     match args {
         // MOVE has no other arguments; COPY may.
-        [_, _, number] if spec.arity == 3 => Some(number),
+        [_, _, _] if spec.arity == 3 => Some(2),
         [_, _, _, words @ ..] => {
             let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"DB"))?;
-            words.get(at + 1).copied()
+            Some(at + 4).filter(|at| *at < args.len())
         }
         _ => None,
     }
+}
+
+fn number_word<'a>(spec: &CommandSpec, args: &[&'a [u8]]) -> Option<&'a [u8]> {
+    place_of_number(spec, args).map(|at| args[at])
+}
+
+/// The places of the words of a request that name databases, by number or by name.
+pub(super) fn database_words(spec: &CommandSpec, args: &[&[u8]]) -> SmallVec<[usize; 2]> {
+    let places: [Option<usize>; 2] = match () {
+        () if spec.does(behaviour::CHOOSES_DATABASE) => [Some(1), None],
+        () if spec.does(behaviour::SWAPS_DATABASES) => [Some(1), Some(2)],
+        () if spec.does(behaviour::TO_DATABASE) => [place_of_number(spec, args), None],
+        () => [None, None],
+    };
+    places.into_iter().flatten().filter(|at| *at < args.len()).collect()
 }
 
 #[cfg(test)]
@@ -377,7 +405,8 @@ mod tests {
     fn run(request: &str, in_multi: bool) -> Result<String, String> {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         let database = Database::of_number(3).unwrap();
-        let set = Databases::default();
+        let mut set = Databases::default();
+        set.set(Database::of_number(4).unwrap(), "name", "orders").unwrap();
         let client =
             DatabaseClient { namespace: Some(Namespace::Database(database)), databases: 5, set: &set, in_multi };
         let mut made = DatabaseRequest::default();
@@ -404,6 +433,27 @@ mod tests {
         ] {
             assert_eq!(run(request, false).as_deref(), Ok(expected));
         }
+    }
+
+    #[test]
+    fn a_name_stands_for_the_number_of_its_database() {
+        for (named, numbered) in [
+            ("SWAPDB orders 1", "SWAPDB 4 1"),
+            ("SWAPDB 1 orders", "SWAPDB 1 4"),
+            ("MOVE k orders", "MOVE k 4"),
+            ("COPY a b DB orders REPLACE", "COPY a b DB 4 REPLACE"),
+        ] {
+            for in_multi in [false, true] {
+                let number = run(numbered, in_multi);
+                assert!(number.is_ok() && number == run(named, in_multi), "{named}: {number:?}");
+            }
+        }
+        for unknown in ["MOVE k none", "COPY a b DB none"] {
+            assert_eq!(run(unknown, false), Err(NOT_INTEGER.to_owned()), "{unknown}");
+        }
+        assert_eq!(run("SWAPDB none 1", false).as_deref(), Ok("KV.SWAP none 1"), "its handler says so");
+        assert_eq!(run("COPY orders DB", false).as_deref(), Ok("COPY [orders] [DB]"), "names of keys");
+        assert!(run_of_cluster(3, "MOVE k orders", false).is_err(), "those of a cluster's clients have none");
     }
 
     /// An argument; the name of a key of cluster database N as `N:name`.

@@ -1,5 +1,6 @@
 //! Whether the user of a connection may run its request: looked at once, before all else, in the words of the client.
 
+use super::database_request::database_words;
 use super::resolved::Resolved;
 use super::{Host, Session};
 use crate::DeniedCall;
@@ -12,9 +13,10 @@ use resp::table::{CommandSpec, behaviour};
 pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host) -> Resolved {
     match row {
         Ok(spec) if session.ask(spec.id, host) && session.authenticated(host) => {
-            let named = if spec.does(behaviour::CHOOSES_DATABASE) { named_database(session, args, host) } else { None };
-            let denial = match &named {
-                Some(number) => session.denies(spec, &[args[0], number.as_bytes()]),
+            let names_database = spec.behaviour & NAMING != 0 && session.keyspace().database().is_some();
+            let numbers = if names_database { with_numbers(spec, args, host) } else { None };
+            let denial = match &numbers {
+                Some(numbers) => session.denies(spec, &numbers.iter().map(Vec::as_slice).collect::<Vec<_>>()),
                 None => session.denies(spec, args),
             };
             let Some(denial) = denial else { return Ok(spec) };
@@ -28,12 +30,22 @@ pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dy
     }
 }
 
-/// The number of the database that SELECT names by its name: rights are to numbers.
+/// What may name databases.
+const NAMING: u32 = behaviour::CHOOSES_DATABASE | behaviour::TO_DATABASE | behaviour::SWAPS_DATABASES;
+
+/// The request with numbers in place of the names of databases, if it has some: rights are to numbers.
 #[cold]
-fn named_database(session: &Session, args: &[&[u8]], host: &dyn Host) -> Option<String> {
-    session.keyspace().database()?;
-    let word = args.get(1).filter(|word| parse_integer(word).is_none())?;
-    host.chosen_database(word).map(|database| database.number().to_string())
+fn with_numbers(spec: &CommandSpec, args: &[&[u8]], host: &dyn Host) -> Option<Vec<Vec<u8>>> {
+    let mut numbers: Option<Vec<Vec<u8>>> = None;
+    for at in database_words(spec, args) {
+        if parse_integer(args[at]).is_none()
+            && let Some(database) = host.chosen_database(args[at])
+        {
+            let all = numbers.get_or_insert_with(|| args.iter().map(|arg| arg.to_vec()).collect());
+            all[at] = database.number().to_string().into_bytes();
+        }
+    }
+    numbers
 }
 
 /// ACL LOG and the audit log get a refusal.
@@ -117,6 +129,14 @@ mod tests {
             ("SELECT orders", false),
             // There is none of that name: SELECT says so.
             ("SELECT none", true),
+            ("MOVE k orders", false),
+            ("MOVE k 3", false),
+            ("MOVE k none", true),
+            ("COPY a b DB orders", false),
+            ("COPY a b REPLACE DB orders", false),
+            ("COPY orders b", true),
+            ("SWAPDB 0 orders", false),
+            ("SWAPDB orders 0", false),
         ] {
             let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
             let row = authorize(&mut session, table::resolve(&args), &args, &host);

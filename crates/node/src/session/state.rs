@@ -11,7 +11,7 @@ use crate::WatchedVersion;
 use crate::acl::{DEFAULT_USER, Denial, User};
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
 use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
-use crate::tracking::{Invalidation, Tracker, TrackingMode};
+use crate::tracking::{Audience, Invalidation, Tracker, TrackingElsewhere, TrackingMode};
 use cluster::Databases;
 use replica::Bytes;
 use resp::table::{CommandId, CommandSpec, behaviour, flag};
@@ -282,15 +282,20 @@ impl Session {
     /// From now on they are tracked so, or not.
     pub(super) fn set_tracking(&mut self, mode: Option<TrackingMode>, host: &dyn Host) {
         let (node, client) = (host.tracking(), self.subscriber);
+        let audience = if self.keyspace.is_of_cluster() { Audience::Cluster } else { Audience::Databases };
         if let Some(before) = &self.tracking {
-            node.remove_prefixes(&before.options().prefixes, client);
+            node.remove_prefixes(&before.options().prefixes, client, audience);
         }
-        if self.tracking.is_some() != mode.is_some() {
+        // A client of another node counts there.
+        if self.tracking.is_some() != mode.is_some() && self.keyspace != Keyspace::Stored {
             node.count_client(mode.is_some());
         }
         let options = mode.as_ref().map(TrackingMode::options);
         if let Some(options) = options {
-            node.add_prefixes(&options.prefixes, Tracker { client, no_loop: options.no_loop });
+            node.add_prefixes(&options.prefixes, Tracker { client, no_loop: options.no_loop }, audience);
+        }
+        if self.keyspace.database().is_some() {
+            node.pass_on(client, options.is_some_and(|options| options.is_broadcast));
         }
         let redirect = options.map_or(-1, |options| options.redirect.map_or(0, |client| client as i64));
         self.entry.set_redirect(redirect);
@@ -328,6 +333,18 @@ impl Session {
         Some(Tracker { client: self.subscriber, no_loop: mode.options().no_loop })
     }
 
+    /// How another node is to track what it answers to the request that was admitted last; none: not at all.
+    #[must_use]
+    pub fn tracking_elsewhere(&self) -> Option<TrackingElsewhere> {
+        self.tracking.as_deref().map(TrackingMode::elsewhere)
+    }
+
+    /// In which protocol it is told of invalidations: another node always knows them from replies.
+    #[must_use]
+    pub fn told_in(&self) -> Proto {
+        if self.keyspace == Keyspace::Stored { Proto::Resp3 } else { self.proto }
+    }
+
     /// How it is told of an invalidation.
     #[must_use]
     pub fn told_how(&self, told: &Invalidation) -> ToldHow {
@@ -339,7 +356,7 @@ impl Session {
         }
         match options.redirect {
             Some(client) => ToldHow::ByAnother(client),
-            None if self.proto == Proto::Resp3 => ToldHow::Here,
+            None if self.told_in() == Proto::Resp3 => ToldHow::Here,
             None => ToldHow::NotAtAll,
         }
     }
@@ -498,8 +515,14 @@ impl Session {
 
     /// What of a request its user may not do, if anything.
     pub(super) fn denies(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Option<Denial> {
-        let database = self.asked_keyspace().number();
-        self.user.denies(spec, args, database).filter(|_| self.restricted)
+        if !self.restricted {
+            return None;
+        }
+        // To a client of the cluster SYNC sends the keys of all databases.
+        let all = behaviour::ASKS_DATABASE | behaviour::READS_ALL_KEYS;
+        let is_of_all = spec.does(all) && self.keyspace.is_of_cluster();
+        let of_all = if is_of_all { self.user.denies_all_databases(spec) } else { None };
+        of_all.or_else(|| self.user.denies(spec, args, self.asked_keyspace().number()))
     }
 
     /// The durability of its writes.

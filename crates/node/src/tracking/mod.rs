@@ -8,16 +8,25 @@
 //! Invariant: a client is registered for a key before the key is read for it, and the change of a key is looked up among the
 //! registered clients after the change is visible. So a client that has read an older value is registered by then. The server
 //! sends what a client is told behind the replies that were under way.
+//!
+//! What another node answers for a client of a database is registered at that node, for the connection over which the request has come
+//! ([`TrackingElsewhere`]): it is told there, in its place between the answers, and the client's node passes it on. When such a connection
+//! is lost, its client is told to forget all.
 
 mod changes;
+mod elsewhere;
+mod listeners;
 mod mode;
+mod options;
 mod prefixes;
 mod table;
 mod tracker;
 
 pub(crate) use changes::Changes;
 pub use changes::{ChangedKey, ChangedKeys, Invalidation, write_broken_redirect};
-pub use mode::{TrackingMode, TrackingOptions};
+pub use elsewhere::TrackingElsewhere;
+pub use mode::TrackingMode;
+pub use options::TrackingOptions;
 pub use prefixes::Prefix;
 pub use table::{TrackedKeys, Tracking};
-pub use tracker::Tracker;
+pub use tracker::{Audience, Tracker};

@@ -1,31 +1,17 @@
-//! How one client has its reads tracked: what CLIENT TRACKING ON was told.
+//! How one client has its reads tracked, by what CLIENT TRACKING ON was told.
 
+use super::elsewhere::TrackingElsewhere;
+use super::options::TrackingOptions;
 use super::prefixes::Prefix;
+use std::sync::Arc;
 use vocab::limits::{KEY_BYTES_MAX, TRACKED_PREFIXES_MAX};
-
-/// The options of CLIENT TRACKING ON.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TrackingOptions {
-    /// The number of the client that is told instead; none: the client itself.
-    pub redirect: Option<u64>,
-    /// It is told of all keys with these prefixes, rather than of those that it has read.
-    pub is_broadcast: bool,
-    /// The prefixes; without any, all keys.
-    pub prefixes: Vec<Prefix>,
-    /// Only reads behind CLIENT CACHING YES count.
-    pub opt_in: bool,
-    /// Reads behind CLIENT CACHING NO do not count.
-    pub opt_out: bool,
-    /// It is not told of its own changes.
-    pub no_loop: bool,
-}
 
 /// How a client has its reads tracked.
 ///
 /// Invariant: no prefix begins with another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackingMode {
-    options: TrackingOptions,
+    options: Arc<TrackingOptions>,
     caching: Caching,
     /// The client that is told instead is gone.
     pub(crate) is_broken: bool,
@@ -49,7 +35,7 @@ fn overlap(a: &[u8], b: &[u8]) -> bool {
 
 impl TrackingMode {
     /// The mode of a client whose mode was `before`, with these options, which are checked. The error is the text of the reply.
-    pub fn begin(before: Option<&Self>, options: TrackingOptions) -> Result<Self, String> {
+    pub fn begin(before: Option<&Self>, mut options: TrackingOptions) -> Result<Self, String> {
         let error = |text: &str| Err(format!("ERR {text}"));
         if !options.is_broadcast && !options.prefixes.is_empty() {
             return error("PREFIX option requires BCAST mode to be enabled");
@@ -76,14 +62,13 @@ impl TrackingMode {
         }
         let had = before.map_or(&[][..], |before| &before.options.prefixes);
         check_prefixes(had, &options.prefixes)?;
-        let mut mode = Self { options, ..Self::default() };
-        if mode.options.is_broadcast {
-            if mode.options.prefixes.is_empty() && had.is_empty() {
-                mode.options.prefixes.push(Prefix::from(&b""[..]));
+        if options.is_broadcast {
+            if options.prefixes.is_empty() && had.is_empty() {
+                options.prefixes.push(Prefix::from(&b""[..]));
             }
-            mode.options.prefixes.splice(..0, had.iter().cloned());
+            options.prefixes.splice(..0, had.iter().cloned());
         }
-        Ok(mode)
+        Ok(Self { options: Arc::new(options), ..Self::default() })
     }
 
     /// What it was told.
@@ -120,7 +105,7 @@ impl TrackingMode {
     /// Whether the keys that the client reads are registered.
     #[must_use]
     pub fn registers(&self) -> bool {
-        let TrackingOptions { is_broadcast, opt_in, opt_out, .. } = self.options;
+        let TrackingOptions { is_broadcast, opt_in, opt_out, .. } = *self.options;
         let is_given = self.caching != Caching::Nothing;
         let counts = match (opt_in, opt_out) {
             (true, _) => is_given,
@@ -130,10 +115,17 @@ impl TrackingMode {
         !is_broadcast && counts
     }
 
+    /// How another node is to track what it answers.
+    #[must_use]
+    pub fn elsewhere(&self) -> TrackingElsewhere {
+        let caching_is_given = self.caching != Caching::Nothing;
+        TrackingElsewhere { options: self.options.clone(), caching_is_given }
+    }
+
     /// The words of CLIENT TRACKINGINFO.
     #[must_use]
     pub fn flags(&self) -> Vec<&'static str> {
-        let TrackingOptions { is_broadcast, opt_in, opt_out, no_loop, .. } = self.options;
+        let TrackingOptions { is_broadcast, opt_in, opt_out, no_loop, .. } = *self.options;
         let words = [
             (true, "on"),
             (is_broadcast, "bcast"),
@@ -180,20 +172,7 @@ fn check_prefixes(had: &[Prefix], given: &[Prefix]) -> Result<(), String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    fn options(words: &str) -> TrackingOptions {
-        let mut options = TrackingOptions::default();
-        for word in words.split_whitespace() {
-            match word {
-                "bcast" => options.is_broadcast = true,
-                "optin" => options.opt_in = true,
-                "optout" => options.opt_out = true,
-                "noloop" => options.no_loop = true,
-                prefix => options.prefixes.push(prefix.as_bytes().into()),
-            }
-        }
-        options
-    }
+    use crate::tracking::options::options_of as options;
 
     #[test]
     fn modes_go_together_or_not() {

@@ -31,9 +31,10 @@ fn bytes_of(prefix: &[u8]) -> usize {
 }
 
 impl Prefixes {
-    /// Whether there is room for more.
-    pub(super) fn has_room(&self, more: &[Prefix]) -> bool {
-        self.bytes + more.iter().map(|prefix| bytes_of(prefix)).sum::<usize>() <= TRACKED_PREFIX_BYTES_MAX
+    /// Whether there is room for more beside all of these.
+    pub(super) fn have_room(all: &[&Self], more: &[Prefix]) -> bool {
+        let bytes = all.iter().map(|prefixes| prefixes.bytes).sum::<usize>();
+        bytes + more.iter().map(|prefix| bytes_of(prefix)).sum::<usize>() <= TRACKED_PREFIX_BYTES_MAX
     }
 
     pub(super) fn add(&mut self, prefix: &[u8], tracker: Tracker) {
@@ -88,7 +89,7 @@ impl Prefixes {
 
     /// What is told of changes: for each prefix the keys that it fits, each once. A client that does not want its own changes is told
     /// of those of others.
-    pub(super) fn invalidations(&self, changed: &[ChangedKey]) -> Vec<Invalidation> {
+    pub(super) fn invalidations<'c>(&self, changed: impl Iterator<Item = &'c ChangedKey>) -> Vec<Invalidation> {
         let mut by_prefix: BTreeMap<&Prefix, Fits<'_>> = BTreeMap::new();
         for ChangedKey { key, client } in changed {
             for (prefix, trackers) in self.of_key(client_key(key)) {
@@ -144,10 +145,11 @@ mod tests {
         let mut prefixes = Prefixes::default();
         let long: Prefix = vec![b'p'; TRACKED_PREFIX_BYTES_MAX / 2].into();
         let tracker = Tracker { client: Subscriber::default(), no_loop: false };
-        assert!(prefixes.has_room(std::slice::from_ref(&long)));
+        let has_room = |prefixes: &Prefixes| Prefixes::have_room(&[prefixes], std::slice::from_ref(&long));
+        assert!(has_room(&prefixes));
         prefixes.add(&long, tracker);
         prefixes.add(&long, tracker);
-        assert!(!prefixes.has_room(std::slice::from_ref(&long)));
+        assert!(!has_room(&prefixes));
         prefixes.remove(&long, tracker.client);
         assert_eq!((prefixes.bytes, prefixes.len()), (0, 0));
     }

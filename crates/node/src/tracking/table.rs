@@ -1,8 +1,9 @@
 //! The keys that clients may have cached, and who they are.
 
 use super::changes::{ChangedKeys, Invalidation};
-use super::prefixes::{Prefix, Prefixes};
-use super::tracker::Tracker;
+use super::listeners::Listeners;
+use super::prefixes::Prefix;
+use super::tracker::{Audience, Tracker};
 use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
@@ -21,8 +22,10 @@ pub struct Tracking {
     items: AtomicUsize,
     /// What the keys take, in bytes.
     bytes: AtomicUsize,
-    prefixes: RwLock<Prefixes>,
+    prefixes: RwLock<Listeners>,
     prefix_count: AtomicUsize,
+    /// The clients of databases at this node that ask for prefixes: the nodes that lead databases are to tell it for them.
+    passed_on: RwLock<BTreeSet<Subscriber>>,
     lost: Mutex<Lost>,
     has_lost: AtomicBool,
 }
@@ -81,42 +84,67 @@ impl Tracking {
     }
 
     /// A client asks for prefixes.
-    pub fn add_prefixes(&self, prefixes: &[Prefix], tracker: Tracker) {
+    pub fn add_prefixes(&self, prefixes: &[Prefix], tracker: Tracker, audience: Audience) {
         let mut all = self.prefixes.write();
-        prefixes.iter().for_each(|prefix| all.add(prefix, tracker));
+        all.add(prefixes, tracker, audience);
         self.prefix_count.store(all.len(), Ordering::SeqCst);
     }
 
     /// A client asks for prefixes no longer.
-    pub fn remove_prefixes(&self, prefixes: &[Prefix], client: Subscriber) {
+    pub fn remove_prefixes(&self, prefixes: &[Prefix], client: Subscriber, audience: Audience) {
         let mut all = self.prefixes.write();
-        prefixes.iter().for_each(|prefix| all.remove(prefix, client));
+        all.remove(prefixes, client, audience);
         self.prefix_count.store(all.len(), Ordering::SeqCst);
     }
 
-    /// What clients are told of the next `most` changes of an entry, which is visible.
+    /// A client of a database asks for prefixes, or no longer.
+    pub fn pass_on(&self, client: Subscriber, is_on: bool) {
+        let mut all = self.passed_on.write();
+        if is_on {
+            all.insert(client)
+        } else {
+            all.remove(&client)
+        };
+    }
+
+    /// The clients of databases that ask for prefixes, of a worker.
     #[must_use]
-    pub fn told(&self, keys: &TrackedKeys, changed: &mut ChangedKeys, most: usize) -> Vec<Invalidation> {
+    pub fn passed_on(&self, worker: u32) -> Vec<Subscriber> {
+        self.passed_on.read().iter().filter(|client| client.worker == worker).copied().collect()
+    }
+
+    /// The node has come to lead a shard: who is told by leaders alone may have missed changes before.
+    pub fn leads(&self) {
+        if self.prefixes() > 0 {
+            self.lose(self.prefixes.read().clients_of_databases(), HashMap::new());
+        }
+    }
+
+    /// What clients are told of the next `most` changes of an entry, which is visible; whether this node leads its shard.
+    #[must_use]
+    pub fn told(&self, keys: &TrackedKeys, changed: &mut ChangedKeys, most: usize, leads: bool) -> Vec<Invalidation> {
         let changed = changed.take(most);
         let mut told: Vec<Invalidation> =
             changed.iter().filter_map(|changed| keys.take(&changed.key, changed.client)).collect();
         if self.prefixes() > 0 {
-            told.extend(self.prefixes.read().invalidations(&changed));
+            told.extend(self.prefixes.read().invalidations(&changed, leads));
         }
         told
     }
 
-    /// These clients, those of the table, and all that have asked for prefixes, are to forget all.
+    /// These clients, and those of the table, are to forget all.
     fn lose(&self, clients: impl IntoIterator<Item = Subscriber>, table: HashMap<Box<[u8]>, Trackers>) {
         let mut lost = self.lost.lock();
         lost.clients.extend(clients);
         if !table.is_empty() {
             lost.tables.push(table.into_iter());
         }
-        if self.prefixes() > 0 {
-            lost.clients.extend(self.prefixes.read().clients());
-        }
         self.has_lost.store(!lost.clients.is_empty() || !lost.tables.is_empty(), Ordering::Release);
+    }
+
+    /// All that have asked for prefixes.
+    fn listeners(&self) -> BTreeSet<Subscriber> {
+        if self.prefixes() > 0 { self.prefixes.read().clients() } else { BTreeSet::new() }
     }
 
     /// Whether clients are to forget all.
@@ -276,7 +304,7 @@ impl TrackedKeys {
         self.node.keys.fetch_sub(gone.len(), Ordering::Relaxed);
         self.node.bytes.fetch_sub(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         drop(all);
-        self.node.lose([], gone);
+        self.node.lose(self.node.listeners(), gone);
     }
 
     fn forgot(&self, key: &[u8], items: usize) {
@@ -315,7 +343,7 @@ mod tests {
     }
 
     fn told(keys: &TrackedKeys, given: &[(&str, usize)]) -> String {
-        shown(&keys.node().told(keys, &mut changed(given), 100))
+        shown(&keys.node().told(keys, &mut changed(given), 100, true))
     }
 
     /// Who is told what: keys, or `*` for all, and connections.
@@ -356,19 +384,19 @@ mod tests {
         let keys = TrackedKeys::default();
         let node = keys.node();
         let names: Vec<Prefix> = ["a:", "b:"].map(|name| name.as_bytes().into()).to_vec();
-        node.add_prefixes(&names, tracker(1));
-        node.add_prefixes(&names[..1], tracker(10));
+        node.add_prefixes(&names, tracker(1), Audience::Cluster);
+        node.add_prefixes(&names[..1], tracker(10), Audience::Cluster);
         assert!(keys.any() && node.prefixes() == 2);
         let given = [("a:1", 0), ("b:1", 0), ("a:2", 1), ("c", 0), ("a:1", 0)];
         assert_eq!(told(&keys, &given), "a:1+a:2: 1; a:2: 10; b:1: 1");
         let mut some = changed(&given);
-        assert_eq!(shown(&node.told(&keys, &mut some, 1)), "a:1: 1", "some at a time");
-        assert_eq!(shown(&node.told(&keys, &mut some, 9)), "a:1+a:2: 1; a:2: 10; b:1: 1");
+        assert_eq!(shown(&node.told(&keys, &mut some, 1, true)), "a:1: 1", "some at a time");
+        assert_eq!(shown(&node.told(&keys, &mut some, 9, true)), "a:1+a:2: 1; a:2: 10; b:1: 1");
         keys.lose();
         assert_eq!(shown(&node.take_lost(9).into_iter().collect::<Vec<_>>()), "*: 1,10");
-        node.remove_prefixes(&names, client(1));
+        node.remove_prefixes(&names, client(1), Audience::Cluster);
         assert_eq!(told(&keys, &given), "a:2: 10");
-        node.remove_prefixes(&names, client(10));
+        node.remove_prefixes(&names, client(10), Audience::Cluster);
         assert!(!keys.any());
     }
 

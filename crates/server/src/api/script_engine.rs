@@ -1,8 +1,8 @@
 //! From when on the store evaluates scripts: once all of its nodes know how, which a setting of the map says.
 
-use super::admin;
+use super::format_gate::SCRIPTS;
+use super::opening::open;
 use super::programs::at_meta;
-use crate::links::SCRIPTS_SINCE;
 use crate::shared::{ENGINE_SETTING, NodeShared, script_engine};
 use node::EngineVersion;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn await_engine(store: &Arc<NodeShared>) -> Result<(), String> {
         return Ok(());
     }
     // The leader of the metadata group may be such a node itself, and then does not know the question.
-    refuse_beside_older(store)?;
+    SCRIPTS.refuse_beside_older(store)?;
     at_meta(store, &[b"SCRIPT", ENGINE])?;
     let until = Instant::now() + MAP_WITHIN;
     while !is_known() {
@@ -43,26 +43,5 @@ pub(super) fn begin_engine(store: &Arc<NodeShared>) -> Result<(), String> {
             None => Err(format!("ERR scripts run by rules that this release does not know (`{ENGINE_SETTING}`)")),
         };
     }
-    refuse_beside_older(store)?;
-    let mut others = map.nodes.keys().filter(|node| **node != store.node());
-    if let Some(node) = others.find(|node| store.entry_formats.spoken(**node).is_none()) {
-        return Err(format!(
-            "ERR scripts and functions run once every node is known to have them: node {node} cannot be asked; \
-             start it, or remove it from the store"
-        ));
-    }
-    let version = EngineVersion::NEWEST.number().to_string();
-    admin::admin(store, &["SETTINGS", "SET", ENGINE_SETTING, &version]).map(drop).map_err(|e| e.reply())
-}
-
-/// The error says which node is of a release without scripts, as far as this node knows.
-fn refuse_beside_older(store: &NodeShared) -> Result<(), String> {
-    let known = store.known();
-    let mut nodes = known.map.iter().flat_map(|map| map.nodes.keys());
-    match nodes.find(|node| store.entry_formats.spoken(**node).is_some_and(|version| version < SCRIPTS_SINCE)) {
-        Some(node) => Err(format!(
-            "ERR scripts and functions run once every node is of a release that has them: node {node} is older"
-        )),
-        None => Ok(()),
-    }
+    open(store, &SCRIPTS, &EngineVersion::NEWEST.number().to_string())
 }

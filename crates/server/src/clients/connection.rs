@@ -328,7 +328,7 @@ impl Connection {
     /// Puts what the client is told of keys that it may have cached behind the replies that are under way, since these may show
     /// what was before. A blocking command is not waited for.
     pub(super) fn invalidate(&mut self, write: impl FnOnce(Proto, &mut Vec<u8>)) {
-        let proto = self.session.proto();
+        let proto = self.session.told_in();
         if self.queue.is_empty() || (self.blocking.is_some() && !self.queue.is_within_reply()) {
             write(proto, &mut self.output.buf);
         } else {

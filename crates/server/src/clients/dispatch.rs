@@ -17,6 +17,7 @@ use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
 use super::request::{Incoming, Request, Sent};
 use super::script::{self, Script};
 use super::store_setting::{HeldReply, set_for_store};
+use super::stored_names::names_unknown_database;
 use super::turn::{Requests, Step, Target, Turn, Wanted};
 use super::wait;
 use super::watch;
@@ -311,7 +312,21 @@ impl Dispatch<'_> {
                 let in_multi = session.in_multi();
                 self.request_of_namespace(id, (Some(namespace), in_multi), row, (args, bytes))
             }
-            None => self.run(id, row, Incoming { args, bytes, sent: None }),
+            None => {
+                let is_early = row.as_ref().is_ok_and(|spec| {
+                    session.keyspace() == Keyspace::Cluster
+                        && !session.shuts_out(spec, store)
+                        && names_unknown_database(spec, args, store)
+                });
+                match if is_early { store.cluster_databases() } else { ClusterDatabases::Begun } {
+                    ClusterDatabases::Begun => self.run(id, row, Incoming { args, bytes, sent: None }),
+                    ClusterDatabases::Awaited => {
+                        begin_wanted(&self.turn.requests.store);
+                        self.turn.stall(id)
+                    }
+                    ClusterDatabases::Refused(text) => self.run(id, Err(text), Incoming { args, bytes, sent: None }),
+                }
+            }
         }
     }
 

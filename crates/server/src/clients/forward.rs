@@ -9,7 +9,7 @@
 use super::connection::RunningTransaction;
 use super::forwarded::{Deed, Forwarded};
 use super::forwarding::{Forwarding, Watches};
-use super::invalidations::track;
+use super::invalidations::{id_of, tell_here};
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
@@ -24,11 +24,13 @@ use mio::{Interest, Registry, Token};
 use node::blocking::BlockingCommand;
 use node::read::Refusal;
 use node::session::{Durability, Keyspace, Transaction};
+use node::tracking::{Invalidation, TrackingElsewhere};
 use node::{Outcome, Ticket};
 use resp::Reply;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use vocab::limits::{FORWARDED_BYTES_SOFT, READ_BUFFER_BYTES};
-use vocab::{NodeId, Slot};
+use vocab::{Database, NodeId, Slot};
 
 /// The token of the first connection to another node for a client; those of clients are below, those of links far above.
 pub(crate) const FIRST_UPSTREAM: usize = 1 << 40;
@@ -51,21 +53,14 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
     let may_wait = BlockingCommand::is_one(spec, args);
     let Some(ticket) = begin(turn, request, slot) else { return turn.stall(id) };
     let ticket = Ticket { may_wait, ..ticket };
-    if let Some(connection) = turn.clients.get_mut(id) {
-        let known = turn.requests.store.known();
-        let replica = known.shard_of(slot).and_then(|shard| known.handle(shard.0 as usize));
-        if let Some(handle) = replica {
-            // Its replica here applies what changes the keys.
-            track(connection, handle, spec, args);
-        }
-        if may_wait {
-            connection.blocking = Some(ticket);
-            turn.requests.store.clients.block(connection.session.entry(), id);
-        }
+    let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
+    if may_wait {
+        connection.blocking = Some(ticket);
+        turn.requests.store.clients.block(connection.session.entry(), id);
     }
     let forwarded = Forwarded::command(ticket, spec, args, steady_us());
-    let script_user = turn.clients.get(id).and_then(|connection| connection.script_user_of(spec));
-    Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, ..forwarded });
+    let (script_user, tracking) = (connection.script_user_of(spec), connection.session.tracking_elsewhere());
+    Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, tracking, ..forwarded });
     Step::Next
 }
 
@@ -74,7 +69,8 @@ pub(super) fn watch(turn: &mut Turn<'_>, request: Request<'_>, keys: &[Vec<u8>],
     let Some(ticket) = begin(turn, request, slot) else { return turn.stall(request.id) };
     let args: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(keys.iter().map(Vec::as_slice)).collect();
     let forwarded = Forwarded::command(ticket, request.spec, &args, steady_us());
-    Forwarder::of_turn(turn.clients).forward(request.id, Forwarded { deed: Deed::Watch, ..forwarded });
+    let tracking = turn.clients.get(request.id).and_then(|connection| connection.session.tracking_elsewhere());
+    Forwarder::of_turn(turn.clients).forward(request.id, Forwarded { deed: Deed::Watch, tracking, ..forwarded });
     Step::Next
 }
 
@@ -92,7 +88,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     // What is about the connection is carried out here, in its place, once the others are answered.
     connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
     let script_user = connection.session.script_user().map(|user| user.name().clone());
-    Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, ..forwarded });
+    let tracking = connection.session.tracking_elsewhere();
+    Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, tracking, ..forwarded });
     Step::Next
 }
 
@@ -257,11 +254,21 @@ impl<'a> Forwarder<'a> {
             }
             let Some(upstream) = connection.forwarding().at(place) else { break };
             let (node, is_rest) = (upstream.node, upstream.is_within_answer());
-            match upstream.next(&mut buffer) {
+            let answer = upstream.next(&mut buffer);
+            let is_untold = upstream.is_untold();
+            match answer {
                 // What is left of an answer is no answer by itself.
-                Some(Answer::Reply(request, reply)) if is_rest => self.clients.deliver_owned(&request.ticket, reply),
+                Some(Answer::Reply(request, reply)) if is_rest => self.deliver(client, &request, reply, is_untold),
                 None => break,
-                Some(Answer::Reply(request, reply)) => is_refused |= !self.answered(client, node, request, reply),
+                Some(Answer::Reply(request, reply)) => {
+                    is_refused |= !self.answered(client, node, request, reply, is_untold)
+                }
+                Some(Answer::Told(keys)) => self.forget(client, keys),
+                Some(Answer::Listens) => self.forget(client, None),
+                Some(Answer::CannotListen) => {
+                    log::warn!("node {node} cannot tell a client of changes, which is closed: it asks for prefixes");
+                    self.clients.break_off(client);
+                }
                 Some(Answer::Part(ticket, part)) => self.clients.pass_on(&ticket, &part),
                 Some(Answer::Later) => {
                     self.clients.upstreams.leave_unread(place);
@@ -280,8 +287,32 @@ impl<'a> Forwarder<'a> {
         }
     }
 
+    /// Has a client forget keys that it may have cached; none: all.
+    fn forget(&mut self, client: ClientId, keys: Option<Vec<Vec<u8>>>) {
+        let Some(connection) = self.clients.find(client) else { return };
+        let is_broadcast =
+            connection.session.tracking_elsewhere().is_some_and(|tracking| tracking.options.is_broadcast);
+        let told = Invalidation { keys, is_broadcast, clients: vec![connection.session.subscriber()] };
+        tell_here(&self.store, self.clients, &told);
+    }
+
+    /// Delivers an answer, or the rest of it. What a node that does not tell of changes has answered is not to be cached.
+    fn deliver(&mut self, client: ClientId, request: &Forwarded, reply: Vec<u8>, is_untold: bool) {
+        self.clients.deliver_owned(&request.ticket, reply);
+        if is_untold && request.tracking.is_some() {
+            self.forget(client, None);
+        }
+    }
+
     /// An answer has come. False: it says that the node has not made the request, which waits.
-    fn answered(&mut self, client: ClientId, node: NodeId, request: Forwarded, reply: Vec<u8>) -> bool {
+    fn answered(
+        &mut self,
+        client: ClientId,
+        node: NodeId,
+        request: Forwarded,
+        reply: Vec<u8>,
+        is_untold: bool,
+    ) -> bool {
         if Outcome::of_answer(&reply) == Some(Outcome::NotMade) {
             self.again(client, request);
             return false;
@@ -296,7 +327,7 @@ impl<'a> Forwarder<'a> {
                 connection.session.watch_elsewhere(true);
             }
         }
-        self.clients.deliver_owned(&request.ticket, reply);
+        self.deliver(client, &request, reply, is_untold);
         true
     }
 
@@ -318,6 +349,9 @@ impl<'a> Forwarder<'a> {
     fn over(&mut self, client: ClientId, place: usize) {
         let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.remove(place)) else { return };
         self.clients.upstreams.remove(&upstream, self.registry);
+        if upstream.has_tracked() {
+            self.forget(client, None);
+        }
         for Unanswered { request, is_unsent, is_partly } in upstream.into_unanswered() {
             if is_partly {
                 // The client cannot be told otherwise that the rest of its answer will not come.
@@ -355,7 +389,54 @@ impl<'a> Forwarder<'a> {
         for client in waiting {
             self.send(client);
         }
+        self.listen();
         self.resume();
+    }
+
+    /// Has the nodes that lead databases tell the clients of this one that ask for prefixes.
+    fn listen(&mut self) {
+        let passed_on = self.store.tracking.passed_on(self.clients.worker() as u32);
+        if passed_on.is_empty() && self.clients.upstreams.listening.is_empty() {
+            return;
+        }
+        let listening: BTreeSet<ClientId> = passed_on.iter().map(id_of).collect();
+        let gone = std::mem::replace(&mut self.clients.upstreams.listening, listening.clone());
+        for client in gone.into_iter().filter(|client| !listening.contains(client)) {
+            let nodes = self.forwarding(client).map_or_else(Vec::new, |forwarding| forwarding.nodes());
+            nodes.into_iter().for_each(|node| self.track_at(client, node, None));
+        }
+        let leaders = self.leaders_of_databases();
+        for client in listening {
+            let Some(connection) = self.clients.find(client) else { continue };
+            let Some(tracking) = connection.session.tracking_elsewhere() else { continue };
+            for node in &leaders {
+                if self.forwarding(client).is_some_and(|forwarding| forwarding.to(*node).is_none()) {
+                    self.call(client, *node);
+                }
+                self.track_at(client, *node, Some(&tracking));
+            }
+        }
+    }
+
+    /// Has a node that a client has a connection to tell it of changes, or no longer.
+    fn track_at(&mut self, client: ClientId, node: NodeId, tracking: Option<&TrackingElsewhere>) {
+        if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.to(node))
+            && upstream.track(tracking)
+        {
+            let place = upstream.place;
+            self.clients.upstreams.dirty.push(place);
+        }
+    }
+
+    /// The other nodes that lead databases.
+    fn leaders_of_databases(&self) -> BTreeSet<NodeId> {
+        let known = self.store.known();
+        let all = (0..self.store.config.databases()).filter_map(Database::of_number);
+        let leader = |database: Database| {
+            let shard = known.shard_of(known.databases.place_of(database).slot())?;
+            known.place(shard.0 as usize).and_then(|place| self.store.leader_at(place))
+        };
+        all.filter_map(leader).filter(|node| *node != self.store.node()).collect()
     }
 
     /// Reads on where clients have taken what they were owed, and where others have had their turn.

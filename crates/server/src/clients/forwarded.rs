@@ -2,6 +2,7 @@
 
 use node::Ticket;
 use node::session::{Durability, Transaction};
+use node::tracking::TrackingElsewhere;
 use resp::encode_request;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(super) struct Forwarded {
     /// How many answers that makes; the last one is the client's.
     pub(super) answers: usize,
     pub(super) deed: Deed,
+    /// How its client is told of changes of what it reads, if it is.
+    pub(super) tracking: Option<TrackingElsewhere>,
     /// When it is given up, in µs of the steady clock.
     pub(super) until_us: u64,
     /// When it was sent last, in µs of the steady clock.
@@ -47,7 +50,7 @@ impl Forwarded {
         encode_request(&mut bytes, args);
         let deed = if spec.is_write() { Deed::Write } else { Deed::Read };
         let until_us = now_us + LEADER_WITHIN_US;
-        Self { ticket, bytes, script_user: None, answers: 1, deed, until_us, sent_us: now_us }
+        Self { ticket, bytes, script_user: None, answers: 1, deed, tracking: None, until_us, sent_us: now_us }
     }
 
     /// A transaction for another node, whose watched keys are not this node's to compare.
@@ -62,7 +65,7 @@ impl Forwarded {
         encode_request(&mut bytes, &[b"EXEC"]);
         let deed = if transaction.has_writes() { Deed::Write } else { Deed::Read };
         let until_us = now_us + LEADER_WITHIN_US;
-        Self { ticket, bytes, script_user: None, answers, deed, until_us, sent_us: now_us }
+        Self { ticket, bytes, script_user: None, answers, deed, tracking: None, until_us, sent_us: now_us }
     }
 
     /// It was under way at a node that has not made it. A wait's time there was none in which a leader was looked for: a blocking

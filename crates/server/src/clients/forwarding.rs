@@ -106,6 +106,11 @@ impl Forwarding {
         self.upstreams.iter_mut().find(|upstream| upstream.node == node)
     }
 
+    /// The nodes that there are connections to.
+    pub(super) fn nodes(&self) -> Vec<NodeId> {
+        self.upstreams.iter().map(|upstream| upstream.node).collect()
+    }
+
     /// The connection of that place.
     pub(super) fn at(&mut self, place: usize) -> Option<&mut Upstream> {
         self.upstreams.iter_mut().find(|upstream| upstream.place == place)

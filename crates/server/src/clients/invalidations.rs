@@ -104,6 +104,8 @@ pub(crate) fn tend(store: &NodeShared, clients: &mut Clients) {
     if let Some(lost) = store.tracking.take_lost(LOST_PER_TURN_MAX) {
         tell(store, clients, lost);
     }
+    let renamed = clients.take_renamed();
+    tell_here(store, clients, &Invalidation { keys: None, is_broadcast: false, clients: renamed });
     let excess = store.tracking.excess(store.config.tracked_keys_max());
     // One worker does it: several would evict too many.
     if excess == 0 || clients.worker() > 0 {
@@ -125,6 +127,7 @@ pub(crate) fn tend(store: &NodeShared, clients: &mut Clients) {
     }
 }
 
-fn id_of(client: &Subscriber) -> ClientId {
+/// Where the worker finds a client.
+pub(super) fn id_of(client: &Subscriber) -> ClientId {
     ClientId { id: client.connection as usize, generation: client.generation }
 }

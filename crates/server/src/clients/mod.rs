@@ -31,6 +31,7 @@ mod send_queue;
 mod send_queue_shuttle_tests;
 mod send_thread;
 mod store_setting;
+mod stored_names;
 mod turn;
 mod upstream;
 mod upstreams;

@@ -20,13 +20,15 @@ use crate::os::steady_us;
 use crate::peers::ask;
 use crate::security::shown_certificate;
 use crate::shared::NodeShared;
+use cluster::Databases;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Answered, Delivery, Evicted, Subscriber, SubscriptionKind};
-use node::session::{self, Cost, Durability, Keyspace, note_denied_in_script};
+use node::session::{self, Cost, Durability, Keyspace, Session, note_denied_in_script};
 use node::stats::Lookups;
+use node::tracking::TrackingElsewhere;
 use node::{DeniedCall, Outcome, Ticket};
 use resp::Reply;
 use resp::table::{CommandSpec, Group, behaviour};
@@ -64,6 +66,8 @@ pub(crate) struct Clients {
     divided: Vec<Ticket>,
     /// Connections to other nodes.
     pub(super) upstreams: Upstreams,
+    /// What was set for single databases at the last call of `take_renamed`.
+    databases: Arc<Databases>,
 }
 
 impl Clients {
@@ -71,6 +75,7 @@ impl Clients {
         Self {
             worker,
             subscribers_limit: store.config.output_limit(ClientClass::Pubsub),
+            databases: store.known().databases.clone(),
             store,
             connections: Slab::new(),
             generation: 0,
@@ -166,6 +171,20 @@ impl Clients {
         connection.session.leave(&*self.store);
         close_session(&self.store, &connection.session);
         connection
+    }
+
+    /// The clients of databases that may have cached keys, if what is set for single databases has changed since the last call: after
+    /// SWAPDB their names are those of other keys. Requests before have found the old ones, later ones find the new.
+    pub(super) fn take_renamed(&mut self) -> Vec<Subscriber> {
+        let known = self.store.known();
+        if Arc::ptr_eq(&self.databases, &known.databases) {
+            return Vec::new();
+        }
+        self.databases = known.databases.clone();
+        let sessions = self.connections.iter().map(|(_, connection)| &connection.session);
+        let caches =
+            |session: &&Session| session.tracking_elsewhere().is_some() && session.keyspace().database().is_some();
+        sessions.filter(caches).map(Session::subscriber).collect()
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {
@@ -627,6 +646,8 @@ fn hand_on(
     (spec, kept): (&'static CommandSpec, Kept),
 ) -> Option<Vec<u8>> {
     let now_us = steady_us();
+    // Whether CLIENT CACHING was about it is not known any more: what is registered in vain is told in vain.
+    let tracking = connection.session.tracking_elsewhere().map(TrackingElsewhere::registering);
     let request = match kept {
         Kept::Command(command) => {
             let script_user = connection.script_user_of(spec);
@@ -648,7 +669,7 @@ fn hand_on(
             return Some(reply.buf);
         }
     };
-    connection.forwarding().wait(request);
+    connection.forwarding().wait(Forwarded { tracking, ..request });
     None
 }
 

@@ -7,7 +7,8 @@ use super::forwarded::Forwarded;
 use crate::net::{Received, SendEnd, Stream};
 use node::Ticket;
 use node::session::Durability;
-use resp::{FrameState, Proto, encode_request, frame_len};
+use node::tracking::{TrackingElsewhere, TrackingOptions};
+use resp::{FrameState, Proto, Value, decode, encode_request, frame_len};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vocab::NodeId;
@@ -22,6 +23,8 @@ enum Asked {
     Request(Forwarded),
     /// As which client the node knows the connection.
     Id,
+    /// That it tells of changes from there on; of all keys with a client's prefixes, or of those that it reads.
+    Tracking { is_broadcast: bool },
     /// Nothing that anything waits for.
     Aside,
 }
@@ -50,6 +53,12 @@ pub(super) enum Answer {
     Reply(Forwarded, Vec<u8>),
     /// A part of a long answer to a request, of which there is more to come.
     Part(Ticket, Vec<u8>),
+    /// Keys that the client is to forget; none: all.
+    Told(Option<Vec<Vec<u8>>>),
+    /// The node tells the client of all keys with its prefixes from here on: what was before may have been missed.
+    Listens,
+    /// The node cannot tell of all keys with the client's prefixes.
+    CannotListen,
     /// There may be more to be read, once others have had their turn.
     Later,
     /// The connection is over.
@@ -90,6 +99,10 @@ pub(super) struct Upstream {
     /// Their bytes.
     request_bytes: usize,
     told: Manner,
+    /// What the node was told that its client is to be told of.
+    tracking: Option<Arc<TrackingOptions>>,
+    /// Whether the node tells of changes, as far as that is known; none: it was not asked.
+    tells: Option<bool>,
     /// As which client the node knows the connection, once that is asked and answered.
     id: Option<u64>,
     asks_id: bool,
@@ -115,6 +128,8 @@ impl Upstream {
             requests: 0,
             request_bytes: 0,
             told: Manner { proto: Proto::Resp2, durability, script_user: None },
+            tracking: None,
+            tells: None,
             id: None,
             asks_id: false,
         }
@@ -157,6 +172,10 @@ impl Upstream {
             self.send_aside(&[b"KV.SCRIPTUSER", name.as_bytes()]);
         }
         self.told = manner;
+        self.track(request.tracking.as_ref());
+        if let Some(caching) = request.tracking.as_ref().and_then(TrackingElsewhere::caching) {
+            self.send_aside(&caching);
+        }
         let from = self.written();
         self.output.extend_from_slice(&request.bytes);
         self.request_bytes += request.bytes.len();
@@ -170,6 +189,35 @@ impl Upstream {
     /// Sends a request for whose answer nothing waits.
     pub(super) fn send_aside(&mut self, args: &[&[u8]]) {
         self.ask(args, Asked::Aside);
+    }
+
+    /// Has the node tell of what a client is to be told of, from the next flush on. Answers whether there is something to flush.
+    pub(super) fn track(&mut self, wanted: Option<&TrackingElsewhere>) -> bool {
+        let wanted = wanted.map(|tracking| &tracking.options);
+        let is_so = match (&self.tracking, wanted) {
+            (None, None) => true,
+            (Some(told), Some(wanted)) => Arc::ptr_eq(told, wanted) || told == wanted,
+            _ => false,
+        };
+        if is_so {
+            return false;
+        }
+        for request in TrackingElsewhere::requests(self.tracking.as_deref(), wanted.map(|options| &**options)) {
+            let is_broadcast = wanted.is_some_and(|options| options.is_broadcast);
+            self.ask(&request, Asked::Tracking { is_broadcast });
+        }
+        self.tracking = wanted.cloned();
+        true
+    }
+
+    /// Whether the client has been told that it hears of changes of what it has read here.
+    pub(super) fn has_tracked(&self) -> bool {
+        self.tells == Some(true)
+    }
+
+    /// Whether the node does not tell of changes, though it was asked to: it is older than this one.
+    pub(super) fn is_untold(&self) -> bool {
+        self.tells == Some(false)
     }
 
     /// Asks as which client the node knows the connection, if it has not been asked.
@@ -226,6 +274,9 @@ impl Upstream {
     pub(super) fn next(&mut self, buffer: &mut [u8]) -> Option<Answer> {
         let mut reads = 0;
         loop {
+            if let Some(told) = self.next_told() {
+                return Some(told);
+            }
             match frame_len(&self.input[self.taken..], &mut self.frame) {
                 Ok(Some(length)) => {
                     let start = self.taken;
@@ -241,6 +292,13 @@ impl Upstream {
                         Asked::Id => {
                             let number = reply.strip_prefix(b":").and_then(|rest| std::str::from_utf8(rest).ok());
                             self.id = number.and_then(|number| number.trim_end().parse().ok());
+                        }
+                        Asked::Tracking { is_broadcast } => {
+                            let tells = reply.starts_with(b"+");
+                            self.tells = Some(tells);
+                            if is_broadcast {
+                                return Some(if tells { Answer::Listens } else { Answer::CannotListen });
+                            }
                         }
                         Asked::Aside => {}
                     }
@@ -275,10 +333,31 @@ impl Upstream {
         }
     }
 
+    /// Whether what comes next is told, and is no answer.
+    fn is_told_next(&self) -> bool {
+        !self.is_within_answer() && self.input.get(self.taken) == Some(&b'>')
+    }
+
+    /// What the node tells, if that comes next, and whole.
+    fn next_told(&mut self) -> Option<Answer> {
+        if !self.is_told_next() {
+            return None;
+        }
+        match frame_len(&self.input[self.taken..], &mut self.frame) {
+            Ok(None) => None,
+            Ok(Some(length)) => {
+                let start = self.taken;
+                self.taken += length;
+                Some(told(&self.input[start..self.taken]).map_or(Answer::Broken, Answer::Told))
+            }
+            Err(_) => Some(Answer::Broken),
+        }
+    }
+
     /// What is there of an answer that is long and incomplete: it need not be held until the rest is there. The answer of a transaction
     /// is told as a whole, and has a bound.
     fn next_part(&mut self) -> Option<(Ticket, Vec<u8>)> {
-        if self.input.len() - self.taken < STREAM_STEP_BYTES_SOFT {
+        if self.input.len() - self.taken < STREAM_STEP_BYTES_SOFT || self.is_told_next() {
             return None;
         }
         let awaited = self.awaited.front_mut()?;
@@ -317,10 +396,22 @@ impl Upstream {
             let (is_unsent, is_partly) = (awaited.from >= sent, awaited.is_partly);
             match awaited.asked {
                 Asked::Request(request) => Some(Unanswered { request, is_unsent, is_partly }),
-                Asked::Id | Asked::Aside => None,
+                Asked::Id | Asked::Tracking { .. } | Asked::Aside => None,
             }
         };
         self.awaited.into_iter().filter_map(unanswered).collect()
+    }
+}
+
+/// The keys of an invalidation; none: all. `None` if it is none.
+fn told(push: &[u8]) -> Option<Option<Vec<Vec<u8>>>> {
+    let (Value::Push(elements), _) = decode(push).ok()?? else { return None };
+    match &elements[..] {
+        [kind, Value::Null] if kind.as_bytes() == Some(b"invalidate") => Some(None),
+        [kind, Value::Array(keys)] if kind.as_bytes() == Some(b"invalidate") => {
+            keys.iter().map(|key| key.as_bytes().map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>().map(Some)
+        }
+        _ => None,
     }
 }
 
@@ -331,6 +422,7 @@ mod tests {
     use crate::clients::forwarded::Deed;
     use node::Ticket;
     use node::session::Acks;
+    use node::tracking::TrackingMode;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use vocab::Slot;
@@ -353,7 +445,16 @@ mod tests {
         };
         let mut bytes = Vec::new();
         encode_request(&mut bytes, &words.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        Forwarded { ticket, bytes, script_user: None, answers, deed: Deed::Read, until_us: 0, sent_us: 0 }
+        Forwarded {
+            ticket,
+            bytes,
+            script_user: None,
+            answers,
+            deed: Deed::Read,
+            tracking: None,
+            until_us: 0,
+            sent_us: 0,
+        }
     }
 
     /// A connection to a node, and the node's end.
@@ -374,6 +475,13 @@ mod tests {
                 None | Some(Answer::Later) => std::thread::yield_now(),
                 Some(Answer::Part(ticket, part)) => return format!("{} … {}", ticket.sequence, part.len()),
                 Some(Answer::Broken) => return "broken".to_owned(),
+                Some(Answer::Listens) => return "listens".to_owned(),
+                Some(Answer::CannotListen) => return "cannot listen".to_owned(),
+                Some(Answer::Told(None)) => return "forget all".to_owned(),
+                Some(Answer::Told(Some(keys))) => {
+                    let keys: Vec<_> = keys.into_iter().map(|key| String::from_utf8(key).unwrap()).collect();
+                    return format!("forget {}", keys.join(" "));
+                }
                 Some(Answer::Reply(request, reply)) => {
                     return format!("{} {}", request.ticket.sequence, String::from_utf8(reply).unwrap().trim_end());
                 }
@@ -416,6 +524,57 @@ mod tests {
         drop(node);
         assert_eq!(next(&mut upstream), "broken");
         assert!(upstream.into_unanswered().is_empty());
+    }
+
+    /// What a node tells stands between answers, in either protocol of these.
+    #[test]
+    fn what_is_told_is_told_from_answers() {
+        let (mut upstream, mut node) = connected();
+        let tracking =
+            |options: &TrackingOptions| Some(TrackingMode::begin(None, options.clone()).unwrap().elsewhere());
+        let plain = TrackingOptions::default();
+        let ask = |sequence, options: &TrackingOptions| Forwarded {
+            tracking: tracking(options),
+            ..request(sequence, "GET a", 1)
+        };
+        assert!(!upstream.has_tracked() && !upstream.is_untold());
+        upstream.send(ask(1, &plain));
+        upstream.send(ask(2, &plain));
+        upstream.flush();
+        let expected =
+            "*2\r\n$11\r\nKV.TRACKING\r\n$2\r\nON\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
+        let mut got = vec![0; expected.len()];
+        node.read_exact(&mut got).unwrap();
+        assert_eq!(String::from_utf8(got).unwrap(), expected, "it is told once");
+        node.write_all(b"+OK\r\n$1\r\n>\r\n>2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n").unwrap();
+        assert_eq!([next(&mut upstream), next(&mut upstream)], ["1 $1\r\n>", "forget a b"]);
+        node.write_all(b">2\r\n$10\r\ninvalidate\r\n_\r\n$1\r\ny\r\n").unwrap();
+        assert_eq!([next(&mut upstream), next(&mut upstream)], ["forget all", "2 $1\r\ny"]);
+        assert!(upstream.has_tracked());
+        let all = TrackingOptions { is_broadcast: true, ..plain };
+        assert!(upstream.track(tracking(&all).as_ref()) && !upstream.track(tracking(&all).as_ref()));
+        // Long, so that it is not all there at first: no part of an answer.
+        let key = "k".repeat(2 * STREAM_STEP_BYTES_SOFT);
+        node.write_all(format!("+OK\r\n+OK\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n${}\r\n", key.len()).as_bytes())
+            .unwrap();
+        assert_eq!([next(&mut upstream), next(&mut upstream)], ["listens", "listens"], "it has ended, and begun anew");
+        upstream.send(ask(3, &all));
+        let writer = std::thread::spawn(move || {
+            node.write_all(format!("{key}\r\n:3\r\n-ERR unknown command\r\n").as_bytes()).unwrap();
+            node
+        });
+        assert!(next(&mut upstream).len() > STREAM_STEP_BYTES_SOFT);
+        assert_eq!(next(&mut upstream), "3 :3");
+        // A node that is older than this one does not know how.
+        upstream.track(None);
+        upstream.notice(true, false);
+        while upstream.next(&mut [0; 64]).is_some() || !upstream.is_untold() {
+            upstream.notice(true, false);
+        }
+        let mut node = writer.join().unwrap();
+        node.write_all(b"*0\r\n").unwrap();
+        assert_eq!(next(&mut upstream), "broken", "nothing was asked");
+        drop(node);
     }
 
     #[test]

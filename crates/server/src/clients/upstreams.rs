@@ -4,6 +4,7 @@ use super::client_id::ClientId;
 use super::upstream::Upstream;
 use mio::Registry;
 use slab::Slab;
+use std::collections::BTreeSet;
 
 /// The connections to other nodes of a worker's clients.
 #[derive(Default)]
@@ -17,6 +18,8 @@ pub(super) struct Upstreams {
     pub(super) unread: Vec<usize>,
     /// Clients with requests that are to be sent.
     pub(super) waiting: Vec<ClientId>,
+    /// Clients that nodes tell of all keys with their prefixes.
+    pub(super) listening: BTreeSet<ClientId>,
     /// What is read goes here first.
     pub(super) buffer: Vec<u8>,
 }

@@ -39,6 +39,7 @@ pub(crate) use cluster_databases::{LAYOUT, LAYOUT_SETTING, has_cluster_databases
 pub(crate) use data_dir::replace_file;
 pub use data_dir::{DataDir, Identity, read_map, read_map_changes};
 pub(crate) use digests::Digest;
+pub(crate) use entry_formats::EntryFormats;
 pub(crate) use free_space::FreeSpace;
 pub(crate) use holdings::SET_ASIDE;
 pub(crate) use key_misses::tell_misses;

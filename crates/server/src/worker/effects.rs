@@ -168,9 +168,9 @@ impl Effects for Shell {
 
     fn led(&mut self, shard: ShardId, leader: Option<NodeId>, term: u64) {
         let known = self.store.known();
-        if leader != Some(self.store.node())
-            && let Some(handle) = known.handle(shard.0 as usize)
-        {
+        if leader == Some(self.store.node()) {
+            self.store.tracking.leads();
+        } else if let Some(handle) = known.handle(shard.0 as usize) {
             handle.lose_trackers();
         }
         if known.place(shard.0 as usize).is_some_and(|place| place.leader.learn(leader, term)) {

@@ -113,7 +113,7 @@ impl Told {
             Self::Changes(handle, changed) => {
                 let count = most.min(changed.len());
                 if let Some(keys) = handle.tracked() {
-                    for told in keys.node().told(keys, changed, count) {
+                    for told in keys.node().told(keys, changed, count, handle.leading()) {
                         tell(publisher.store, publisher.clients, told);
                     }
                 }

@@ -13,7 +13,7 @@
 //! not come, with two exceptions: with KEYS without their payload, and a large hash as if it were inline, so
 //! that it is of one moment with its record; where it is larger than a page of KV.RANGE, as a large one without rows; and a large stream, without payload. `more` is 1 if the page ended for its size, or after n rows.
 
-use crate::command::args::{NOT_INTEGER, SYNTAX, cluster_database, database, int, is_word};
+use crate::command::args::{NOT_INTEGER, SYNTAX, int, is_word, named_namespace};
 use crate::command::call::{Error, Outcome, ReadHandler, ShardCall};
 use crate::command::hash::Stored;
 use crate::command::list::List;
@@ -22,7 +22,7 @@ use crate::format::internal_commands::SHARD_PAGE;
 use crate::{Kind, Layout, ReadSpace, Record, RecordRange, Type};
 use storage::Slice;
 use vocab::limits::{PART_BYTES_SOFT, PART_ROWS_MAX, RANGE_BYTES_SOFT};
-use vocab::{SLOT_COUNT, Slot};
+use vocab::{Namespace, SLOT_COUNT, Slot};
 
 /// The handler of a command that is for nodes alone.
 #[must_use]
@@ -44,14 +44,12 @@ fn part(call: &mut ShardCall<'_>) -> Outcome {
             call.reply.int(count as i64);
             Ok(())
         }
-        [word, of, number] if is_word(word, "COUNT") && is_word(of, "DATABASE") => {
-            let count = call.space.keys_in_database(database(number)?)?;
-            call.reply.int(count as i64);
-            Ok(())
-        }
-        [word, of, number, ref slot @ ..] if is_word(word, "COUNT") && is_word(of, "SELECTED") => {
+        [word, of, number, ref slot @ ..] if is_word(word, "COUNT") => {
             let slot = slot.first().map(|slot| slot_of_text(slot)).transpose()?;
-            let count = call.space.keys_in_cluster_database(cluster_database(number)?, slot)?;
+            let count = match named_namespace(of, number)?.ok_or(SYNTAX)? {
+                Namespace::Database(database) => call.space.keys_in_database(database)?,
+                Namespace::Cluster(database) => call.space.keys_in_cluster_database(database, slot)?,
+            };
             call.reply.int(count as i64);
             Ok(())
         }

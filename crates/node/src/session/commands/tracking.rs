@@ -10,11 +10,12 @@ pub(super) const ROWS: &[Row] = &[
     ("CLIENT|TRACKINGINFO", trackinginfo),
     ("CLIENT|TRACKING", tracking),
     ("CLIENT|CACHING", caching),
+    ("KV.TRACKING", tracking_for_node),
 ];
 
-fn options(ask: &Ask<'_>) -> Result<TrackingOptions, Refusal> {
+fn options(ask: &Ask<'_>, words: &[&[u8]]) -> Result<TrackingOptions, Refusal> {
     let mut options = TrackingOptions::default();
-    let mut words = ask.args[3..].iter();
+    let mut words = words.iter();
     while let Some(word) = words.next() {
         let has_more = !words.as_slice().is_empty();
         match () {
@@ -41,12 +42,28 @@ fn options(ask: &Ask<'_>) -> Result<TrackingOptions, Refusal> {
 }
 
 fn tracking(ask: &mut Ask<'_>) -> Outcome {
-    let options = options(ask)?;
-    let mode = match ask.args[2] {
-        // What it is answered may be another node's, which does not know of it.
-        word if is_word(word, "ON") && matches!(ask.session.keyspace(), Keyspace::Database(_)) => {
-            return Err("ERR CLIENT TRACKING is not for clients of a database".into());
-        }
+    let args = ask.args;
+    // The names that it is told of are those of all databases.
+    if args[3..].iter().any(|word| is_word(word, "BCAST"))
+        && let Some(denial) = ask.session.user().denies_all_databases(ask.spec)
+    {
+        return Err(denial.text().into());
+    }
+    set_mode(ask, args[2], &args[3..])
+}
+
+/// What a client of another node is to be told of, for which this connection was made.
+fn tracking_for_node(ask: &mut Ask<'_>) -> Outcome {
+    if ask.session.keyspace() != Keyspace::Stored {
+        return Err("ERR this command is for other nodes".into());
+    }
+    let args = ask.args;
+    set_mode(ask, args[1], &args[2..])
+}
+
+fn set_mode(ask: &mut Ask<'_>, word: &[u8], options_given: &[&[u8]]) -> Outcome {
+    let options = options(ask, options_given)?;
+    let mode = match word {
         word if is_word(word, "ON") => {
             if !ask.host.tracking().has_room(&options.prefixes) {
                 return Err("ERR the prefixes that clients of this node are told of take too much memory".into());

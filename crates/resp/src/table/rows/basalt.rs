@@ -245,9 +245,24 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .flags(NOSCRIPT | NO_MULTI | LOADING | STALE | FAST)
     .args("username:string"),
+    own("KV.SPAN", 3, "Tells whether one shard has all slots from that of one key to that of another; FLUSHDB asks it.")
+        .flags(READONLY | FAST | NOSCRIPT | NO_MULTI)
+        .does_also(NAMES_DATABASES)
+        .touches(&[key(1, RO), key(2, RO)])
+        .args("first:key last:key"),
     own("KV.SWAP", 3, "Exchanges two databases; clients ask by SWAPDB.")
         .flags(WRITE | NO_MULTI)
         .args("index1:integer index2:integer"),
+    command(
+        Group::Basalt,
+        acl::CONNECTION,
+        "KV.TRACKING",
+        -2,
+        "0.1.0",
+        "Tells of which keys a client of another node is told; refused to clients.",
+    )
+    .flags(NOSCRIPT | NO_MULTI | LOADING | STALE | FAST)
+    .args("<ON | OFF> [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
     own("KV.TRANSFER", -4, "Copies or moves a key to another database; clients ask by COPY and MOVE.")
         .flags(WRITE | DENYOOM)
         .does_also(NAMES_DATABASES)

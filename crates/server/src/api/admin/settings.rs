@@ -2,6 +2,7 @@
 
 use super::changes::{change, newest_map};
 use super::error::AdminError;
+use crate::api::format_gate::FormatGate;
 use crate::shared::NodeShared;
 use cluster::{Change, Map, STORE_SETTINGS, StoreSetting, setting_value, store_setting};
 use node::ShardHandle;
@@ -29,6 +30,9 @@ pub(super) fn set(
     let was = change(store, handle, |map| {
         let (name, was) = (setting.name.to_owned(), map.settings.get(setting.name).cloned());
         let before = setting_value(map, setting);
+        if let Some(gate) = FormatGate::of_setting(setting.name).filter(|_| now.is_some() && was != now) {
+            gate.check(map, store.node(), &store.entry_formats).map_err(AdminError::Refused)?;
+        }
         let change = (was != now).then(|| Change::Setting { name, was, now: now.clone() });
         Ok((change, before))
     })?;

@@ -1,0 +1,107 @@
+//! What nodes of an older release cannot follow: it begins by a setting of the map, once all nodes of the store know how.
+//!
+//! The leader of the metadata group decides that (`admin::settings`), by its newest map. A node whose clients ask looks itself first: the leader may be
+//! such an older node, which sets what it is told to.
+
+use crate::links::{CLUSTER_DATABASES_SINCE, SCRIPTS_SINCE};
+use crate::shared::{ENGINE_SETTING, EntryFormats, LAYOUT_SETTING, NodeShared};
+use cluster::Map;
+use vocab::NodeId;
+
+/// Something that begins once all nodes know how.
+pub(super) struct FormatGate {
+    /// The setting that says that it has begun.
+    pub(super) setting: &'static str,
+    /// The first version of the protocol between nodes whose speakers know how.
+    since: u16,
+    /// What it is, as a reply says it.
+    what: &'static str,
+}
+
+/// Scripts and functions are evaluated.
+pub(super) const SCRIPTS: FormatGate =
+    FormatGate { setting: ENGINE_SETTING, since: SCRIPTS_SINCE, what: "scripts and functions run" };
+/// Clients of a cluster may have keys in databases beyond 0.
+pub(super) const CLUSTER_DATABASES: FormatGate = FormatGate {
+    setting: LAYOUT_SETTING,
+    since: CLUSTER_DATABASES_SINCE,
+    what: "clients of a cluster have databases beyond 0",
+};
+
+impl FormatGate {
+    /// That which a setting opens, if it does.
+    pub(super) fn of_setting(name: &str) -> Option<&'static Self> {
+        [&SCRIPTS, &CLUSTER_DATABASES].into_iter().find(|gate| gate.setting == name)
+    }
+
+    /// The error, the text of a reply, says which node is of an older release, as far as this node knows.
+    pub(super) fn refuse_beside_older(&self, store: &NodeShared) -> Result<(), String> {
+        let known = store.known();
+        let Some(map) = &known.map else { return Ok(()) };
+        match map.nodes.keys().find(|node| self.is_older(**node, &store.entry_formats)) {
+            Some(node) => Err(format!("ERR {}", self.beside_older(*node))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it may begin, at the leader of the metadata group, by its newest map. The error says which node is in the way.
+    pub(super) fn check(&self, map: &Map, own: NodeId, spoken: &EntryFormats) -> Result<(), String> {
+        let what = self.what;
+        for node in map.nodes.keys().filter(|node| **node != own) {
+            if self.is_older(*node, spoken) {
+                return Err(self.beside_older(*node));
+            }
+            if spoken.spoken(*node).is_none() {
+                return Err(format!(
+                    "{what} once every node is known to have them: node {node} cannot be asked; start it, or remove it from \
+                     the store"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_older(&self, node: NodeId, spoken: &EntryFormats) -> bool {
+        spoken.spoken(node).is_some_and(|version| version < self.since)
+    }
+
+    fn beside_older(&self, node: NodeId) -> String {
+        format!("{} once every node is of a release that has them: node {node} is older", self.what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster::NodeInfo;
+
+    fn node(id: u64) -> NodeInfo {
+        NodeInfo {
+            id: NodeId(id),
+            peer_address: format!("10.0.0.{id}:17000"),
+            client_host: format!("10.0.0.{id}"),
+            client_port: 7000,
+            zone: String::new(),
+            capacity: 1,
+        }
+    }
+
+    #[test]
+    fn all_nodes_must_be_known_to_be_new_enough() {
+        for gate in [&SCRIPTS, &CLUSTER_DATABASES] {
+            let mut map = Map::default();
+            let spoken = EntryFormats::default();
+            let shown = |map: &Map, spoken: &EntryFormats| gate.check(map, NodeId(1), spoken).err().unwrap_or_default();
+            map.nodes.insert(NodeId(1), node(1));
+            assert_eq!(shown(&map, &spoken), "", "a node alone");
+            map.nodes.insert(NodeId(2), node(2));
+            assert!(shown(&map, &spoken).contains("node 2 cannot be asked"));
+            spoken.heard(NodeId(2), gate.since - 1);
+            assert!(shown(&map, &spoken).contains("node 2 is older"));
+            spoken.heard(NodeId(2), gate.since);
+            assert_eq!(shown(&map, &spoken), "");
+            assert!(std::ptr::eq(gate.setting, FormatGate::of_setting(gate.setting).map_or("", |gate| gate.setting)));
+        }
+        assert!(FormatGate::of_setting("databases").is_none());
+    }
+}
