@@ -14,9 +14,10 @@ use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use crate::tracking::{Invalidation, Tracker, TrackingMode};
 use cluster::Databases;
 use replica::Bytes;
-use resp::table::{CommandId, CommandSpec, behaviour, flag};
+use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
 use resp::{Proto, Reply};
 use std::sync::Arc;
+use vocab::limits::LARGE_REQUEST_ARGUMENTS;
 use vocab::{Database, ShardId};
 
 /// Whether a connection is answered.
@@ -140,6 +141,22 @@ impl Session {
         };
         session.log_out(host);
         session
+    }
+
+    /// Whether it has queued, watches or has subscribed to so much that what is about all of that is not for an event loop.
+    #[inline]
+    #[must_use]
+    pub fn has_much(&self) -> bool {
+        let queued = self.multi.as_ref().map_or(0, Queue::len);
+        let channels = self.subscriptions.as_ref().map_or(0, |own| own.all());
+        queued + self.watches.len() + channels > LARGE_REQUEST_ARGUMENTS
+    }
+
+    /// Whether a request of so few words is about all that it has queued, watches, or has subscribed to.
+    #[must_use]
+    pub fn is_about_all(&self, args: &[&[u8]]) -> bool {
+        let is_one = |spec: &CommandSpec| spec.does(behaviour::ENDS_WATCHES) || spec.has(flag::PUBSUB);
+        args.len() == 1 && table::resolve(args).is_ok_and(is_one)
     }
 
     /// The requests that run from now on are in these bytes, which commands may share; none: those are not to be shared.

@@ -227,6 +227,24 @@ impl Connection {
             || self.transaction.as_ref().is_some_and(changes_session)
     }
 
+    /// Whether the answer to a request under way is that of a transaction of very many commands.
+    pub(super) fn answers_much(&self, ticket: &Ticket) -> bool {
+        let is_long = |running: &RunningTransaction| {
+            running.sequence == ticket.sequence && running.transaction.commands() > limits::LARGE_REQUEST_ARGUMENTS
+        };
+        self.generation == ticket.generation && self.transaction.as_ref().is_some_and(is_long)
+    }
+
+    /// Its sockets to other nodes may have something: answers their places.
+    pub(super) fn notice_upstreams(&mut self) -> Vec<usize> {
+        let upstreams = self.forwarding.iter_mut().flat_map(|forwarding| forwarding.upstreams.iter_mut());
+        let noticed = upstreams.map(|upstream| {
+            upstream.notice(true, true);
+            upstream.place
+        });
+        noticed.collect()
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_quiet(&self) -> bool {
         self.queue.is_empty()
@@ -394,7 +412,8 @@ impl Connection {
         }
         let mut sent = 0;
         if self.writable {
-            let outcome = self.stream.send(&self.output.buf[self.sent..]);
+            let end = self.output.buf.len().min(self.sent + limits::CLIENT_SEND_BYTES_SOFT);
+            let outcome = self.stream.send(&self.output.buf[self.sent..end]);
             sent = outcome.bytes;
             self.sent += sent;
             self.taken += sent as u64;

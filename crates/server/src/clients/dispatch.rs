@@ -8,6 +8,7 @@ use super::database_bounds::within_bounds;
 use super::deed::Deed;
 use super::forward;
 use super::forwarding::Watches;
+use super::large::{Job, LargeRequest, is_large};
 use super::learn;
 use super::monitor;
 use super::publish;
@@ -37,7 +38,7 @@ use node::session::{
 };
 use node::{EncodedCommand, RequestKeys, Ticket, script_as};
 use replica::Bytes;
-use resp::table::{self, CommandSpec, Group, behaviour};
+use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use resp::{Parsed, ProtocolError, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -46,6 +47,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vocab::{Database, Moment, Namespace, Slot, limits, slot_of};
 
+const CONNECTION_SPAN: Duration = Duration::from_micros(limits::CONNECTION_SPAN_US);
+const REQUESTS_SPAN: Duration = Duration::from_micros(limits::REQUESTS_SPAN_US);
+
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
 /// A reply that is sent later (DEBUG SLEEP).
@@ -53,6 +57,31 @@ struct DelayedReply {
     at: Instant,
     ticket: Ticket,
     reply: Vec<u8>,
+}
+
+/// What requests have left for the worker to do.
+pub(crate) struct Collected {
+    wanted: Wanted,
+    delayed: Vec<DelayedReply>,
+    served_others: bool,
+}
+
+/// What has become of the requests in some bytes.
+struct Ran {
+    /// So many bytes of them are done with.
+    used: usize,
+    /// What comes next.
+    next: After,
+}
+
+/// What comes after the requests that have run.
+enum After {
+    /// Nothing, or an incomplete request, or one that waits.
+    Wait,
+    /// Others have their turn first.
+    Others,
+    /// A request for the thread for large ones: its arguments, relative to its beginning or to what was typed, and its bytes.
+    Large { ranges: Vec<Range<usize>>, typed: Option<Vec<u8>>, bytes: usize },
 }
 
 /// Runs the requests of a worker's clients.
@@ -88,6 +117,47 @@ impl Dispatcher {
             delayed: Vec::new(),
             served_others: false,
         }
+    }
+
+    /// That of a thread for large requests.
+    pub(super) fn of_thread(worker: usize, store: Arc<NodeShared>, mailbox: Arc<Mailbox>) -> Self {
+        Self { buffer: Vec::new(), ..Self::new(worker, store, mailbox) }
+    }
+
+    /// A turn begins.
+    pub(crate) fn begin_turn(&mut self) {
+        let now = Instant::now();
+        (self.requests.clock, self.requests.turn_until) = (now, now + REQUESTS_SPAN);
+    }
+
+    /// Whether the requests of this turn have run for long enough.
+    pub(crate) fn is_turn_over(&self) -> bool {
+        self.requests.clock > self.requests.turn_until
+    }
+
+    /// Runs a large request of the connection that the thread has.
+    pub(super) fn run_large(&mut self, clients: &mut Clients, id: usize, request: LargeRequest) {
+        let Self { requests, scratch, of_database, delayed, served_others, .. } = self;
+        requests.pushed_bytes = 0;
+        let turn = Turn { now: requests.store.moment(), requests, clients };
+        Dispatch { turn, scratch, of_database, delayed, served_others }.run_large(id, request);
+    }
+
+    /// What the requests have left for the worker.
+    pub(super) fn take_collected(&mut self) -> Collected {
+        Collected {
+            wanted: std::mem::take(&mut self.requests.wanted),
+            delayed: std::mem::take(&mut self.delayed),
+            served_others: std::mem::take(&mut self.served_others),
+        }
+    }
+
+    /// What requests that ran on another thread have left.
+    pub(super) fn add_collected(&mut self, collected: Collected) {
+        let Collected { wanted, delayed, served_others } = collected;
+        self.requests.wanted.add(wanted);
+        self.delayed.extend(delayed);
+        self.served_others |= served_others;
     }
 
     /// Reads what a client has sent and runs the requests in it.
@@ -148,7 +218,9 @@ impl Dispatch<'_> {
         if !connection.input.is_empty() {
             // What stalled before goes first.
             let input = std::mem::take(&mut connection.input);
-            self.run_kept(id, input);
+            if !self.run_kept(id, input) {
+                return;
+            }
         }
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
         if !connection.readable || connection.stalled || connection.deaf {
@@ -182,7 +254,15 @@ impl Dispatch<'_> {
         }
         self.turn.requests.store.stats.worker(self.turn.requests.worker).received(bytes.len());
         if connection.input.is_empty() {
-            let used = self.run_requests(id, bytes);
+            let Ran { used, next } = self.run_requests(id, bytes);
+            match next {
+                After::Large { ranges, typed, bytes: length } => {
+                    let input = Bytes::copy_from_slice(&bytes[used..]);
+                    return self.lend(id, LargeRequest { input, typed, ranges, bytes: length });
+                }
+                After::Others => self.turn.clients.set_ready(id),
+                After::Wait => {}
+            }
             if let Some(connection) = self.turn.clients.get_mut(id)
                 && used < bytes.len()
                 && !connection.deaf
@@ -204,19 +284,57 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Runs requests in what was kept of a client's input. What they have of a long one shares its bytes.
-    fn run_kept(&mut self, id: usize, input: Vec<u8>) {
-        if input.len() <= limits::ENTRY_BYTES_SOFT {
-            let used = self.run_requests(id, &input);
-            return self.keep(id, input, used);
+    /// Runs requests in what was kept of a client's input; false if more of it is for later.
+    fn run_kept(&mut self, id: usize, mut input: Vec<u8>) -> bool {
+        let Ran { used, next } = self.run_requests(id, &input);
+        match next {
+            After::Large { ranges, typed, bytes } => {
+                input.drain(..used);
+                self.lend(id, LargeRequest { input: input.into(), typed, ranges, bytes });
+                return false;
+            }
+            After::Others => {
+                self.turn.clients.set_ready(id);
+                self.keep(id, input, used);
+                false
+            }
+            After::Wait => {
+                self.keep(id, input, used);
+                true
+            }
         }
-        let input = Bytes::from(input);
-        self.set_frame(id, Some(input.clone()));
-        let used = self.run_requests(id, &input);
+    }
+
+    /// Has the thread for large requests run one, unless it waits, or there is no such thread.
+    fn lend(&mut self, id: usize, request: LargeRequest) {
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
+        if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.waits() {
+            put_back(connection, request);
+            return self.turn.clients.stall(id);
+        }
+        if let Err(Job::Run(request)) = self.turn.clients.lend(id, Job::Run(request)) {
+            self.run_large(id, request);
+        }
+    }
+
+    /// Runs a large request. What follows it is left in the connection's input.
+    fn run_large(&mut self, id: usize, request: LargeRequest) {
+        (self.turn.requests.clock, self.turn.requests.arrived_us) = (Instant::now(), steady_us());
+        // What the commands have of a long one shares its bytes.
+        if request.typed.is_none() && request.input.len() > limits::ENTRY_BYTES_SOFT {
+            self.set_frame(id, Some(request.input.clone()));
+        }
+        let text = request.typed.as_deref().unwrap_or(&request.input);
+        let args: Args<'_> = request.ranges.iter().map(|range| &text[range.clone()]).collect();
+        let step = self.request(id, &args, request.bytes);
+        drop(args);
         self.set_frame(id, None);
-        // Without a copy, unless something shares it.
-        let rest = if used == 0 { input.into() } else { input[used..].to_vec() };
-        self.keep(id, rest, 0);
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
+        match step {
+            Step::Stall => put_back(connection, request),
+            Step::Next if connection.session.closing() => connection.deaf = true,
+            Step::Next => connection.input = request.input[request.bytes..].to_vec(),
+        }
     }
 
     fn set_frame(&mut self, id: usize, frame: Option<Bytes>) {
@@ -236,40 +354,57 @@ impl Dispatch<'_> {
     }
 
     /// Runs the requests at the beginning of `input`, up to one that must wait; answers how many bytes they took.
-    fn run_requests(&mut self, id: usize, input: &[u8]) -> usize {
+    fn run_requests(&mut self, id: usize, input: &[u8]) -> Ran {
         let mut used = 0;
+        let mut unlooked = 0;
+        let wait = |used| Ran { used, next: After::Wait };
         let mut ranges: Vec<Range<usize>> = Vec::with_capacity(8);
         self.turn.clients.touch(id);
         self.turn.requests.clock = Instant::now();
         // After the bytes were read: no request that is held against a lease came later.
         self.turn.requests.arrived_us = steady_us();
-        let Some(connection) = self.turn.clients.get_mut(id) else { return 0 };
+        self.turn.requests.until = self.turn.requests.clock + CONNECTION_SPAN;
+        let Some(connection) = self.turn.clients.get_mut(id) else { return wait(0) };
         connection.session.active(self.turn.now.wall_ms);
         let store = &self.turn.requests.store;
         let mut limits = store.config.request_limits(connection.session.authenticated(&**store));
         loop {
-            let Some(connection) = self.turn.clients.get_mut(id) else { return used };
+            if self.turn.requests.clock > self.turn.requests.until && used < input.len() {
+                return Ran { used, next: After::Others };
+            }
+            let Some(connection) = self.turn.clients.get_mut(id) else { return wait(used) };
             if connection.session.closing() || connection.deaf {
                 connection.deaf = true;
-                return input.len();
+                return wait(input.len());
             }
             let rest = &input[used..];
             let parsed = parse_request(rest, &limits, &mut ranges, &mut connection.parse);
             let (args, consumed): (Args<'_>, usize) = match parsed {
-                Ok(Parsed::Incomplete) => return used,
+                Ok(Parsed::Incomplete) => return wait(used),
                 Ok(Parsed::Empty { consumed }) => {
                     used += consumed;
+                    self.turn.look_at_clock(&mut unlooked);
                     continue;
+                }
+                Ok(Parsed::Request { consumed })
+                    if is_large(ranges.len(), consumed)
+                        || (connection.session.has_much() && is_about_all(connection, rest, &ranges)) =>
+                {
+                    return Ran { used, next: After::Large { ranges, typed: None, bytes: consumed } };
                 }
                 Ok(Parsed::Request { consumed }) => (ranges.iter().map(|r| &rest[r.clone()]).collect(), consumed),
                 Ok(Parsed::Quoted { consumed }) => {
                     // Typed by hand: copied, so that the parser may go on.
                     let typed = connection.parse.quoted().to_vec();
+                    if is_large(ranges.len(), consumed) {
+                        return Ran { used, next: After::Large { ranges, typed: Some(typed), bytes: consumed } };
+                    }
                     let args: Args<'_> = ranges.iter().map(|r| &typed[r.clone()]).collect();
                     match self.request(id, &args, consumed) {
                         Step::Next => used += consumed,
-                        Step::Stall => return used,
+                        Step::Stall => return wait(used),
                     }
+                    self.turn.look_at_clock(&mut unlooked);
                     continue;
                 }
                 Err(e) => {
@@ -283,13 +418,14 @@ impl Dispatch<'_> {
                     connection.put(&reply.buf);
                     connection.session.close();
                     connection.deaf = true;
-                    return input.len();
+                    return wait(input.len());
                 }
             };
             match self.request(id, &args, consumed) {
                 Step::Next => used += consumed,
-                Step::Stall => return used,
+                Step::Stall => return wait(used),
             }
+            self.turn.look_at_clock(&mut unlooked);
             if !limits.authenticated
                 && let Some(connection) = self.turn.clients.get(id)
             {
@@ -391,6 +527,9 @@ impl Dispatch<'_> {
             Admission::Execute(spec) => self.execute(Request { id, spec, args }, &mut reply),
             Admission::Answered(effect) => {
                 self.answered(id, spec, args, effect, &reply);
+                if !spec.is_some_and(|spec| spec.has(flag::FAST)) {
+                    self.turn.requests.clock = Instant::now();
+                }
                 Step::Next
             }
             Admission::ExecuteAt { spec, slot, handler } => {
@@ -738,6 +877,22 @@ fn compare_passwords(store: &Arc<NodeShared>) {
             of_job.wake_all();
         }));
     }
+}
+
+/// A request that waits is in its connection's input again.
+fn put_back(connection: &mut Connection, request: LargeRequest) {
+    let LargeRequest { input, typed, ranges, .. } = request;
+    if typed.is_none() && input.first() == Some(&b'*') {
+        connection.parse.put_back(ranges);
+    }
+    connection.input = input.into();
+}
+
+/// Whether a request is about all that its session holds, which is much.
+#[cold]
+fn is_about_all(connection: &Connection, input: &[u8], ranges: &[Range<usize>]) -> bool {
+    let args: Args<'_> = ranges.iter().map(|range| &input[range.clone()]).collect();
+    connection.session.is_about_all(&args)
 }
 
 /// What of a command's behaviour makes it wait for requests before it on its connection.

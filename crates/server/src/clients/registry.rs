@@ -3,12 +3,15 @@
 use super::after_exec;
 pub(super) use super::client_id::ClientId;
 use super::connection::{Connection, RunningTransaction};
+use super::connections::{Away, Connections, Letter};
 use super::forwarded::Forwarded;
 use super::forwarding::Kept;
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
+use super::large::{Job, LargeThread};
 use super::output_watch::Slow;
 use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
+use super::send_queue::Unsent;
 use super::store_setting::set_for_store;
 use super::upstreams::Upstreams;
 use crate::api::DIVIDED;
@@ -30,7 +33,6 @@ use node::stats::Lookups;
 use node::{DeniedCall, Outcome, Ticket};
 use resp::Reply;
 use resp::table::{CommandSpec, Group, behaviour};
-use slab::Slab;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,7 +50,7 @@ const UNBLOCK_PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Clients {
     worker: usize,
     store: Arc<NodeShared>,
-    connections: Slab<Connection>,
+    connections: Connections,
     /// The generation of the connection that was accepted last.
     generation: u32,
     /// Connections to be read, or whose input is to be looked at.
@@ -64,6 +66,8 @@ pub(crate) struct Clients {
     divided: Vec<Ticket>,
     /// Connections to other nodes.
     pub(super) upstreams: Upstreams,
+    /// What runs large requests; none before the first.
+    large: Option<LargeThread>,
 }
 
 impl Clients {
@@ -72,7 +76,7 @@ impl Clients {
             worker,
             subscribers_limit: store.config.output_limit(ClientClass::Pubsub),
             store,
-            connections: Slab::new(),
+            connections: Connections::default(),
             generation: 0,
             ready: Vec::new(),
             dirty: Vec::new(),
@@ -80,6 +84,102 @@ impl Clients {
             gathers: Gathers::default(),
             divided: Vec::new(),
             upstreams: Upstreams::default(),
+            large: None,
+        }
+    }
+
+    /// Those of the thread for large requests of a worker: one connection alone, which has that place at the worker.
+    pub(super) fn of_thread(worker: usize, store: Arc<NodeShared>, id: usize, connection: Connection) -> Self {
+        Self { connections: Connections::of_thread(id, connection), ..Self::new(worker, store) }
+    }
+
+    /// Whether they are the thread's: other connections are reached by way of mailboxes alone.
+    pub(super) fn are_of_thread(&self) -> bool {
+        self.connections.are_of_thread()
+    }
+
+    /// The connection that the thread has.
+    pub(super) fn into_lent(self) -> Option<(usize, Connection)> {
+        self.connections.into_lent()
+    }
+
+    /// Lends a connection to the thread for large requests. False: there is none, or the connection is not here.
+    pub(super) fn lend(&mut self, id: usize, job: Job) -> Result<(), Job> {
+        if self.are_of_thread() {
+            return Err(job);
+        }
+        if self.large.is_none() {
+            match LargeThread::start(self.worker, &self.store) {
+                Ok(thread) => self.large = Some(thread),
+                Err(e) => log::warn!("no thread for large requests: {e}"),
+            }
+        }
+        let Some(thread) = &self.large else { return Err(job) };
+        let Some(mut connection) = self.connections.lend(id) else { return Err(job) };
+        (connection.dirty, connection.stalled) = (false, false);
+        thread.lend(id, connection, job);
+        Ok(())
+    }
+
+    /// The connection of the thread's clients is back, with what of it is to be done; what has come of it meanwhile.
+    pub(super) fn take_back(&mut self, of_thread: Self) -> Option<(ClientId, Away)> {
+        self.ready.extend(&of_thread.ready);
+        self.divided.extend(of_thread.divided);
+        self.upstreams.waiting.extend(of_thread.upstreams.waiting);
+        let (id, mut connection) = of_thread.connections.into_lent()?;
+        if std::mem::take(&mut connection.stalled) {
+            connection.stalled = true;
+            self.stalled.push(ClientId { id, generation: connection.generation });
+        }
+        connection.dirty = false;
+        let client = ClientId { id, generation: connection.generation };
+        let away = self.connections.give_back(id, connection)?;
+        Some((client, away))
+    }
+
+    /// What comes of a connection, if it is away.
+    pub(super) fn away(&mut self, client: ClientId) -> Option<&mut Away> {
+        self.connections.away(client)
+    }
+
+    /// Whether there is such a connection, here or away.
+    pub(super) fn is_there(&mut self, client: ClientId) -> bool {
+        self.find(client).is_some() || self.away(client).is_some()
+    }
+
+    /// Keeps a message for a connection that is away; answers one that is for no such connection.
+    pub(crate) fn keep(&mut self, message: WorkerMessage) -> Option<WorkerMessage> {
+        if !self.connections.any_away() {
+            return Some(message);
+        }
+        let of = |ticket: &Ticket| ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let client = match &message {
+            WorkerMessage::Part(part) => of(&part.ticket),
+            WorkerMessage::StoreAnswers(answers) => of(&answers.ticket),
+            WorkerMessage::Watched(watched) => of(&watched.ticket),
+            WorkerMessage::LearnedScript(it) => ClientId { id: it.place, generation: it.generation },
+            WorkerMessage::WritePrefetched(ticket) | WorkerMessage::DeniedInScript(ticket, _) => of(ticket),
+            WorkerMessage::Called(called) => match self.upstreams.clients.get(called.place) {
+                Some(client) => *client,
+                None => return Some(message),
+            },
+            WorkerMessage::Blocking(BlockingMessage::Unblock { place, .. }) => {
+                match self.connections.away_at(*place) {
+                    Some(away) => {
+                        away.letters.push(Letter::Message(message));
+                        return None;
+                    }
+                    None => return Some(message),
+                }
+            }
+            _ => return Some(message),
+        };
+        match self.connections.away(client) {
+            Some(away) => {
+                away.letters.push(Letter::Message(message));
+                None
+            }
+            None => Some(message),
         }
     }
 
@@ -128,18 +228,18 @@ impl Clients {
             session.secured(shown_certificate(&stream).as_ref(), &*self.store);
         }
         self.generation = self.generation.wrapping_add(1);
-        let entry = self.connections.vacant_entry();
-        let id = entry.key();
-        session.placed(entry.key() as u32, self.generation);
-        let token = Token(entry.key() + FIRST_CONNECTION);
+        let id = self.connections.next_place();
+        session.placed(id as u32, self.generation);
+        let token = Token(id + FIRST_CONNECTION);
         match stream.register(registry, token, Interest::READABLE | Interest::WRITABLE) {
             Ok(()) => {
-                let connection = entry.insert(Connection::new(stream, self.generation, session));
+                let mut connection = Connection::new(stream, self.generation, session);
                 // The first requests may have come with the end of the handshake.
                 connection.readable = is_encrypted;
                 if is_encrypted && keyspace == Keyspace::Cluster {
                     connection.set_tls_ports(self.store.tls.ports.clone());
                 }
+                self.connections.add(connection);
                 self.ready.extend(is_encrypted.then_some(id));
             }
             Err(e) => {
@@ -149,9 +249,9 @@ impl Clients {
         }
     }
 
-    /// Closes a connection. The send thread may still have a handle of its stream.
-    pub(super) fn close(&mut self, id: usize, registry: &Registry) -> Connection {
-        let mut connection = self.connections.remove(id);
+    /// Closes a connection that is here. Answers whether the send thread may have a handle of its stream.
+    pub(super) fn close(&mut self, id: usize, registry: &Registry) -> bool {
+        let Some(mut connection) = self.connections.remove(id) else { return false };
         // Writes that were not submitted: their bytes are not on their way any more.
         for pending in connection.pending_writes.drain(..) {
             self.store.write_left(pending.submission.write.bytes());
@@ -163,20 +263,38 @@ impl Clients {
             self.upstreams.remove(&upstream, Some(registry));
         }
         let _ = connection.stream().deregister(registry);
+        let is_lent = connection.is_lent;
+        if let Some(thread) = self.large.as_ref().filter(|_| connection.session.has_much()) {
+            // To forget what it has subscribed to, or queued, takes as long as that was.
+            thread.lend(id, connection, Job::Close);
+            return is_lent;
+        }
         connection.session.leave(&*self.store);
         close_session(&self.store, &connection.session);
-        connection
+        is_lent
+    }
+
+    /// Ends the thread for large requests.
+    pub(super) fn end_large(&mut self) {
+        self.large = None;
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {
-        self.connections.iter().map(|(id, _)| id).collect()
+        self.connections.ids()
     }
 
     /// The event loop has noticed something of a connection.
     pub(crate) fn notice(&mut self, event: &Event) {
         let id = event.token().0 - FIRST_CONNECTION;
-        let Some(connection) = self.connections.get_mut(id) else { return };
         let readable = event.is_readable() || event.is_read_closed();
+        let Some(connection) = self.connections.get_mut(id) else {
+            if let Some(away) = self.connections.away_at(id) {
+                away.noticed.readable |= readable;
+                away.noticed.hung_up |= event.is_read_closed();
+                away.noticed.writable |= event.is_writable();
+            }
+            return;
+        };
         if readable {
             connection.readable = true;
             connection.hung_up |= event.is_read_closed();
@@ -198,6 +316,14 @@ impl Clients {
     /// Whether some connection has something to send.
     pub(crate) fn has_dirty(&self) -> bool {
         !self.dirty.is_empty()
+    }
+
+    /// These are looked at in the next turn, before others.
+    pub(crate) fn put_off(&mut self, ids: std::vec::IntoIter<usize>) {
+        if ids.len() > 0 {
+            let later = std::mem::replace(&mut self.ready, ids.collect());
+            self.ready.extend(later);
+        }
     }
 
     /// The connections that can be read or looked at now.
@@ -275,16 +401,34 @@ impl Clients {
 
     /// Looks at every connection again: one was killed, or a pause is over.
     pub(crate) fn look_at_all(&mut self) {
-        for (id, connection) in &mut self.connections {
+        self.connections.all_away().for_each(|away| away.letters.push(Letter::Look));
+        for (id, connection) in self.connections.iter_mut() {
             connection.paused_until_ms = 0;
             self.ready.push(id);
         }
     }
 
+    /// A pause of a connection is over.
+    pub(super) fn end_pause(&mut self, id: usize) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.paused_until_ms = 0;
+        }
+    }
+
+    /// A connection is looked at, and what it owes is sent.
+    pub(super) fn look_again(&mut self, id: usize) {
+        if self.connections.get(id).is_some_and(|connection| !connection.stalled) {
+            self.ready.push(id);
+        }
+        self.touch(id);
+        self.go_on(id);
+    }
+
     /// The users of the node have changed: every connection goes by it, those that have lost their user are closed, and then
     /// `done` is told.
     pub(crate) fn users_changed(&mut self, done: Option<&SyncSender<()>>) {
-        for (id, connection) in &mut self.connections {
+        self.connections.all_away().for_each(|away| away.letters.push(Letter::UsersChanged));
+        for (id, connection) in self.connections.iter_mut() {
             connection.session.users_changed(&*self.store);
             if connection.session.closing() {
                 self.ready.push(id);
@@ -292,6 +436,14 @@ impl Clients {
         }
         // It may have been given up.
         let _ = done.map(|done| done.send(()));
+    }
+
+    /// The same of one connection.
+    pub(super) fn users_changed_of(&mut self, client: ClientId) {
+        let store = self.store.clone();
+        if let Some(connection) = self.find(client) {
+            connection.session.users_changed(&*store);
+        }
     }
 
     /// A script of a connection was refused commands, which is told in the logs of refusals.
@@ -361,7 +513,7 @@ impl Clients {
         self.unstall_all();
         let normal_limit = self.store.config.output_limit(ClientClass::Normal);
         self.subscribers_limit = self.store.config.output_limit(ClientClass::Pubsub);
-        for (id, connection) in &mut self.connections {
+        for (id, connection) in self.connections.iter_mut() {
             connection.note_buffers();
             let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
             if let Some(why) = connection.is_slow(limit, now_ms) {
@@ -413,28 +565,44 @@ impl Clients {
     /// is closed.
     pub(crate) fn push(&mut self, delivery: &Delivery) {
         for subscriber in delivery.audience.of_worker(self.worker as u32) {
-            let client = ClientId { id: subscriber.connection as usize, generation: subscriber.generation };
-            let Some(connection) = self.connections.get_mut(client.id) else { continue };
-            let listens =
-                connection.generation == client.generation && connection.session.listens(delivery.kind, &delivery.name);
-            if !listens || connection.is_broken() {
-                continue;
-            }
-            connection.push(|proto, output| delivery.push.write(proto, output));
-            if connection.owes_more(self.subscribers_limit.hard_bytes) {
-                note_slow(&self.store, self.worker, connection, Slow::Hard);
-            }
-            self.touch(client.id);
+            self.push_to(ClientId { id: subscriber.connection as usize, generation: subscriber.generation }, delivery);
         }
+    }
+
+    /// Brings it to one of them.
+    pub(super) fn push_to(&mut self, client: ClientId, delivery: &Delivery) {
+        let Some(connection) = self.connections.get_mut(client.id) else {
+            if let Some(away) = self.away(client) {
+                away.letters.push(Letter::Push(delivery.clone()));
+            }
+            return;
+        };
+        let listens =
+            connection.generation == client.generation && connection.session.listens(delivery.kind, &delivery.name);
+        if !listens || connection.is_broken() {
+            return;
+        }
+        connection.push(|proto, output| delivery.push.write(proto, output));
+        if connection.owes_more(self.subscribers_limit.hard_bytes) {
+            note_slow(&self.store, self.worker, connection, Slow::Hard);
+        }
+        self.touch(client.id);
     }
 
     /// Shows a monitor a command. One that does not take what it is shown is closed as a slow subscriber is.
     pub(super) fn show(&mut self, client: &Subscriber, line: &[u8]) {
-        let id = ClientId { id: client.connection as usize, generation: client.generation };
+        self.show_to(ClientId { id: client.connection as usize, generation: client.generation }, line);
+    }
+
+    /// The same, by its place.
+    pub(super) fn show_to(&mut self, id: ClientId, line: &[u8]) {
         let limit = self.subscribers_limit.hard_bytes;
         let Some(connection) =
             self.connections.get_mut(id.id).filter(|connection| connection.generation == id.generation)
         else {
+            if let Some(away) = self.away(id) {
+                away.letters.push(Letter::Shown(line.to_vec()));
+            }
             return;
         };
         if connection.is_broken() || !connection.session.is_monitor() {
@@ -451,17 +619,37 @@ impl Clients {
     pub(crate) fn evict(&mut self, evicted: &Evicted) {
         for subscriber in evicted.audience.of_worker(self.worker as u32) {
             let client = ClientId { id: subscriber.connection as usize, generation: subscriber.generation };
-            let Some(connection) = self.find(client) else { continue };
-            let Some(left) = connection.session.evicted(&evicted.name) else { continue };
-            connection.push(|proto, output| {
-                let mut reply = Reply::with_buffer(std::mem::take(output), proto);
-                reply.push(3);
-                reply.bulk(SubscriptionKind::ShardChannel.unsubscribed());
-                reply.bulk(&evicted.name);
-                reply.int(left as i64);
-                *output = reply.buf;
-            });
-            self.touch(client.id);
+            self.evict_one(client, evicted);
+        }
+    }
+
+    /// One of them is told.
+    pub(super) fn evict_one(&mut self, client: ClientId, evicted: &Evicted) {
+        if let Some(away) = self.away(client) {
+            return away.letters.push(Letter::Evicted(evicted.clone()));
+        }
+        let Some(connection) = self.find(client) else { return };
+        let Some(left) = connection.session.evicted(&evicted.name) else { return };
+        connection.push(|proto, output| {
+            let mut reply = Reply::with_buffer(std::mem::take(output), proto);
+            reply.push(3);
+            reply.bulk(SubscriptionKind::ShardChannel.unsubscribed());
+            reply.bulk(&evicted.name);
+            reply.int(left as i64);
+            *output = reply.buf;
+        });
+        self.touch(client.id);
+    }
+
+    /// The send thread gives back what it could not send.
+    pub(super) fn take_back_unsent(&mut self, unsent: &Unsent) {
+        if let Some(away) = self.away(unsent.to) {
+            let Unsent { to, bytes, broken } = unsent;
+            return away.letters.push(Letter::Unsent(Unsent { to: *to, bytes: bytes.clone(), broken: *broken }));
+        }
+        if let Some(connection) = self.find(unsent.to) {
+            connection.take_back(&unsent.bytes, unsent.broken);
+            self.touch(unsent.to.id);
         }
     }
 
@@ -524,12 +712,24 @@ impl Clients {
             return;
         }
         let id = ticket.connection as usize;
+        if self.connections.get(id).is_none() {
+            if let Some(away) = self.away(ClientId { id, generation: ticket.generation }) {
+                away.letters.push(Letter::Answer(*ticket, reply.into_owned()));
+            }
+            return;
+        }
+        let mut reply = reply;
+        if self.connections.get(id).is_some_and(|connection| connection.answers_much(ticket)) {
+            match self.lend(id, Job::Answer(*ticket, reply.into_owned())) {
+                Err(Job::Answer(_, back)) => reply = Cow::Owned(back),
+                _ => return,
+            }
+        }
         let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.generation != ticket.generation {
             return;
         }
         let kept = connection.take_kept(ticket.sequence);
-        let mut reply = reply;
         if reply.first() == Some(&b'-') && connection.is_of_database() {
             match outcome_for(connection, ticket, &reply) {
                 Some((Outcome::NotMade, spec)) => {

@@ -13,8 +13,9 @@ use super::peers::{PeerEvent, Peers};
 use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
-    Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, ReplySender,
-    Secured, Waits, learned, show_here, show_line, tell_here, tell_instead, tend, watched,
+    Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, GivenBack, Handshakes,
+    ReplySender, Secured, Unread, Waits, give_back, hand_over, learned, read_letter, show_here, show_line, tell_here, tell_instead,
+    tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
@@ -253,21 +254,28 @@ impl Worker {
     /// Runs requests, commits writes, sends answers.
     fn serve(&mut self) {
         self.log.begin_turn();
+        self.dispatcher.begin_turn();
         self.dispatcher.take_served_others();
         self.dispatcher.clear_again(&mut self.shell.clients, self.now);
         self.end_waits();
         self.release_fenced_writes();
         self.take_wanted();
         for _ in 0..LOOKS_MAX {
-            for id in self.shell.clients.take_ready() {
+            let mut ready = self.shell.clients.take_ready().into_iter();
+            for id in ready.by_ref() {
                 self.dispatcher.receive(&mut self.shell.clients, id, self.now);
                 self.take_wanted();
+                if self.dispatcher.is_turn_over() {
+                    break;
+                }
             }
+            // What was not looked at comes first the next time.
+            self.shell.clients.put_off(ready);
             self.read_from_disk();
             self.pump();
             self.shell.tell();
             self.shell.flush_peers();
-            if !self.shell.clients.has_ready() {
+            if !self.shell.clients.has_ready() || self.dispatcher.is_turn_over() {
                 break;
             }
         }
@@ -316,6 +324,7 @@ impl Worker {
     }
 
     fn take_message(&mut self, message: WorkerMessage) {
+        let Some(message) = hand_over(&mut self.shell.clients, message) else { return };
         let now = self.now;
         match message {
             WorkerMessage::Called(called) => self.forwarder().called(*called),
@@ -386,9 +395,25 @@ impl Worker {
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
             WorkerMessage::DeniedInScript(ticket, denied) => self.shell.clients.denied_in_script(&ticket, denied),
+            WorkerMessage::GivenBack(back) => self.given_back(*back),
             WorkerMessage::Probe(held) => drop(held),
             WorkerMessage::Stop => self.stopping = true,
         }
+    }
+
+    /// The thread for large requests gives a connection back.
+    fn given_back(&mut self, back: GivenBack) {
+        let given_back = give_back(&mut self.shell.clients, &mut self.dispatcher, back);
+        self.take_wanted();
+        let Some((client, letters)) = given_back else { return };
+        for letter in letters {
+            match read_letter(&self.store, &mut self.shell.clients, client, letter) {
+                None => {}
+                Some(Unread::Message(message)) => self.take_message(message),
+                Some(Unread::NodeLost(client, node)) => self.forwarder().node_lost_of(client, node),
+            }
+        }
+        self.forwarder().tick();
     }
 
     fn map_changed(&mut self, map: Arc<Map>) {
