@@ -41,6 +41,10 @@ pub enum ToldHow {
     ByAnother(u64),
 }
 
+/// What a transaction has queued that will never run: as much as it is, it takes a while to be dropped.
+#[derive(Debug)]
+pub struct Discarded(Queue);
+
 /// One connection, without its socket.
 #[derive(Debug)]
 pub struct Session {
@@ -81,6 +85,8 @@ pub struct Session {
     pub(super) watches: Watches,
     /// How far it has written: for WAIT.
     pub(super) written: Written,
+    /// What was queued, and will not run.
+    discarded: Option<Discarded>,
     /// What it has subscribed to; none if that is nothing.
     subscriptions: Option<Box<ClientSubscriptions>>,
     /// How the keys that it reads are tracked; none: they are not.
@@ -127,6 +133,7 @@ impl Session {
             held: false,
             multi: None,
             watches: Watches::default(),
+            discarded: None,
             written: Written::default(),
             subscriptions: None,
             tracking: None,
@@ -147,9 +154,14 @@ impl Session {
     #[inline]
     #[must_use]
     pub fn has_much(&self) -> bool {
-        let queued = self.multi.as_ref().map_or(0, Queue::len);
+        let queued = self.multi.as_ref().map_or(0, Queue::weight);
         let channels = self.subscriptions.as_ref().map_or(0, |own| own.all());
         queued + self.watches.len() + channels > LARGE_REQUEST_ARGUMENTS
+    }
+
+    /// What will never run, and takes long to be forgotten.
+    pub fn take_discarded(&mut self) -> Option<Discarded> {
+        self.discarded.take()
     }
 
     /// Whether a request of so few words is about all that it has queued, watches, or has subscribed to.
@@ -627,7 +639,9 @@ impl Session {
         self.rejected = true;
         reply.error(text);
         if let Some(queue) = &mut self.multi {
-            queue.spoil();
+            let queued = queue.spoil();
+            self.discarded =
+                Some(Discarded(queued)).filter(|Discarded(queued)| queued.weight() > LARGE_REQUEST_ARGUMENTS);
         }
     }
 

@@ -55,6 +55,7 @@ pub(super) struct Away {
     pub(super) letters: Vec<Letter>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "nearly all connections are here")]
 enum Place {
     Here(Connection),
     Away(Box<Away>),

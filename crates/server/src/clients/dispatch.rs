@@ -6,21 +6,22 @@
 use super::connection::Connection;
 use super::database_bounds::within_bounds;
 use super::deed::Deed;
+use super::destination;
 use super::forward;
 use super::forwarding::Watches;
-use super::large::{Job, LargeRequest, is_large};
-use super::learn;
+use super::large::{Job, LargeRequest, is_about_all, is_large, lend, put_back};
+use super::learn::{self, is_of_unknown_script};
+use super::login::compare_passwords;
 use super::monitor;
 use super::publish;
 use super::read;
+use super::ready::go_on_later;
 use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
 use super::request::{Incoming, Request, Sent};
 use super::script::{self, Script};
 use super::store_setting::{HeldReply, set_for_store};
 use super::turn::{Requests, Step, Target, Turn, Wanted};
-use super::wait;
-use super::watch;
 use super::write;
 use crate::api::{Asked, begin_on_store, begin_wanted};
 use crate::api::{KeyTarget, Routed, route};
@@ -30,22 +31,20 @@ use crate::net::Received;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
-use node::command::{Handler, handler};
 use node::config::CommandLogKind;
 use node::session::{
     self, Admission, ClusterDatabases, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved,
-    Transaction, WaitFor,
 };
-use node::{EncodedCommand, RequestKeys, Ticket, script_as};
+use node::{EncodedCommand, Ticket, script_as};
 use replica::Bytes;
-use resp::table::{self, CommandSpec, Group, behaviour, flag};
+use resp::table::{self, CommandSpec, behaviour, flag};
 use resp::{Parsed, ProtocolError, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vocab::{Database, Moment, Namespace, Slot, limits, slot_of};
+use vocab::{Moment, Namespace, limits};
 
 const CONNECTION_SPAN: Duration = Duration::from_micros(limits::CONNECTION_SPAN_US);
 const REQUESTS_SPAN: Duration = Duration::from_micros(limits::REQUESTS_SPAN_US);
@@ -207,6 +206,10 @@ impl Dispatcher {
 impl Dispatch<'_> {
     fn receive(&mut self, id: usize, buffer: &mut [u8]) {
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
+        if connection.goes_on_later {
+            // Others come first.
+            return;
+        }
         connection.stalled = false;
         if connection.hung_up && connection.blocking.is_some() {
             // As in Redis, a client that has closed its side waits no longer.
@@ -226,6 +229,13 @@ impl Dispatch<'_> {
         if !connection.readable || connection.stalled || connection.deaf {
             return;
         }
+        if connection.is_cramped() {
+            match lend(self.turn.clients, id, Job::Grow) {
+                Ok(()) => return,
+                Err(_) => self.turn.clients.get_mut(id).into_iter().for_each(Connection::grow_input),
+            }
+        }
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
         match connection.receive(buffer) {
             Received::Closed => {
                 connection.readable = false;
@@ -241,8 +251,8 @@ impl Dispatch<'_> {
                 self.take_in(id, &buffer[..n]);
             }
             Received::More(n) => {
-                self.turn.clients.set_ready(id);
                 self.take_in(id, &buffer[..n]);
+                self.turn.clients.set_ready(id);
             }
         }
     }
@@ -260,7 +270,7 @@ impl Dispatch<'_> {
                     let input = Bytes::copy_from_slice(&bytes[used..]);
                     return self.lend(id, LargeRequest { input, typed, ranges, bytes: length });
                 }
-                After::Others => self.turn.clients.set_ready(id),
+                After::Others => go_on_later(self.turn.clients, id),
                 After::Wait => {}
             }
             if let Some(connection) = self.turn.clients.get_mut(id)
@@ -271,10 +281,6 @@ impl Dispatch<'_> {
             }
         } else {
             let wanted = connection.parse.wanted();
-            if wanted > limits::ENTRY_BYTES_SOFT && connection.input.capacity() < wanted {
-                // Once for a long request: what has come would be copied at each doubling. It takes memory as bytes come.
-                connection.input.reserve_exact(wanted - connection.input.len());
-            }
             connection.input.extend_from_slice(bytes);
             if connection.input.len() < wanted {
                 return;
@@ -294,7 +300,7 @@ impl Dispatch<'_> {
                 return false;
             }
             After::Others => {
-                self.turn.clients.set_ready(id);
+                go_on_later(self.turn.clients, id);
                 self.keep(id, input, used);
                 false
             }
@@ -312,7 +318,7 @@ impl Dispatch<'_> {
             put_back(connection, request);
             return self.turn.clients.stall(id);
         }
-        if let Err(Job::Run(request)) = self.turn.clients.lend(id, Job::Run(request)) {
+        if let Err(Job::Run(request)) = lend(self.turn.clients, id, Job::Run(request)) {
             self.run_large(id, request);
         }
     }
@@ -537,12 +543,14 @@ impl Dispatch<'_> {
                 let target = Target { shard, slot, wider: None, mask: ALL_KEYS };
                 read::read(&mut self.turn, Request { id, spec, args }, target, handler, &mut reply)
             }
-            Admission::Watch { spec, keys } => self.watch(id, spec, keys, &mut reply),
-            Admission::Transaction(transaction) => self.transaction(id, transaction, &mut reply),
+            Admission::Watch { spec, keys } => destination::watch(&mut self.turn, id, spec, keys, &mut reply),
+            Admission::Transaction(transaction) => {
+                destination::transaction(&mut self.turn, id, transaction, &mut reply)
+            }
             Admission::Publish { spec, kind } => {
                 publish::publish(&mut self.turn, Request { id, spec, args }, kind, &mut reply)
             }
-            Admission::WaitFor(wait) => self.wait_for(id, wait, args),
+            Admission::WaitFor(wait) => destination::wait_for(&mut self.turn, id, wait, args),
             Admission::Hold { until_ms } => {
                 compare_passwords(store);
                 begin_wanted(store);
@@ -573,6 +581,9 @@ impl Dispatch<'_> {
                 Step::Next => {
                     connection.waits_since_us = 0;
                     let store = &*self.turn.requests.store;
+                    if let Some(discarded) = connection.session.take_discarded() {
+                        store.pool.run(Box::new(move || drop(discarded)));
+                    }
                     let threshold = store.config.command_log_threshold(CommandLogKind::LargeRequest);
                     if let Some(spec) = spec.filter(|_| threshold.is_some_and(|threshold| bytes as u64 >= threshold)) {
                         session::note_large(connection.session.entry(), spec, args, bytes, store);
@@ -683,91 +694,6 @@ impl Dispatch<'_> {
         }
     }
 
-    /// WAIT: the node that leads the shard of a database knows what was written there.
-    fn wait_for(&mut self, id: usize, wait: WaitFor, args: &[&[u8]]) -> Step {
-        let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
-        let databases = &self.turn.requests.store.known().databases;
-        let database = connection.session.keyspace().database();
-        let slot = database.map(|database| databases.place_of(database).slot());
-        match slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot)) {
-            Some(slot) => forward::command(&mut self.turn, Request { id, spec: wait.spec, args }, slot),
-            None => wait::wait_for(&mut self.turn, id, wait),
-        }
-    }
-
-    /// WATCH: the node that leads the shard of the keys knows what is watched.
-    fn watch(&mut self, id: usize, spec: &'static CommandSpec, keys: Vec<Vec<u8>>, reply: &mut Reply) -> Step {
-        let slot = keys.first().map(|key| slot_of(key));
-        match slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot)) {
-            Some(slot) => forward::watch(&mut self.turn, Request { id, spec, args: &[] }, &keys, slot),
-            None => watch::watch(&mut self.turn, id, spec, keys, reply),
-        }
-    }
-
-    /// EXEC. Where what it watches is not known to the node that runs it, it counts as changed.
-    fn transaction(&mut self, id: usize, transaction: Transaction, reply: &mut Reply) -> Step {
-        let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
-        let (watches, keyspace) = (connection.watches_elsewhere(), connection.session.keyspace());
-        let database = keyspace.database().filter(|_| watches != Watches::None);
-        let databases = &self.turn.requests.store.known().databases;
-        let slot = transaction.slot().or(database.map(|database| databases.place_of(database).slot()));
-        let slot = slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot));
-        if slot.is_some()
-            && let Some(text) = transaction.refusal()
-        {
-            // The node that would run the rest could not answer for the refused ones.
-            reply.error(text);
-            self.turn.clients.put_unless_silent(id, &reply.buf);
-            return Step::Next;
-        }
-        match slot {
-            Some(slot) if transaction.watches().is_empty() && watches != Watches::Lost => {
-                return forward::transaction(&mut self.turn, id, transaction, slot);
-            }
-            None if watches == Watches::None => return write::transaction(&mut self.turn, id, transaction),
-            _ => {}
-        }
-        if let Some(connection) = self.turn.clients.get_mut(id) {
-            connection.unwatch_elsewhere();
-        }
-        reply.null_array();
-        self.turn.clients.put_unless_silent(id, &reply.buf);
-        Step::Next
-    }
-
-    /// Where a command goes whose keys are led by another node, if its client is one of a database.
-    fn slot_elsewhere(&self, request: Request<'_>) -> Option<Slot> {
-        let Request { id, spec, args } = request;
-        if self.turn.requests.store.is_alone() {
-            return None;
-        }
-        let client = self.turn.clients.get(id)?;
-        let database = client.session.database()?;
-        if !spec.does(behaviour::NAMES_DATABASES) {
-            // All of its keys are in the slot of its database.
-            let known = self.turn.requests.store.known();
-            let shard = known.shard_of(known.databases.place_of(database).slot())?;
-            if known.handle(shard.0 as usize).is_some_and(|handle| handle.leading()) {
-                return None;
-            }
-        }
-        let reads_here = !spec.is_write() && client.session.consistency_for(spec, args).allows_followers();
-        let slot = match handler(spec) {
-            Some(Handler::Store(handler)) => handler.slot(args),
-            _ => {
-                let store = &self.turn.requests.store;
-                RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Stored)).ok()?.slot
-            }
-        };
-        // A script that declares no keys ends in its database.
-        let of_script = || args.last().filter(|_| spec.group == Group::Scripting).map(|last| Database::of_key(last));
-        let slot = slot.or_else(|| of_script().flatten().map(Database::slot));
-        let known = self.turn.requests.store.known();
-        let has_replica =
-            |slot: Slot| known.shard_of(slot).is_some_and(|shard| known.handle(shard.0 as usize).is_some());
-        slot.filter(|slot| !(reads_here && has_replica(*slot)) && forward::is_for_other_node(&self.turn, id, *slot))
-    }
-
     /// Has a thread of the pool run a request.
     fn in_pool(
         &mut self,
@@ -794,7 +720,7 @@ impl Dispatch<'_> {
         if let Some(text) = BlockingCommand::refusal(spec, args) {
             return self.refuse(request, text, reply);
         }
-        if let Some(slot) = self.slot_elsewhere(request) {
+        if let Some(slot) = destination::slot_elsewhere(&self.turn, request) {
             return forward::command(&mut self.turn, request, slot);
         }
         let routed = route(&self.turn.requests.store, spec, args);
@@ -863,38 +789,6 @@ impl Dispatch<'_> {
     }
 }
 
-/// Whether a request that MULTI has queued runs a script that this node does not know.
-fn is_of_unknown_script(store: &NodeShared, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
-    matches!(route(store, spec, args), Ok(Routed::UnknownScript))
-}
-
-/// Has threads compare the passwords that clients have sent; their requests are looked at again then.
-fn compare_passwords(store: &Arc<NodeShared>) {
-    for check in store.users.take_checks() {
-        let of_job = store.clone();
-        store.pool.run(Box::new(move || {
-            check.run(&of_job.users.control.logins);
-            of_job.wake_all();
-        }));
-    }
-}
-
-/// A request that waits is in its connection's input again.
-fn put_back(connection: &mut Connection, request: LargeRequest) {
-    let LargeRequest { input, typed, ranges, .. } = request;
-    if typed.is_none() && input.first() == Some(&b'*') {
-        connection.parse.put_back(ranges);
-    }
-    connection.input = input.into();
-}
-
-/// Whether a request is about all that its session holds, which is much.
-#[cold]
-fn is_about_all(connection: &Connection, input: &[u8], ranges: &[Range<usize>]) -> bool {
-    let args: Args<'_> = ranges.iter().map(|range| &input[range.clone()]).collect();
-    connection.session.is_about_all(&args)
-}
-
 /// What of a command's behaviour makes it wait for requests before it on its connection.
 const ORDERED: u32 = behaviour::BARRIER | behaviour::ALONE | behaviour::AFTER_WRITES;
 
@@ -917,6 +811,7 @@ mod tests {
     use std::fmt::Write as _;
     use std::io::Write as _;
     use std::net::{TcpListener, TcpStream};
+    use vocab::Database;
 
     /// One client of a worker of its own, over a running node's store. The worker's owners are the test: what requests want
     /// of them is looked at instead of done.
@@ -950,8 +845,11 @@ mod tests {
             self.clients.unstall_all();
             let (id, now) = (self.id(), self.dispatcher.requests.store.moment());
             self.dispatcher.receive(&mut self.clients, id, now);
-            while !self.clients.take_ready().is_empty() {
-                self.dispatcher.receive(&mut self.clients, id, now);
+            while self.clients.has_ready() {
+                let mut ready = self.clients.take_ready();
+                while ready.next(&mut self.clients).is_some() {
+                    self.dispatcher.receive(&mut self.clients, id, now);
+                }
             }
         }
 

@@ -1,12 +1,14 @@
 //! The connections of a worker's clients: their requests, and the answers that they are owed.
 
 mod after_exec;
+mod answers;
 mod client_id;
 mod complaints;
 mod connection;
 mod connections;
 mod database_bounds;
 mod deed;
+mod destination;
 mod dispatch;
 mod forward;
 mod forwarded;
@@ -16,12 +18,14 @@ mod handshakes;
 mod invalidations;
 mod large;
 mod learn;
+mod login;
 mod long_replies;
 mod message_send;
 mod monitor;
 mod output_watch;
 mod publish;
 mod read;
+mod ready;
 mod registry;
 mod replica_count;
 mod reply_queue;

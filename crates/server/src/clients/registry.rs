@@ -1,25 +1,23 @@
 //! The connections of a worker: which of them have something to read, to send, or wait.
 
 use super::after_exec;
+use super::answers::{answer_command, answer_transaction, hand_on, note_written, outcome_for};
 pub(super) use super::client_id::ClientId;
-use super::connection::{Connection, RunningTransaction};
+use super::connection::Connection;
 use super::connections::{Away, Connections, Letter};
-use super::forwarded::Forwarded;
-use super::forwarding::Kept;
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
-use super::large::{Job, LargeThread};
+use super::large::{Job, LargeRequests, lend};
 use super::output_watch::Slow;
+use super::ready::Ready;
 use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
 use super::send_queue::Unsent;
-use super::store_setting::set_for_store;
 use super::upstreams::Upstreams;
 use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
 use crate::disk_reads::make_next_part;
 use crate::mailbox::{BlockingMessage, ReplyPart, StoreAnswers, WorkerMessage};
 use crate::net::Stream;
-use crate::os::steady_us;
 use crate::peers::ask;
 use crate::security::shown_certificate;
 use crate::shared::NodeShared;
@@ -27,15 +25,13 @@ use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
-use node::pubsub::{Answered, Delivery, Evicted, Subscriber, SubscriptionKind};
-use node::session::{self, Cost, Durability, Keyspace, note_denied_in_script};
-use node::stats::Lookups;
-use node::{DeniedCall, Outcome, Ticket};
+use node::pubsub::{Delivery, Evicted, Subscriber, SubscriptionKind};
+use node::session::{Durability, Keyspace, note_denied_in_script};
+use node::{DeniedCall, Outcome, Ticket, Write};
 use resp::Reply;
-use resp::table::{CommandSpec, Group, behaviour};
+use resp::table::Group;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use vocab::Slot;
@@ -50,24 +46,26 @@ const UNBLOCK_PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Clients {
     worker: usize,
     store: Arc<NodeShared>,
-    connections: Connections,
+    pub(super) connections: Connections,
     /// The generation of the connection that was accepted last.
     generation: u32,
     /// Connections to be read, or whose input is to be looked at.
-    ready: Vec<usize>,
+    pub(super) ready: Vec<usize>,
+    /// Connections that have had their turn, and have more to be looked at: they come behind those.
+    pub(super) going_on: Vec<usize>,
     /// Connections with something to send, or that are to be closed.
     pub(super) dirty: Vec<usize>,
     /// Connections whose next request waits.
-    stalled: Vec<ClientId>,
+    pub(super) stalled: Vec<ClientId>,
     gathers: Gathers,
     /// What subscribers may leave unread, as of the last tick.
     subscribers_limit: OutputLimit,
     /// Requests to all shards that are to be made again, because shards were split meanwhile.
-    divided: Vec<Ticket>,
+    pub(super) divided: Vec<Ticket>,
     /// Connections to other nodes.
     pub(super) upstreams: Upstreams,
-    /// What runs large requests; none before the first.
-    large: Option<LargeThread>,
+    /// What runs large requests.
+    pub(super) large: LargeRequests,
 }
 
 impl Clients {
@@ -79,12 +77,13 @@ impl Clients {
             connections: Connections::default(),
             generation: 0,
             ready: Vec::new(),
+            going_on: Vec::new(),
             dirty: Vec::new(),
             stalled: Vec::new(),
             gathers: Gathers::default(),
             divided: Vec::new(),
             upstreams: Upstreams::default(),
-            large: None,
+            large: LargeRequests::default(),
         }
     }
 
@@ -103,38 +102,10 @@ impl Clients {
         self.connections.into_lent()
     }
 
-    /// Lends a connection to the thread for large requests. False: there is none, or the connection is not here.
-    pub(super) fn lend(&mut self, id: usize, job: Job) -> Result<(), Job> {
-        if self.are_of_thread() {
-            return Err(job);
-        }
-        if self.large.is_none() {
-            match LargeThread::start(self.worker, &self.store) {
-                Ok(thread) => self.large = Some(thread),
-                Err(e) => log::warn!("no thread for large requests: {e}"),
-            }
-        }
-        let Some(thread) = &self.large else { return Err(job) };
-        let Some(mut connection) = self.connections.lend(id) else { return Err(job) };
-        (connection.dirty, connection.stalled) = (false, false);
-        thread.lend(id, connection, job);
-        Ok(())
-    }
-
-    /// The connection of the thread's clients is back, with what of it is to be done; what has come of it meanwhile.
-    pub(super) fn take_back(&mut self, of_thread: Self) -> Option<(ClientId, Away)> {
-        self.ready.extend(&of_thread.ready);
-        self.divided.extend(of_thread.divided);
-        self.upstreams.waiting.extend(of_thread.upstreams.waiting);
-        let (id, mut connection) = of_thread.connections.into_lent()?;
-        if std::mem::take(&mut connection.stalled) {
-            connection.stalled = true;
-            self.stalled.push(ClientId { id, generation: connection.generation });
-        }
-        connection.dirty = false;
-        let client = ClientId { id, generation: connection.generation };
-        let away = self.connections.give_back(id, connection)?;
-        Some((client, away))
+    /// A write of a connection that is not submitted yet.
+    pub(super) fn pending_write(&mut self, ticket: &Ticket) -> Option<&Write> {
+        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        self.find(client)?.pending_write(ticket.sequence)
     }
 
     /// What comes of a connection, if it is away.
@@ -145,42 +116,6 @@ impl Clients {
     /// Whether there is such a connection, here or away.
     pub(super) fn is_there(&mut self, client: ClientId) -> bool {
         self.find(client).is_some() || self.away(client).is_some()
-    }
-
-    /// Keeps a message for a connection that is away; answers one that is for no such connection.
-    pub(crate) fn keep(&mut self, message: WorkerMessage) -> Option<WorkerMessage> {
-        if !self.connections.any_away() {
-            return Some(message);
-        }
-        let of = |ticket: &Ticket| ClientId { id: ticket.connection as usize, generation: ticket.generation };
-        let client = match &message {
-            WorkerMessage::Part(part) => of(&part.ticket),
-            WorkerMessage::StoreAnswers(answers) => of(&answers.ticket),
-            WorkerMessage::Watched(watched) => of(&watched.ticket),
-            WorkerMessage::LearnedScript(it) => ClientId { id: it.place, generation: it.generation },
-            WorkerMessage::WritePrefetched(ticket) | WorkerMessage::DeniedInScript(ticket, _) => of(ticket),
-            WorkerMessage::Called(called) => match self.upstreams.clients.get(called.place) {
-                Some(client) => *client,
-                None => return Some(message),
-            },
-            WorkerMessage::Blocking(BlockingMessage::Unblock { place, .. }) => {
-                match self.connections.away_at(*place) {
-                    Some(away) => {
-                        away.letters.push(Letter::Message(message));
-                        return None;
-                    }
-                    None => return Some(message),
-                }
-            }
-            _ => return Some(message),
-        };
-        match self.connections.away(client) {
-            Some(away) => {
-                away.letters.push(Letter::Message(message));
-                None
-            }
-            None => Some(message),
-        }
     }
 
     /// The node.
@@ -264,7 +199,9 @@ impl Clients {
         }
         let _ = connection.stream().deregister(registry);
         let is_lent = connection.is_lent;
-        if let Some(thread) = self.large.as_ref().filter(|_| connection.session.has_much()) {
+        if connection.session.has_much()
+            && let Some(thread) = self.large.thread(self.worker, &self.store)
+        {
             // To forget what it has subscribed to, or queued, takes as long as that was.
             thread.lend(id, connection, Job::Close);
             return is_lent;
@@ -276,7 +213,7 @@ impl Clients {
 
     /// Ends the thread for large requests.
     pub(super) fn end_large(&mut self) {
-        self.large = None;
+        self.large = LargeRequests::default();
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {
@@ -310,7 +247,7 @@ impl Clients {
 
     /// Whether some connection can be read or looked at.
     pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || !self.going_on.is_empty()
     }
 
     /// Whether some connection has something to send.
@@ -318,17 +255,9 @@ impl Clients {
         !self.dirty.is_empty()
     }
 
-    /// These are looked at in the next turn, before others.
-    pub(crate) fn put_off(&mut self, ids: std::vec::IntoIter<usize>) {
-        if ids.len() > 0 {
-            let later = std::mem::replace(&mut self.ready, ids.collect());
-            self.ready.extend(later);
-        }
-    }
-
     /// The connections that can be read or looked at now.
-    pub(crate) fn take_ready(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.ready)
+    pub(crate) fn take_ready(&mut self) -> Ready {
+        Ready::take(&mut self.ready, &mut self.going_on)
     }
 
     /// Has a connection looked at in this turn.
@@ -720,7 +649,7 @@ impl Clients {
         }
         let mut reply = reply;
         if self.connections.get(id).is_some_and(|connection| connection.answers_much(ticket)) {
-            match self.lend(id, Job::Answer(*ticket, reply.into_owned())) {
+            match lend(self, id, Job::Answer(*ticket, reply.into_owned())) {
                 Err(Job::Answer(_, back)) => reply = Cow::Owned(back),
                 _ => return,
             }
@@ -815,43 +744,6 @@ impl Clients {
     }
 }
 
-/// What an error says has become of a request of a client of a database, and the request's command.
-fn outcome_for(connection: &Connection, ticket: &Ticket, reply: &[u8]) -> Option<(Outcome, &'static CommandSpec)> {
-    Some((Outcome::of_answer(reply)?, connection.unanswered(ticket.sequence)?.spec))
-}
-
-/// This node has stopped leading, and has not made a request: it is to be sent to the node that leads. Or else its answer.
-fn hand_on(
-    connection: &mut Connection,
-    ticket: &Ticket,
-    (spec, kept): (&'static CommandSpec, Kept),
-) -> Option<Vec<u8>> {
-    let now_us = steady_us();
-    let request = match kept {
-        Kept::Command(command) => {
-            let script_user = connection.script_user_of(spec);
-            Forwarded { script_user, ..Forwarded::command(*ticket, spec, &command.args(), now_us) }
-        }
-        Kept::Transaction(transaction) if transaction.watches().is_empty() => {
-            let transaction = transaction.for_other_node();
-            let script_user = connection.session.script_user().map(|user| user.name().clone());
-            let request = Forwarded::transaction(*ticket, &transaction, now_us);
-            if let Some(running) = &mut connection.transaction {
-                running.transaction = transaction;
-            }
-            Forwarded { script_user, ..request }
-        }
-        Kept::Transaction(_) => {
-            // The other node does not know the versions of what it watches: these count as changed.
-            let mut reply = Reply::new(ticket.proto);
-            reply.null_array();
-            return Some(reply.buf);
-        }
-    };
-    connection.forwarding().wait(request);
-    None
-}
-
 /// Has the wait of a blocking command ended, whichever worker owns its shard by now.
 fn end_wait(store: &NodeShared, ticket: Ticket, end: End) {
     store.mailboxes.tell_all(|| WorkerMessage::Blocking(BlockingMessage::EndWait(ticket, end)));
@@ -869,76 +761,4 @@ fn note_slow(store: &NodeShared, worker: usize, connection: &mut Connection, why
     log::warn!("the client at {from} is closed because it is slow: {why}");
     store.stats.worker(worker).output_limit_passed();
     connection.break_off();
-}
-
-/// Answers the EXEC of a transaction whose commands have run.
-fn answer_transaction(
-    store: &Arc<NodeShared>,
-    connection: &mut Connection,
-    running: RunningTransaction,
-    ticket: &Ticket,
-    answers: (&[u8], &[Vec<u8>]),
-) {
-    let mut whole = Reply::new(ticket.proto);
-    let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
-    let effect = running.transaction.answer(&mut connection.session, &**store, answers, ns, &mut whole);
-    if matches!(effect, session::Effect::ReplyOnceKnown { .. }) {
-        note_written(store, connection, ticket);
-        connection.confirms(ticket.sequence);
-        let answered = Answered { ticket: *ticket, reply: whole.buf };
-        if let Some(answered) = store.broker.wait(answered, steady_us()) {
-            connection.answer(ticket.sequence, Cow::Owned(answered.reply));
-        }
-        return;
-    }
-    if let session::Effect::ReplyOnceStored { setting, .. } = effect {
-        set_for_store(store, setting, None);
-    }
-    // A sleep inside a transaction is not slept: its replies are one.
-    if matches!(effect, session::Effect::Shutdown { .. }) {
-        store.stop_asked.store(true, Ordering::Release);
-        connection.session.close();
-    }
-    connection.answer(ticket.sequence, Cow::Owned(whole.buf));
-    note_written(store, connection, ticket);
-}
-
-/// Answers a command, and counts it.
-fn answer_command(
-    store: &NodeShared,
-    worker: usize,
-    connection: &mut Connection,
-    ticket: &Ticket,
-    reply: Cow<'_, [u8]>,
-) {
-    // What is asked of the reply once it has gone.
-    let is_null = matches!(&*reply, b"$-1\r\n" | b"_\r\n");
-    let first = reply.first().copied();
-    let reply_bytes = reply.len() as u64;
-    let error = (first == Some(b'-')).then(|| reply.to_vec());
-    let Some(begun) = connection.answer(ticket.sequence, reply) else { return };
-    if begun.spec.is_write() {
-        if begun.spec.does(behaviour::LOOKS_UP) {
-            let mut lookups = Lookups::default();
-            lookups.note(!is_null);
-            store.stats.worker(worker).looked_up(lookups);
-        }
-        note_written(store, connection, ticket);
-    }
-    // The time of a blocking command is its client's: it may have waited.
-    let ns = if ticket.may_wait { 0 } else { begun.at.elapsed().as_nanos() as u64 };
-    // A long reply is no error, whatever its last part begins with.
-    let whole = error.as_deref().unwrap_or(first.as_slice());
-    let counted = if begun.part_bytes > 0 { b"*" } else { whole };
-    store.stats.worker(worker).finished(begun.spec.id, ns, counted);
-    let cost = Cost { elapsed_ns: ns, reply_bytes: begun.part_bytes + reply_bytes };
-    session::note_if_costly(connection.session.entry(), begun.spec, cost, store, || begun.args());
-}
-
-/// What the connection has written is in the shard's last entry, or before it: for WAIT.
-fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
-    let known = store.known();
-    if let Some(handle) = known.shard_of(ticket.slot).and_then(|shard| known.handle(shard.0 as usize)) {
-        connection.session.wrote(handle.id(), handle.engine().applied_index());
-    }
 }

@@ -14,12 +14,11 @@ use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
     Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, GivenBack, Handshakes,
-    ReplySender, Secured, Unread, Waits, give_back, hand_over, learned, read_letter, show_here, show_line, tell_here, tell_instead,
-    tend, watched,
+    ReplySender, Secured, Unread, Waits, give_back, hand_over, learned, read_letter, tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
-use crate::mailbox::{Forked, Mailbox, Submission, SubscriberNews, WorkerMessage};
+use crate::mailbox::{Forked, Mailbox, Submission, WorkerMessage};
 use crate::net::Stream;
 use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
@@ -54,6 +53,9 @@ const _: () = assert!(FIRST_CONNECTION > LAST_LISTENER);
 const LOOKS_MAX: usize = 4;
 /// Rounds of proposing and applying within one turn: what is left has its turn after the sockets.
 const PUMPS_MAX: usize = 16;
+
+/// After so long the others have their turn.
+const PUMP_SPAN: Duration = Duration::from_millis(1);
 
 /// How long writers wait in each turn for background work that is just behind.
 const DEBT_PAUSE: Duration = Duration::from_millis(2);
@@ -261,8 +263,8 @@ impl Worker {
         self.release_fenced_writes();
         self.take_wanted();
         for _ in 0..LOOKS_MAX {
-            let mut ready = self.shell.clients.take_ready().into_iter();
-            for id in ready.by_ref() {
+            let mut ready = self.shell.clients.take_ready();
+            while let Some(id) = ready.next(&mut self.shell.clients) {
                 self.dispatcher.receive(&mut self.shell.clients, id, self.now);
                 self.take_wanted();
                 if self.dispatcher.is_turn_over() {
@@ -270,7 +272,7 @@ impl Worker {
                 }
             }
             // What was not looked at comes first the next time.
-            self.shell.clients.put_off(ready);
+            ready.put_off(&mut self.shell.clients);
             self.read_from_disk();
             self.pump();
             self.shell.tell();
@@ -376,7 +378,7 @@ impl Worker {
             }
             WorkerMessage::LinkDown(node) => self.link_down(node),
             WorkerMessage::Bulk(bytes) => self.multi_raft.note_bulk(bytes, now),
-            WorkerMessage::Subscribers(news) => self.hear_of_subscribers(news),
+            WorkerMessage::Subscribers(news) => self.shell.hear_of_subscribers(news),
             WorkerMessage::Led => self.heard_of_leader(),
             WorkerMessage::SnapshotArrived(it) => self.multi_raft.snapshot_arrived(it.shard, it.arrived),
             WorkerMessage::SnapshotSent { shard, replica, whole } => {
@@ -426,31 +428,6 @@ impl Worker {
         if let Some(owned) = self.multi_raft.shard(shard) {
             owned.seal();
             self.store.background.wake();
-        }
-    }
-
-    fn hear_of_subscribers(&mut self, news: SubscriberNews) {
-        match news {
-            SubscriberNews::Push(delivery) => {
-                self.shell.clients.push(&delivery);
-                // Publishers that waited for that go on.
-                if self.store.mailboxes.delivered(&self.store.broker, &delivery, self.index as u32) {
-                    self.store.mailboxes.tell_all(|| WorkerMessage::Led);
-                }
-            }
-            SubscriberNews::Invalidated(told) => tell_here(&self.store, &mut self.shell.clients, &told),
-            SubscriberNews::Redirected(told) => tell_instead(&mut self.shell.clients, &told),
-            SubscriberNews::ScriptCalls(lines) => {
-                lines.into_iter().for_each(|line| show_line(&self.store, &mut self.shell.clients, line));
-            }
-            SubscriberNews::Monitored(line) => {
-                show_here(&self.store, &mut self.shell.clients, &line);
-                if self.store.broker.arrived(line.len() as u64) {
-                    self.store.mailboxes.tell_all(|| WorkerMessage::Led);
-                }
-            }
-            SubscriberNews::Evicted(evicted) => self.shell.clients.evict(&evicted),
-            SubscriberNews::Announce => self.shell.peers.announce(),
         }
     }
 
@@ -575,8 +552,13 @@ impl Worker {
     /// Proposes what was submitted, sends what there is to send, and applies what is committed, until nothing is left
     /// or the log has to be waited for.
     fn pump(&mut self) {
+        let mut begun = None;
         for _ in 0..PUMPS_MAX {
-            if !self.multi_raft.is_busy() || self.paused_until > Instant::now() {
+            if !self.multi_raft.is_busy() {
+                return;
+            }
+            let now = Instant::now();
+            if self.paused_until > now || now.duration_since(*begun.get_or_insert(now)) > PUMP_SPAN {
                 return;
             }
             if !self.may_log() {
@@ -831,6 +813,8 @@ impl Worker {
     fn finish(&mut self) {
         // What is under way is finished: the log threads outlive the workers.
         self.replies.finish(&mut self.shell.clients, self.poll.registry());
+        // Connections that came back too late hold the node, which holds the mailbox.
+        self.mailbox.take(&mut Vec::new());
         // Set apart for the last flush, so that the next start has nothing to replay.
         for shard in self.multi_raft.shards() {
             shard.seal();
