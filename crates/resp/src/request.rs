@@ -99,6 +99,17 @@ impl ParseState {
         self.arguments.clear();
     }
 
+    /// The request of `args` that was read last, one that begins with `*`, is not run yet, and its bytes stay at the beginning of the
+    /// buffer: the next call finds it again, and looks at none of its arguments but the last.
+    pub fn put_back(&mut self, mut args: Vec<Range<usize>>) {
+        self.reset();
+        if let Some(last) = args.pop() {
+            (self.at, self.arguments_left, self.bulk) = (last.start, 1, Some(last.len()));
+            self.wanted = last.end + 2;
+            self.arguments = args;
+        }
+    }
+
     fn wait(&mut self, wanted: usize) -> Parsed {
         self.wanted = wanted;
         Parsed::Incomplete

@@ -22,7 +22,16 @@ fn transcript(input: &[u8], piece: usize, limits: &Limits) -> String {
                     buf.drain(..consumed);
                     continue;
                 }
-                Parsed::Request { consumed } => (&buf[..], consumed),
+                Parsed::Request { consumed } => {
+                    if buf.first() == Some(&b'*') {
+                        // One that is put back is found again as it was.
+                        let before = args.clone();
+                        state.put_back(std::mem::take(&mut args));
+                        assert_eq!(parse_request(&buf, limits, &mut args, &mut state), Ok(parsed));
+                        assert_eq!(args, before);
+                    }
+                    (&buf[..], consumed)
+                }
                 Parsed::Quoted { consumed } => (state.quoted(), consumed),
             };
             let words: Vec<_> = args.iter().map(|r| source[r.clone()].escape_ascii().to_string()).collect();

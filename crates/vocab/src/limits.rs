@@ -99,6 +99,18 @@ pub const STREAM_UNSENT_BYTES_SOFT: usize = 256 * 1024;
 /// How long a client may take nothing of such a reply before it is closed, in s, where `client-output-buffer-limit` gives
 /// its class no time: the reply keeps old rows alive.
 pub const STREAM_IDLE_S_MAX: u64 = 60;
+/// Arguments of a request beyond which it does not run on an event loop, but on a thread: to find keys, to copy and to answer takes
+/// about half a microsecond an argument. Also the commands, the watched keys and the subscriptions of a session beyond which a
+/// request that is about all of them runs there.
+pub const LARGE_REQUEST_ARGUMENTS: usize = 1024;
+/// Bytes of a request beyond which it runs there.
+pub const LARGE_REQUEST_BYTES: usize = 256 * 1024;
+/// For so long an event loop runs the requests of one connection before others have their turn, in µs.
+pub const CONNECTION_SPAN_US: u64 = 400;
+/// For so long it runs requests in one turn, in µs: what is left has the next turn.
+pub const REQUESTS_SPAN_US: u64 = 1000;
+/// Bytes that it sends to one client in one turn.
+pub const CLIENT_SEND_BYTES_SOFT: usize = 512 * 1024;
 /// Requests of one connection that may be under way at once.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 1024;
 /// Most commands queued by one MULTI.

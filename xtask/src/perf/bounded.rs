@@ -421,6 +421,31 @@ pub fn long_questions(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     server.stop().map(|()| rows.all())
 }
 
+/// Requests of very many arguments, and one of a very long one.
+pub fn many_arguments(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let many = bench.options.scale(200_000, 10_000) as usize;
+    let server = start_basalt(bench, &["--durability", "nosync", "--memory", "1G"])?;
+    let names: Vec<String> = (0..many).map(|n| format!("{{m}}{n}")).collect();
+    let (count, long) = (many.to_string(), "e".repeat(bench.options.scale(32 * MIB, MIB) as usize));
+    let (half, few) = (names.len() / 2, names.len() * 9 / 20);
+    let cases: [(&str, &[&str], &[String]); 6] = [
+        ("EVAL of 200,000 arguments", &["EVAL", "return 1", "0"], &names),
+        ("LMPOP of 200,000 keys", &["LMPOP", &count], &names),
+        ("WATCH of 100,000 keys", &["WATCH"], &names[..half]),
+        ("SUBSCRIBE to 90,000 channels", &["SUBSCRIBE"], &names[..few]),
+        ("PSUBSCRIBE to 90,000 patterns", &["PSUBSCRIBE"], &names[..few]),
+        ("ECHO of 32 MiB", &["ECHO", &long], &[]),
+    ];
+    let mut rows = Rows::default();
+    for (what, words, more) in cases {
+        let mut args: Vec<&str> = words.iter().copied().chain(more.iter().map(String::as_str)).collect();
+        args.extend((words[0] == "LMPOP").then_some("LEFT"));
+        let (_, waits) = timed(&server, &args)?;
+        rows.extend(waits_rows(what, waits))?;
+    }
+    server.stop().map(|()| rows.all())
+}
+
 /// More connections than there are descriptors.
 pub fn idle_clients(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let (clients, megabytes) = (bench.options.scale(1_100, 1_100), bench.options.scale(100, 10));

@@ -204,6 +204,12 @@ const MEASUREMENTS: &[Measurement] = &[
         run: |bench| bounded::runs(bench, bounded::long_questions).map(Into::into),
     },
     Measurement {
+        name: "bounded/arguments",
+        what: "requests of very many arguments, and a very long one, and what others wait for",
+        rows: 12,
+        run: |bench| bounded::runs(bench, bounded::many_arguments).map(Into::into),
+    },
+    Measurement {
         name: "bounded/clients",
         what: "1,100 idle connections with 1,024 descriptors, and 100 MB written",
         rows: 2,

@@ -12,12 +12,15 @@ use super::subscriptions::Subscriptions;
 use crate::peer_protocol::{Interest, Wish};
 use crate::shard::Ticket;
 use crate::subscriber::Subscriber;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use resp::Reply;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vocab::limits::{PUSH_BACKLOG_BYTES_MAX, RECEIVERS_WAIT_US_MAX, SUBSCRIBE_WAIT_US_MAX};
 use vocab::{NodeId, Slot};
+
+/// After so many names of a request others have the lock.
+const NAMES_PER_LOCK: usize = 256;
 
 /// What becomes of a message that a client has published.
 #[derive(Debug, Default)]
@@ -75,7 +78,8 @@ impl Broker {
         let mut state = self.state.write();
         own.check(kind, names)?;
         state.subscriptions.check(names)?;
-        for name in names {
+        for (n, name) in names.iter().enumerate() {
+            let_others(n, &mut state);
             if !own.has(kind, name) {
                 let added = state.subscriptions.add(kind, name, subscriber);
                 if added.is_first {
@@ -98,7 +102,8 @@ impl Broker {
         mut confirm: impl FnMut(&[u8], usize),
     ) -> Settled {
         let mut state = self.state.write();
-        for name in names {
+        for (n, name) in names.iter().enumerate() {
+            let_others(n, &mut state);
             if own.remove(kind, name) {
                 state.remove(kind, name, subscriber);
             }
@@ -111,7 +116,10 @@ impl Broker {
     pub fn leave(&self, subscriber: Subscriber, own: &ClientSubscriptions) -> bool {
         let mut state = self.state.write();
         for kind in SubscriptionKind::ALL {
-            own.names(kind).iter().for_each(|name| state.remove(kind, name, subscriber));
+            for (n, name) in own.names(kind).iter().enumerate() {
+                let_others(n, &mut state);
+                state.remove(kind, name, subscriber);
+            }
         }
         state.announcements.is_under_way()
     }
@@ -275,6 +283,13 @@ impl Broker {
     #[must_use]
     pub fn is_overfull(&self) -> bool {
         self.backlog_bytes.load(Ordering::Relaxed) > 4 * PUSH_BACKLOG_BYTES_MAX
+    }
+}
+
+/// Every so many names, those who wait for the lock have their turn: a request may have a hundred thousand.
+fn let_others(names: usize, state: &mut RwLockWriteGuard<'_, State>) {
+    if names % NAMES_PER_LOCK == NAMES_PER_LOCK - 1 {
+        RwLockWriteGuard::bump(state);
     }
 }
 

@@ -57,6 +57,12 @@ impl ClientSubscriptions {
         self.names[kind.index()].len()
     }
 
+    /// How many names it has subscribed to.
+    #[must_use]
+    pub fn all(&self) -> usize {
+        self.names.iter().map(BTreeSet::len).sum()
+    }
+
     /// The number that a confirmation tells: channels and patterns are counted together, channels of slots apart.
     #[must_use]
     pub fn told_count(&self, kind: SubscriptionKind) -> usize {

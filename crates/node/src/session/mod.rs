@@ -78,6 +78,6 @@ pub use memory_figures::MemoryFigures;
 pub use resolved::Resolved;
 pub use rights::{authorize, note_denied_in_script};
 pub use shown_certificate::ShownCertificate;
-pub use state::{Session, ToldHow};
+pub use state::{Discarded, Session, ToldHow};
 pub use transaction::{Transaction, check_flush, flushed_database};
 pub use wait::{WaitFor, Written};

@@ -57,9 +57,14 @@ impl Queue {
         self.commands.len()
     }
 
-    pub(super) fn spoil(&mut self) {
-        // What has been queued can never run: it need not take memory until EXEC.
-        *self = Self { spoiled: true, ..Self::default() };
+    /// It cannot be run any more. Answers what has been queued, which need not take memory until EXEC.
+    pub(super) fn spoil(&mut self) -> Self {
+        std::mem::replace(self, Self { spoiled: true, ..Self::default() })
+    }
+
+    /// How many commands and arguments it has.
+    pub(super) fn weight(&self) -> usize {
+        self.arguments
     }
 
     pub(super) fn spoiled(&self) -> bool {

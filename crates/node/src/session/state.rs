@@ -14,9 +14,10 @@ use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use crate::tracking::{Audience, Invalidation, Tracker, TrackingElsewhere, TrackingMode};
 use cluster::Databases;
 use replica::Bytes;
-use resp::table::{CommandId, CommandSpec, behaviour, flag};
+use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
 use resp::{Proto, Reply};
 use std::sync::Arc;
+use vocab::limits::LARGE_REQUEST_ARGUMENTS;
 use vocab::{Database, ShardId};
 
 /// Whether a connection is answered.
@@ -39,6 +40,10 @@ pub enum ToldHow {
     /// The client of that number is told instead.
     ByAnother(u64),
 }
+
+/// What a transaction has queued that will never run: as much as it is, it takes a while to be dropped.
+#[derive(Debug)]
+pub struct Discarded(Queue);
 
 /// One connection, without its socket.
 #[derive(Debug)]
@@ -80,6 +85,8 @@ pub struct Session {
     pub(super) watches: Watches,
     /// How far it has written: for WAIT.
     pub(super) written: Written,
+    /// What was queued, and will not run.
+    discarded: Option<Discarded>,
     /// What it has subscribed to; none if that is nothing.
     subscriptions: Option<Box<ClientSubscriptions>>,
     /// How the keys that it reads are tracked; none: they are not.
@@ -126,6 +133,7 @@ impl Session {
             held: false,
             multi: None,
             watches: Watches::default(),
+            discarded: None,
             written: Written::default(),
             subscriptions: None,
             tracking: None,
@@ -140,6 +148,27 @@ impl Session {
         };
         session.log_out(host);
         session
+    }
+
+    /// Whether it has queued, watches or has subscribed to so much that what is about all of that is not for an event loop.
+    #[inline]
+    #[must_use]
+    pub fn has_much(&self) -> bool {
+        let queued = self.multi.as_ref().map_or(0, Queue::weight);
+        let channels = self.subscriptions.as_ref().map_or(0, |own| own.all());
+        queued + self.watches.len() + channels > LARGE_REQUEST_ARGUMENTS
+    }
+
+    /// What will never run, and takes long to be forgotten.
+    pub fn take_discarded(&mut self) -> Option<Discarded> {
+        self.discarded.take()
+    }
+
+    /// Whether a request of so few words is about all that it has queued, watches, or has subscribed to.
+    #[must_use]
+    pub fn is_about_all(&self, args: &[&[u8]]) -> bool {
+        let is_one = |spec: &CommandSpec| spec.does(behaviour::ENDS_WATCHES) || spec.has(flag::PUBSUB);
+        args.len() == 1 && table::resolve(args).is_ok_and(is_one)
     }
 
     /// The requests that run from now on are in these bytes, which commands may share; none: those are not to be shared.
@@ -633,7 +662,9 @@ impl Session {
         self.rejected = true;
         reply.error(text);
         if let Some(queue) = &mut self.multi {
-            queue.spoil();
+            let queued = queue.spoil();
+            self.discarded =
+                Some(Discarded(queued)).filter(|Discarded(queued)| queued.weight() > LARGE_REQUEST_ARGUMENTS);
         }
     }
 

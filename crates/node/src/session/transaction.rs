@@ -76,6 +76,12 @@ impl Transaction {
         &self.watches
     }
 
+    /// How many commands it has.
+    #[must_use]
+    pub fn commands(&self) -> usize {
+        self.commands.len()
+    }
+
     /// The commands for the shard, in order; what the session answers itself is not among them.
     pub fn data(&self) -> impl Iterator<Item = &EncodedCommand> {
         self.of(By::Shard).map(|queued| &queued.command)

@@ -59,6 +59,11 @@ impl Watches {
         self.absent.iter().any(AbsentWatch::was_made)
     }
 
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.versions.len()
+    }
+
     /// Where all keys are, if there are any.
     pub(super) fn span(&self) -> Option<SlotSpan> {
         self.span

@@ -5,6 +5,7 @@ use super::{CommandLog, CommandTotals, LatencyEvents, Lookups, Rates, Totals, Wo
 use crate::config::{CommandLogKind, Config};
 use parking_lot::{Mutex, MutexGuard};
 use resp::table::{self, CommandId, CommandSpec};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,12 +32,18 @@ pub struct Stats {
     pool_lookups: [AtomicU64; 2],
 }
 
+thread_local! {
+    /// Whether this thread counts beside its worker.
+    static COUNTS_ASIDE: Cell<bool> = const { Cell::new(false) };
+}
+
 impl Stats {
     /// Counters for so many worker threads.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
-            workers: (0..workers.max(1)).map(|_| WorkerStats::default()).collect(),
+            // Behind those of the workers are those of their threads for large requests.
+            workers: (0..2 * workers.max(1)).map(|_| WorkerStats::default()).collect(),
             baseline: Mutex::default(),
             sampler: Mutex::default(),
             command_logs: Default::default(),
@@ -45,10 +52,16 @@ impl Stats {
         }
     }
 
-    /// The counters of one worker: for its thread alone to write.
+    /// The counters of one worker: for its thread alone to write. The worker's thread for large requests gets counters of its own.
     #[must_use]
     pub fn worker(&self, worker: usize) -> &WorkerStats {
-        &self.workers[worker]
+        let of_thread = if COUNTS_ASIDE.get() { self.workers.len() / 2 } else { 0 };
+        &self.workers[worker + of_thread]
+    }
+
+    /// The calling thread is one for large requests of a worker: what it counts for that worker is counted apart.
+    pub fn count_aside() {
+        COUNTS_ASIDE.set(true);
     }
 
     /// Takes a sample for `rates`, if it is time. The shell calls it about ten times a second while it is busy.

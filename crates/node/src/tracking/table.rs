@@ -5,12 +5,15 @@ use super::listeners::Listeners;
 use super::prefixes::Prefix;
 use super::tracker::{Audience, Tracker};
 use crate::subscriber::Subscriber;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap, hash_map};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vocab::limits::{TRACKED_CLIENTS_PER_KEY, TRACKED_KEY_BYTES_MAX};
+
+/// After so many keys that a request registers others have the lock.
+const KEYS_PER_LOCK: usize = 256;
 
 /// What a node remembers of what its clients may have cached, but for the keys themselves.
 #[derive(Debug, Default)]
@@ -228,7 +231,12 @@ impl TrackedKeys {
     /// Registers a client for keys that it is about to read.
     pub fn add<'k>(&self, keys: impl Iterator<Item = &'k [u8]>, tracker: Tracker) {
         let mut all = self.keys.lock();
-        for key in keys {
+        for (n, key) in keys.enumerate() {
+            if n % KEYS_PER_LOCK == KEYS_PER_LOCK - 1 {
+                // Event loops that want to know who is registered do not wait for a request of very many keys.
+                self.count.store(all.len(), Ordering::SeqCst);
+                MutexGuard::bump(&mut all);
+            }
             let trackers = match all.get_mut(key) {
                 Some(trackers) => trackers,
                 None => {

@@ -7,10 +7,10 @@ use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
 use crate::security::TlsPorts;
-use node::Ticket;
 use node::config::OutputLimit;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
+use node::{Ticket, Write};
 use resp::table::{CommandSpec, behaviour};
 use resp::{ParseState, Proto, Reply};
 use std::borrow::Cow;
@@ -98,6 +98,8 @@ pub(super) struct Connection {
     pub(super) dirty: bool,
     /// A request waits for those before it, or for room.
     pub(super) stalled: bool,
+    /// It has had its turn; what is left of its input has the next one.
+    pub(super) goes_on_later: bool,
     /// The next request is not looked at before this time, in ms since the epoch.
     pub(super) paused_until_ms: u64,
     /// When the next request came, if it waits for its shard's leader, in µs of the steady clock; 0: it does not wait.
@@ -139,6 +141,7 @@ impl Connection {
             counted: 0,
             dirty: false,
             stalled: false,
+            goes_on_later: false,
             paused_until_ms: 0,
             waits_since_us: 0,
             deaf: false,
@@ -225,6 +228,42 @@ impl Connection {
             || self.blocking.is_some()
             || matches!(self.learning, Learning::UnderWay)
             || self.transaction.as_ref().is_some_and(changes_session)
+    }
+
+    /// Whether the answer to a request under way is that of a transaction of very many commands.
+    pub(super) fn answers_much(&self, ticket: &Ticket) -> bool {
+        let is_long = |running: &RunningTransaction| {
+            running.sequence == ticket.sequence && running.transaction.commands() > limits::LARGE_REQUEST_ARGUMENTS
+        };
+        self.generation == ticket.generation && self.transaction.as_ref().is_some_and(is_long)
+    }
+
+    /// A write that is not submitted yet.
+    pub(super) fn pending_write(&self, sequence: u64) -> Option<&Write> {
+        let pending = self.pending_writes.iter().find(|pending| pending.submission.ticket.sequence == sequence);
+        pending.map(|pending| &pending.submission.write)
+    }
+
+    /// Whether its input has no room for what comes next, and is so long that to make room takes a while.
+    pub(super) fn is_cramped(&self) -> bool {
+        let (length, room) = (self.input.len(), self.input.capacity() - self.input.len());
+        length > limits::LARGE_REQUEST_BYTES && room < limits::READ_BUFFER_BYTES
+    }
+
+    /// Makes room for as much input again, or for the argument whose length is known: what is there is moved.
+    pub(super) fn grow_input(&mut self) {
+        let wanted = self.parse.wanted().saturating_sub(self.input.len());
+        self.input.reserve_exact(wanted.max(self.input.len()) + limits::READ_BUFFER_BYTES);
+    }
+
+    /// Its sockets to other nodes may have something: answers their places.
+    pub(super) fn notice_upstreams(&mut self) -> Vec<usize> {
+        let upstreams = self.forwarding.iter_mut().flat_map(|forwarding| forwarding.upstreams.iter_mut());
+        let noticed = upstreams.map(|upstream| {
+            upstream.notice(true, true);
+            upstream.place
+        });
+        noticed.collect()
     }
 
     /// Whether nothing is under way.
@@ -394,7 +433,8 @@ impl Connection {
         }
         let mut sent = 0;
         if self.writable {
-            let outcome = self.stream.send(&self.output.buf[self.sent..]);
+            let end = self.output.buf.len().min(self.sent + limits::CLIENT_SEND_BYTES_SOFT);
+            let outcome = self.stream.send(&self.output.buf[self.sent..end]);
             sent = outcome.bytes;
             self.sent += sent;
             self.taken += sent as u64;

@@ -6,12 +6,16 @@
 use super::connection::Connection;
 use super::database_bounds::within_bounds;
 use super::deed::Deed;
+use super::destination;
 use super::forward;
 use super::forwarding::Watches;
-use super::learn;
+use super::large::{Job, LargeRequest, is_about_all, is_large, lend, put_back};
+use super::learn::{self, is_of_unknown_script};
+use super::login::compare_passwords;
 use super::monitor;
 use super::publish;
 use super::read;
+use super::ready::go_on_later;
 use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
 use super::request::{Incoming, Request, Sent};
@@ -19,8 +23,6 @@ use super::script::{self, Script};
 use super::store_setting::{HeldReply, set_for_store};
 use super::stored_names::names_unknown_database;
 use super::turn::{Requests, Step, Target, Turn, Wanted};
-use super::wait;
-use super::watch;
 use super::write;
 use crate::api::{Asked, begin_on_store, begin_wanted};
 use crate::api::{KeyTarget, Routed, route};
@@ -30,22 +32,23 @@ use crate::net::Received;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
-use node::command::{Handler, handler};
 use node::config::CommandLogKind;
 use node::session::{
     self, Admission, ClusterDatabases, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved,
-    Transaction, WaitFor,
 };
-use node::{EncodedCommand, RequestKeys, Ticket, script_as};
+use node::{EncodedCommand, Ticket, script_as};
 use replica::Bytes;
-use resp::table::{self, CommandSpec, Group, behaviour};
+use resp::table::{self, CommandSpec, behaviour, flag};
 use resp::{Parsed, ProtocolError, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vocab::{Database, Moment, Namespace, Slot, limits, slot_of};
+use vocab::{Moment, Namespace, limits};
+
+const CONNECTION_SPAN: Duration = Duration::from_micros(limits::CONNECTION_SPAN_US);
+const REQUESTS_SPAN: Duration = Duration::from_micros(limits::REQUESTS_SPAN_US);
 
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -54,6 +57,31 @@ struct DelayedReply {
     at: Instant,
     ticket: Ticket,
     reply: Vec<u8>,
+}
+
+/// What requests have left for the worker to do.
+pub(crate) struct Collected {
+    wanted: Wanted,
+    delayed: Vec<DelayedReply>,
+    served_others: bool,
+}
+
+/// What has become of the requests in some bytes.
+struct Ran {
+    /// So many bytes of them are done with.
+    used: usize,
+    /// What comes next.
+    next: After,
+}
+
+/// What comes after the requests that have run.
+enum After {
+    /// Nothing, or an incomplete request, or one that waits.
+    Wait,
+    /// Others have their turn first.
+    Others,
+    /// A request for the thread for large ones: its arguments, relative to its beginning or to what was typed, and its bytes.
+    Large { ranges: Vec<Range<usize>>, typed: Option<Vec<u8>>, bytes: usize },
 }
 
 /// Runs the requests of a worker's clients.
@@ -89,6 +117,47 @@ impl Dispatcher {
             delayed: Vec::new(),
             served_others: false,
         }
+    }
+
+    /// That of a thread for large requests.
+    pub(super) fn of_thread(worker: usize, store: Arc<NodeShared>, mailbox: Arc<Mailbox>) -> Self {
+        Self { buffer: Vec::new(), ..Self::new(worker, store, mailbox) }
+    }
+
+    /// A turn begins.
+    pub(crate) fn begin_turn(&mut self) {
+        let now = Instant::now();
+        (self.requests.clock, self.requests.turn_until) = (now, now + REQUESTS_SPAN);
+    }
+
+    /// Whether the requests of this turn have run for long enough.
+    pub(crate) fn is_turn_over(&self) -> bool {
+        self.requests.clock > self.requests.turn_until
+    }
+
+    /// Runs a large request of the connection that the thread has.
+    pub(super) fn run_large(&mut self, clients: &mut Clients, id: usize, request: LargeRequest) {
+        let Self { requests, scratch, of_database, delayed, served_others, .. } = self;
+        requests.pushed_bytes = 0;
+        let turn = Turn { now: requests.store.moment(), requests, clients };
+        Dispatch { turn, scratch, of_database, delayed, served_others }.run_large(id, request);
+    }
+
+    /// What the requests have left for the worker.
+    pub(super) fn take_collected(&mut self) -> Collected {
+        Collected {
+            wanted: std::mem::take(&mut self.requests.wanted),
+            delayed: std::mem::take(&mut self.delayed),
+            served_others: std::mem::take(&mut self.served_others),
+        }
+    }
+
+    /// What requests that ran on another thread have left.
+    pub(super) fn add_collected(&mut self, collected: Collected) {
+        let Collected { wanted, delayed, served_others } = collected;
+        self.requests.wanted.add(wanted);
+        self.delayed.extend(delayed);
+        self.served_others |= served_others;
     }
 
     /// Reads what a client has sent and runs the requests in it.
@@ -138,6 +207,10 @@ impl Dispatcher {
 impl Dispatch<'_> {
     fn receive(&mut self, id: usize, buffer: &mut [u8]) {
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
+        if connection.goes_on_later {
+            // Others come first.
+            return;
+        }
         connection.stalled = false;
         if connection.hung_up && connection.blocking.is_some() {
             // As in Redis, a client that has closed its side waits no longer.
@@ -149,12 +222,21 @@ impl Dispatch<'_> {
         if !connection.input.is_empty() {
             // What stalled before goes first.
             let input = std::mem::take(&mut connection.input);
-            self.run_kept(id, input);
+            if !self.run_kept(id, input) {
+                return;
+            }
         }
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
         if !connection.readable || connection.stalled || connection.deaf {
             return;
         }
+        if connection.is_cramped() {
+            match lend(self.turn.clients, id, Job::Grow) {
+                Ok(()) => return,
+                Err(_) => self.turn.clients.get_mut(id).into_iter().for_each(Connection::grow_input),
+            }
+        }
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
         match connection.receive(buffer) {
             Received::Closed => {
                 connection.readable = false;
@@ -170,8 +252,8 @@ impl Dispatch<'_> {
                 self.take_in(id, &buffer[..n]);
             }
             Received::More(n) => {
-                self.turn.clients.set_ready(id);
                 self.take_in(id, &buffer[..n]);
+                self.turn.clients.set_ready(id);
             }
         }
     }
@@ -183,7 +265,15 @@ impl Dispatch<'_> {
         }
         self.turn.requests.store.stats.worker(self.turn.requests.worker).received(bytes.len());
         if connection.input.is_empty() {
-            let used = self.run_requests(id, bytes);
+            let Ran { used, next } = self.run_requests(id, bytes);
+            match next {
+                After::Large { ranges, typed, bytes: length } => {
+                    let input = Bytes::copy_from_slice(&bytes[used..]);
+                    return self.lend(id, LargeRequest { input, typed, ranges, bytes: length });
+                }
+                After::Others => go_on_later(self.turn.clients, id),
+                After::Wait => {}
+            }
             if let Some(connection) = self.turn.clients.get_mut(id)
                 && used < bytes.len()
                 && !connection.deaf
@@ -192,10 +282,6 @@ impl Dispatch<'_> {
             }
         } else {
             let wanted = connection.parse.wanted();
-            if wanted > limits::ENTRY_BYTES_SOFT && connection.input.capacity() < wanted {
-                // Once for a long request: what has come would be copied at each doubling. It takes memory as bytes come.
-                connection.input.reserve_exact(wanted - connection.input.len());
-            }
             connection.input.extend_from_slice(bytes);
             if connection.input.len() < wanted {
                 return;
@@ -205,19 +291,57 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Runs requests in what was kept of a client's input. What they have of a long one shares its bytes.
-    fn run_kept(&mut self, id: usize, input: Vec<u8>) {
-        if input.len() <= limits::ENTRY_BYTES_SOFT {
-            let used = self.run_requests(id, &input);
-            return self.keep(id, input, used);
+    /// Runs requests in what was kept of a client's input; false if more of it is for later.
+    fn run_kept(&mut self, id: usize, mut input: Vec<u8>) -> bool {
+        let Ran { used, next } = self.run_requests(id, &input);
+        match next {
+            After::Large { ranges, typed, bytes } => {
+                input.drain(..used);
+                self.lend(id, LargeRequest { input: input.into(), typed, ranges, bytes });
+                return false;
+            }
+            After::Others => {
+                go_on_later(self.turn.clients, id);
+                self.keep(id, input, used);
+                false
+            }
+            After::Wait => {
+                self.keep(id, input, used);
+                true
+            }
         }
-        let input = Bytes::from(input);
-        self.set_frame(id, Some(input.clone()));
-        let used = self.run_requests(id, &input);
+    }
+
+    /// Has the thread for large requests run one, unless it waits, or there is no such thread.
+    fn lend(&mut self, id: usize, request: LargeRequest) {
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
+        if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.waits() {
+            put_back(connection, request);
+            return self.turn.clients.stall(id);
+        }
+        if let Err(Job::Run(request)) = lend(self.turn.clients, id, Job::Run(request)) {
+            self.run_large(id, request);
+        }
+    }
+
+    /// Runs a large request. What follows it is left in the connection's input.
+    fn run_large(&mut self, id: usize, request: LargeRequest) {
+        (self.turn.requests.clock, self.turn.requests.arrived_us) = (Instant::now(), steady_us());
+        // What the commands have of a long one shares its bytes.
+        if request.typed.is_none() && request.input.len() > limits::ENTRY_BYTES_SOFT {
+            self.set_frame(id, Some(request.input.clone()));
+        }
+        let text = request.typed.as_deref().unwrap_or(&request.input);
+        let args: Args<'_> = request.ranges.iter().map(|range| &text[range.clone()]).collect();
+        let step = self.request(id, &args, request.bytes);
+        drop(args);
         self.set_frame(id, None);
-        // Without a copy, unless something shares it.
-        let rest = if used == 0 { input.into() } else { input[used..].to_vec() };
-        self.keep(id, rest, 0);
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
+        match step {
+            Step::Stall => put_back(connection, request),
+            Step::Next if connection.session.closing() => connection.deaf = true,
+            Step::Next => connection.input = request.input[request.bytes..].to_vec(),
+        }
     }
 
     fn set_frame(&mut self, id: usize, frame: Option<Bytes>) {
@@ -237,40 +361,57 @@ impl Dispatch<'_> {
     }
 
     /// Runs the requests at the beginning of `input`, up to one that must wait; answers how many bytes they took.
-    fn run_requests(&mut self, id: usize, input: &[u8]) -> usize {
+    fn run_requests(&mut self, id: usize, input: &[u8]) -> Ran {
         let mut used = 0;
+        let mut unlooked = 0;
+        let wait = |used| Ran { used, next: After::Wait };
         let mut ranges: Vec<Range<usize>> = Vec::with_capacity(8);
         self.turn.clients.touch(id);
         self.turn.requests.clock = Instant::now();
         // After the bytes were read: no request that is held against a lease came later.
         self.turn.requests.arrived_us = steady_us();
-        let Some(connection) = self.turn.clients.get_mut(id) else { return 0 };
+        self.turn.requests.until = self.turn.requests.clock + CONNECTION_SPAN;
+        let Some(connection) = self.turn.clients.get_mut(id) else { return wait(0) };
         connection.session.active(self.turn.now.wall_ms);
         let store = &self.turn.requests.store;
         let mut limits = store.config.request_limits(connection.session.authenticated(&**store));
         loop {
-            let Some(connection) = self.turn.clients.get_mut(id) else { return used };
+            if self.turn.requests.clock > self.turn.requests.until && used < input.len() {
+                return Ran { used, next: After::Others };
+            }
+            let Some(connection) = self.turn.clients.get_mut(id) else { return wait(used) };
             if connection.session.closing() || connection.deaf {
                 connection.deaf = true;
-                return input.len();
+                return wait(input.len());
             }
             let rest = &input[used..];
             let parsed = parse_request(rest, &limits, &mut ranges, &mut connection.parse);
             let (args, consumed): (Args<'_>, usize) = match parsed {
-                Ok(Parsed::Incomplete) => return used,
+                Ok(Parsed::Incomplete) => return wait(used),
                 Ok(Parsed::Empty { consumed }) => {
                     used += consumed;
+                    self.turn.look_at_clock(&mut unlooked);
                     continue;
+                }
+                Ok(Parsed::Request { consumed })
+                    if is_large(ranges.len(), consumed)
+                        || (connection.session.has_much() && is_about_all(connection, rest, &ranges)) =>
+                {
+                    return Ran { used, next: After::Large { ranges, typed: None, bytes: consumed } };
                 }
                 Ok(Parsed::Request { consumed }) => (ranges.iter().map(|r| &rest[r.clone()]).collect(), consumed),
                 Ok(Parsed::Quoted { consumed }) => {
                     // Typed by hand: copied, so that the parser may go on.
                     let typed = connection.parse.quoted().to_vec();
+                    if is_large(ranges.len(), consumed) {
+                        return Ran { used, next: After::Large { ranges, typed: Some(typed), bytes: consumed } };
+                    }
                     let args: Args<'_> = ranges.iter().map(|r| &typed[r.clone()]).collect();
                     match self.request(id, &args, consumed) {
                         Step::Next => used += consumed,
-                        Step::Stall => return used,
+                        Step::Stall => return wait(used),
                     }
+                    self.turn.look_at_clock(&mut unlooked);
                     continue;
                 }
                 Err(e) => {
@@ -284,13 +425,14 @@ impl Dispatch<'_> {
                     connection.put(&reply.buf);
                     connection.session.close();
                     connection.deaf = true;
-                    return input.len();
+                    return wait(input.len());
                 }
             };
             match self.request(id, &args, consumed) {
                 Step::Next => used += consumed,
-                Step::Stall => return used,
+                Step::Stall => return wait(used),
             }
+            self.turn.look_at_clock(&mut unlooked);
             if !limits.authenticated
                 && let Some(connection) = self.turn.clients.get(id)
             {
@@ -406,6 +548,9 @@ impl Dispatch<'_> {
             Admission::Execute(spec) => self.execute(Request { id, spec, args }, &mut reply),
             Admission::Answered(effect) => {
                 self.answered(id, spec, args, effect, &reply);
+                if !spec.is_some_and(|spec| spec.has(flag::FAST)) {
+                    self.turn.requests.clock = Instant::now();
+                }
                 Step::Next
             }
             Admission::ExecuteAt { spec, slot, handler } => {
@@ -413,12 +558,14 @@ impl Dispatch<'_> {
                 let target = Target { shard, slot, wider: None, mask: ALL_KEYS };
                 read::read(&mut self.turn, Request { id, spec, args }, target, handler, &mut reply)
             }
-            Admission::Watch { spec, keys } => self.watch(id, spec, keys, &mut reply),
-            Admission::Transaction(transaction) => self.transaction(id, transaction, &mut reply),
+            Admission::Watch { spec, keys } => destination::watch(&mut self.turn, id, spec, keys, &mut reply),
+            Admission::Transaction(transaction) => {
+                destination::transaction(&mut self.turn, id, transaction, &mut reply)
+            }
             Admission::Publish { spec, kind } => {
                 publish::publish(&mut self.turn, Request { id, spec, args }, kind, &mut reply)
             }
-            Admission::WaitFor(wait) => self.wait_for(id, wait, args),
+            Admission::WaitFor(wait) => destination::wait_for(&mut self.turn, id, wait, args),
             Admission::Hold { until_ms } => {
                 compare_passwords(store);
                 begin_wanted(store);
@@ -449,6 +596,9 @@ impl Dispatch<'_> {
                 Step::Next => {
                     connection.waits_since_us = 0;
                     let store = &*self.turn.requests.store;
+                    if let Some(discarded) = connection.session.take_discarded() {
+                        store.pool.run(Box::new(move || drop(discarded)));
+                    }
                     let threshold = store.config.command_log_threshold(CommandLogKind::LargeRequest);
                     if let Some(spec) = spec.filter(|_| threshold.is_some_and(|threshold| bytes as u64 >= threshold)) {
                         session::note_large(connection.session.entry(), spec, args, bytes, store);
@@ -559,91 +709,6 @@ impl Dispatch<'_> {
         }
     }
 
-    /// WAIT: the node that leads the shard of a database knows what was written there.
-    fn wait_for(&mut self, id: usize, wait: WaitFor, args: &[&[u8]]) -> Step {
-        let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
-        let databases = &self.turn.requests.store.known().databases;
-        let database = connection.session.keyspace().database();
-        let slot = database.map(|database| databases.place_of(database).slot());
-        match slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot)) {
-            Some(slot) => forward::command(&mut self.turn, Request { id, spec: wait.spec, args }, slot),
-            None => wait::wait_for(&mut self.turn, id, wait),
-        }
-    }
-
-    /// WATCH: the node that leads the shard of the keys knows what is watched.
-    fn watch(&mut self, id: usize, spec: &'static CommandSpec, keys: Vec<Vec<u8>>, reply: &mut Reply) -> Step {
-        let slot = keys.first().map(|key| slot_of(key));
-        match slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot)) {
-            Some(slot) => forward::watch(&mut self.turn, Request { id, spec, args: &[] }, &keys, slot),
-            None => watch::watch(&mut self.turn, id, spec, keys, reply),
-        }
-    }
-
-    /// EXEC. Where what it watches is not known to the node that runs it, it counts as changed.
-    fn transaction(&mut self, id: usize, transaction: Transaction, reply: &mut Reply) -> Step {
-        let Some(connection) = self.turn.clients.get(id) else { return Step::Next };
-        let (watches, keyspace) = (connection.watches_elsewhere(), connection.session.keyspace());
-        let database = keyspace.database().filter(|_| watches != Watches::None);
-        let databases = &self.turn.requests.store.known().databases;
-        let slot = transaction.slot().or(database.map(|database| databases.place_of(database).slot()));
-        let slot = slot.filter(|slot| forward::is_for_other_node(&self.turn, id, *slot));
-        if slot.is_some()
-            && let Some(text) = transaction.refusal()
-        {
-            // The node that would run the rest could not answer for the refused ones.
-            reply.error(text);
-            self.turn.clients.put_unless_silent(id, &reply.buf);
-            return Step::Next;
-        }
-        match slot {
-            Some(slot) if transaction.watches().is_empty() && watches != Watches::Lost => {
-                return forward::transaction(&mut self.turn, id, transaction, slot);
-            }
-            None if watches == Watches::None => return write::transaction(&mut self.turn, id, transaction),
-            _ => {}
-        }
-        if let Some(connection) = self.turn.clients.get_mut(id) {
-            connection.unwatch_elsewhere();
-        }
-        reply.null_array();
-        self.turn.clients.put_unless_silent(id, &reply.buf);
-        Step::Next
-    }
-
-    /// Where a command goes whose keys are led by another node, if its client is one of a database.
-    fn slot_elsewhere(&self, request: Request<'_>) -> Option<Slot> {
-        let Request { id, spec, args } = request;
-        if self.turn.requests.store.is_alone() {
-            return None;
-        }
-        let client = self.turn.clients.get(id)?;
-        let database = client.session.database()?;
-        if !spec.does(behaviour::NAMES_DATABASES) {
-            // All of its keys are in the slot of its database.
-            let known = self.turn.requests.store.known();
-            let shard = known.shard_of(known.databases.place_of(database).slot())?;
-            if known.handle(shard.0 as usize).is_some_and(|handle| handle.leading()) {
-                return None;
-            }
-        }
-        let reads_here = !spec.is_write() && client.session.consistency_for(spec, args).allows_followers();
-        let slot = match handler(spec) {
-            Some(Handler::Store(handler)) => handler.slot(args),
-            _ => {
-                let store = &self.turn.requests.store;
-                RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Stored)).ok()?.slot
-            }
-        };
-        // A script that declares no keys ends in its database.
-        let of_script = || args.last().filter(|_| spec.group == Group::Scripting).map(|last| Database::of_key(last));
-        let slot = slot.or_else(|| of_script().flatten().map(Database::slot));
-        let known = self.turn.requests.store.known();
-        let has_replica =
-            |slot: Slot| known.shard_of(slot).is_some_and(|shard| known.handle(shard.0 as usize).is_some());
-        slot.filter(|slot| !(reads_here && has_replica(*slot)) && forward::is_for_other_node(&self.turn, id, *slot))
-    }
-
     /// Has a thread of the pool run a request.
     fn in_pool(
         &mut self,
@@ -670,7 +735,7 @@ impl Dispatch<'_> {
         if let Some(text) = BlockingCommand::refusal(spec, args) {
             return self.refuse(request, text, reply);
         }
-        if let Some(slot) = self.slot_elsewhere(request) {
+        if let Some(slot) = destination::slot_elsewhere(&self.turn, request) {
             return forward::command(&mut self.turn, request, slot);
         }
         let routed = route(&self.turn.requests.store, spec, args);
@@ -739,22 +804,6 @@ impl Dispatch<'_> {
     }
 }
 
-/// Whether a request that MULTI has queued runs a script that this node does not know.
-fn is_of_unknown_script(store: &NodeShared, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
-    matches!(route(store, spec, args), Ok(Routed::UnknownScript))
-}
-
-/// Has threads compare the passwords that clients have sent; their requests are looked at again then.
-fn compare_passwords(store: &Arc<NodeShared>) {
-    for check in store.users.take_checks() {
-        let of_job = store.clone();
-        store.pool.run(Box::new(move || {
-            check.run(&of_job.users.control.logins);
-            of_job.wake_all();
-        }));
-    }
-}
-
 /// What of a command's behaviour makes it wait for requests before it on its connection.
 const ORDERED: u32 = behaviour::BARRIER | behaviour::ALONE | behaviour::AFTER_WRITES;
 
@@ -777,6 +826,7 @@ mod tests {
     use std::fmt::Write as _;
     use std::io::Write as _;
     use std::net::{TcpListener, TcpStream};
+    use vocab::Database;
 
     /// One client of a worker of its own, over a running node's store. The worker's owners are the test: what requests want
     /// of them is looked at instead of done.
@@ -810,8 +860,11 @@ mod tests {
             self.clients.unstall_all();
             let (id, now) = (self.id(), self.dispatcher.requests.store.moment());
             self.dispatcher.receive(&mut self.clients, id, now);
-            while !self.clients.take_ready().is_empty() {
-                self.dispatcher.receive(&mut self.clients, id, now);
+            while self.clients.has_ready() {
+                let mut ready = self.clients.take_ready();
+                while ready.next(&mut self.clients).is_some() {
+                    self.dispatcher.receive(&mut self.clients, id, now);
+                }
             }
         }
 

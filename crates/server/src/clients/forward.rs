@@ -7,9 +7,11 @@
 //! the others is unknown.
 
 use super::connection::RunningTransaction;
+use super::connections::Letter;
 use super::forwarded::{Deed, Forwarded};
 use super::forwarding::{Forwarding, Watches};
 use super::invalidations::{id_of, tell_here};
+use super::large::BackAgain;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
@@ -135,6 +137,10 @@ impl<'a> Forwarder<'a> {
         let Some(connection) = self.clients.get_mut(id) else { return };
         let client = ClientId { id, generation: connection.generation };
         connection.forwarding().wait(request);
+        if self.clients.are_of_thread() {
+            // The worker has the connections to other nodes.
+            return self.clients.upstreams.waiting.push(client);
+        }
         self.send(client);
     }
 
@@ -461,7 +467,22 @@ impl<'a> Forwarder<'a> {
     pub(crate) fn node_lost(&mut self, node: NodeId) {
         let all: Vec<(usize, ClientId)> =
             self.clients.upstreams.clients.iter().map(|(place, client)| (place, *client)).collect();
-        for (place, client) in all {
+        self.lost(&all, node);
+    }
+
+    /// The same, of one client, which was away.
+    pub(crate) fn node_lost_of(&mut self, BackAgain(client): BackAgain, node: NodeId) {
+        let all = self.clients.upstreams.clients.iter().map(|(place, client)| (place, *client));
+        let own: Vec<(usize, ClientId)> = all.filter(|(_, of)| *of == client).collect();
+        self.lost(&own, node);
+    }
+
+    fn lost(&mut self, places: &[(usize, ClientId)], node: NodeId) {
+        for &(place, client) in places {
+            if let Some(away) = self.clients.away(client) {
+                away.letters.push(Letter::NodeLost(node));
+                continue;
+            }
             let upstream = self.forwarding(client).and_then(|forwarding| forwarding.at(place));
             if upstream.is_some_and(|upstream| upstream.node == node) {
                 self.over(client, place);

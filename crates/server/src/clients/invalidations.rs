@@ -2,6 +2,7 @@
 
 use super::client_id::ClientId;
 use super::connection::Connection;
+use super::connections::Letter;
 use super::registry::Clients;
 use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::shared::NodeShared;
@@ -60,6 +61,10 @@ pub(crate) fn tell_here(store: &NodeShared, clients: &mut Clients, told: &Invali
     let worker = clients.worker();
     for client in told.clients.iter().filter(|client| client.worker as usize == worker) {
         let id = id_of(client);
+        if let Some(away) = clients.away(id) {
+            away.letters.push(Letter::Told(Invalidation { clients: vec![*client], ..told.clone() }));
+            continue;
+        }
         let Some(connection) = clients.find(id) else { continue };
         match connection.session.told_how(told) {
             ToldHow::NotAtAll => continue,
@@ -91,6 +96,10 @@ pub(crate) fn tell_here(store: &NodeShared, clients: &mut Clients, told: &Invali
 pub(crate) fn tell_instead(clients: &mut Clients, told: &Invalidation) {
     for client in &told.clients {
         let id = id_of(client);
+        if let Some(away) = clients.away(id) {
+            away.letters.push(Letter::Instead(Invalidation { clients: vec![*client], ..told.clone() }));
+            continue;
+        }
         let Some(connection) = clients.find(id) else { continue };
         if connection.session.proto() == Proto::Resp3 || connection.session.is_subscriber() {
             connection.push(|proto, output| told.write(proto, output));

@@ -6,9 +6,11 @@ use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
 use super::turn::{Step, Turn};
-use crate::api::learn;
+use crate::api::{Routed, learn, route};
 use crate::mailbox::{LearnedScript, WorkerMessage};
+use crate::shared::NodeShared;
 use resp::Reply;
+use resp::table::CommandSpec;
 
 /// Has this node know the script of a request, which begins again then; one that cannot be had is refused.
 pub(super) fn learn_first(turn: &mut Turn<'_>, request: Request<'_>, reply: &mut Reply) -> Step {
@@ -50,4 +52,9 @@ pub(crate) fn learned(clients: &mut Clients, learned: LearnedScript) {
     let Some(connection) = clients.find(client) else { return };
     connection.learning = learned.failed.map_or(Learning::None, Learning::Failed);
     clients.unstall(client.id);
+}
+
+/// Whether a request that MULTI has queued runs a script that this node does not know.
+pub(super) fn is_of_unknown_script(store: &NodeShared, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
+    matches!(route(store, spec, args), Ok(Routed::UnknownScript))
 }

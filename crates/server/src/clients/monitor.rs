@@ -49,7 +49,7 @@ pub(crate) fn tell_denied(store: &NodeShared, ticket: &Ticket, denied: Vec<Denie
 pub(crate) fn show_line(store: &NodeShared, clients: &mut Clients, line: Vec<u8>) {
     let line: Arc<[u8]> = line.into();
     for worker in workers_of(&store.monitors.clients()) {
-        if worker as usize == clients.worker() {
+        if worker as usize == clients.worker() && !clients.are_of_thread() {
             show_here(store, clients, &line);
         } else if !store.broker.is_overfull() {
             store.broker.sets_out(line.len() as u64);

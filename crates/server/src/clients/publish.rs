@@ -36,6 +36,10 @@ pub(super) fn publish(turn: &mut Turn<'_>, request: Request<'_>, kind: Subscript
     let publication = turn.requests.store.broker.publish(kind, channel, message);
     let worker = turn.requests.worker as u32;
     for delivery in &publication.deliveries {
+        if turn.clients.are_of_thread() {
+            turn.requests.store.mailboxes.deliver(&turn.requests.store.broker, delivery, None);
+            continue;
+        }
         turn.requests.store.mailboxes.deliver(&turn.requests.store.broker, delivery, Some(worker));
         turn.requests.pushed_bytes += delivery.push.bytes() * delivery.audience.of_worker(worker).len();
         turn.clients.push(delivery);

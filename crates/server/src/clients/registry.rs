@@ -1,22 +1,23 @@
 //! The connections of a worker: which of them have something to read, to send, or wait.
 
 use super::after_exec;
+use super::answers::{answer_command, answer_transaction, hand_on, note_written, outcome_for};
 pub(super) use super::client_id::ClientId;
-use super::connection::{Connection, RunningTransaction};
-use super::forwarded::Forwarded;
-use super::forwarding::Kept;
+use super::connection::Connection;
+use super::connections::{Away, Connections, Letter};
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
+use super::large::{Job, LargeRequests, lend};
 use super::output_watch::Slow;
+use super::ready::Ready;
 use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
-use super::store_setting::set_for_store;
+use super::send_queue::Unsent;
 use super::upstreams::Upstreams;
 use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
 use crate::disk_reads::make_next_part;
 use crate::mailbox::{BlockingMessage, ReplyPart, StoreAnswers, WorkerMessage};
 use crate::net::Stream;
-use crate::os::steady_us;
 use crate::peers::ask;
 use crate::security::shown_certificate;
 use crate::shared::NodeShared;
@@ -25,17 +26,13 @@ use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
-use node::pubsub::{Answered, Delivery, Evicted, Subscriber, SubscriptionKind};
-use node::session::{self, Cost, Durability, Keyspace, Session, note_denied_in_script};
-use node::stats::Lookups;
-use node::tracking::TrackingElsewhere;
-use node::{DeniedCall, Outcome, Ticket};
+use node::pubsub::{Delivery, Evicted, Subscriber, SubscriptionKind};
+use node::session::{Durability, Keyspace, Session, note_denied_in_script};
+use node::{DeniedCall, Outcome, Ticket, Write};
 use resp::Reply;
-use resp::table::{CommandSpec, Group, behaviour};
-use slab::Slab;
+use resp::table::Group;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use vocab::Slot;
@@ -50,24 +47,28 @@ const UNBLOCK_PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Clients {
     worker: usize,
     store: Arc<NodeShared>,
-    connections: Slab<Connection>,
+    pub(super) connections: Connections,
     /// The generation of the connection that was accepted last.
     generation: u32,
     /// Connections to be read, or whose input is to be looked at.
-    ready: Vec<usize>,
+    pub(super) ready: Vec<usize>,
+    /// Connections that have had their turn, and have more to be looked at: they come behind those.
+    pub(super) going_on: Vec<usize>,
     /// Connections with something to send, or that are to be closed.
     pub(super) dirty: Vec<usize>,
     /// Connections whose next request waits.
-    stalled: Vec<ClientId>,
+    pub(super) stalled: Vec<ClientId>,
     gathers: Gathers,
     /// What subscribers may leave unread, as of the last tick.
     subscribers_limit: OutputLimit,
     /// Requests to all shards that are to be made again, because shards were split meanwhile.
-    divided: Vec<Ticket>,
+    pub(super) divided: Vec<Ticket>,
     /// Connections to other nodes.
     pub(super) upstreams: Upstreams,
     /// What was set for single databases at the last call of `take_renamed`.
     databases: Arc<Databases>,
+    /// What runs large requests.
+    pub(super) large: LargeRequests,
 }
 
 impl Clients {
@@ -77,15 +78,48 @@ impl Clients {
             subscribers_limit: store.config.output_limit(ClientClass::Pubsub),
             databases: store.known().databases.clone(),
             store,
-            connections: Slab::new(),
+            connections: Connections::default(),
             generation: 0,
             ready: Vec::new(),
+            going_on: Vec::new(),
             dirty: Vec::new(),
             stalled: Vec::new(),
             gathers: Gathers::default(),
             divided: Vec::new(),
             upstreams: Upstreams::default(),
+            large: LargeRequests::default(),
         }
+    }
+
+    /// Those of the thread for large requests of a worker: one connection alone, which has that place at the worker.
+    pub(super) fn of_thread(worker: usize, store: Arc<NodeShared>, id: usize, connection: Connection) -> Self {
+        Self { connections: Connections::of_thread(id, connection), ..Self::new(worker, store) }
+    }
+
+    /// Whether they are the thread's: other connections are reached by way of mailboxes alone.
+    pub(super) fn are_of_thread(&self) -> bool {
+        self.connections.are_of_thread()
+    }
+
+    /// The connection that the thread has.
+    pub(super) fn into_lent(self) -> Option<(usize, Connection)> {
+        self.connections.into_lent()
+    }
+
+    /// A write of a connection that is not submitted yet.
+    pub(super) fn pending_write(&mut self, ticket: &Ticket) -> Option<&Write> {
+        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        self.find(client)?.pending_write(ticket.sequence)
+    }
+
+    /// What comes of a connection, if it is away.
+    pub(super) fn away(&mut self, client: ClientId) -> Option<&mut Away> {
+        self.connections.away(client)
+    }
+
+    /// Whether there is such a connection, here or away.
+    pub(super) fn is_there(&mut self, client: ClientId) -> bool {
+        self.find(client).is_some() || self.away(client).is_some()
     }
 
     /// The node.
@@ -133,18 +167,18 @@ impl Clients {
             session.secured(shown_certificate(&stream).as_ref(), &*self.store);
         }
         self.generation = self.generation.wrapping_add(1);
-        let entry = self.connections.vacant_entry();
-        let id = entry.key();
-        session.placed(entry.key() as u32, self.generation);
-        let token = Token(entry.key() + FIRST_CONNECTION);
+        let id = self.connections.next_place();
+        session.placed(id as u32, self.generation);
+        let token = Token(id + FIRST_CONNECTION);
         match stream.register(registry, token, Interest::READABLE | Interest::WRITABLE) {
             Ok(()) => {
-                let connection = entry.insert(Connection::new(stream, self.generation, session));
+                let mut connection = Connection::new(stream, self.generation, session);
                 // The first requests may have come with the end of the handshake.
                 connection.readable = is_encrypted;
                 if is_encrypted && keyspace == Keyspace::Cluster {
                     connection.set_tls_ports(self.store.tls.ports.clone());
                 }
+                self.connections.add(connection);
                 self.ready.extend(is_encrypted.then_some(id));
             }
             Err(e) => {
@@ -154,9 +188,9 @@ impl Clients {
         }
     }
 
-    /// Closes a connection. The send thread may still have a handle of its stream.
-    pub(super) fn close(&mut self, id: usize, registry: &Registry) -> Connection {
-        let mut connection = self.connections.remove(id);
+    /// Closes a connection that is here. Answers whether the send thread may have a handle of its stream.
+    pub(super) fn close(&mut self, id: usize, registry: &Registry) -> bool {
+        let Some(mut connection) = self.connections.remove(id) else { return false };
         // Writes that were not submitted: their bytes are not on their way any more.
         for pending in connection.pending_writes.drain(..) {
             self.store.write_left(pending.submission.write.bytes());
@@ -168,9 +202,22 @@ impl Clients {
             self.upstreams.remove(&upstream, Some(registry));
         }
         let _ = connection.stream().deregister(registry);
+        let is_lent = connection.is_lent;
+        if connection.session.has_much()
+            && let Some(thread) = self.large.thread(self.worker, &self.store)
+        {
+            // To forget what it has subscribed to, or queued, takes as long as that was.
+            thread.lend(id, connection, Job::Close);
+            return is_lent;
+        }
         connection.session.leave(&*self.store);
         close_session(&self.store, &connection.session);
-        connection
+        is_lent
+    }
+
+    /// Ends the thread for large requests.
+    pub(super) fn end_large(&mut self) {
+        self.large = LargeRequests::default();
     }
 
     /// The clients of databases that may have cached keys, if what is set for single databases has changed since the last call: after
@@ -181,21 +228,36 @@ impl Clients {
             return Vec::new();
         }
         self.databases = known.databases.clone();
-        let sessions = self.connections.iter().map(|(_, connection)| &connection.session);
         let caches =
             |session: &&Session| session.tracking_elsewhere().is_some() && session.keyspace().database().is_some();
-        sessions.filter(caches).map(Session::subscriber).collect()
+        let here = self.connections.iter().map(|(_, connection)| &connection.session);
+        let here = here.filter(caches).map(Session::subscriber);
+        // Those that are away are asked when they are back: who caches nothing is told nothing.
+        let worker = self.worker as u32;
+        let away = self.connections.clients_away().map(|ClientId { id, generation }| Subscriber {
+            worker,
+            connection: id as u32,
+            generation,
+        });
+        here.chain(away).collect()
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {
-        self.connections.iter().map(|(id, _)| id).collect()
+        self.connections.ids()
     }
 
     /// The event loop has noticed something of a connection.
     pub(crate) fn notice(&mut self, event: &Event) {
         let id = event.token().0 - FIRST_CONNECTION;
-        let Some(connection) = self.connections.get_mut(id) else { return };
         let readable = event.is_readable() || event.is_read_closed();
+        let Some(connection) = self.connections.get_mut(id) else {
+            if let Some(away) = self.connections.away_at(id) {
+                away.noticed.readable |= readable;
+                away.noticed.hung_up |= event.is_read_closed();
+                away.noticed.writable |= event.is_writable();
+            }
+            return;
+        };
         if readable {
             connection.readable = true;
             connection.hung_up |= event.is_read_closed();
@@ -211,7 +273,7 @@ impl Clients {
 
     /// Whether some connection can be read or looked at.
     pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || !self.going_on.is_empty()
     }
 
     /// Whether some connection has something to send.
@@ -220,8 +282,8 @@ impl Clients {
     }
 
     /// The connections that can be read or looked at now.
-    pub(crate) fn take_ready(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.ready)
+    pub(crate) fn take_ready(&mut self) -> Ready {
+        Ready::take(&mut self.ready, &mut self.going_on)
     }
 
     /// Has a connection looked at in this turn.
@@ -294,16 +356,34 @@ impl Clients {
 
     /// Looks at every connection again: one was killed, or a pause is over.
     pub(crate) fn look_at_all(&mut self) {
-        for (id, connection) in &mut self.connections {
+        self.connections.all_away().for_each(|away| away.letters.push(Letter::Look));
+        for (id, connection) in self.connections.iter_mut() {
             connection.paused_until_ms = 0;
             self.ready.push(id);
         }
     }
 
+    /// A pause of a connection is over.
+    pub(super) fn end_pause(&mut self, id: usize) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.paused_until_ms = 0;
+        }
+    }
+
+    /// A connection is looked at, and what it owes is sent.
+    pub(super) fn look_again(&mut self, id: usize) {
+        if self.connections.get(id).is_some_and(|connection| !connection.stalled) {
+            self.ready.push(id);
+        }
+        self.touch(id);
+        self.go_on(id);
+    }
+
     /// The users of the node have changed: every connection goes by it, those that have lost their user are closed, and then
     /// `done` is told.
     pub(crate) fn users_changed(&mut self, done: Option<&SyncSender<()>>) {
-        for (id, connection) in &mut self.connections {
+        self.connections.all_away().for_each(|away| away.letters.push(Letter::UsersChanged));
+        for (id, connection) in self.connections.iter_mut() {
             connection.session.users_changed(&*self.store);
             if connection.session.closing() {
                 self.ready.push(id);
@@ -311,6 +391,14 @@ impl Clients {
         }
         // It may have been given up.
         let _ = done.map(|done| done.send(()));
+    }
+
+    /// The same of one connection.
+    pub(super) fn users_changed_of(&mut self, client: ClientId) {
+        let store = self.store.clone();
+        if let Some(connection) = self.find(client) {
+            connection.session.users_changed(&*store);
+        }
     }
 
     /// A script of a connection was refused commands, which is told in the logs of refusals.
@@ -380,7 +468,7 @@ impl Clients {
         self.unstall_all();
         let normal_limit = self.store.config.output_limit(ClientClass::Normal);
         self.subscribers_limit = self.store.config.output_limit(ClientClass::Pubsub);
-        for (id, connection) in &mut self.connections {
+        for (id, connection) in self.connections.iter_mut() {
             connection.note_buffers();
             let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
             if let Some(why) = connection.is_slow(limit, now_ms) {
@@ -432,28 +520,44 @@ impl Clients {
     /// is closed.
     pub(crate) fn push(&mut self, delivery: &Delivery) {
         for subscriber in delivery.audience.of_worker(self.worker as u32) {
-            let client = ClientId { id: subscriber.connection as usize, generation: subscriber.generation };
-            let Some(connection) = self.connections.get_mut(client.id) else { continue };
-            let listens =
-                connection.generation == client.generation && connection.session.listens(delivery.kind, &delivery.name);
-            if !listens || connection.is_broken() {
-                continue;
-            }
-            connection.push(|proto, output| delivery.push.write(proto, output));
-            if connection.owes_more(self.subscribers_limit.hard_bytes) {
-                note_slow(&self.store, self.worker, connection, Slow::Hard);
-            }
-            self.touch(client.id);
+            self.push_to(ClientId { id: subscriber.connection as usize, generation: subscriber.generation }, delivery);
         }
+    }
+
+    /// Brings it to one of them.
+    pub(super) fn push_to(&mut self, client: ClientId, delivery: &Delivery) {
+        let Some(connection) = self.connections.get_mut(client.id) else {
+            if let Some(away) = self.away(client) {
+                away.letters.push(Letter::Push(delivery.clone()));
+            }
+            return;
+        };
+        let listens =
+            connection.generation == client.generation && connection.session.listens(delivery.kind, &delivery.name);
+        if !listens || connection.is_broken() {
+            return;
+        }
+        connection.push(|proto, output| delivery.push.write(proto, output));
+        if connection.owes_more(self.subscribers_limit.hard_bytes) {
+            note_slow(&self.store, self.worker, connection, Slow::Hard);
+        }
+        self.touch(client.id);
     }
 
     /// Shows a monitor a command. One that does not take what it is shown is closed as a slow subscriber is.
     pub(super) fn show(&mut self, client: &Subscriber, line: &[u8]) {
-        let id = ClientId { id: client.connection as usize, generation: client.generation };
+        self.show_to(ClientId { id: client.connection as usize, generation: client.generation }, line);
+    }
+
+    /// The same, by its place.
+    pub(super) fn show_to(&mut self, id: ClientId, line: &[u8]) {
         let limit = self.subscribers_limit.hard_bytes;
         let Some(connection) =
             self.connections.get_mut(id.id).filter(|connection| connection.generation == id.generation)
         else {
+            if let Some(away) = self.away(id) {
+                away.letters.push(Letter::Shown(line.to_vec()));
+            }
             return;
         };
         if connection.is_broken() || !connection.session.is_monitor() {
@@ -470,17 +574,37 @@ impl Clients {
     pub(crate) fn evict(&mut self, evicted: &Evicted) {
         for subscriber in evicted.audience.of_worker(self.worker as u32) {
             let client = ClientId { id: subscriber.connection as usize, generation: subscriber.generation };
-            let Some(connection) = self.find(client) else { continue };
-            let Some(left) = connection.session.evicted(&evicted.name) else { continue };
-            connection.push(|proto, output| {
-                let mut reply = Reply::with_buffer(std::mem::take(output), proto);
-                reply.push(3);
-                reply.bulk(SubscriptionKind::ShardChannel.unsubscribed());
-                reply.bulk(&evicted.name);
-                reply.int(left as i64);
-                *output = reply.buf;
-            });
-            self.touch(client.id);
+            self.evict_one(client, evicted);
+        }
+    }
+
+    /// One of them is told.
+    pub(super) fn evict_one(&mut self, client: ClientId, evicted: &Evicted) {
+        if let Some(away) = self.away(client) {
+            return away.letters.push(Letter::Evicted(evicted.clone()));
+        }
+        let Some(connection) = self.find(client) else { return };
+        let Some(left) = connection.session.evicted(&evicted.name) else { return };
+        connection.push(|proto, output| {
+            let mut reply = Reply::with_buffer(std::mem::take(output), proto);
+            reply.push(3);
+            reply.bulk(SubscriptionKind::ShardChannel.unsubscribed());
+            reply.bulk(&evicted.name);
+            reply.int(left as i64);
+            *output = reply.buf;
+        });
+        self.touch(client.id);
+    }
+
+    /// The send thread gives back what it could not send.
+    pub(super) fn take_back_unsent(&mut self, unsent: &Unsent) {
+        if let Some(away) = self.away(unsent.to) {
+            let Unsent { to, bytes, broken } = unsent;
+            return away.letters.push(Letter::Unsent(Unsent { to: *to, bytes: bytes.clone(), broken: *broken }));
+        }
+        if let Some(connection) = self.find(unsent.to) {
+            connection.take_back(&unsent.bytes, unsent.broken);
+            self.touch(unsent.to.id);
         }
     }
 
@@ -543,12 +667,24 @@ impl Clients {
             return;
         }
         let id = ticket.connection as usize;
+        if self.connections.get(id).is_none() {
+            if let Some(away) = self.away(ClientId { id, generation: ticket.generation }) {
+                away.letters.push(Letter::Answer(*ticket, reply.into_owned()));
+            }
+            return;
+        }
+        let mut reply = reply;
+        if self.connections.get(id).is_some_and(|connection| connection.answers_much(ticket)) {
+            match lend(self, id, Job::Answer(*ticket, reply.into_owned())) {
+                Err(Job::Answer(_, back)) => reply = Cow::Owned(back),
+                _ => return,
+            }
+        }
         let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.generation != ticket.generation {
             return;
         }
         let kept = connection.take_kept(ticket.sequence);
-        let mut reply = reply;
         if reply.first() == Some(&b'-') && connection.is_of_database() {
             match outcome_for(connection, ticket, &reply) {
                 Some((Outcome::NotMade, spec)) => {
@@ -634,45 +770,6 @@ impl Clients {
     }
 }
 
-/// What an error says has become of a request of a client of a database, and the request's command.
-fn outcome_for(connection: &Connection, ticket: &Ticket, reply: &[u8]) -> Option<(Outcome, &'static CommandSpec)> {
-    Some((Outcome::of_answer(reply)?, connection.unanswered(ticket.sequence)?.spec))
-}
-
-/// This node has stopped leading, and has not made a request: it is to be sent to the node that leads. Or else its answer.
-fn hand_on(
-    connection: &mut Connection,
-    ticket: &Ticket,
-    (spec, kept): (&'static CommandSpec, Kept),
-) -> Option<Vec<u8>> {
-    let now_us = steady_us();
-    // Whether CLIENT CACHING was about it is not known any more: what is registered in vain is told in vain.
-    let tracking = connection.session.tracking_elsewhere().map(TrackingElsewhere::registering);
-    let request = match kept {
-        Kept::Command(command) => {
-            let script_user = connection.script_user_of(spec);
-            Forwarded { script_user, ..Forwarded::command(*ticket, spec, &command.args(), now_us) }
-        }
-        Kept::Transaction(transaction) if transaction.watches().is_empty() => {
-            let transaction = transaction.for_other_node();
-            let script_user = connection.session.script_user().map(|user| user.name().clone());
-            let request = Forwarded::transaction(*ticket, &transaction, now_us);
-            if let Some(running) = &mut connection.transaction {
-                running.transaction = transaction;
-            }
-            Forwarded { script_user, ..request }
-        }
-        Kept::Transaction(_) => {
-            // The other node does not know the versions of what it watches: these count as changed.
-            let mut reply = Reply::new(ticket.proto);
-            reply.null_array();
-            return Some(reply.buf);
-        }
-    };
-    connection.forwarding().wait(Forwarded { tracking, ..request });
-    None
-}
-
 /// Has the wait of a blocking command ended, whichever worker owns its shard by now.
 fn end_wait(store: &NodeShared, ticket: Ticket, end: End) {
     store.mailboxes.tell_all(|| WorkerMessage::Blocking(BlockingMessage::EndWait(ticket, end)));
@@ -690,76 +787,4 @@ fn note_slow(store: &NodeShared, worker: usize, connection: &mut Connection, why
     log::warn!("the client at {from} is closed because it is slow: {why}");
     store.stats.worker(worker).output_limit_passed();
     connection.break_off();
-}
-
-/// Answers the EXEC of a transaction whose commands have run.
-fn answer_transaction(
-    store: &Arc<NodeShared>,
-    connection: &mut Connection,
-    running: RunningTransaction,
-    ticket: &Ticket,
-    answers: (&[u8], &[Vec<u8>]),
-) {
-    let mut whole = Reply::new(ticket.proto);
-    let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
-    let effect = running.transaction.answer(&mut connection.session, &**store, answers, ns, &mut whole);
-    if matches!(effect, session::Effect::ReplyOnceKnown { .. }) {
-        note_written(store, connection, ticket);
-        connection.confirms(ticket.sequence);
-        let answered = Answered { ticket: *ticket, reply: whole.buf };
-        if let Some(answered) = store.broker.wait(answered, steady_us()) {
-            connection.answer(ticket.sequence, Cow::Owned(answered.reply));
-        }
-        return;
-    }
-    if let session::Effect::ReplyOnceStored { setting, .. } = effect {
-        set_for_store(store, setting, None);
-    }
-    // A sleep inside a transaction is not slept: its replies are one.
-    if matches!(effect, session::Effect::Shutdown { .. }) {
-        store.stop_asked.store(true, Ordering::Release);
-        connection.session.close();
-    }
-    connection.answer(ticket.sequence, Cow::Owned(whole.buf));
-    note_written(store, connection, ticket);
-}
-
-/// Answers a command, and counts it.
-fn answer_command(
-    store: &NodeShared,
-    worker: usize,
-    connection: &mut Connection,
-    ticket: &Ticket,
-    reply: Cow<'_, [u8]>,
-) {
-    // What is asked of the reply once it has gone.
-    let is_null = matches!(&*reply, b"$-1\r\n" | b"_\r\n");
-    let first = reply.first().copied();
-    let reply_bytes = reply.len() as u64;
-    let error = (first == Some(b'-')).then(|| reply.to_vec());
-    let Some(begun) = connection.answer(ticket.sequence, reply) else { return };
-    if begun.spec.is_write() {
-        if begun.spec.does(behaviour::LOOKS_UP) {
-            let mut lookups = Lookups::default();
-            lookups.note(!is_null);
-            store.stats.worker(worker).looked_up(lookups);
-        }
-        note_written(store, connection, ticket);
-    }
-    // The time of a blocking command is its client's: it may have waited.
-    let ns = if ticket.may_wait { 0 } else { begun.at.elapsed().as_nanos() as u64 };
-    // A long reply is no error, whatever its last part begins with.
-    let whole = error.as_deref().unwrap_or(first.as_slice());
-    let counted = if begun.part_bytes > 0 { b"*" } else { whole };
-    store.stats.worker(worker).finished(begun.spec.id, ns, counted);
-    let cost = Cost { elapsed_ns: ns, reply_bytes: begun.part_bytes + reply_bytes };
-    session::note_if_costly(connection.session.entry(), begun.spec, cost, store, || begun.args());
-}
-
-/// What the connection has written is in the shard's last entry, or before it: for WAIT.
-fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
-    let known = store.known();
-    if let Some(handle) = known.shard_of(ticket.slot).and_then(|shard| known.handle(shard.0 as usize)) {
-        connection.session.wrote(handle.id(), handle.engine().applied_index());
-    }
 }

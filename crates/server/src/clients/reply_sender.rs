@@ -8,7 +8,7 @@ use super::send_thread::SendThread;
 use crate::mailbox::Mailbox;
 use mio::Registry;
 use std::sync::Arc;
-use vocab::limits::CLOSED_PER_TURN_MAX;
+use vocab::limits::{CLIENT_SEND_BYTES_SOFT, CLOSED_PER_TURN_MAX};
 
 /// The fewest clients that the send thread answers.
 const CLIENTS_MIN: usize = 4;
@@ -16,6 +16,8 @@ const CLIENTS_MIN: usize = 4;
 const CLIENTS_MEAN_MIN: usize = 7;
 /// The event loop itself sends what one client is owed beyond so many bytes.
 const ASIDE_BYTES_MAX: usize = 16 << 10;
+/// The event loop sends so many bytes in one turn, beyond which clients have theirs in the next.
+const TURN_BYTES_MAX: usize = 2 * CLIENT_SEND_BYTES_SOFT;
 /// The mean is over about so many turns.
 const TURNS_NOTED: usize = 16;
 
@@ -72,6 +74,11 @@ impl ReplySender {
         }
         let (mut closed, mut later) = (0, Vec::new());
         while let Some(id) = clients.dirty.pop() {
+            if sent > TURN_BYTES_MAX {
+                // The others have their turn first the next time.
+                later.push(id);
+                continue;
+            }
             clients.end_abandoned(id);
             let Some(connection) = clients.get_mut(id) else { continue };
             connection.dirty = false;
@@ -83,6 +90,11 @@ impl ReplySender {
             };
             sent += connection.count(n);
             let goes_on = n > 0 && connection.goes_on();
+            if !gone && connection.unsent() > 0 && connection.is_writable() {
+                // The socket takes more.
+                connection.dirty = true;
+                later.push(id);
+            }
             if gone && closed == CLOSED_PER_TURN_MAX {
                 connection.dirty = true;
                 later.push(id);
@@ -111,10 +123,7 @@ impl ReplySender {
         let mut round = thread.round();
         let mut sent = 0;
         for unsent in round.take_unsent() {
-            if let Some(connection) = clients.find(unsent.to) {
-                connection.take_back(&unsent.bytes, unsent.broken);
-                clients.touch(unsent.to.id);
-            }
+            clients.take_back_unsent(&unsent);
         }
         let mut dirty = std::mem::take(&mut clients.dirty);
         dirty.retain(|&id| {
@@ -158,8 +167,8 @@ impl ReplySender {
     }
 
     fn close(&self, clients: &mut Clients, registry: &Registry, id: usize) {
-        let connection = clients.close(id, registry);
-        if let Some(thread) = self.thread.as_ref().filter(|_| connection.is_lent) {
+        let is_lent = clients.close(id, registry);
+        if let Some(thread) = self.thread.as_ref().filter(|_| is_lent) {
             thread.close(id);
         }
     }
@@ -175,6 +184,7 @@ impl ReplySender {
         for id in clients.ids() {
             self.close(clients, registry, id);
         }
+        clients.end_large();
     }
 }
 

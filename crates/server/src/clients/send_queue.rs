@@ -38,7 +38,7 @@ impl<S> Parcel<S> {
 
 /// What could not be sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unsent {
+pub(crate) struct Unsent {
     pub(super) to: ClientId,
     pub(super) bytes: Vec<u8>,
     /// The stream is broken.

@@ -47,6 +47,9 @@ impl Target {
     }
 }
 
+/// After so many requests the clock is looked at.
+const REQUESTS_PER_LOOK: u32 = 16;
+
 /// What requests want of the worker.
 #[derive(Default)]
 pub(crate) struct Wanted {
@@ -60,6 +63,17 @@ pub(crate) struct Wanted {
     pub(crate) waits: Vec<WaitingClient>,
 }
 
+impl Wanted {
+    /// What requests want that have run on another thread.
+    pub(super) fn add(&mut self, others: Self) {
+        let Self { writes, reads, leases, waits } = others;
+        self.writes.extend(writes);
+        self.reads.extend(reads);
+        self.leases.extend(leases);
+        self.waits.extend(waits);
+    }
+}
+
 /// What all requests of a worker share while they run.
 pub(super) struct Requests {
     pub(super) worker: usize,
@@ -71,6 +85,10 @@ pub(super) struct Requests {
     seed: u64,
     /// Which slots are read.
     pub(super) sampler: LoadSampler,
+    /// When others have their turn: no further request of the connection is looked at after that.
+    pub(super) until: Instant,
+    /// When the requests of this turn have run for long enough.
+    pub(super) turn_until: Instant,
     /// When the requests that run now arrived, in µs of the steady clock.
     pub(super) arrived_us: u64,
     /// Bytes that the requests of the connection which is looked at have pushed to this worker's subscribers.
@@ -92,6 +110,8 @@ impl Requests {
             store,
             mailbox,
             clock: Instant::now(),
+            until: Instant::now(),
+            turn_until: Instant::now(),
             seed: worker as u64,
             sampler: LoadSampler::new(worker as u64),
             arrived_us: 0,
@@ -108,6 +128,16 @@ impl Requests {
 }
 
 impl Turn<'_> {
+    /// A request was run: every so often the clock is looked at, which commands that are quick do not do.
+    #[inline]
+    pub(super) fn look_at_clock(&mut self, unlooked: &mut u32) {
+        *unlooked += 1;
+        if *unlooked >= REQUESTS_PER_LOOK {
+            *unlooked = 0;
+            self.requests.clock = Instant::now();
+        }
+    }
+
     pub(super) fn stall(&mut self, id: usize) -> Step {
         self.clients.stall(id);
         Step::Stall

@@ -70,7 +70,10 @@ impl Waits {
             let replicas = if synced { replicas } else { 0 };
             let ticket = &waiting.ticket;
             let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
-            let gone = clients.find(client).is_none_or(|connection| connection.deaf);
+            let gone = match clients.find(client) {
+                Some(connection) => connection.deaf,
+                None => !clients.is_there(client),
+            };
             let over = waiting.until.is_some_and(|until| now >= until);
             if !gone && !over && !waiting.wait.is_met(synced, replicas) {
                 return true;

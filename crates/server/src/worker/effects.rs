@@ -5,9 +5,9 @@ use super::apply_thread::apply_beside;
 use super::peers::Peers;
 use super::telling::Telling;
 use crate::api::digest_marked;
-use crate::clients::{Clients, show_line, tell_denied};
+use crate::clients::{Clients, show_here, show_line, tell_denied, tell_here, tell_instead};
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
-use crate::mailbox::{BlockingMessage, EMBEDDED, WorkerMessage};
+use crate::mailbox::{BlockingMessage, EMBEDDED, SubscriberNews, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
 use cluster::{Change, MapUpdate};
@@ -67,6 +67,32 @@ impl Shell {
     /// Does what applying entries has asked for.
     pub(super) fn after_apply(&mut self, now: Moment) {
         self.follow_up.run(&self.store, &mut self.peers, now);
+    }
+
+    /// There is news for subscribers, monitors, or those who cache keys.
+    pub(super) fn hear_of_subscribers(&mut self, news: SubscriberNews) {
+        match news {
+            SubscriberNews::Push(delivery) => {
+                self.clients.push(&delivery);
+                // Publishers that waited for that go on.
+                if self.store.mailboxes.delivered(&self.store.broker, &delivery, self.worker as u32) {
+                    self.store.mailboxes.tell_all(|| WorkerMessage::Led);
+                }
+            }
+            SubscriberNews::Invalidated(told) => tell_here(&self.store, &mut self.clients, &told),
+            SubscriberNews::Redirected(told) => tell_instead(&mut self.clients, &told),
+            SubscriberNews::ScriptCalls(lines) => {
+                lines.into_iter().for_each(|line| show_line(&self.store, &mut self.clients, line));
+            }
+            SubscriberNews::Monitored(line) => {
+                show_here(&self.store, &mut self.clients, &line);
+                if self.store.broker.arrived(line.len() as u64) {
+                    self.store.mailboxes.tell_all(|| WorkerMessage::Led);
+                }
+            }
+            SubscriberNews::Evicted(evicted) => self.clients.evict(&evicted),
+            SubscriberNews::Announce => self.peers.announce(),
+        }
     }
 
     /// Tells clients some of what entries tell them.

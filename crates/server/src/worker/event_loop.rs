@@ -13,12 +13,12 @@ use super::peers::{PeerEvent, Peers};
 use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
-    Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, ReplySender,
-    Secured, Waits, learned, show_here, show_line, tell_here, tell_instead, tend, watched,
+    Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, GivenBack, Handshakes,
+    ReplySender, Secured, Unread, Waits, give_back, hand_over, learned, read_letter, tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
-use crate::mailbox::{Forked, Mailbox, Submission, SubscriberNews, WorkerMessage};
+use crate::mailbox::{Forked, Mailbox, Submission, WorkerMessage};
 use crate::net::Stream;
 use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
@@ -53,6 +53,9 @@ const _: () = assert!(FIRST_CONNECTION > LAST_LISTENER);
 const LOOKS_MAX: usize = 4;
 /// Rounds of proposing and applying within one turn: what is left has its turn after the sockets.
 const PUMPS_MAX: usize = 16;
+
+/// After so long the others have their turn.
+const PUMP_SPAN: Duration = Duration::from_millis(1);
 
 /// How long writers wait in each turn for background work that is just behind.
 const DEBT_PAUSE: Duration = Duration::from_millis(2);
@@ -253,21 +256,28 @@ impl Worker {
     /// Runs requests, commits writes, sends answers.
     fn serve(&mut self) {
         self.log.begin_turn();
+        self.dispatcher.begin_turn();
         self.dispatcher.take_served_others();
         self.dispatcher.clear_again(&mut self.shell.clients, self.now);
         self.end_waits();
         self.release_fenced_writes();
         self.take_wanted();
         for _ in 0..LOOKS_MAX {
-            for id in self.shell.clients.take_ready() {
+            let mut ready = self.shell.clients.take_ready();
+            while let Some(id) = ready.next(&mut self.shell.clients) {
                 self.dispatcher.receive(&mut self.shell.clients, id, self.now);
                 self.take_wanted();
+                if self.dispatcher.is_turn_over() {
+                    break;
+                }
             }
+            // What was not looked at comes first the next time.
+            ready.put_off(&mut self.shell.clients);
             self.read_from_disk();
             self.pump();
             self.shell.tell();
             self.shell.flush_peers();
-            if !self.shell.clients.has_ready() {
+            if !self.shell.clients.has_ready() || self.dispatcher.is_turn_over() {
                 break;
             }
         }
@@ -316,6 +326,7 @@ impl Worker {
     }
 
     fn take_message(&mut self, message: WorkerMessage) {
+        let Some(message) = hand_over(&mut self.shell.clients, message) else { return };
         let now = self.now;
         match message {
             WorkerMessage::Called(called) => self.forwarder().called(*called),
@@ -367,7 +378,7 @@ impl Worker {
             }
             WorkerMessage::LinkDown(node) => self.link_down(node),
             WorkerMessage::Bulk(bytes) => self.multi_raft.note_bulk(bytes, now),
-            WorkerMessage::Subscribers(news) => self.hear_of_subscribers(news),
+            WorkerMessage::Subscribers(news) => self.shell.hear_of_subscribers(news),
             WorkerMessage::Led => self.heard_of_leader(),
             WorkerMessage::SnapshotArrived(it) => self.multi_raft.snapshot_arrived(it.shard, it.arrived),
             WorkerMessage::SnapshotSent { shard, replica, whole } => {
@@ -386,9 +397,25 @@ impl Worker {
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
             WorkerMessage::DeniedInScript(ticket, denied) => self.shell.clients.denied_in_script(&ticket, denied),
+            WorkerMessage::GivenBack(back) => self.given_back(*back),
             WorkerMessage::Probe(held) => drop(held),
             WorkerMessage::Stop => self.stopping = true,
         }
+    }
+
+    /// The thread for large requests gives a connection back.
+    fn given_back(&mut self, back: GivenBack) {
+        let given_back = give_back(&mut self.shell.clients, &mut self.dispatcher, back);
+        self.take_wanted();
+        let Some((client, letters)) = given_back else { return };
+        for letter in letters {
+            match read_letter(&self.store, &mut self.shell.clients, client, letter) {
+                None => {}
+                Some(Unread::Message(message)) => self.take_message(message),
+                Some(Unread::NodeLost(client, node)) => self.forwarder().node_lost_of(client, node),
+            }
+        }
+        self.forwarder().tick();
     }
 
     fn map_changed(&mut self, map: Arc<Map>) {
@@ -401,31 +428,6 @@ impl Worker {
         if let Some(owned) = self.multi_raft.shard(shard) {
             owned.seal();
             self.store.background.wake();
-        }
-    }
-
-    fn hear_of_subscribers(&mut self, news: SubscriberNews) {
-        match news {
-            SubscriberNews::Push(delivery) => {
-                self.shell.clients.push(&delivery);
-                // Publishers that waited for that go on.
-                if self.store.mailboxes.delivered(&self.store.broker, &delivery, self.index as u32) {
-                    self.store.mailboxes.tell_all(|| WorkerMessage::Led);
-                }
-            }
-            SubscriberNews::Invalidated(told) => tell_here(&self.store, &mut self.shell.clients, &told),
-            SubscriberNews::Redirected(told) => tell_instead(&mut self.shell.clients, &told),
-            SubscriberNews::ScriptCalls(lines) => {
-                lines.into_iter().for_each(|line| show_line(&self.store, &mut self.shell.clients, line));
-            }
-            SubscriberNews::Monitored(line) => {
-                show_here(&self.store, &mut self.shell.clients, &line);
-                if self.store.broker.arrived(line.len() as u64) {
-                    self.store.mailboxes.tell_all(|| WorkerMessage::Led);
-                }
-            }
-            SubscriberNews::Evicted(evicted) => self.shell.clients.evict(&evicted),
-            SubscriberNews::Announce => self.shell.peers.announce(),
         }
     }
 
@@ -550,8 +552,13 @@ impl Worker {
     /// Proposes what was submitted, sends what there is to send, and applies what is committed, until nothing is left
     /// or the log has to be waited for.
     fn pump(&mut self) {
+        let mut begun = None;
         for _ in 0..PUMPS_MAX {
-            if !self.multi_raft.is_busy() || self.paused_until > Instant::now() {
+            if !self.multi_raft.is_busy() {
+                return;
+            }
+            let now = Instant::now();
+            if self.paused_until > now || now.duration_since(*begun.get_or_insert(now)) > PUMP_SPAN {
                 return;
             }
             if !self.may_log() {
@@ -806,6 +813,8 @@ impl Worker {
     fn finish(&mut self) {
         // What is under way is finished: the log threads outlive the workers.
         self.replies.finish(&mut self.shell.clients, self.poll.registry());
+        // Connections that came back too late hold the node, which holds the mailbox.
+        self.mailbox.take(&mut Vec::new());
         // Set apart for the last flush, so that the next start has nothing to replay.
         for shard in self.multi_raft.shards() {
             shard.seal();

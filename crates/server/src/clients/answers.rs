@@ -1,0 +1,133 @@
+//! How requests that are over are answered and counted.
+
+use super::connection::{Connection, RunningTransaction};
+use super::forwarded::Forwarded;
+use super::forwarding::Kept;
+use super::store_setting::set_for_store;
+use crate::os::steady_us;
+use crate::shared::NodeShared;
+use node::pubsub::Answered;
+use node::session::{self, Cost};
+use node::stats::Lookups;
+use node::tracking::TrackingElsewhere;
+use node::{Outcome, Ticket};
+use resp::Reply;
+use resp::table::{CommandSpec, behaviour};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What an error says has become of a request of a client of a database, and the request's command.
+pub(super) fn outcome_for(
+    connection: &Connection,
+    ticket: &Ticket,
+    reply: &[u8],
+) -> Option<(Outcome, &'static CommandSpec)> {
+    Some((Outcome::of_answer(reply)?, connection.unanswered(ticket.sequence)?.spec))
+}
+
+/// This node has stopped leading, and has not made a request: it is to be sent to the node that leads. Or else its answer.
+pub(super) fn hand_on(
+    connection: &mut Connection,
+    ticket: &Ticket,
+    (spec, kept): (&'static CommandSpec, Kept),
+) -> Option<Vec<u8>> {
+    let now_us = steady_us();
+    // Whether CLIENT CACHING was about it is not known any more: what is registered in vain is told in vain.
+    let tracking = connection.session.tracking_elsewhere().map(TrackingElsewhere::registering);
+    let request = match kept {
+        Kept::Command(command) => {
+            let script_user = connection.script_user_of(spec);
+            Forwarded { script_user, ..Forwarded::command(*ticket, spec, &command.args(), now_us) }
+        }
+        Kept::Transaction(transaction) if transaction.watches().is_empty() => {
+            let transaction = transaction.for_other_node();
+            let script_user = connection.session.script_user().map(|user| user.name().clone());
+            let request = Forwarded::transaction(*ticket, &transaction, now_us);
+            if let Some(running) = &mut connection.transaction {
+                running.transaction = transaction;
+            }
+            Forwarded { script_user, ..request }
+        }
+        Kept::Transaction(_) => {
+            // The other node does not know the versions of what it watches: these count as changed.
+            let mut reply = Reply::new(ticket.proto);
+            reply.null_array();
+            return Some(reply.buf);
+        }
+    };
+    connection.forwarding().wait(Forwarded { tracking, ..request });
+    None
+}
+
+/// Answers the EXEC of a transaction whose commands have run.
+pub(super) fn answer_transaction(
+    store: &Arc<NodeShared>,
+    connection: &mut Connection,
+    running: RunningTransaction,
+    ticket: &Ticket,
+    answers: (&[u8], &[Vec<u8>]),
+) {
+    let mut whole = Reply::new(ticket.proto);
+    let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
+    let effect = running.transaction.answer(&mut connection.session, &**store, answers, ns, &mut whole);
+    if matches!(effect, session::Effect::ReplyOnceKnown { .. }) {
+        note_written(store, connection, ticket);
+        connection.confirms(ticket.sequence);
+        let answered = Answered { ticket: *ticket, reply: whole.buf };
+        if let Some(answered) = store.broker.wait(answered, steady_us()) {
+            connection.answer(ticket.sequence, Cow::Owned(answered.reply));
+        }
+        return;
+    }
+    if let session::Effect::ReplyOnceStored { setting, .. } = effect {
+        set_for_store(store, setting, None);
+    }
+    // A sleep inside a transaction is not slept: its replies are one.
+    if matches!(effect, session::Effect::Shutdown { .. }) {
+        store.stop_asked.store(true, Ordering::Release);
+        connection.session.close();
+    }
+    connection.answer(ticket.sequence, Cow::Owned(whole.buf));
+    note_written(store, connection, ticket);
+}
+
+/// Answers a command, and counts it.
+pub(super) fn answer_command(
+    store: &NodeShared,
+    worker: usize,
+    connection: &mut Connection,
+    ticket: &Ticket,
+    reply: Cow<'_, [u8]>,
+) {
+    // What is asked of the reply once it has gone.
+    let is_null = matches!(&*reply, b"$-1\r\n" | b"_\r\n");
+    let first = reply.first().copied();
+    let reply_bytes = reply.len() as u64;
+    let error = (first == Some(b'-')).then(|| reply.to_vec());
+    let Some(begun) = connection.answer(ticket.sequence, reply) else { return };
+    if begun.spec.is_write() {
+        if begun.spec.does(behaviour::LOOKS_UP) {
+            let mut lookups = Lookups::default();
+            lookups.note(!is_null);
+            store.stats.worker(worker).looked_up(lookups);
+        }
+        note_written(store, connection, ticket);
+    }
+    // The time of a blocking command is its client's: it may have waited.
+    let ns = if ticket.may_wait { 0 } else { begun.at.elapsed().as_nanos() as u64 };
+    // A long reply is no error, whatever its last part begins with.
+    let whole = error.as_deref().unwrap_or(first.as_slice());
+    let counted = if begun.part_bytes > 0 { b"*" } else { whole };
+    store.stats.worker(worker).finished(begun.spec.id, ns, counted);
+    let cost = Cost { elapsed_ns: ns, reply_bytes: begun.part_bytes + reply_bytes };
+    session::note_if_costly(connection.session.entry(), begun.spec, cost, store, || begun.args());
+}
+
+/// What the connection has written is in the shard's last entry, or before it: for WAIT.
+pub(super) fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
+    let known = store.known();
+    if let Some(handle) = known.shard_of(ticket.slot).and_then(|shard| known.handle(shard.0 as usize)) {
+        connection.session.wrote(handle.id(), handle.engine().applied_index());
+    }
+}

@@ -1,0 +1,207 @@
+//! The connections of a worker, by their places. Some are away: the thread for large requests has them.
+//!
+//! Invariants: a connection that is away keeps its place, and what is for it is kept until it is back. The thread has one
+//! connection at a time, whose place is the one among those of its worker.
+
+use super::client_id::ClientId;
+use super::connection::Connection;
+use super::send_queue::Unsent;
+use crate::mailbox::WorkerMessage;
+use node::Ticket;
+use node::pubsub::{Delivery, Evicted};
+use node::tracking::Invalidation;
+use slab::Slab;
+use vocab::NodeId;
+
+/// What is for a connection that is away.
+pub(crate) enum Letter {
+    /// The answer to one of its requests.
+    Answer(Ticket, Vec<u8>),
+    /// What else its worker is told of it.
+    Message(WorkerMessage),
+    /// A message that it may have subscribed to.
+    Push(Delivery),
+    /// A subscription that it may have has ended.
+    Evicted(Evicted),
+    /// What it may have cached has changed: it alone is named.
+    Told(Invalidation),
+    /// The same: it is told instead of another client.
+    Instead(Invalidation),
+    /// A command was run.
+    Shown(Vec<u8>),
+    /// What the send thread could not send.
+    Unsent(Unsent),
+    /// A node cannot be talked to.
+    NodeLost(NodeId),
+    /// The users have changed.
+    UsersChanged,
+    /// Pauses are over.
+    Look,
+}
+
+/// What an event loop has noticed of a socket.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Noticed {
+    pub(super) readable: bool,
+    pub(super) hung_up: bool,
+    pub(super) writable: bool,
+}
+
+/// What has come of a connection that is away.
+pub(super) struct Away {
+    generation: u32,
+    /// Of its socket.
+    pub(super) noticed: Noticed,
+    pub(super) letters: Vec<Letter>,
+}
+
+#[allow(clippy::large_enum_variant, reason = "nearly all connections are here")]
+enum Place {
+    Here(Connection),
+    Away(Box<Away>),
+}
+
+/// Connections by their places.
+#[derive(Default)]
+pub(super) struct Connections {
+    places: Slab<Place>,
+    /// How many are away.
+    away: usize,
+    /// The one that the thread for large requests has.
+    lent: Option<(usize, Connection)>,
+}
+
+impl Connections {
+    /// The thread's: one that its worker has at that place.
+    pub(super) fn of_thread(id: usize, connection: Connection) -> Self {
+        Self { lent: Some((id, connection)), ..Self::default() }
+    }
+
+    /// Whether they are the thread's.
+    pub(super) fn are_of_thread(&self) -> bool {
+        self.lent.is_some()
+    }
+
+    /// The one that the thread has.
+    pub(super) fn into_lent(self) -> Option<(usize, Connection)> {
+        self.lent
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: usize) -> Option<&Connection> {
+        match self.places.get(id) {
+            Some(Place::Here(connection)) => Some(connection),
+            _ => self.lent.as_ref().filter(|(place, _)| *place == id).map(|(_, connection)| connection),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: usize) -> Option<&mut Connection> {
+        match self.places.get_mut(id) {
+            Some(Place::Here(connection)) => Some(connection),
+            _ => self.lent.as_mut().filter(|(place, _)| *place == id).map(|(_, connection)| connection),
+        }
+    }
+
+    /// The place of the next one.
+    pub(super) fn next_place(&self) -> usize {
+        self.places.vacant_key()
+    }
+
+    /// A new one, at the next place.
+    pub(super) fn add(&mut self, connection: Connection) {
+        self.places.insert(Place::Here(connection));
+    }
+
+    /// Takes one out that is here.
+    pub(super) fn remove(&mut self, id: usize) -> Option<Connection> {
+        let is_here = matches!(self.places.get(id), Some(Place::Here(_)));
+        match is_here.then(|| self.places.remove(id))? {
+            Place::Here(connection) => Some(connection),
+            Place::Away(_) => None,
+        }
+    }
+
+    /// Those that are here.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
+        self.places.iter().filter_map(|(id, place)| match place {
+            Place::Here(connection) => Some((id, connection)),
+            Place::Away(_) => None,
+        })
+    }
+
+    /// Those that are away.
+    pub(super) fn clients_away(&self) -> impl Iterator<Item = ClientId> {
+        self.places.iter().filter_map(|(id, place)| match place {
+            Place::Here(_) => None,
+            Place::Away(away) => Some(ClientId { id, generation: away.generation }),
+        })
+    }
+
+    /// Those that are here.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
+        self.places.iter_mut().filter_map(|(id, place)| match place {
+            Place::Here(connection) => Some((id, connection)),
+            Place::Away(_) => None,
+        })
+    }
+
+    /// The places of those that are here.
+    pub(super) fn ids(&self) -> Vec<usize> {
+        let here = self.places.iter().filter(|(_, place)| matches!(place, Place::Here(_)));
+        here.map(|(id, _)| id).collect()
+    }
+
+    /// Takes one that goes away: its place is kept.
+    pub(super) fn lend(&mut self, id: usize) -> Option<Connection> {
+        let place = self.places.get_mut(id)?;
+        let Place::Here(connection) = place else { return None };
+        let (generation, noticed) = (connection.generation, Noticed::default());
+        let away = Place::Away(Box::new(Away { generation, noticed, letters: Vec::new() }));
+        self.away += 1;
+        match std::mem::replace(place, away) {
+            Place::Here(connection) => Some(connection),
+            Place::Away(_) => None,
+        }
+    }
+
+    /// One is back; what has come of it meanwhile.
+    pub(super) fn give_back(&mut self, id: usize, connection: Connection) -> Option<Away> {
+        let place = self.places.get_mut(id)?;
+        match std::mem::replace(place, Place::Here(connection)) {
+            Place::Away(away) => {
+                self.away -= 1;
+                Some(*away)
+            }
+            Place::Here(_) => None,
+        }
+    }
+
+    /// Whether any is away.
+    #[inline]
+    pub(super) fn any_away(&self) -> bool {
+        self.away > 0
+    }
+
+    /// What comes of the one at a place, if it is away.
+    pub(super) fn away_at(&mut self, id: usize) -> Option<&mut Away> {
+        match self.places.get_mut(id).filter(|_| self.away > 0)? {
+            Place::Away(away) => Some(away),
+            Place::Here(_) => None,
+        }
+    }
+
+    /// What comes of a connection, if it is away.
+    pub(super) fn away(&mut self, client: ClientId) -> Option<&mut Away> {
+        self.away_at(client.id).filter(|away| away.generation == client.generation)
+    }
+
+    /// What comes of all that are away.
+    pub(super) fn all_away(&mut self) -> impl Iterator<Item = &mut Away> {
+        let any = self.away > 0;
+        self.places.iter_mut().filter(move |_| any).filter_map(|(_, place)| match place {
+            Place::Away(away) => Some(&mut **away),
+            Place::Here(_) => None,
+        })
+    }
+}
