@@ -360,7 +360,7 @@ mod tests {
                 self.at_us += TICK_US;
                 for node in 0..self.keepers.len() {
                     let raw = self.raw(node);
-                    if self.at_us % 200_000 == 0 {
+                    if self.at_us.is_multiple_of(200_000) {
                         for other in (0..self.keepers.len()).filter(|other| *other != node && !mute.contains(other)) {
                             let told = self.keepers[other].wall_to_tell(self.raw(other));
                             self.keepers[node].answered(NodeId(other as u64 + 1), self.at_us, told, raw);
