@@ -96,7 +96,7 @@ fn a_transaction_of_very_many_commands_is_run_left_and_spoiled() {
         (0..=MANY).for_each(|_| assert!(!connection.read().unwrap().is_error()));
     };
     queue(&mut connection, &["INCR", "{k}n"]);
-    let answers: Vec<Value> = (1..=MANY as i64).map(Value::Integer).collect();
+    let answers: Vec<Value> = (1..=MANY as i64).map(Value::Int).collect();
     assert!(ask(&mut connection, &["EXEC"], &[]) == Value::Array(answers));
     queue(&mut connection, &["GET", "{k}n"]);
     assert!(ask(&mut connection, &["EXEC"], &[]) == Value::Array(vec![Value::bulk(MANY.to_string()); MANY]));
@@ -110,7 +110,7 @@ fn a_transaction_of_very_many_commands_is_run_left_and_spoiled() {
     queue(&mut connection, &["INCR", "{k}n"]);
     assert_eq!(connection.call("RESET").text(), "RESET");
     assert_eq!(connection.call("GET {k}n"), Value::bulk(MANY.to_string()));
-    // One that goes away with all that it has queued harms nobody.
+    // One that goes away with all that it has queued harms no other.
     queue(&mut connection, &["INCR", "{k}n"]);
     drop(connection);
     let mut other = Connection::open(server.port()).unwrap();

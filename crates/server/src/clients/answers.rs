@@ -33,7 +33,7 @@ pub(super) fn hand_on(
     (spec, kept): (&'static CommandSpec, Kept),
 ) -> Option<Vec<u8>> {
     let now_us = steady_us();
-    // Whether CLIENT CACHING was about it is not known any more: what is registered in vain is told in vain.
+    // Whether CLIENT CACHING was about it is not known any more: a client that is registered for nothing is told too much.
     let tracking = connection.session.tracking_elsewhere().map(TrackingElsewhere::registering);
     let request = match kept {
         Kept::Command(command) => {

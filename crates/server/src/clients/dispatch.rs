@@ -9,13 +9,13 @@ use super::deed::Deed;
 use super::destination;
 use super::forward;
 use super::forwarding::Watches;
-use super::large::{Job, LargeRequest, is_about_all, is_large, lend, put_back};
+use super::large_request::{Job, LargeRequest, is_about_all, is_large, put_back};
 use super::learn::{self, is_of_unknown_script};
 use super::login::compare_passwords;
 use super::monitor;
 use super::publish;
+use super::ran::{After, Collected, DelayedReply, Ran};
 use super::read;
-use super::ready::go_on_later;
 use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
 use super::request::{Incoming, Request, Sent};
@@ -51,38 +51,6 @@ const CONNECTION_SPAN: Duration = Duration::from_micros(limits::CONNECTION_SPAN_
 const REQUESTS_SPAN: Duration = Duration::from_micros(limits::REQUESTS_SPAN_US);
 
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
-
-/// A reply that is sent later (DEBUG SLEEP).
-struct DelayedReply {
-    at: Instant,
-    ticket: Ticket,
-    reply: Vec<u8>,
-}
-
-/// What requests have left for the worker to do.
-pub(crate) struct Collected {
-    wanted: Wanted,
-    delayed: Vec<DelayedReply>,
-    served_others: bool,
-}
-
-/// What has become of the requests in some bytes.
-struct Ran {
-    /// So many bytes of them are done with.
-    used: usize,
-    /// What comes next.
-    next: After,
-}
-
-/// What comes after the requests that have run.
-enum After {
-    /// Nothing, or an incomplete request, or one that waits.
-    Wait,
-    /// Others have their turn first.
-    Others,
-    /// A request for the thread for large ones: its arguments, relative to its beginning or to what was typed, and its bytes.
-    Large { ranges: Vec<Range<usize>>, typed: Option<Vec<u8>>, bytes: usize },
-}
 
 /// Runs the requests of a worker's clients.
 pub(crate) struct Dispatcher {
@@ -231,7 +199,7 @@ impl Dispatch<'_> {
             return;
         }
         if connection.is_cramped() {
-            match lend(self.turn.clients, id, Job::Grow) {
+            match self.turn.clients.lend(id, Job::Grow) {
                 Ok(()) => return,
                 Err(_) => self.turn.clients.get_mut(id).into_iter().for_each(Connection::grow_input),
             }
@@ -271,7 +239,7 @@ impl Dispatch<'_> {
                     let input = Bytes::copy_from_slice(&bytes[used..]);
                     return self.lend(id, LargeRequest { input, typed, ranges, bytes: length });
                 }
-                After::Others => go_on_later(self.turn.clients, id),
+                After::Others => self.turn.clients.go_on_later(id),
                 After::Wait => {}
             }
             if let Some(connection) = self.turn.clients.get_mut(id)
@@ -301,7 +269,7 @@ impl Dispatch<'_> {
                 return false;
             }
             After::Others => {
-                go_on_later(self.turn.clients, id);
+                self.turn.clients.go_on_later(id);
                 self.keep(id, input, used);
                 false
             }
@@ -319,7 +287,7 @@ impl Dispatch<'_> {
             put_back(connection, request);
             return self.turn.clients.stall(id);
         }
-        if let Err(Job::Run(request)) = lend(self.turn.clients, id, Job::Run(request)) {
+        if let Err(Job::Run(request)) = self.turn.clients.lend(id, Job::Run(request)) {
             self.run_large(id, request);
         }
     }
@@ -862,7 +830,7 @@ mod tests {
             self.dispatcher.receive(&mut self.clients, id, now);
             while self.clients.has_ready() {
                 let mut ready = self.clients.take_ready();
-                while ready.next(&mut self.clients).is_some() {
+                while self.clients.next_ready(&mut ready).is_some() {
                     self.dispatcher.receive(&mut self.clients, id, now);
                 }
             }

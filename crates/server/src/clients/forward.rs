@@ -11,7 +11,7 @@ use super::connections::Letter;
 use super::forwarded::{Deed, Forwarded};
 use super::forwarding::{Forwarding, Watches};
 use super::invalidations::{id_of, tell_here};
-use super::large::BackAgain;
+use super::large_request::BackAgain;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;

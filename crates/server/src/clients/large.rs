@@ -8,10 +8,11 @@
 //! Each worker has one such thread, so large requests of its clients run one after another.
 
 use super::client_id::ClientId;
-use super::connection::Connection;
 use super::connections::{Away, Letter};
-use super::dispatch::{Collected, Dispatcher};
+use super::dispatch::Dispatcher;
 use super::invalidations::{tell_here, tell_instead};
+use super::large_request::{BackAgain, Job, Lender, Loan, is_large};
+use super::ran::Collected;
 use super::registry::Clients;
 use super::watch::watched;
 use crate::api::close_session;
@@ -20,152 +21,62 @@ use crate::os::spawn_critical;
 use crate::shared::NodeShared;
 use node::stats::Stats;
 use node::{Ticket, Write};
-use replica::Bytes;
-use smallvec::SmallVec;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use vocab::NodeId;
-use vocab::limits::{LARGE_REQUEST_ARGUMENTS, LARGE_REQUEST_BYTES};
-
-/// Whether a request of so many arguments in so many bytes is one for the thread.
-#[inline]
-pub(super) fn is_large(arguments: usize, bytes: usize) -> bool {
-    arguments > LARGE_REQUEST_ARGUMENTS || bytes > LARGE_REQUEST_BYTES
-}
-
-/// A request that was taken out of a connection's input.
-pub(super) struct LargeRequest {
-    /// The input, which begins with it.
-    pub(super) input: Bytes,
-    /// What its arguments are in, if that is not the input: it was typed by hand.
-    pub(super) typed: Option<Vec<u8>>,
-    /// Its arguments.
-    pub(super) ranges: Vec<Range<usize>>,
-    /// Its bytes in the input.
-    pub(super) bytes: usize,
-}
-
-/// A request that waits is in its connection's input again.
-pub(super) fn put_back(connection: &mut Connection, request: LargeRequest) {
-    let LargeRequest { input, typed, ranges, .. } = request;
-    if typed.is_none() && input.first() == Some(&b'*') {
-        connection.parse.put_back(ranges);
-    }
-    connection.input = input.into();
-}
-
-/// Whether a request is about all that its session holds, which is much.
-#[cold]
-pub(super) fn is_about_all(connection: &Connection, input: &[u8], ranges: &[Range<usize>]) -> bool {
-    let args: SmallVec<[&[u8]; 8]> = ranges.iter().map(|range| &input[range.clone()]).collect();
-    connection.session.is_about_all(&args)
-}
-
-/// What the thread does with a connection.
-pub(super) enum Job {
-    /// Runs its next request.
-    Run(LargeRequest),
-    /// Gives it the answer of a transaction.
-    Answer(Ticket, Vec<u8>),
-    /// Gives it what else is long.
-    Message(Box<WorkerMessage>),
-    /// Makes room for more of its input.
-    Grow,
-    /// Forgets it: it is closed.
-    Close,
-}
-
-/// A connection on its way to the thread.
-struct Loan {
-    id: usize,
-    connection: Connection,
-    job: Job,
-}
+use vocab::limits::LARGE_REQUEST_ARGUMENTS;
 
 /// A connection on its way back.
-pub(crate) struct GivenBack {
+struct GivenBack {
     /// It alone.
     clients: Clients,
     /// What its request wants of the worker.
     collected: Collected,
 }
 
-/// The thread, and the way to it; dropping it ends the thread.
-pub(super) struct LargeThread {
-    loans: Option<Sender<Loan>>,
+/// The thread, and the ways to it and back; dropping it ends the thread.
+pub(crate) struct LargeThread {
+    loans: Sender<Option<Loan>>,
+    given_back: Receiver<GivenBack>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What runs the large requests of a worker's clients.
-#[derive(Default)]
-pub(super) struct LargeRequests {
-    /// None before the first.
-    thread: Option<LargeThread>,
-}
-
-impl LargeRequests {
-    /// The thread; starts it if there is none.
-    pub(super) fn thread(&mut self, worker: usize, store: &Arc<NodeShared>) -> Option<&LargeThread> {
-        if self.thread.is_none() {
-            match LargeThread::start(worker, store) {
-                Ok(thread) => self.thread = Some(thread),
-                Err(e) => log::warn!("no thread for large requests: {e}"),
-            }
-        }
-        self.thread.as_ref()
-    }
-}
-
-/// Lends a connection to the thread for large requests; gives the job back if there is no thread, or no such connection here.
-pub(super) fn lend(clients: &mut Clients, id: usize, job: Job) -> Result<(), Job> {
-    let (worker, store) = (clients.worker(), clients.store().clone());
-    if clients.are_of_thread() {
-        return Err(job);
-    }
-    let Some(thread) = clients.large.thread(worker, &store) else { return Err(job) };
-    let Some(mut connection) = clients.connections.lend(id) else { return Err(job) };
-    (connection.dirty, connection.stalled) = (false, false);
-    thread.lend(id, connection, job);
-    Ok(())
-}
-
 impl LargeThread {
-    fn start(worker: usize, store: &Arc<NodeShared>) -> std::io::Result<Self> {
-        let (loans, taken) = channel();
-        let store = store.clone();
-        let run = move || {
-            if let Some(mailbox) = store.mailboxes.of_worker(worker).cloned() {
-                serve(worker, &store, &mailbox, &taken);
-            }
-        };
-        let thread = spawn_critical(&format!("large-{worker}"), run)?;
-        Ok(Self { loans: Some(loans), thread: Some(thread) })
+    /// Starts that of a worker, whose clients it serves from now on.
+    pub(crate) fn of(clients: &mut Clients, mailbox: &Arc<Mailbox>) -> Option<Self> {
+        let started = Self::start(clients, mailbox);
+        started.inspect_err(|e| log::warn!("large requests run on the event loop: no thread for them: {e}")).ok()
     }
 
-    /// Lends a connection. It is not away any more when a `GivenBack` has come; one to be closed does not come back.
-    pub(super) fn lend(&self, id: usize, connection: Connection, job: Job) {
-        if let Some(loans) = &self.loans {
-            // The thread is there until this is dropped.
-            let _ = loans.send(Loan { id, connection, job });
-        }
+    fn start(clients: &mut Clients, mailbox: &Arc<Mailbox>) -> std::io::Result<Self> {
+        let ((loans, taken), (gives, given_back)) = (channel(), channel());
+        let (worker, store, mailbox) = (clients.worker(), clients.store().clone(), mailbox.clone());
+        let run = move || serve(worker, &store, &mailbox, (&taken, &gives));
+        let thread = spawn_critical(&format!("large-{worker}"), run)?;
+        clients.lender = Lender::to(loans.clone());
+        Ok(Self { loans, given_back, thread: Some(thread) })
     }
 }
 
 impl Drop for LargeThread {
     fn drop(&mut self) {
-        self.loans = None;
+        let _ = self.loans.send(None);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn serve(worker: usize, store: &Arc<NodeShared>, mailbox: &Arc<Mailbox>, loans: &Receiver<Loan>) {
+fn serve(
+    worker: usize,
+    store: &Arc<NodeShared>,
+    mailbox: &Arc<Mailbox>,
+    (loans, gives): (&Receiver<Option<Loan>>, &Sender<GivenBack>),
+) {
     Stats::count_aside();
     let mut dispatcher = Dispatcher::of_thread(worker, store.clone(), mailbox.clone());
-    while let Ok(Loan { id, connection, job }) = loans.recv() {
+    while let Ok(Some(Loan { id, connection, job })) = loans.recv() {
         let mut clients = Clients::of_thread(worker, store.clone(), id, connection);
         match job {
             Job::Run(request) => dispatcher.run_large(&mut clients, id, request),
@@ -189,8 +100,9 @@ fn serve(worker: usize, store: &Arc<NodeShared>, mailbox: &Arc<Mailbox>, loans: 
                 continue;
             }
         }
-        let back = GivenBack { clients, collected: dispatcher.take_collected() };
-        mailbox.send(WorkerMessage::GivenBack(Box::new(back)));
+        // Who does not take it has ended, and with it all its clients.
+        let _ = gives.send(GivenBack { clients, collected: dispatcher.take_collected() });
+        mailbox.send(WorkerMessage::GivenBack);
     }
 }
 
@@ -209,7 +121,7 @@ pub(crate) fn hand_over(clients: &mut Clients, message: WorkerMessage) -> Option
     };
     let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
     clients.find(client)?;
-    match lend(clients, client.id, Job::Message(Box::new(message))) {
+    match clients.lend(client.id, Job::Message(Box::new(message))) {
         Err(Job::Message(message)) => Some(*message),
         _ => None,
     }
@@ -267,11 +179,11 @@ fn take_back(clients: &mut Clients, of_thread: Clients) -> Option<(ClientId, Awa
 
 /// A connection is back: it has its place again. Answers which it is, and what has come for it meanwhile.
 pub(crate) fn give_back(
+    thread: &LargeThread,
     clients: &mut Clients,
     dispatcher: &mut Dispatcher,
-    back: GivenBack,
 ) -> Option<(BackAgain, Vec<Letter>)> {
-    let GivenBack { clients: of_thread, collected } = back;
+    let GivenBack { clients: of_thread, collected } = thread.given_back.try_recv().ok()?;
     dispatcher.add_collected(collected);
     let (client, Away { noticed, letters, .. }) = take_back(clients, of_thread)?;
     let connection = clients.find(client)?;
@@ -289,10 +201,6 @@ pub(crate) fn give_back(
     clients.look_again(client.id);
     Some((BackAgain(client), letters))
 }
-
-/// A connection that is back.
-#[derive(Clone, Copy)]
-pub(crate) struct BackAgain(pub(super) ClientId);
 
 /// What of that only its worker can do.
 #[allow(clippy::large_enum_variant, reason = "it is read at once")]

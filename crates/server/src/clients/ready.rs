@@ -2,13 +2,19 @@
 //!
 //! Invariant: a connection that has had its turn and has more is among those that go on once.
 
-use super::registry::Clients;
 use std::vec::IntoIter;
 
 /// Connections that are to be looked at: those that have had their turn, and have more, come behind the others.
 pub(crate) struct Ready {
     ready: IntoIter<usize>,
     going_on: IntoIter<usize>,
+}
+
+/// A connection whose turn it is.
+pub(super) struct Next {
+    pub(super) id: usize,
+    /// It has had a turn, and has more.
+    pub(super) goes_on: bool,
 }
 
 impl Ready {
@@ -18,32 +24,17 @@ impl Ready {
     }
 
     /// The next one.
-    pub(crate) fn next(&mut self, clients: &mut Clients) -> Option<usize> {
-        self.ready.next().or_else(|| {
-            let id = self.going_on.next()?;
-            if let Some(connection) = clients.get_mut(id) {
-                connection.goes_on_later = false;
-            }
-            Some(id)
-        })
+    pub(super) fn next(&mut self) -> Option<Next> {
+        let first = self.ready.next().map(|id| Next { id, goes_on: false });
+        first.or_else(|| self.going_on.next().map(|id| Next { id, goes_on: true }))
     }
 
     /// The others are looked at in the next turn, before those that have come since.
-    pub(crate) fn put_off(self, clients: &mut Clients) {
-        let Self { ready, going_on } = self;
-        if ready.len() + going_on.len() > 0 {
-            let since = Self::take(&mut clients.ready, &mut clients.going_on);
-            clients.ready = ready.chain(since.ready).collect();
-            clients.going_on = going_on.chain(since.going_on).collect();
+    pub(super) fn put_off(self, ready: &mut Vec<usize>, going_on: &mut Vec<usize>) {
+        if self.ready.len() + self.going_on.len() > 0 {
+            let since = Self::take(ready, going_on);
+            *ready = self.ready.chain(since.ready).collect();
+            *going_on = self.going_on.chain(since.going_on).collect();
         }
-    }
-}
-
-/// A connection has had its turn, and goes on when others have had theirs.
-pub(super) fn go_on_later(clients: &mut Clients, id: usize) {
-    if let Some(connection) = clients.get_mut(id)
-        && !std::mem::replace(&mut connection.goes_on_later, true)
-    {
-        clients.going_on.push(id);
     }
 }

@@ -6,9 +6,9 @@ pub(super) use super::client_id::ClientId;
 use super::connection::Connection;
 use super::connections::{Away, Connections, Letter};
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
-use super::large::{Job, LargeRequests, lend};
+use super::large_request::{Job, Lender, Loan};
 use super::output_watch::Slow;
-use super::ready::Ready;
+use super::ready::{Next, Ready};
 use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
 use super::send_queue::Unsent;
@@ -67,8 +67,8 @@ pub(crate) struct Clients {
     pub(super) upstreams: Upstreams,
     /// What was set for single databases at the last call of `take_renamed`.
     databases: Arc<Databases>,
-    /// What runs large requests.
-    pub(super) large: LargeRequests,
+    /// The way to what runs large requests.
+    pub(super) lender: Lender,
 }
 
 impl Clients {
@@ -87,7 +87,7 @@ impl Clients {
             gathers: Gathers::default(),
             divided: Vec::new(),
             upstreams: Upstreams::default(),
-            large: LargeRequests::default(),
+            lender: Lender::default(),
         }
     }
 
@@ -203,11 +203,9 @@ impl Clients {
         }
         let _ = connection.stream().deregister(registry);
         let is_lent = connection.is_lent;
-        if connection.session.has_much()
-            && let Some(thread) = self.large.thread(self.worker, &self.store)
-        {
+        if connection.session.has_much() && self.lender.has_thread() {
             // To forget what it has subscribed to, or queued, takes as long as that was.
-            thread.lend(id, connection, Job::Close);
+            self.lender.lend(Loan { id, connection, job: Job::Close });
             return is_lent;
         }
         connection.session.leave(&*self.store);
@@ -215,9 +213,15 @@ impl Clients {
         is_lent
     }
 
-    /// Ends the thread for large requests.
-    pub(super) fn end_large(&mut self) {
-        self.large = LargeRequests::default();
+    /// Lends a connection to the thread for large requests; gives the job back if there is no thread, or no such connection here.
+    pub(super) fn lend(&mut self, id: usize, job: Job) -> Result<(), Job> {
+        if self.are_of_thread() || !self.lender.has_thread() {
+            return Err(job);
+        }
+        let Some(mut connection) = self.connections.lend(id) else { return Err(job) };
+        (connection.dirty, connection.stalled) = (false, false);
+        self.lender.lend(Loan { id, connection, job });
+        Ok(())
     }
 
     /// The clients of databases that may have cached keys, if what is set for single databases has changed since the last call: after
@@ -284,6 +288,29 @@ impl Clients {
     /// The connections that can be read or looked at now.
     pub(crate) fn take_ready(&mut self) -> Ready {
         Ready::take(&mut self.ready, &mut self.going_on)
+    }
+
+    /// The next of them.
+    pub(crate) fn next_ready(&mut self, ready: &mut Ready) -> Option<usize> {
+        let Next { id, goes_on } = ready.next()?;
+        if goes_on && let Some(connection) = self.connections.get_mut(id) {
+            connection.goes_on_later = false;
+        }
+        Some(id)
+    }
+
+    /// What is left of them is looked at in the next turn.
+    pub(crate) fn put_off(&mut self, ready: Ready) {
+        ready.put_off(&mut self.ready, &mut self.going_on);
+    }
+
+    /// A connection has had its turn, and goes on when others have had theirs.
+    pub(super) fn go_on_later(&mut self, id: usize) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && !std::mem::replace(&mut connection.goes_on_later, true)
+        {
+            self.going_on.push(id);
+        }
     }
 
     /// Has a connection looked at in this turn.
@@ -675,7 +702,7 @@ impl Clients {
         }
         let mut reply = reply;
         if self.connections.get(id).is_some_and(|connection| connection.answers_much(ticket)) {
-            match lend(self, id, Job::Answer(*ticket, reply.into_owned())) {
+            match self.lend(id, Job::Answer(*ticket, reply.into_owned())) {
                 Err(Job::Answer(_, back)) => reply = Cow::Owned(back),
                 _ => return,
             }

@@ -184,7 +184,6 @@ impl ReplySender {
         for id in clients.ids() {
             self.close(clients, registry, id);
         }
-        clients.end_large();
     }
 }
 

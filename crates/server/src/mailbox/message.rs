@@ -1,7 +1,6 @@
 //! What a worker is told, and what its messages carry.
 
 use super::queue::Queue;
-use crate::clients::GivenBack;
 use crate::net::Stream;
 use node::blocking::End;
 use node::control::director::StoreStatus;
@@ -169,7 +168,7 @@ pub(crate) enum WorkerMessage {
     /// A script of a connection was refused commands.
     DeniedInScript(Ticket, Vec<DeniedCall>),
     /// The thread for large requests gives a connection back.
-    GivenBack(Box<GivenBack>),
+    GivenBack,
     /// Whether the event loop turns: it lets this go.
     Probe(Arc<()>),
     /// A new connection to serve.

@@ -13,7 +13,7 @@ use super::peers::{PeerEvent, Peers};
 use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
-    Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, GivenBack, Handshakes,
+    Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, LargeThread,
     ReplySender, Secured, Unread, Waits, give_back, hand_over, learned, read_letter, tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
@@ -106,6 +106,8 @@ pub(crate) struct Worker {
     /// The owners that the effects of the core reach.
     shell: Shell,
     dispatcher: Dispatcher,
+    /// What runs large requests.
+    large: Option<LargeThread>,
     replies: ReplySender,
     waits: Waits,
     log: LogPipeline,
@@ -154,6 +156,7 @@ impl Worker {
                 telling: Telling::default(),
             },
             dispatcher: Dispatcher::new(index, store.clone(), mailbox.clone()),
+            large: None,
             replies: ReplySender::new(index, mailbox.clone()),
             waits: Waits::default(),
             log: LogPipeline::new(store.clone(), mailbox.clone()),
@@ -174,6 +177,7 @@ impl Worker {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
+        self.large = LargeThread::of(&mut self.shell.clients, &self.mailbox);
         self.shell.disk_reads.open_reader(self.poll.registry(), MAIL);
         self.log.open_ring(self.poll.registry(), MAIL);
         let mut events = Events::with_capacity(1024);
@@ -264,7 +268,7 @@ impl Worker {
         self.take_wanted();
         for _ in 0..LOOKS_MAX {
             let mut ready = self.shell.clients.take_ready();
-            while let Some(id) = ready.next(&mut self.shell.clients) {
+            while let Some(id) = self.shell.clients.next_ready(&mut ready) {
                 self.dispatcher.receive(&mut self.shell.clients, id, self.now);
                 self.take_wanted();
                 if self.dispatcher.is_turn_over() {
@@ -272,7 +276,7 @@ impl Worker {
                 }
             }
             // What was not looked at comes first the next time.
-            ready.put_off(&mut self.shell.clients);
+            self.shell.clients.put_off(ready);
             self.read_from_disk();
             self.pump();
             self.shell.tell();
@@ -397,15 +401,16 @@ impl Worker {
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
             WorkerMessage::DeniedInScript(ticket, denied) => self.shell.clients.denied_in_script(&ticket, denied),
-            WorkerMessage::GivenBack(back) => self.given_back(*back),
+            WorkerMessage::GivenBack => self.given_back(),
             WorkerMessage::Probe(held) => drop(held),
             WorkerMessage::Stop => self.stopping = true,
         }
     }
 
     /// The thread for large requests gives a connection back.
-    fn given_back(&mut self, back: GivenBack) {
-        let given_back = give_back(&mut self.shell.clients, &mut self.dispatcher, back);
+    fn given_back(&mut self) {
+        let Some(thread) = &self.large else { return };
+        let given_back = give_back(thread, &mut self.shell.clients, &mut self.dispatcher);
         self.take_wanted();
         let Some((client, letters)) = given_back else { return };
         for letter in letters {
