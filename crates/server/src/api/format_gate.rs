@@ -94,11 +94,12 @@ mod tests {
             let shown = |map: &Map, spoken: &EntryFormats| gate.check(map, NodeId(1), spoken).err().unwrap_or_default();
             map.nodes.insert(NodeId(1), node(1));
             assert_eq!(shown(&map, &spoken), "", "a node alone");
-            map.nodes.insert(NodeId(2), node(2));
-            assert!(shown(&map, &spoken).contains("node 2 cannot be asked"));
-            spoken.heard(NodeId(2), gate.since - 1);
-            assert!(shown(&map, &spoken).contains("node 2 is older"));
-            spoken.heard(NodeId(2), gate.since);
+            let other = NodeId(2);
+            map.nodes.insert(other, node(2));
+            assert!(shown(&map, &spoken).contains(&format!("node {other} cannot be asked")));
+            spoken.heard(other, gate.since - 1);
+            assert!(shown(&map, &spoken).contains(&format!("node {other} is older")));
+            spoken.heard(other, gate.since);
             assert_eq!(shown(&map, &spoken), "");
             assert!(std::ptr::eq(gate.setting, FormatGate::of_setting(gate.setting).map_or("", |gate| gate.setting)));
         }
