@@ -125,7 +125,7 @@ fn what_comes_for_a_connection_while_it_is_away_reaches_it() {
     let (mut heard, mut confirmed, mut told) = (0, 0, 0);
     let mut subscriber = Connection::open(server.port()).unwrap();
     let mut publisher = Connection::open(server.port()).unwrap();
-    [&subscriber, &publisher].map(|connection| connection.patience(PATIENCE));
+    [&subscriber, &publisher].iter().for_each(|connection| connection.patience(PATIENCE));
     subscriber.call("HELLO 3");
     // A message is in the order of what has been subscribed: each comes, and once.
     let mut read = |subscriber: &mut Connection, until: usize, told: i64| {
