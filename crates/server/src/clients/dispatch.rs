@@ -266,7 +266,7 @@ impl Dispatch<'_> {
             After::Large { ranges, typed, bytes } => {
                 input.drain(..used);
                 self.lend(id, LargeRequest { input: input.into(), typed, ranges, bytes });
-                return false;
+                false
             }
             After::Others => {
                 self.turn.clients.go_on_later(id);
@@ -383,16 +383,7 @@ impl Dispatch<'_> {
                     continue;
                 }
                 Err(e) => {
-                    let known = &self.turn.requests.store.clients;
-                    if e == ProtocolError::Tls && known.may_warn_of_foreign(self.turn.now.wall_ms / 1000) {
-                        let from = &connection.session.entry().addr;
-                        log::warn!("the client at {from} speaks TLS at a port without it; it is closed");
-                    }
-                    let mut reply = Reply::new(connection.session.proto());
-                    reply.error(&e.reply_text());
-                    connection.put(&reply.buf);
-                    connection.session.close();
-                    connection.deaf = true;
+                    end_for_its_bytes(connection, &self.turn.requests.store, &e, self.turn.now);
                     return wait(input.len());
                 }
             };
@@ -774,6 +765,19 @@ impl Dispatch<'_> {
 
 /// What of a command's behaviour makes it wait for requests before it on its connection.
 const ORDERED: u32 = behaviour::BARRIER | behaviour::ALONE | behaviour::AFTER_WRITES;
+
+/// Tells a client what is wrong with what it has sent, and closes it.
+fn end_for_its_bytes(connection: &mut Connection, store: &NodeShared, error: &ProtocolError, now: Moment) {
+    if *error == ProtocolError::Tls && store.clients.may_warn_of_foreign(now.wall_ms / 1000) {
+        let from = &connection.session.entry().addr;
+        log::warn!("the client at {from} speaks TLS at a port without it; it is closed");
+    }
+    let mut reply = Reply::new(connection.session.proto());
+    reply.error(&error.reply_text());
+    connection.put(&reply.buf);
+    connection.session.close();
+    connection.deaf = true;
+}
 
 /// Whether a request waits for requests before it on its connection, or for room.
 fn is_early(connection: &Connection, store: &NodeShared, behaviour: u32) -> bool {

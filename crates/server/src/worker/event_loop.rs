@@ -330,7 +330,10 @@ impl Worker {
     }
 
     fn take_message(&mut self, message: WorkerMessage) {
-        let Some(message) = hand_over(&mut self.shell.clients, message) else { return };
+        hand_over(&mut self.shell.clients, message).into_iter().for_each(|message| self.read_message(message));
+    }
+
+    fn read_message(&mut self, message: WorkerMessage) {
         let now = self.now;
         match message {
             WorkerMessage::Called(called) => self.forwarder().called(*called),
