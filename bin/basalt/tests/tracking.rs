@@ -22,8 +22,8 @@ fn pushed(connection: &mut Connection) -> String {
     value.words()
 }
 
-/// Waits until clients have been told of all that was written so far: they read a key that nobody has written yet, which is
-/// of the same shard and is written then. Who reads earlier than that may be told once too often.
+/// Waits until clients have been told of all that was written so far: they read a key that was never written, of the same
+/// shard, and it is written then. A client that reads earlier than that may be told once too often.
 fn settled<'a>(readers: impl IntoIterator<Item = &'a mut Connection>, writer: &mut Connection, key: &str) {
     let mut readers: Vec<&mut Connection> = readers.into_iter().collect();
     for reader in &mut readers {
