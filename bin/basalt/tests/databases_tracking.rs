@@ -157,7 +157,9 @@ fn all_nodes_tell_of_prefixes() {
             for database in 0..16 {
                 assert_eq!(writer.call(&format!("SELECT {database}")), Value::ok());
                 assert_eq!(writer.call("MSET a:1 x a:2 x b:1 x"), Value::ok());
-                assert_eq!(pushed(&mut reader), "invalidate a:1 a:2", "{factor}: node {n}, database {database}");
+                // A replica that moves meanwhile has it forget all, too.
+                let told = std::iter::repeat_with(|| pushed(&mut reader)).find(|told| told != "invalidate nil");
+                assert_eq!(told.as_deref(), Some("invalidate a:1 a:2"), "{factor}: node {n}, database {database}");
                 assert_eq!(reader.call(&format!("SELECT {database}")), Value::ok());
                 assert_eq!(reader.call("SET a:own x"), Value::ok());
             }
@@ -166,7 +168,9 @@ fn all_nodes_tell_of_prefixes() {
             writer.call("SET a:1 y");
             told_no_more(&mut reader);
         }
-        told_no_more(&mut of_cluster);
+        // It is told of no keys of databases.
+        let told = std::iter::repeat_with(|| of_cluster.call("PING")).find(|told| told.words() != "invalidate nil");
+        assert_eq!(told.unwrap().text(), "PONG");
     }
 }
 

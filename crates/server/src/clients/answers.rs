@@ -33,7 +33,7 @@ pub(super) fn hand_on(
     (spec, kept): (&'static CommandSpec, Kept),
 ) -> Option<Vec<u8>> {
     let now_us = steady_us();
-    // Whether CLIENT CACHING was about it is not known any more: a client that is registered for nothing is told too much.
+    // Whether CLIENT CACHING was about it is not known any more: a client may be told of a key that it has not cached.
     let tracking = connection.session.tracking_elsewhere().map(TrackingElsewhere::registering);
     let request = match kept {
         Kept::Command(command) => {
