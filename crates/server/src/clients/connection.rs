@@ -286,9 +286,10 @@ impl Connection {
         self.output.buf.len() - self.sent
     }
 
-    /// Whether the client has so much to take that no more of what other nodes answer is read for it.
+    /// Whether the client has so much to take that no more of what other nodes answer is read for it. What comes behind an answer
+    /// that is still to come does not count: the client cannot take it before that.
     pub(super) fn has_much_unsent(&self) -> bool {
-        self.unsent() + self.queue.owed() >= limits::OUTPUT_BUFFER_BYTES_SOFT
+        self.unsent() >= limits::OUTPUT_BUFFER_BYTES_SOFT
     }
 
     /// Registers a request as under way; answers its sequence number.
