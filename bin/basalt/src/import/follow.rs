@@ -84,7 +84,7 @@ impl<'a> Follower<'a> {
             && let (Some(&from), Some(&to)) = (keys.first(), keys.last())
             && let Some(other) = other_number(spec, &words).and_then(|number| u64::try_from(number).ok())
         {
-            return self.to_database(other, (words[from], words[to]), place.end, outcome);
+            return self.follow_to_another(other, (words[from], words[to]), place.end, outcome);
         }
         let Some(into) = self.scope.of(self.selected) else {
             outcome.other_databases += 1;
@@ -104,7 +104,7 @@ impl<'a> Follower<'a> {
 
     /// Repeats a command that took a key from the database that the stream is about to another one: MOVE and COPY do. The store's
     /// databases are not in one slot, so both keys are read again.
-    fn to_database(
+    fn follow_to_another(
         &mut self,
         other: u64,
         (from, to): (&[u8], &[u8]),

@@ -114,10 +114,10 @@ mod tests {
         let mut prng = Prng::new(7);
         let mut taken: HashMap<usize, (NonNull<u8>, usize, u8)> = HashMap::new();
         for n in 0..20_000_u32 {
-            if prng.next_u64() % 2 == 0 || taken.len() < 10 {
+            if prng.next_u64().is_multiple_of(2) || taken.len() < 10 {
                 let bytes = 1 + (prng.next_u64() as usize) % SMALL_BYTES_MAX;
                 let Some(block) = blocks.take(bytes) else { continue };
-                assert!(blocks.has(block.as_ptr()) && block.addr().get() % UNIT_BYTES == 0);
+                assert!(blocks.has(block.as_ptr()) && block.addr().get().is_multiple_of(UNIT_BYTES));
                 let mark = n as u8;
                 // SAFETY: the block is of so many bytes.
                 unsafe { block.write_bytes(mark, bytes) };

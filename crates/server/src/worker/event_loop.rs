@@ -330,11 +330,11 @@ impl Worker {
     }
 
     fn take_message(&mut self, message: WorkerMessage) {
-        hand_over(&mut self.shell.clients, message).into_iter().for_each(|message| self.read_message(message));
+        let now = self.now;
+        hand_over(&mut self.shell.clients, message).into_iter().for_each(|message| self.read_message(message, now));
     }
 
-    fn read_message(&mut self, message: WorkerMessage) {
-        let now = self.now;
+    fn read_message(&mut self, message: WorkerMessage, now: Moment) {
         match message {
             WorkerMessage::Called(called) => self.forwarder().called(*called),
             WorkerMessage::Connection(stream, keyspace) => self.connect(stream, keyspace),
