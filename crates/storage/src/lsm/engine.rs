@@ -232,11 +232,17 @@ impl LsmEngine {
     fn rewrite(&self, generation: &Arc<Generation>, from: u8, to: u8) -> Result<bool> {
         generation.pace.hurried.store(false, Ordering::Relaxed);
         generation.pace.purging.store(true, Ordering::Relaxed);
+        let merged = self.merge(generation, from, to);
+        generation.pace.purging.store(false, Ordering::Relaxed);
+        merged
+    }
+
+    /// Merges a level of `generation` into another one, or into itself; its compaction is held. False if it is to end.
+    fn merge(&self, generation: &Arc<Generation>, from: u8, to: u8) -> Result<bool> {
         let result = self.write_files(generation, || {
             generation.tree().compact(Arc::new(PullDown(from, to)), u64::MAX)?;
             Ok(generation.blob_dir.check()?)
         });
-        generation.pace.purging.store(false, Ordering::Relaxed);
         if self.is_ending(generation) {
             return Ok(false);
         }
@@ -260,14 +266,9 @@ impl LsmEngine {
         let mut merged = false;
         let mut from = 0;
         while let Some((above, below)) = generation.levels_to_merge(from) {
-            self.write_files(generation, || {
-                generation.tree().compact(Arc::new(PullDown(above, below)), u64::MAX)?;
-                Ok(generation.blob_dir.check()?)
-            })?;
-            if self.is_ending(generation) {
+            if !self.merge(generation, above, below)? {
                 return Ok(false);
             }
-            self.refresh(generation, 0);
             (merged, from) = (true, below);
         }
         generation.wear.rewritten();
