@@ -694,14 +694,14 @@ impl Clients {
             return;
         }
         let id = ticket.connection as usize;
-        if self.connections.get(id).is_none() {
+        let Some(connection) = self.connections.get(id) else {
             if let Some(away) = self.away(ClientId { id, generation: ticket.generation }) {
                 away.letters.push(Letter::Answer(*ticket, reply.into_owned()));
             }
             return;
-        }
+        };
         let mut reply = reply;
-        if self.connections.get(id).is_some_and(|connection| connection.answers_much(ticket)) {
+        if connection.answers_much(ticket) {
             match self.lend(id, Job::Answer(*ticket, reply.into_owned())) {
                 Err(Job::Answer(_, back)) => reply = Cow::Owned(back),
                 _ => return,
