@@ -599,6 +599,20 @@ mod tests {
     }
 
     #[test]
+    fn that_members_are_popped_together_comes_first_and_hides_no_key() {
+        let mut entry = EntryBuilder::new();
+        entry.command(&[b"SPOP", b"s"]);
+        entry.pop_together();
+        let data = entry.seal(5);
+        assert_eq!(first_arguments(&data).collect::<Vec<_>>(), [b"s"]);
+        let items = |data: &[u8]| decode(data).unwrap().1.map(|item| item.map(|item| item == Item::Together)).collect();
+        assert_eq!(items(&data), [Ok(true), Ok(false)].to_vec());
+        let first: Vec<u8> = [&[FORMAT_FIRST][..], &data[1..]].concat();
+        let found: Vec<Result<bool, &str>> = items(&first);
+        assert_eq!(found, [Err("unknown item in an entry")]);
+    }
+
+    #[test]
     fn fuzz_entries_no_bytes_make_it_panic_or_run_away() {
         let base = sample();
         fuzz::rounds(1, |prng| {
