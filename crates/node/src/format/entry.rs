@@ -605,11 +605,12 @@ mod tests {
         entry.pop_together();
         let data = entry.seal(5);
         assert_eq!(first_arguments(&data).collect::<Vec<_>>(), [b"s"]);
-        let items = |data: &[u8]| decode(data).unwrap().1.map(|item| item.map(|item| item == Item::Together)).collect();
-        assert_eq!(items(&data), [Ok(true), Ok(false)].to_vec());
+        let (_, items) = decode(&data).expect("head");
+        let items: Vec<_> = items.map(|item| item.expect("item")).collect();
+        assert_eq!(items[..], [Item::Together, Item::Command(vec![b"SPOP", b"s"])]);
         let first: Vec<u8> = [&[FORMAT_FIRST][..], &data[1..]].concat();
-        let found: Vec<Result<bool, &str>> = items(&first);
-        assert_eq!(found, [Err("unknown item in an entry")]);
+        let (_, mut items) = decode(&first).expect("head");
+        assert_eq!(items.next(), Some(Err("unknown item in an entry")));
     }
 
     #[test]
