@@ -12,6 +12,7 @@ use super::forwarding::Watches;
 use super::large_request::{Job, LargeRequest, is_about_all, is_large, put_back};
 use super::learn::{self, is_of_unknown_script};
 use super::login::compare_passwords;
+use super::look_ahead::LookAhead;
 use super::monitor;
 use super::publish;
 use super::ran::{After, Collected, DelayedReply, Ran};
@@ -61,6 +62,7 @@ pub(crate) struct Dispatcher {
     scratch: Reply,
     /// What takes up the requests of clients of databases; none while one of them runs.
     of_database: Option<Box<DatabaseRequest>>,
+    look_ahead: LookAhead,
     delayed: Vec<DelayedReply>,
     /// Clients wanted other things than writes in this turn.
     served_others: bool,
@@ -71,6 +73,7 @@ struct Dispatch<'a> {
     turn: Turn<'a>,
     scratch: &'a mut Reply,
     of_database: &'a mut Option<Box<DatabaseRequest>>,
+    look_ahead: &'a mut LookAhead,
     delayed: &'a mut Vec<DelayedReply>,
     served_others: &'a mut bool,
 }
@@ -82,6 +85,7 @@ impl Dispatcher {
             buffer: vec![0; limits::READ_BUFFER_BYTES],
             scratch: Reply::default(),
             of_database: None,
+            look_ahead: LookAhead::default(),
             delayed: Vec::new(),
             served_others: false,
         }
@@ -105,10 +109,10 @@ impl Dispatcher {
 
     /// Runs a large request of the connection that the thread has.
     pub(super) fn run_large(&mut self, clients: &mut Clients, id: usize, request: LargeRequest) {
-        let Self { requests, scratch, of_database, delayed, served_others, .. } = self;
+        let Self { requests, scratch, of_database, look_ahead, delayed, served_others, .. } = self;
         requests.pushed_bytes = 0;
         let turn = Turn { now: requests.store.moment(), requests, clients };
-        Dispatch { turn, scratch, of_database, delayed, served_others }.run_large(id, request);
+        Dispatch { turn, scratch, of_database, look_ahead, delayed, served_others }.run_large(id, request);
     }
 
     /// What the requests have left for the worker.
@@ -130,10 +134,10 @@ impl Dispatcher {
 
     /// Reads what a client has sent and runs the requests in it.
     pub(crate) fn receive(&mut self, clients: &mut Clients, id: usize, now: Moment) {
-        let Self { requests, buffer, scratch, of_database, delayed, served_others } = self;
+        let Self { requests, buffer, scratch, of_database, look_ahead, delayed, served_others } = self;
         requests.pushed_bytes = 0;
         let turn = Turn { requests, clients, now };
-        Dispatch { turn, scratch, of_database, delayed, served_others }.receive(id, buffer);
+        Dispatch { turn, scratch, of_database, look_ahead, delayed, served_others }.receive(id, buffer);
     }
 
     /// Begins those requests to all shards again whose shards were divided: a part may have been left out.
@@ -330,7 +334,7 @@ impl Dispatch<'_> {
 
     /// Runs the requests at the beginning of `input`, up to one that must wait; answers how many bytes they took.
     fn run_requests(&mut self, id: usize, input: &[u8]) -> Ran {
-        let mut used = 0;
+        let (mut used, mut looked_at) = (0, 0);
         let mut unlooked = 0;
         let wait = |used| Ran { used, next: After::Wait };
         let mut ranges: Vec<Range<usize>> = Vec::with_capacity(8);
@@ -367,7 +371,14 @@ impl Dispatch<'_> {
                 {
                     return Ran { used, next: After::Large { ranges, typed: None, bytes: consumed } };
                 }
-                Ok(Parsed::Request { consumed }) => (ranges.iter().map(|r| &rest[r.clone()]).collect(), consumed),
+                Ok(Parsed::Request { consumed }) => {
+                    if used >= looked_at && consumed < rest.len() {
+                        let database = connection.session.asked_keyspace().namespace();
+                        let store = &self.turn.requests.store;
+                        looked_at = used + self.look_ahead.over(store, database, rest, &limits).max(consumed);
+                    }
+                    (ranges.iter().map(|r| &rest[r.clone()]).collect(), consumed)
+                }
                 Ok(Parsed::Quoted { consumed }) => {
                     // Typed by hand: copied, so that the parser may go on.
                     let typed = connection.parse.quoted().to_vec();
