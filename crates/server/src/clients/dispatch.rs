@@ -40,7 +40,7 @@ use node::session::{
 use node::{EncodedCommand, Ticket, script_as};
 use replica::Bytes;
 use resp::table::{self, CommandSpec, behaviour, flag};
-use resp::{Parsed, ProtocolError, Reply, parse_request};
+use resp::{Parsed, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -334,8 +334,8 @@ impl Dispatch<'_> {
 
     /// Runs the requests at the beginning of `input`, up to one that must wait; answers how many bytes they took.
     fn run_requests(&mut self, id: usize, input: &[u8]) -> Ran {
-        let (mut used, mut looked_at) = (0, 0);
-        let mut unlooked = 0;
+        let (mut used, mut unlooked) = (0, 0);
+        self.look_ahead.begin();
         let wait = |used| Ran { used, next: After::Wait };
         let mut ranges: Vec<Range<usize>> = Vec::with_capacity(8);
         self.turn.clients.touch(id);
@@ -372,11 +372,7 @@ impl Dispatch<'_> {
                     return Ran { used, next: After::Large { ranges, typed: None, bytes: consumed } };
                 }
                 Ok(Parsed::Request { consumed }) => {
-                    if used >= looked_at && consumed < rest.len() {
-                        let database = connection.session.asked_keyspace().namespace();
-                        let store = &self.turn.requests.store;
-                        looked_at = used + self.look_ahead.over(store, database, rest, &limits).max(consumed);
-                    }
+                    self.look_ahead.pass(&self.turn.requests.store, &connection.session, (rest, consumed), &limits);
                     (ranges.iter().map(|r| &rest[r.clone()]).collect(), consumed)
                 }
                 Ok(Parsed::Quoted { consumed }) => {
@@ -394,7 +390,7 @@ impl Dispatch<'_> {
                     continue;
                 }
                 Err(e) => {
-                    end_for_its_bytes(connection, &self.turn.requests.store, &e, self.turn.now);
+                    connection.end_for_its_bytes(&self.turn.requests.store, &e, self.turn.now);
                     return wait(input.len());
                 }
             };
@@ -776,19 +772,6 @@ impl Dispatch<'_> {
 
 /// What of a command's behaviour makes it wait for requests before it on its connection.
 const ORDERED: u32 = behaviour::BARRIER | behaviour::ALONE | behaviour::AFTER_WRITES;
-
-/// Tells a client what is wrong with what it has sent, and closes it.
-fn end_for_its_bytes(connection: &mut Connection, store: &NodeShared, error: &ProtocolError, now: Moment) {
-    if *error == ProtocolError::Tls && store.clients.may_warn_of_foreign(now.wall_ms / 1000) {
-        let from = &connection.session.entry().addr;
-        log::warn!("the client at {from} speaks TLS at a port without it; it is closed");
-    }
-    let mut reply = Reply::new(connection.session.proto());
-    reply.error(&error.reply_text());
-    connection.put(&reply.buf);
-    connection.session.close();
-    connection.deaf = true;
-}
 
 /// Whether a request waits for requests before it on its connection, or for room.
 fn is_early(connection: &Connection, store: &NodeShared, behaviour: u32) -> bool {

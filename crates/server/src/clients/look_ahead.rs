@@ -4,6 +4,7 @@
 //! It is only ever about time: whatever is found out here is found out again when the request runs.
 
 use crate::shared::NodeShared;
+use node::session::Session;
 use resp::table::{self, flag};
 use resp::{Limits, ParseState, Parsed, parse_request};
 use std::ops::Range;
@@ -25,18 +26,33 @@ pub(super) struct LookAhead {
     /// Of the rows, in the row cache.
     hashes: Vec<u64>,
     lines: Lines,
+    /// Bytes of requests that were looked at and have not run.
+    known: usize,
 }
 
 impl LookAhead {
-    /// Has the rows fetched that the requests at the beginning of `input` read, which are of that database; answers how many bytes
-    /// those are.
-    pub(super) fn over(
+    /// Other input is begun.
+    pub(super) fn begin(&mut self) {
+        self.known = 0;
+    }
+
+    /// A request of so many bytes, at the beginning of `input`, is about to run.
+    pub(super) fn pass(
         &mut self,
         store: &NodeShared,
-        database: Option<Namespace>,
-        input: &[u8],
+        session: &Session,
+        (input, bytes): (&[u8], usize),
         limits: &Limits,
-    ) -> usize {
+    ) {
+        if self.known == 0 && bytes < input.len() {
+            self.known = self.fetch(store, session.asked_keyspace().namespace(), input, limits);
+        }
+        self.known = self.known.saturating_sub(bytes);
+    }
+
+    /// Has the rows fetched that the requests at the beginning of `input` read, which are of that database; answers how many bytes
+    /// those are.
+    fn fetch(&mut self, store: &NodeShared, database: Option<Namespace>, input: &[u8], limits: &Limits) -> usize {
         if !store.cache.is_beyond_processor() {
             return input.len();
         }
