@@ -584,9 +584,10 @@ impl Shard {
         self.group.nodes().filter(move |node| *node != me)
     }
 
-    /// Refuses writes that have waited for too long.
-    pub(crate) fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
-        self.proposals.expire(now, effects);
+    /// Tells clients that have waited too long for a majority, or for what this node lacks to apply their writes.
+    pub fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
+        let confirmed = if self.aside.is_lacking() { 0 } else { self.replica.status().committed };
+        self.proposals.expire(now, confirmed, effects);
     }
 
     /// This node gives the replica up: waiting clients are sent to its leader, or told that the outcome is unknown.
