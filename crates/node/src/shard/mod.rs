@@ -229,8 +229,10 @@ impl Shard {
         let all_read = self.group.nodes().all(|node| effects.reads_second_format(node));
         self.evaluation = if all_read { Evaluation::Second } else { Evaluation::First };
         let keeps_changes = self.is_meta() && self.group.nodes().all(|node| effects.keeps_map_changes(node));
+        let pops_together =
+            all_read && self.proposals.pack() && self.group.nodes().all(|node| effects.pops_together(node));
         let now_ms = self.applier.next_entry_ms(&self.handle, now.wall_ms);
-        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes };
+        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops_together };
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
     }
 
