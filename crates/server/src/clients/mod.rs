@@ -23,6 +23,7 @@ mod learn;
 mod letters;
 mod login;
 mod long_replies;
+mod look_ahead;
 mod message_send;
 mod monitor;
 mod outgoing;
