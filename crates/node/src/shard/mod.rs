@@ -341,18 +341,19 @@ impl Shard {
         effects: &mut dyn Effects,
     ) -> usize {
         let mut applied = 0;
+        // What the tree holds: an entry that could not be applied is done with, but is not in it.
+        let mut held = None;
         while applied < committed.len() && !self.yielded && !self.must_wait(&committed[applied..], effects) {
             if self.apply(&committed[applied], later, effects) {
+                held = if self.broken.is_none() { Some(&committed[applied]) } else { held };
                 applied += 1;
                 self.yielded = effects.wants_turn();
             }
         }
-        if let Some(last) = committed[..applied].last()
-            && self.broken.is_none()
-        {
+        if let Some(last) = held {
             let served = self.replica.serves();
             self.replica.applied(last);
-            if self.replica.serves() && !served {
+            if self.replica.serves() && !served && self.broken.is_none() {
                 self.begin_to_serve(now);
             }
         }

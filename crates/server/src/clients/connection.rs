@@ -7,17 +7,18 @@ use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
 use crate::security::TlsPorts;
+use crate::shared::NodeShared;
 use node::config::OutputLimit;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
 use node::{Ticket, Write};
 use resp::table::{CommandSpec, behaviour};
-use resp::{ParseState, Proto, Reply};
+use resp::{ParseState, Proto, ProtocolError, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use vocab::{Millis, limits};
+use vocab::{Millis, Moment, limits};
 
 /// Most unsent bytes that are moved to the beginning of the output: more would keep the event loop.
 const MOVED_BYTES_MAX: usize = 4 << 20;
@@ -300,6 +301,19 @@ impl Connection {
     /// The answer of a request under way will hold so many bytes of stored values.
     pub(super) fn promise(&mut self, sequence: u64, bytes: usize) {
         self.queue.promise(sequence, bytes);
+    }
+
+    /// Tells the client what is wrong with what it has sent, and closes it.
+    pub(super) fn end_for_its_bytes(&mut self, store: &NodeShared, error: &ProtocolError, now: Moment) {
+        if *error == ProtocolError::Tls && store.clients.may_warn_of_foreign(now.wall_ms / 1000) {
+            let from = &self.session.entry().addr;
+            log::warn!("the client at {from} speaks TLS at a port without it; it is closed");
+        }
+        let mut reply = Reply::new(self.session.proto());
+        reply.error(&error.reply_text());
+        self.put(&reply.buf);
+        self.session.close();
+        self.deaf = true;
     }
 
     /// Puts an answer that was made at once behind those of the requests under way.

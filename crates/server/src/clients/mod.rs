@@ -21,6 +21,7 @@ mod large_request;
 mod learn;
 mod login;
 mod long_replies;
+mod look_ahead;
 mod message_send;
 mod monitor;
 mod output_watch;
