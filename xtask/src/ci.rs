@@ -36,6 +36,9 @@ const SIM_SEED: &str = "1";
 /// How many seeds it runs: two minutes of processor time.
 const SIM_SEEDS: &str = "300";
 
+/// What the gate takes of the disk when it builds everything from nothing.
+const DISK_GIB: f64 = 14.0;
+
 /// What a step came to.
 enum Verdict {
     Passed(Count),
@@ -93,7 +96,7 @@ impl Step {
             Verdict::Skipped(why) => println!("=== {} SKIPPED: {why}", self.name),
             Verdict::Failed(_, why) => println!("=== {} FAILED in {:.1} s\n{why}", self.name, took.as_secs_f64()),
         }
-        Ended { step: self, took, verdict }
+        Ended { step: self, took, verdict, free_gib: free_gib(gate.root) }
     }
 }
 
@@ -102,6 +105,13 @@ struct Ended {
     step: &'static Step,
     took: Duration,
     verdict: Verdict,
+    /// What was free on the disk then.
+    free_gib: f64,
+}
+
+/// What is free on the disk that the gate builds on, in GiB.
+fn free_gib(root: &Path) -> f64 {
+    rustix::fs::statvfs(root).map_or(f64::NAN, |facts| (facts.f_bavail * facts.f_frsize) as f64 / f64::from(1 << 30))
 }
 
 /// In this order, but that steps of the turn `Beside` run at the same time as the steps of the turn `Waits` next to them.
@@ -164,6 +174,8 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let Some(steps) = chosen(arguments)? else { return Ok(()) };
     let begun = Instant::now();
     let gate = &Gate { root, programs: Programs::new(root) };
+    let free = free_gib(root);
+    println!("{free:.1} GiB of the disk are free; from nothing, the gate takes about {DISK_GIB:.0} GiB");
     let together = |one: &&Step, other: &&Step| one.turn != Turn::Alone && other.turn != Turn::Alone;
     let results: Vec<Ended> = steps.chunk_by(together).flat_map(|steps| execute_together(gate, steps)).collect();
     summary(&results, begun.elapsed())
@@ -193,19 +205,25 @@ fn summary(results: &[Ended], took: Duration) -> Result<(), String> {
         }
     }
     let mut total = Count::default();
-    println!("\n{:<10} {:>8} {:>8} {:>9}", "step", "passed", "failed", "seconds");
-    for Ended { step, took, verdict } in results {
+    println!("\n{:<10} {:>8} {:>8} {:>9} {:>9}", "step", "passed", "failed", "seconds", "GiB free");
+    for Ended { step, took, verdict, free_gib } in results {
         let count = match verdict {
             // A step without tests of its own is one check.
             Verdict::Passed(count) => Count { passed: count.passed.max(1), failed: 0 },
             Verdict::Skipped(_) => Count::default(),
             Verdict::Failed(count, _) => Count { passed: count.passed, failed: count.failed.max(1) },
         };
-        println!("{:<10} {:>8} {:>8} {:>9.1}", step.name, count.passed, count.failed, took.as_secs_f64());
+        let seconds = took.as_secs_f64();
+        println!("{:<10} {:>8} {:>8} {seconds:>9.1} {free_gib:>9.1}", step.name, count.passed, count.failed);
         total.passed += count.passed;
         total.failed += count.failed;
     }
     println!("{:<10} {:>8} {:>8} {:>9.1}\n", "all", total.passed, total.failed, took.as_secs_f64());
+    // A full disk is told by tests in many ways, none of which is the reason.
+    if let Some(least) = results.iter().map(|ended| ended.free_gib).min_by(f64::total_cmp).filter(|least| *least < 1.0)
+    {
+        println!("the disk was full, or nearly: {least:.2} GiB were free; what failed may have failed for that");
+    }
     println!("{} passed, {} failed", total.passed, total.failed);
     if total.failed == 0 { Ok(()) } else { std::process::exit(1) }
 }

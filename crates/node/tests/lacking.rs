@@ -15,7 +15,7 @@ use storage::{
     StorageOptions, WriteBatch, open_engine,
 };
 
-/// A tree whose first clears and look-ups fail.
+/// A tree whose first clears, and look-ups of a key with a b in it, fail.
 struct Lacking {
     tree: Arc<dyn Engine>,
     clears: AtomicU32,
@@ -38,7 +38,9 @@ impl Engine for Lacking {
         self.tree.applied_index()
     }
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
-        self.fails(&self.gets)?;
+        if key.contains(&b'b') {
+            self.fails(&self.gets)?;
+        }
         self.tree.get(key)
     }
     fn snapshot(&self) -> Box<dyn Snapshot> {
@@ -91,6 +93,11 @@ fn short() -> Error {
     Error::Io { path: PathBuf::from("tree"), source: std::io::Error::from_raw_os_error(24) }
 }
 
+/// EIO.
+fn damaged() -> Error {
+    Error::Io { path: PathBuf::from("tree"), source: std::io::Error::from_raw_os_error(5) }
+}
+
 fn full() -> Error {
     Error::Full { path: PathBuf::from("tree") }
 }
@@ -124,4 +131,57 @@ fn what_cannot_be_applied_for_want_of_something_is_applied_later() {
         }
         assert_eq!((read(&driver, "a"), driver.key_count()), (None, 1));
     }
+}
+
+#[test]
+fn a_shard_that_breaks_holds_what_was_applied_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let resources = SharedResources::new(StorageOptions::default());
+    let tree = |folder: &str| open_engine(EngineKind::Memory, &dir.path().join(folder), &resources).unwrap();
+    let health = Arc::new(DiskHealth::default());
+    health.be_patient();
+    let mut driver = Driver::with_tree(dir.path(), tree("first"), 0, health.clone());
+    for key in ["a", "b", "c"] {
+        driver.submit(&Write::Command(EncodedCommand::new(&[b"INCR", key.as_bytes()])), &[key]);
+        driver.run();
+    }
+    drop(driver);
+    // Its tree is lost, so that all entries come at once.
+    let lacking = Lacking { tree: tree("second"), clears: AtomicU32::new(0), gets: AtomicU32::new(1), error: damaged };
+    let lacking = Arc::new(lacking);
+    let mut driver = Driver::elected(dir.path(), lacking.clone(), 0, health);
+    (0..5).for_each(|_| _ = driver.turn());
+    assert!(driver.shard.broken().is_some_and(|why| why.contains("cannot be applied")));
+    assert_eq!(driver.shard.replica().status().applied, lacking.applied_index());
+    assert_eq!(driver.key_count(), 1, "a is there, b and what comes after it are not");
+}
+
+#[test]
+fn a_client_waits_for_a_confirmed_write_but_not_for_what_its_node_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let resources = SharedResources::new(StorageOptions::default());
+    let tree = open_engine(EngineKind::Memory, &dir.path().join("tree"), &resources).unwrap();
+    let tree = Arc::new(Lacking { tree, clears: AtomicU32::new(0), gets: AtomicU32::new(0), error: short });
+    let health = Arc::new(DiskHealth::default());
+    health.be_patient();
+    let mut driver = Driver::with_tree(dir.path(), tree.clone(), 0, health);
+    let write = Write::Command(EncodedCommand::new(&[b"INCR", b"b"]));
+    let before = driver.answers();
+    // On a majority, which a group of one is, and behind much that is to be applied first.
+    let ticket = driver.submit(&write, &["b"]);
+    assert!(driver.commit());
+    driver.expire(60_000);
+    assert_eq!(driver.answers(), before);
+    driver.run();
+    assert_eq!(driver.answer(ticket), ":1\r\n");
+    // It is short of something, for how long it is not known: what is behind that is told.
+    tree.gets.store(2, Ordering::Relaxed);
+    driver.submit(&write, &["b"]);
+    assert!(driver.commit());
+    let ticket = driver.submit(&write, &["b"]);
+    (0..5).for_each(|_| _ = driver.turn());
+    driver.expire(4_000);
+    assert_eq!(driver.answers(), before);
+    driver.expire(6_000);
+    assert!(driver.answer(ticket).starts_with("-TIMEOUT the write was not confirmed in time"));
 }

@@ -5,7 +5,7 @@
 
 use crate::request::key_name;
 use node::request::{check, check_item};
-use node::{EncodedCommand, EngineVersion, ScriptContext, Write, key_hash, script_command};
+use node::{EncodedCommand, EngineVersion, ScriptContext, ScriptDatabases, Write, key_hash, script_command};
 use resp::Value;
 use resp::table::resolve;
 use vocab::limits::FIELD_BYTES_MAX;
@@ -238,6 +238,7 @@ impl BulkRequest {
             wider: None,
             namespace: None,
             chooses: false,
+            databases: ScriptDatabases::default(),
             instructions_max: INSTRUCTIONS_MAX,
             memory_bytes_max: MEMORY_BYTES_MAX,
             user: None,

@@ -8,11 +8,19 @@ use std::sync::Arc;
 pub type Pending = (LogWrite, Logging);
 
 /// The writes of a node's log, and whether its disk takes them.
-#[derive(Default)]
 pub struct LogPipe {
     health: Arc<DiskHealth>,
     writing: Option<Pending>,
     next: Option<Pending>,
+}
+
+impl Default for LogPipe {
+    /// Of a node that serves: what it lacks it waits for, as one does once its shards are open.
+    fn default() -> Self {
+        let health = Arc::new(DiskHealth::default());
+        health.be_patient();
+        Self { health, writing: None, next: None }
+    }
 }
 
 impl LogPipe {

@@ -343,18 +343,19 @@ impl Shard {
         effects: &mut dyn Effects,
     ) -> usize {
         let mut applied = 0;
+        // What the tree holds: an entry that could not be applied is done with, but is not in it.
+        let mut held = None;
         while applied < committed.len() && !self.yielded && !self.must_wait(&committed[applied..], effects) {
             if self.apply(&committed[applied], later, effects) {
+                held = if self.broken.is_none() { Some(&committed[applied]) } else { held };
                 applied += 1;
                 self.yielded = effects.wants_turn();
             }
         }
-        if let Some(last) = committed[..applied].last()
-            && self.broken.is_none()
-        {
+        if let Some(last) = held {
             let served = self.replica.serves();
             self.replica.applied(last);
-            if self.replica.serves() && !served {
+            if self.replica.serves() && !served && self.broken.is_none() {
                 self.begin_to_serve(now);
             }
         }
@@ -585,9 +586,10 @@ impl Shard {
         self.group.nodes().filter(move |node| *node != me)
     }
 
-    /// Refuses writes that have waited for too long.
-    pub(crate) fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
-        self.proposals.expire(now, effects);
+    /// Tells clients that have waited too long for a majority, or for what this node lacks to apply their writes.
+    pub fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
+        let confirmed = if self.aside.is_lacking() { 0 } else { self.replica.status().committed };
+        self.proposals.expire(now, confirmed, effects);
     }
 
     /// This node gives the replica up: waiting clients are sent to its leader, or told that the outcome is unknown.

@@ -418,13 +418,17 @@ impl Proposals {
         }
     }
 
-    /// Tells clients that have waited too long.
-    pub(super) fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
+    /// Tells clients that have waited too long. The writes up to `confirmed` will be made, however much has to be applied before
+    /// them.
+    pub(super) fn expire(&mut self, now: Moment, confirmed: u64, effects: &mut dyn Effects) {
         self.now_us = now.mono_us;
         let late = |since_us: u64| now.mono_us > since_us + PATIENCE_US;
         for proposed in &mut self.proposed {
             if now.mono_us <= proposed.patient_until_us {
                 break;
+            }
+            if proposed.index <= confirmed {
+                continue;
             }
             proposed.tickets.drain(..).for_each(|ticket| refuse(UNCONFIRMED, &ticket, effects));
         }

@@ -82,7 +82,7 @@ impl Effects for Inbox {
 
 /// One shard, its tree and its log, driven as a server would drive them.
 pub struct Driver {
-    shard: Shard,
+    pub shard: Shard,
     log: Arc<Log>,
     inbox: Inbox,
     sequence: u64,
@@ -104,6 +104,14 @@ impl Driver {
 
     /// The same with a tree that is open, and what is known of the disk.
     pub fn with_tree(dir: &Path, tree: Arc<dyn Engine>, cache_bytes: usize, health: Arc<DiskHealth>) -> Self {
+        let mut driver = Self::elected(dir, tree, cache_bytes, health);
+        driver.run();
+        assert!(driver.shard.handle().serving());
+        driver
+    }
+
+    /// One that has applied nothing yet of what the tree does not hold.
+    pub fn elected(dir: &Path, tree: Arc<dyn Engine>, cache_bytes: usize, health: Arc<DiskHealth>) -> Self {
         let log = Arc::new(Log::open(&dir.join("log"), &LogOptions::default(), health.clone()).unwrap());
         let cache = Arc::new(RowCache::new(cache_bytes));
         let view = ShardHandle::open(SHARD, (0, SLOT_COUNT - 1), tree, cache).unwrap();
@@ -114,10 +122,7 @@ impl Driver {
         replica.campaign().unwrap();
         let shard = Shard::new(view, replica, health).unwrap();
         let now_ms = 1_700_000_000_000;
-        let mut driver = Self { shard, log, inbox: Inbox::default(), sequence: 0, now_ms, cuts_log: true };
-        driver.run();
-        assert!(driver.shard.handle().serving());
-        driver
+        Self { shard, log, inbox: Inbox::default(), sequence: 0, now_ms, cuts_log: true }
     }
 
     /// Hands a write over; the number to ask its answer by.
@@ -155,8 +160,14 @@ impl Driver {
         assert_eq!(self.shard.broken(), None);
     }
 
-    /// One turn of that; false if nothing was left.
-    pub fn turn(&mut self) -> bool {
+    /// Clients that have waited for so long are told.
+    pub fn expire(&mut self, waited_ms: u64) {
+        let wall_ms = self.now_ms + waited_ms;
+        self.shard.expire(Moment { wall_ms, mono_us: wall_ms * 1000 }, &mut self.inbox);
+    }
+
+    /// Proposes and persists; false if there was nothing, nor anything to apply.
+    pub fn commit(&mut self) -> bool {
         let now = self.now();
         let is_filling = self.shard.propose(now, &mut self.inbox);
         let mut write = LogWrite::default();
@@ -167,6 +178,15 @@ impl Driver {
         }
         self.log.write(write, false).unwrap();
         self.shard.persisted(number, &mut self.inbox);
+        true
+    }
+
+    /// One turn of that; false if nothing was left.
+    pub fn turn(&mut self) -> bool {
+        if !self.commit() {
+            return false;
+        }
+        let now = self.now();
         let mut later = LogWrite::default();
         let (answered, waits) = (self.inbox.answers.len(), self.inbox.awaited);
         self.shard.apply_collected(now, &mut later, &mut self.inbox);

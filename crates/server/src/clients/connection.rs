@@ -1,23 +1,25 @@
 //! One client's connection: what it has sent, what it is owed, and what of it is under way.
 
 use super::forwarding::{Forwarding, Kept, Watches};
+use super::is_large::is_large;
 use super::long_replies::LongReplies;
 use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
 use crate::security::TlsPorts;
+use crate::shared::NodeShared;
 use node::config::OutputLimit;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
 use node::{Ticket, Write};
 use resp::table::{CommandSpec, behaviour};
-use resp::{ParseState, Proto, Reply};
+use resp::{ParseState, Proto, ProtocolError, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use vocab::{Millis, limits};
+use vocab::{Millis, Moment, limits};
 
 /// Most unsent bytes that are moved to the beginning of the output: more would keep the event loop.
 const MOVED_BYTES_MAX: usize = 4 << 20;
@@ -230,10 +232,10 @@ impl Connection {
             || self.transaction.as_ref().is_some_and(changes_session)
     }
 
-    /// Whether the answer to a request under way is that of a transaction of very many commands.
-    pub(super) fn answers_much(&self, ticket: &Ticket) -> bool {
+    /// Whether an answer of so many bytes is that of a transaction, and is long or one of very many commands.
+    pub(super) fn answers_much(&self, ticket: &Ticket, bytes: usize) -> bool {
         let is_long = |running: &RunningTransaction| {
-            running.sequence == ticket.sequence && running.transaction.commands() > limits::LARGE_REQUEST_ARGUMENTS
+            running.sequence == ticket.sequence && is_large(running.transaction.commands(), bytes)
         };
         self.generation == ticket.generation && self.transaction.as_ref().is_some_and(is_long)
     }
@@ -300,6 +302,19 @@ impl Connection {
     /// The answer of a request under way will hold so many bytes of stored values.
     pub(super) fn promise(&mut self, sequence: u64, bytes: usize) {
         self.queue.promise(sequence, bytes);
+    }
+
+    /// Tells the client what is wrong with what it has sent, and closes it.
+    pub(super) fn end_for_its_bytes(&mut self, store: &NodeShared, error: &ProtocolError, now: Moment) {
+        if *error == ProtocolError::Tls && store.clients.may_warn_of_foreign(now.wall_ms / 1000) {
+            let from = &self.session.entry().addr;
+            log::warn!("the client at {from} speaks TLS at a port without it; it is closed");
+        }
+        let mut reply = Reply::new(self.session.proto());
+        reply.error(&error.reply_text());
+        self.put(&reply.buf);
+        self.session.close();
+        self.deaf = true;
     }
 
     /// Puts an answer that was made at once behind those of the requests under way.
@@ -376,9 +391,14 @@ impl Connection {
         }
     }
 
+    /// Bytes that the client is owed.
+    pub(super) fn owed(&self) -> usize {
+        self.unsent() + self.queue.owed()
+    }
+
     /// Whether the client is owed more than so many bytes; 0: there is no limit.
     pub(super) fn owes_more(&self, hard_bytes: u64) -> bool {
-        hard_bytes > 0 && (self.unsent() + self.queue.owed()) as u64 > hard_bytes
+        hard_bytes > 0 && self.owed() as u64 > hard_bytes
     }
 
     /// Puts a part of the answer of a request under way in its place; `stream` makes the next one.
@@ -405,7 +425,7 @@ impl Connection {
 
     /// Whether the client is to be closed, because it does not take its replies.
     pub(super) fn is_slow(&mut self, limit: OutputLimit, now_ms: Millis) -> Option<Slow> {
-        let (bytes, has_long_reply) = (self.unsent() + self.queue.owed(), self.has_long_reply());
+        let (bytes, has_long_reply) = (self.owed(), self.has_long_reply());
         if has_long_reply && self.long_replies.is_to_end() {
             return Some(Slow::Replaced);
         }
@@ -500,7 +520,7 @@ impl Connection {
 
     /// Tells CLIENT LIST how many bytes wait to be run and to be sent, and what the connection takes.
     pub(super) fn note_buffers(&mut self) {
-        let owed = self.unsent() + self.queue.owed();
+        let owed = self.owed();
         let taken = self.input.capacity() + self.output.buf.capacity() + self.queue.owed();
         self.session.buffers(self.input.len(), owed, size_of::<Self>() + taken);
     }

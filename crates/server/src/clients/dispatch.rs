@@ -9,9 +9,11 @@ use super::deed::Deed;
 use super::destination;
 use super::forward;
 use super::forwarding::Watches;
-use super::large_request::{Job, LargeRequest, is_about_all, is_large, put_back};
+use super::is_large::is_large;
+use super::large_request::{Job, LargeRequest, is_about_all, put_back};
 use super::learn::{self, is_of_unknown_script};
 use super::login::compare_passwords;
+use super::look_ahead::LookAhead;
 use super::monitor;
 use super::publish;
 use super::ran::{After, Collected, DelayedReply, Ran};
@@ -39,7 +41,7 @@ use node::session::{
 use node::{EncodedCommand, Ticket, script_as};
 use replica::Bytes;
 use resp::table::{self, CommandSpec, behaviour, flag};
-use resp::{Parsed, ProtocolError, Reply, parse_request};
+use resp::{Parsed, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -61,6 +63,7 @@ pub(crate) struct Dispatcher {
     scratch: Reply,
     /// What takes up the requests of clients of databases; none while one of them runs.
     of_database: Option<Box<DatabaseRequest>>,
+    look_ahead: LookAhead,
     delayed: Vec<DelayedReply>,
     /// Clients wanted other things than writes in this turn.
     served_others: bool,
@@ -71,6 +74,7 @@ struct Dispatch<'a> {
     turn: Turn<'a>,
     scratch: &'a mut Reply,
     of_database: &'a mut Option<Box<DatabaseRequest>>,
+    look_ahead: &'a mut LookAhead,
     delayed: &'a mut Vec<DelayedReply>,
     served_others: &'a mut bool,
 }
@@ -82,6 +86,7 @@ impl Dispatcher {
             buffer: vec![0; limits::READ_BUFFER_BYTES],
             scratch: Reply::default(),
             of_database: None,
+            look_ahead: LookAhead::default(),
             delayed: Vec::new(),
             served_others: false,
         }
@@ -105,10 +110,10 @@ impl Dispatcher {
 
     /// Runs a large request of the connection that the thread has.
     pub(super) fn run_large(&mut self, clients: &mut Clients, id: usize, request: LargeRequest) {
-        let Self { requests, scratch, of_database, delayed, served_others, .. } = self;
+        let Self { requests, scratch, of_database, look_ahead, delayed, served_others, .. } = self;
         requests.pushed_bytes = 0;
         let turn = Turn { now: requests.store.moment(), requests, clients };
-        Dispatch { turn, scratch, of_database, delayed, served_others }.run_large(id, request);
+        Dispatch { turn, scratch, of_database, look_ahead, delayed, served_others }.run_large(id, request);
     }
 
     /// What the requests have left for the worker.
@@ -130,10 +135,10 @@ impl Dispatcher {
 
     /// Reads what a client has sent and runs the requests in it.
     pub(crate) fn receive(&mut self, clients: &mut Clients, id: usize, now: Moment) {
-        let Self { requests, buffer, scratch, of_database, delayed, served_others } = self;
+        let Self { requests, buffer, scratch, of_database, look_ahead, delayed, served_others } = self;
         requests.pushed_bytes = 0;
         let turn = Turn { requests, clients, now };
-        Dispatch { turn, scratch, of_database, delayed, served_others }.receive(id, buffer);
+        Dispatch { turn, scratch, of_database, look_ahead, delayed, served_others }.receive(id, buffer);
     }
 
     /// Begins those requests to all shards again whose shards were divided: a part may have been left out.
@@ -330,8 +335,8 @@ impl Dispatch<'_> {
 
     /// Runs the requests at the beginning of `input`, up to one that must wait; answers how many bytes they took.
     fn run_requests(&mut self, id: usize, input: &[u8]) -> Ran {
-        let mut used = 0;
-        let mut unlooked = 0;
+        let (mut used, mut unlooked) = (0, 0);
+        self.look_ahead.begin();
         let wait = |used| Ran { used, next: After::Wait };
         let mut ranges: Vec<Range<usize>> = Vec::with_capacity(8);
         self.turn.clients.touch(id);
@@ -367,7 +372,10 @@ impl Dispatch<'_> {
                 {
                     return Ran { used, next: After::Large { ranges, typed: None, bytes: consumed } };
                 }
-                Ok(Parsed::Request { consumed }) => (ranges.iter().map(|r| &rest[r.clone()]).collect(), consumed),
+                Ok(Parsed::Request { consumed }) => {
+                    self.look_ahead.pass(&self.turn.requests.store, &connection.session, (rest, consumed), &limits);
+                    (ranges.iter().map(|r| &rest[r.clone()]).collect(), consumed)
+                }
                 Ok(Parsed::Quoted { consumed }) => {
                     // Typed by hand: copied, so that the parser may go on.
                     let typed = connection.parse.quoted().to_vec();
@@ -383,7 +391,7 @@ impl Dispatch<'_> {
                     continue;
                 }
                 Err(e) => {
-                    end_for_its_bytes(connection, &self.turn.requests.store, &e, self.turn.now);
+                    connection.end_for_its_bytes(&self.turn.requests.store, &e, self.turn.now);
                     return wait(input.len());
                 }
             };
@@ -765,19 +773,6 @@ impl Dispatch<'_> {
 
 /// What of a command's behaviour makes it wait for requests before it on its connection.
 const ORDERED: u32 = behaviour::BARRIER | behaviour::ALONE | behaviour::AFTER_WRITES;
-
-/// Tells a client what is wrong with what it has sent, and closes it.
-fn end_for_its_bytes(connection: &mut Connection, store: &NodeShared, error: &ProtocolError, now: Moment) {
-    if *error == ProtocolError::Tls && store.clients.may_warn_of_foreign(now.wall_ms / 1000) {
-        let from = &connection.session.entry().addr;
-        log::warn!("the client at {from} speaks TLS at a port without it; it is closed");
-    }
-    let mut reply = Reply::new(connection.session.proto());
-    reply.error(&error.reply_text());
-    connection.put(&reply.buf);
-    connection.session.close();
-    connection.deaf = true;
-}
 
 /// Whether a request waits for requests before it on its connection, or for room.
 fn is_early(connection: &Connection, store: &NodeShared, behaviour: u32) -> bool {

@@ -28,6 +28,9 @@ const STRIPES: usize = if SMALL { 2 } else { 32 };
 /// Epochs, which shards share by their number.
 const EPOCHS: usize = if SMALL { 2 } else { vocab::limits::SHARDS_MAX as usize };
 
+/// What a processor keeps near of rows, in bytes, roughly: of a cache that holds no more, a look-up does not wait for memory.
+const PROCESSOR_BYTES: usize = 8 << 20;
+
 /// Hot rows of all shards of a node.
 pub struct RowCache {
     segments: Box<[Slot]>,
@@ -108,6 +111,13 @@ impl RowCache {
     #[must_use]
     pub fn hash(&self, shard: u32, key: &[u8]) -> u64 {
         xxh3_64_with_seed(key, self.seed ^ u64::from(shard))
+    }
+
+    /// Whether it holds so much that a look-up waits for memory, as a rule.
+    #[must_use]
+    pub fn is_beyond_processor(&self) -> bool {
+        // Rows are spread evenly.
+        self.segments[0].lock().bytes() > PROCESSOR_BYTES / SEGMENTS
     }
 
     /// Notes what the other calls will look at for rows of those hashes, for one step.

@@ -193,7 +193,7 @@ impl Segment {
         sum.bytes_max += self.bytes_max as u64;
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let full = self.chunks.len().saturating_sub(1) * self.chunk_rows();
         let chunks = self.chunks.first().map_or(0, Vec::capacity).min(self.chunk_rows());
         self.row_bytes + self.places.bytes() + (full + chunks) * size_of::<Row>() + size_of_val(&*self.refused)
