@@ -126,7 +126,7 @@ pub const QUIET_CHANGES_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of commands in one Raft entry beyond which the next entry is begun.
 pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
 /// Arguments of commands in one Raft entry beyond which the next entry is begun.
-pub const ENTRY_ARGUMENTS_SOFT: usize = 1024;
+pub const ENTRY_ARGUMENTS_SOFT: usize = 3072;
 /// Most arguments of one item of an entry: those of all commands of a transaction, and the keys that are watched for it.
 pub const ITEM_ARGUMENTS_MAX: usize = ARGUMENTS_MAX;
 /// Bytes of a large item that are copied into its entry before the event loop does something else.

@@ -42,6 +42,7 @@ mod send_queue;
 #[cfg(test)]
 mod send_queue_shuttle_tests;
 mod send_thread;
+mod slow;
 mod store_setting;
 mod stored_names;
 mod turn;

@@ -13,6 +13,7 @@ use super::ready::{Next, Ready};
 use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
 use super::send_queue::Unsent;
+use super::slow::note_slow;
 use super::upstreams::Upstreams;
 use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
@@ -813,18 +814,4 @@ impl Clients {
 /// Has the wait of a blocking command ended, whichever worker owns its shard by now.
 fn end_wait(store: &NodeShared, ticket: Ticket, end: End) {
     store.mailboxes.tell_all(|| WorkerMessage::Blocking(BlockingMessage::EndWait(ticket, end)));
-}
-
-/// A client is closed because it does not take its replies.
-fn note_slow(store: &NodeShared, worker: usize, connection: &mut Connection, why: Slow) {
-    let why = match why {
-        Slow::Hard => "it is owed more than the hard limit",
-        Slow::Soft => "it was owed more than the soft limit for too long",
-        Slow::Idle => "it has taken nothing of a long reply for too long",
-        Slow::Replaced => "its long reply reads a replica that another one is to take the place of",
-    };
-    let from = &connection.session.entry().addr;
-    log::warn!("the client at {from} is closed because it is slow: {why}");
-    store.stats.worker(worker).output_limit_passed();
-    connection.break_off();
 }
