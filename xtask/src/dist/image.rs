@@ -8,6 +8,7 @@ use super::texts::SUMMARY;
 use super::tree::{Node, Tree};
 use crate::supply::rfc3339;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The user that the program runs as, and its group: those of Redis's images.
@@ -16,6 +17,8 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX_FILE: &str = "index.json";
+/// What says that a folder is a layout.
+const LAYOUT_FILE: &str = "oci-layout";
 /// How engines older than OCI's layout find an image in an archive, and by which names they know it.
 const DOCKER_FILE: &str = "manifest.json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -41,7 +44,7 @@ pub fn image(release: &Release, sbom: &[u8]) -> Result<Tree, String> {
     manifest["platform"] = platform(release);
     manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": release.version });
     layout.file(INDEX_FILE, 0o644, text(&index(&[manifest])));
-    layout.file("oci-layout", 0o644, text(&json!({ "imageLayoutVersion": "1.0.0" })));
+    layout.file(LAYOUT_FILE, 0o644, text(&json!({ "imageLayoutVersion": "1.0.0" })));
     Ok(layout)
 }
 
@@ -63,6 +66,38 @@ pub fn together(layouts: &[Tree]) -> Result<Tree, String> {
     }
     whole.file(INDEX_FILE, 0o644, text(&index(&manifests)));
     Ok(whole)
+}
+
+/// An error unless a layout has the images of just these processors, in Debian's words, and each blob that something refers to is there, as it
+/// is referred to.
+pub fn check(layout: &Tree, processors: &[&str]) -> Result<(), String> {
+    let files: BTreeMap<&str, &[u8]> = layout.iter().filter_map(|(path, item)| Some((path, item.bytes()?))).collect();
+    let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).map_err(|error| error.to_string());
+    let referred = |descriptor: &Value| -> Result<&[u8], String> {
+        let (digest, size) = (descriptor["digest"].as_str().unwrap_or_default(), &descriptor["size"]);
+        let bytes = files.get(&*blob_path(digest)).ok_or_else(|| format!("the image lacks the blob {digest}"))?;
+        let is_right = *size == bytes.len() && self::digest(bytes) == digest;
+        is_right.then_some(*bytes).ok_or_else(|| format!("the image's blob {digest} is another one"))
+    };
+    let index = json(files.get(INDEX_FILE).ok_or("the image has no index")?)?;
+    let mut found = Vec::new();
+    for entry in index["manifests"].as_array().into_iter().flatten() {
+        let manifest = json(referred(entry)?)?;
+        let config = json(referred(&manifest["config"])?)?;
+        if manifest["layers"].as_array().is_none_or(Vec::is_empty) {
+            return Err("an image without a layer".to_owned());
+        }
+        manifest["layers"].as_array().into_iter().flatten().try_for_each(|layer| referred(layer).map(drop))?;
+        let platform = &entry["platform"];
+        if ["architecture", "os", "variant"].iter().any(|word| platform[word] != config[word]) {
+            return Err(format!("an image is for another processor than the index says: {platform}"));
+        }
+        found.push(platform["architecture"].as_str().unwrap_or_default().to_owned());
+    }
+    if !files.contains_key(LAYOUT_FILE) || found != processors {
+        return Err(format!("the layout has images for {found:?}, and not for {processors:?}"));
+    }
+    Ok(())
 }
 
 fn index(manifests: &[Value]) -> Value {

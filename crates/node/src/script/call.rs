@@ -147,8 +147,7 @@ impl Run<'_> {
         engine.meter.seed(self.host.seed());
         let shared = RefCell::new(Shared { host: &mut *self.host, failed: None });
         let context = self.context;
-        let number = context.namespace.map_or(0, |namespace| context.databases.number_of(namespace));
-        engine.meter.run_as(context.user.clone().map(|user| (user, number)));
+        engine.meter.run_as(context.user.clone().map(|user| (user, context.database_number())));
         let caller = Caller { context, namespace: Cell::new(context.namespace), rights, meter: engine.meter.clone() };
         let done = engine.calls.lend(&Answering { caller: &caller, shared: &shared }, || {
             engine.run(&script.function, (source.keys, source.argv), source.function.is_some())

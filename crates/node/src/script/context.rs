@@ -79,6 +79,11 @@ pub struct ScriptContext {
 }
 
 impl ScriptContext {
+    /// The number of its client's database, as clients use it.
+    pub(super) fn database_number(&self) -> u16 {
+        self.namespace.map_or(0, |namespace| self.databases.number_of(namespace))
+    }
+
     /// The argument.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
