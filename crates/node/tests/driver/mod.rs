@@ -161,6 +161,7 @@ impl Driver {
     }
 
     /// Clients that have waited for so long are told.
+    #[allow(dead_code, reason = "of one test")]
     pub fn expire(&mut self, waited_ms: u64) {
         let wall_ms = self.now_ms + waited_ms;
         self.shard.expire(Moment { wall_ms, mono_us: wall_ms * 1000 }, &mut self.inbox);
