@@ -197,3 +197,65 @@ fn config(release: &Release, layer: &str) -> Value {
     }
     config
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A layout with an image for a processor.
+    fn layout(architecture: &str, variant: Option<&str>) -> Tree {
+        let mut layout = Tree::default();
+        let mut platform = json!({ "architecture": architecture, "os": "linux" });
+        if let Some(variant) = variant {
+            platform["variant"] = variant.into();
+        }
+        let config = blob(&mut layout, CONFIG, text(&platform));
+        let layers = [blob(&mut layout, LAYER, b"of all".to_vec()), blob(&mut layout, LAYER, architecture.into())];
+        let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
+        let mut manifest = blob(&mut layout, MANIFEST, text(&manifest));
+        manifest["platform"] = platform;
+        layout.file(DOCKER_FILE, 0o644, b"[]".to_vec());
+        layout.file(INDEX_FILE, 0o644, text(&index(&[manifest])));
+        layout.file(LAYOUT_FILE, 0o644, text(&json!({ "imageLayoutVersion": "1.0.0" })));
+        layout
+    }
+
+    #[test]
+    fn an_image_for_both_processors_has_the_blobs_of_both() {
+        let both = together(&[layout("amd64", None), layout("arm64", Some("v8"))]).unwrap();
+        check(&both, &["amd64", "arm64"]).unwrap();
+        assert!(!both.iter().any(|(path, _)| path == DOCKER_FILE), "it has no word for processors");
+        // A layer of both is there once: two configs, two manifests, three layers.
+        assert_eq!(both.iter().filter(|(path, item)| path.starts_with("blobs/") && item.bytes().is_some()).count(), 7);
+        assert!(check(&both, &["amd64"]).unwrap_err().contains("images for"));
+        check(&layout("arm64", Some("v8")), &["arm64"]).unwrap();
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_image_is_told() {
+        let whole = layout("amd64", None);
+        let is_blob =
+            |(path, item): &(&str, &super::super::tree::Item)| path.starts_with("blobs/") && item.bytes().is_some();
+        let blobs: Vec<String> = whole.iter().filter(is_blob).map(|(path, _)| path.to_owned()).collect();
+        for (changed, bytes) in blobs.iter().flat_map(|path| [(path, None), (path, Some(b"another"))]) {
+            let mut other = Tree::default();
+            for (path, item) in whole.iter() {
+                let bytes =
+                    if path == changed { bytes.map(|bytes| bytes.to_vec()) } else { item.bytes().map(<[u8]>::to_vec) };
+                if let Some(bytes) = bytes {
+                    other.file(path, 0o644, bytes);
+                }
+            }
+            assert!(check(&other, &["amd64"]).is_err(), "{changed}");
+        }
+        let mut other = layout("amd64", None);
+        let manifest = json!({ "platform": { "architecture": "arm64", "os": "linux" } });
+        let mut index: Value =
+            serde_json::from_slice(other.iter().find(|(path, _)| *path == INDEX_FILE).unwrap().1.bytes().unwrap())
+                .unwrap();
+        index["manifests"][0]["platform"] = manifest["platform"].clone();
+        other.file(INDEX_FILE, 0o644, text(&index));
+        assert!(check(&other, &["arm64"]).unwrap_err().contains("than the index says"));
+    }
+}
