@@ -154,14 +154,21 @@ fn load(port: u16, many: usize) -> Result<(), String> {
 
 /// What is tried. `many`: arguments, commands or elements.
 fn cases(many: usize) -> Vec<Sent> {
-    let names = || (0..many).map(|n| format!("{{k}}{n}"));
-    let (count, long) = (many.to_string(), "x".repeat(many * 160));
-    let long = || long.clone();
+    [with_many_arguments(many), with_one_long(many), of_large_collections(), of_many_commands(many)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn names(many: usize) -> impl Iterator<Item = String> {
+    (0..many).map(|n| format!("{{k}}{n}"))
+}
+
+fn with_many_arguments(many: usize) -> Vec<Sent> {
+    let (count, names) = (many.to_string(), || names(many));
     let pairs = || names().flat_map(|name| [name, "v".to_owned()]);
-    let each = |head: &'static str| names().map(move |name| [words(head), vec![name]].concat());
-    let repeat = |text: &'static str| std::iter::repeat_n(words(text), many);
     let bits = || (0..many).flat_map(|n| ["SET".to_owned(), "u8".to_owned(), (8 * n).to_string(), "1".to_owned()]);
-    let mut cases = vec![
+    vec![
         Sent::one("MSET", &["MSET"], pairs()),
         Sent::one("MSETNX", &["MSETNX"], pairs()),
         Sent::one("MGET", &["MGET"], names()),
@@ -182,9 +189,12 @@ fn cases(many: usize) -> Vec<Sent> {
         Sent::one("ACL SETUSER", &["ACL", "SETUSER", "tried"], names().map(|name| format!("~{name}"))),
         Sent::one("COMMAND GETKEYS", &["COMMAND", "GETKEYS", "MSET"], pairs()),
         Sent::one("an unknown command", &["NOSUCH"], names()),
-    ];
-    // One long argument.
-    cases.extend([
+    ]
+}
+
+fn with_one_long(many: usize) -> Vec<Sent> {
+    let long = || "x".repeat(many * 160);
+    vec![
         Sent::one("ECHO of one long", &["ECHO"], [long()]),
         Sent::one("SET of one long", &["SET", "{k}other"], [long()]),
         Sent::one("GET of one long", &["GET", "{k}long"], []),
@@ -194,9 +204,11 @@ fn cases(many: usize) -> Vec<Sent> {
         Sent::one("DUMP of one long", &["DUMP", "{k}long"], []),
         Sent::one("PUBLISH of one long", &["PUBLISH", "channel"], [long()]),
         Sent::one("EVAL of one long", &["EVAL", "return #ARGV[1]", "0"], [long()]),
-    ]);
-    // Large collections.
-    for (name, text) in [
+    ]
+}
+
+fn of_large_collections() -> Vec<Sent> {
+    [
         ("HGETALL", "HGETALL {k}hash"),
         ("SMEMBERS", "SMEMBERS {k}set"),
         ("ZRANGE", "ZRANGE {k}zset 0 -1 WITHSCORES"),
@@ -212,11 +224,16 @@ fn cases(many: usize) -> Vec<Sent> {
         ("ZPOPMIN", "ZPOPMIN {k}zset 100000"),
         ("LPOP", "LPOP {k}list 100000"),
         ("UNLINK", "UNLINK {k}hash {k}renamed {k}zset"),
-    ] {
-        cases.push(Sent::one(name, &[], words(text)));
-    }
-    // Many commands.
-    cases.extend([
+    ]
+    .map(|(name, text)| Sent::one(name, &[], words(text)))
+    .into()
+}
+
+fn of_many_commands(many: usize) -> Vec<Sent> {
+    let each = |head: &'static str| names(many).map(move |name| [words(head), vec![name]].concat());
+    let repeat = |text: &'static str| std::iter::repeat_n(words(text), many);
+    let long = "x".repeat(many * 160);
+    vec![
         Sent::many("PINGs", repeat("PING")),
         Sent::many("GETs", repeat("GET {k}1")),
         Sent::many("SETs", repeat("SET {k}1 v")),
@@ -227,9 +244,8 @@ fn cases(many: usize) -> Vec<Sent> {
         Sent::in_multi("MULTI, SETs, EXEC", repeat("SET {k}1 v").take(many * 9 / 10), "EXEC"),
         Sent::in_multi("MULTI, GETs, RESET", each("GET").take(many * 9 / 10), "RESET"),
         Sent::in_multi("MULTI, GETs of one long, EXEC", std::iter::repeat_n(words("GET {k}long"), 3), "EXEC"),
-        Sent::in_multi("MULTI, ECHOs of one long, EXEC", [vec!["ECHO".to_owned(), long()]], "EXEC"),
-    ]);
-    cases
+        Sent::in_multi("MULTI, ECHOs of one long, EXEC", [vec!["ECHO".to_owned(), long]], "EXEC"),
+    ]
 }
 
 /// The rows of all cases sent to `port`.

@@ -142,14 +142,11 @@ impl Connection {
         loop {
             let line = self.line()?;
             let length = line.strip_prefix('$').and_then(|digits| digits.parse::<u64>().ok());
-            match length {
-                Some(length) if length == LAST.len() as u64 => {
-                    if self.line()? == LAST {
-                        return Ok(());
-                    }
-                }
-                Some(length) => self.skip(length + 2)?,
-                None => {}
+            let Some(length) = length else { continue };
+            if length != LAST.len() as u64 {
+                self.skip(length + 2)?;
+            } else if self.line()? == LAST {
+                return Ok(());
             }
         }
     }
