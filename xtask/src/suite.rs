@@ -5,11 +5,11 @@ mod source;
 
 use crate::perf::server::free_port;
 use crate::process::{self, Count};
+use parking_lot::Mutex;
 use std::fs::File;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A unit, how many of its tests Redis 7.0.15 passes, and how many Basalt must: that number only ever rises.
@@ -149,7 +149,7 @@ impl Run<'_> {
         });
         ends.into_iter().collect::<Result<(), String>>()?;
         println!("what each unit printed is in target/redis-suite/*.log");
-        let sum = self.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let sum = self.sum.into_inner();
         if sum.short.is_empty() {
             return Ok(Count { passed: sum.passed, failed: 0 });
         }
@@ -176,7 +176,7 @@ impl Run<'_> {
     }
 
     fn next_unit(&self) -> Option<&'static Unit> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock();
         let chosen = |unit: &&Unit| chosen(&self.options.units, unit.name);
         let (at, unit) = UNITS.iter().enumerate().skip(*next).find(|(_, unit)| chosen(unit))?;
         *next = at + 1;
@@ -189,7 +189,7 @@ impl Run<'_> {
         let &Unit { name, floor, peer } = unit;
         let seconds = took.as_secs_f64();
         println!("{name:<18} {passed:>7} {failed:>7} {unclaimed:>10} {floor:>7} {peer:>7} {seconds:>7.1}{end}");
-        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = self.sum.lock();
         sum.passed += u64::from(passed);
         if passed < if self.options.calibrate { peer } else { floor } {
             sum.short.push(name);

@@ -1,10 +1,11 @@
 //! A bucket of an S3-compatible store, as far as backups use one: objects are put, read, listed and deleted, in memory.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 type Objects = BTreeMap<String, Vec<u8>>;
 
@@ -51,17 +52,13 @@ impl FakeBucket {
 
     /// All objects, by `/BUCKET/NAME`.
     pub fn objects(&self) -> MutexGuard<'_, Objects> {
-        lock(&self.objects)
+        self.objects.lock()
     }
 
     /// The objects that were read since the last call.
     pub fn take_read(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.read))
+        std::mem::take(&mut *self.read.lock())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Answers one request.
