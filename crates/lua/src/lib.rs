@@ -8,6 +8,10 @@
 //! Short work is not counted: instructions are its price.
 #![allow(unsafe_code, reason = "C functions call these and are called by them")]
 
+mod small_blocks;
+
+pub use small_blocks::SmallBlocks;
+
 use mlua_sys::{
     LUA_MULTRET, lua_Debug, lua_State, lua_call, lua_getinfo, lua_getstack, lua_gettop, lua_insert, lua_pushvalue,
     lua_upvalueindex,
