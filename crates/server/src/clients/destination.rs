@@ -84,7 +84,7 @@ pub(super) fn slot_elsewhere(turn: &Turn<'_>, request: Request<'_>) -> Option<Sl
         // All of its keys are in the slot of its database.
         let known = turn.requests.store.known();
         let shard = known.shard_of(known.databases.place_of(database).slot())?;
-        if known.handle(shard.0 as usize).is_some_and(|handle| handle.leading()) {
+        if known.handle(shard).is_some_and(|handle| handle.leading()) {
             return None;
         }
     }
@@ -100,6 +100,6 @@ pub(super) fn slot_elsewhere(turn: &Turn<'_>, request: Request<'_>) -> Option<Sl
     let of_script = || args.last().filter(|_| spec.group == Group::Scripting).map(|last| Database::of_key(last));
     let slot = slot.or_else(|| of_script().flatten().map(Database::slot));
     let known = turn.requests.store.known();
-    let has_replica = |slot: Slot| known.shard_of(slot).is_some_and(|shard| known.handle(shard.0 as usize).is_some());
+    let has_replica = |slot: Slot| known.shard_of(slot).is_some_and(|shard| known.handle(shard).is_some());
     slot.filter(|slot| !(reads_here && has_replica(*slot)) && forward::is_for_other_node(turn, id, *slot))
 }
