@@ -66,7 +66,7 @@ fn serve(stream: TcpStream, objects: &Mutex<Objects>, read: &Mutex<Vec<String>>)
     let mut reader = BufReader::new(&stream);
     let Some(asked) = request(&mut reader) else { return };
     let (mut status, mut tag, mut body) = ("200 OK", String::new(), Vec::new());
-    let mut objects = lock(objects);
+    let mut objects = objects.lock();
     match (asked.method.as_str(), asked.query.contains("list-type=2")) {
         ("PUT", _) => {
             tag = tag_of(&asked.body);
@@ -77,7 +77,7 @@ fn serve(stream: TcpStream, objects: &Mutex<Objects>, read: &Mutex<Vec<String>>)
         (_, false) => match objects.get(&asked.path) {
             Some(object) => {
                 body.clone_from(object);
-                lock(read).push(asked.path);
+                read.lock().push(asked.path);
             }
             None => status = "404 Not Found",
         },
