@@ -29,7 +29,7 @@ Tasks:
                           the house rules alone; their numbers a crate; excuses that are no longer needed removed
   crash [--rounds N] [--seed N]
                           kill -9 under load, restart, compare: 1,000 rounds unless told otherwise
-  redis-suite [--unit NAME[,NAME]] [--port P] [--calibrate]
+  redis-suite [--unit NAME[,NAME]] [--port P] [--calibrate] [--databases]
                           Redis 7.0's own Tcl suite against Basalt, against the server at a port, or against
                           redis-server itself
   perf [NAME…] [--runs 5] [--quick] [--json] [--list] [--no-build] [--program FILE]
@@ -39,7 +39,7 @@ Tasks:
                           killed; writes docs/APPLICATIONS.md
   before [COMMIT]         builds the binary of a commit before, for tests of upgrades: target/before/basalt
   dist [--target amd64|arm64|all] [--test] [--program FILE] [--version V] [--out DIR] [--compression 1-9]
-                          what people install, in target/dist, for this machine's processor or others: packages for
+                          what people install, in target/packages, for this machine's processor or others: packages for
                           Debian and RPM, an image for containers, the program and its symbols, and the list of what it
                           is made of. --test: tries it under systemd in old systems, made by debootstrap
   chart [--check]         helm lints and renders the chart, and what comes out is read as Kubernetes reads it; helm is

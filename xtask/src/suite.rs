@@ -17,45 +17,55 @@ struct Unit {
     name: &'static str,
     peer: u32,
     floor: u32,
+    /// It is asked of the listener on which a store is a plain Redis.
+    is_plain: bool,
 }
 
-/// Units that ask a plain Redis, and no cluster: of Basalt, its databases.
-const PLAIN: &[&str] = &["unit/first-acl", "unit/first-acl-v2", "unit/scripting"];
+/// A unit that is asked of a cluster's node.
+const fn cluster(name: &'static str, peer: u32, floor: u32) -> Unit {
+    Unit { name, peer, floor, is_plain: false }
+}
+
+/// One that is asked of a plain Redis, and no cluster: of Basalt, its databases.
+const fn databases(name: &'static str, peer: u32, floor: u32) -> Unit {
+    Unit { name, peer, floor, is_plain: true }
+}
 
 /// Those that take longest begin first. The last two leave users behind, by which a test of `unit/scripting` would fail.
 const UNITS: &[Unit] = &[
-    Unit { name: "unit/hyperloglog", peer: 20, floor: 19 },
-    Unit { name: "unit/scripting", peer: 186, floor: 174 },
-    Unit { name: "unit/type/list-3", peer: 9, floor: 9 },
-    Unit { name: "unit/geo", peer: 59, floor: 59 },
-    Unit { name: "unit/type/string", peer: 72, floor: 71 },
-    Unit { name: "unit/type/hash", peer: 72, floor: 70 },
-    Unit { name: "unit/type/incr", peer: 23, floor: 23 },
-    Unit { name: "unit/expire", peer: 56, floor: 56 },
-    Unit { name: "unit/keyspace", peer: 41, floor: 41 },
-    Unit { name: "unit/scan", peer: 17, floor: 17 },
-    Unit { name: "unit/multi", peer: 31, floor: 26 },
-    Unit { name: "unit/protocol", peer: 19, floor: 19 },
-    Unit { name: "unit/type/set", peer: 94, floor: 94 },
-    Unit { name: "unit/type/list", peer: 219, floor: 219 },
-    Unit { name: "unit/type/zset", peer: 269, floor: 269 },
-    Unit { name: "unit/type/stream", peer: 63, floor: 63 },
-    Unit { name: "unit/type/stream-cgroups", peer: 48, floor: 47 },
-    Unit { name: "unit/sort", peer: 17, floor: 17 },
-    Unit { name: "unit/bitops", peer: 45, floor: 44 },
-    Unit { name: "unit/bitfield", peer: 16, floor: 16 },
-    Unit { name: "unit/pubsub", peer: 29, floor: 29 },
-    Unit { name: "unit/introspection", peer: 27, floor: 26 },
-    Unit { name: "unit/introspection-2", peer: 43, floor: 40 },
-    Unit { name: "unit/other", peer: 11, floor: 10 },
-    Unit { name: "unit/latency-monitor", peer: 13, floor: 12 },
-    Unit { name: "unit/slowlog", peer: 9, floor: 9 },
-    Unit { name: "unit/dump", peer: 9, floor: 9 },
-    Unit { name: "unit/functions", peer: 86, floor: 83 },
-    Unit { name: "unit/tracking", peer: 50, floor: 49 },
-    Unit { name: "unit/pause", peer: 14, floor: 13 },
-    Unit { name: "unit/first-acl", peer: 71, floor: 70 },
-    Unit { name: "unit/first-acl-v2", peer: 29, floor: 29 },
+    cluster("unit/hyperloglog", 20, 19),
+    databases("unit/scripting", 186, 174),
+    cluster("unit/type/list-3", 9, 9),
+    cluster("unit/geo", 59, 59),
+    cluster("unit/type/string", 72, 71),
+    cluster("unit/type/hash", 72, 70),
+    cluster("unit/type/incr", 23, 23),
+    cluster("unit/expire", 56, 56),
+    cluster("unit/keyspace", 41, 41),
+    cluster("unit/scan", 17, 17),
+    cluster("unit/multi", 31, 26),
+    cluster("unit/protocol", 19, 19),
+    cluster("unit/type/set", 94, 94),
+    cluster("unit/type/list", 219, 219),
+    cluster("unit/type/zset", 269, 269),
+    cluster("unit/type/stream", 63, 63),
+    cluster("unit/type/stream-cgroups", 48, 47),
+    cluster("unit/sort", 17, 17),
+    cluster("unit/bitops", 45, 44),
+    cluster("unit/bitfield", 16, 16),
+    cluster("unit/pubsub", 29, 29),
+    cluster("unit/introspection", 27, 26),
+    cluster("unit/introspection-2", 43, 40),
+    cluster("unit/other", 11, 10),
+    cluster("unit/latency-monitor", 13, 12),
+    cluster("unit/slowlog", 9, 9),
+    cluster("unit/dump", 9, 9),
+    cluster("unit/functions", 86, 83),
+    cluster("unit/tracking", 50, 49),
+    databases("unit/tracking", 50, 47),
+    cluster("unit/pause", 14, 13),
+    databases("unit/first-acl", 71, 70),
+    databases("unit/first-acl-v2", 29, 29),
 ];
 
 /// Servers, and so units that run at a time, unless the server is one that runs already.
@@ -75,6 +85,8 @@ const LEFT_OUT: [&str; 1] = ["flushdb tracking invalidation message is not inter
 struct Options {
     port: Option<u16>,
     calibrate: bool,
+    /// All units are asked of the listener on which a store is a plain Redis, whatever their floors are.
+    databases: bool,
     units: Vec<String>,
 }
 
@@ -148,7 +160,7 @@ impl Run<'_> {
             threads.into_iter().map(|thread| thread.join().expect("a run of units does not panic")).collect()
         });
         ends.into_iter().collect::<Result<(), String>>()?;
-        println!("what each unit printed is in target/redis-suite/*.log");
+        println!("what each unit printed is in target/redis-suite/*.log; @: asked of the databases");
         let sum = self.sum.into_inner();
         if sum.short.is_empty() {
             return Ok(Count { passed: sum.passed, failed: 0 });
@@ -163,13 +175,16 @@ impl Run<'_> {
             None => Some(Server::start(self, number)?),
         };
         while let Some(unit) = self.next_unit() {
+            let is_plain = unit.is_plain || self.options.databases;
             let port = match &server {
                 None => self.options.port.unwrap_or_default(),
-                Some(server) if PLAIN.contains(&unit.name) => server.plain_port,
+                Some(server) if is_plain => server.plain_port,
                 Some(server) => server.port,
             };
-            let log = self.folder.join(format!("{}.log", unit.name.replace('/', "-")));
-            let tally = run_unit(&self.suite, unit.name, (port, SUITE_PORTS.0 + number * SUITE_PORTS.1), &log)?;
+            let listener = if is_plain { "-databases" } else { "" };
+            let log = self.folder.join(format!("{}{listener}.log", unit.name.replace('/', "-")));
+            let ports = (port, SUITE_PORTS.0 + number * SUITE_PORTS.1);
+            let tally = run_unit(&self.suite, (unit.name, is_plain), ports, &log)?;
             self.add(unit, &tally);
         }
         Ok(())
@@ -177,7 +192,10 @@ impl Run<'_> {
 
     fn next_unit(&self) -> Option<&'static Unit> {
         let mut next = self.next.lock();
-        let chosen = |unit: &&Unit| chosen(&self.options.units, unit.name);
+        // A unit with a row for each listener is asked once of the one that is meant.
+        let has_other = |unit: &Unit| UNITS.iter().any(|other| other.is_plain && other.name == unit.name);
+        let is_twice = |unit: &Unit| self.options.databases && !unit.is_plain && has_other(unit);
+        let chosen = |unit: &&Unit| chosen(&self.options.units, unit.name) && !is_twice(unit);
         let (at, unit) = UNITS.iter().enumerate().skip(*next).find(|(_, unit)| chosen(unit))?;
         *next = at + 1;
         Some(unit)
@@ -186,13 +204,15 @@ impl Run<'_> {
     fn add(&self, unit: &'static Unit, tally: &Tally) {
         let end = if tally.whole { "" } else { "  broke off" };
         let &Tally { passed, failed, unclaimed, took, .. } = tally;
-        let &Unit { name, floor, peer } = unit;
+        let &Unit { name, floor, peer, is_plain } = unit;
+        let name = if is_plain || self.options.databases { format!("{name} @") } else { name.to_owned() };
         let seconds = took.as_secs_f64();
         println!("{name:<18} {passed:>7} {failed:>7} {unclaimed:>10} {floor:>7} {peer:>7} {seconds:>7.1}{end}");
         let mut sum = self.sum.lock();
         sum.passed += u64::from(passed);
-        if passed < if self.options.calibrate { peer } else { floor } {
-            sum.short.push(name);
+        let has_floor = unit.is_plain || !self.options.databases;
+        if has_floor && passed < if self.options.calibrate { peer } else { floor } {
+            sum.short.push(unit.name);
         }
     }
 }
@@ -201,8 +221,12 @@ fn options(arguments: &[String]) -> Result<Options, String> {
     let mut options = Options::default();
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
-        if name == "--calibrate" {
-            options.calibrate = true;
+        match name.as_str() {
+            "--calibrate" => options.calibrate = true,
+            "--databases" => options.databases = true,
+            _ => {}
+        }
+        if matches!(name.as_str(), "--calibrate" | "--databases") {
             continue;
         }
         let value = rest.next().ok_or_else(|| format!("{name} needs a value"))?;
@@ -222,12 +246,17 @@ fn chosen(units: &[String], name: &str) -> bool {
     units.is_empty() || units.iter().any(|unit| name.ends_with(unit.as_str()))
 }
 
-fn run_unit(suite: &Path, name: &str, (port, own_ports): (u16, u16), log: &Path) -> Result<Tally, String> {
+fn run_unit(
+    suite: &Path,
+    (name, is_plain): (&str, bool),
+    (port, own_ports): (u16, u16),
+    log: &Path,
+) -> Result<Tally, String> {
     let failed = |error: std::io::Error| format!("{name}: {error}");
     let output = File::create(log).map_err(failed)?;
     let mut child = Command::new("tclsh")
         .args(["tests/test_helper.tcl", "--host", "127.0.0.1", "--port", &port.to_string(), "--single", name])
-        .args(if PLAIN.contains(&name) { &[][..] } else { &["--cluster-mode", "--singledb"] })
+        .args(if is_plain { &[][..] } else { &["--cluster-mode", "--singledb"] })
         .args(["--baseport", &own_ports.to_string(), "--portcount", &SUITE_PORTS.1.to_string()])
         .args(["--durable", "--ignore-encoding", "--ignore-digest", "--tags", TAGS])
         .args(LEFT_OUT.iter().flat_map(|test| ["--skiptest", test]))

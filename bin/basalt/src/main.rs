@@ -7,6 +7,7 @@ mod cluster;
 mod completions;
 mod config;
 mod ctl;
+mod database_places;
 mod demo;
 mod embedded;
 mod export;

@@ -187,6 +187,62 @@ fn what_a_redis_cannot_hold_is_told() {
     assert_eq!(done(&["export", lines.to_str().unwrap(), "--node", &node, "--json"])["keys"], 3);
 }
 
+/// After SWAPDB, files have the numbers that clients use.
+#[test]
+fn exchanged_databases_are_written_by_their_numbers() {
+    let dir = Dir::new("export-swapped");
+    if Redis::start(&dir).is_none() {
+        return;
+    }
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--database-listen", &listen));
+    let mut client = Connection::open(port).unwrap();
+    for words in ["SELECT 3", "SET k was-three", "SELECT 5", "SET k was-five", "SWAPDB 3 5"] {
+        assert_eq!(client.call(words), Value::ok(), "{words}");
+    }
+    let (node, path) = (server.address(), |name: &str| dir.join(name).to_str().unwrap().to_owned());
+    done(&["export", &path("all.rdb"), "--node", &node, "--json"]);
+    let told = done(&["export", &path("five.rdb"), "--database", "5", "--node", &node, "--json"]);
+    assert_eq!(told["keys"], 1, "{told}");
+    let copied = run("redis-cli", &["-p", &port.to_string(), "--rdb", &path("copied.rdb")]);
+    assert!(copied.status.success(), "{copied:?}");
+    for (file, three) in
+        [("all.rdb", Value::bulk("was-five")), ("copied.rdb", Value::bulk("was-five")), ("five.rdb", Value::NilBulk)]
+    {
+        let back = Redis::start_with(&dir, Some(&dir.join(file))).unwrap();
+        let mut back = back.connect();
+        back.call("SELECT 3");
+        assert_eq!(back.call("GET k"), three, "{file}");
+        back.call("SELECT 5");
+        assert_eq!(back.call("GET k"), Value::bulk("was-three"), "{file}");
+    }
+    done(&["export", &path("all.ndjson"), "--node", &node, "--json"]);
+    let lines = std::fs::read_to_string(path("all.ndjson")).unwrap();
+    let line = lines.lines().find(|line| line.contains("was-five")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!(line["database"], 3, "{line}");
+    // And they are read into the databases of these numbers, wherever these are.
+    done(&["import", &path("all.ndjson"), "--databases", "--replace", "--node", &node, "--json"]);
+    done(&[
+        "import",
+        &path("five.rdb"),
+        "--database",
+        "5",
+        "--into-database",
+        "3",
+        "--replace",
+        "--node",
+        &node,
+        "--json",
+    ]);
+    for (database, value) in [("SELECT 3", "was-three"), ("SELECT 5", "was-three")] {
+        client.call(database);
+        assert_eq!(client.call("GET k"), Value::bulk(value), "{database}");
+    }
+    assert_eq!(client.call("DBSIZE"), Value::Int(1));
+}
+
 /// `redis-cli --rdb`, asked of a node and of a listener for databases.
 #[test]
 fn redis_cli_copies_the_keys() {

@@ -17,8 +17,8 @@ const WRITERS: usize = 4;
 /// So many more writes show that a store of two versions works.
 const PROGRESS: u64 = 400;
 
-/// Writes by a script.
-const SCRIPT: [&str; 4] = ["EVAL", "return redis.call('SET', KEYS[1], 'by a script')", "1", "scripted"];
+/// Writes by a script what replicas of two releases could see differently.
+const SCRIPT: [&str; 4] = ["EVAL", "return redis.call('SET', KEYS[1], redis.REDIS_VERSION)", "1", "scripted"];
 
 /// Tells the writers to stop, also if the test has failed: they are waited for.
 struct StopAtEnd<'a>(&'a AtomicBool);
@@ -91,7 +91,12 @@ fn nodes_are_upgraded_in_turn_while_the_store_is_written() {
                 eventually("databases beyond 0 are begun", SOON, || {
                     (nodes.connect(n).call("SELECT 1") == Value::ok()).then_some(())
                 });
-                eventually("scripts run", SOON, || (client.call(SOON, &SCRIPT) == Value::ok()).then_some(()));
+                let info = client.call(SOON, &["INFO", "server"]).text();
+                let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap().to_owned();
+                eventually("scripts run by the newest rules", SOON, || {
+                    let has_run = client.call(SOON, &SCRIPT) == Value::ok();
+                    (has_run && client.call(SOON, &["GET", "scripted"]).text() == version).then_some(())
+                });
             }
         }
         drop(stop_at_end);

@@ -71,6 +71,11 @@ impl Databases {
         found.map_or(place, |(database, _)| *database)
     }
 
+    /// Those that have the slot of another one, and which.
+    pub fn exchanged(&self) -> impl Iterator<Item = (Database, Database)> {
+        self.rows.iter().filter_map(|(database, row)| Some((*database, row.at?)))
+    }
+
     /// Whether all databases have the slots that they have by another setting.
     #[must_use]
     pub fn are_ordered_as(&self, other: &Self) -> bool {

@@ -232,7 +232,13 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
             watches.iter().any(|(watched, _)| *watched == key) || commands.iter().any(|args| names(args, key))
         }
         Item::Clear | Item::Housekeeping | Item::Collect(_) => true,
-        Item::Change(_) | Item::KeptChange(_) | Item::Mark(_) | Item::Seal | Item::Split(_) | Item::Packing(_) => false,
+        Item::Change(_)
+        | Item::KeptChange(_)
+        | Item::Mark(_)
+        | Item::Seal
+        | Item::Split(_)
+        | Item::Packing(_)
+        | Item::Together => false,
     }
 }
 

@@ -155,3 +155,33 @@ fn a_shard_that_breaks_holds_what_was_applied_before() {
     assert_eq!(driver.shard.replica().status().applied, lacking.applied_index());
     assert_eq!(driver.key_count(), 1, "a is there, b and what comes after it are not");
 }
+
+#[test]
+fn a_client_waits_for_a_confirmed_write_but_not_for_what_its_node_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let resources = SharedResources::new(StorageOptions::default());
+    let tree = open_engine(EngineKind::Memory, &dir.path().join("tree"), &resources).unwrap();
+    let tree = Arc::new(Lacking { tree, clears: AtomicU32::new(0), gets: AtomicU32::new(0), error: short });
+    let health = Arc::new(DiskHealth::default());
+    health.be_patient();
+    let mut driver = Driver::with_tree(dir.path(), tree.clone(), 0, health);
+    let write = Write::Command(EncodedCommand::new(&[b"INCR", b"b"]));
+    let before = driver.answers();
+    // On a majority, which a group of one is, and behind much that is to be applied first.
+    let ticket = driver.submit(&write, &["b"]);
+    assert!(driver.commit());
+    driver.expire(60_000);
+    assert_eq!(driver.answers(), before);
+    driver.run();
+    assert_eq!(driver.answer(ticket), ":1\r\n");
+    // It is short of something, for how long it is not known: what is behind that is told.
+    tree.gets.store(2, Ordering::Relaxed);
+    driver.submit(&write, &["b"]);
+    assert!(driver.commit());
+    let ticket = driver.submit(&write, &["b"]);
+    (0..5).for_each(|_| _ = driver.turn());
+    driver.expire(4_000);
+    assert_eq!(driver.answers(), before);
+    driver.expire(6_000);
+    assert!(driver.answer(ticket).starts_with("-TIMEOUT the write was not confirmed in time"));
+}

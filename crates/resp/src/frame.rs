@@ -14,6 +14,8 @@ pub struct FrameState {
     /// How many collections are open, and how many values each of them still lacks.
     depth: usize,
     lacking: [usize; NESTING_MAX],
+    /// Bytes of a bulk string, its line end among them, that come behind what was passed over.
+    passing: usize,
 }
 
 impl FrameState {
@@ -30,11 +32,26 @@ impl FrameState {
         std::mem::take(&mut self.at)
     }
 
+    /// The same, and what there is of a bulk string that is incomplete in `buf`, the buffer. What comes of that is not looked at.
+    pub fn pass_over_bulk(&mut self, buf: &[u8]) -> usize {
+        if self.passing == 0
+            && buf.get(self.at) == Some(&b'$')
+            && let Some((length, start)) = short_number(buf, self.at + 1)
+            && length <= REPLY_BULK_BYTES_MAX
+            && start + length + 2 > buf.len()
+        {
+            self.passing = start + length + 2 - buf.len();
+            self.at = buf.len();
+        }
+        self.pass_over()
+    }
+
     /// Forgets an incomplete reply, as when its bytes are thrown away.
     pub fn reset(&mut self) {
         self.at = 0;
         self.scan = Scan::default();
         self.depth = 0;
+        self.passing = 0;
     }
 }
 
@@ -65,7 +82,14 @@ fn whole_bulk(buf: &[u8], at: usize) -> Option<(Range<usize>, usize)> {
 
 fn find_end(buf: &[u8], state: &mut FrameState) -> Result<Option<usize>, ProtocolError> {
     loop {
-        if let Some((_, next)) = whole_bulk(buf, state.at) {
+        if state.passing > 0 {
+            let passed = state.passing.min(buf.len() - state.at);
+            state.at += passed;
+            state.passing -= passed;
+            if state.passing > 0 {
+                return Ok(None);
+            }
+        } else if let Some((_, next)) = whole_bulk(buf, state.at) {
             state.at = next;
             state.scan = Scan::default();
         } else {

@@ -54,6 +54,14 @@ fn values() {
             passed += state.pass_over();
         }
         assert_eq!(frame_len(&input[passed..], &mut state), Ok(Some(length - passed)), "{value:?}");
+        // So may what there is of a bulk string.
+        let (mut state, mut passed) = (FrameState::default(), 0);
+        for end in 0..length {
+            assert_eq!(frame_len(&input[passed..end], &mut state), Ok(None), "{value:?}");
+            passed += state.pass_over_bulk(&input[passed..end]);
+        }
+        assert_eq!(frame_len(&input[passed..], &mut state), Ok(Some(length - passed)), "{value:?}");
+        assert_eq!(frame_len(b":7\r\n", &mut state), Ok(Some(4)), "what follows it is another one");
         let mut reply = Reply::new(Proto::Resp3);
         value.write(&mut reply);
         assert_eq!(decode(&reply.buf), Ok(Some((value, reply.buf.len()))));

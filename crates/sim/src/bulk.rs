@@ -5,7 +5,7 @@
 
 use crate::request::key_name;
 use node::request::{check, check_item};
-use node::{EncodedCommand, EngineVersion, ScriptContext, Write, key_hash, script_command};
+use node::{EncodedCommand, EngineVersion, ScriptContext, ScriptDatabases, Write, key_hash, script_command};
 use resp::Value;
 use resp::table::resolve;
 use vocab::limits::FIELD_BYTES_MAX;
@@ -89,6 +89,9 @@ const FORBIDDEN: [&str; 3] =
 /// The most members that a request adds.
 const MEMBERS_MAX: usize = 1000;
 
+/// How many members of the copy of a set are popped.
+const POPPED: usize = 40;
+
 /// Scripts that do not end before a budget does: each writes first, then does much in few instructions, or in many.
 pub const RUNAWAYS: [&str; 6] = [
     "local s=('x'):rep(100000) while true do local t=s..'y' end",
@@ -115,7 +118,7 @@ pub enum BulkKind {
     Delete(BulkType),
     /// RENAME of the collection, forth or back.
     Rename(BulkType),
-    /// COPY of the collection, within MULTI.
+    /// COPY of the collection, within MULTI; of a set, members of the copy are popped.
     Copy(BulkType),
     /// MULTI of all of the collection and GETs: the largest answer.
     ReadAll(BulkType, usize),
@@ -205,7 +208,10 @@ impl BulkRequest {
             }
             BulkKind::Copy(of) => {
                 let (key, other) = both(of);
-                vec![vec![word("COPY"), key, other, word("REPLACE")]]
+                let pops = if of == BulkType::Set { POPPED } else { 0 };
+                let pop = vec![word("SPOP"), other.clone()];
+                let copy = vec![word("COPY"), key, other, word("REPLACE")];
+                std::iter::once(copy).chain(std::iter::repeat_n(pop, pops)).collect()
             }
             BulkKind::ReadAll(of, values) => {
                 let gets = (0..values).map(|n| vec![word("GET"), self.key(&format!("v{n}"))]);
@@ -232,6 +238,7 @@ impl BulkRequest {
             wider: None,
             namespace: None,
             chooses: false,
+            databases: ScriptDatabases::default(),
             instructions_max: INSTRUCTIONS_MAX,
             memory_bytes_max: MEMORY_BYTES_MAX,
             user: None,

@@ -81,7 +81,7 @@ pub const PUSH_BACKLOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes that a connection's requests may push to the subscribers of its worker before other connections have their turn.
 pub const PUSH_LOOK_BYTES_SOFT: usize = 4 * 1024 * 1024;
 /// Bytes of names after which a message that tells another node what clients listen to ends.
-pub const INTEREST_MESSAGE_BYTES_SOFT: usize = 256 * 1024;
+pub const INTEREST_MESSAGE_BYTES_SOFT: usize = 32 * 1024;
 /// Most such messages that another node has not confirmed.
 pub const INTEREST_MESSAGES_MAX: usize = 4;
 /// Longest time that a SUBSCRIBE waits until the other nodes know of it, in µs.
@@ -135,11 +135,11 @@ pub const ENTRY_FILL_BYTES: usize = 512 * 1024;
 /// event loop.
 pub const APPLY_INLINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes that the commands of an entry read and write, beyond which it is applied by a thread: most are shared, few copied.
-pub const APPLY_INLINE_TOUCHED_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const APPLY_INLINE_TOUCHED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The same for the arguments of its commands.
 pub const APPLY_INLINE_ARGUMENTS_MAX: usize = 4096;
 /// The same for the records and elements that its commands read and write.
-pub const APPLY_INLINE_ROWS_MAX: usize = 8192;
+pub const APPLY_INLINE_ROWS_MAX: usize = 4096;
 /// Most records and elements that one item of an entry reads and writes. More is refused, and nothing is written.
 pub const ITEM_ROWS_MAX: usize = 4 * ITEM_ARGUMENTS_MAX;
 /// Most bytes of these records and elements.

@@ -6,26 +6,44 @@ use std::sync::OnceLock;
 /// How many slots a store has.
 pub const SLOT_COUNT: u16 = 16384;
 
-const TABLE: [u16; 256] = {
-    let mut table = [0u16; 256];
-    let mut i = 0;
-    while i < 256 {
-        let mut crc = (i as u16) << 8;
+/// Of a byte, the checksum that it leaves when 0, 1 … 7 zeros follow it.
+static TABLES: [[u16; 256]; 8] = {
+    let mut tables = [[0u16; 256]; 8];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
         let mut bit = 0;
         while bit < 8 {
             crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
             bit += 1;
         }
-        table[i] = crc;
-        i += 1;
+        tables[0][byte] = crc;
+        byte += 1;
     }
-    table
+    let mut zeros = 1;
+    while zeros < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let before = tables[zeros - 1][byte];
+            tables[zeros][byte] = (before << 8) ^ tables[0][(before >> 8) as usize];
+            byte += 1;
+        }
+        zeros += 1;
+    }
+    tables
 };
 
-/// CRC16/XMODEM (polynomial 0x1021, initial value 0).
+/// CRC16/XMODEM (polynomial 0x1021, initial value 0): eight bytes at a time, whose parts do not wait for each other (Kounavis
+/// and Berry, "A Systematic Approach to Building High Performance Software-based CRC Generators", 2005).
 #[must_use]
 pub fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, &b| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ b)])
+    let (eights, rest) = bytes.as_chunks::<8>();
+    let crc = eights.iter().fold(0u16, |crc, eight| {
+        let [high, low] = crc.to_be_bytes();
+        let first = TABLES[7][usize::from(eight[0] ^ high)] ^ TABLES[6][usize::from(eight[1] ^ low)];
+        eight[2..].iter().zip(TABLES[..6].iter().rev()).fold(first, |crc, (b, table)| crc ^ table[usize::from(*b)])
+    });
+    rest.iter().fold(crc, |crc, &b| (crc << 8) ^ TABLES[0][usize::from((crc >> 8) as u8 ^ b)])
 }
 
 /// The part of `key` that is hashed: what stands between the first `{` and the next `}`, if that is not empty.
@@ -160,6 +178,21 @@ mod tests {
             ((8, 9), false, false),
         ] {
             assert_eq!((span.is_within(range), span.meets(range)), (within, meets), "{range:?}");
+        }
+    }
+
+    #[test]
+    fn eight_bytes_at_a_time_are_as_bit_by_bit() {
+        let bit_by_bit = |bytes: &[u8]| {
+            bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).fold(0u16, |crc, bit| {
+                let out = u16::from(bit) ^ (crc >> 15);
+                (crc << 1) ^ (out * 0x1021)
+            })
+        };
+        let mut prng = crate::Prng::new(1);
+        for length in 0..70 {
+            let bytes: Vec<u8> = (0..length).map(|_| prng.below(256) as u8).collect();
+            assert_eq!(crc16(&bytes), bit_by_bit(&bytes), "{bytes:?}");
         }
     }
 

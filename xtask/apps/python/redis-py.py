@@ -1,9 +1,10 @@
-"""redis-py: a Lock that keeps a counter whole, messages in their order, and pipelines that are whole or nothing."""
+"""redis-py: a Lock that keeps a counter whole, messages in their order, pipelines that are whole or nothing, and its client-side cache."""
 
 import threading
 import time
 
 import redis
+from redis.cache import CacheConfig
 from redis.lock import Lock
 
 from trial import KILLED, PORT, Again, half, ok
@@ -76,6 +77,24 @@ def watched(turns=50):
         again(store.transaction, add, "watched")
 
 
+def cached(turns=100):
+    """A client with a cache asks once, and never sees what another one has overwritten before it asks."""
+    reader = redis.Redis(port=PORT, protocol=3, decode_responses=True, socket_timeout=20, cache_config=CacheConfig())
+    writer = client()
+    for turn in range(turns):
+        again(writer.set, "cached", turn)
+        # The invalidation is on its way, and has no order with another connection's answers.
+        until = time.monotonic() + 20
+        while again(reader.get, "cached") != str(turn):
+            assert time.monotonic() < until, "the cache holds what was overwritten"
+    assert reader.get_cache().size > 0, "nothing is cached"
+    asked = writer.info("commandstats")["cmdstat_get"]["calls"]
+    for _ in range(turns):
+        assert reader.get("cached") == str(turns - 1)
+    asked = writer.info("commandstats")["cmdstat_get"]["calls"] - asked
+    assert asked == 0, f"the node was asked {asked} times for what is cached"
+
+
 received, ready, held = [], threading.Event(), threading.Lock()
 failed = []
 
@@ -115,6 +134,7 @@ store = client()
 assert int(store.get("counter")) == THREADS * TURNS, f"{store.get('counter')} of {THREADS * TURNS}"
 total = int(store.get("watched"))
 assert total == 100 or KILLED and 100 <= total <= 100 + len(again.failures), f"{total} of 100 watched"
+cached()
 missing = f", {sent - len(set(heard))} of {sent} messages lost" if KILLED else f", {sent} messages in order"
 tried = f", {len(again.failures)} calls made again" if again.failures else ""
-ok(f"{THREADS * TURNS} turns under a lock, 300 transactions{missing}{tried}")
+ok(f"{THREADS * TURNS} turns under a lock, 300 transactions, 100 reads from a cache{missing}{tried}")

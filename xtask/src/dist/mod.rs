@@ -27,6 +27,9 @@ use tree::{Node, Tree};
 /// A program that is larger is not packed, unless it was given.
 const PROGRAM_BYTES_MAX: usize = 30_000_000;
 
+/// Where what is made goes. Not `target/dist`: there cargo keeps what builds the program of that profile, and would build all of it anew.
+const OUT: &str = "target/packages";
+
 /// What the options ask for.
 struct Options {
     /// The program to pack; none: it is built.
@@ -58,6 +61,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     }
     if layouts.len() > 1 {
         let (version, together) = (&options.version, image::together(&layouts)?);
+        image::check(&together, &options.targets.iter().map(|target| target.debian()).collect::<Vec<_>>())?;
         let mut made = Tree::default();
         made.file(&format!("basalt-{version}.oci.tar"), 0o644, tar::tar(&together, "", 0)?);
         save(&options.out, &made)?;
@@ -103,6 +107,7 @@ fn made(root: &Path, release: &Release, program: &Path) -> Result<(Tree, Tree), 
     let list = serde_json::to_vec_pretty(&list).map_err(|error| error.to_string())?;
     let files = release.files(root, program, &list)?;
     let layout = image::image(release, &list)?;
+    image::check(&layout, &[architecture.debian()])?;
     let mut made = Tree::default();
     made.file("basalt", 0o755, release.program.clone());
     made.file("basalt.debug", 0o644, release.symbols.clone());
@@ -164,7 +169,7 @@ fn options(root: &Path, arguments: &[String]) -> Result<Options, String> {
         program: None,
         targets: vec![Architecture::of_machine()],
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        out: root.join("target/dist"),
+        out: root.join(OUT),
         compression: 9,
         is_tried: false,
     };

@@ -23,6 +23,13 @@ pub struct Item {
     pub is_config: bool,
 }
 
+impl Item {
+    /// What a file holds.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        if let Node::File(bytes) = &self.node { Some(bytes) } else { None }
+    }
+}
+
 /// All paths of a package, without the leading `/`, each behind the folder that it is in.
 #[derive(Clone, Debug, Default)]
 pub struct Tree(BTreeMap<String, Item>);
@@ -63,7 +70,6 @@ impl Tree {
 
     /// The bytes of all files together.
     pub fn bytes(&self) -> u64 {
-        let bytes = |item: &Item| if let Node::File(bytes) = &item.node { bytes.len() as u64 } else { 0 };
-        self.0.values().map(bytes).sum()
+        self.0.values().filter_map(Item::bytes).map(|bytes| bytes.len() as u64).sum()
     }
 }

@@ -12,8 +12,6 @@ use std::time::Instant;
 const KEYS: u64 = 100_000;
 const VALUE_BYTES: usize = 100;
 const SHARDS: u32 = 6;
-/// A key in the slot of database 0.
-const IN_DATABASE_0: &str = "{06S}probe";
 
 /// What redis-benchmark sends, how it is called in the table, and how many requests at a time.
 type Loads = [(&'static str, &'static [&'static str], u64); 4];
@@ -104,8 +102,7 @@ pub fn single(bench: &Bench) -> Result<Vec<Bar>, String> {
 pub fn nodes(bench: &Bench) -> Result<Vec<Bar>, String> {
     let store = Store::start_with_databases(bench, "nosync", SHARDS)?;
     let ports = store.ports();
-    let leads = |port: &u16| Connection::open(*port).and_then(|mut node| node.set(IN_DATABASE_0, "x")).is_ok();
-    let leader = ports.iter().position(leads).ok_or("no node leads database 0")?;
+    let leader = store.leader_of_database_0()?;
     let door = |number: usize| Door { server: store.node(number), port: store.database_ports()[number] };
     let (own, other) = (door(leader), door((leader + 1) % NODES));
     let cluster = Door { server: store.node(leader), port: ports[leader] };

@@ -32,6 +32,7 @@ mod spread;
 mod store;
 mod subscribers;
 mod tls;
+mod turns;
 mod types;
 mod types_size;
 pub mod wire;
@@ -208,6 +209,18 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "requests of very many arguments, and a very long one, and what others wait for",
         rows: 12,
         run: |bench| bounded::runs(bench, bounded::many_arguments).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/turns",
+        what: "the longest turn of an event loop, in processor time, while one client sends one thing (takes `perf`)",
+        rows: 55,
+        run: |bench| bounded::runs(bench, turns::single).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/turns-nodes",
+        what: "the same of three nodes, by way of one that does not lead the database",
+        rows: 55,
+        run: |bench| bounded::runs(bench, turns::by_way_of_another).map(Into::into),
     },
     Measurement {
         name: "bounded/clients",

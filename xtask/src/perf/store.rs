@@ -4,12 +4,15 @@ use super::bench::Bench;
 use super::phase::Phase;
 use super::program;
 use super::server::{Server, free_ports, wait_until_up};
+use super::wire::Connection;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 /// As many nodes as a shard has replicas.
 pub const NODES: usize = 3;
+/// A key in the slot of database 0.
+const IN_DATABASE_0: &str = "{06S}probe";
 const PHASE_BOUND: Duration = Duration::from_secs(900);
 /// Of each node, unless a measurement says otherwise.
 const MEMORY: &str = "1G";
@@ -88,6 +91,12 @@ impl<'a> Store<'a> {
     /// Where each node listens for clients of databases.
     pub fn database_ports(&self) -> &[u16] {
         &self.databases
+    }
+
+    /// The node that leads database 0.
+    pub fn leader_of_database_0(&self) -> Result<usize, String> {
+        let leads = |port: &u16| Connection::open(*port).and_then(|mut node| node.set(IN_DATABASE_0, "x")).is_ok();
+        Ok(self.ports().iter().position(leads).ok_or("no node leads database 0")?)
     }
 
     /// One of its nodes.

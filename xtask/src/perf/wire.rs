@@ -8,6 +8,8 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// SETs on their way at once.
 const DEPTH: u64 = 256;
+/// What the last of some requests has to say.
+const LAST: &str = "the-last-of-these-requests";
 const OK: &[u8] = b"+OK\r\n";
 const REPLY_BYTES_MAX: usize = 1 << 20;
 /// Fields of INFO that are 0 when there is no background work: Basalt's, and Redis's.
@@ -117,6 +119,39 @@ impl Connection {
         }
         self.write(&bytes)?;
         (0..count).try_for_each(|_| self.answer().map(|_| ()))
+    }
+
+    /// Sends requests at once and reads all that comes of them, whatever it is: some are answered with errors, some with several
+    /// answers.
+    pub fn ask_for_any<'a>(&mut self, requests: impl IntoIterator<Item = Vec<&'a str>>) -> Result<(), String> {
+        let mut bytes: Vec<u8> = requests.into_iter().flat_map(|args| request(&args)).collect();
+        bytes.extend(request(&["PING", LAST]));
+        self.asks(&["PING"]);
+        let port = self.port;
+        let failed = move |error: std::io::Error| format!("port {port}: {error}");
+        let mut writer = self.stream.get_ref().try_clone().map_err(failed)?;
+        // A server reads no further from a client that takes no answers.
+        std::thread::scope(|scope| {
+            let written = scope.spawn(move || writer.write_all(&bytes).map_err(failed));
+            self.answers_until_last()?;
+            written.join().map_err(|_| "a thread that writes has panicked".to_owned())?
+        })
+    }
+
+    fn answers_until_last(&mut self) -> Result<(), String> {
+        loop {
+            let line = self.line()?;
+            let length = line.strip_prefix('$').and_then(|digits| digits.parse::<u64>().ok());
+            match length {
+                Some(length) if length == LAST.len() as u64 => {
+                    if self.line()? == LAST {
+                        return Ok(());
+                    }
+                }
+                Some(length) => self.skip(length + 2)?,
+                None => {}
+            }
+        }
     }
 
     /// Has the server know a script; its SHA1.

@@ -8,15 +8,17 @@ mod sink;
 
 pub use options::ExportOptions;
 
+use crate::database_places::database_places;
 use crate::moment::{BackupRow, NodePages, ShardMoment, StoreMoment, connect, said};
 use crate::pace::{Pace, Unit};
 use crate::stop_flag::patient_stop_flag;
 use client::{StoreUrl, Value};
+use cluster::Databases;
 use options::Format;
 use outcome::Outcome;
 use parking_lot::{Mutex, MutexGuard};
 use place::Place;
-use sink::{Chosen, Sink};
+use sink::{Chosen, Sink, What};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -68,10 +70,11 @@ fn export(options: &ExportOptions, format: Format) -> Result<Outcome, String> {
         },
     };
     let store = options.tls.towards(&options.node);
-    let moment = StoreMoment::begin(&store)?;
+    let (moment, databases) = begin(&store)?;
     let pace = Pace::new(Unit::Keys, Some(moment.keys()), options.rate, options.quiet);
     let version = (format, options.rdb_version);
-    let mut sink = Sink::begin(place.writer()?, version, (moment.at_ms, &moment.store), chosen, pace)?;
+    let what = What { chosen, databases };
+    let mut sink = Sink::begin(place.writer()?, version, (moment.at_ms, &moment.store), what, pace)?;
     for source in libraries(&store)? {
         sink.library(source)?;
     }
@@ -101,6 +104,23 @@ fn export(options: &ExportOptions, format: Format) -> Result<Outcome, String> {
     place.finish()?;
     outcome.seconds = started.elapsed().as_secs_f64();
     Ok(outcome)
+}
+
+/// How often a moment is tried to which databases are exchanged.
+const MOMENTS_MAX: usize = 5;
+
+/// A moment, and which databases have the slots of which then.
+fn begin(store: &StoreUrl) -> Result<(StoreMoment, Databases), String> {
+    let mut before = database_places(store)?;
+    for _ in 0..MOMENTS_MAX {
+        let moment = StoreMoment::begin(store)?;
+        let databases = database_places(store)?;
+        if databases.are_ordered_as(&before) {
+            return Ok((moment, databases));
+        }
+        before = databases;
+    }
+    Err("databases are exchanged all the time (SWAPDB): try again later".to_owned())
 }
 
 const INTERRUPTED: &str = "it was interrupted";

@@ -7,6 +7,7 @@ use super::rdb_file::RdbFile;
 use crate::lines::{self, Head, Tail};
 use crate::moment::BackupRow;
 use crate::pace::Pace;
+use cluster::Databases;
 use std::io::Write;
 use vocab::{ClusterDatabase, Database, Namespace, client_key};
 
@@ -30,6 +31,24 @@ impl Chosen {
     }
 }
 
+/// What is exported.
+pub(super) struct What {
+    pub(super) chosen: Chosen,
+    /// Which databases have the slots of which.
+    pub(super) databases: Databases,
+}
+
+impl What {
+    /// Whose key it is, by the number that clients use; nothing if it is not exported.
+    fn of(&self, key: &[u8]) -> Option<Option<Namespace>> {
+        let of = Namespace::of_key(key).map(|namespace| match namespace {
+            Namespace::Database(place) => Namespace::Database(self.databases.database_at(place)),
+            of_cluster @ Namespace::Cluster(_) => of_cluster,
+        });
+        self.chosen.has(of).then_some(of)
+    }
+}
+
 /// A file in the making.
 enum File {
     Rdb(Box<RdbFile>),
@@ -39,7 +58,7 @@ enum File {
 /// Takes rows, those of one key one after the other.
 pub(super) struct Sink {
     file: File,
-    chosen: Chosen,
+    what: What,
     pace: Pace,
     /// Rows that have been seen, exported or not.
     rows: u64,
@@ -52,7 +71,7 @@ impl Sink {
         writer: Writer,
         (format, version): (Format, RdbVersion),
         (at_ms, store): (u64, &str),
-        chosen: Chosen,
+        what: What,
         pace: Pace,
     ) -> Result<Self, String> {
         let outcome = Outcome { at_ms, ..Outcome::default() };
@@ -60,7 +79,7 @@ impl Sink {
             Format::Rdb => File::Rdb(Box::new(RdbFile::begin(writer, version, at_ms).map_err(|e| e.to_string())?)),
             Format::Ndjson => File::Lines { writer, bytes: 0 },
         };
-        let mut sink = Self { file, chosen, pace, rows: 0, outcome };
+        let mut sink = Self { file, what, pace, rows: 0, outcome };
         if let File::Lines { .. } = sink.file {
             sink.line(&lines::Line::Head(Head::new(at_ms, store.to_owned())))?;
         }
@@ -93,11 +112,8 @@ impl Sink {
 
     /// A row. `more`: the next one is of the same key.
     pub(super) fn row(&mut self, row: BackupRow, more: bool) -> Result<(), String> {
-        let of = Namespace::of_key(&row.key);
         self.rows += u64::from(!more);
-        if !self.chosen.has(of) {
-            return Ok(());
-        }
+        let Some(of) = self.what.of(&row.key) else { return Ok(()) };
         let before = self.position();
         let key = client_key(&row.key).to_vec();
         match &mut self.file {

@@ -20,7 +20,7 @@ const LOOK_EVERY: u64 = 256;
 /// What becomes of the keys of a copy.
 pub(super) struct Copy<'a> {
     /// Which databases are imported, and where they go.
-    pub(super) scope: Scope,
+    pub(super) scope: Scope<'a>,
     /// Whether keys that are there are replaced.
     pub(super) replace: bool,
     /// Where they go; none for a trial.

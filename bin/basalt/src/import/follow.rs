@@ -18,7 +18,7 @@ pub(super) struct Follower<'a> {
     /// Where keys are read again; none for a file.
     source: Option<Source>,
     /// Which databases are imported, and where they go.
-    scope: Scope,
+    scope: Scope<'a>,
     /// Which one the stream is about.
     selected: u64,
     /// Keys, by the names that are stored, that were read at a later place of the stream than it was followed to: until then,
@@ -31,7 +31,7 @@ pub(super) struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    pub(super) fn new(target: &'a mut StoreWriter, source: Option<Source>, scope: Scope, selected: u64) -> Self {
+    pub(super) fn new(target: &'a mut StoreWriter, source: Option<Source>, scope: Scope<'a>, selected: u64) -> Self {
         Self { target, source, scope, selected, ahead: BTreeMap::new(), doubted: 0, checkpoints: None }
     }
 

@@ -29,7 +29,7 @@ const AHEAD_BYTES: u64 = 1 << 20;
 pub(super) struct Live<'a> {
     pub(super) options: &'a ImportOptions,
     pub(super) url: StoreUrl,
-    pub(super) scope: Scope,
+    pub(super) scope: Scope<'a>,
     pub(super) stopped: &'a AtomicBool,
     pub(super) state: &'a Mutex<StateFile>,
     /// It is one of several: lines say which, and there is no bar.

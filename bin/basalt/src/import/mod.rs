@@ -18,11 +18,13 @@ mod verify;
 
 pub use options::ImportOptions;
 
+use crate::database_places::database_places;
 use crate::pace::{Pace, Unit};
 use crate::stop_flag::patient_stop_flag;
 use crate::store_writer::StoreWriter;
 use checkpoints::Checkpoints;
 use client::{SlotMap, StoreUrl};
+use cluster::Databases;
 use commands::Commands;
 use copy::{Copy, Saves};
 use files::Part;
@@ -30,7 +32,7 @@ use follow::Follower;
 use live::Live;
 use outcome::Outcome;
 use parking_lot::Mutex;
-use scope::Scope;
+use scope::{Chosen, Scope};
 use source::Source;
 use state::StateFile;
 use std::collections::BTreeSet;
@@ -49,10 +51,18 @@ pub fn run(options: &ImportOptions) -> ExitCode {
         }
     };
     let kept = options.state.as_deref().filter(|_| !options.dry_run);
-    let scope = scope(options, live.as_ref().map_or(options.database.unwrap_or(0), |(_, database)| *database));
+    let chosen = chosen(options, live.as_ref().map_or(options.database.unwrap_or(0), |(_, database)| *database));
+    let places = match places(options, chosen) {
+        Ok(places) => places,
+        Err(problem) => {
+            bench::note!("basalt: nothing was imported: {problem}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let scope = Scope { chosen, places: &places };
     // Without the password that may be in the URL.
     let source = live.as_ref().map_or_else(|| options.source.clone(), |(url, _)| url.to_string());
-    let state = match StateFile::open(kept, &format!("{source}, {scope:?}")) {
+    let state = match StateFile::open(kept, &format!("{source}, {chosen:?}")) {
         Ok(state) => Mutex::new(state),
         Err(problem) => {
             bench::note!("basalt: {problem}");
@@ -112,11 +122,16 @@ fn store(options: &ImportOptions) -> StoreUrl {
 }
 
 /// What is imported, if database `source` is unless all are.
-fn scope(options: &ImportOptions, source: u64) -> Scope {
+fn chosen(options: &ImportOptions, source: u64) -> Chosen {
     if options.databases {
-        return Scope::All;
+        return Chosen::All;
     }
-    Scope::One { source, into: options.into_database.and_then(Database::of_number) }
+    Chosen::One { source, into: options.into_database.and_then(Database::of_number) }
+}
+
+/// In which slots the store has its databases.
+fn places(options: &ImportOptions, chosen: Chosen) -> Result<Databases, String> {
+    if options.dry_run || !chosen.has_databases() { Ok(Databases::default()) } else { database_places(&options.node) }
 }
 
 fn open_target(options: &ImportOptions) -> Result<Option<StoreWriter>, String> {
@@ -124,7 +139,12 @@ fn open_target(options: &ImportOptions) -> Result<Option<StoreWriter>, String> {
 }
 
 /// Imports files.
-fn of_files(options: &ImportOptions, scope: Scope, state: &mut StateFile, outcome: &mut Outcome) -> Result<(), String> {
+fn of_files(
+    options: &ImportOptions,
+    scope: Scope<'_>,
+    state: &mut StateFile,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
     let paths = files::paths(&options.source)?;
     let mut target = open_target(options)?;
     let (first, mut done) = state.place();
@@ -184,7 +204,7 @@ fn of_files(options: &ImportOptions, scope: Scope, state: &mut StateFile, outcom
 fn of_servers(
     options: &ImportOptions,
     url: &StoreUrl,
-    scope: Scope,
+    scope: Scope<'_>,
     state: &Mutex<StateFile>,
     outcome: &mut Outcome,
 ) -> Result<(), String> {

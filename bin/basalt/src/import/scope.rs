@@ -1,11 +1,20 @@
 //! Which databases of a source are imported, and where their keys go.
 
 use crate::lines::KeyPlace;
+use cluster::Databases;
 use vocab::{ClusterDatabase, Database, Namespace};
+
+/// Which databases of a source are imported, into a store whose databases have these slots.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scope<'a> {
+    pub(super) chosen: Chosen,
+    /// What the store has set for its databases: SWAPDB has exchanged some.
+    pub(super) places: &'a Databases,
+}
 
 /// Which databases of a source are imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum Chosen {
     /// One of them.
     One {
         /// Its number at the source.
@@ -21,33 +30,42 @@ pub(super) enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Destination(Option<Namespace>);
 
-impl Scope {
+impl Chosen {
+    /// Whether keys go to databases, which may be exchanged.
+    pub(super) fn has_databases(self) -> bool {
+        !matches!(self, Self::One { into: None, .. })
+    }
+}
+
+impl Scope<'_> {
     /// Where the keys of a database of the source go; `None` if they are not imported.
     pub(super) fn of(self, database: u64) -> Option<Destination> {
-        match self {
-            Self::One { source, into } => (source == database).then_some(Destination(into.map(Namespace::Database))),
-            Self::All => Database::of_number(database).map(|into| Destination(Some(Namespace::Database(into)))),
+        let to = |into: Database| Namespace::Database(self.places.place_of(into));
+        match self.chosen {
+            Chosen::One { source, into } => (source == database).then_some(Destination(into.map(to))),
+            Chosen::All => Database::of_number(database).map(|into| Destination(Some(to(into)))),
         }
     }
 
     /// Of which database of the source a key is that is stored under that name.
     pub(super) fn source_of(self, stored: &[u8]) -> u64 {
-        match self {
-            Self::One { source, .. } => source,
-            Self::All => Namespace::of_key(stored).map_or(0, |namespace| namespace.number().into()),
+        match (self.chosen, Namespace::of_key(stored)) {
+            (Chosen::One { source, .. }, _) => source,
+            (Chosen::All, Some(Namespace::Database(place))) => self.places.database_at(place).number().into(),
+            (Chosen::All, of_cluster) => of_cluster.map_or(0, |namespace| namespace.number().into()),
         }
     }
 
     /// Where the key of a line goes.
     pub(super) fn of_line(self, place: KeyPlace) -> Option<Destination> {
-        match (self, place) {
-            (Self::All, KeyPlace::Cluster) => Some(Destination(None)),
-            (Self::All, KeyPlace::ClusterDatabase(number)) => {
+        match (self.chosen, place) {
+            (Chosen::All, KeyPlace::Cluster) => Some(Destination(None)),
+            (Chosen::All, KeyPlace::ClusterDatabase(number)) => {
                 ClusterDatabase::of_number(number).map(|into| Destination(Some(Namespace::Cluster(into))))
             }
-            (Self::All | Self::One { .. }, KeyPlace::Database(number)) => self.of(number),
-            (Self::One { .. }, KeyPlace::Cluster) => self.of(0),
-            (Self::One { .. }, KeyPlace::ClusterDatabase(number)) => self.of(number),
+            (Chosen::All | Chosen::One { .. }, KeyPlace::Database(number)) => self.of(number),
+            (Chosen::One { .. }, KeyPlace::Cluster) => self.of(0),
+            (Chosen::One { .. }, KeyPlace::ClusterDatabase(number)) => self.of(number),
         }
     }
 }
@@ -69,25 +87,40 @@ mod tests {
 
     #[test]
     fn keys_go_where_they_are_sent() {
-        let three = Database::of_number(3);
-        for (scope, number, into) in [
-            (Scope::One { source: 0, into: None }, 0, Some(None)),
-            (Scope::One { source: 0, into: None }, 1, None),
-            (Scope::One { source: 7, into: three }, 7, Some(three)),
-            (Scope::All, 3, Some(three)),
-            (Scope::All, 16_384, None),
+        let (three, places) = (Database::of_number(3), Databases::default());
+        let scope = |chosen: Chosen| Scope { chosen, places: &places };
+        for (chosen, number, into) in [
+            (Chosen::One { source: 0, into: None }, 0, Some(None)),
+            (Chosen::One { source: 0, into: None }, 1, None),
+            (Chosen::One { source: 7, into: three }, 7, Some(three)),
+            (Chosen::All, 3, Some(three)),
+            (Chosen::All, 16_384, None),
         ] {
             let into = into.map(|into: Option<Database>| Destination(into.map(Namespace::Database)));
-            assert_eq!(scope.of(number), into, "{scope:?} {number}");
+            assert_eq!(scope(chosen).of(number), into, "{chosen:?} {number}");
         }
         let three_of_cluster = ClusterDatabase::of_number(3).map(Namespace::Cluster);
-        assert_eq!(Scope::All.of_line(KeyPlace::Cluster), Some(Destination(None)));
-        assert_eq!(Scope::All.of_line(KeyPlace::ClusterDatabase(3)), Some(Destination(three_of_cluster)));
-        let (one, three) = (Scope::One { source: 0, into: three }, three.map(Namespace::Database));
+        assert_eq!(scope(Chosen::All).of_line(KeyPlace::Cluster), Some(Destination(None)));
+        assert_eq!(scope(Chosen::All).of_line(KeyPlace::ClusterDatabase(3)), Some(Destination(three_of_cluster)));
+        let (one, three) = (scope(Chosen::One { source: 0, into: three }), three.map(Namespace::Database));
         assert_eq!(one.of_line(KeyPlace::Cluster), Some(Destination(three)));
         assert_eq!((one.of_line(KeyPlace::Database(1)), one.of_line(KeyPlace::ClusterDatabase(1))), (None, None));
         assert_eq!(Destination(None).stored(b"k"), b"k");
         let stored = Destination(three).stored(b"k");
         assert_eq!((Namespace::of_key(&stored), vocab::client_key(&stored)), (three, &b"k"[..]));
+    }
+
+    #[test]
+    fn keys_go_to_the_slots_that_databases_have_been_given() {
+        let database = |number| Database::of_number(number).unwrap();
+        let mut places = Databases::default();
+        places.swap(database(3), database(5));
+        let place = |number| Some(Destination(Some(Namespace::Database(database(number)))));
+        let all = Scope { chosen: Chosen::All, places: &places };
+        assert_eq!([all.of(3), all.of(5), all.of(4)], [place(5), place(3), place(4)]);
+        assert_eq!(all.of_line(KeyPlace::Database(3)), place(5));
+        assert_eq!(all.source_of(&place(5).unwrap().stored(b"k")), 3);
+        let one = Scope { chosen: Chosen::One { source: 0, into: Some(database(3)) }, places: &places };
+        assert_eq!((one.of(0), one.source_of(&place(5).unwrap().stored(b"k"))), (place(5), 0));
     }
 }

@@ -11,7 +11,7 @@ use vocab::wall_clock_ms;
 /// Compares so many keys of each database of the source, drawn at random.
 pub(super) fn compare(
     source: &mut Source,
-    (scope, node): (Scope, &StoreUrl),
+    (scope, node): (Scope<'_>, &StoreUrl),
     keys: u64,
     outcome: &mut Outcome,
 ) -> Result<(), String> {

@@ -49,6 +49,8 @@ pub enum LoggedItem {
     Seal,
     /// How the commands behind it keep values.
     Packing,
+    /// SPOP takes members of large sets some together.
+    Together,
     Mark {
         comparison: u64,
     },
@@ -151,6 +153,7 @@ impl LoggedItem {
             Item::Split(split) => Self::Split { child: split.child.0, slots: split.slots.clone() },
             Item::Seal => Self::Seal,
             Item::Packing(_) => Self::Packing,
+            Item::Together => Self::Together,
         }
     }
 
@@ -176,6 +179,7 @@ impl LoggedItem {
                 writeln!(out, "      (slots {} are shard {child}'s from here on)", slots.join(", "))
             }
             Self::Seal => writeln!(out, "      (trees are flushed here)"),
+            Self::Together => writeln!(out, "      (members of large sets are popped some together)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),
             Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),

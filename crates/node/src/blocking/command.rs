@@ -1,7 +1,7 @@
 //! What a blocking command waits for, and for how long.
 
 use crate::awaited_keys::Awaited;
-use crate::command::{block_option, stream_end, timeout_of_ms, timeout_of_seconds};
+use crate::command::{block_option, is_end, stream_end, timeout_of_ms, timeout_of_seconds};
 use crate::{EncodedCommand, Fault, KeyHash, ReadSpace, key_hash};
 use resp::table::{CommandSpec, Group, KeyPlace, flag};
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl BlockingCommand {
     #[must_use]
     pub fn is_floating(&self) -> bool {
         let args = self.command.args();
-        self.awaited == Awaited::Stream && ids_of(self.spec, &args).any(|(_, at)| args[at] == b"$")
+        self.awaited == Awaited::Stream && ids_of(self.spec, &args).any(|(_, at)| is_end(args[at]))
     }
 
     /// The same command with the ids that the ends of its streams have now.
@@ -164,8 +164,8 @@ impl BlockingCommand {
         let args = self.command.args();
         let mut ends = Vec::new();
         for (key, at) in ids_of(self.spec, &args) {
-            if args[at] == b"$" {
-                ends.push((at, stream_end(space, args[key])?));
+            if is_end(args[at]) {
+                ends.push((at, stream_end(space, args[key], args[at])?));
             }
         }
         let mut fixed = args.clone();

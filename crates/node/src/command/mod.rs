@@ -72,4 +72,4 @@ pub use set::SetCopy;
 pub(crate) use slot::slot_argument;
 pub use sort::sorted_copy;
 pub use steps::{PartLeft, Progress, ReplySteps, Rest, StoreRest, StoreSteps};
-pub(crate) use stream::stream_end;
+pub(crate) use stream::{is_end, stream_end};

@@ -1,11 +1,11 @@
-//! CLUSTER SLOT-STATS: how many keys the slots have that this node leads.
+//! CLUSTER SLOT-STATS: how many keys the slots have that this node leads, in the database that the client has chosen.
 
-use super::args::{SYNTAX, is_word};
+use super::args::{SYNTAX, is_word, within_namespace};
 use super::call::{Error, HandlerRow, Outcome, StoreCall, store};
 use super::slot::slot_of_text;
 use crate::Fault;
 use std::cmp::Reverse;
-use vocab::{SLOT_COUNT, Slot};
+use vocab::{ClusterDatabase, Namespace, SLOT_COUNT, Slot};
 
 const BAD_LIMIT: &str = "ERR Limit has to lie in between 1 and 16384 (maximum number of slots).";
 const BAD_METRIC: &str = "ERR Unrecognized sort metric for ORDERBY.";
@@ -86,20 +86,30 @@ impl Asked {
 }
 
 /// The slots of shards that this node leads, by number, with how many keys each has.
-fn slots_led(call: &mut StoreCall<'_>) -> Result<Vec<(Slot, u64)>, Fault> {
+fn slots_led(call: &mut StoreCall<'_>, database: Option<ClusterDatabase>) -> Result<Vec<(Slot, u64)>, Fault> {
     let mut all = Vec::new();
     for slot in 0..SLOT_COUNT {
         let Some((shard, _)) = call.shards.run_from(slot).filter(|(shard, _)| call.shards.leads(*shard)) else {
             continue;
         };
-        all.push((Slot(slot), call.shards.space(shard).keys_in_slot(Slot(slot))?));
+        let (slot, space) = (Slot(slot), call.shards.space(shard));
+        let keys = match database {
+            Some(database) => space.keys_in_cluster_database(database, Some(slot))?,
+            None => space.keys_in_slot(slot)?,
+        };
+        all.push((slot, keys));
     }
     Ok(all)
 }
 
 fn slot_stats(call: &mut StoreCall<'_>) -> Outcome {
-    let asked = Asked::parse(&call.args[2..])?;
-    let all = slots_led(call)?;
+    let (words, namespace) = within_namespace(&call.args[2..])?;
+    let asked = Asked::parse(words)?;
+    let database = match namespace {
+        Some(Namespace::Cluster(database)) => Some(database),
+        _ => None,
+    };
+    let all = slots_led(call, database)?;
     let chosen = asked.choose(all);
     call.reply.array(chosen.len());
     for (slot, keys) in chosen {

@@ -14,6 +14,7 @@
 //!   9 collect      bytes, bytes: one step of background collection from those tree keys on; only in format 2
 //!  10 kept change bytes: as 5; replicas keep the change, rather than the map that it makes; alone in its entry
 //!  11 packing     varint, varint, varint: the settings of `Packing`, of all commands of the entry; only in format 2
+//!  13 together    (the commands behind pop members of large sets some together); only in format 2
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
@@ -42,6 +43,7 @@ const COLLECT: u8 = 9;
 const KEPT_CHANGE: u8 = 10;
 const PACKING: u8 = 11;
 const COLLECT_FIELDS: u8 = 12;
+const TOGETHER: u8 = 13;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub enum Item<'a> {
     Collect(CollectFrom),
     /// How the commands behind it keep values.
     Packing(Packing),
+    /// The commands behind it pop members of large sets some together (`space::apply::stretch`).
+    Together,
 }
 
 /// The rules by which the commands of an entry are evaluated: its format tells, so that replicas of two releases come to
@@ -103,6 +107,8 @@ pub struct EntryTerms {
     pub evaluation: Evaluation,
     /// Whether a change of the map is kept as such.
     pub keeps_changes: bool,
+    /// Whether members of large sets may be popped together.
+    pub pops_together: bool,
 }
 
 /// From which tree keys on a step of background collection looks; empty: from the first. What lies before them has been
@@ -255,6 +261,12 @@ impl EntryBuilder {
         self.bytes.splice(HEAD_BYTES..HEAD_BYTES, item);
     }
 
+    /// Says, before the items, that they pop members of large sets some together.
+    pub fn pop_together(&mut self) {
+        self.is_second = true;
+        self.bytes.insert(HEAD_BYTES, TOGETHER);
+    }
+
     /// Adds the removal of every key.
     pub fn clear(&mut self) {
         self.bytes.push(CLEAR);
@@ -293,7 +305,7 @@ impl EntryBuilder {
     /// The entry's data, with the leader's clock.
     #[must_use]
     pub fn seal(self, now_ms: u64) -> Vec<u8> {
-        self.seal_for(EntryTerms { now_ms, evaluation: Evaluation::Second, keeps_changes: false })
+        self.seal_for(EntryTerms { now_ms, evaluation: Evaluation::Second, keeps_changes: false, pops_together: false })
     }
 
     /// The same on those terms; evaluated by the second rules where it holds what only they know.
@@ -339,6 +351,7 @@ pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
 /// is something else.
 pub(crate) fn first_arguments(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
+    let _ = data.get(HEAD_BYTES).filter(|kind| **kind == TOGETHER).map(|_| reader.u8());
     std::iter::from_fn(move || {
         let Ok(COMMAND) = reader.u8() else { return None };
         let count = reader.count(1).ok()?;
@@ -422,6 +435,7 @@ impl<'a> Iterator for Items<'a> {
                 collect(&mut self.reader, kind == COLLECT_FIELDS).map(Item::Collect)
             }
             PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
+            TOGETHER if self.evaluation == Evaluation::Second => Ok(Item::Together),
             MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
         };
@@ -582,6 +596,21 @@ mod tests {
             items[2..],
             [Item::Housekeeping, Item::Collect(sample_from()), Item::Clear, Item::Split(sample_split()), Item::Seal]
         );
+    }
+
+    #[test]
+    fn that_members_are_popped_together_comes_first_and_hides_no_key() {
+        let mut entry = EntryBuilder::new();
+        entry.command(&[b"SPOP", b"s"]);
+        entry.pop_together();
+        let data = entry.seal(5);
+        assert_eq!(first_arguments(&data).collect::<Vec<_>>(), [b"s"]);
+        let (_, items) = decode(&data).expect("head");
+        let items: Vec<_> = items.map(|item| item.expect("item")).collect();
+        assert_eq!(items[..], [Item::Together, Item::Command(vec![b"SPOP", b"s"])]);
+        let first: Vec<u8> = [&[FORMAT_FIRST][..], &data[1..]].concat();
+        let (_, mut items) = decode(&first).expect("head");
+        assert_eq!(items.next(), Some(Err("unknown item in an entry")));
     }
 
     #[test]

@@ -9,7 +9,9 @@ use super::meter::Meter;
 use super::to_reply::to_reply;
 use crate::Fault;
 use crate::command::{Error, Outcome, block_option};
+use crate::request::Refusal;
 use crate::script_watch::{Running, RunningScript, ScriptWatch};
+use crate::transfer_request::{number_word, transfer_request};
 use mlua::Value;
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use resp::{Reply, parse_integer};
@@ -31,6 +33,7 @@ const ANSWER_TOO_LARGE: &str = "ERR a command of the script answered more than a
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
 const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL.";
 const INVALID: &str = "ERR Invalid arguments specified for command";
+const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scripts.";
 
 /// What runs.
@@ -80,8 +83,8 @@ pub(crate) fn run(
         done
     };
     let done = match is_exact {
-        true => Engine::new(false).map(|mut engine| evaluate(&mut engine)),
-        false => with_used_again(evaluate),
+        true => Engine::new(context.engine, false).map(|mut engine| evaluate(&mut engine)),
+        false => with_used_again(context.engine, evaluate),
     };
     done.unwrap_or_else(|e| Err(fail(&e)))
 }
@@ -117,7 +120,9 @@ impl Run<'_> {
         // The first engine asks only afterwards what an entry can afford.
         let instructions_max = match self.context.engine {
             EngineVersion::First => self.context.instructions_max,
-            EngineVersion::Second => self.context.instructions_max.min(self.host.instructions_left()),
+            EngineVersion::Second | EngineVersion::Third => {
+                self.context.instructions_max.min(self.host.instructions_left())
+            }
         };
         let memory_bytes = budget(self.context.memory_bytes_max, SCRIPT_SLICE_MEMORY_BYTES_MAX);
         let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
@@ -142,8 +147,7 @@ impl Run<'_> {
         engine.meter.seed(self.host.seed());
         let shared = RefCell::new(Shared { host: &mut *self.host, failed: None });
         let context = self.context;
-        let number = context.namespace.map_or(0, Namespace::number);
-        engine.meter.run_as(context.user.clone().map(|user| (user, number)));
+        engine.meter.run_as(context.user.clone().map(|user| (user, context.database_number())));
         let caller = Caller { context, namespace: Cell::new(context.namespace), rights, meter: engine.meter.clone() };
         let done = engine.calls.lend(&Answering { caller: &caller, shared: &shared }, || {
             engine.run(&script.function, (source.keys, source.argv), source.function.is_some())
@@ -298,6 +302,9 @@ impl Caller<'_> {
             let name = String::from_utf8_lossy(args[0]);
             checked = Err(format!("ERR {name} command is not allowed with BLOCK option from scripts"));
         }
+        if checked.is_ok() && self.context.engine < EngineVersion::Third && names_last_entry(spec, args) {
+            checked = Err("ERR Invalid stream ID specified as stream command argument".to_owned());
+        }
         if let Err(text) = checked {
             reply.error(&text);
             return Ok(());
@@ -313,21 +320,42 @@ impl Caller<'_> {
         if reply.exceeded() { Err(Failed::AnswerTooLarge) } else { Ok(()) }
     }
 
-    /// Has the script use the names of another database; only keys of its own slot can be reached there.
+    /// Has the script use the names of another database; only keys of its own shard can be reached there.
     fn choose(&self, number: &[u8]) -> Result<(), &'static str> {
-        let number = parse_integer(number).ok_or("ERR value is not an integer or out of range")?;
         if !self.context.chooses {
+            let number = parse_integer(number).ok_or(NOT_INTEGER)?;
             return if number == 0 { Ok(()) } else { Err("ERR SELECT is not allowed in cluster mode") };
         }
-        let chosen = u64::try_from(number).ok().and_then(|number| match self.context.namespace {
-            Some(Namespace::Database(_)) => Database::of_number(number).map(|chosen| Some(Namespace::Database(chosen))),
-            _ if number == 0 => Some(None),
-            _ => ClusterDatabase::of_number(number).map(|chosen| Some(Namespace::Cluster(chosen))),
-        });
-        let chosen = chosen.ok_or("ERR DB index is out of range")?;
+        let chosen = self.named(number)?;
         self.namespace.set(chosen);
-        self.meter.choose_database(chosen.map_or(0, Namespace::number));
+        self.meter.choose_database(chosen.map_or(0, |chosen| self.context.databases.number_of(chosen)));
         Ok(())
+    }
+
+    /// The namespace of the database that a word names.
+    fn named(&self, number: &[u8]) -> Result<Option<Namespace>, &'static str> {
+        let ScriptContext { engine, databases, .. } = self.context;
+        let number = u64::try_from(parse_integer(number).ok_or(NOT_INTEGER)?).ok();
+        let number = number.filter(|number| *engine < EngineVersion::Third || *number < databases.count);
+        let named = number.and_then(|number| match self.context.namespace {
+            Some(Namespace::Database(_)) => {
+                Database::of_number(number).map(|named| Some(Namespace::Database(databases.place_of(named))))
+            }
+            _ if number == 0 => Some(None),
+            _ => ClusterDatabase::of_number(number).map(|named| Some(Namespace::Cluster(named))),
+        });
+        named.ok_or("ERR DB index is out of range")
+    }
+
+    /// What is run for MOVE or COPY that names a database; none: it is run as it is.
+    fn transferred(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Result<Option<MadeCommand>, Refusal> {
+        let is_one = spec.does(behaviour::TO_DATABASE) && self.context.chooses;
+        if !is_one || self.context.engine < EngineVersion::Third {
+            return Ok(None);
+        }
+        let Some(to) = number_word(spec, args).map(|word| self.named(word)).transpose()? else { return Ok(None) };
+        let made = transfer_request((self.namespace.get(), spec), to, args)?;
+        Ok(made.map(|made| (made.spec, made.words.into_iter().map(Word::from_vec).collect())))
     }
 
     /// Whether the script may run that command.
@@ -356,11 +384,10 @@ impl Caller<'_> {
     }
 
     /// The command that is run, with keys under the names that are stored, where these differ from the script's.
-    fn stored(
-        &self,
-        spec: &'static CommandSpec,
-        args: &[&[u8]],
-    ) -> Result<Option<(&'static CommandSpec, Vec<Word>)>, String> {
+    fn stored(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Result<Option<MadeCommand>, Refusal> {
+        if let Some(made) = self.transferred(spec, args)? {
+            return Ok(Some(made));
+        }
         let Some(namespace) = self.namespace.get() else { return Ok(None) };
         if let Namespace::Database(database) = namespace
             && let Some(made) = of_database(spec, args, database)
@@ -386,6 +413,11 @@ impl Caller<'_> {
             let slot = slot_of(args[at]);
             let is_near = self.context.wider.is_some_and(|span| span.contains(slot));
             if !is_message && !is_near && !host.may_touch(slot, self.context.slot) {
+                if self.context.engine >= EngineVersion::Third && is_database(self.context.namespace) {
+                    return Err(
+                        "ERR a script can use a database only if its shard has it too (`ctl database place`)".into()
+                    );
+                }
                 return Err("ERR Script attempted to access a non local key in a cluster node".to_owned());
             }
         }
@@ -417,8 +449,15 @@ fn writes(spec: &CommandSpec) -> bool {
     spec.is_write() || spec.has(flag::MAY_REPLICATE)
 }
 
+/// Whether it reads streams from their last entries on: an id is `+`.
+fn names_last_entry(spec: &CommandSpec, args: &[&[u8]]) -> bool {
+    let reads = spec.group == Group::Stream && spec.has(flag::BLOCKING) && !spec.is_write();
+    let keys = if reads { spec.keys(args).map_or(0, |keys| keys.len()) } else { 0 };
+    args[args.len() - keys..].contains(&&b"+"[..])
+}
+
 /// The command that a question about all keys of a database is, or FLUSHDB; none if it is another command.
-fn of_database(spec: &CommandSpec, args: &[&[u8]], database: Database) -> Option<(&'static CommandSpec, Vec<Word>)> {
+fn of_database(spec: &CommandSpec, args: &[&[u8]], database: Database) -> Option<MadeCommand> {
     let (name, given): (&[u8], &[&[u8]]) = if spec.does(behaviour::ASKS_DATABASE) {
         (b"KV.KEYS", args)
     } else if spec.does(behaviour::EMPTIES_DATABASE) {
@@ -432,6 +471,9 @@ fn of_database(spec: &CommandSpec, args: &[&[u8]], database: Database) -> Option
 
 /// One word of a command.
 type Word = SmallVec<[u8; 64]>;
+
+/// A command that is run instead of that of a script.
+type MadeCommand = (&'static CommandSpec, Vec<Word>);
 
 /// What the client of a script that has failed is told.
 fn failure_text(failure: &Value, script: &Compiled) -> String {

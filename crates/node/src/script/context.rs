@@ -1,15 +1,17 @@
 //! What an entry tells of a script beside the words of its client: the last argument of EVAL and FCALL in an entry.
 //!
 //! ```text
-//! u8 version (1, 2; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
-//! number of a database, or 16385 + the number of a cluster database (0 if the script may choose another one); of a user, bytes its name and bytes its rules without passwords; if it may touch keys of several
-//! slots, varint first and varint last of these
+//! u8 version (1, 2, 3; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
+//! number of a database, or 16385 + the number of a cluster database (0 if the script may choose another one); from version 3 on varint
+//! databases and varint count of exchanged ones, each: varint number, varint place; of a user, bytes its name and bytes its rules without passwords; if it may touch keys of several slots, varint first and varint last of these
 //! ```
 //!
 //! The version is that of the engine by which all replicas evaluate the script. Without a user it is of one without restrictions.
 //! Every replica decides by the rules in the entry, whatever it knows of users.
 
+use super::databases::ScriptDatabases;
 use crate::acl::User;
+use crate::redis_version::{REDIS_VERSION, REDIS_VERSION_BEFORE};
 use std::sync::Arc;
 use vocab::limits::USER_NAME_BYTES_MAX;
 use vocab::{ClusterDatabase, Database, Namespace, Reader, SLOT_COUNT, Slot, SlotSpan, put_bytes, put_varint};
@@ -21,22 +23,30 @@ pub enum EngineVersion {
     First = 1,
     /// A command counts for instructions, and so does what a script holds and builds.
     Second = 2,
+    /// Scripts see the version of Redis that clients see, and what has come to commands since: XREAD's `+`. They choose databases as
+    /// clients do, after SWAPDB too, and MOVE and COPY to others.
+    Third = 3,
 }
 
 impl EngineVersion {
     /// The newest that this program evaluates.
-    pub const NEWEST: Self = Self::Second;
+    pub const NEWEST: Self = Self::Third;
 
     /// The version of that number, if this program evaluates it.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {
-        [Self::First, Self::Second].into_iter().find(|version| version.number() == number)
+        [Self::First, Self::Second, Self::Third].into_iter().find(|version| version.number() == number)
     }
 
     /// Its number.
     #[must_use]
     pub fn number(self) -> u8 {
         self as u8
+    }
+
+    /// The version of Redis that scripts see.
+    pub(super) fn redis_version(self) -> &'static str {
+        if self < Self::Third { REDIS_VERSION_BEFORE } else { REDIS_VERSION }
     }
 }
 
@@ -58,6 +68,8 @@ pub struct ScriptContext {
     pub namespace: Option<Namespace>,
     /// Whether it may choose other databases. Where it has a namespace, it may.
     pub chooses: bool,
+    /// Among which it may choose; before the third engine, among all that there could be.
+    pub databases: ScriptDatabases,
     /// Instructions of Lua that it may run.
     pub instructions_max: u64,
     /// Bytes that its Lua state may hold.
@@ -67,6 +79,11 @@ pub struct ScriptContext {
 }
 
 impl ScriptContext {
+    /// The number of its client's database, as clients use it.
+    pub(super) fn database_number(&self) -> u16 {
+        self.namespace.map_or(0, |namespace| self.databases.number_of(namespace))
+    }
+
     /// The argument.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -83,6 +100,9 @@ impl ScriptContext {
                 None => 0,
             },
         );
+        if self.engine >= EngineVersion::Third {
+            self.databases.encode(&mut bytes);
+        }
         if let Some(user) = &self.user {
             put_bytes(&mut bytes, user.name().as_bytes());
             put_bytes(&mut bytes, &user.rights());
@@ -107,6 +127,10 @@ impl ScriptContext {
             CLUSTER_DATABASE_0 => (None, true),
             number => (Some(namespace_of(number)?), true),
         };
+        let databases = match engine {
+            EngineVersion::First | EngineVersion::Second => ScriptDatabases::default(),
+            EngineVersion::Third => ScriptDatabases::decode(&mut reader)?,
+        };
         let user = match version & WITH_USER {
             0 => None,
             _ => Some(Arc::new(read_user(&mut reader)?)),
@@ -119,7 +143,7 @@ impl ScriptContext {
             }
         };
         reader.end().ok()?;
-        Some(Self { engine, slot, wider, namespace, chooses, instructions_max, memory_bytes_max, user })
+        Some(Self { engine, slot, wider, namespace, chooses, databases, instructions_max, memory_bytes_max, user })
     }
 }
 
@@ -151,12 +175,17 @@ mod tests {
 
     #[test]
     fn a_context_is_read_as_it_was_written_and_nothing_else_is() {
+        let database = |number| Database::of_number(number).expect("a database");
         let context = ScriptContext {
             engine: EngineVersion::NEWEST,
             slot: Slot(16_383),
             wider: None,
             namespace: Database::of_number(3).map(Namespace::Database),
             chooses: true,
+            databases: ScriptDatabases {
+                count: 16,
+                exchanged: vec![(database(1), database(4)), (database(4), database(1))],
+            },
             instructions_max: 400_000_000,
             memory_bytes_max: 1 << 26,
             user: None,
@@ -168,7 +197,8 @@ mod tests {
         assert_eq!(ScriptContext::decode(&plain.encode()), Some(plain));
         let plain = ScriptContext { namespace: None, chooses: false, ..context.clone() };
         assert_eq!(ScriptContext::decode(&plain.encode()), Some(plain));
-        let first = ScriptContext { engine: EngineVersion::First, ..context.clone() };
+        let none = ScriptDatabases::default();
+        let first = ScriptContext { engine: EngineVersion::First, databases: none, ..context.clone() };
         assert_eq!(first.encode()[0], 1);
         assert_eq!(ScriptContext::decode(&first.encode()), Some(first));
         let wide = ScriptContext { wider: Some(SlotSpan::between(5, 16_383)), ..context.clone() };
@@ -185,7 +215,7 @@ mod tests {
             assert_eq!(ScriptContext::decode(&bytes[..cut]), None);
         }
         assert_eq!(ScriptContext::decode(b"2 keys"), None);
-        assert_eq!(ScriptContext::decode(&[&[3], &bytes[1..]].concat()), None);
+        assert_eq!(ScriptContext::decode(&[&[4], &bytes[1..]].concat()), None);
         assert_eq!(ScriptContext::decode(&[&bytes[..], b"x"].concat()), None);
     }
 }

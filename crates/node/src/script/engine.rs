@@ -3,6 +3,7 @@
 
 use super::allocation::{Allocation, Installed};
 use super::calls::Calls;
+use super::context::EngineVersion;
 use super::direct::push_texts;
 use super::functions::{FunctionInfo, Registered};
 use super::header::{ScriptFlags, ScriptHeader};
@@ -50,6 +51,8 @@ const LOAD_INSTRUCTIONS_MAX: u64 = 10_000_000;
 /// A Lua state.
 pub(super) struct Engine {
     state: *mut ffi::lua_State,
+    /// Whose rules it was made for.
+    version: EngineVersion,
     pub(super) meter: Rc<Meter>,
     json: Rc<JsonSettings>,
     environment: Table,
@@ -67,12 +70,12 @@ pub(super) struct Engine {
     _allocation: Installed,
 }
 
-/// Hands over the state of this thread, or a new one where it is in use.
-pub(super) fn with_used_again<T>(run: impl FnOnce(&mut Engine) -> T) -> mlua::Result<T> {
+/// Hands over the state of this thread, or a new one where it is in use or of another version.
+pub(super) fn with_used_again<T>(version: EngineVersion, run: impl FnOnce(&mut Engine) -> T) -> mlua::Result<T> {
     USED_AGAIN.with(|place| {
-        let mut engine = match place.take() {
+        let mut engine = match place.take().filter(|engine| engine.version == version) {
             Some(engine) => engine,
-            None => Engine::new(true)?,
+            None => Engine::new(version, true)?,
         };
         let done = run(&mut engine);
         if !engine.is_worn() {
@@ -82,15 +85,15 @@ pub(super) fn with_used_again<T>(run: impl FnOnce(&mut Engine) -> T) -> mlua::Re
     })
 }
 
-/// Compiles a script, for nothing; the error is the text of a reply.
-pub fn check_script(source: &[u8]) -> Result<(), String> {
-    let compiled = with_used_again(|engine| engine.compile(source).map(drop));
+/// Compiles a script as that version does, for nothing; the error is the text of a reply.
+pub fn check_script(version: EngineVersion, source: &[u8]) -> Result<(), String> {
+    let compiled = with_used_again(version, |engine| engine.compile(source).map(drop));
     compiled.unwrap_or_else(|e| Err(format!("ERR no state for a script: {e}")))
 }
 
 /// Runs the code of a library, for what it registers; the error is the text of a reply.
 pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
-    let loaded = Engine::new(false).map_err(|e| e.to_string()).and_then(|mut engine| {
+    let loaded = Engine::new(EngineVersion::NEWEST, false).map_err(|e| e.to_string()).and_then(|mut engine| {
         engine.meter.begin(LOAD_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX as usize, true);
         let loaded = match engine.count_anew() {
             Ok(()) => engine.load(source),
@@ -110,7 +113,7 @@ pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
 
 impl Engine {
     /// A new state. One that is not used again counts what it does as each replica does.
-    pub(super) fn new(is_used_again: bool) -> mlua::Result<Self> {
+    pub(super) fn new(version: EngineVersion, is_used_again: bool) -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
         let mut state = ptr::null_mut();
         // SAFETY: the closure raises no error. No coroutine runs.
@@ -122,7 +125,7 @@ impl Engine {
         let meter = Rc::new(meter);
         let allocation = Installed::new(&lua, meter.allocation())?;
         let calls = Calls::new(&meter);
-        let natives = natives(&lua, &meter, &calls, is_used_again)?;
+        let natives = natives(&lua, &meter, &calls, (version, is_used_again))?;
         let json = Rc::new(JsonSettings::default());
         let libraries = libraries(&lua, &json, &meter)?;
         let prelude: Table =
@@ -139,6 +142,7 @@ impl Engine {
             compiled: HashMap::default(),
             compiled_bytes: 0,
             state,
+            version,
             lua,
             _allocation: allocation,
         })

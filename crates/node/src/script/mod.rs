@@ -15,6 +15,7 @@ mod allocation;
 mod call;
 mod calls;
 mod context;
+mod databases;
 mod direct;
 mod end;
 mod engine;
@@ -38,6 +39,7 @@ mod values;
 
 pub(crate) use call::{Rights, Source, run};
 pub use context::{EngineVersion, ScriptContext};
+pub use databases::ScriptDatabases;
 pub use engine::{LoadedLibrary, check_library, check_script};
 pub use functions::FunctionInfo;
 pub use header::{ScriptFlags, ScriptHeader};

@@ -1,6 +1,7 @@
 //! The functions in Rust of which the prelude makes what scripts see.
 
 use super::calls::Calls;
+use super::context::EngineVersion;
 use super::direct::directly;
 use super::library::Arguments;
 use super::meter::Meter;
@@ -8,7 +9,6 @@ use super::patterns;
 use super::raised::{PRELUDE, Raised};
 use super::stand_in::stand_in;
 use super::values::{number_of, text_of};
-use crate::redis_version::REDIS_VERSION;
 use mlua::{Lua, MultiValue, Table, Value};
 use resp::{Proto, table};
 use sha1::{Digest, Sha1};
@@ -17,14 +17,19 @@ use std::rc::Rc;
 use vocab::limits::SCRIPT_CALL_INSTRUCTIONS;
 
 /// The prelude's functions, by their names.
-pub(super) fn natives(lua: &Lua, meter: &Rc<Meter>, calls: &Rc<Calls>, is_used_again: bool) -> mlua::Result<Table> {
+pub(super) fn natives(
+    lua: &Lua,
+    meter: &Rc<Meter>,
+    calls: &Rc<Calls>,
+    (version, is_used_again): (EngineVersion, bool),
+) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
     for (name, raises) in [("call", true), ("pcall", false)] {
         let function = calls.function(lua, raises)?;
         natives.raw_set(name, if is_used_again { directly(lua, calls, function)? } else { function })?;
     }
-    natives.raw_set("version", REDIS_VERSION)?;
-    natives.raw_set("version_number", version_number(REDIS_VERSION))?;
+    natives.raw_set("version", version.redis_version())?;
+    natives.raw_set("version_number", version_number(version.redis_version()))?;
     let of = meter.clone();
     natives.raw_set("sha1hex", lua.create_function(move |lua, args: MultiValue| sha1_of(lua, &of, &args))?)?;
     natives
@@ -338,7 +343,10 @@ mod tests {
     #[test]
     fn names_and_numbers_are_those_of_redis() {
         assert_eq!(sha1_hex(b"return 1"), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
-        assert_eq!(version_number("7.0.15"), 0x0007_000F);
+        let number = |version: EngineVersion| version_number(version.redis_version());
+        assert_eq!(number(EngineVersion::First), 0x0007_000F);
+        assert_eq!(number(EngineVersion::Second), 0x0007_000F);
+        assert_eq!(number(EngineVersion::Third), 0x0007_0407);
         assert!(is_sha(sha1_hex(b"").as_bytes()) && !is_sha(b"e0e1") && !is_sha(&[b'g'; 40]));
     }
 }

@@ -237,6 +237,12 @@ impl ClientEntry {
         if set.is_empty() { "N".to_owned() } else { set }
     }
 
+    /// For how long it has been connected, in s.
+    #[must_use]
+    pub fn age_s(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.connected_ms) / 1000
+    }
+
     /// Its line in CLIENT LIST, without a line end.
     #[must_use]
     pub fn line(&self, now_ms: u64) -> String {
@@ -257,7 +263,7 @@ impl ClientEntry {
             self.addr,
             self.laddr,
             about.name,
-            seconds(self.connected_ms),
+            self.age_s(now_ms),
             seconds(self.last_active_ms()),
             self.flags(),
             self.database.load(Ordering::Relaxed),

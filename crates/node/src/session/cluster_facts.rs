@@ -109,6 +109,12 @@ impl ClusterNode {
     pub fn name(&self) -> String {
         format!("{:040x}", self.id.0)
     }
+
+    /// The id of the shard that it is shown as, which is no node's: 40 hexadecimal digits.
+    #[must_use]
+    pub fn shard_name(&self) -> String {
+        format!("5{:039x}", self.id.0)
+    }
 }
 
 impl ClusterShard {

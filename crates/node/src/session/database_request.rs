@@ -4,21 +4,20 @@
 
 use super::keyspace::Keyspace;
 use crate::format::entry::EncodedCommand;
-use crate::request::{CROSSSLOT, Refusal, check_named_key};
+use crate::request::{Refusal, check_named_key};
+use crate::transfer_request::{number_word, place_of_number, stored, transfer_request};
 use cluster::Databases;
 use resp::parse_integer;
 use resp::table::{self, CommandSpec, Group, behaviour};
 use smallvec::SmallVec;
 use std::ops::Range;
-use vocab::{Database, Namespace, slot_of};
+use vocab::{Database, Namespace};
 
 /// What Redis answers to every command about clusters if it is not part of one.
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 
-/// What runs for FLUSHDB and FLUSHALL, for MOVE and COPY to another database, and for questions about the keys of a database in a
-/// transaction that writes.
+/// What runs for FLUSHDB and FLUSHALL, and for questions about the keys of a database in a transaction that writes.
 const EMPTY: &[u8] = b"KV.EMPTY";
-const TRANSFER: &[u8] = b"KV.TRANSFER";
 const KEYS: &[u8] = b"KV.KEYS";
 /// Between a question about all keys and the number of the database whose keys these are.
 const OF_DATABASE: &[u8] = b"DATABASE";
@@ -170,6 +169,13 @@ impl DatabaseRequest {
             self.parts.extend((0..args.len()).map(Part::Given));
             self.push(OF_DATABASE);
             self.push(database.number().to_string().as_bytes());
+            if spec.does(behaviour::READS_ALL_KEYS) {
+                // All databases are told, by the numbers that clients use.
+                for (number, place) in client.set.exchanged() {
+                    self.push(number.number().to_string().as_bytes());
+                    self.push(place.number().to_string().as_bytes());
+                }
+            }
             return Ok(spec);
         }
         self.name_keys(own, spec, args)?;
@@ -204,16 +210,14 @@ impl DatabaseRequest {
         place_of: impl Fn(&[u8]) -> Result<Option<Namespace>, Refusal>,
     ) -> Result<Option<&'static CommandSpec>, Refusal> {
         match number_word(spec, args).map(place_of).transpose() {
-            Ok(Some(to))
-                if to != own && is_of_cluster(own) && args.len() > 3 && slot_of(args[1]) != slot_of(args[2]) =>
-            {
-                Err(CROSSSLOT.into())
+            Ok(Some(to)) => {
+                let made = transfer_request((own, spec), to, args)?;
+                let of = made.as_ref().map(|made| made.spec);
+                made.iter().flat_map(|made| &made.words).for_each(|word| self.push(word));
+                Ok(of)
             }
-            Ok(Some(to)) if to != own => self.transfer(own, to, args).map(Some),
-            // COPY within its database, which its handler need not know.
-            Ok(Some(_)) if args.len() > 3 => self.copy(own, spec, args).map(Some),
             // A transaction is told by its handler, in its place.
-            Ok(_) => Ok(None),
+            Ok(None) => Ok(None),
             Err(text) if !client.in_multi => Err(text),
             Err(_) if own.is_some() && args.len() == 3 && parse_integer(args[2]).is_some() => {
                 self.push(args[0]);
@@ -234,44 +238,6 @@ impl DatabaseRequest {
             start = end;
         }
         self.push(&own.mark());
-    }
-
-    /// MOVE, and COPY to another database.
-    fn transfer(
-        &mut self,
-        from: Option<Namespace>,
-        to: Option<Namespace>,
-        args: &[&[u8]],
-    ) -> Result<&'static CommandSpec, Refusal> {
-        let transfer = table::lookup(TRANSFER).ok_or("ERR keys cannot be transferred")?;
-        let moves = args.len() == 3;
-        let (source, destination) = (args[1], if moves { args[1] } else { args[2] });
-        self.push(transfer.name.as_bytes());
-        for (of, key) in [(from, source), (to, destination)] {
-            self.push(&stored(of, key)?);
-        }
-        self.push(if moves { b"MOVE" } else { b"COPY" });
-        if args.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"REPLACE")) {
-            self.push(b"REPLACE");
-        }
-        Ok(transfer)
-    }
-
-    /// COPY that names its own database: the same without.
-    fn copy(
-        &mut self,
-        own: Option<Namespace>,
-        spec: &'static CommandSpec,
-        args: &[&[u8]],
-    ) -> Result<&'static CommandSpec, Refusal> {
-        self.push(args[0]);
-        for key in &args[1..3] {
-            self.push(&stored(own, key)?);
-        }
-        let at = args.iter().skip(3).position(|word| word.eq_ignore_ascii_case(b"DB")).map_or(args.len(), |at| at + 3);
-        let kept = (3..args.len()).filter(|n| *n != at && *n != at + 1);
-        self.parts.extend(kept.map(Part::Given));
-        Ok(spec)
     }
 
     /// FLUSHDB and FLUSHALL. In a transaction the latter names all databases: that one shard has them all is looked at there.
@@ -323,26 +289,10 @@ impl DatabaseRequest {
     }
 }
 
-/// Whether keys have the slots of their names.
-fn is_of_cluster(own: Option<Namespace>) -> bool {
-    own.and_then(Namespace::slot).is_none()
-}
-
 /// The number of the database that MOVE or COPY names, if it does.
 #[must_use]
 pub fn other_number(spec: &CommandSpec, args: &[&[u8]]) -> Option<i64> {
     parse_integer(number_word(spec, args)?)
-}
-
-/// The stored name of a key; none is longer than allowed.
-fn stored(of: Option<Namespace>, key: &[u8]) -> Result<Vec<u8>, Refusal> {
-    match of {
-        Some(namespace) => {
-            check_named_key(namespace, key)?;
-            Ok(namespace.stored(key))
-        }
-        None => Ok(key.to_vec()),
-    }
 }
 
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
@@ -357,24 +307,6 @@ fn number_below(number: i64, databases: u64) -> Result<u64, Refusal> {
 fn number_of_name(set: &Databases, word: &[u8]) -> Option<u16> {
     let name = std::str::from_utf8(word).ok().filter(|_| parse_integer(word).is_none())?;
     set.named(name).map(Database::number)
-}
-
-/// The place of the word that says to which database MOVE or COPY goes, if they name one. What else is wrong with COPY is its
-/// handler's to say.
-fn place_of_number(spec: &CommandSpec, args: &[&[u8]]) -> Option<usize> {
-    match args {
-        // MOVE has no other arguments; COPY may.
-        [_, _, _] if spec.arity == 3 => Some(2),
-        [_, _, _, words @ ..] => {
-            let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"DB"))?;
-            Some(at + 4).filter(|at| *at < args.len())
-        }
-        _ => None,
-    }
-}
-
-fn number_word<'a>(spec: &CommandSpec, args: &[&'a [u8]]) -> Option<&'a [u8]> {
-    place_of_number(spec, args).map(|at| args[at])
 }
 
 /// The places of the words of a request that name databases, by number or by name.
@@ -551,6 +483,22 @@ mod tests {
             });
             assert_eq!(shown.as_deref(), expected, "{request}");
         }
+    }
+
+    #[test]
+    fn a_copy_of_all_databases_is_told_which_are_exchanged() {
+        let database = |number| Database::of_number(number).unwrap();
+        let mut set = Databases::default();
+        let mut asked = || {
+            let (namespace, mut made) = (Some(Namespace::Database(database(2))), DatabaseRequest::default());
+            let client = DatabaseClient { namespace, databases: 16, set: &set, in_multi: false };
+            let args: [&[u8]; 1] = [b"SYNC"];
+            made.take_up(client, table::resolve(&args).unwrap(), &args).unwrap();
+            let words = made.args(&args).iter().map(shown).collect::<Vec<_>>().join(" ");
+            set.swap(database(0), database(3));
+            words
+        };
+        assert_eq!([asked(), asked()], ["SYNC DATABASE 2", "SYNC DATABASE 2 0 3 3 0"]);
     }
 
     #[test]

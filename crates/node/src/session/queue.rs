@@ -11,6 +11,10 @@ use vocab::{DATABASE_PREFIX_BYTES, Database, SlotSpan, is_database_key, limits};
 /// What a transaction takes in an entry beside its commands and watches, at most.
 const HEAD_BYTES_MAX: usize = 32;
 
+/// From so many commands on there is room for as many as there may be.
+const LONG: usize = 4096;
+const _: () = assert!(LONG < limits::TRANSACTION_COMMANDS_MAX);
+
 #[derive(Clone, Debug)]
 pub(super) struct Queued {
     pub(super) spec: &'static CommandSpec,
@@ -124,6 +128,10 @@ impl Queue {
             self.span = Some(self.span.map_or(span, |before| before.and(span)));
         }
         self.keys.extend(keys.hashes);
+        if self.commands.len() == LONG {
+            // To grow it further would move all of it. What is not used of this takes no memory.
+            self.commands.reserve_exact(limits::TRANSACTION_COMMANDS_MAX - LONG);
+        }
         self.commands.push(Queued { spec, asked, command, by, refusal: None });
         Ok(())
     }

@@ -247,7 +247,12 @@ impl Applier {
                 self.scratch.ok();
                 self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
             }
-            Item::Command(_) | Item::Transaction { .. } | Item::Housekeeping | Item::Collect(_) | Item::Packing(_) => {
+            Item::Command(_)
+            | Item::Transaction { .. }
+            | Item::Housekeeping
+            | Item::Collect(_)
+            | Item::Packing(_)
+            | Item::Together => {
                 return Err("a command is not alone in its entry".into());
             }
         }

@@ -141,6 +141,12 @@ pub trait Effects: Answers {
         true
     }
 
+    /// Whether a node is known to pop members of large sets together where an entry says so.
+    fn pops_together(&self, node: NodeId) -> bool {
+        let _ = node;
+        true
+    }
+
     /// The map has changed.
     fn map(&mut self, update: cluster::MapUpdate);
 }

@@ -163,6 +163,10 @@ fn each_item(
                 space.set_packing(*packing);
                 continue;
             }
+            Item::Together => {
+                space.draw_together();
+                continue;
+            }
             Item::Collect(from) => {
                 space.of_item(None);
                 done.collected.push(space.collect(from)?);
@@ -633,7 +637,17 @@ mod tests {
 
     /// The answers to the items of an entry, or that another thread is to evaluate it.
     fn entry(handle: &ShardHandle, index: u64, lines: &[&str], place: Place) -> Result<String, ApplyError> {
-        let mut builder = EntryBuilder::new();
+        entry_of(EntryBuilder::new(), handle, index, lines, place)
+    }
+
+    /// The same of an entry that begins so.
+    fn entry_of(
+        mut builder: EntryBuilder,
+        handle: &ShardHandle,
+        index: u64,
+        lines: &[&str],
+        place: Place,
+    ) -> Result<String, ApplyError> {
         for line in lines {
             builder.command(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
         }
@@ -643,6 +657,53 @@ mod tests {
         let clients = (lines.iter().map(|_| Some(Proto::Resp2)), &[][..]);
         items(handle, (index, now_ms), &found, clients, &mut reply, place, Proposer::default())?;
         Ok(String::from_utf8(reply.buf).unwrap())
+    }
+
+    #[test]
+    fn members_that_are_popped_together_are_the_same_everywhere_and_come_once() {
+        const MEMBERS: usize = 3000;
+        let all: Vec<String> = (0..MEMBERS).map(|n| format!("m{n}")).collect();
+        let last = VALUE_BYTES_MAX * 8 - 1;
+        let too_much = format!("EXISTS {}", ["long"; 20].join(" "));
+        let popping = |refused: bool| {
+            let (mut lines, mut adds) = (Vec::new(), 0);
+            for round in 0..60 {
+                lines.extend(["SPOP s"; 7].map(str::to_owned));
+                lines.push(format!("SREM s m{round}"));
+                if round % 9 == 4 {
+                    lines.push(format!("SADD s new{round}"));
+                    adds += 1;
+                }
+                if refused && round % 20 == 3 {
+                    lines.push(too_much.clone());
+                }
+            }
+            (lines, adds)
+        };
+        let run = |place: Place, refused: bool| {
+            let entries = Entries::new();
+            let handle = &entries.handle;
+            let fill = [format!("SADD s {}", all.join(" ")), format!("SETBIT long {last} 1")];
+            let (lines, adds) = popping(refused);
+            for (index, line) in (1..).zip(&fill) {
+                entry(handle, index, &[line], Place::Aside).unwrap();
+            }
+            let mut together = EntryBuilder::new();
+            together.pop_together();
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let answers = entry_of(together, handle, 3, &lines, place).unwrap();
+            let left = entry(handle, 4, &["SCARD s", "SMEMBERS s"], Place::Aside).unwrap();
+            let popped: Vec<&str> = answers.lines().filter(|line| line.starts_with(['m', 'n'])).collect();
+            let distinct: std::collections::BTreeSet<&str> = popped.iter().copied().collect();
+            assert_eq!((popped.len(), distinct.len()), (420, 420), "each is popped once");
+            assert!(left.lines().all(|member| !distinct.contains(member)), "what was popped is gone");
+            let removed = answers.lines().filter(|line| *line == ":1").count() - adds;
+            assert!(left.starts_with(&format!(":{}\r\n", MEMBERS + adds - 420 - removed)), "the count is right");
+            (answers, left)
+        };
+        assert_eq!(run(Place::EventLoop, false), run(Place::Aside, false));
+        // Of an item that is refused, members that it has popped are there again.
+        assert_eq!(run(Place::Aside, true), run(Place::Aside, true));
     }
 
     #[test]

@@ -229,8 +229,10 @@ impl Shard {
         let all_read = self.group.nodes().all(|node| effects.reads_second_format(node));
         self.evaluation = if all_read { Evaluation::Second } else { Evaluation::First };
         let keeps_changes = self.is_meta() && self.group.nodes().all(|node| effects.keeps_map_changes(node));
+        let pops_together =
+            all_read && self.proposals.pack() && self.group.nodes().all(|node| effects.pops_together(node));
         let now_ms = self.applier.next_entry_ms(&self.handle, now.wall_ms);
-        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes };
+        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops_together };
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
     }
 
@@ -584,9 +586,10 @@ impl Shard {
         self.group.nodes().filter(move |node| *node != me)
     }
 
-    /// Refuses writes that have waited for too long.
-    pub(crate) fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
-        self.proposals.expire(now, effects);
+    /// Tells clients that have waited too long for a majority, or for what this node lacks to apply their writes.
+    pub fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
+        let confirmed = if self.aside.is_lacking() { 0 } else { self.replica.status().committed };
+        self.proposals.expire(now, confirmed, effects);
     }
 
     /// This node gives the replica up: waiting clients are sent to its leader, or told that the outcome is unknown.

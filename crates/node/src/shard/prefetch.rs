@@ -117,6 +117,15 @@ impl PrefetchItem {
         Self { index: None, now_ms, evaluation: Evaluation::Second, what: What::Commands(vec![command]) }
     }
 
+    /// How many arguments its commands have: as many keys may be looked up.
+    #[must_use]
+    pub fn arguments(&self) -> usize {
+        match &self.what {
+            What::Commands(commands) => commands.iter().map(EncodedCommand::arguments).sum(),
+            What::Housekeeping | What::Collect(_) => 0,
+        }
+    }
+
     /// The keys that are known to be looked up.
     pub fn each_key(&self, mut each: impl FnMut(&[u8])) {
         let What::Commands(commands) = &self.what else { return };

@@ -45,7 +45,7 @@ struct Pending {
     /// It brings the first map.
     begins: bool,
     sync: bool,
-    /// What its commands write depends on the settings of `Packing`.
+    /// What its commands write depends on what the entry says before them.
     packs: bool,
 }
 
@@ -161,7 +161,7 @@ pub(super) struct Proposals {
     fill: EntryFill,
 }
 
-/// Whether what a command writes depends on the settings of `Packing`.
+/// Whether what a command writes depends on what the entry says before it: the settings of `Packing`, and how SPOP draws.
 fn packs(command: &EncodedCommand) -> bool {
     command.spec().is_some_and(|spec| spec.does(behaviour::PACKS))
 }
@@ -225,6 +225,11 @@ impl Proposals {
         if write.reports_version() {
             last.reported.extend(keys.iter().copied());
         }
+    }
+
+    /// Whether what commands of a queued entry write depends on what it says before them.
+    pub(super) fn pack(&self) -> bool {
+        self.queue.iter().any(|pending| pending.packs)
     }
 
     /// A step of background collection. No client waits for it.
@@ -312,6 +317,9 @@ impl Proposals {
                 let packing = handle.packing();
                 if packing != Packing::default() {
                     pending.entry.packing(packing);
+                }
+                if terms.pops_together {
+                    pending.entry.pop_together();
                 }
             }
             let bytes = pending.entry.bytes() as u64;
@@ -407,13 +415,17 @@ impl Proposals {
         }
     }
 
-    /// Tells clients that have waited too long.
-    pub(super) fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
+    /// Tells clients that have waited too long. The writes up to `confirmed` will be made, however much has to be applied before
+    /// them.
+    pub(super) fn expire(&mut self, now: Moment, confirmed: u64, effects: &mut dyn Effects) {
         self.now_us = now.mono_us;
         let late = |since_us: u64| now.mono_us > since_us + PATIENCE_US;
         for proposed in &mut self.proposed {
             if now.mono_us <= proposed.patient_until_us {
                 break;
+            }
+            if proposed.index <= confirmed {
+                continue;
             }
             proposed.tickets.drain(..).for_each(|ticket| refuse(UNCONFIRMED, &ticket, effects));
         }

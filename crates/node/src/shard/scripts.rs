@@ -2,7 +2,7 @@
 
 use crate::acl::{Denial, User};
 use crate::command::{Error, Outcome, ScriptCommand, ScriptName};
-use crate::script::{self, EngineVersion, Rights, ScriptContext, ScriptHost, Source};
+use crate::script::{self, EngineVersion, Rights, ScriptContext, ScriptDatabases, ScriptHost, Source};
 use crate::script_message::ScriptMessage;
 use crate::script_watch::ScriptWatch;
 use crate::stats::EndedCall;
@@ -171,14 +171,21 @@ pub fn script_as(command: &EncodedCommand, user: &Arc<User>) -> EncodedCommand {
 
 /// The slot of the first key that a script without declared keys touches, if it touches one: found by running it up to there.
 #[must_use]
-pub fn slot_of_script(text: &[u8], function: Option<&str>, argv: &[&[u8]], now_ms: u64) -> Option<Slot> {
+pub fn slot_of_script(
+    engine: EngineVersion,
+    text: &[u8],
+    function: Option<&str>,
+    argv: &[&[u8]],
+    now_ms: u64,
+) -> Option<Slot> {
     let mut probe = Probe { now_ms, slot: None };
     let context = ScriptContext {
-        engine: EngineVersion::NEWEST,
+        engine,
         slot: Slot(0),
         wider: None,
         namespace: None,
         chooses: false,
+        databases: ScriptDatabases::default(),
         instructions_max: SCRIPT_INSTRUCTIONS_MAX,
         memory_bytes_max: u64::MAX,
         user: None,
@@ -329,8 +336,8 @@ mod tests {
     use crate::test_shard::empty_shard;
     use crate::{EntrySpace, Evaluation, ScriptHeader, ShardHandle};
     use resp::Proto;
-    use vocab::ShardId;
     use vocab::limits::SCRIPT_MEMORY_BYTES_MAX;
+    use vocab::{ShardId, SlotSpan};
 
     /// A shard, and a client whose every request is an entry.
     struct Entries {
@@ -350,6 +357,7 @@ mod tests {
                 wider: None,
                 namespace: None,
                 chooses: false,
+                databases: ScriptDatabases::default(),
                 instructions_max: SCRIPT_INSTRUCTIONS_MAX,
                 memory_bytes_max: SCRIPT_MEMORY_BYTES_MAX,
                 user: None,
@@ -363,7 +371,8 @@ mod tests {
             let Some(script) = crate::command::script_of(spec) else { return Ok(EncodedCommand::of(spec, args)) };
             let declared = declared_keys(args)?;
             let keys = spec.keys(args).unwrap().next().map(|at| vocab::slot_of(args[at]));
-            let slot = keys.or_else(|| slot_of_script(args[1], None, &args[3 + declared..], 1000));
+            let slot =
+                keys.or_else(|| slot_of_script(EngineVersion::NEWEST, args[1], None, &args[3 + declared..], 1000));
             let context = ScriptContext { slot: slot.unwrap_or(Slot(0)), ..self.context.clone() };
             let header = ScriptHeader::of(args[1])?;
             Ok(script_command(args[1], args, &context, !script.writes || header.flags.no_writes))
@@ -544,6 +553,101 @@ mod tests {
     }
 
     #[test]
+    fn what_redis_has_since_is_there_from_the_third_engine_on() {
+        let mut entries = Entries::new();
+        let version = "return {redis.REDIS_VERSION,redis.REDIS_VERSION_NUM}";
+        let last = "redis.call('DEL','s') redis.call('XADD','s','1-1','a','b') local r=redis.pcall('XREAD','STREAMS','s','+') \
+                    return r.err or r[1][2][1][1]";
+        let (second, third) = (EngineVersion::Second, EngineVersion::Third);
+        // And back: a state that is used again is not one of another version.
+        for engine in [EngineVersion::First, second, third, second] {
+            entries.context.engine = engine;
+            let mut ask =
+                |script: &str| String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"0"])).unwrap();
+            let (version, last) = (ask(version), ask(last));
+            if engine < third {
+                assert_eq!(version, "*2\r\n$6\r\n7.0.15\r\n:458767\r\n", "{engine:?}");
+                assert!(last.contains("Invalid stream ID"), "{engine:?}: {last}");
+            } else {
+                assert_eq!(version, "*2\r\n$5\r\n7.4.7\r\n:459783\r\n");
+                assert_eq!(last, "$3\r\n1-1\r\n");
+            }
+        }
+    }
+
+    #[test]
+    fn a_script_moves_and_copies_to_databases_as_their_numbers_are() {
+        let mut entries = Entries::new();
+        let database = |number| vocab::Database::of_number(number).unwrap();
+        let stored = |place: u64, key: &[u8]| Namespace::Database(database(place)).stored(key);
+        // The client is in database 0; SWAPDB 0 1 was there before.
+        entries.context.namespace = Some(Namespace::Database(database(1)));
+        entries.context.chooses = true;
+        entries.context.wider = Some(SlotSpan::ALL);
+        let exchanged = vec![(database(0), database(1)), (database(1), database(0))];
+        entries.context.databases = ScriptDatabases { count: 16, exchanged };
+        let mut ask = |script: &str| {
+            let answer = entries.command(&[b"EVAL", script.as_bytes(), b"0"]);
+            let get = |place: u64, key: &[u8], entries: &mut Entries| {
+                String::from_utf8(entries.command(&[b"GET", &stored(place, key)])).unwrap().contains('v')
+            };
+            let places: Vec<u64> = (0..4).filter(|place| get(*place, b"k", &mut entries)).collect();
+            let copies: Vec<u64> = (0..4).filter(|place| get(*place, b"copy", &mut entries)).collect();
+            (String::from_utf8(answer).unwrap(), places, copies)
+        };
+        let one = ":1\r\n".to_owned();
+        assert_eq!(ask("redis.call('SET','k','v') return redis.call('MOVE','k',1)"), (one.clone(), vec![0], vec![]));
+        assert_eq!(ask("return redis.call('MOVE','k',1)"), (":0\r\n".to_owned(), vec![0], vec![]), "it is not here");
+        let copied = "redis.call('SELECT',1) return redis.call('COPY','k','copy','DB',3)";
+        assert_eq!(ask(copied), (one.clone(), vec![0], vec![3]));
+        assert_eq!(
+            ask("redis.call('SELECT',1) return redis.call('COPY','k','copy','DB',1)"),
+            (one.clone(), vec![0], vec![0, 3])
+        );
+        assert_eq!(ask("redis.call('SELECT',1) return redis.call('MOVE','k',0)"), (one, vec![1], vec![0, 3]));
+        for (command, why) in [
+            ("'MOVE','k',16", "out of range"),
+            ("'MOVE','k',-1", "out of range"),
+            ("'MOVE','k','x'", "not an integer"),
+            ("'MOVE','k',0", "are the same"),
+            ("'COPY','k','copy','DB',16", "out of range"),
+            ("'SELECT',16", "out of range"),
+        ] {
+            let (answer, places, copies) = ask(&format!("return redis.pcall({command}).err"));
+            assert!(answer.contains(why), "{command}: {answer}");
+            assert_eq!((places, copies), (vec![1], vec![0, 3]), "{command}");
+        }
+        // Only what the shard has.
+        entries.context.wider = None;
+        let apart = entries.command(&[b"EVAL", b"return redis.pcall('MOVE','k',2).err", b"0"]);
+        assert!(String::from_utf8(apart).unwrap().contains("ctl database place"));
+        // The engine before knows neither.
+        entries.context.engine = EngineVersion::Second;
+        let before =
+            entries.command(&[b"EVAL", b"redis.call('SELECT',16383) return redis.pcall('MOVE','k',2).err", b"0"]);
+        assert!(!String::from_utf8(before).unwrap().contains("range"));
+    }
+
+    #[test]
+    fn a_script_of_a_cluster_s_client_moves_keys_within_their_slots() {
+        let mut entries = Entries::new();
+        let three = Namespace::Cluster(vocab::ClusterDatabase::of_number(3).unwrap());
+        (entries.context.chooses, entries.context.databases.count) = (true, 16);
+        let mut ask = |request: &[&[u8]]| String::from_utf8(entries.command(request)).unwrap();
+        assert_eq!(
+            ask(&[b"EVAL", b"redis.call('SET',KEYS[1],'v') return redis.call('MOVE',KEYS[1],3)", b"1", b"k"]),
+            ":1\r\n"
+        );
+        assert_eq!(ask(&[b"GET", b"k"]), "$-1\r\n");
+        assert_eq!(ask(&[b"GET", &three.stored(b"k")]), "$1\r\nv\r\n");
+        let back = b"redis.call('SELECT',3) return redis.call('COPY',KEYS[1],'{k}2','DB',0)";
+        assert_eq!(ask(&[b"EVAL", back, b"1", b"k"]), ":1\r\n");
+        assert_eq!(ask(&[b"GET", b"{k}2"]), "$1\r\nv\r\n");
+        let other = ask(&[b"EVAL", b"return redis.pcall('COPY',KEYS[1],'other','DB',3).err", b"1", b"k"]);
+        assert!(other.contains("CROSSSLOT"), "{other}");
+    }
+
+    #[test]
     fn a_script_may_do_what_its_user_may() {
         let mut entries = Entries::new();
         let user = User::of_rules("u", b"~a* resetchannels -@all +set +get").unwrap();
@@ -571,7 +675,7 @@ mod tests {
             ("return 1", None),
             ("return {", None),
         ] {
-            let slot = slot_of_script(script.as_bytes(), None, &[b"b"], 1);
+            let slot = slot_of_script(EngineVersion::NEWEST, script.as_bytes(), None, &[b"b"], 1);
             assert_eq!(slot, key.map(|key| vocab::slot_of(key.as_bytes())), "{script}");
         }
     }

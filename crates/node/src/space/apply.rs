@@ -7,6 +7,7 @@ mod keys_once;
 mod near_rows;
 mod overlay;
 mod requests;
+mod stretch;
 mod undone_rows;
 mod work;
 mod writes;
@@ -30,6 +31,7 @@ use crate::tracking::Changes;
 use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteSpace};
 use std::sync::Arc;
 use storage::{Slice, Span};
+use stretch::{EntrySource, Stretch};
 use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
 use vocab::{Database, Prng, slot_of};
 use work::Work;
@@ -50,6 +52,8 @@ pub struct EntrySpace<'a> {
     /// Large collections that the entry has made.
     new_collections: u64,
     packing: Packing,
+    /// Members of a large set that are popped together; `None`: each is drawn by itself.
+    stretch: Option<Stretch>,
     is_in_script: bool,
 }
 
@@ -72,6 +76,7 @@ impl<'a> EntrySpace<'a> {
             refusal: None,
             new_collections: 0,
             packing: Packing::default(),
+            stretch: None,
             is_in_script: false,
         }
     }
@@ -164,6 +169,11 @@ impl<'a> EntrySpace<'a> {
         self.packing = packing;
     }
 
+    /// The commands behind pop members of large sets together.
+    pub(crate) fn draw_together(&mut self) {
+        self.stretch = Some(Stretch::default());
+    }
+
     /// What is written from here on can be taken back. Attempts do not nest.
     pub(crate) fn begin_attempt(&mut self) {
         self.writes.begin_attempt();
@@ -172,6 +182,8 @@ impl<'a> EntrySpace<'a> {
     /// Keeps what was written since `begin_attempt`, or takes it back.
     pub(crate) fn end_attempt(&mut self, keep: bool) {
         self.writes.end_attempt(keep);
+        // What was popped is there again.
+        self.stretch.iter_mut().filter(|_| !keep).for_each(Stretch::forget);
     }
 
     /// What the commands wrote so far.
@@ -442,14 +454,26 @@ impl WriteSpace for EntrySpace<'_> {
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
         self.work.add(1, rows.prefix.len() + element.len() + value.len())?;
         self.may_write(value.len())?;
+        if let Some(stretch) = &mut self.stretch {
+            stretch.written(&rows.prefix, element);
+        }
         self.writes.write_element(&rows.prefix, element, Some(Slice::from(value)));
         Ok(())
     }
 
     fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault> {
         self.work.add(1, 0)?;
+        if let Some(stretch) = &mut self.stretch {
+            stretch.removed(&rows.prefix, element);
+        }
         self.writes.write_element(&rows.prefix, element, None);
         Ok(())
+    }
+
+    fn draw_element(&mut self, rows: &Rows) -> Result<Option<Slice>, Fault> {
+        let Some(stretch) = &mut self.stretch else { return Ok(None) };
+        let mut source = EntrySource { writes: &mut self.writes, work: &mut self.work, prng: &mut self.prng };
+        stretch.draw(rows, &mut source)
     }
 
     fn requests(&mut self, client: &[u8]) -> Result<Option<Slice>, Fault> {

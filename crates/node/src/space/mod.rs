@@ -254,6 +254,13 @@ pub trait WriteSpace: ReadSpace {
     /// Writes one element; the caller writes the collection's record too (its count).
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault>;
 
+    /// The name of an element of a large set, each as likely as any other, which the caller removes; `None` if the entry does
+    /// not say that members are drawn together.
+    fn draw_element(&mut self, rows: &Rows) -> Result<Option<Slice>, Fault> {
+        let _ = rows;
+        Ok(None)
+    }
+
     /// Removes one element.
     fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault>;
 

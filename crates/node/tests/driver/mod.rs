@@ -160,8 +160,15 @@ impl Driver {
         assert_eq!(self.shard.broken(), None);
     }
 
-    /// One turn of that; false if nothing was left.
-    pub fn turn(&mut self) -> bool {
+    /// Clients that have waited for so long are told.
+    #[allow(dead_code, reason = "of one test")]
+    pub fn expire(&mut self, waited_ms: u64) {
+        let wall_ms = self.now_ms + waited_ms;
+        self.shard.expire(Moment { wall_ms, mono_us: wall_ms * 1000 }, &mut self.inbox);
+    }
+
+    /// Proposes and persists; false if there was nothing, nor anything to apply.
+    pub fn commit(&mut self) -> bool {
         let now = self.now();
         let is_filling = self.shard.propose(now, &mut self.inbox);
         let mut write = LogWrite::default();
@@ -172,6 +179,15 @@ impl Driver {
         }
         self.log.write(write, false).unwrap();
         self.shard.persisted(number, &mut self.inbox);
+        true
+    }
+
+    /// One turn of that; false if nothing was left.
+    pub fn turn(&mut self) -> bool {
+        if !self.commit() {
+            return false;
+        }
+        let now = self.now();
         let mut later = LogWrite::default();
         let (answered, waits) = (self.inbox.answers.len(), self.inbox.awaited);
         self.shard.apply_collected(now, &mut later, &mut self.inbox);

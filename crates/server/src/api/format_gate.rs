@@ -3,9 +3,10 @@
 //! The leader of the metadata group decides that (`admin::settings`), by its newest map. A node whose clients ask looks itself first: the leader may be
 //! such an older node, which sets what it is told to.
 
-use crate::links::{CLUSTER_DATABASES_SINCE, SCRIPTS_SINCE};
+use crate::links::{CLUSTER_DATABASES_SINCE, SCRIPTS_SINCE, THIRD_ENGINE_SINCE};
 use crate::shared::{ENGINE_SETTING, EntryFormats, LAYOUT_SETTING, NodeShared};
 use cluster::Map;
+use node::EngineVersion;
 use vocab::NodeId;
 
 /// Something that begins once all nodes know how.
@@ -21,6 +22,12 @@ pub(super) struct FormatGate {
 /// Scripts and functions are evaluated.
 pub(super) const SCRIPTS: FormatGate =
     FormatGate { setting: ENGINE_SETTING, since: SCRIPTS_SINCE, what: "scripts and functions run" };
+/// They are evaluated by the rules of the third engine.
+const THIRD_ENGINE: FormatGate = FormatGate {
+    setting: ENGINE_SETTING,
+    since: THIRD_ENGINE_SINCE,
+    what: "scripts run by the rules of the third engine",
+};
 /// Clients of a cluster may have keys in databases beyond 0.
 pub(super) const CLUSTER_DATABASES: FormatGate = FormatGate {
     setting: LAYOUT_SETTING,
@@ -29,9 +36,18 @@ pub(super) const CLUSTER_DATABASES: FormatGate = FormatGate {
 };
 
 impl FormatGate {
-    /// That which a setting opens, if it does.
-    pub(super) fn of_setting(name: &str) -> Option<&'static Self> {
-        [&SCRIPTS, &CLUSTER_DATABASES].into_iter().find(|gate| gate.setting == name)
+    /// That which a value of a setting opens, if it does.
+    pub(super) fn of_setting(name: &str, value: &str) -> Option<&'static Self> {
+        if name == ENGINE_SETTING {
+            let engine = value.parse().ok().and_then(EngineVersion::of_number);
+            return Some(Self::of_engine(engine.unwrap_or(EngineVersion::NEWEST)));
+        }
+        Some(&CLUSTER_DATABASES).filter(|gate| gate.setting == name)
+    }
+
+    /// That behind which scripts are evaluated by these rules.
+    pub(super) fn of_engine(engine: EngineVersion) -> &'static Self {
+        if engine < EngineVersion::Third { &SCRIPTS } else { &THIRD_ENGINE }
     }
 
     /// The error, the text of a reply, says which node is of an older release, as far as this node knows.
@@ -88,7 +104,7 @@ mod tests {
 
     #[test]
     fn all_nodes_must_be_known_to_be_new_enough() {
-        for gate in [&SCRIPTS, &CLUSTER_DATABASES] {
+        for (gate, value) in [(&SCRIPTS, "2"), (&THIRD_ENGINE, "3"), (&CLUSTER_DATABASES, "1")] {
             let mut map = Map::default();
             let spoken = EntryFormats::default();
             let shown = |map: &Map, spoken: &EntryFormats| gate.check(map, NodeId(1), spoken).err().unwrap_or_default();
@@ -102,10 +118,10 @@ mod tests {
             spoken.heard(other, gate.since);
             assert_eq!(shown(&map, &spoken), "");
             assert_eq!(
-                FormatGate::of_setting(gate.setting).map(|found| (found.since, found.what)),
+                FormatGate::of_setting(gate.setting, value).map(|found| (found.since, found.what)),
                 Some((gate.since, gate.what))
             );
         }
-        assert!(FormatGate::of_setting("databases").is_none());
+        assert!(FormatGate::of_setting("databases", "1").is_none());
     }
 }

@@ -5,7 +5,7 @@
 
 use super::admin;
 use super::handlers::{CallHandler, PoolHandler};
-use super::programs::{at_meta, context, meta_leader, write_program};
+use super::programs::{at_meta, context, meta_leader, probed_slot, write_program};
 use super::routed::{KeyTarget, MayWrite, Routed, ScriptRuns};
 use super::script_engine::await_engine;
 use crate::shared::{KnownFunctions, NodeShared, VERSION_SETTING};
@@ -13,14 +13,14 @@ use node::command::ScriptCommand;
 use node::session::{Host, Keyspace};
 use node::{
     EncodedCommand, LIBRARIES_NAME, Libraries, RequestKeys, ScriptContext, declared_keys, function_command,
-    slot_of_script, stored_libraries,
+    stored_libraries,
 };
 use resp::table::CommandSpec;
 use resp::{Proto, Reply, Value, glob_matches};
 use std::borrow::Cow;
 use std::sync::Arc;
 use vocab::limits::SCRIPTS_BYTES_MAX;
-use vocab::{Namespace, ShardId, Slot};
+use vocab::{Namespace, ShardId};
 
 const NOT_FOUND: &str = "ERR Function not found";
 
@@ -50,7 +50,7 @@ pub(super) fn route(
     let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
     let slot = match keys.slot.or_else(|| namespace.and_then(Namespace::slot)) {
         Some(slot) => slot,
-        None => slot_of_script(&library.source, Some(&name), &args[3 + declared..], store.now_ms()).unwrap_or(Slot(0)),
+        None => probed_slot(store, (&library.source, Some(&name)), &args[3 + declared..]),
     };
     let runs = match () {
         () if !command.writes || info.script_flags().no_writes => ScriptRuns::Read,

@@ -35,6 +35,7 @@ pub(crate) use programs::span_of_scripts;
 pub(crate) use route::route;
 pub(crate) use routed::{KeyTarget, MayWrite, Routed, ScriptRuns};
 pub(crate) use scatter_gather::{Asked, DIVIDED, SLOTS, begin_on_store, ranges_text, run_on_store};
+pub(crate) use script_engine::renew_engine;
 pub(crate) use scripts::{learn, resolved};
 pub(crate) use session_host::{close_session, open_session};
 pub(crate) use writer::ShardWriter;

@@ -5,14 +5,16 @@ use crate::os::steady_us;
 use crate::peers::call_leader;
 use crate::shared::NodeShared;
 use node::command::PROGRAM;
-use node::{EncodedCommand, ScriptContext, ShardHandle};
+use node::{EncodedCommand, EngineVersion, ScriptContext, ScriptDatabases, ShardHandle, slot_of_script};
 use std::sync::Arc;
 use vocab::{Namespace, ShardId, Slot, SlotSpan};
 
-/// Where the keys are that a script of a client of the cluster may touch, if that is more than one slot: all that its shard has, on a
-/// node that is a store by itself.
+/// Where the keys are that a script may touch, if that is more than one slot: all that its shard has, on a node that is a store by itself, or
+/// for a client of a database.
 pub(crate) fn span_of_scripts(store: &NodeShared, slot: Slot) -> Option<SlotSpan> {
-    store.is_alone().then(|| store.known().run_of(slot)).flatten()
+    let known = store.known();
+    let is_wider = store.is_alone() || known.scripts.is_some_and(|rules| rules.engine >= EngineVersion::Third);
+    is_wider.then(|| known.run_of(slot)).flatten()
 }
 
 /// The context of a script: its budgets are settings of the store. None while the store evaluates no scripts.
@@ -23,18 +25,40 @@ pub(super) fn context(store: &NodeShared, slot: Slot, namespace: Option<Namespac
         return None;
     }
     let of_namespace = namespace.and_then(Namespace::slot);
-    // A node alone has all keys of a shard.
-    let is_wider = of_namespace.is_none() && store.is_alone();
+    let slot = of_namespace.unwrap_or(slot);
+    // A node alone has all keys of a shard. A script of a database may choose those that are in its shard.
+    let is_wider = match of_namespace {
+        Some(_) => rules.engine >= EngineVersion::Third,
+        None => store.is_alone(),
+    };
+    let databases = match namespace {
+        _ if rules.engine < EngineVersion::Third => ScriptDatabases::default(),
+        Some(Namespace::Database(_)) => {
+            ScriptDatabases { count: store.config.databases(), exchanged: known.databases.exchanged().collect() }
+        }
+        _ => ScriptDatabases { count: store.config.cluster_databases(), exchanged: Vec::new() },
+    };
     Some(ScriptContext {
         engine: rules.engine,
-        slot: of_namespace.unwrap_or(slot),
+        slot,
         wider: if is_wider { known.run_of(slot) } else { None },
         namespace,
         chooses: namespace.is_some() || rules.has_databases,
+        databases,
         instructions_max: rules.instructions_max,
         memory_bytes_max: rules.memory_bytes_max,
         user: None,
     })
+}
+
+/// By which rules scripts are evaluated.
+pub(super) fn engine_now(store: &NodeShared) -> EngineVersion {
+    store.known().scripts.map_or(EngineVersion::NEWEST, |rules| rules.engine)
+}
+
+/// The slot of a script, or of a function of a library, that declares no keys.
+pub(super) fn probed_slot(store: &NodeShared, (text, function): (&[u8], Option<&str>), argv: &[&[u8]]) -> Slot {
+    slot_of_script(engine_now(store), text, function, argv, store.now_ms()).unwrap_or(Slot(0))
 }
 
 /// Asks the leader of the metadata group. The error is the text of a reply.

@@ -5,7 +5,7 @@
 
 use super::functions;
 use super::handlers::{CallHandler, PoolHandler};
-use super::programs::{at_meta, context, meta_leader, write_program};
+use super::programs::{at_meta, context, engine_now, meta_leader, probed_slot, write_program};
 use super::routed::{KeyTarget, MayWrite, Routed, ScriptRuns};
 use super::script_engine::{ENGINE, await_engine, begin_engine};
 use crate::os::now_ms;
@@ -15,7 +15,7 @@ use node::command::{ScriptCommand, ScriptName};
 use node::session::{Host, Keyspace};
 use node::{
     EncodedCommand, Killed, KnownScript, NOSCRIPT, RequestKeys, ScriptHeader, ScriptOrigin, check_script,
-    declared_keys, is_sha, keep_script, script_command, sha1_hex, slot_of_script, stored_script, stored_script_names,
+    declared_keys, is_sha, keep_script, script_command, sha1_hex, stored_script, stored_script_names,
     stored_script_sources, without_namespace,
 };
 use resp::table::CommandSpec;
@@ -62,7 +62,7 @@ pub(super) fn route(
     let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
     let slot = match keys.slot.or_else(|| namespace.and_then(Namespace::slot)) {
         Some(slot) => slot,
-        None => slot_of_script(source, None, &args[3 + declared..], store.now_ms()).unwrap_or(Slot(0)),
+        None => probed_slot(store, (source, None), &args[3 + declared..]),
     };
     let reads = !command.writes || ScriptHeader::of(source)?.flags.no_writes;
     let Some(context) = context(store, slot, namespace) else { return Ok(Routed::UnknownScript) };
@@ -143,7 +143,7 @@ pub(crate) fn learn(store: &Arc<NodeShared>, spec: &'static CommandSpec, name: &
 
 /// Has the store know a script; `word` says why.
 fn keep(store: &Arc<NodeShared>, source: &[u8], word: &[u8]) -> Result<(), String> {
-    check_script(source)?;
+    check_script(engine_now(store), source)?;
     at_meta(store, &[b"SCRIPT", word, source])?;
     store.scripts.add(source);
     Ok(())

@@ -1,6 +1,7 @@
 //! One client's connection: what it has sent, what it is owed, and what of it is under way.
 
 use super::forwarding::{Forwarding, Kept, Watches};
+use super::is_large::is_large;
 use super::long_replies::LongReplies;
 use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
@@ -231,10 +232,10 @@ impl Connection {
             || self.transaction.as_ref().is_some_and(changes_session)
     }
 
-    /// Whether the answer to a request under way is that of a transaction of very many commands.
-    pub(super) fn answers_much(&self, ticket: &Ticket) -> bool {
+    /// Whether an answer of so many bytes is that of a transaction, and is long or one of very many commands.
+    pub(super) fn answers_much(&self, ticket: &Ticket, bytes: usize) -> bool {
         let is_long = |running: &RunningTransaction| {
-            running.sequence == ticket.sequence && running.transaction.commands() > limits::LARGE_REQUEST_ARGUMENTS
+            running.sequence == ticket.sequence && is_large(running.transaction.commands(), bytes)
         };
         self.generation == ticket.generation && self.transaction.as_ref().is_some_and(is_long)
     }
@@ -390,9 +391,14 @@ impl Connection {
         }
     }
 
+    /// Bytes that the client is owed.
+    pub(super) fn owed(&self) -> usize {
+        self.unsent() + self.queue.owed()
+    }
+
     /// Whether the client is owed more than so many bytes; 0: there is no limit.
     pub(super) fn owes_more(&self, hard_bytes: u64) -> bool {
-        hard_bytes > 0 && (self.unsent() + self.queue.owed()) as u64 > hard_bytes
+        hard_bytes > 0 && self.owed() as u64 > hard_bytes
     }
 
     /// Puts a part of the answer of a request under way in its place; `stream` makes the next one.
@@ -419,7 +425,7 @@ impl Connection {
 
     /// Whether the client is to be closed, because it does not take its replies.
     pub(super) fn is_slow(&mut self, limit: OutputLimit, now_ms: Millis) -> Option<Slow> {
-        let (bytes, has_long_reply) = (self.unsent() + self.queue.owed(), self.has_long_reply());
+        let (bytes, has_long_reply) = (self.owed(), self.has_long_reply());
         if has_long_reply && self.long_replies.is_to_end() {
             return Some(Slow::Replaced);
         }
@@ -514,7 +520,7 @@ impl Connection {
 
     /// Tells CLIENT LIST how many bytes wait to be run and to be sent, and what the connection takes.
     pub(super) fn note_buffers(&mut self) {
-        let owed = self.unsent() + self.queue.owed();
+        let owed = self.owed();
         let taken = self.input.capacity() + self.output.buf.capacity() + self.queue.owed();
         self.session.buffers(self.input.len(), owed, size_of::<Self>() + taken);
     }

@@ -5,39 +5,8 @@
 
 use super::client_id::ClientId;
 use super::connection::Connection;
-use super::send_queue::Unsent;
-use crate::mailbox::WorkerMessage;
-use node::Ticket;
-use node::pubsub::{Delivery, Evicted};
-use node::tracking::Invalidation;
+use super::letters::{Letters, OwedMax};
 use slab::Slab;
-use vocab::NodeId;
-
-/// What is for a connection that is away.
-pub(crate) enum Letter {
-    /// The answer to one of its requests.
-    Answer(Ticket, Vec<u8>),
-    /// What else its worker is told of it.
-    Message(WorkerMessage),
-    /// A message that it may have subscribed to.
-    Push(Delivery),
-    /// A subscription that it may have has ended.
-    Evicted(Evicted),
-    /// What it may have cached has changed: it alone is named.
-    Told(Invalidation),
-    /// The same: it is told instead of another client.
-    Instead(Invalidation),
-    /// A command was run.
-    Shown(Vec<u8>),
-    /// What the send thread could not send.
-    Unsent(Unsent),
-    /// A node cannot be talked to.
-    NodeLost(NodeId),
-    /// The users have changed.
-    UsersChanged,
-    /// Pauses are over.
-    Look,
-}
 
 /// What an event loop has noticed of a socket.
 #[derive(Clone, Copy, Default)]
@@ -52,7 +21,7 @@ pub(super) struct Away {
     generation: u32,
     /// Of its socket.
     pub(super) noticed: Noticed,
-    pub(super) letters: Vec<Letter>,
+    pub(super) letters: Letters,
 }
 
 #[allow(clippy::large_enum_variant, reason = "nearly all connections are here")]
@@ -152,12 +121,19 @@ impl Connections {
         here.map(|(id, _)| id).collect()
     }
 
-    /// Takes one that goes away: its place is kept.
-    pub(super) fn lend(&mut self, id: usize) -> Option<Connection> {
+    /// Takes one that goes away: its place is kept. `max`: what a client may be owed, who may be a subscriber;
+    /// `more_bytes`: what it will be owed beside what it is.
+    pub(super) fn lend(
+        &mut self,
+        id: usize,
+        max: impl FnOnce(bool) -> OwedMax,
+        more_bytes: usize,
+    ) -> Option<Connection> {
         let place = self.places.get_mut(id)?;
         let Place::Here(connection) = place else { return None };
         let (generation, noticed) = (connection.generation, Noticed::default());
-        let away = Place::Away(Box::new(Away { generation, noticed, letters: Vec::new() }));
+        let letters = Letters::none(connection.owed() + more_bytes, max(connection.session.is_subscriber()));
+        let away = Place::Away(Box::new(Away { generation, noticed, letters }));
         self.away += 1;
         match std::mem::replace(place, away) {
             Place::Here(connection) => Some(connection),

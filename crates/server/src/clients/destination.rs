@@ -93,13 +93,18 @@ pub(super) fn slot_elsewhere(turn: &Turn<'_>, request: Request<'_>) -> Option<Sl
         Some(Handler::Store(handler)) => handler.slot(args),
         _ => {
             let store = &turn.requests.store;
-            RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Stored)).ok()?.slot
+            RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Stored))
+                .ok()
+                .and_then(|keys| keys.slot)
         }
     };
     // A script that declares no keys ends in its database.
     let of_script = || args.last().filter(|_| spec.group == Group::Scripting).map(|last| Database::of_key(last));
     let slot = slot.or_else(|| of_script().flatten().map(Database::slot));
     let known = turn.requests.store.known();
+    // Where the keys cannot be found (LMPOP 0), the node that leads the database says what is wrong.
+    let of_database = || spec.has_keys().then(|| known.databases.place_of(database).slot());
+    let slot = slot.or_else(of_database);
     let has_replica = |slot: Slot| known.shard_of(slot).is_some_and(|shard| known.handle(shard).is_some());
     slot.filter(|slot| !(reads_here && has_replica(*slot)) && forward::is_for_other_node(turn, id, *slot))
 }

@@ -7,11 +7,11 @@
 //! the others is unknown.
 
 use super::connection::RunningTransaction;
-use super::connections::Letter;
 use super::forwarded::{Deed, Forwarded};
 use super::forwarding::{Forwarding, Watches};
 use super::invalidations::tell_here;
 use super::large_request::BackAgain;
+use super::letters::Letter;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
@@ -376,15 +376,19 @@ impl<'a> Forwarder<'a> {
 
     /// Sends what sockets take.
     pub(crate) fn flush(&mut self) {
+        let mut takes_more = Vec::new();
         while let Some(place) = self.clients.upstreams.dirty.pop() {
             let Some(client) = self.clients.upstreams.clients.get(place).copied() else { continue };
             if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.at(place)) {
-                upstream.flush();
+                if upstream.flush() && !takes_more.contains(&place) {
+                    takes_more.push(place);
+                }
                 if upstream.is_broken() {
                     self.take_answers(client, place);
                 }
             }
         }
+        self.clients.upstreams.dirty = takes_more;
     }
 
     /// Time has passed, or there is news of leaders: sends what waits.
@@ -480,7 +484,7 @@ impl<'a> Forwarder<'a> {
     fn lost(&mut self, places: &[(usize, ClientId)], node: NodeId) {
         for &(place, client) in places {
             if let Some(away) = self.clients.away(client) {
-                away.letters.push(Letter::NodeLost(node));
+                away.letters.keep(Letter::NodeLost(node));
                 continue;
             }
             let upstream = self.forwarding(client).and_then(|forwarding| forwarding.at(place));

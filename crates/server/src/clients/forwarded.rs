@@ -3,6 +3,7 @@
 use node::Ticket;
 use node::session::{Durability, Transaction};
 use node::tracking::TrackingElsewhere;
+use replica::Bytes;
 use resp::encode_request;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(super) struct Forwarded {
     /// Where its answer goes. Its slot is that of the keys.
     pub(super) ticket: Ticket,
     /// It and what goes before it, encoded, with keys as they are stored.
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Bytes,
     /// As whom its scripts run; none: they may run every command, or it runs none.
     pub(super) script_user: Option<Arc<str>>,
     /// How many answers that makes; the last one is the client's.
@@ -50,7 +51,16 @@ impl Forwarded {
         encode_request(&mut bytes, args);
         let deed = if spec.is_write() { Deed::Write } else { Deed::Read };
         let until_us = now_us + LEADER_WITHIN_US;
-        Self { ticket, bytes, script_user: None, answers: 1, deed, tracking: None, until_us, sent_us: now_us }
+        Self {
+            ticket,
+            bytes: bytes.into(),
+            script_user: None,
+            answers: 1,
+            deed,
+            tracking: None,
+            until_us,
+            sent_us: now_us,
+        }
     }
 
     /// A transaction for another node, whose watched keys are not this node's to compare.
@@ -65,7 +75,16 @@ impl Forwarded {
         encode_request(&mut bytes, &[b"EXEC"]);
         let deed = if transaction.has_writes() { Deed::Write } else { Deed::Read };
         let until_us = now_us + LEADER_WITHIN_US;
-        Self { ticket, bytes, script_user: None, answers, deed, tracking: None, until_us, sent_us: now_us }
+        Self {
+            ticket,
+            bytes: bytes.into(),
+            script_user: None,
+            answers,
+            deed,
+            tracking: None,
+            until_us,
+            sent_us: now_us,
+        }
     }
 
     /// It was under way at a node that has not made it. A wait's time there was none in which a leader was looked for: a blocking

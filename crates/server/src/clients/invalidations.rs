@@ -2,7 +2,7 @@
 
 use super::client_id::ClientId;
 use super::connection::Connection;
-use super::connections::Letter;
+use super::letters::Letter;
 use super::registry::Clients;
 use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::shared::NodeShared;
@@ -61,7 +61,7 @@ pub(crate) fn tell_here(store: &NodeShared, clients: &mut Clients, told: &Invali
     for client in told.clients.iter().filter(|client| client.worker as usize == worker) {
         let id = ClientId::from(client);
         if let Some(away) = clients.away(id) {
-            away.letters.push(Letter::Told(Invalidation { clients: vec![*client], ..told.clone() }));
+            away.letters.keep(Letter::Told(Invalidation { clients: vec![*client], ..told.clone() }));
             continue;
         }
         let Some(connection) = clients.find(id) else { continue };
@@ -71,7 +71,7 @@ pub(crate) fn tell_here(store: &NodeShared, clients: &mut Clients, told: &Invali
             ToldHow::ByAnother(other) => match store.clients.get(other) {
                 Some(entry) => {
                     let told = Invalidation { clients: vec![entry.subscriber()], ..told.clone() };
-                    if entry.worker == worker {
+                    if entry.worker == worker && !clients.are_of_thread() {
                         tell_instead(clients, &told);
                     } else {
                         let news = SubscriberNews::Redirected(Box::new(told));
@@ -96,7 +96,7 @@ pub(crate) fn tell_instead(clients: &mut Clients, told: &Invalidation) {
     for client in &told.clients {
         let id = ClientId::from(client);
         if let Some(away) = clients.away(id) {
-            away.letters.push(Letter::Instead(Invalidation { clients: vec![*client], ..told.clone() }));
+            away.letters.keep(Letter::Instead(Invalidation { clients: vec![*client], ..told.clone() }));
             continue;
         }
         let Some(connection) = clients.find(id) else { continue };

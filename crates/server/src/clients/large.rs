@@ -8,10 +8,12 @@
 //! Each worker has one such thread, so large requests of its clients run one after another.
 
 use super::client_id::ClientId;
-use super::connections::{Away, Letter};
+use super::connections::Away;
 use super::dispatch::Dispatcher;
 use super::invalidations::{tell_here, tell_instead};
-use super::large_request::{BackAgain, Job, Lender, Loan, is_large};
+use super::is_large::is_large;
+use super::large_request::{BackAgain, Job, Lender, Loan};
+use super::letters::{Letter, are_long};
 use super::ran::Collected;
 use super::registry::Clients;
 use super::watch::watched;
@@ -24,6 +26,7 @@ use node::stats::Stats;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::vec::IntoIter;
 use vocab::NodeId;
 use vocab::limits::LARGE_REQUEST_ARGUMENTS;
 
@@ -33,6 +36,8 @@ struct GivenBack {
     clients: Clients,
     /// What its request wants of the worker.
     collected: Collected,
+    /// What has come for it before and only the worker can read, and what came behind that.
+    rest: Vec<Letter>,
 }
 
 /// The thread, and the ways to it and back; dropping it ends the thread.
@@ -77,7 +82,9 @@ fn serve(
     Stats::count_aside();
     let mut dispatcher = Dispatcher::of_thread(worker, store.clone(), mailbox.clone());
     while let Ok(Some(Loan { id, connection, job })) = loans.recv() {
+        let client = ClientId { id, generation: connection.generation };
         let mut clients = Clients::of_thread(worker, store.clone(), id, connection);
+        let mut rest = Vec::new();
         match job {
             Job::Run(request) => dispatcher.run_large(&mut clients, id, request),
             Job::Answer(ticket, reply) => clients.deliver_owned(&ticket, reply),
@@ -87,6 +94,16 @@ fn serve(
                 WorkerMessage::WritePrefetched(ticket) => dispatcher.write_prefetched(&mut clients, &ticket),
                 _ => {}
             },
+            Job::Letters(letters) => {
+                let mut letters = letters.into_iter();
+                while let Some(letter) = letters.next() {
+                    if letter.is_for_worker() {
+                        rest = std::iter::once(letter).chain(letters).collect();
+                        break;
+                    }
+                    read_letter(store, &mut clients, BackAgain(client), letter);
+                }
+            }
             Job::Grow => {
                 if let Some(connection) = clients.get_mut(id) {
                     connection.grow_input();
@@ -101,7 +118,7 @@ fn serve(
             }
         }
         // Who does not take it has ended, and with it all its clients.
-        let _ = gives.send(GivenBack { clients, collected: dispatcher.take_collected() });
+        let _ = gives.send(GivenBack { clients, collected: dispatcher.take_collected(), rest });
         mailbox.send(WorkerMessage::GivenBack);
     }
 }
@@ -144,7 +161,7 @@ fn keep(clients: &mut Clients, message: WorkerMessage) -> Option<WorkerMessage> 
         },
         WorkerMessage::Blocking(BlockingMessage::Unblock { place, .. }) => match clients.away_at(*place) {
             Some(away) => {
-                away.letters.push(Letter::Message(message));
+                away.letters.keep(Letter::Message(message));
                 return None;
             }
             None => return Some(message),
@@ -153,20 +170,16 @@ fn keep(clients: &mut Clients, message: WorkerMessage) -> Option<WorkerMessage> 
     };
     match clients.away(client) {
         Some(away) => {
-            away.letters.push(Letter::Message(message));
+            away.letters.keep(Letter::Message(message));
             None
         }
         None => Some(message),
     }
 }
 
-/// A connection is back: it has its place again. Answers which it is, and what has come for it meanwhile.
-pub(crate) fn give_back(
-    thread: &LargeThread,
-    clients: &mut Clients,
-    dispatcher: &mut Dispatcher,
-) -> Option<(BackAgain, Vec<Letter>)> {
-    let GivenBack { clients: of_thread, collected } = thread.given_back.try_recv().ok()?;
+/// A connection is back: it has its place again. Answers what has come for it meanwhile.
+pub(crate) fn give_back(thread: &LargeThread, clients: &mut Clients, dispatcher: &mut Dispatcher) -> Option<Arrivals> {
+    let GivenBack { clients: of_thread, collected, rest } = thread.given_back.try_recv().ok()?;
     dispatcher.add_collected(collected);
     let (client, Away { noticed, letters, .. }) = clients.take_back(of_thread)?;
     let connection = clients.find(client)?;
@@ -182,7 +195,49 @@ pub(crate) fn give_back(
         clients.upstreams.leave_unread(place);
     }
     clients.look_again(client.id);
-    Some((BackAgain(client), letters))
+    let is_over = letters.is_over();
+    let mut all = rest;
+    all.extend(letters.into_all());
+    if is_over {
+        clients.close_slow(client);
+        // To drop them takes as long as they are.
+        let dropped = std::mem::take(&mut all);
+        clients.store().pool.run(Box::new(move || drop(dropped)));
+    }
+    Some(Arrivals { client, is_long: are_long(&all), letters: all.into_iter() })
+}
+
+/// What has come for a connection while it was away.
+pub(crate) struct Arrivals {
+    client: ClientId,
+    letters: IntoIter<Letter>,
+    /// The thread is to read those that need no worker.
+    is_long: bool,
+}
+
+impl Arrivals {
+    /// Gives the connection what is next for it, up to what only its worker can do.
+    pub(crate) fn read(&mut self, store: &NodeShared, clients: &mut Clients) -> Option<Unread> {
+        while let Some(letter) = self.letters.next() {
+            // One before has sent it away again.
+            if let Some(away) = clients.away(self.client) {
+                away.letters.keep(letter);
+                continue;
+            }
+            if self.is_long && !letter.is_for_worker() && clients.find(self.client).is_some() {
+                let rest = std::iter::once(letter).chain(&mut self.letters).collect();
+                if let Err(Job::Letters(back)) = clients.lend(self.client.id, Job::Letters(rest)) {
+                    (self.letters, self.is_long) = (back.into_iter(), false);
+                }
+                continue;
+            }
+            let unread = read_letter(store, clients, BackAgain(self.client), letter);
+            if unread.is_some() {
+                return unread;
+            }
+        }
+        None
+    }
 }
 
 /// What of that only its worker can do.
@@ -194,13 +249,8 @@ pub(crate) enum Unread {
     NodeLost(BackAgain, NodeId),
 }
 
-/// Gives a connection what has come for it while it was away.
-pub(crate) fn read_letter(
-    store: &NodeShared,
-    clients: &mut Clients,
-    back: BackAgain,
-    letter: Letter,
-) -> Option<Unread> {
+/// Gives a connection a letter.
+fn read_letter(store: &NodeShared, clients: &mut Clients, back: BackAgain, letter: Letter) -> Option<Unread> {
     let BackAgain(client) = back;
     match letter {
         Letter::Answer(ticket, reply) => clients.deliver_owned(&ticket, reply),
@@ -216,4 +266,91 @@ pub(crate) fn read_letter(
         Letter::Look => clients.end_pause(client.id),
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::net::Stream;
+    use crate::testing::TestNode;
+    use mio::{Poll, Token, Waker};
+    use node::session::Keyspace;
+    use std::net::{TcpListener, TcpStream};
+
+    /// One client of a worker, and the thread's ends of the ways to it and back.
+    struct Lent {
+        _poll: Poll,
+        _socket: TcpStream,
+        store: Arc<NodeShared>,
+        clients: Clients,
+        dispatcher: Dispatcher,
+        thread: LargeThread,
+        taken: Receiver<Option<Loan>>,
+        gives: Sender<GivenBack>,
+    }
+
+    impl Lent {
+        fn new(node: &TestNode) -> Self {
+            let poll = Poll::new().unwrap();
+            let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let stream = listener.accept().unwrap().0;
+            stream.set_nonblocking(true).unwrap();
+            let store = node.store().clone();
+            let mut clients = Clients::new(0, store.clone());
+            clients.connect(Stream::plain(stream), Keyspace::Cluster, poll.registry(), store.now_ms());
+            let ((loans, taken), (gives, given_back)) = (channel(), channel());
+            clients.lend_by(Lender::to(loans.clone()));
+            let thread = LargeThread { loans, given_back, thread: None };
+            let dispatcher = Dispatcher::new(0, store.clone(), mailbox);
+            Self { _poll: poll, _socket: socket, store, clients, dispatcher, thread, taken, gives }
+        }
+
+        fn id(&self) -> usize {
+            self.clients.ids()[0]
+        }
+
+        /// The client is shown so many lines of so many bytes while it is away.
+        fn show_while_away(&mut self, lines: usize, bytes: usize) -> Arrivals {
+            let id = self.id();
+            assert!(self.clients.lend(id, Job::Grow).is_ok());
+            let Loan { connection, .. } = self.taken.recv().unwrap().unwrap();
+            let client = ClientId { id, generation: connection.generation };
+            let line = vec![b'x'; bytes];
+            (0..lines).for_each(|_| self.clients.show_to(client, &line));
+            let clients = Clients::of_thread(0, self.store.clone(), id, connection);
+            let collected = self.dispatcher.take_collected();
+            assert!(self.gives.send(GivenBack { clients, collected, rest: Vec::new() }).is_ok());
+            give_back(&self.thread, &mut self.clients, &mut self.dispatcher).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_client_is_closed_for_what_has_come_while_it_was_away() {
+        let node = TestNode::start(&[]);
+        let mut lent = Lent::new(&node);
+        // The limit of monitors is 32 MB.
+        let mut few = lent.show_while_away(16, 1 << 20);
+        assert!(few.letters.len() == 16 && !lent.clients.get(lent.id()).unwrap().is_broken());
+        few.letters = Vec::new().into_iter();
+        let many = lent.show_while_away(100, 1 << 20);
+        assert!(many.letters.len() == 0 && lent.clients.get(lent.id()).unwrap().is_broken());
+    }
+
+    #[test]
+    fn what_has_come_is_read_by_the_thread_if_it_is_much() {
+        let node = TestNode::start(&[]);
+        let mut lent = Lent::new(&node);
+        let mut few = lent.show_while_away(LARGE_REQUEST_ARGUMENTS / 4, 10);
+        assert!(few.read(&lent.store, &mut lent.clients).is_none() && lent.taken.try_recv().is_err());
+        let mut many = lent.show_while_away(2 * LARGE_REQUEST_ARGUMENTS, 10);
+        let id = lent.id();
+        assert!(many.read(&lent.store, &mut lent.clients).is_none() && lent.clients.get(id).is_none());
+        match lent.taken.try_recv().unwrap().unwrap().job {
+            Job::Letters(letters) => assert_eq!(letters.len(), 2 * LARGE_REQUEST_ARGUMENTS),
+            _ => panic!("another job"),
+        }
+    }
 }

@@ -2,19 +2,13 @@
 
 use super::client_id::ClientId;
 use super::connection::Connection;
+use super::letters::Letter;
 use crate::mailbox::WorkerMessage;
 use node::Ticket;
 use replica::Bytes;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::mpsc::Sender;
-use vocab::limits::{LARGE_REQUEST_ARGUMENTS, LARGE_REQUEST_BYTES};
-
-/// Whether a request of so many arguments in so many bytes is one for the thread.
-#[inline]
-pub(super) fn is_large(arguments: usize, bytes: usize) -> bool {
-    arguments > LARGE_REQUEST_ARGUMENTS || bytes > LARGE_REQUEST_BYTES
-}
 
 /// A request that was taken out of a connection's input.
 pub(super) struct LargeRequest {
@@ -52,10 +46,23 @@ pub(super) enum Job {
     Answer(Ticket, Vec<u8>),
     /// Gives it what else is long.
     Message(Box<WorkerMessage>),
+    /// Gives it what has come for it while it was away.
+    Letters(Vec<Letter>),
     /// Makes room for more of its input.
     Grow,
     /// Forgets it: it is closed.
     Close,
+}
+
+impl Job {
+    /// Bytes that the client will be owed for it, as far as they are known.
+    pub(super) fn answer_bytes(&self) -> usize {
+        match self {
+            Self::Answer(_, reply) => reply.len(),
+            Self::Letters(letters) => letters.iter().map(Letter::bytes).sum(),
+            Self::Run(_) | Self::Message(_) | Self::Grow | Self::Close => 0,
+        }
+    }
 }
 
 /// A connection on its way to the thread.

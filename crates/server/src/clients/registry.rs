@@ -4,14 +4,16 @@ use super::after_exec;
 use super::answers::{answer_command, answer_transaction, hand_on, note_written, outcome_for};
 pub(super) use super::client_id::ClientId;
 use super::connection::Connection;
-use super::connections::{Away, Connections, Letter};
+use super::connections::{Away, Connections};
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::large_request::{Job, Lender, Loan};
+use super::letters::{Letter, OwedMax};
 use super::output_watch::Slow;
 use super::ready::{Next, Ready};
 use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
 use super::send_queue::Unsent;
+use super::slow::note_slow;
 use super::upstreams::Upstreams;
 use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
@@ -248,10 +250,22 @@ impl Clients {
         if self.are_of_thread() || !self.lender.has_thread() {
             return Err(job);
         }
-        let Some(mut connection) = self.connections.lend(id) else { return Err(job) };
+        let store = &self.store;
+        let max = |is_subscriber| OwedMax::of(store, is_subscriber);
+        let Some(mut connection) = self.connections.lend(id, max, job.answer_bytes()) else { return Err(job) };
         (connection.dirty, connection.stalled) = (false, false);
         self.lender.lend(Loan { id, connection, job });
         Ok(())
+    }
+
+    /// A connection is back that more has come for than its client may be owed: it is closed.
+    pub(super) fn close_slow(&mut self, client: ClientId) {
+        let store = self.store.clone();
+        let worker = self.worker;
+        if let Some(connection) = self.find(client) {
+            note_slow(&store, worker, connection, Slow::Hard);
+            self.touch(client.id);
+        }
     }
 
     /// The clients of databases that may have cached keys, if what is set for single databases has changed since the last call: after
@@ -433,7 +447,7 @@ impl Clients {
 
     /// Looks at every connection again: one was killed, or a pause is over.
     pub(crate) fn look_at_all(&mut self) {
-        self.connections.all_away().for_each(|away| away.letters.push(Letter::Look));
+        self.connections.all_away().for_each(|away| away.letters.keep(Letter::Look));
         for (id, connection) in self.connections.iter_mut() {
             connection.paused_until_ms = 0;
             self.ready.push(id);
@@ -459,7 +473,7 @@ impl Clients {
     /// The users of the node have changed: every connection goes by it, those that have lost their user are closed, and then
     /// `done` is told.
     pub(crate) fn users_changed(&mut self, done: Option<&SyncSender<()>>) {
-        self.connections.all_away().for_each(|away| away.letters.push(Letter::UsersChanged));
+        self.connections.all_away().for_each(|away| away.letters.keep(Letter::UsersChanged));
         for (id, connection) in self.connections.iter_mut() {
             connection.session.users_changed(&*self.store);
             if connection.session.closing() {
@@ -605,7 +619,7 @@ impl Clients {
     pub(super) fn push_to(&mut self, client: ClientId, delivery: &Delivery) {
         let Some(connection) = self.connections.get_mut(client.id) else {
             if let Some(away) = self.away(client) {
-                away.letters.push(Letter::Push(delivery.clone()));
+                away.letters.keep(Letter::Push(delivery.clone()));
             }
             return;
         };
@@ -633,7 +647,7 @@ impl Clients {
             self.connections.get_mut(id.id).filter(|connection| connection.generation == id.generation)
         else {
             if let Some(away) = self.away(id) {
-                away.letters.push(Letter::Shown(line.to_vec()));
+                away.letters.keep(Letter::Shown(line.to_vec()));
             }
             return;
         };
@@ -658,7 +672,7 @@ impl Clients {
     /// One of them is told.
     pub(super) fn evict_one(&mut self, client: ClientId, evicted: &Evicted) {
         if let Some(away) = self.away(client) {
-            return away.letters.push(Letter::Evicted(evicted.clone()));
+            return away.letters.keep(Letter::Evicted(evicted.clone()));
         }
         let Some(connection) = self.find(client) else { return };
         let Some(left) = connection.session.evicted(&evicted.name) else { return };
@@ -677,7 +691,7 @@ impl Clients {
     pub(super) fn take_back_unsent(&mut self, unsent: &Unsent) {
         if let Some(away) = self.away(unsent.to) {
             let Unsent { to, bytes, broken } = unsent;
-            return away.letters.push(Letter::Unsent(Unsent { to: *to, bytes: bytes.clone(), broken: *broken }));
+            return away.letters.keep(Letter::Unsent(Unsent { to: *to, bytes: bytes.clone(), broken: *broken }));
         }
         if let Some(connection) = self.find(unsent.to) {
             connection.take_back(&unsent.bytes, unsent.broken);
@@ -746,12 +760,12 @@ impl Clients {
         let id = ticket.connection as usize;
         let Some(connection) = self.connections.get(id) else {
             if let Some(away) = self.away(ticket.into()) {
-                away.letters.push(Letter::Answer(*ticket, reply.into_owned()));
+                away.letters.keep(Letter::Answer(*ticket, reply.into_owned()));
             }
             return;
         };
         let mut reply = reply;
-        if connection.answers_much(ticket) {
+        if connection.answers_much(ticket, reply.len()) {
             match self.lend(id, Job::Answer(*ticket, reply.into_owned())) {
                 Err(Job::Answer(_, back)) => reply = Cow::Owned(back),
                 _ => return,
@@ -850,18 +864,4 @@ impl Clients {
 /// Has the wait of a blocking command ended, whichever worker owns its shard by now.
 fn end_wait(store: &NodeShared, ticket: Ticket, end: End) {
     store.mailboxes.tell_all(|| WorkerMessage::Blocking(BlockingMessage::EndWait(ticket, end)));
-}
-
-/// A client is closed because it does not take its replies.
-fn note_slow(store: &NodeShared, worker: usize, connection: &mut Connection, why: Slow) {
-    let why = match why {
-        Slow::Hard => "it is owed more than the hard limit",
-        Slow::Soft => "it was owed more than the soft limit for too long",
-        Slow::Idle => "it has taken nothing of a long reply for too long",
-        Slow::Replaced => "its long reply reads a replica that another one is to take the place of",
-    };
-    let from = &connection.session.entry().addr;
-    log::warn!("the client at {from} is closed because it is slow: {why}");
-    store.stats.worker(worker).output_limit_passed();
-    connection.break_off();
 }

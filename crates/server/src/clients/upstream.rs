@@ -4,7 +4,8 @@
 //! Invariant: each request that is written has its answers in `awaited`, in the order of the requests.
 
 use super::forwarded::Forwarded;
-use crate::net::{Received, SendEnd, Stream};
+use super::outgoing::{Outgoing, Socket};
+use crate::net::{Received, Stream};
 use node::Ticket;
 use node::session::Durability;
 use node::tracking::{TrackingElsewhere, TrackingOptions};
@@ -81,11 +82,7 @@ pub(super) struct Upstream {
     pub(super) place: usize,
     /// None while the node is called.
     stream: Option<Stream>,
-    output: Vec<u8>,
-    /// Bytes of `output` that are sent.
-    sent: usize,
-    /// Bytes that were sent and are in `output` no more.
-    gone: u64,
+    output: Outgoing,
     input: Vec<u8>,
     /// Bytes of `input` that were taken.
     taken: usize,
@@ -115,9 +112,7 @@ impl Upstream {
             node,
             place,
             stream: None,
-            output: Vec::new(),
-            sent: 0,
-            gone: 0,
+            output: Outgoing::default(),
             input: Vec::new(),
             taken: 0,
             frame: FrameState::default(),
@@ -176,8 +171,8 @@ impl Upstream {
         if let Some(caching) = request.tracking.as_ref().and_then(TrackingElsewhere::caching) {
             self.send_aside(&caching);
         }
-        let from = self.written();
-        self.output.extend_from_slice(&request.bytes);
+        let from = self.output.written();
+        self.output.add(&request.bytes);
         self.request_bytes += request.bytes.len();
         for _ in 1..request.answers {
             self.awaited.push_back(Awaited { asked: Asked::Aside, from, is_partly: false });
@@ -233,30 +228,18 @@ impl Upstream {
     }
 
     fn ask(&mut self, args: &[&[u8]], asked: Asked) {
-        let from = self.written();
-        encode_request(&mut self.output, args);
+        let from = self.output.written();
+        self.output.write(|output| encode_request(output, args));
         self.awaited.push_back(Awaited { asked, from, is_partly: false });
     }
 
-    /// Bytes that were ever written.
-    fn written(&self) -> u64 {
-        self.gone + self.output.len() as u64
-    }
-
-    /// Sends what the socket takes.
-    pub(super) fn flush(&mut self) {
-        let Some(stream) = self.stream.as_ref().filter(|_| self.writable && !self.broken) else { return };
-        let outcome = stream.send(&self.output[self.sent..]);
-        self.sent += outcome.bytes;
-        match outcome.end {
-            SendEnd::Done => {
-                self.gone += self.sent as u64;
-                self.sent = 0;
-                self.output.clear();
-            }
-            SendEnd::Full => self.writable = false,
-            SendEnd::Broken(_) => self.broken = true,
-        }
+    /// Sends what the socket takes, up to what a turn has for one client. Answers whether there is more that it takes.
+    pub(super) fn flush(&mut self) -> bool {
+        let Some(stream) = self.stream.as_ref().filter(|_| self.writable && !self.broken) else { return false };
+        let socket = self.output.flush(stream);
+        self.writable = socket != Socket::Full;
+        self.broken = socket == Socket::Broken;
+        socket == Socket::TakesMore
     }
 
     /// Whether the socket is known to be broken.
@@ -287,7 +270,12 @@ impl Upstream {
                         Asked::Request(request) => {
                             self.requests -= 1;
                             self.request_bytes -= request.bytes.len();
-                            return Some(Answer::Reply(request, reply.to_vec()));
+                            if start > 0 || self.taken < self.input.len() || self.taken <= READ_BUFFER_BYTES {
+                                return Some(Answer::Reply(request, reply.to_vec()));
+                            }
+                            // A long one that is all there is need not be copied.
+                            self.taken = 0;
+                            return Some(Answer::Reply(request, std::mem::take(&mut self.input)));
                         }
                         Asked::Id => {
                             let number = reply.strip_prefix(b":").and_then(|rest| std::str::from_utf8(rest).ok());
@@ -367,7 +355,7 @@ impl Upstream {
         }
         let ticket = request.ticket;
         let start = self.taken;
-        self.taken += self.frame.pass_over();
+        self.taken += self.frame.pass_over_bulk(&self.input[start..]);
         if self.taken == start {
             return None;
         }
@@ -391,7 +379,7 @@ impl Upstream {
 
     /// The connection is over: the requests that it has not answered, oldest first.
     pub(super) fn into_unanswered(self) -> Vec<Unanswered> {
-        let sent = self.gone + self.sent as u64;
+        let sent = self.output.sent();
         let unanswered = |awaited: Awaited| {
             let (is_unsent, is_partly) = (awaited.from >= sent, awaited.is_partly);
             match awaited.asked {
@@ -447,7 +435,7 @@ mod tests {
         encode_request(&mut bytes, &words.split(' ').map(str::as_bytes).collect::<Vec<_>>());
         Forwarded {
             ticket,
-            bytes,
+            bytes: bytes.into(),
             script_user: None,
             answers,
             deed: Deed::Read,
@@ -631,6 +619,37 @@ mod tests {
         drop(node);
         while next(&mut upstream) != "broken" {}
         assert!(upstream.into_unanswered()[0].is_partly);
+    }
+
+    /// Nor is a long value held, or copied again and again as it grows.
+    #[test]
+    fn a_long_value_is_passed_on_as_it_comes() {
+        let (mut upstream, mut node) = connected();
+        upstream.send(request(1, "GET a", 1));
+        upstream.send(request(2, "GET b", 1));
+        upstream.flush();
+        let answer = format!("${}\r\n{}\r\n$1\r\nx\r\n", 5 << 20, "v".repeat(5 << 20));
+        let length = answer.len() - "$1\r\nx\r\n".len();
+        let writer = std::thread::spawn(move || {
+            node.write_all(answer.as_bytes()).unwrap();
+            node
+        });
+        let (mut parts, mut bytes, mut buffer) = (0, 0, vec![0; READ_BUFFER_BYTES]);
+        loop {
+            upstream.notice(true, false);
+            match upstream.next(&mut buffer) {
+                Some(Answer::Part(_, part)) => (parts, bytes) = (parts + 1, bytes + part.len()),
+                Some(Answer::Reply(request, rest)) => {
+                    assert_eq!((request.ticket.sequence, bytes + rest.len()), (1, length));
+                    break;
+                }
+                _ => std::thread::yield_now(),
+            }
+            assert!(upstream.input.len() < 4 * STREAM_STEP_BYTES_SOFT);
+        }
+        assert!(parts > 10, "{parts} parts");
+        assert_eq!(next(&mut upstream), "2 $1\r\nx");
+        drop(writer.join().unwrap());
     }
 
     #[test]

@@ -12,9 +12,13 @@ use crate::shared::{Job, NodeShared, Pool};
 use node::ShardHandle;
 use std::sync::Arc;
 use storage::{BlockRead, HeldBlock};
+use vocab::limits::LARGE_REQUEST_ARGUMENTS;
 
 /// The disk is asked ahead for so many keys of one request.
 const KEYS_AHEAD_MAX: usize = 64;
+
+/// A request of more bytes has about as many arguments as a large one.
+const LONG_BYTES: usize = 32 * LARGE_REQUEST_ARGUMENTS;
 
 /// A deferred disk read.
 pub(crate) enum DeferredRead {
@@ -37,6 +41,15 @@ impl DeferredRead {
         match self {
             Self::Get(get) => get.ticket.worker as usize,
             Self::Prefetch(prefetch) => prefetch.worker,
+        }
+    }
+
+    /// Whether even what is in memory of it takes a thread that has time.
+    pub(crate) fn is_long(&self) -> bool {
+        match self {
+            // What a transaction reads is one argument.
+            Self::Get(get) => get.command.arguments() > LARGE_REQUEST_ARGUMENTS || get.command.bytes() > LONG_BYTES,
+            Self::Prefetch(prefetch) => prefetch.item.arguments() > LARGE_REQUEST_ARGUMENTS,
         }
     }
 

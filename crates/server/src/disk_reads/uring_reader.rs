@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use storage::{BlockRead, Buffer, Extent, HeldBlock, Ring};
 
 /// Blocks that are read at the same time.
@@ -38,6 +38,8 @@ const DISK_AT_ONCE: usize = 32;
 const DISK_AT_ONCE_MIN: usize = 8;
 /// Blocks that are processed in one turn of the loop, so that the disk gets new requests while a burst is processed.
 const TURN_MAX: usize = 16;
+/// After so long in one turn no further read begins.
+const TURN_SPAN: Duration = Duration::from_millis(1);
 /// How often a read may lack a block: of filters and indexes of several tables, and of rows.
 const ROUNDS_MAX: u32 = 32;
 /// One block of so many is read through the page cache even if few are found there.
@@ -166,7 +168,12 @@ impl DiskReader {
 
     /// Whether there is more to do at once.
     pub(crate) fn is_behind(&mut self) -> bool {
-        self.ring.has_done()
+        self.ring.has_done() || (!self.fresh.is_empty() && self.has_room())
+    }
+
+    /// Whether another read may begin.
+    fn has_room(&self) -> bool {
+        self.room() > BLOCKS_SPARE && self.ring.bytes() < BYTES_MAX
     }
 
     /// Begins the reads in `reads`, tries those again that have what they lacked, and asks the disk for what others lack.
@@ -180,8 +187,9 @@ impl DiskReader {
             self.feed();
             self.arrived(asked, outcome, messages);
         }
-        while self.room() > BLOCKS_SPARE
-            && self.ring.bytes() < BYTES_MAX
+        // Where all of them are in memory, they are as many as there are requests: others have their turn.
+        while self.has_room()
+            && self.now.elapsed() < TURN_SPAN
             && let Some(read) = self.fresh.pop_front()
         {
             self.go_on(read, 0, messages);
@@ -204,6 +212,9 @@ impl DiskReader {
 
     /// Tries a read, and asks for the blocks that it lacks.
     fn go_on(&mut self, mut read: DeferredRead, mut rounds: u32, messages: &mut Vec<WorkerMessage>) {
+        if read.is_long() {
+            return self.left_over.push(read);
+        }
         while rounds < ROUNDS_MAX {
             let mut blocks = if rounds == 0 { read.ahead() } else { Vec::new() };
             rounds += 1;

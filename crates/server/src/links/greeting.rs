@@ -10,10 +10,13 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// has plans: reports, orders and maps that version 1 cannot read. Version 3 sends long messages in pieces and reads entries
 /// of format 2. Version 4 has changes of the map, in messages and in entries. Version 5 tells what clients have
 /// subscribed to, and brings them messages. Version 6 evaluates scripts by the rules of their second engine, reads maps with
-/// users, and knows as whom scripts run. Version 7 tells the keys of cluster databases apart.
-pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 7);
+/// users, and knows as whom scripts run. Version 7 tells the keys of cluster databases apart. Version 8 evaluates scripts by
+/// the rules of their third engine, and pops members of large sets together.
+pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 8);
 /// The first version whose speakers evaluate scripts by the rules of the second engine.
 pub(crate) const SCRIPTS_SINCE: u16 = 6;
+/// The first version whose speakers evaluate scripts by the rules of the third engine.
+pub(crate) const THIRD_ENGINE_SINCE: u16 = 8;
 /// The first version whose speakers tell the keys of cluster databases apart.
 pub(crate) const CLUSTER_DATABASES_SINCE: u16 = 7;
 /// The first version that puts pieces of a message together.

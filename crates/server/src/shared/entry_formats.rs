@@ -11,6 +11,8 @@ const SECOND_FORMAT: u16 = 3;
 const MAP_CHANGES: u16 = 4;
 /// The first version whose speakers read maps with users.
 const USERS: u16 = 6;
+/// The first version whose speakers pop members of large sets together.
+const TOGETHER: u16 = 8;
 
 /// What the links have told. A leader writes entries that all members of its shard read.
 #[derive(Default)]
@@ -37,6 +39,11 @@ impl EntryFormats {
     /// Whether a node knows changes of the map, in messages and in entries. One that was never heard of does.
     pub(crate) fn knows_map_changes(&self, node: NodeId) -> bool {
         self.speaks(node, MAP_CHANGES)
+    }
+
+    /// Whether a node pops members of large sets together. One that was never heard of may not.
+    pub(crate) fn pops_together(&self, node: NodeId) -> bool {
+        self.spoken(node).is_some_and(|version| version >= TOGETHER)
     }
 
     /// The version that a node speaks, if it was heard of.
@@ -76,5 +83,7 @@ mod tests {
         assert_eq!([1, 2, 9].map(|node| formats.spoken(NodeId(node))), [Some(4), Some(3), None]);
         formats.heard(NodeId(3), 6);
         assert_eq!([2, 3, 9].map(|node| formats.knows_users(NodeId(node))), [Some(false), Some(true), None]);
+        formats.heard(NodeId(3), TOGETHER);
+        assert_eq!([2, 3, 9].map(|node| formats.pops_together(NodeId(node))), [false, true, false]);
     }
 }

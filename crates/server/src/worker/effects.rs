@@ -310,6 +310,10 @@ impl Effects for Shell {
         self.store.entry_formats.knows_map_changes(node)
     }
 
+    fn pops_together(&self, node: NodeId) -> bool {
+        node == self.store.node() || self.store.entry_formats.pops_together(node)
+    }
+
     fn map(&mut self, update: MapUpdate) {
         let before = self.follow_up.applied_map.take();
         self.follow_up.applied_map = Some(before.map_or(update.clone(), |before| before.then(update)));

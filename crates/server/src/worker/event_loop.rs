@@ -14,7 +14,7 @@ use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
     Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, LargeThread,
-    ReplySender, Secured, Unread, Waits, give_back, hand_over, learned, read_letter, tend, watched,
+    ReplySender, Secured, Unread, Waits, give_back, hand_over, learned, tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
@@ -250,7 +250,8 @@ impl Worker {
             || self.shell.disk_reads.is_behind()
             || !self.shell.telling.is_empty()
             || self.store.tracking.has_lost()
-            || Forwarder::can_resume(&self.shell.clients);
+            || Forwarder::can_resume(&self.shell.clients)
+            || Forwarder::is_dirty(&self.shell.clients);
         if is_behind || self.shell.clients.has_ready() || self.shell.clients.has_dirty() {
             return Duration::ZERO;
         }
@@ -415,12 +416,11 @@ impl Worker {
         let Some(thread) = &self.large else { return };
         let given_back = give_back(thread, &mut self.shell.clients, &mut self.dispatcher);
         self.take_wanted();
-        let Some((client, letters)) = given_back else { return };
-        for letter in letters {
-            match read_letter(&self.store, &mut self.shell.clients, client, letter) {
-                None => {}
-                Some(Unread::Message(message)) => self.take_message(message),
-                Some(Unread::NodeLost(client, node)) => self.forwarder().node_lost_of(client, node),
+        let Some(mut arrivals) = given_back else { return };
+        while let Some(unread) = arrivals.read(&self.store, &mut self.shell.clients) {
+            match unread {
+                Unread::Message(message) => self.take_message(message),
+                Unread::NodeLost(client, node) => self.forwarder().node_lost_of(client, node),
             }
         }
         self.forwarder().tick();

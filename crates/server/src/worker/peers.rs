@@ -4,7 +4,10 @@
 
 use super::subscribers::{Note, Subscribers, evict_from_slots};
 use super::switch_master::{learn_listeners, tell_lost};
-use crate::links::{CLUSTER_DATABASES_SINCE, LinkEvent, Links, ONE_STORE, SCRIPTS_SINCE, SharedIdentity};
+use crate::api::renew_engine;
+use crate::links::{
+    CLUSTER_DATABASES_SINCE, LinkEvent, Links, ONE_STORE, SCRIPTS_SINCE, SharedIdentity, THIRD_ENGINE_SINCE,
+};
 use crate::mailbox::WorkerMessage;
 use crate::os::raw_moment;
 use crate::peers::serve_call;
@@ -13,6 +16,7 @@ use crate::shared::{LINKS_WORKER, NodeShared, has_cluster_databases, script_engi
 use cluster::{Change, Map, MapUpdate, NodeInfo};
 use mio::Token;
 use mio::event::Event;
+use node::EngineVersion;
 use node::control::director::StoreStatus;
 use node::control::{Action, Control};
 use node::peer_protocol::{NodeReport, PeerMessage};
@@ -64,8 +68,8 @@ pub(super) struct Peers {
 
 /// Refuses nodes that could not read what a store of that map has.
 pub(crate) fn require_versions(identity: &SharedIdentity, map: &Map) {
-    if script_engine(map).is_some() {
-        identity.require_version(SCRIPTS_SINCE);
+    if let Some(engine) = script_engine(map) {
+        identity.require_version(if engine < EngineVersion::Third { SCRIPTS_SINCE } else { THIRD_ENGINE_SINCE });
     }
     if has_cluster_databases(map) {
         identity.require_version(CLUSTER_DATABASES_SINCE);
@@ -168,6 +172,7 @@ impl Peers {
                         self.store.tls.ports.learn(&info, tls_port);
                     }
                     self.store.entry_formats.heard(node, version);
+                    renew_engine(&self.store);
                     self.events.push(PeerEvent::Heard(node));
                     let mut actions = Vec::new();
                     if let Some(control) = &mut self.control {

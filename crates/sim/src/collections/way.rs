@@ -1,6 +1,6 @@
 //! How the commands of a request reach their shard: plainly, in MULTI, or by a script that runs them.
 
-use node::{EncodedCommand, EngineVersion, ScriptContext, function_command, script_command};
+use node::{EncodedCommand, EngineVersion, ScriptContext, ScriptDatabases, function_command, script_command};
 use vocab::{Slot, slot_of};
 
 /// A command, word by word.
@@ -101,6 +101,7 @@ fn context(slot: Slot, instructions_max: u64) -> ScriptContext {
         wider: None,
         namespace: None,
         chooses: false,
+        databases: ScriptDatabases::default(),
         instructions_max,
         memory_bytes_max: MEMORY_BYTES_MAX,
         user: None,

@@ -29,7 +29,7 @@ const STRIPES: usize = if SMALL { 2 } else { 32 };
 const EPOCHS: usize = if SMALL { 2 } else { vocab::limits::SHARDS_MAX as usize };
 
 /// What a processor keeps near of rows, in bytes, roughly: of a cache that holds no more, a look-up does not wait for memory.
-const PROCESSOR_BYTES: usize = 2 << 20;
+const PROCESSOR_BYTES: usize = 8 << 20;
 
 /// Hot rows of all shards of a node.
 pub struct RowCache {

@@ -2,14 +2,14 @@
 //!
 //! A client of the cluster gets the keys of the shards that this node leads, with all cluster databases; a client of a database all databases. Each
 //! shard is as of one moment, at which the command begins. Of a shard that another node leads, databases are as this node's
-//! replica has them. The answer is `$EOF:` and a delimiter of 40 letters, the file, and the delimiter again. No changes follow.
+//! replica has them; which numbers they have for clients the words say behind it, of those that SWAPDB has exchanged. The answer is `$EOF:` and a delimiter of 40 letters, the file, and the delimiter again. No changes follow.
 
 use super::value::{Left, whole};
 use crate::command::call::{Error, StoreCall};
 use crate::command::steps::{PartLeft, Progress, StoreRest, StoreSteps};
 use crate::{ReadSpace, Record, RecordRange, ShardSpace, ShardSpaces, Shards, Type};
 use rdb::Checksum;
-use resp::Reply;
+use resp::{Reply, parse_integer};
 use smallvec::{SmallVec, smallvec};
 use storage::Slice;
 use vocab::limits::{RESTORED_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
@@ -67,6 +67,7 @@ pub(super) fn sync(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
     let parts = chosen.iter().flat_map(|shard| spans.iter().map(|span| (*shard, *span)));
     let parts: Vec<(usize, KeySpan)> = parts.collect();
     let mut left = FileLeft {
+        exchanged: exchanged(call.args),
         next: parts.first().map_or_else(Vec::new, |(_, span)| span.0.to_vec()),
         parts,
         at: 0,
@@ -77,6 +78,13 @@ pub(super) fn sync(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
     };
     left.emit(format!("REDIS{:04}", rdb::VERSION).as_bytes(), call.reply);
     Ok(vec![PartLeft { shards: chosen, steps: Box::new(left) }])
+}
+
+/// The databases that SWAPDB has exchanged: the slot of which each has, and its number.
+fn exchanged(args: &[&[u8]]) -> Vec<(u64, u64)> {
+    let number = |word: &[u8]| parse_integer(word).and_then(|number| u64::try_from(number).ok());
+    let pairs = args.get(3..).unwrap_or_default().chunks_exact(2);
+    pairs.filter_map(|pair| Some((number(pair[1])?, number(pair[0])?))).collect()
 }
 
 /// Refuses if a shard that is not on this node has keys of a database.
@@ -101,6 +109,8 @@ fn delimiter(shards: &mut dyn Shards, chosen: &[usize]) -> Result<String, Error>
 
 /// The rest of a file.
 struct FileLeft {
+    /// Of databases that have the slot of another: that one, and their own number.
+    exchanged: Vec<(u64, u64)>,
     /// Shards, and ranges of their keys.
     parts: Vec<(usize, KeySpan)>,
     /// Which of them is read.
@@ -122,6 +132,11 @@ impl FileLeft {
         reply.raw(bytes);
     }
 
+    /// The number that clients use of the database that has the slot of that one.
+    fn number_at(&self, place: u64) -> u64 {
+        self.exchanged.iter().find(|(at, _)| *at == place).map_or(place, |(_, number)| *number)
+    }
+
     /// Appends a key; of a large collection, what stands before its elements.
     fn key(&mut self, space: &mut dyn ReadSpace, key: &[u8], record: Record, out: &mut Vec<u8>) -> Result<(), Error> {
         let view = record.view();
@@ -134,7 +149,11 @@ impl FileLeft {
             let Some(whole) = whole(space, key, record, RESTORED_BYTES_MAX)? else { return Ok(()) };
             whole.bytes
         };
-        let database = Namespace::of_key(key).map_or(0, |namespace| u64::from(namespace.number()));
+        let database = match Namespace::of_key(key) {
+            Some(Namespace::Database(place)) => self.number_at(place.number().into()),
+            Some(Namespace::Cluster(database)) => database.number().into(),
+            None => 0,
+        };
         if self.selected.replace(database) != Some(database) {
             out.push(SELECT);
             rdb::put_length(out, database);

@@ -27,7 +27,7 @@ pub(super) use random::{below, distinct, one_of, srandmember};
 pub(super) use read::smembers;
 pub(super) use scan::{scan_of, value_of};
 pub(super) use stored::{Form, Stored};
-pub(super) use write::{put, remove_told};
+pub(super) use write::{put, remove_drawn, remove_told};
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};
 

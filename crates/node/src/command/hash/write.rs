@@ -268,6 +268,16 @@ fn remove_elements(
             found.push(name);
         }
     }
+    remove_found(space, hash, rows, &found)
+}
+
+/// Removes elements that are there.
+fn remove_found<N: AsRef<[u8]>>(
+    space: &mut dyn WriteSpace,
+    hash: &Stored<'_>,
+    rows: &Rows,
+    found: &[N],
+) -> Result<Removed, Error> {
     let removed = found.len();
     let left = rows.count.checked_sub(removed as u64);
     let left = left.ok_or_else(|| hash.corrupt("hash with more elements than its count"))?;
@@ -276,9 +286,22 @@ fn remove_elements(
         space.delete(hash.key)?;
     } else if removed > 0 {
         for name in found {
-            space.element_delete(rows, &name)?;
+            space.element_delete(rows, name.as_ref())?;
         }
         put_count(space, hash, &rows.with_count(left))?;
     }
     Ok(Removed { fields: removed, is_gone: left == 0 })
+}
+
+/// Removes the element of that name, which was drawn, and tells it.
+pub(in crate::command) fn remove_drawn(
+    space: &mut dyn WriteSpace,
+    event: Event,
+    hash: &Stored<'_>,
+    rows: &Rows,
+    name: &[u8],
+) -> Outcome {
+    let removed = remove_found(space, hash, rows, &[name])?;
+    space.notify_removal(event, hash.key, removed.is_gone);
+    Ok(())
 }

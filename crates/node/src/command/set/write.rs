@@ -4,7 +4,7 @@
 
 use crate::command::args::{NOT_POSITIVE, SYNTAX, check_release, natural};
 use crate::command::call::{Error, Outcome, WriteCall};
-use crate::command::hash::{self, Stored};
+use crate::command::hash::{self, Form, Stored};
 use crate::keyspace_events::Event;
 use crate::{Type, WriteSpace};
 use vocab::limits;
@@ -81,6 +81,12 @@ fn pop_one(call: &mut WriteCall<'_>) -> Outcome {
         call.reply.null();
         return Ok(());
     };
+    if let Form::Large(rows) = &set.form
+        && let Some(name) = call.space.draw_element(rows)?
+    {
+        call.reply.bulk(set.field_of(&name)?);
+        return hash::remove_drawn(call.space, Event::SPOP, &set, rows, &name);
+    }
     let member = hash::one_of(call.space, &set)?;
     call.reply.bulk(&member);
     hash::remove_told(call.space, Event::SPOP, &set, &[&member])?;

@@ -207,6 +207,7 @@ pub(super) fn xreadgroup(call: &mut WriteCall<'_>) -> Outcome {
         }
         asked.push(match *id {
             b"$" => return Err("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.".into()),
+            b"+" => return Err("ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.".into()),
             b">" => Asked::New,
             id => Asked::Pending(StreamId::parse(id, 0)?),
         });

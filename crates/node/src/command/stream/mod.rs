@@ -33,7 +33,7 @@ mod trim;
 mod write;
 
 pub(super) use export::{Export, Item, restore};
-pub(crate) use read::stream_end;
+pub(crate) use read::{is_end, stream_end};
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};
 

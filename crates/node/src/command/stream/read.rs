@@ -83,13 +83,26 @@ fn check_timeout(text: &[u8]) -> Outcome {
     if ms < 0 { Err("ERR timeout is negative".into()) } else { Ok(()) }
 }
 
-/// The last id of a stream as text: what `$` stands for. Zero where no stream is.
-pub(crate) fn stream_end(space: &mut dyn ReadSpace, key: &[u8]) -> Result<String, Fault> {
-    match Stream::load(space, key) {
-        Ok(Some(stream)) => Ok(stream.meta.last_id.to_string()),
-        Ok(None) | Err(Error::Reply(_)) => Ok(StreamId::ZERO.to_string()),
+/// Whether an id stands for the end of a stream as it is now: `$` behind its last entry, `+` before it.
+pub(crate) fn is_end(word: &[u8]) -> bool {
+    matches!(word, b"$" | b"+")
+}
+
+/// The id as text that one which is an end stands for. Zero where no stream is.
+pub(crate) fn stream_end(space: &mut dyn ReadSpace, key: &[u8], word: &[u8]) -> Result<String, Fault> {
+    let found = Stream::load(space, key).and_then(|stream| end_of(space, stream.as_ref(), word));
+    match found {
+        Ok(id) => Ok(id.to_string()),
+        Err(Error::Reply(_)) => Ok(StreamId::ZERO.to_string()),
         Err(Error::Fault(fault)) => Err(fault),
     }
+}
+
+/// What an id that is an end stands for.
+fn end_of(space: &mut dyn ReadSpace, stream: Option<&Stream<'_>>, word: &[u8]) -> Result<StreamId, Error> {
+    let Some(stream) = stream else { return Ok(StreamId::ZERO) };
+    let last = if word == b"+" { stream.last(space)? } else { None };
+    Ok(last.and_then(|entry| entry.id.previous()).unwrap_or(stream.meta.last_id))
 }
 
 pub(super) fn xread(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
@@ -98,7 +111,7 @@ pub(super) fn xread(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     for (key, id) in words.keys.iter().zip(words.ids) {
         let stream = Stream::load(call.space, key)?;
         let after = match *id {
-            b"$" => stream.as_ref().map_or(StreamId::ZERO, |stream| stream.meta.last_id),
+            end if is_end(end) => end_of(call.space, stream.as_ref(), end)?,
             b">" => {
                 return Err("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
                     .into());

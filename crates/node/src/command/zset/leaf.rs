@@ -6,6 +6,8 @@
 
 use super::scored::Scored;
 use crate::format::score::{SCORE_BYTES, decode, encode};
+use std::cmp::Ordering;
+use std::ops::Range;
 use storage::Slice;
 use vocab::{Reader, put_bytes, varint_bytes};
 
@@ -36,16 +38,57 @@ impl Leaf {
         }
         Ok(members)
     }
+
+    /// The row with one more member, which is not among the `count` it has; `None` if that is more than one leaf. The same as by way
+    /// of `members` and `encode_leaf`, but that the others are not encoded anew.
+    pub(super) fn with(&self, scored: &Scored<'_>, count: u64) -> Result<Option<Vec<u8>>, &'static str> {
+        let bytes = self.0.len() + bytes_of(scored);
+        if count >= MEMBERS_MAX as u64 || bytes > BYTES_SOFT {
+            return Ok(None);
+        }
+        let at = self.place(scored)?.start;
+        let mut row = Vec::with_capacity(bytes);
+        row.extend_from_slice(&self.0[..at]);
+        push(&mut row, scored);
+        row.extend_from_slice(&self.0[at..]);
+        Ok(Some(row))
+    }
+
+    /// The row without a member; `None` if it is not there. Likewise.
+    pub(super) fn without(&self, scored: &Scored<'_>) -> Result<Option<Vec<u8>>, &'static str> {
+        let place = self.place(scored)?;
+        Ok((!place.is_empty()).then(|| [&self.0[..place.start], &self.0[place.end..]].concat()))
+    }
+
+    /// Where a member is; where it would begin, and of no length, if it is not there.
+    fn place(&self, scored: &Scored<'_>) -> Result<Range<usize>, &'static str> {
+        let mut reader = Reader::new(&self.0);
+        loop {
+            let start = self.0.len() - reader.left();
+            if reader.is_empty() {
+                return Ok(start..start);
+            }
+            let score = decode(&reader.array::<SCORE_BYTES>()?).ok_or("score that is no number")?;
+            let other = Scored { member: reader.bytes()?, score };
+            match other.order(scored) {
+                Ordering::Less => {}
+                Ordering::Equal => return Ok(start..self.0.len() - reader.left()),
+                Ordering::Greater => return Ok(start..start),
+            }
+        }
+    }
 }
 
 /// The row of a leaf.
 pub(super) fn encode_leaf(members: &[Scored<'_>]) -> Vec<u8> {
     let mut row = Vec::with_capacity(members.iter().map(bytes_of).sum());
-    for scored in members {
-        row.extend_from_slice(&encode(scored.score));
-        put_bytes(&mut row, scored.member);
-    }
+    members.iter().for_each(|scored| push(&mut row, scored));
     row
+}
+
+fn push(row: &mut Vec<u8>, scored: &Scored<'_>) {
+    row.extend_from_slice(&encode(scored.score));
+    put_bytes(row, scored.member);
 }
 
 fn bytes_of(scored: &Scored<'_>) -> usize {
@@ -81,6 +124,27 @@ mod tests {
             assert!(found.is_err() || [9, 19].contains(&length), "{length}");
         }
         assert!(fits(&members[2..], 1) && !fits(&members, 2));
+    }
+
+    #[test]
+    fn one_member_more_or_less_is_what_encoding_all_makes() {
+        let members: Vec<Vec<u8>> = (0..MEMBERS_MAX).map(|n| vec![b'm'; n * 3 % 20]).collect();
+        let mut all: Vec<Scored<'_>> =
+            members.iter().zip(0u8..).map(|(m, n)| Scored { member: m, score: f64::from(n / 3) }).collect();
+        all.sort_by(Scored::order);
+        all.dedup_by(|a, b| a.order(b) == Ordering::Equal);
+        for at in 0..all.len() {
+            let mut rest = all.clone();
+            let one = rest.remove(at);
+            let (whole, less) = (encode_leaf(&all), encode_leaf(&rest));
+            let leaf = |row: &[u8]| Leaf::new(Slice::from(row));
+            assert_eq!(leaf(&less).with(&one, rest.len() as u64).unwrap().as_ref(), Some(&whole));
+            assert_eq!(leaf(&whole).without(&one).unwrap(), Some(less.clone()));
+            assert_eq!(leaf(&less).without(&one).unwrap(), None);
+            assert_eq!(leaf(&less).with(&one, MEMBERS_MAX as u64).unwrap(), None);
+        }
+        let long = Scored { member: &[7; BYTES_SOFT], score: 1.0 };
+        assert_eq!(Leaf::new(Slice::empty()).with(&long, 0).unwrap(), None);
     }
 
     #[test]

@@ -134,6 +134,10 @@ impl Leaves {
             return self.index.insert(space, b"", 1);
         };
         let leaf = self.read(space, &cursor)?;
+        if let Some(row) = leaf.with(&scored, cursor.count()).map_err(|why| self.corrupt(why))? {
+            space.element_put(&self.rows, cursor.key(), &row)?;
+            return self.index.add(space, &cursor, 1);
+        }
         let mut members = self.members(&leaf)?;
         let at = members.partition_point(|other| other.order(&scored) == Ordering::Less);
         members.insert(at, scored);
@@ -153,7 +157,17 @@ impl Leaves {
     pub(super) fn remove(&self, space: &mut dyn WriteSpace, scored: Scored<'_>) -> Outcome {
         let cursor = self.index.find(space, &scored.order_key())?.ok_or_else(|| self.lacks(&scored))?;
         let leaf = self.read(space, &cursor)?;
-        self.put_fewer(space, &cursor, &self.without(&leaf, &scored)?)
+        self.take_out(space, &cursor, &leaf, &scored)
+    }
+
+    /// Removes a member of a leaf.
+    fn take_out(&self, space: &mut dyn WriteSpace, cursor: &Cursor, leaf: &Leaf, scored: &Scored<'_>) -> Outcome {
+        if cursor.count() <= MEMBERS_FEW as u64 {
+            return self.put_fewer(space, cursor, &self.without(leaf, scored)?);
+        }
+        let row = leaf.without(scored).map_err(|why| self.corrupt(why))?.ok_or_else(|| self.lacks(scored))?;
+        space.element_put(&self.rows, cursor.key(), &row)?;
+        self.index.add(space, cursor, -1)
     }
 
     /// Moves a member to another score.
@@ -161,15 +175,15 @@ impl Leaves {
         let (before, after) = (Scored { member, score: from }, Scored { member, score: to });
         let cursor = self.index.find(space, &before.order_key())?.ok_or_else(|| self.lacks(&before))?;
         let leaf = self.read(space, &cursor)?;
-        let mut members = self.without(&leaf, &before)?;
         let key = after.order_key();
         // Within its leaf no count changes.
         if cursor.key() <= &key[..] && cursor.next_key().is_some_and(|next| &key[..] < next) {
+            let mut members = self.without(&leaf, &before)?;
             let at = members.partition_point(|other| other.order(&after) == Ordering::Less);
             members.insert(at, after);
             return self.put(space, cursor.key(), &members);
         }
-        self.put_fewer(space, &cursor, &members)?;
+        self.take_out(space, &cursor, &leaf, &before)?;
         self.insert(space, after)
     }
 

@@ -15,16 +15,19 @@ struct Filter<'a> {
     laddr: Option<&'a [u8]>,
     kind: Option<ClientType>,
     user: Option<&'a [u8]>,
+    /// Those that are connected for so long.
+    max_age_s: Option<u64>,
     skip_me: bool,
 }
 
 impl Filter<'_> {
-    fn fits(&self, client: &ClientEntry, me: u64) -> bool {
+    fn fits(&self, client: &ClientEntry, me: u64, now_ms: u64) -> bool {
         self.id.is_none_or(|id| client.id == id)
             && self.addr.is_none_or(|addr| client.addr.as_bytes() == addr)
             && self.laddr.is_none_or(|laddr| client.laddr.as_bytes() == laddr)
             && self.kind.is_none_or(|kind| kind.fits(client))
             && self.user.is_none_or(|user| client.user().as_bytes() == user)
+            && self.max_age_s.is_none_or(|age_s| client.age_s(now_ms) >= age_s)
             && !(self.skip_me && client.id == me)
     }
 }
@@ -62,6 +65,10 @@ fn parse<'a>(options: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Refusal>
                 return Err(format!("ERR No such user '{}'", shown(value)).into());
             }
             filter.user = Some(value);
+        } else if is_word(option, "MAXAGE") {
+            let age_s = parse_integer(value).ok_or("ERR maxage is not an integer or out of range")?;
+            let age_s = u64::try_from(age_s).ok().filter(|age_s| *age_s > 0);
+            filter.max_age_s = Some(age_s.ok_or("ERR maxage should be greater than 0")?);
         } else if is_word(option, "SKIPME") && (is_word(value, "YES") || is_word(value, "NO")) {
             filter.skip_me = is_word(value, "YES");
         } else {
@@ -73,10 +80,10 @@ fn parse<'a>(options: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Refusal>
 
 /// Kills the clients that fit and counts them. The one that asks is closed when it has its answer.
 fn apply(ask: &mut Ask<'_>, filter: &Filter<'_>) -> i64 {
-    let me = ask.session.entry().id;
+    let (me, now_ms) = (ask.session.entry().id, ask.now_ms());
     let (mut killed, mut workers) = (0, BTreeMap::new());
     for client in ask.host.clients().all() {
-        if !filter.fits(&client, me) {
+        if !filter.fits(&client, me, now_ms) {
             continue;
         }
         killed += 1;

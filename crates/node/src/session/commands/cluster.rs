@@ -18,6 +18,7 @@ pub(super) const ROWS: &[Row] = &[
     ("CLUSTER|NODES", nodes),
     ("CLUSTER|INFO", info),
     ("CLUSTER|MYID", myid),
+    ("CLUSTER|MYSHARDID", my_shard_id),
     ("CLUSTER|KEYSLOT", keyslot),
     ("CLUSTER|LINKS", links),
     ("CLUSTER|COUNT-FAILURE-REPORTS", failure_reports),
@@ -180,6 +181,13 @@ fn info(ask: &mut Ask<'_>) -> Outcome {
 
 fn myid(ask: &mut Ask<'_>) -> Outcome {
     let name = ask.host.cluster_facts().myself().map(ClusterNode::name);
+    ask.reply.bulk(name.ok_or("ERR this node is not part of the map yet")?.as_bytes());
+    Ok(Effect::None)
+}
+
+/// A node is shown as a master without replicas, so it is its shard.
+fn my_shard_id(ask: &mut Ask<'_>) -> Outcome {
+    let name = ask.host.cluster_facts().myself().map(ClusterNode::shard_name);
     ask.reply.bulk(name.ok_or("ERR this node is not part of the map yet")?.as_bytes());
     Ok(Effect::None)
 }

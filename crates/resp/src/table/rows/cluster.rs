@@ -46,6 +46,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost(COST_NODES)
         .tips(UNREPEATABLE),
     cluster("CLUSTER|MYID", 2, "3.0.0", "Returns the id of this node.").flags(STALE).role(Role::Read),
+    cluster(
+        "CLUSTER|MYSHARDID",
+        2,
+        "7.2.0",
+        "Returns the id of the shard that clients of Redis see this node as: one with it as its master alone.",
+    )
+    .flags(STALE)
+    .tips(UNREPEATABLE)
+    .role(Role::Read),
     cluster("CLUSTER|NODES", 2, "3.0.0", "Returns the nodes and their slots as text.")
         .flags(STALE)
         .cost(COST_NODES)
@@ -67,6 +76,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
     cluster("CLUSTER|SLOT-STATS", -4, "8.0.0", "Returns how many keys the slots have that this node leads.")
         .flags(STALE)
+        .does_also(ASKS_DATABASE)
         .cost("O(N log N), N being the number of slots")
         .tips(&["nondeterministic_output", "request_policy:all_shards"])
         .args("<SLOTSRANGE start-slot:integer end-slot:integer | ORDERBY metric [LIMIT limit:integer] [ASC | DESC]>"),

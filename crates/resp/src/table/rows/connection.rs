@@ -41,7 +41,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of connections")
         .args(
             "ip:port | [ID client-id:integer] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] \
-             [ADDR ip:port] [LADDR ip:port] [SKIPME yes/no]",
+             [ADDR ip:port] [LADDR ip:port] [SKIPME yes/no] [MAXAGE maxage:integer]",
         )
         .role(Role::Operate),
     connection("CLIENT|LIST", -2, "2.4.0", "Returns figures of all connections.")

@@ -1,5 +1,6 @@
 //! Sets.
 
+use crate::table::behaviour::PACKS;
 use crate::table::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -74,6 +75,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     set("SPOP", -2, "1.0.0", "Removes members chosen at random from a set and returns them.")
         .answers(Answers::Values)
         .flags(WRITE | FAST)
+        .does_also(PACKS)
         .touches(&[key(1, RW | ACCESS | DELETE)])
         .cost("O(N), N being the number of members removed")
         .tips(&["nondeterministic_output"])

@@ -30,7 +30,8 @@ pub(super) fn set(
     let was = change(store, handle, |map| {
         let (name, was) = (setting.name.to_owned(), map.settings.get(setting.name).cloned());
         let before = setting_value(map, setting);
-        if let Some(gate) = FormatGate::of_setting(setting.name).filter(|_| now.is_some() && was != now) {
+        let set = now.as_ref().filter(|_| was != now);
+        if let Some(gate) = set.and_then(|value| FormatGate::of_setting(setting.name, value)) {
             gate.check(map, store.node(), &store.entry_formats).map_err(AdminError::Refused)?;
         }
         let change = (was != now).then(|| Change::Setting { name, was, now: now.clone() });

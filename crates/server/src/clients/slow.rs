@@ -1,0 +1,19 @@
+//! Clients that are closed because they do not take what they are owed.
+
+use super::connection::Connection;
+use super::output_watch::Slow;
+use crate::shared::NodeShared;
+
+/// A client is closed because it does not take its replies.
+pub(super) fn note_slow(store: &NodeShared, worker: usize, connection: &mut Connection, why: Slow) {
+    let why = match why {
+        Slow::Hard => "it is owed more than the hard limit",
+        Slow::Soft => "it was owed more than the soft limit for too long",
+        Slow::Idle => "it has taken nothing of a long reply for too long",
+        Slow::Replaced => "its long reply reads a replica that another one is to take the place of",
+    };
+    let from = &connection.session.entry().addr;
+    log::warn!("the client at {from} is closed because it is slow: {why}");
+    store.stats.worker(worker).output_limit_passed();
+    connection.break_off();
+}
