@@ -152,6 +152,10 @@ unsafe extern "C-unwind" {
     fn luaD_precall(state: *mut State, function: *mut Value, results: c_int) -> c_int;
     fn luaO_str2d(text: *const c_char, number: *mut f64) -> c_int;
     fn luaD_throw(state: *mut State, code: c_int) -> !;
+}
+
+// SAFETY: the C library has it.
+unsafe extern "C" {
     fn memcmp(one: *const c_void, other: *const c_void, bytes: usize) -> c_int;
 }
 
