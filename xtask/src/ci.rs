@@ -27,7 +27,7 @@ const REQUIRED: &str =
 
 /// Tests that miri can run, by parts of their names: the unsafe code that works in memory, and the atomics. What calls the
 /// kernel (io_uring, O_DIRECT) it cannot run.
-const MIRI_TESTS: &[&str] = &["cache_tests::", "huge_page::"];
+const MIRI_TESTS: &[&str] = &["cache_tests::", "huge_page::", "small_blocks::"];
 /// Orders of execution that miri tries, each from a seed of its own.
 const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..2";
 
@@ -338,8 +338,8 @@ fn miri(gate: &Gate, output: Output) -> Verdict {
     if !version.is_ok_and(|output| output.status.success()) {
         return lacking("miri", format!("no nightly toolchain with miri: `{install}`"));
     }
-    let test =
-        ["miri", "test", "--locked", "--quiet", "--package", "basalt-storage", "--package", "basalt-vocab", "--lib"];
+    let of = ["--package", "basalt-storage", "--package", "basalt-vocab", "--package", "basalt-lua", "--lib"];
+    let test = [&["miri", "test", "--locked", "--quiet"][..], &of].concat();
     // Such a toolchain lacks the sources of the standard library, or is of another time than this program.
     if let Err((_, why)) = process::run_there(nightly(&test).arg("--no-run").current_dir(gate.root), output) {
         return lacking("miri", format!("the nightly toolchain builds no tests (`{install}`): {why}"));

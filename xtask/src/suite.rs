@@ -5,11 +5,11 @@ mod source;
 
 use crate::perf::server::free_port;
 use crate::process::{self, Count};
+use parking_lot::Mutex;
 use std::fs::File;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A unit, how many of its tests Redis 7.0.15 passes, and how many Basalt must: that number only ever rises.
@@ -161,7 +161,7 @@ impl Run<'_> {
         });
         ends.into_iter().collect::<Result<(), String>>()?;
         println!("what each unit printed is in target/redis-suite/*.log; @: asked of the databases");
-        let sum = self.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let sum = self.sum.into_inner();
         if sum.short.is_empty() {
             return Ok(Count { passed: sum.passed, failed: 0 });
         }
@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 
     fn next_unit(&self) -> Option<&'static Unit> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock();
         // A unit with a row for each listener is asked once of the one that is meant.
         let has_other = |unit: &Unit| UNITS.iter().any(|other| other.is_plain && other.name == unit.name);
         let is_twice = |unit: &Unit| self.options.databases && !unit.is_plain && has_other(unit);
@@ -208,7 +208,7 @@ impl Run<'_> {
         let name = if is_plain || self.options.databases { format!("{name} @") } else { name.to_owned() };
         let seconds = took.as_secs_f64();
         println!("{name:<18} {passed:>7} {failed:>7} {unclaimed:>10} {floor:>7} {peer:>7} {seconds:>7.1}{end}");
-        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = self.sum.lock();
         sum.passed += u64::from(passed);
         let has_floor = unit.is_plain || !self.options.databases;
         if has_floor && passed < if self.options.calibrate { peer } else { floor } {

@@ -6,10 +6,10 @@ mod common;
 mod libraries;
 
 use common::{Connection, Dir, Random, Server, Setup, Value, announce, eventually};
+use parking_lot::RwLock;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// More than anything here may add to the server's memory.
@@ -53,7 +53,7 @@ impl Others {
 
 /// A well-behaved client is served while `mischief` goes on, and the server's memory stays within bounds.
 fn others_are_served(server: &Server, what: &str, mischief: impl FnOnce(&Others) + Send) {
-    let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let _shared = MACHINE.read();
     let before = server.resident_bytes();
     let mut connection = server.connect();
     let (mut slowest, mut most) = (Duration::ZERO, before);
@@ -204,7 +204,7 @@ fn thousands_of_connections() {
 fn writers_are_answered_in_order_though_one_reads_late() {
     const WRITERS: usize = 40;
     const LATE: usize = 2_500;
-    let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let _shared = MACHINE.read();
     let dir = Dir::new("in-order");
     let setup = Setup::new(&dir.join("data")).with("--durability", "sync").with("--workers", "1");
     let server = Server::start(&setup);

@@ -4,9 +4,9 @@
 mod common;
 
 use common::{Dir, free_ports, installed, skip, text};
+use parking_lot::Mutex;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 /// They share two cores and some ports, so one at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -47,7 +47,7 @@ fn cannot_be_had(name: &str, output: &Output) -> bool {
 
 /// Starts a system, loads records, runs workloads on them, and stops it.
 fn whole_way(name: &str, needs: &[&str], workloads: &[&str], up: &[&str]) {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE.lock();
     if let Some(lacks) = needs.iter().find(|program| !installed(program)) {
         return skip(need_of(name), &format!("{name}: {lacks} is not installed"));
     }
@@ -140,7 +140,7 @@ fn voltdb_of_three_nodes() {
 
 #[test]
 fn the_adapters_own_tests() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE.lock();
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers");
     for (folder, program, arguments) in
         [("adapter-go", "go", &["test", "./..."][..]), ("adapter-java", "mvn", &["-q", "-B", "-Papache", "test"])]

@@ -4,10 +4,10 @@
 mod common;
 
 use common::{Client, Connection, Dir, Nodes, Random, Value, announce, eventually, number, passing, slot};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// They share few cores, and elections need some: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ONE.lock()
 }
 
 /// Tells threads to stop when it goes, even by a panic, so that waiting for them ends.

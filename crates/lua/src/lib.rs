@@ -8,6 +8,10 @@
 //! Short work is not counted: instructions are its price.
 #![allow(unsafe_code, reason = "C functions call these and are called by them")]
 
+mod small_blocks;
+
+pub use small_blocks::SmallBlocks;
+
 use mlua_sys::{
     LUA_MULTRET, lua_Debug, lua_State, lua_call, lua_getinfo, lua_getstack, lua_gettop, lua_insert, lua_pushvalue,
     lua_upvalueindex,
@@ -148,6 +152,10 @@ unsafe extern "C-unwind" {
     fn luaD_precall(state: *mut State, function: *mut Value, results: c_int) -> c_int;
     fn luaO_str2d(text: *const c_char, number: *mut f64) -> c_int;
     fn luaD_throw(state: *mut State, code: c_int) -> !;
+}
+
+// SAFETY: the C library has it.
+unsafe extern "C" {
     fn memcmp(one: *const c_void, other: *const c_void, bytes: usize) -> c_int;
 }
 

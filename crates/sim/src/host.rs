@@ -10,10 +10,10 @@ use crate::log_pipe::LogPipe;
 use crate::request::Request;
 use crate::schedule::Micros;
 use crate::waiting_reads::WaitingReads;
-use cluster::{Map, MapUpdate, NodeInfo, Routes, Split};
+use cluster::{Map, MapUpdate, NodeInfo, Routes};
 use node::blocking::Blocked;
 use node::command::{self, Handler, handler};
-use node::control::reconcile::{LocalGroup, LocalReplica, Removal, comes_by_split, has_split, reconcile};
+use node::control::reconcile::{LocalGroup, LocalReplica, Removal, comes_by_split, owners, reconcile};
 use node::control::{Control, Shape};
 use node::multi_raft::MultiRaft;
 use node::read::{LeaderCell, LocalShard};
@@ -264,13 +264,12 @@ impl Process {
     /// The shard that owns a slot, as far as this node knows: by the map, and by what its replicas show.
     #[must_use]
     pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {
-        let shard = self.routes.as_ref()?.shard_of(slot);
-        let has = |split: &Split| split.slots.iter().any(|&(first, last)| (first..=last).contains(&slot.0));
-        let splits = self.map.iter().flat_map(|map| &map.splits);
-        let mut of_slot = splits.filter(|(_, split)| split.parent == shard && has(split));
-        let view = |shard: ShardId| self.core.shard(shard).map(|shard| &**shard.handle());
-        let child = of_slot.find(|(child, split)| has_split(split, view(split.parent), view(**child)));
-        Some(child.map_or(shard, |(child, _)| *child))
+        let map = self.map.as_ref()?;
+        let owners = owners(map, |shard| self.core.shard(shard).map(|shard| &**shard.handle()));
+        if Arc::ptr_eq(&owners, map) {
+            return Some(self.routes.as_ref()?.shard_of(slot));
+        }
+        Some(Routes::from(&*owners).shard_of(slot))
     }
 
     /// Whether a replica of which the log has nothing will come by a split.

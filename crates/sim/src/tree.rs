@@ -3,10 +3,11 @@
 //! Maps are shared and copied when they are written to, so that snapshots, seals, images and forks cost nothing to take.
 //! Invariant: the image is of one index, whole; a crash leaves it, and nothing else.
 
+use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use storage::{
     Cursor, Engine, EngineStats, Error, Ingest, Ingested, Keep, NotInstalled, Result, Slice, Snapshot, Span, WriteBatch,
 };
@@ -62,23 +63,23 @@ impl Folders {
     /// The files of a shard's tree, of which there may be none yet.
     #[must_use]
     pub fn of(&self, shard: ShardId) -> SharedFiles {
-        lock(&self.0).entry(shard).or_default().clone()
+        self.0.lock().entry(shard).or_default().clone()
     }
 
     /// The shards that have a tree.
     #[must_use]
     pub fn shards(&self) -> Vec<ShardId> {
-        lock(&self.0).keys().copied().collect()
+        self.0.lock().keys().copied().collect()
     }
 
     /// Removes a shard's tree.
     pub fn remove(&self, shard: ShardId) {
-        lock(&self.0).remove(&shard);
+        self.0.lock().remove(&shard);
     }
 
     /// Does something to each that is there.
     pub fn each(&self, mut what: impl FnMut(&mut TreeFiles)) {
-        lock(&self.0).values().for_each(|files| what(&mut lock(files)));
+        self.0.lock().values().for_each(|files| what(&mut files.lock()));
     }
 
     /// The name of a shard's folder.
@@ -110,10 +111,6 @@ impl TreeFiles {
         self.damaged = self.image.index > 0;
         self.damaged
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn place() -> PathBuf {
@@ -170,7 +167,7 @@ impl Tree {
     }
 
     fn read(folders: &Folders, files: SharedFiles, flaw: Flaw) -> Result<Self> {
-        let held = lock(&files);
+        let held = files.lock();
         if let Medium::Short(number) = held.medium {
             return Err(short(number));
         }
@@ -189,7 +186,7 @@ impl Tree {
         if state.poisoned {
             return Err(Error::Poisoned { detail: "a simulated fsync failed".to_owned() });
         }
-        let mut files = lock(&self.files);
+        let mut files = self.files.lock();
         match files.medium {
             Medium::Sound => files.image = image,
             Medium::Full => return Err(Error::Full { path: place() }),
@@ -206,7 +203,7 @@ impl Tree {
 
 impl Engine for Tree {
     fn apply(&self, index: u64, batch: WriteBatch) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         assert!(index > state.applied, "entry {index} applied after {}", state.applied);
         state.applied = index;
         if state.flaw == Flaw::LosesWrites && index.is_multiple_of(100) {
@@ -234,20 +231,20 @@ impl Engine for Tree {
     }
 
     fn applied_index(&self) -> u64 {
-        lock(&self.state).applied
+        self.state.lock().applied
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
-        Ok(lock(&self.state).rows.get(key).cloned())
+        Ok(self.state.lock().rows.get(key).cloned())
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         Box::new(Picture { rows: state.rows.clone(), index: state.applied })
     }
 
     fn flushed_index(&self) -> u64 {
-        lock(&self.files).image.index
+        self.files.lock().image.index
     }
 
     fn wants_flush(&self) -> bool {
@@ -256,7 +253,7 @@ impl Engine for Tree {
     }
 
     fn seal(&self, meta: Vec<(Slice, Slice)>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.sealed == state.applied {
             return;
         }
@@ -267,11 +264,11 @@ impl Engine for Tree {
     }
 
     fn needs_flush(&self) -> bool {
-        lock(&self.state).pending.is_some()
+        self.state.lock().pending.is_some()
     }
 
     fn flush(&self) -> Result<()> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let Some(image) = state.pending.clone() else { return Ok(()) };
         self.publish(&mut state, image)?;
         state.pending = None;
@@ -279,7 +276,7 @@ impl Engine for Tree {
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Slice>> {
-        Ok(lock(&self.state).meta.get(key).cloned())
+        Ok(self.state.lock().meta.get(key).cloned())
     }
 
     fn compact(&self) -> Result<bool> {
@@ -291,7 +288,7 @@ impl Engine for Tree {
     }
 
     fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         assert!(index >= state.applied, "cleared as of {index} after {}", state.applied);
         let (rows, meta) = (Arc::new(rows.into_iter().collect()), Arc::new(meta.into_iter().collect()));
         let image = Image { index, meta, rows, is_halved: false };
@@ -301,7 +298,7 @@ impl Engine for Tree {
     }
 
     fn ingest(&self) -> Result<Box<dyn Ingest>> {
-        if let Medium::Short(number) = lock(&self.files).medium {
+        if let Medium::Short(number) = self.files.lock().medium {
             return Err(short(number));
         }
         Ok(Box::new(Building(BTreeMap::new())))
@@ -310,7 +307,7 @@ impl Engine for Tree {
     fn install(&self, ingested: Box<dyn Ingested>) -> std::result::Result<(), NotInstalled> {
         let any: &dyn Any = &*ingested;
         let built = any.downcast_ref::<Built>().expect("built with a simulated tree").0.clone();
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         assert!(built.index >= state.applied, "the map of {} installed after {}", built.index, state.applied);
         if let Err(error) = self.publish(&mut state, built.clone()) {
             let rows = error.is_lack().then_some(ingested);
@@ -322,17 +319,17 @@ impl Engine for Tree {
 
     fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, _keep: &Keep) -> Result<Arc<dyn Engine>> {
         self.flush()?;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         assert_eq!((state.sealed, index), (state.applied, state.applied + 1), "forked where it is not to be");
         let mut all = BTreeMap::clone(&state.meta);
         all.extend(meta);
         let rows = if state.flaw == Flaw::ForgetsLast { state.before.clone() } else { state.rows.clone() };
         let files = self.folders.at(folder);
-        let mut held = lock(&files);
+        let mut held = files.lock();
         if !held.is_empty() {
             return Err(Error::Mismatch { path: folder.to_path_buf(), detail: "holds a tree".to_owned() });
         }
-        held.medium = lock(&self.files).medium;
+        held.medium = self.files.lock().medium;
         match held.medium {
             // As with links: unwanted rows are among them.
             Medium::Sound => held.image = Image { rows, meta: Arc::new(all), index, is_halved: true },
@@ -343,17 +340,17 @@ impl Engine for Tree {
             }
         }
         drop(held);
-        lock(&self.files).image.is_halved = true;
+        self.files.lock().image.is_halved = true;
         state.is_halved = true;
         Ok(Arc::new(Self::read(&self.folders, files, state.flaw)?))
     }
 
     fn keep_only(&self, keep: Keep) {
-        lock(&self.state).keep = Some(keep);
+        self.state.lock().keep = Some(keep);
     }
 
     fn purge(&self) -> Result<bool> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(keep) = state.keep.clone() {
             Arc::make_mut(&mut state.rows).retain(|key, _| keep(key));
             state.is_halved = false;
@@ -362,7 +359,7 @@ impl Engine for Tree {
     }
 
     fn stats(&self) -> EngineStats {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let disk_bytes = state.rows.len() as u64 * ROW_BYTES;
         // Without looking at them, as in a server.
         let unwanted_bytes = if state.is_halved { disk_bytes / 2 } else { 0 };
@@ -370,7 +367,7 @@ impl Engine for Tree {
     }
 
     fn verify(&self) -> Result<()> {
-        match lock(&self.files).damaged {
+        match self.files.lock().damaged {
             true => Err(Error::Corrupt { path: place(), detail: "a checksum does not match".to_owned() }),
             false => Ok(()),
         }

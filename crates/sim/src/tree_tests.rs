@@ -29,9 +29,9 @@ fn a_crash_leaves_what_was_flushed() {
     put(&tree, 4, "b", None);
     put(&tree, 5, "c", Some("2"));
     let old = tree.snapshot();
-    lock(&files).set_medium(Medium::Full);
+    files.lock().set_medium(Medium::Full);
     assert!(matches!(tree.flush(), Err(Error::Full { .. })));
-    lock(&files).set_medium(Medium::Sound);
+    files.lock().set_medium(Medium::Sound);
     tree.flush().unwrap();
     put(&tree, 6, "c", None);
     assert_eq!((tree.applied_index(), tree.flushed_index()), (6, 3));
@@ -44,25 +44,25 @@ fn a_crash_leaves_what_was_flushed() {
     assert_eq!((tree.flushed_index(), text(&*tree.snapshot(), false)), (7, String::new()));
     put(&tree, 8, "a", Some("1"));
     tree.seal(Vec::new());
-    lock(&files).set_medium(Medium::Failing);
+    files.lock().set_medium(Medium::Failing);
     assert!(matches!(tree.flush(), Err(Error::Io { .. })));
-    lock(&files).set_medium(Medium::Sound);
+    files.lock().set_medium(Medium::Sound);
     assert!(matches!(tree.flush(), Err(Error::Poisoned { .. })));
     let mut rows = open().unwrap().ingest().unwrap();
     rows.put(Slice::from(&b"c"[..]), Slice::from(&b"9"[..])).unwrap();
     assert!(rows.put(Slice::from(&b"b"[..]), Slice::from(&b"9"[..])).is_err());
     let tree = open().unwrap();
     let rows = rows.finish(20, Vec::new()).unwrap();
-    lock(&files).set_medium(Medium::Short(24));
+    files.lock().set_medium(Medium::Short(24));
     let refused = tree.install(rows).unwrap_err();
     assert!(refused.error.is_passing() && text(&*tree.snapshot(), false).is_empty());
-    lock(&files).set_medium(Medium::Sound);
+    files.lock().set_medium(Medium::Sound);
     tree.install(refused.rows.unwrap()).unwrap();
     assert_eq!(
         (tree.applied_index(), tree.flushed_index(), text(&*tree.snapshot(), false)),
         (20, 20, "c=9 ".to_owned())
     );
-    assert!(lock(&files).damage());
+    assert!(files.lock().damage());
     assert!(matches!(open(), Err(Error::Corrupt { .. })));
 }
 

@@ -3,7 +3,7 @@
 //! It is the process's own, as standard error is: what waits or loads says so here, however deep it lies. Without `begin`, as in
 //! tests, nothing is told and no bound changes.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
 /// Between two lines while nothing else is told.
@@ -111,13 +111,13 @@ impl Progress {
 }
 
 fn with<T>(act: impl FnOnce(&mut Progress, Instant) -> T) -> Option<T> {
-    PROGRESS.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|progress| act(progress, Instant::now()))
+    PROGRESS.lock().as_mut().map(|progress| act(progress, Instant::now()))
 }
 
 /// Begins to tell, every few seconds.
 pub fn begin(is_quick: bool, prints_rows: bool) {
     let progress = Progress::new(is_quick, prints_rows, Instant::now());
-    *PROGRESS.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    *PROGRESS.lock() = Some(progress);
     std::thread::spawn(|| {
         loop {
             std::thread::sleep(EVERY);

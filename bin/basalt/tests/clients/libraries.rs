@@ -2,12 +2,12 @@
 //! which dies and comes back.
 
 use crate::common::{Connection, Dir, Nodes, announce, free_port, skip};
+use parking_lot::RwLockWriteGuard;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{PoisonError, RwLockWriteGuard};
 use std::time::Duration;
 
 /// How long the programs have for all they do before they write.
@@ -98,7 +98,7 @@ fn installed(wanted: impl Fn(&Library) -> bool) -> Vec<&'static Library> {
 
 /// Times are measured, and building takes the whole machine.
 fn alone() -> RwLockWriteGuard<'static, ()> {
-    crate::MACHINE.write().unwrap_or_else(PoisonError::into_inner)
+    crate::MACHINE.write()
 }
 
 /// A library's program under way. What it prints goes to the test, line by line.

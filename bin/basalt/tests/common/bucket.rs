@@ -1,10 +1,11 @@
 //! A bucket of an S3-compatible store, as far as backups use one: objects are put, read, listed and deleted, in memory.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 type Objects = BTreeMap<String, Vec<u8>>;
 
@@ -51,17 +52,13 @@ impl FakeBucket {
 
     /// All objects, by `/BUCKET/NAME`.
     pub fn objects(&self) -> MutexGuard<'_, Objects> {
-        lock(&self.objects)
+        self.objects.lock()
     }
 
     /// The objects that were read since the last call.
     pub fn take_read(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.read))
+        std::mem::take(&mut *self.read.lock())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Answers one request.
@@ -69,7 +66,7 @@ fn serve(stream: TcpStream, objects: &Mutex<Objects>, read: &Mutex<Vec<String>>)
     let mut reader = BufReader::new(&stream);
     let Some(asked) = request(&mut reader) else { return };
     let (mut status, mut tag, mut body) = ("200 OK", String::new(), Vec::new());
-    let mut objects = lock(objects);
+    let mut objects = objects.lock();
     match (asked.method.as_str(), asked.query.contains("list-type=2")) {
         ("PUT", _) => {
             tag = tag_of(&asked.body);
@@ -80,7 +77,7 @@ fn serve(stream: TcpStream, objects: &Mutex<Objects>, read: &Mutex<Vec<String>>)
         (_, false) => match objects.get(&asked.path) {
             Some(object) => {
                 body.clone_from(object);
-                lock(read).push(asked.path);
+                read.lock().push(asked.path);
             }
             None => status = "404 Not Found",
         },

@@ -1,8 +1,8 @@
 //! Ports for servers.
 
+use parking_lot::Mutex;
 use std::net::TcpListener;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 /// Below those that the system gives to connections that go out: one of these may take a port that was free when it was
 /// chosen, before the server comes to it. So may the one for HTTP, which is 1,000 above the node's.
@@ -12,7 +12,7 @@ const PORTS: Range<u16> = 20_000..31_700;
 pub fn free_ports(count: u16) -> u16 {
     static NEXT: Mutex<Option<u16>> = Mutex::new(None);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = NEXT.lock();
     // Tests of several processes at a time seldom begin at the same one.
     let begin = || PORTS.start + (std::process::id() % 100 * 110) as u16;
     for _ in 0..PORTS.len() {

@@ -9,6 +9,7 @@
 use crate::shard_handle::ShardHandle;
 use cluster::{Map, Split};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use vocab::{NodeId, ReplicaId, ShardId, Slot};
 
 /// What a node has of one shard.
@@ -136,9 +137,17 @@ pub fn comes_by_split<'a>(
 
 /// Whether a split has happened, as the node's replicas of the parent and of the child show, though the map does not say
 /// so yet.
-#[must_use]
-pub fn has_split(split: &Split, parent: Option<&ShardHandle>, child: Option<&ShardHandle>) -> bool {
+fn has_split(split: &Split, parent: Option<&ShardHandle>, child: Option<&ShardHandle>) -> bool {
     parent.is_some_and(|parent| has_given(parent, split)) || child.is_some_and(ShardHandle::has_joined)
+}
+
+/// The map with those splits that have happened on this node, as its replicas show, and that are not in it yet: by it requests
+/// find their shard. It is the same map where there is none.
+#[must_use]
+pub fn owners<'a>(map: &Arc<Map>, handle: impl Fn(ShardId) -> Option<&'a ShardHandle>) -> Arc<Map> {
+    let has_happened = |(child, split): &(&ShardId, &Split)| has_split(split, handle(split.parent), handle(**child));
+    let children: Vec<ShardId> = map.splits.iter().filter(has_happened).map(|(child, _)| *child).collect();
+    if children.is_empty() { map.clone() } else { Arc::new(cluster::as_split(map, &children)) }
 }
 
 /// Whether a shard has given away the slots of a split.

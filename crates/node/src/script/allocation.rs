@@ -11,7 +11,7 @@
 #![allow(unsafe_code, reason = "Lua calls its allocator by a C function")]
 
 use super::end::End;
-use super::small_blocks::SmallBlocks;
+use lua::SmallBlocks;
 use mlua::{Lua, ffi};
 use std::cell::Cell;
 use std::ffi::c_void;

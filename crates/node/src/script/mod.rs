@@ -31,7 +31,6 @@ mod meter;
 mod natives;
 mod patterns;
 mod raised;
-mod small_blocks;
 mod stand_in;
 mod stored;
 mod to_lua;

@@ -9,6 +9,7 @@ use crate::format::packing::Packing;
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
 use crate::outcome::{NOT_WRITTEN, REPLICA_GONE, ROWS_ARRIVED, SLOT_GONE, UNCONFIRMED, UNKNOWN};
+use crate::read::Hold;
 use crate::request::ITEM_BYTES_MAX;
 use replica::Replica;
 use resp::table::behaviour;
@@ -18,10 +19,6 @@ use vocab::{Moment, ShardId, limits};
 /// After this time, in µs, the client of a write that no majority has confirmed is told that the outcome is unknown. A large
 /// entry has the time besides that the slowest disk takes for it.
 const PATIENCE_US: u64 = 5_000_000;
-
-/// How long a write that is not proposed yet waits for a leader, in µs. This saves its client an error whenever leadership
-/// changes.
-const LEADER_WITHIN_US: u64 = 2_000_000;
 
 /// An entry that is being filled.
 struct Pending {
@@ -455,9 +452,9 @@ impl Proposals {
         });
     }
 
-    /// Whether queued writes may wait longer for a leader.
+    /// Whether queued writes may wait longer for a leader. This saves their clients an error whenever leadership changes.
     pub(super) fn is_young(&self, now: Moment) -> bool {
-        self.queue.front().is_none_or(|front| now.mono_us < front.since_us + LEADER_WITHIN_US)
+        self.queue.front().is_none_or(|front| !Hold::for_leader(front.since_us).is_over(now.mono_us))
     }
 
     /// From now on no write is proposed, for `for_us`: a backup is to see all shards as of one moment.

@@ -192,7 +192,7 @@ fn end(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
 
 /// Makes one call to the leaders of all these shards, at the same time.
 fn call_all_leaders(store: &Arc<NodeShared>, shards: &[ShardId], args: &[&[u8]]) -> Vec<Result<Vec<u8>, String>> {
-    let leads = |shard: &&ShardId| store.known().handle(shard.0 as usize).is_some_and(|handle| handle.leading());
+    let leads = |shard: &&ShardId| store.known().handle(**shard).is_some_and(|handle| handle.leading());
     let (here, away): (Vec<ShardId>, Vec<ShardId>) = shards.iter().partition(leads);
     // Begun here first, asked elsewhere meanwhile.
     here.iter().for_each(|shard| begin_backup_call(store, *shard, args));
@@ -239,7 +239,7 @@ fn end_backup_call(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> V
             }
         }
         ("CONFIRM", [Some(_), ..]) => {
-            let handle = store.known().handle(shard.0 as usize).cloned();
+            let handle = store.known().handle(shard).cloned();
             match handle.filter(|handle| store.access().confirm_leader(handle, steady_us())) {
                 Some(handle) => reply.int(handle.status().term as i64),
                 None => reply.error("CLUSTERDOWN this node does not lead the shard"),

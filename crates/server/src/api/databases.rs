@@ -239,7 +239,7 @@ fn patiently(
     loop {
         let known = store.known();
         let shard = known.shard_of(slot).ok_or_else(|| Refusal::NoStore.to_string())?;
-        let leads = known.handle(shard.0 as usize).is_some_and(|handle| handle.leading());
+        let leads = known.handle(shard).is_some_and(|handle| handle.leading());
         drop(known);
         let answer = match store.leader_of(shard).filter(|leader| *leader != store.node()) {
             _ if leads => Some(ask_leader(shard, None)?),

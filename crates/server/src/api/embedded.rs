@@ -131,13 +131,12 @@ impl Caller {
     /// for that shard alone.
     pub(crate) fn call_shard(&mut self, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
         let mut reply = Reply::new(Proto::Resp3);
-        let at = shard.0 as usize;
         let arrived_us = steady_us();
         let (args, slots) = match args {
             [command @ .., word, slots] if *word == SLOTS => (command, Some(*slots)),
             _ => (args, None),
         };
-        let Some(handle) = self.store().known().handle(at).filter(|handle| handle.leading()).cloned() else {
+        let Some(handle) = self.store().known().handle(shard).filter(|handle| handle.leading()).cloned() else {
             reply.error("CLUSTERDOWN this node does not lead the shard");
             return reply.buf;
         };

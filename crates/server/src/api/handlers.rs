@@ -58,7 +58,7 @@ fn may_hold_larger(store: &NodeShared, args: &[&[u8]], types: &[Type], elements:
     let known = store.known();
     let key = args.get(1).copied().unwrap_or_default();
     let shard = known.shard_of(slot_of(key));
-    let handle: Option<&Arc<ShardHandle>> = shard.and_then(|shard| known.handle(shard.0 as usize));
+    let handle: Option<&Arc<ShardHandle>> = shard.and_then(|shard| known.handle(shard));
     handle.is_some_and(|handle| types.iter().any(|ty| handle.may_hold_larger(key, *ty, elements)))
 }
 

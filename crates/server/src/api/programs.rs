@@ -76,7 +76,7 @@ pub(super) fn at_meta(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<resp::V
 
 /// The replica of the metadata group here, if it leads.
 pub(super) fn meta_leader(store: &NodeShared) -> Result<Arc<ShardHandle>, String> {
-    let handle = store.known().handle(0).filter(|handle| handle.serving()).cloned();
+    let handle = store.known().handle(ShardId::META).filter(|handle| handle.serving()).cloned();
     let handle = handle.filter(|handle| store.access().confirm_leader(handle, steady_us()));
     handle.ok_or_else(|| "CLUSTERDOWN this node does not lead the metadata group".to_owned())
 }

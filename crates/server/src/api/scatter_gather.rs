@@ -127,7 +127,7 @@ impl<'a> StoreShards<'a> {
         for part in fresh {
             let mut begun = self.try_begin(part);
             if matches!(begun, Begin::WaitForLease(_))
-                && let Some(handle) = self.known.handle(part.id.0 as usize)
+                && let Some(handle) = self.known.handle(part.id)
                 && self.store.access().confirm_leader(handle, self.asked.arrived_us)
             {
                 begun = self.try_begin(part);
@@ -365,7 +365,7 @@ impl Part {
     /// All shards, of which none is read yet.
     fn all(known: &RoutingSnapshot) -> Vec<Self> {
         let part = |(id, slots): (ShardId, (u16, u16))| {
-            let leads = known.handle(id.0 as usize).is_some_and(|handle| handle.leading());
+            let leads = known.handle(id).is_some_and(|handle| handle.leading());
             Self { id, slots, ranges: known.ranges(id).to_vec(), leads, begun: OnceCell::new() }
         };
         known.shards().into_iter().map(part).collect()

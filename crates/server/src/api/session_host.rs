@@ -163,7 +163,7 @@ impl Host for NodeShared {
         };
         let nodes = map.nodes.values().map(|info| cluster_node(self, info)).collect();
         let shards = map.data_shards().map(|(id, info)| {
-            let place = known.place(id.0 as usize);
+            let place = known.place(id);
             let leader = place.and_then(|place| self.leader_at(place));
             let last = place.and_then(|place| place.leader.last());
             let first = info.replicas.first().map(|replica| replica.node);

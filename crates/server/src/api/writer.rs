@@ -104,7 +104,7 @@ impl ShardWriter {
     /// Brings everything that was written to a shard to the disks of a majority; answers the index up to which, or none
     /// if that did not come about.
     pub(crate) fn sync_shard(&mut self, shard: ShardId) -> Option<u64> {
-        let handle = self.store.known().handle(shard.0 as usize).filter(|handle| handle.leading()).cloned()?;
+        let handle = self.store.known().handle(shard).filter(|handle| handle.leading()).cloned()?;
         let nothing = Write::Transaction { watches: Vec::new(), commands: Vec::new() };
         self.submit(0, ShardWrite::of_shard(shard, nothing), DURABLE, Proto::Resp2).ok()?;
         let mut done = false;

@@ -127,7 +127,7 @@ pub(super) fn answer_command(
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.
 pub(super) fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
     let known = store.known();
-    if let Some(handle) = known.shard_of(ticket.slot).and_then(|shard| known.handle(shard.0 as usize)) {
+    if let Some(handle) = known.shard_of(ticket.slot).and_then(|shard| known.handle(shard)) {
         connection.session.wrote(handle.id(), handle.engine().applied_index());
     }
 }

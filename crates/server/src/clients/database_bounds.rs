@@ -14,7 +14,7 @@ pub(super) fn within_bounds(
 ) -> Result<(), String> {
     if let Some(keys_max) = row.keys_max.filter(|_| spec.has(flag::DENYOOM)) {
         let known = store.known();
-        let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard.0 as usize));
+        let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard));
         if handle.is_some_and(|handle| handle.database_keys_in_slot(place.slot()) >= keys_max) {
             return Err("OOM the database has as many keys as it may ('keys-max' of `ctl database set`).".to_owned());
         }

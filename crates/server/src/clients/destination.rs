@@ -84,7 +84,7 @@ pub(super) fn slot_elsewhere(turn: &Turn<'_>, request: Request<'_>) -> Option<Sl
         // All of its keys are in the slot of its database.
         let known = turn.requests.store.known();
         let shard = known.shard_of(known.databases.place_of(database).slot())?;
-        if known.handle(shard.0 as usize).is_some_and(|handle| handle.leading()) {
+        if known.handle(shard).is_some_and(|handle| handle.leading()) {
             return None;
         }
     }
@@ -105,6 +105,6 @@ pub(super) fn slot_elsewhere(turn: &Turn<'_>, request: Request<'_>) -> Option<Sl
     // Where the keys cannot be found (LMPOP 0), the node that leads the database says what is wrong.
     let of_database = || spec.has_keys().then(|| known.databases.place_of(database).slot());
     let slot = slot.or_else(of_database);
-    let has_replica = |slot: Slot| known.shard_of(slot).is_some_and(|shard| known.handle(shard.0 as usize).is_some());
+    let has_replica = |slot: Slot| known.shard_of(slot).is_some_and(|shard| known.handle(shard).is_some());
     slot.filter(|slot| !(reads_here && has_replica(*slot)) && forward::is_for_other_node(turn, id, *slot))
 }

@@ -9,7 +9,7 @@
 use super::connection::RunningTransaction;
 use super::forwarded::{Deed, Forwarded};
 use super::forwarding::{Forwarding, Watches};
-use super::invalidations::{id_of, tell_here};
+use super::invalidations::tell_here;
 use super::large_request::BackAgain;
 use super::letters::Letter;
 use super::registry::{ClientId, Clients};
@@ -45,7 +45,7 @@ pub(super) fn is_for_other_node(turn: &Turn<'_>, id: usize, slot: Slot) -> bool 
         return false;
     }
     let known = store.known();
-    let handle = known.shard_of(slot).map(|shard| known.handle(shard.0 as usize));
+    let handle = known.shard_of(slot).map(|shard| known.handle(shard));
     handle.is_some_and(|handle| handle.is_none_or(|handle| !handle.leading()))
 }
 
@@ -409,7 +409,7 @@ impl<'a> Forwarder<'a> {
         if passed_on.is_empty() && self.clients.upstreams.listening.is_empty() {
             return;
         }
-        let listening: BTreeSet<ClientId> = passed_on.iter().map(id_of).collect();
+        let listening: BTreeSet<ClientId> = passed_on.iter().map(ClientId::from).collect();
         let gone = std::mem::replace(&mut self.clients.upstreams.listening, listening.clone());
         for client in gone.into_iter().filter(|client| !listening.contains(client)) {
             let nodes = self.forwarding(client).map_or_else(Vec::new, |forwarding| forwarding.nodes());
@@ -444,7 +444,7 @@ impl<'a> Forwarder<'a> {
         let all = (0..self.store.config.databases()).filter_map(Database::of_number);
         let leader = |database: Database| {
             let shard = known.shard_of(known.databases.place_of(database).slot())?;
-            known.place(shard.0 as usize).and_then(|place| self.store.leader_at(place))
+            known.place(shard).and_then(|place| self.store.leader_at(place))
         };
         all.filter_map(leader).filter(|node| *node != self.store.node()).collect()
     }

@@ -7,7 +7,6 @@ use super::registry::Clients;
 use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::shared::NodeShared;
 use node::ShardHandle;
-use node::pubsub::Subscriber;
 use node::session::ToldHow;
 use node::tracking::{Invalidation, write_broken_redirect};
 use resp::Proto;
@@ -60,7 +59,7 @@ pub(crate) fn tell(store: &NodeShared, clients: &mut Clients, told: Invalidation
 pub(crate) fn tell_here(store: &NodeShared, clients: &mut Clients, told: &Invalidation) {
     let worker = clients.worker();
     for client in told.clients.iter().filter(|client| client.worker as usize == worker) {
-        let id = id_of(client);
+        let id = ClientId::from(client);
         if let Some(away) = clients.away(id) {
             away.letters.keep(Letter::Told(Invalidation { clients: vec![*client], ..told.clone() }));
             continue;
@@ -95,7 +94,7 @@ pub(crate) fn tell_here(store: &NodeShared, clients: &mut Clients, told: &Invali
 /// Tells clients of this worker instead of others: one of RESP2 only while it listens.
 pub(crate) fn tell_instead(clients: &mut Clients, told: &Invalidation) {
     for client in &told.clients {
-        let id = id_of(client);
+        let id = ClientId::from(client);
         if let Some(away) = clients.away(id) {
             away.letters.keep(Letter::Instead(Invalidation { clients: vec![*client], ..told.clone() }));
             continue;
@@ -134,9 +133,4 @@ pub(crate) fn tend(store: &NodeShared, clients: &mut Clients) {
             return;
         }
     }
-}
-
-/// Where the worker finds a client.
-pub(super) fn id_of(client: &Subscriber) -> ClientId {
-    ClientId { id: client.connection as usize, generation: client.generation }
 }

@@ -21,8 +21,8 @@ use crate::api::close_session;
 use crate::mailbox::{BlockingMessage, Mailbox, WorkerMessage};
 use crate::os::spawn_critical;
 use crate::shared::NodeShared;
+use node::Write;
 use node::stats::Stats;
-use node::{Ticket, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -59,7 +59,7 @@ impl LargeThread {
         let (worker, store, mailbox) = (clients.worker(), clients.store().clone(), mailbox.clone());
         let run = move || serve(worker, &store, &mailbox, (&taken, &gives));
         let thread = spawn_critical(&format!("large-{worker}"), run)?;
-        clients.lender = Lender::to(loans.clone());
+        clients.lend_by(Lender::to(loans.clone()));
         Ok(Self { loans, given_back, thread: Some(thread) })
     }
 }
@@ -136,7 +136,7 @@ pub(crate) fn hand_over(clients: &mut Clients, message: WorkerMessage) -> Option
         WorkerMessage::StoreAnswers(it) if it.answers.len() > LARGE_REQUEST_ARGUMENTS => it.ticket,
         _ => return Some(message),
     };
-    let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+    let client = ClientId::from(&ticket);
     clients.find(client)?;
     match clients.lend(client.id, Job::Message(Box::new(message))) {
         Err(Job::Message(message)) => Some(*message),
@@ -146,21 +146,20 @@ pub(crate) fn hand_over(clients: &mut Clients, message: WorkerMessage) -> Option
 
 /// Keeps a message for a connection that is away; answers one that is for no such connection.
 fn keep(clients: &mut Clients, message: WorkerMessage) -> Option<WorkerMessage> {
-    if !clients.connections.any_away() {
+    if !clients.any_away() {
         return Some(message);
     }
-    let of = |ticket: &Ticket| ClientId { id: ticket.connection as usize, generation: ticket.generation };
     let client = match &message {
-        WorkerMessage::Part(part) => of(&part.ticket),
-        WorkerMessage::StoreAnswers(answers) => of(&answers.ticket),
-        WorkerMessage::Watched(watched) => of(&watched.ticket),
+        WorkerMessage::Part(part) => (&part.ticket).into(),
+        WorkerMessage::StoreAnswers(answers) => (&answers.ticket).into(),
+        WorkerMessage::Watched(watched) => (&watched.ticket).into(),
         WorkerMessage::LearnedScript(it) => ClientId { id: it.place, generation: it.generation },
-        WorkerMessage::WritePrefetched(ticket) | WorkerMessage::DeniedInScript(ticket, _) => of(ticket),
+        WorkerMessage::WritePrefetched(ticket) | WorkerMessage::DeniedInScript(ticket, _) => ticket.into(),
         WorkerMessage::Called(called) => match clients.upstreams.clients.get(called.place) {
             Some(client) => *client,
             None => return Some(message),
         },
-        WorkerMessage::Blocking(BlockingMessage::Unblock { place, .. }) => match clients.connections.away_at(*place) {
+        WorkerMessage::Blocking(BlockingMessage::Unblock { place, .. }) => match clients.away_at(*place) {
             Some(away) => {
                 away.letters.keep(Letter::Message(message));
                 return None;
@@ -169,7 +168,7 @@ fn keep(clients: &mut Clients, message: WorkerMessage) -> Option<WorkerMessage> 
         },
         _ => return Some(message),
     };
-    match clients.connections.away(client) {
+    match clients.away(client) {
         Some(away) => {
             away.letters.keep(Letter::Message(message));
             None
@@ -178,27 +177,11 @@ fn keep(clients: &mut Clients, message: WorkerMessage) -> Option<WorkerMessage> 
     }
 }
 
-/// The connection of the thread's clients is back, with what of it is to be done; what has come of it meanwhile.
-fn take_back(clients: &mut Clients, of_thread: Clients) -> Option<(ClientId, Away)> {
-    clients.ready.extend(&of_thread.ready);
-    clients.divided.extend(of_thread.divided);
-    clients.upstreams.waiting.extend(of_thread.upstreams.waiting);
-    let (id, mut connection) = of_thread.connections.into_lent()?;
-    if std::mem::take(&mut connection.stalled) {
-        connection.stalled = true;
-        clients.stalled.push(ClientId { id, generation: connection.generation });
-    }
-    connection.dirty = false;
-    let client = ClientId { id, generation: connection.generation };
-    let away = clients.connections.give_back(id, connection)?;
-    Some((client, away))
-}
-
 /// A connection is back: it has its place again. Answers what has come for it meanwhile.
 pub(crate) fn give_back(thread: &LargeThread, clients: &mut Clients, dispatcher: &mut Dispatcher) -> Option<Arrivals> {
     let GivenBack { clients: of_thread, collected, rest } = thread.given_back.try_recv().ok()?;
     dispatcher.add_collected(collected);
-    let (client, Away { noticed, letters, .. }) = take_back(clients, of_thread)?;
+    let (client, Away { noticed, letters, .. }) = clients.take_back(of_thread)?;
     let connection = clients.find(client)?;
     connection.readable |= noticed.readable;
     connection.hung_up |= noticed.hung_up;
@@ -319,7 +302,7 @@ mod tests {
             let mut clients = Clients::new(0, store.clone());
             clients.connect(Stream::plain(stream), Keyspace::Cluster, poll.registry(), store.now_ms());
             let ((loans, taken), (gives, given_back)) = (channel(), channel());
-            clients.lender = Lender::to(loans.clone());
+            clients.lend_by(Lender::to(loans.clone()));
             let thread = LargeThread { loans, given_back, thread: None };
             let dispatcher = Dispatcher::new(0, store.clone(), mailbox);
             Self { _poll: poll, _socket: socket, store, clients, dispatcher, thread, taken, gives }

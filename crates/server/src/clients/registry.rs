@@ -49,28 +49,28 @@ const UNBLOCK_PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Clients {
     worker: usize,
     store: Arc<NodeShared>,
-    pub(super) connections: Connections,
+    connections: Connections,
     /// The generation of the connection that was accepted last.
     generation: u32,
     /// Connections to be read, or whose input is to be looked at.
-    pub(super) ready: Vec<usize>,
+    ready: Vec<usize>,
     /// Connections that have had their turn, and have more to be looked at: they come behind those.
-    pub(super) going_on: Vec<usize>,
+    going_on: Vec<usize>,
     /// Connections with something to send, or that are to be closed.
-    pub(super) dirty: Vec<usize>,
+    dirty: Vec<usize>,
     /// Connections whose next request waits.
-    pub(super) stalled: Vec<ClientId>,
+    stalled: Vec<ClientId>,
     gathers: Gathers,
     /// What subscribers may leave unread, as of the last tick.
     subscribers_limit: OutputLimit,
     /// Requests to all shards that are to be made again, because shards were split meanwhile.
-    pub(super) divided: Vec<Ticket>,
+    divided: Vec<Ticket>,
     /// Connections to other nodes.
     pub(super) upstreams: Upstreams,
     /// What was set for single databases at the last call of `take_renamed`.
     databases: Arc<Databases>,
     /// The way to what runs large requests.
-    pub(super) lender: Lender,
+    lender: Lender,
 }
 
 impl Clients {
@@ -103,15 +103,45 @@ impl Clients {
         self.connections.are_of_thread()
     }
 
+    /// From now on a thread runs large requests.
+    pub(super) fn lend_by(&mut self, lender: Lender) {
+        self.lender = lender;
+    }
+
     /// The connection that the thread has.
     pub(super) fn into_lent(self) -> Option<(usize, Connection)> {
         self.connections.into_lent()
     }
 
+    /// The connection of the thread's clients is back, with what of it is to be done; what has come of it meanwhile.
+    pub(super) fn take_back(&mut self, of_thread: Self) -> Option<(ClientId, Away)> {
+        self.ready.extend(&of_thread.ready);
+        self.divided.extend(of_thread.divided);
+        self.upstreams.waiting.extend(of_thread.upstreams.waiting);
+        let (id, mut connection) = of_thread.connections.into_lent()?;
+        let client = ClientId { id, generation: connection.generation };
+        if connection.stalled {
+            self.stalled.push(client);
+        }
+        connection.dirty = false;
+        let away = self.connections.give_back(id, connection)?;
+        Some((client, away))
+    }
+
     /// A write of a connection that is not submitted yet.
     pub(super) fn pending_write(&mut self, ticket: &Ticket) -> Option<&Write> {
-        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let client = ClientId::from(ticket);
         self.find(client)?.pending_write(ticket.sequence)
+    }
+
+    /// Whether some connection is away.
+    pub(super) fn any_away(&self) -> bool {
+        self.connections.any_away()
+    }
+
+    /// What comes of the connection with that place, if it is away.
+    pub(super) fn away_at(&mut self, place: usize) -> Option<&mut Away> {
+        self.connections.away_at(place)
     }
 
     /// What comes of a connection, if it is away.
@@ -299,6 +329,26 @@ impl Clients {
         !self.dirty.is_empty()
     }
 
+    /// The connections with something to send, or that are to be closed.
+    pub(super) fn dirty(&self) -> &[usize] {
+        &self.dirty
+    }
+
+    /// The next of them.
+    pub(super) fn next_dirty(&mut self) -> Option<usize> {
+        self.dirty.pop()
+    }
+
+    /// Takes all of them.
+    pub(super) fn take_dirty(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// They are looked at again the next time.
+    pub(super) fn put_dirty(&mut self, mut ids: Vec<usize>) {
+        self.dirty.append(&mut ids);
+    }
+
     /// The connections that can be read or looked at now.
     pub(crate) fn take_ready(&mut self) -> Ready {
         Ready::take(&mut self.ready, &mut self.going_on)
@@ -444,7 +494,7 @@ impl Clients {
 
     /// A script of a connection was refused commands, which is told in the logs of refusals.
     pub(crate) fn denied_in_script(&mut self, ticket: &Ticket, denied: Vec<DeniedCall>) {
-        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let client = ClientId::from(ticket);
         let store = self.store.clone();
         let Some(connection) = self.find(client) else { return };
         denied.into_iter().for_each(|denied| note_denied_in_script(&connection.session, denied, &*store));
@@ -452,7 +502,7 @@ impl Clients {
 
     /// A connection waits in its blocking command.
     pub(crate) fn waits(&mut self, ticket: &Ticket) {
-        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let client = ClientId::from(ticket);
         let store = self.store.clone();
         let Some(connection) = self.find(client) else { return };
         if connection.blocking.is_some_and(|blocking| blocking.sequence == ticket.sequence) {
@@ -561,7 +611,7 @@ impl Clients {
     /// is closed.
     pub(crate) fn push(&mut self, delivery: &Delivery) {
         for subscriber in delivery.audience.of_worker(self.worker as u32) {
-            self.push_to(ClientId { id: subscriber.connection as usize, generation: subscriber.generation }, delivery);
+            self.push_to(ClientId::from(subscriber), delivery);
         }
     }
 
@@ -587,7 +637,7 @@ impl Clients {
 
     /// Shows a monitor a command. One that does not take what it is shown is closed as a slow subscriber is.
     pub(super) fn show(&mut self, client: &Subscriber, line: &[u8]) {
-        self.show_to(ClientId { id: client.connection as usize, generation: client.generation }, line);
+        self.show_to(ClientId::from(client), line);
     }
 
     /// The same, by its place.
@@ -614,7 +664,7 @@ impl Clients {
     /// The subscriptions of some of this worker's connections to a channel of a slot have ended: they are told.
     pub(crate) fn evict(&mut self, evicted: &Evicted) {
         for subscriber in evicted.audience.of_worker(self.worker as u32) {
-            let client = ClientId { id: subscriber.connection as usize, generation: subscriber.generation };
+            let client = ClientId::from(subscriber);
             self.evict_one(client, evicted);
         }
     }
@@ -652,7 +702,7 @@ impl Clients {
     /// Gives a part of a long reply to one of this worker's connections.
     pub(crate) fn deliver_part(&mut self, part: ReplyPart) {
         let ReplyPart { ticket, bytes, rest } = part;
-        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let client = ClientId::from(&ticket);
         let Some(connection) = self.find(client) else { return };
         match rest {
             Some(stream) => connection.part(ticket, &bytes, stream),
@@ -664,7 +714,7 @@ impl Clients {
 
     /// Gives a part of the answer of a request to its connection; the next one comes from elsewhere.
     pub(super) fn pass_on(&mut self, ticket: &Ticket, bytes: &[u8]) {
-        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let client = ClientId::from(ticket);
         if let Some(connection) = self.find(client) {
             connection.pass_on(ticket, bytes);
             self.touch(client.id);
@@ -709,7 +759,7 @@ impl Clients {
         }
         let id = ticket.connection as usize;
         let Some(connection) = self.connections.get(id) else {
-            if let Some(away) = self.away(ClientId { id, generation: ticket.generation }) {
+            if let Some(away) = self.away(ticket.into()) {
                 away.letters.keep(Letter::Answer(*ticket, reply.into_owned()));
             }
             return;
@@ -731,7 +781,7 @@ impl Clients {
                 Some((Outcome::NotMade, spec)) => {
                     if let Some(kept) = kept {
                         let Some(answer) = hand_on(connection, ticket, (spec, kept)) else {
-                            return self.upstreams.waiting.push(ClientId { id, generation: ticket.generation });
+                            return self.upstreams.waiting.push(ticket.into());
                         };
                         reply = Cow::Owned(answer);
                     }
@@ -782,7 +832,7 @@ impl Clients {
     /// A transaction has all that it has asked of the whole store.
     pub(crate) fn deliver_store_answers(&mut self, answers: &StoreAnswers) {
         let StoreAnswers { ticket, outcome, answers } = answers;
-        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let client = ClientId::from(ticket);
         let store = self.store.clone();
         let Some(connection) = self.find(client) else { return };
         if let Some(running) = connection.transaction.take_if(|running| running.sequence == ticket.sequence) {

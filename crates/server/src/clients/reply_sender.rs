@@ -64,7 +64,7 @@ impl ReplySender {
     /// Sends what there is to send, and closes connections that are over; answers how many bytes were sent. With
     /// `prefer_thread` the send thread answers the clients if they are many.
     pub(crate) fn flush(&mut self, clients: &mut Clients, registry: &Registry, prefer_thread: bool) -> usize {
-        let aside = prefer_thread && self.mean_clients.note(clients.dirty.len()) && self.has_thread();
+        let aside = prefer_thread && self.mean_clients.note(clients.dirty().len()) && self.has_thread();
         let mut sent = 0;
         if let Some(thread) = self.thread.take() {
             if aside || !thread.has_sent(self.last_round) {
@@ -73,7 +73,7 @@ impl ReplySender {
             self.thread = Some(thread);
         }
         let (mut closed, mut later) = (0, Vec::new());
-        while let Some(id) = clients.dirty.pop() {
+        while let Some(id) = clients.next_dirty() {
             if sent > TURN_BYTES_MAX {
                 // The others have their turn first the next time.
                 later.push(id);
@@ -108,7 +108,7 @@ impl ReplySender {
                 clients.go_on(id);
             }
         }
-        clients.dirty.append(&mut later);
+        clients.put_dirty(later);
         sent
     }
 
@@ -117,7 +117,7 @@ impl ReplySender {
     fn send_aside(&mut self, clients: &mut Clients, thread: &SendThread, all: bool) -> usize {
         // What is large is not handed to the thread, even if it follows what the thread has.
         let large = |id: &usize| clients.get(*id).filter(|connection| connection.unsent() > ASIDE_BYTES_MAX);
-        if let Some(round) = clients.dirty.iter().filter_map(large).map(|large| large.sent_aside).max() {
+        if let Some(round) = clients.dirty().iter().filter_map(large).map(|large| large.sent_aside).max() {
             thread.wait_for(round);
         }
         let mut round = thread.round();
@@ -125,7 +125,7 @@ impl ReplySender {
         for unsent in round.take_unsent() {
             clients.take_back_unsent(&unsent);
         }
-        let mut dirty = std::mem::take(&mut clients.dirty);
+        let mut dirty = clients.take_dirty();
         dirty.retain(|&id| {
             let Some(connection) = clients.get_mut(id) else { return false };
             let follows = !round.is_over(connection.sent_aside);
@@ -147,7 +147,7 @@ impl ReplySender {
             clients.go_on(id);
             false
         });
-        clients.dirty = dirty;
+        clients.put_dirty(dirty);
         self.last_round = round.number();
         sent
     }

@@ -26,7 +26,7 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor) -> Step {
     let until = wait.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let store = &turn.requests.store;
     for (shard, _) in wait.written.shards() {
-        if let Some(handle) = store.known().handle(shard.0 as usize) {
+        if let Some(handle) = store.known().handle(*shard) {
             handle.watch_followers(true);
         }
         turn.requests.wanted.leases.push(*shard);
@@ -69,7 +69,7 @@ impl Waits {
             let synced = waiting.synced || waiting.wait.fsynced.is_none();
             let replicas = if synced { replicas } else { 0 };
             let ticket = &waiting.ticket;
-            let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+            let client = ClientId::from(ticket);
             let gone = match clients.find(client) {
                 Some(connection) => connection.deaf,
                 None => !clients.is_there(client),
@@ -86,5 +86,89 @@ impl Waits {
         if self.0.is_empty() {
             store.known().data_handles().for_each(|handle| handle.watch_followers(false));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::net::Stream;
+    use crate::testing::IdleNode;
+    use node::Ticket;
+    use node::session::{Keyspace, Written};
+    use std::net::{TcpListener, TcpStream};
+
+    /// A worker's only client.
+    struct Client {
+        clients: Clients,
+        _socket: TcpStream,
+    }
+
+    impl Client {
+        fn connect(node: &IdleNode) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let mut clients = Clients::new(0, node.store.clone());
+            clients.connect(Stream::plain(stream), Keyspace::Cluster, node.poll.registry(), 0);
+            Self { clients, _socket: socket }
+        }
+
+        /// It sends WAIT: so many followers are to hold what it has written, which is nothing, until then.
+        fn waits(&mut self, replicas: u64, until: Option<Instant>) -> WaitingClient {
+            let (id, spec) = (self.clients.ids()[0], resp::table::lookup(b"WAIT").unwrap());
+            let request = Request { id, spec, args: &[] };
+            let ticket = self.clients.begin(request, ALL_KEYS, Effect::Unsettled, Instant::now()).unwrap();
+            let wait = WaitFor { spec, written: Written::default(), replicas, fsynced: None, timeout_ms: None };
+            WaitingClient { ticket, wait, until, synced: false }
+        }
+
+        /// What it is told.
+        fn take_output(&mut self) -> String {
+            let id = self.clients.ids()[0];
+            String::from_utf8(std::mem::take(&mut self.clients.get_mut(id).unwrap().output.buf)).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_client_waits_until_enough_is_held_or_its_time_is_over() {
+        let node = IdleNode::open();
+        let mut client = Client::connect(&node);
+        // How many followers are to hold it, when the client's time is over, and what it is told; "": it waits.
+        let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(3600));
+        let cases = [(0, None, ":0\r\n"), (1, Some(now), ":0\r\n"), (1, Some(later), ""), (1, None, "")];
+        for (i, (replicas, until, told)) in cases.into_iter().enumerate() {
+            let mut waits = Waits::default();
+            let waiting = client.waits(replicas, until);
+            let ticket = waiting.ticket;
+            waits.begin(waiting);
+            waits.check(&node.store, &mut client.clients);
+            assert_eq!((&*client.take_output(), waits.0.is_empty()), (told, !told.is_empty()), "case {i}");
+            if told.is_empty() {
+                client.clients.deliver(&ticket, b":1\r\n");
+                assert_eq!(client.take_output(), ":1\r\n", "case {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_gone_is_waited_for_no_more() {
+        let node = IdleNode::open();
+        let mut client = Client::connect(&node);
+        let waiting = client.waits(1, None);
+        let before = Ticket { generation: waiting.ticket.generation.wrapping_sub(1), ..waiting.ticket };
+        let mut waits = Waits::default();
+        waits.begin(WaitingClient { ticket: before, wait: waiting.wait.clone(), until: None, synced: false });
+        waits.check(&node.store, &mut client.clients);
+        assert!(waits.0.is_empty() && client.take_output().is_empty(), "another connection has its place");
+        waits.begin(waiting);
+        waits.check(&node.store, &mut client.clients);
+        assert_eq!(waits.0.len(), 1);
+        let id = client.clients.ids()[0];
+        client.clients.get_mut(id).unwrap().deaf = true;
+        waits.check(&node.store, &mut client.clients);
+        assert!(waits.0.is_empty(), "it hears nothing any more");
     }
 }

@@ -131,7 +131,7 @@ fn patient_versions(
 /// The versions of keys are known: the connection watches them, and is answered.
 pub(crate) fn watched(clients: &mut Clients, watched: WatchedKeys) {
     let WatchedKeys { ticket, keys, versions } = watched;
-    let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+    let client = ClientId::from(&ticket);
     let Some(connection) = clients.find(client) else { return };
     connection.looks_up_watched = false;
     let mut reply = Reply::new(ticket.proto);

@@ -112,8 +112,7 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
     let shards = known.shards();
     let part = turn.clients.gather(ticket, &shards);
     for (shard, (first, _)) in shards {
-        let at = shard.0 as usize;
-        if known.handle(at).is_some_and(|handle| handle.leading()) {
+        if known.handle(shard).is_some_and(|handle| handle.leading()) {
             turn.requests.store.write_queued(Write::Clear.bytes());
             let ticket = Ticket { slot: Slot(first), ..part };
             let submission = Submission { shard, write: Write::Clear, keys: KeyHashes::new(), ticket };
@@ -136,7 +135,7 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
 /// The rows that a pending write will find are in memory: it is submitted, with the writes behind it that waited for it
 /// alone.
 pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clients, ticket: &Ticket) {
-    let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+    let client = ClientId::from(ticket);
     let Some(connection) = clients.find(client) else { return };
     let of_ticket = |pending: &&mut PendingWrite| pending.submission.ticket.sequence == ticket.sequence;
     if let Some(pending) = connection.pending_writes.iter_mut().find(of_ticket) {
@@ -147,7 +146,7 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
     {
         if let Write::Command(command) = &submission.write
             && submission.ticket.reply_bytes > 0
-            && let Some(handle) = store.known().handle(submission.shard.0 as usize)
+            && let Some(handle) = store.known().handle(submission.shard)
             && let Some(spec) = command.spec()
         {
             // By now it is known how long the answer will be.
@@ -276,7 +275,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     keep(turn, &ticket, || Kept::Transaction(Box::new(transaction.clone())));
     let commands = as_entry_has_them(turn, id, transaction.take_data(), slot);
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
-    let handle = known.handle(shard.0 as usize);
+    let handle = known.handle(shard);
     if let (Some(connection), Some(handle)) = (turn.clients.get(id), handle) {
         let specs = commands.iter().filter_map(|command| Some((command.spec()?, command)));
         specs.for_each(|(spec, command)| track(connection, handle, spec, &command.args()));

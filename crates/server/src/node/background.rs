@@ -29,7 +29,7 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
         spawn_critical(name, move || run(&store))
     };
     let held = store.clone();
-    let holdings = spawn_critical("holdings", move || reconcile_thread(&held))?;
+    let reconcile = spawn_critical("reconcile", move || reconcile_thread(&held))?;
     let kept = store.clone();
     let evict = spawn_critical("evict", move || super::eviction::evict(&kept))?;
     let mut threads = vec![
@@ -40,7 +40,7 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
         spawn("purge", purge_thread)?,
         spawn("log-spare", log_spare_thread)?,
         spawn("tls-files", watch_tls_files)?,
-        holdings,
+        reconcile,
     ];
     // The shards with the most debt come first, each with one thread at a time.
     let others = std::thread::available_parallelism().map_or(0, |count| count.get().min(TREE_THREADS_MAX) - 1);

@@ -258,7 +258,7 @@ impl Evictor<'_> {
         let store = self.store;
         let known = store.known();
         let leads = |place: Database| {
-            let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard.0 as usize));
+            let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard));
             handle.filter(|handle| handle.serving()).map(Arc::downgrade)
         };
         let bounded = rows_of(store, &known.databases).filter_map(|(database, row)| {
@@ -481,7 +481,7 @@ mod tests {
         let slot = database(number).slot();
         let known = node.store().known();
         let shard = known.shard_of(slot).unwrap();
-        known.handle(shard.0 as usize).unwrap().database_keys_in_slot(slot)
+        known.handle(shard).unwrap().database_keys_in_slot(slot)
     }
 
     fn set_databases(node: &TestNode, text: &str) {

@@ -124,7 +124,7 @@ pub(crate) fn serve_call(store: &Arc<NodeShared>, from: NodeId, id: u64, shard: 
 /// Whether a command of another node waits for a majority of the shard's replicas: it writes, or this leader is not confirmed.
 fn may_wait(store: &NodeShared, shard: ShardId, command: &EncodedCommand) -> bool {
     let is_write = command.spec().is_some_and(CommandSpec::is_write);
-    is_write || store.known().handle(shard.0 as usize).is_some_and(|handle| !handle.serving())
+    is_write || store.known().handle(shard).is_some_and(|handle| !handle.serving())
 }
 
 fn is_redirection(reply: &[u8]) -> bool {
@@ -155,7 +155,7 @@ mod tests {
         let map = cluster::initial_map(StoreId(1), &[node.store.node_info(), other], 3, 2).unwrap();
         node.store.routing.set_map(Arc::new(map));
         for shard in led_there {
-            assert!(node.store.known().place(shard.0 as usize).unwrap().leader.learn(Some(THERE), 1));
+            assert!(node.store.known().place(*shard).unwrap().leader.learn(Some(THERE), 1));
         }
         node
     }

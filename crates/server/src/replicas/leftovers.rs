@@ -47,7 +47,7 @@ pub(super) fn local_replicas(
     for shard in closing {
         all.entry(shard).or_default().closing = true;
     }
-    for damaged in store.holdings.all_damaged() {
+    for damaged in store.reconcile.all_damaged() {
         all.entry(damaged.shard).or_default().damaged = Some(damaged.replica);
     }
     all

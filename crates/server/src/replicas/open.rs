@@ -65,7 +65,7 @@ fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, Stri
     open_planned(store, map, &plan, &mut |(shard, replica), one| match one {
         Ok(one) => opened.push(one),
         Err(why) if store.is_alone() => _ = failed.get_or_insert(why),
-        Err(why) => store.holdings.damaged(shard, replica, why),
+        Err(why) => store.reconcile.damaged(shard, replica, why),
     });
     opened.sort_unstable_by_key(|opened| opened.shard.handle().id());
     failed.map_or(Ok(opened), Err)

@@ -26,7 +26,7 @@ pub(crate) fn reconcile_thread(store: &Arc<NodeShared>) {
     let mut closing = Closing::default();
     while !store.is_stopping() {
         let until = if closing.is_empty() { report_at } else { report_at.min(Instant::now() + NAP) };
-        let is_newer = store.holdings.wait(until);
+        let is_newer = store.reconcile.wait(until);
         let has_room = !closing.is_empty() && closing.finish(store, |shard| is_given(store, shard));
         // A replica that was to come by a split may have to be sent as a snapshot after all.
         if is_newer || has_room || (Instant::now() >= report_at && lacks_some(store)) {
@@ -59,14 +59,14 @@ fn follow_map(store: &NodeShared, closing: &mut Closing) {
     for given in [&mut plan.open, &mut plan.begin] {
         given.retain(|(shard, _)| !in_use.contains(shard));
     }
-    store.holdings.forget_damaged(&map, store.node());
+    store.reconcile.forget_damaged(&map, store.node());
     if let Err(e) = remove_leftovers(store, &plan.remove) {
         log::error!("{e}");
         return;
     }
     open_planned(store, &map, &plan, &mut |(shard, replica), opened| match opened {
         Ok(opened) => store.mailboxes.tell_owner(shard, WorkerMessage::Adopt(Box::new(opened))),
-        Err(why) => store.holdings.damaged(shard, replica, why),
+        Err(why) => store.reconcile.damaged(shard, replica, why),
     });
 }
 
@@ -74,14 +74,14 @@ fn follow_map(store: &NodeShared, closing: &mut Closing) {
 fn lacks_some(store: &NodeShared) -> bool {
     let known = store.known();
     let has = |shard: ShardId, replica: ReplicaId| {
-        known.handle(shard.0 as usize).is_some() || store.holdings.is_damaged(shard, replica)
+        known.handle(shard).is_some() || store.reconcile.is_damaged(shard, replica)
     };
     known.map.as_ref().is_some_and(|map| lacks_replicas(map, store.node(), has))
 }
 
 /// Closes a replica: its worker lets it go.
 fn close(store: &NodeShared, closing: &mut Closing, shard: ShardId, replica: ReplicaId) {
-    let Some(handle) = store.known().handle(shard.0 as usize).cloned() else { return };
+    let Some(handle) = store.known().handle(shard).cloned() else { return };
     log::info!("replica {replica} of shard {shard} is given up");
     store.routing.set_replica(shard, None);
     if let Some(snapshots) = store.snapshots.get() {

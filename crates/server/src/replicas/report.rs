@@ -33,7 +33,7 @@ impl Reporter {
             }
         };
         let room = REPORT_REPLICAS_MAX - replicas.len().min(REPORT_REPLICAS_MAX);
-        let damaged = store.holdings.all_damaged().into_iter().take(room);
+        let damaged = store.reconcile.all_damaged().into_iter().take(room);
         replicas.extend(damaged.map(|damaged| ReplicaReport::broken(damaged.shard, damaged.replica, damaged.why)));
         NodeReport { figures: self.figures(store), replicas, transfers: transfers(store) }
     }
@@ -48,7 +48,7 @@ impl Reporter {
             can_write: store.health.state() == DiskState::Healthy,
             clock_skew_ms: store.clock.skew_ms(),
             clock_is_off: store.clock.is_off(),
-            wants_rebuild: store.holdings.wants_rebuild(),
+            wants_rebuild: store.reconcile.wants_rebuild(),
             rss_bytes: process.rss_bytes.unwrap_or(0),
             cpu_us: process.cpu_user_us.unwrap_or(0) + process.cpu_system_us.unwrap_or(0),
             commands: store.stats.totals().commands,

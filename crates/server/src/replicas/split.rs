@@ -95,7 +95,7 @@ fn fork_tree(store: &NodeShared, task: &SplitTask) -> Result<Arc<dyn Engine>, St
 /// come to some entry.
 pub(super) fn comes_by_split_here(store: &NodeShared, map: &Map, shard: ShardId, joined: &SlotSet) -> bool {
     let known = store.known();
-    let parent = |parent: ShardId| known.handle(parent.0 as usize).map(|handle| &**handle);
+    let parent = |parent: ShardId| known.handle(parent).map(|handle| &**handle);
     comes_by_split(map, store.node(), shard, parent, |slot| joined.contains(slot))
 }
 

@@ -26,8 +26,7 @@ impl SnapshotHost for Host {
         let store = self.store()?;
         let message = wire::decode(message)?;
         let known = store.known();
-        let handle =
-            known.handle(shard.0 as usize).ok_or_else(|| format!("this node has no replica of shard {shard}"))?;
+        let handle = known.handle(shard).ok_or_else(|| format!("this node has no replica of shard {shard}"))?;
         let point = SnapshotPoint::of(&message);
         if point.index <= handle.engine().applied_index() {
             return Err(format!("the replica holds entry {} already", point.index));
@@ -81,8 +80,7 @@ pub(crate) fn send_snapshot(store: &Arc<NodeShared>, task: SnapshotTask) {
     let address = store.known().map.as_ref().and_then(|map| Some(map.nodes.get(&task.node)?.peer_address.clone()));
     let mut message = Vec::new();
     wire::encode(&task.message, &mut message);
-    let bytes_approx =
-        store.known().handle(shard.0 as usize).map_or(0, |handle| handle.engine().stats().wanted_bytes());
+    let bytes_approx = store.known().handle(shard).map_or(0, |handle| handle.engine().stats().wanted_bytes());
     let taken = address.zip(store.snapshots.get()).is_some_and(|(address, snapshots)| {
         let outbound = Outbound {
             to: task.node,

@@ -14,12 +14,12 @@ use super::digests::Digests;
 use super::entry_formats::EntryFormats;
 use super::forks::Forks;
 use super::free_space::FreeSpace;
-use super::holdings::Holdings;
 use super::known_functions::KnownFunctions;
 use super::masters::Masters;
 use super::peer_registry::PeerRegistry;
 use super::pending_calls::PendingCalls;
 use super::pool::Pool;
+use super::reconcile_state::ReconcileState;
 use super::routing_table::{RoutingSnapshot, RoutingTable, ShardRoute};
 use super::store_users::StoreUsers;
 use super::verification::Verification;
@@ -137,7 +137,7 @@ pub(crate) struct NodeShared {
     pub(crate) own_command: OwnCommand,
     pub(crate) backups: BackupSnapshots,
     pub(crate) peers: PeerRegistry,
-    pub(crate) holdings: Holdings,
+    pub(crate) reconcile: ReconcileState,
     /// Shards that are being forked from others.
     pub(crate) forks: Forks,
     pub(crate) digests: Digests,
@@ -230,7 +230,7 @@ impl NodeShared {
             own_command,
             backups: BackupSnapshots::default(),
             peers: PeerRegistry::default(),
-            holdings: Holdings::default(),
+            reconcile: ReconcileState::default(),
             forks: Forks::default(),
             digests: Digests::default(),
             verification: Verification::default(),
@@ -383,7 +383,7 @@ impl NodeShared {
 
     /// The node that leads a shard, as far as this node knows.
     pub(crate) fn leader_of(&self, shard: ShardId) -> Option<NodeId> {
-        self.known().place(shard.0 as usize).and_then(|place| self.leader_at(place))
+        self.known().place(shard).and_then(|place| self.leader_at(place))
     }
 
     /// The node that leads at a place of the routing table. A node that is a store by itself hears of no leader.

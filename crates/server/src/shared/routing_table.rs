@@ -6,7 +6,7 @@ use super::script_engine::ScriptRules;
 use arc_swap::{ArcSwap, Guard};
 use cluster::{DATABASES_SETTING, Databases, Map, Routes};
 use node::ShardHandle;
-use node::control::reconcile::has_split;
+use node::control::reconcile::owners;
 use node::read::{LeaderCell, LocalShard};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -38,15 +38,6 @@ pub(crate) struct RoutingSnapshot {
     places: Arc<[ShardRoute]>,
 }
 
-/// The shards that were split off, as this node's replicas show, while the map does not say so yet.
-fn split_off(map: &Map, places: &[ShardRoute]) -> Vec<ShardId> {
-    let handle = |shard: ShardId| places.get(shard.0 as usize)?.handle.as_ref();
-    let handle = |shard: ShardId| handle(shard).map(|handle| &**handle);
-    let has_happened =
-        |(child, split): &(&ShardId, &cluster::Split)| has_split(split, handle(split.parent), handle(**child));
-    map.splits.iter().filter(has_happened).map(|(child, _)| *child).collect()
-}
-
 /// What a map says of single databases.
 fn databases_of(before: &RoutingSnapshot, map: Option<&Map>) -> Arc<Databases> {
     let text = |map: &Map| map.settings.get(DATABASES_SETTING).cloned();
@@ -64,11 +55,8 @@ fn databases_of(before: &RoutingSnapshot, map: Option<&Map>) -> Arc<Databases> {
 impl RoutingSnapshot {
     /// What is known after `before`, of which what has not changed is kept.
     fn after(before: &Self, map: Option<Arc<Map>>, places: Arc<[ShardRoute]>) -> Self {
-        let children = map.as_ref().map_or_else(Vec::new, |map| split_off(map, &places));
-        let owners = match &map {
-            Some(map) if !children.is_empty() => Some(Arc::new(cluster::as_split(map, &children))),
-            same => same.clone(),
-        };
+        let handle = |shard: ShardId| places.get(shard.0 as usize)?.handle.as_deref();
+        let owners = map.as_ref().map(|map| owners(map, handle));
         let routes = owners.as_ref().map(|map| match &before.routes {
             Some(routes) => Arc::new(routes.following(map)),
             None => Arc::new(Routes::from(&**map)),
@@ -89,19 +77,19 @@ impl RoutingSnapshot {
     }
 
     /// This node's replica of a shard.
-    pub(crate) fn handle(&self, shard: usize) -> Option<&Arc<ShardHandle>> {
-        self.places.get(shard)?.handle.as_ref()
+    pub(crate) fn handle(&self, shard: ShardId) -> Option<&Arc<ShardHandle>> {
+        self.place(shard)?.handle.as_ref()
     }
 
     /// One shard.
-    pub(crate) fn place(&self, shard: usize) -> Option<&ShardRoute> {
-        self.places.get(shard)
+    pub(crate) fn place(&self, shard: ShardId) -> Option<&ShardRoute> {
+        self.places.get(shard.0 as usize)
     }
 
     /// What a read of a shard needs to know on this node, which is `node`; `None` while it belongs to no store.
     pub(crate) fn local(&self, node: NodeId, shard: Option<ShardId>) -> Option<LocalShard<'_>> {
         let (map, shard) = (self.map.as_deref()?, shard?);
-        let place = self.place(shard.0 as usize);
+        let place = self.place(shard);
         let handle = place.and_then(|place| place.handle.as_ref());
         Some(LocalShard { node, shard, map, handle, leader: place.map(|place| &*place.leader) })
     }
@@ -282,9 +270,9 @@ mod tests {
         let known = table.known();
         assert_eq!(known.replicas().map(|(id, _)| id).collect::<Vec<_>>(), [ReplicaId(7)]);
         // Who leads is kept from map to map.
-        assert!(known.place(1).unwrap().leader.learn(Some(THERE), 3));
+        assert!(known.place(ShardId(1)).unwrap().leader.learn(Some(THERE), 3));
         table.set_map(Arc::new(map(2)));
-        assert_eq!(table.known().place(1).unwrap().leader.node(), Some(THERE));
+        assert_eq!(table.known().place(ShardId(1)).unwrap().leader.node(), Some(THERE));
         table.set_replicas([(ShardId(2), None), (ShardId(0), Some((ReplicaId(1), handle)))]);
         assert_eq!(table.known().data_handles().count(), 0, "shard 0 is no data shard");
         assert_eq!(table.known().handles().count(), 1);
@@ -298,7 +286,7 @@ mod tests {
         assert_eq!(sent(5, 1), None, "no store");
         table.set_map(Arc::new(map(2)));
         assert_eq!(sent(5, 1), None, "no leader is known");
-        let leads = |node| table.known().place(1).unwrap().leader.learn(Some(node), node.0);
+        let leads = |node| table.known().place(ShardId(1)).unwrap().leader.learn(Some(node), node.0);
         leads(HERE);
         assert_eq!(sent(5, 1), None, "this node itself");
         leads(THERE);

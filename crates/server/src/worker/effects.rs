@@ -105,7 +105,7 @@ impl Shell {
     /// A client of a blocking command has an answer: whether it waits on instead, or gets another.
     fn waits_on(&mut self, ticket: &Ticket, reply: &[u8]) -> bool {
         let known = self.store.known();
-        let handle = |shard: ShardId| known.handle(shard.0 as usize).map(|handle| &**handle);
+        let handle = |shard: ShardId| known.handle(shard).map(|handle| &**handle);
         match self.blocked.answered(ticket, reply, self.store.moment(), handle) {
             Answered::Deliver => return false,
             Answered::DeliverInstead(reply) => self.deliver(ticket, &reply),
@@ -196,10 +196,10 @@ impl Effects for Shell {
         let known = self.store.known();
         if leader == Some(self.store.node()) {
             self.store.tracking.leads();
-        } else if let Some(handle) = known.handle(shard.0 as usize) {
+        } else if let Some(handle) = known.handle(shard) {
             handle.lose_trackers();
         }
-        if known.place(shard.0 as usize).is_some_and(|place| place.leader.learn(leader, term)) {
+        if known.place(shard).is_some_and(|place| place.leader.learn(leader, term)) {
             self.peers.note_leader(shard);
         }
     }

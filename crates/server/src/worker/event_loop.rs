@@ -526,7 +526,7 @@ impl Worker {
         }
         self.shell.blocked.expire(self.now.mono_us);
         let known = self.store.known();
-        let leads = |shard: ShardId| known.handle(shard.0 as usize).is_some_and(|handle| handle.leading());
+        let leads = |shard: ShardId| known.handle(shard).is_some_and(|handle| handle.leading());
         self.shell.blocked.withdraw_lost(self.now.mono_us, leads);
         for submission in self.shell.blocked.take_lost().into_iter().map(submission_of) {
             self.store.write_queued(submission.write.bytes());
@@ -740,7 +740,7 @@ impl Worker {
         }
         self.store.forks.end(id);
         // If the map gives it to this node and it was not made here, it is begun with nothing now.
-        self.store.holdings.wake();
+        self.store.reconcile.wake();
         self.store.mailboxes.tell_all(|| WorkerMessage::Led);
     }
 

@@ -237,7 +237,7 @@ impl Peers {
             PeerMessage::Leading { shards, .. } => {
                 let known = self.store.known();
                 for (shard, term) in shards {
-                    if let Some(place) = known.place(shard.0 as usize)
+                    if let Some(place) = known.place(shard)
                         && place.leader.learn(Some(from), term)
                     {
                         self.led.push(shard);
@@ -358,7 +358,7 @@ impl Peers {
         evict_from_slots(&self.store);
         let known = self.store.known();
         let mine = |shard: &ShardId| {
-            let leader = &known.place(shard.0 as usize)?.leader;
+            let leader = &known.place(*shard)?.leader;
             (leader.node() == Some(self.store.node())).then(|| (*shard, leader.term()))
         };
         let shards: Vec<_> = led.iter().filter_map(mine).collect();
@@ -445,7 +445,7 @@ impl Peers {
         self.store.apply_users(map);
         evict_from_slots(&self.store);
         self.store.mailboxes.tell_all(|| WorkerMessage::Map(map.clone()));
-        self.store.holdings.wake();
+        self.store.reconcile.wake();
         true
     }
 
@@ -469,5 +469,100 @@ impl Peers {
     /// The director's status of the store, if the director is on this node.
     pub(super) fn status(&self) -> Option<Box<StoreStatus>> {
         self.control.as_ref().and_then(Control::status).map(Box::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::IdleNode;
+    use vocab::StoreId;
+
+    const THERE: NodeId = NodeId(99);
+    const DATA: ShardId = ShardId(1);
+
+    /// A node of a store of two, the other of which can be talked to.
+    fn node() -> IdleNode {
+        let node = IdleNode::open();
+        let other = NodeInfo { id: THERE, ..node.store.node_info() };
+        let map = cluster::initial_map(StoreId(1), &[node.store.node_info(), other], 2, 2).unwrap();
+        node.store.routing.set_map(Arc::new(map));
+        node.store.peers.up(THERE, false);
+        node
+    }
+
+    /// What is in the mailbox of the worker that has the links, in words.
+    fn mail(node: &IdleNode) -> Vec<String> {
+        let word = |message| match message {
+            WorkerMessage::Post(to, message) => format!("post to {to}: {message:?}"),
+            WorkerMessage::Led => "led".to_owned(),
+            _ => "?".to_owned(),
+        };
+        node.mail().into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn a_worker_without_links_sends_by_the_one_that_has_them() {
+        let node = node();
+        let mut peers = Peers::new(LINKS_WORKER + 1, node.store.clone(), None, None);
+        assert!(!peers.flush() && mail(&node).is_empty(), "nothing to send");
+        peers.post(THERE, PeerMessage::Wake { shards: vec![DATA] });
+        assert!(mail(&node).is_empty(), "it goes out with the turn");
+        assert!(!peers.flush(), "no news of leaders");
+        assert_eq!(mail(&node), [format!("post to {THERE}: Wake {{ shards: [{DATA:?}] }}")]);
+        assert!(!peers.flush() && mail(&node).is_empty(), "once");
+    }
+
+    #[test]
+    fn news_of_leaders_go_to_all_workers_and_of_those_here_to_all_nodes() {
+        let node = node();
+        let mut peers = Peers::new(LINKS_WORKER + 1, node.store.clone(), None, None);
+        let known = node.store.known();
+        let leader = &known.place(DATA).unwrap().leader;
+        assert!(leader.learn(Some(THERE), 3));
+        peers.note_leader(DATA);
+        assert!(peers.flush());
+        assert_eq!(mail(&node), ["led"], "who leads there has told it");
+        assert!(leader.learn(Some(node.store.node()), 4));
+        peers.note_leader(DATA);
+        peers.note_leader(DATA);
+        assert!(peers.flush());
+        let told = PeerMessage::Leading { full: false, shards: vec![(DATA, 4)] };
+        assert_eq!(mail(&node), ["led".to_owned(), format!("post to {THERE}: {told:?}")]);
+        assert!(!peers.flush());
+    }
+
+    /// A message to a replica here, which the mailbox's worker owns, or to the metadata group's leader.
+    #[test]
+    fn a_change_of_the_map_goes_to_the_leader_of_the_metadata_group() {
+        let node = node();
+        let mut peers = Peers::new(LINKS_WORKER, node.store.clone(), None, None);
+        let mut propose = || {
+            peers.propose(&Change::ForgetNode(THERE));
+            let here = peers.take_events().len();
+            let there = peers.posts.drain(..).filter(|post| post.to == THERE).count();
+            (here, there)
+        };
+        let known = node.store.known();
+        let leader = &known.place(ShardId::META).unwrap().leader;
+        assert_eq!(propose(), (0, 0), "none is known: it is proposed again later");
+        assert!(leader.learn(Some(THERE), 1));
+        assert_eq!(propose(), (0, 1));
+        assert!(leader.learn(Some(node.store.node()), 2));
+        assert_eq!(propose(), (1, 0));
+    }
+
+    #[test]
+    fn a_node_that_is_not_in_the_map_can_do_nothing_but_join() {
+        const STRANGER: NodeId = NodeId(5);
+        let node = node();
+        let peers = Peers::new(LINKS_WORKER, node.store.clone(), None, None);
+        let wake = PeerMessage::Wake { shards: vec![DATA] };
+        let map = PeerMessage::Map(Vec::new());
+        assert!(peers.may_say(THERE, &wake) && !peers.may_say(STRANGER, &wake));
+        assert!(peers.may_say(STRANGER, &map), "it may know of changes that this node has missed");
+        node.store.peers.up(STRANGER, true);
+        assert!(!peers.may_say(STRANGER, &map), "unless nodes have to prove who they are");
     }
 }

@@ -59,3 +59,25 @@ impl WriteBarriers {
         multi_raft.look_at(shard);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::StoreClock;
+    use std::time::Duration;
+    use vocab::NodeId;
+
+    #[test]
+    fn a_shard_that_is_not_here_gets_no_barrier_and_its_backup_is_told() {
+        let now = Moment { wall_ms: 5_000, mono_us: 7 };
+        let mut multi_raft = MultiRaft::new(NodeId(1), Arc::new(StoreClock::new(now)));
+        let (backups, mut barriers) = (BackupSnapshots::default(), WriteBarriers::default());
+        let key = BackupKey { backup: 3, shard: ShardId(1) };
+        assert!(backups.begin(key));
+        let barrier = WriteBarrier { backup: 3, shard: ShardId(1), at_ms: 5_000, lasts: Duration::from_secs(1) };
+        barriers.begin(barrier, &mut multi_raft, &backups, now);
+        assert!(barriers.0.is_empty());
+        assert_eq!(backups.wait(key, Duration::ZERO), Err("CLUSTERDOWN this node does not lead the shard"));
+        WriteBarriers::end(ShardId(1), &mut multi_raft);
+    }
+}

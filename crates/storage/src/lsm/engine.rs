@@ -254,9 +254,6 @@ impl LsmEngine {
     /// Whether the files of `generation` are to be rewritten because readers pass over too many removals in them. What is in
     /// memory is flushed by then, or too little.
     fn is_worn(&self, generation: &Generation) -> bool {
-        if !generation.usage.is_worth_a_flush() {
-            generation.wear.seal();
-        }
         generation.wear.wants_rewrite(|| bytes_of(generation)) && !self.needs_flush()
     }
 
@@ -583,6 +580,10 @@ impl Engine for LsmEngine {
         };
         if self.is_ending(&generation) || self.is_left_to_purge(&generation) {
             return Ok(false);
+        }
+        if !generation.usage.is_worth_a_flush() {
+            // So little is in memory that no flush is waited for.
+            generation.wear.seal();
         }
         if self.is_worn(&generation) {
             return self.rewrite_worn(&generation);

@@ -242,25 +242,18 @@ impl Generation {
     /// level 0 the next that is not empty.
     pub(super) fn level_to_rewrite(&self, is_to_go: impl Fn(u64) -> bool) -> Option<(u8, u8)> {
         let version = self.index().current_version();
-        let mut levels = (0u8..).zip(version.iter_levels());
-        let (at, _) = levels.find(|(_, level)| level.iter().any(|run| run.iter().any(|table| is_to_go(table.id()))))?;
-        if at > 0 {
-            return Some((at, at));
-        }
-        let mut below = (1u8..).zip(version.iter_levels().skip(1));
-        let lowest = version.level_count() as u8 - 1;
-        Some((0, below.find(|(_, level)| !level.is_empty()).map_or(lowest, |(to, _)| to)))
+        let mut levels = version.iter_levels();
+        let at = levels.position(|level| level.iter().any(|run| run.iter().any(|table| is_to_go(table.id()))))?;
+        let filled: Vec<bool> = version.iter_levels().map(|level| !level.is_empty()).collect();
+        Some((at as u8, if at > 0 { at } else { next_level(&filled, 1) } as u8))
     }
 
     /// The first level from `from` on that has a table, but for the last level, and the level that it is merged into: the next
     /// that is not empty, or the last.
     pub(super) fn levels_to_merge(&self, from: u8) -> Option<(u8, u8)> {
-        let version = self.index().current_version();
-        let lowest = version.level_count() as u8 - 1;
-        let next =
-            |first: u8| (first..lowest).find(|at| version.level(usize::from(*at)).is_some_and(|it| !it.is_empty()));
-        let above = next(from)?;
-        Some((above, next(above + 1).unwrap_or(lowest)))
+        let filled: Vec<bool> = self.index().current_version().iter_levels().map(|level| !level.is_empty()).collect();
+        let above = next_level(&filled, usize::from(from));
+        (above + 1 < filled.len()).then(|| (above as u8, next_level(&filled, above + 1) as u8))
     }
 
     /// The files hold these drops now.
@@ -301,6 +294,12 @@ impl Generation {
     pub(super) fn spare(&self) {
         self.held.spare();
     }
+}
+
+/// The first level from `from` on that has a table, of levels of which it is told whether they have one; the last if none has.
+fn next_level(filled: &[bool], from: usize) -> usize {
+    let lowest = filled.len() - 1;
+    (from..lowest).find(|at| filled[*at]).unwrap_or(lowest)
 }
 
 impl Drop for Generation {
@@ -468,6 +467,23 @@ pub(super) fn version_on_disk(folder: &Path) -> std::io::Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_level_has_tables_or_is_the_last() {
+        let cases: [(&str, usize, usize); 7] = [
+            ("-------", 0, 6),
+            ("x--x--x", 0, 0),
+            ("x--x--x", 1, 3),
+            ("x--x---", 4, 6),
+            ("x-----x", 6, 6),
+            ("x------", 7, 6),
+            ("x", 1, 0),
+        ];
+        for (levels, from, expected) in cases {
+            let filled: Vec<bool> = levels.bytes().map(|level| level == b'x').collect();
+            assert_eq!(next_level(&filled, from), expected, "{levels} from {from}");
+        }
+    }
 
     #[test]
     fn a_pointer_is_read_as_written_and_any_flip_is_seen() {

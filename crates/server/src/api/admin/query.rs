@@ -51,7 +51,7 @@ impl NodeQuery {
 pub(super) fn mark(store: &Arc<NodeShared>, shard: ShardId, comparison: &[u8]) -> Answer {
     let comparison = std::str::from_utf8(comparison).ok().and_then(|text| text.parse().ok());
     let comparison = comparison.ok_or_else(|| AdminError::Usage("MARK comparison".to_owned()))?;
-    if !store.known().handle(shard.0 as usize).is_some_and(|handle| handle.serving()) {
+    if !store.known().handle(shard).is_some_and(|handle| handle.serving()) {
         return Err(AdminError::Unavailable(format!("this node does not lead shard {shard}")));
     }
     let marked = ShardWriter::new(store.clone()).mark(shard, comparison);

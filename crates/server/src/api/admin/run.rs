@@ -97,12 +97,12 @@ fn at_meta(store: &Arc<NodeShared>, words: &[&str], request: &AdminRequest) -> A
 }
 
 fn leads(store: &NodeShared) -> bool {
-    store.known().handle(0).is_some_and(|handle| handle.serving())
+    store.known().handle(ShardId::META).is_some_and(|handle| handle.serving())
 }
 
 /// On the leader of the metadata group.
 fn leading(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
-    let handle = store.known().handle(0).filter(|handle| handle.serving()).cloned();
+    let handle = store.known().handle(ShardId::META).filter(|handle| handle.serving()).cloned();
     let not_leading = || AdminError::Unavailable("this node does not lead the metadata group".to_owned());
     let handle = handle.ok_or_else(not_leading)?;
     if !store.access().confirm_leader(&handle, steady_us()) {

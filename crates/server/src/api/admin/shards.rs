@@ -28,7 +28,7 @@ pub(super) fn replicas_here(store: &Arc<NodeShared>) -> Value {
         })
         .collect();
     let epoch = known.map.as_ref().map_or(0, |map| map.epoch.0);
-    let damaged = store.holdings.all_damaged();
+    let damaged = store.reconcile.all_damaged();
     let damaged: Vec<Value> = damaged.iter().map(|one| json!({"shard": one.shard.0, "why": one.why})).collect();
     json!({"node": store.node().to_string(), "epoch": epoch, "replicas": replicas, "damaged": damaged})
 }

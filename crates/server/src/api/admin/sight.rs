@@ -98,7 +98,7 @@ pub(crate) fn director_status(store: &NodeShared) -> Option<Box<StoreStatus>> {
 /// Whether no node leads a shard and none can, as far as this node sees: there is no use in waiting.
 pub(crate) fn is_hopeless(store: &NodeShared, shard: ShardId) -> bool {
     let known = store.known();
-    known.place(shard.0 as usize).is_some_and(|place| store.leader_at(place).is_none()) && lacks_majority(store, shard)
+    known.place(shard).is_some_and(|place| store.leader_at(place).is_none()) && lacks_majority(store, shard)
 }
 
 /// Whether most of a shard's voters are on nodes that this one cannot talk to.
@@ -198,7 +198,7 @@ fn node_status(store: &NodeShared, info: &NodeInfo, map: Option<&Map>, leaders: 
 
 fn shard_status(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo), wanted: usize) -> ShardStatus {
     let known = store.known();
-    let place = known.place(id.0 as usize);
+    let place = known.place(id);
     let leader = place.and_then(|place| store.leader_at(place));
     let handle = place.and_then(|place| place.handle.as_ref());
     let up = |replica: &&ReplicaInfo| replica.node == store.node() || store.peers.is_up(replica.node);

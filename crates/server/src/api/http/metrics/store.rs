@@ -20,7 +20,7 @@ pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
 /// When the newest backup ended that the store's events remember, in ms since the epoch.
 fn newest_backup_ms(store: &Arc<NodeShared>) -> Option<u64> {
     let known = store.known();
-    let handle = known.handle(ShardId::META.0 as usize)?;
+    let handle = known.handle(ShardId::META)?;
     // Attempts that failed are events of the same kind.
     let taken = newest_event(handle, |event| event.kind == "backup" && event.text.contains(" was taken to "));
     taken.inspect_err(|e| log::warn!("the store's events: {e}")).ok().flatten().map(|event| event.at_ms)

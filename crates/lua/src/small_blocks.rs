@@ -6,7 +6,6 @@
 //!
 //! Invariant: a block of the region is of a size that is a multiple of `UNIT_BYTES`; it is taken, or in the list of its size, or
 //! behind `taken`.
-#![allow(unsafe_code, reason = "it hands out memory")]
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -15,7 +14,7 @@ use std::ptr::{self, NonNull};
 /// Sizes are multiples of it.
 const UNIT_BYTES: usize = 16;
 /// Larger blocks are not its.
-pub(super) const SMALL_BYTES_MAX: usize = 256;
+const SMALL_BYTES_MAX: usize = 256;
 /// Bytes of the region: more than the prelude and the garbage of a few hundred runs.
 const REGION_BYTES: usize = 1 << 20;
 const SIZES: usize = SMALL_BYTES_MAX / UNIT_BYTES;
@@ -26,12 +25,14 @@ const SIZES: usize = SMALL_BYTES_MAX / UNIT_BYTES;
 struct Unit(#[expect(dead_code, reason = "it is as large as that")] [u8; UNIT_BYTES]);
 
 /// A block that is free: where the next one of its size is.
+#[derive(Debug)]
 struct Free {
     next: Option<NonNull<Free>>,
 }
 
-/// The region.
-pub(super) struct SmallBlocks {
+/// A region of memory, and which of its blocks are free.
+#[derive(Debug)]
+pub struct SmallBlocks {
     region: NonNull<[MaybeUninit<Unit>]>,
     /// So many units were taken at some time.
     taken: Cell<usize>,
@@ -39,25 +40,36 @@ pub(super) struct SmallBlocks {
     free: [Cell<Option<NonNull<Free>>>; SIZES],
 }
 
+impl Default for SmallBlocks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl SmallBlocks {
-    pub(super) fn new() -> Self {
+    /// A region of which nothing is taken.
+    #[must_use]
+    pub fn new() -> Self {
         // Its pages become memory where they are used.
         let region = NonNull::from(Box::leak(Box::new_uninit_slice(REGION_BYTES / UNIT_BYTES)));
         Self { region, taken: Cell::new(0), free: [const { Cell::new(None) }; SIZES] }
     }
 
     /// Whether a block lies in the region.
-    pub(super) fn has(&self, block: *const u8) -> bool {
+    #[must_use]
+    pub fn has(&self, block: *const u8) -> bool {
         block.addr().wrapping_sub(self.region.as_ptr().cast::<u8>().addr()) < REGION_BYTES
     }
 
     /// Whether a block of one size may be used as one of the other.
-    pub(super) fn are_alike(one: usize, other: usize) -> bool {
+    #[must_use]
+    pub fn are_alike(one: usize, other: usize) -> bool {
         units_of(one) == units_of(other)
     }
 
     /// A block of so many bytes; none if it is too large, or the region is full.
-    pub(super) fn take(&self, bytes: usize) -> Option<NonNull<u8>> {
+    #[must_use]
+    pub fn take(&self, bytes: usize) -> Option<NonNull<u8>> {
         let units = units_of(bytes);
         let free = self.free.get(units.checked_sub(1)?)?;
         if let Some(block) = free.get() {
@@ -79,7 +91,7 @@ impl SmallBlocks {
     ///
     /// # Safety
     /// `take` has given it for as many bytes, or for a size that is alike, and nothing refers to it.
-    pub(super) unsafe fn give(&self, block: NonNull<u8>, bytes: usize) {
+    pub unsafe fn give(&self, block: NonNull<u8>, bytes: usize) {
         let free = &self.free[units_of(bytes) - 1];
         let block = block.cast::<Free>();
         // SAFETY: the block is at least as large as `Free` and aligned as it, and nothing else refers to it.
@@ -113,7 +125,9 @@ mod tests {
         let blocks = SmallBlocks::new();
         let mut prng = Prng::new(7);
         let mut taken: HashMap<usize, (NonNull<u8>, usize, u8)> = HashMap::new();
-        for n in 0..20_000_u32 {
+        // Miri looks at each step.
+        let steps = if cfg!(miri) { 1_000 } else { 20_000_u32 };
+        for n in 0..steps {
             if prng.next_u64().is_multiple_of(2) || taken.len() < 10 {
                 let bytes = 1 + (prng.next_u64() as usize) % SMALL_BYTES_MAX;
                 let Some(block) = blocks.take(bytes) else { continue };

@@ -19,14 +19,14 @@ pub(crate) struct DamagedReplica {
 
 /// What is known of replicas beside those that are open.
 #[derive(Default)]
-pub(crate) struct Holdings {
+pub(crate) struct ReconcileState {
     damaged: Mutex<BTreeMap<ShardId, DamagedReplica>>,
     /// The map has changed since the last reconciliation.
     wakes: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Holdings {
+impl ReconcileState {
     /// There is a newer map.
     pub(crate) fn wake(&self) {
         *self.wakes.lock() = true;
@@ -85,20 +85,20 @@ mod tests {
 
     #[test]
     fn damage_is_of_one_replica_and_a_wake_is_heard_once() {
-        let holdings = Holdings::default();
-        holdings.damaged(ShardId(3), ReplicaId(7), "a torn file".to_owned());
-        assert!(holdings.is_damaged(ShardId(3), ReplicaId(7)));
-        assert!(!holdings.is_damaged(ShardId(3), ReplicaId(8)), "another replica was made since");
-        assert!(!holdings.is_damaged(ShardId(4), ReplicaId(7)));
-        assert!(!holdings.wants_rebuild());
-        holdings.damaged(ShardId(4), ReplicaId(9), SET_ASIDE.to_owned());
-        assert!(holdings.wants_rebuild());
-        let all: Vec<_> = holdings.all_damaged().into_iter().map(|damaged| (damaged.shard, damaged.replica)).collect();
+        let state = ReconcileState::default();
+        state.damaged(ShardId(3), ReplicaId(7), "a torn file".to_owned());
+        assert!(state.is_damaged(ShardId(3), ReplicaId(7)));
+        assert!(!state.is_damaged(ShardId(3), ReplicaId(8)), "another replica was made since");
+        assert!(!state.is_damaged(ShardId(4), ReplicaId(7)));
+        assert!(!state.wants_rebuild());
+        state.damaged(ShardId(4), ReplicaId(9), SET_ASIDE.to_owned());
+        assert!(state.wants_rebuild());
+        let all: Vec<_> = state.all_damaged().into_iter().map(|damaged| (damaged.shard, damaged.replica)).collect();
         assert_eq!(all, [(ShardId(3), ReplicaId(7)), (ShardId(4), ReplicaId(9))]);
         let now = Instant::now();
-        assert!(!holdings.wait(now));
-        holdings.wake();
-        holdings.wake();
-        assert!(holdings.wait(now) && !holdings.wait(now));
+        assert!(!state.wait(now));
+        state.wake();
+        state.wake();
+        assert!(state.wait(now) && !state.wait(now));
     }
 }
