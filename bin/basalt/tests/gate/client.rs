@@ -2,6 +2,7 @@
 
 use crate::common::{Connection, Nodes, Random, Value};
 use crate::keys::{Request, key_for, one_of, plant, words};
+use crate::malformed;
 use crate::requests::Requests;
 use crate::scripts::wrapped;
 use std::io;
@@ -49,7 +50,7 @@ impl<'a> Hostile<'a> {
 
     /// Sends some requests.
     pub fn step(&mut self) {
-        match self.random.below(24) {
+        match self.random.below(26) {
             0 => {
                 let requests = plant(&mut self.random);
                 self.send(&requests);
@@ -59,6 +60,11 @@ impl<'a> Hostile<'a> {
                 self.send(&[dump]);
             }
             2 => self.operate(),
+            24 => self.malform(),
+            25 => {
+                let requests = users(&mut self.random);
+                self.send(&requests);
+            }
             3..=5 => {
                 let requests = self.several();
                 let mut wrapped = vec![wrapped(&mut self.random, &requests)];
@@ -85,6 +91,21 @@ impl<'a> Hostile<'a> {
 
     fn several(&mut self) -> Vec<Request> {
         (0..1 + self.random.below(5)).map(|_| self.requests.any(&mut self.random, &self.dumped)).collect()
+    }
+
+    /// Bytes that are hardly requests, to any listener.
+    fn malform(&mut self) {
+        let requests = self.several();
+        let n = self.random.below((self.nodes.count() + self.database_ports.len()) as u64) as usize;
+        // A listener that takes no connection is found by the requests of others.
+        _ = malformed::send(self.port(n), &requests, &mut self.random);
+    }
+
+    fn port(&self, n: usize) -> u16 {
+        match n.checked_sub(self.nodes.count()) {
+            Some(database) => self.database_ports[database],
+            None => self.nodes.port(n),
+        }
     }
 
     fn transact(&mut self) {
@@ -171,13 +192,10 @@ impl<'a> Hostile<'a> {
     }
 
     fn try_exchange(&mut self, n: usize, requests: &[Request]) -> io::Result<Vec<Value>> {
+        let port = self.port(n);
         let connection = match &mut self.connections[n] {
             Some(connection) => connection,
             none => {
-                let port = match n.checked_sub(self.nodes.count()) {
-                    Some(database) => self.database_ports[database],
-                    None => self.nodes.port(n),
-                };
                 let connection = Connection::open(port)?;
                 connection.patience(PATIENCE);
                 none.insert(connection)
@@ -197,6 +215,32 @@ impl<'a> Hostile<'a> {
             }
         }
         Ok(replies)
+    }
+}
+
+/// Requests about a user, who exists or not, some of them in a transaction.
+fn users(random: &mut Random) -> Vec<Request> {
+    let rules = [
+        "on nopass ~* &* +@all",
+        "off resetkeys resetchannels -@all",
+        "on ~{t}s* %R~{t}h* &ch* +@read -get +set|get",
+        "on (~{t}z* +zadd) (%W~{t}l* +@list) db=0,3",
+        "reset",
+        ">secret <secret clearselectors allcommands",
+        "+nothing",
+        "~((",
+    ];
+    let about = |random: &mut Random| match random.below(6) {
+        0 => words("ACL DELUSER hostile"),
+        1 => words("ACL GETUSER hostile"),
+        2 => words("ACL DRYRUN hostile GET {t}string0"),
+        3 => words("ACL LOG RESET"),
+        _ => words(&format!("ACL SETUSER hostile {}", one_of(random, &rules))),
+    };
+    let several: Vec<Request> = (0..1 + random.below(4)).map(|_| about(random)).collect();
+    match random.below(2) {
+        0 => [vec![words("MULTI"), words("SET {t}new 1")], several, vec![words("EXEC")]].concat(),
+        _ => several,
     }
 }
 

@@ -10,6 +10,7 @@ mod common;
 mod grammar;
 mod keys;
 mod listeners;
+mod malformed;
 mod requests;
 mod scripts;
 mod words;
