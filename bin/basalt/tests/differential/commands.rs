@@ -601,7 +601,6 @@ pub const STREAMS: &[&str] = &[
     "XREADGROUP GROUP g1 c1 STREAMS K $",
     "XREADGROUP GROUP g9 c1 STREAMS K >",
     "XREADGROUP STREAMS K >",
-    "XREADGROUP GROUP g1 c1 STREAMS K +",
     "XACK K g2 D",
     "XACK K g9 D",
     "XACK K g1 FOO",
