@@ -37,7 +37,7 @@ const SIM_SEED: &str = "1";
 const SIM_SEEDS: &str = "300";
 
 /// What the gate takes of the disk when it builds everything from nothing.
-const DISK_GIB: f64 = 14.0;
+const DISK_GIB: f64 = 9.0;
 
 /// What a step came to.
 enum Verdict {

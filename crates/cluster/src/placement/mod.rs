@@ -12,6 +12,6 @@ mod shares;
 
 pub use initial::initial_map;
 pub use leaders::leaders_wanted;
-pub use moves::next_moves;
+pub use moves::{next_moves, next_moves_that};
 pub use observed::{Move, Observed, Why};
 pub use shares::ReplicasWanted;

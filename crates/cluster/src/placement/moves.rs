@@ -11,12 +11,22 @@ use vocab::ShardId;
 const UNEVEN: i64 = 100_000;
 const EVEN: i64 = 50_000;
 
+/// Whether a move for balance is one that will be made.
+type May<'a> = &'a dyn Fn(&Move) -> bool;
+
 /// Every move that the store needs, in the order in which they are to be made; none if all is well. Moves of one shard build
 /// on each other. A shard without a majority gets none: it waits for its nodes.
 ///
 /// Nodes end within 10% of their part, as far as whole shards allow; as long as they are, nothing moves for balance.
 #[must_use]
 pub fn next_moves(map: &Map, observed: &Observed) -> Vec<Move> {
+    next_moves_that(map, observed, &|_| true)
+}
+
+/// The same, where for balance only that is moved which `may` be: what follows from a move that is not made would be undone by
+/// what follows from it next.
+#[must_use]
+pub fn next_moves_that(map: &Map, observed: &Observed, may: May<'_>) -> Vec<Move> {
     let mut projection = Projection::new(map, observed);
     let mut order: Vec<u32> = (0..projection.shards.len() as u32).collect();
     order.retain(|&shard| projection.shards[shard as usize].spare >= 0);
@@ -31,7 +41,7 @@ pub fn next_moves(map: &Map, observed: &Observed) -> Vec<Move> {
         spread(&mut projection, shard);
         shed(&mut projection, shard);
     }
-    level(&mut projection);
+    level(&mut projection, may);
     projection.moves.sort_by_key(|step| step.why);
     projection.moves
 }
@@ -112,7 +122,7 @@ fn shed(projection: &mut Projection, shard: u32) {
 }
 
 /// Moves data from nodes that hold more than their part to nodes that hold less.
-fn level(projection: &mut Projection) {
+fn level(projection: &mut Projection, may: May<'_>) {
     let off = |projection: &Projection, node: NodeIndex| projection.fullness(node).abs();
     if !projection.by_fullness().any(|node| off(projection, node) > UNEVEN) {
         return;
@@ -128,7 +138,7 @@ fn level(projection: &mut Projection) {
         if off(projection, worst) <= EVEN {
             return;
         }
-        match transfer(projection, worst) {
+        match transfer(projection, worst, may) {
             Some((shard, from, to)) => projection.decide(shard, Some(from), Some(to), Why::Balance),
             None => drop(stuck.insert(worst)),
         }
@@ -136,18 +146,18 @@ fn level(projection: &mut Projection) {
 }
 
 /// The best move that brings `worst` nearer to its part.
-fn transfer(projection: &Projection, worst: NodeIndex) -> Option<(u32, ProjectedReplica, NodeIndex)> {
+fn transfer(projection: &Projection, worst: NodeIndex, may: May<'_>) -> Option<(u32, ProjectedReplica, NodeIndex)> {
     if projection.fullness(worst) < 0 {
         projection
             .by_fullness()
             .rev()
             .take_while(|from| gap(projection, *from, worst) > 0.0)
-            .find_map(|from| pick(projection, from, worst))
+            .find_map(|from| pick(projection, from, worst, may))
     } else {
         projection
             .by_fullness()
             .take_while(|to| gap(projection, worst, *to) > 0.0)
-            .find_map(|to| pick(projection, worst, to))
+            .find_map(|to| pick(projection, worst, to, may))
     }
 }
 
@@ -158,7 +168,12 @@ fn gap(projection: &Projection, from: NodeIndex, to: NodeIndex) -> f64 {
 
 /// What `from` can give to `to` that leaves both nearer to their parts: of what is nearest in size to what is to go, any,
 /// but the same on every node.
-fn pick(projection: &Projection, from: NodeIndex, to: NodeIndex) -> Option<(u32, ProjectedReplica, NodeIndex)> {
+fn pick(
+    projection: &Projection,
+    from: NodeIndex,
+    to: NodeIndex,
+    may: May<'_>,
+) -> Option<(u32, ProjectedReplica, NodeIndex)> {
     let ideal = projection.above(from).min(-projection.above(to)).max(0.0);
     // The sum of squares of what nodes are off, each against its part, has to fall.
     let inverse = 1.0 / projection.part(from) + 1.0 / projection.part(to);
@@ -177,6 +192,9 @@ fn pick(projection: &Projection, from: NodeIndex, to: NodeIndex) -> Option<(u32,
             continue;
         }
         let replica = this.replicas.iter().find(|replica| replica.node == from && replica.id.is_some());
+        let (shard_id, add) = (this.id, Some(projection.node(to).id));
+        let as_move = |remove| Move { shard: shard_id, remove, add, why: Why::Balance };
+        let replica = replica.filter(|replica| may(&as_move(replica.id)));
         best = replica.map(|replica| (miss, lot, shard, *replica)).or(best);
     }
     best.map(|(_, _, shard, replica)| (shard, replica, to))

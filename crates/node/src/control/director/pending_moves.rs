@@ -2,8 +2,8 @@
 
 use super::explicit_moves::own_moves;
 use super::inputs::Inputs;
-use super::moves::{allows, is_done};
-use cluster::placement::{Move, Observed, Why, next_moves};
+use super::moves::{allows, is_done, plan_of};
+use cluster::placement::{Move, Observed, next_moves_that};
 use cluster::{Map, Plan, PlanState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -92,12 +92,10 @@ impl PendingMoves {
         let other = self.map.epoch != map.epoch && age_us >= each_us;
         if self.basis.as_ref() != Some(&basis) || other || (wanted && age_us >= kept_us) {
             // Whether or not a plan is open: what none is about may have to be moved.
-            let mut moves = if wanted || settings.auto_rebalance { next_moves(map, &observed) } else { Vec::new() };
-            if !wanted {
-                // These plans will not be made.
-                moves.retain(|step| step.why != Why::Balance);
-            }
-            self.moves = moves;
+            // Of those for balance, what a plan allows: others will not be made.
+            let may = |step: &Move| plan_of(map, step).is_some();
+            let is_due = wanted || settings.auto_rebalance;
+            self.moves = if is_due { next_moves_that(map, &observed, &may) } else { Vec::new() };
             self.map = Arc::clone(map);
             (self.basis, self.at_us) = (Some(basis), now.mono_us);
         }

@@ -4,7 +4,7 @@ use super::changes::newest_map;
 use super::error::AdminError;
 use super::plans;
 use super::sight::Sight;
-use cluster::placement::{Move, Observed, next_moves};
+use cluster::placement::{Move, Observed, next_moves_that};
 use cluster::{Change, Map, PLAN_KINDS, PlanKind, Settings};
 use node::ShardHandle;
 use serde_json::{Value, json};
@@ -129,8 +129,8 @@ fn moves(sight: &Sight, kind: &PlanKind, map: &Map, observed: &Observed) -> Vec<
             held.map(|(shard, held)| Move { shard, add: Some(*node), remove: Some(held.id), why }).collect()
         }
         _ if kind.moves_replicas() => {
-            let all =
-                next_moves(map, observed).into_iter().filter(|step| node::control::director::allows(kind, step, map));
+            let may = |step: &Move| node::control::director::allows(kind, step, map);
+            let all = next_moves_that(map, observed, &may).into_iter().filter(may);
             all.map(|step| redirected(kind, step, map)).collect()
         }
         _ => Vec::new(),
