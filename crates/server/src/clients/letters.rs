@@ -3,6 +3,7 @@
 //! Invariant: what is kept, and what the client was owed when its connection went away, are together at most the hard limit of
 //! `client-output-buffer-limit` and one letter. Beyond, nothing more is kept, and the connection is closed when it is back.
 
+use super::is_large::is_large;
 use super::send_queue::Unsent;
 use crate::mailbox::WorkerMessage;
 use crate::shared::NodeShared;
@@ -11,7 +12,6 @@ use node::config::{ClientClass, OutputLimit};
 use node::pubsub::{Delivery, Evicted};
 use node::tracking::Invalidation;
 use vocab::NodeId;
-use vocab::limits::{LARGE_REQUEST_ARGUMENTS, LARGE_REQUEST_BYTES};
 
 /// What is for a connection that is away.
 pub(crate) enum Letter {
@@ -75,7 +75,7 @@ impl Letter {
 
 /// Whether to read letters takes so long that a thread does it.
 pub(super) fn are_long(letters: &[Letter]) -> bool {
-    letters.len() > LARGE_REQUEST_ARGUMENTS || letters.iter().map(Letter::bytes).sum::<usize>() > LARGE_REQUEST_BYTES
+    is_large(letters.len(), letters.iter().map(Letter::bytes).sum())
 }
 
 /// What a client may be owed.
