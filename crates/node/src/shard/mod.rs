@@ -4,7 +4,6 @@
 
 mod apply;
 mod apply_error;
-mod apply_queue;
 mod apply_task;
 mod aside;
 mod clear;
@@ -58,9 +57,9 @@ use crate::request;
 use crate::shard_handle::ShardHandle;
 use crate::storage_failure::note_lack;
 use crate::{Fault, KeyHash};
-use apply::{Applier, Parts, apply_nothing};
+use apply::{Applier, ApplyQueue, Parts, apply_nothing};
 use apply_error::ApplyError;
-use apply_queue::ApplyQueue;
+
 use aside::Aside;
 use freshness::{CommitNews, Freshness};
 use group::Group;

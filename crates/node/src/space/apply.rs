@@ -2,13 +2,9 @@
 
 mod collect;
 mod collect_fields;
-mod edits;
-mod keys_once;
-mod near_rows;
 mod overlay;
 mod requests;
 mod stretch;
-mod undone_rows;
 mod work;
 mod writes;
 

@@ -1,11 +1,7 @@
 //! The writes of one entry, above the tree that does not have them yet: one for each tree key, a later write in place of
 //! an earlier one.
 
-use super::edits::Edits;
-use super::keys_once::KeysOnce;
-use super::near_rows::NearRows;
-use super::overlay::Overlay;
-use super::undone_rows::UndoneRows;
+use super::overlay::{Edits, KeysOnce, NearRows, Overlay, UndoneRows};
 use super::work::Place;
 use crate::counters::Counted;
 use crate::format::keys;
