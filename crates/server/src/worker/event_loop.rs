@@ -606,7 +606,7 @@ impl Worker {
 
     /// Whether a log write may begin. Not if another is to end first: a replica is closed only where none is under way.
     fn may_log(&self) -> bool {
-        !self.log.is_logging() || (self.log.may_begin() && self.releases.is_empty())
+        !self.log.is_logging() || (self.log.may_begin(self.is_bulk()) && self.releases.is_empty())
     }
 
     fn write_log(&mut self, write: LogWrite, logging: Logging) {
