@@ -108,7 +108,7 @@ impl DeferredGet {
         conclude_read(attempt, done, reply, 0);
         // What does not wait tells nothing of the disk.
         if let Some(begun) = begun {
-            self.store.note_read(begun.elapsed(), now_ms);
+            self.store.note_read(begun.elapsed(), || now_ms);
         }
         true
     }
@@ -141,7 +141,7 @@ impl DeferredGet {
                 ReplyStream::default()
             }
         };
-        self.store.note_read(begun.elapsed(), now_ms);
+        self.store.note_read(begun.elapsed(), || now_ms);
         stream
     }
 

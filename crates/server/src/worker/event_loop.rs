@@ -582,8 +582,7 @@ impl Worker {
             }
             self.shell.applying.begin();
             self.multi_raft.apply(self.now, &mut self.shell);
-            let is_long = self.shell.applying.is_long();
-            self.shell.applying.look(&self.store);
+            let is_long = self.shell.applying.look(&self.store);
             self.after_apply();
             if is_long {
                 // What is left has its turn after the sockets.
