@@ -591,11 +591,9 @@ impl Worker {
         }
     }
 
-    /// While a log write takes long, what needs none goes out and what is committed is applied: heartbeats do not wait for bulk.
+    /// While no log write may begin, what needs none goes out and what is committed is applied: neither answers nor heartbeats
+    /// wait for this node's disk.
     fn pump_messages(&mut self) {
-        if !self.log.is_slow() {
-            return;
-        }
         self.multi_raft.pump_messages(&mut self.shell);
         self.shell.applying.begin();
         self.multi_raft.apply(self.now, &mut self.shell);

@@ -23,9 +23,6 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// that the slowest disk takes for it.
 const STUCK_AFTER: Duration = Duration::from_secs(3);
 
-/// After so long, messages that need no log write do not wait for it any longer: a tick of replicas' clocks.
-const SLOW_AFTER: Duration = Duration::from_millis(50);
-
 /// A log thread makes a write of more bytes: encoding and writing it would keep the event loop.
 const LOG_WRITE_BYTES_SOFT: usize = 4 << 20;
 
@@ -182,11 +179,6 @@ impl LogPipeline {
     /// Whether fsyncs are so short that waiting is cheaper than a hand-over.
     fn is_short(&self) -> bool {
         self.store.log_threads.fsync_time() < FSYNC_SHORT
-    }
-
-    /// Whether the oldest log write has taken so long that what needs no log should not wait for it.
-    pub(super) fn is_slow(&self) -> bool {
-        self.is_logging() && self.since.elapsed() > SLOW_AFTER
     }
 
     fn ring_is_at_work(&self) -> bool {
