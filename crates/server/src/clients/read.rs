@@ -65,14 +65,14 @@ pub(super) fn read(
     let mut lookups = cached.lookups();
     if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
         reply.buf.truncate(mark);
-        if turn.requests.store.reads_are_fast(turn.now.wall_ms) {
+        if turn.requests.store.reads_are_fast(|| turn.now.wall_ms) {
             let begun = Instant::now();
             let seed = turn.requests.next_seed();
             let mut space = SnapshotSpace::new(handle, turn.now.wall_ms, seed).of_few_rows();
             done = handler.run(args, &mut space, reply);
             lookups = space.lookups();
             drop(space);
-            turn.requests.store.note_read(begun.elapsed(), turn.now.wall_ms);
+            turn.requests.store.note_read(begun.elapsed(), || turn.now.wall_ms);
         }
         // It would wait for the disk, or reads too much for an event loop.
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {

@@ -108,7 +108,7 @@ fn run_here(
     reply: &mut Reply,
 ) -> Outcome {
     let (args, seed, now_ms) = (command.args(), turn.requests.next_seed(), turn.now.wall_ms);
-    let is_fast = turn.requests.store.reads_are_fast(now_ms);
+    let is_fast = turn.requests.store.reads_are_fast(|| now_ms);
     let mut run = || {
         let mut held = Held { blocks: Vec::new(), lacking: None };
         let space = match is_fast {

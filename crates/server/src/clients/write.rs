@@ -55,7 +55,7 @@ pub(super) fn write_command(
     }
     let answers_values = spec.answers_values(args);
     // How long the answer will be is only known of what is in memory.
-    let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
+    let ready = (!answers_values && turn.requests.store.reads_are_fast(|| turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| {
             positions.len() <= CACHED_KEYS_MAX && positions.all(|at| handle.is_cached(args[at]))
         });

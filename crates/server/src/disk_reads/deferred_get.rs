@@ -107,7 +107,7 @@ impl DeferredGet {
         attempt.conclude(done, reply, 0);
         // What does not wait tells nothing of the disk.
         if let Some(begun) = begun {
-            self.store.note_read(begun.elapsed(), now_ms);
+            self.store.note_read(begun.elapsed(), || now_ms);
         }
         true
     }
@@ -140,7 +140,7 @@ impl DeferredGet {
                 ReplyStream::default()
             }
         };
-        self.store.note_read(begun.elapsed(), now_ms);
+        self.store.note_read(begun.elapsed(), || now_ms);
         stream
     }
 
