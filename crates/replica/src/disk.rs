@@ -292,7 +292,7 @@ impl Handle for GuardedHandle {
                 ),
             ));
         }
-        self.inner.truncate(offset)
+        self.health.wait_out(&self.path, || self.inner.truncate(offset))
     }
 
     fn file_size(&self) -> io::Result<usize> {
@@ -367,7 +367,8 @@ impl Seek for GuardedWriter {
 impl WriteExt for GuardedWriter {
     fn truncate(&mut self, offset: usize) -> io::Result<()> {
         self.handle.staging.close()?;
-        self.handle.staging.unsynced(|| self.inner.truncate(offset))?;
+        let GuardedHandle { staging, health, path, .. } = &*self.handle;
+        staging.unsynced(|| health.wait_out(path, || self.inner.truncate(offset)))?;
         (self.at, self.end) = (offset as u64, offset as u64);
         Ok(())
     }

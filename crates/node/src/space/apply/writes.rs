@@ -143,6 +143,16 @@ impl<'a> EntryWrites<'a> {
         self.changes = Changes::noted();
     }
 
+    /// All keys of a database are about to be removed.
+    pub(super) fn note_emptied(&mut self) {
+        self.changes.note_emptied();
+    }
+
+    /// All keys of the shard are about to be removed: all clients are to forget all.
+    pub(super) fn note_cleared(&mut self) {
+        self.changes = Changes::Unknown;
+    }
+
     /// What is written from here on is of an item of the entry; `None`: of no client.
     pub(super) fn of_item(&mut self, item: Option<usize>) {
         self.item = item;
