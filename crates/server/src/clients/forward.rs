@@ -505,9 +505,10 @@ mod tests {
 
     /// A worker's only client, on a node that knows of no leader.
     struct Fixture {
-        node: IdleNode,
+        // Dropped before the node, whose folder goes with it.
         clients: Clients,
         _socket: TcpStream,
+        node: IdleNode,
     }
 
     impl Fixture {
