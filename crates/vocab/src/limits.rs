@@ -207,6 +207,8 @@ pub const MESSAGE_CONTEXT_BYTES_MAX: usize = 64;
 pub const ENTRY_CONTEXT_BYTES_MAX: usize = 4096;
 /// Most shards of one node.
 pub const SHARDS_MAX: u32 = 16_384;
+/// Of the fields of a large hash that have expired and are not collected, so many are known not to count when HLEN is asked.
+pub const EXPIRED_FIELDS_COUNTED_MAX: u64 = 1024;
 /// A hash with more fields than this spreads over sub-keys.
 pub const INLINE_FIELDS_MAX: usize = 128;
 /// A hash whose record is longer than this, in bytes, spreads over sub-keys.
