@@ -28,6 +28,7 @@ const IDLE_WINDOW: Duration = Duration::from_millis(400);
 /// Requests before those that count: the row is in memory then, and the disk is known to be quick.
 const WARM: usize = 500;
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$5\r\nkey:1\r\n$5\r\nvalue\r\n";
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$5\r\nkey:1\r\n";
 
 /// Lines that ran, by file: `node/shard/mod`.
@@ -95,7 +96,9 @@ impl Node {
         command.arg(format!("127.0.0.1:{port}")).arg("--data").arg(folder.join("data"));
         let output = File::create(folder.join("output.log")).map_err(failed)?;
         let mut child = command.stdin(Stdio::piped()).stderr(output).spawn().map_err(failed)?;
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        // It is connected before the event loop takes it.
+        let answers = |mut client: TcpStream| ask(&mut client, PING).is_ok();
+        while !TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok_and(answers) {
             if let Some(status) = child.try_wait().map_err(failed)? {
                 return Err(format!("the node has ended: {status}"));
             }
