@@ -27,7 +27,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(3);
 const SLOW_AFTER: Duration = Duration::from_millis(50);
 
 /// A log thread makes a write of more bytes: encoding and writing it would keep the event loop.
-const LOG_WRITE_BYTES_SOFT: usize = 4 << 20;
+const LOG_WRITE_BYTES_SOFT: usize = 1 << 20;
 
 /// Log writes of a worker that may be under way: while one is being fsynced, the next is written.
 const LOG_WRITES_MAX: usize = 2;
