@@ -13,6 +13,9 @@ mod process;
 mod suite;
 mod supply;
 mod test_programs;
+// What it reads of a thread is the processor's.
+#[cfg(target_arch = "x86_64")]
+mod way;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -46,6 +49,9 @@ Tasks:
                           built from its source with Go. --check: it must be as deploy/helm/rendered has it
   supply                  checks the libraries that Basalt is built from against deny.toml
   docs                    writes docs/COMMANDS.md from the command table
+  way set|get [--program FILE]
+                          the files that a plain SET, or a GET of a row in memory, goes through, by the lines of each that run;
+                          needs llvm-symbolizer
   help                    this text
 ";
 
@@ -67,6 +73,8 @@ fn main() -> ExitCode {
         Some("chart") => chart::run(&root, &arguments[1..]),
         Some("supply") => supply::run(&root),
         Some("docs") => commands_page::write(&root),
+        #[cfg(target_arch = "x86_64")]
+        Some("way") => way::run(&root, &arguments[1..]),
         None | Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             Ok(())

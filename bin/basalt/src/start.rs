@@ -200,7 +200,7 @@ impl StartOptions {
     }
 
     /// What the file, the environment and the command line give. The error has a line for each setting that is wrong.
-    fn told(&self, matches: Option<&ArgMatches>) -> Result<Told, String> {
+    fn told(&self, matches: Option<&ArgMatches>) -> Result<GivenSettings, String> {
         let file = self.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
         let mut faults: Vec<String> = file.errors.iter().map(ToString::to_string).collect();
         let environment = of_environment();
@@ -211,14 +211,14 @@ impl StartOptions {
         faults.extend(given.iter().filter_map(told_fault));
         if faults.is_empty() {
             let warnings = file.warnings.iter().map(ToString::to_string).chain(environment.warnings).collect();
-            return Ok(Told { given, warnings, lacks_port });
+            return Ok(GivenSettings { given, warnings, lacks_port });
         }
         Err(faults.join("\nbasalt start: "))
     }
 }
 
 /// What a node is told before it starts.
-struct Told {
+struct GivenSettings {
     /// All settings.
     given: Vec<Given>,
     /// What is to be said about the file and the environment.
@@ -253,7 +253,7 @@ fn told_fault(one: &Given) -> Option<String> {
 
 /// The settings of the node, and where its log goes. `verbose`: what was asked for on the command line, above `loglevel`.
 fn settings(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) -> Result<Config, String> {
-    let Told { given, warnings, lacks_port } = options.told(matches)?;
+    let GivenSettings { given, warnings, lacks_port } = options.told(matches)?;
     let pairs = given.iter().map(|one| (one.name.as_str(), one.value.as_str()));
     let config = Config::start(pairs).map_err(|e| e.on_command_line(|_| false))?;
     logging::follow(&config, verbose)?;

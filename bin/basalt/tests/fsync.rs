@@ -194,6 +194,47 @@ fn a_slow_fsync_is_a_latency_event() {
     assert!(connection.call("LATENCY DOCTOR").text().contains("fsync"));
 }
 
+/// A node alone that replays its log reads files of which calls are interrupted: it makes them again.
+#[test]
+fn a_replay_waits_out_calls_that_are_interrupted() {
+    let dir = Dir::new("fsync-interrupted");
+    let (setup, server) = start(&dir, "nosync", 1);
+    let mut connection = server.connect();
+    let key = |i: usize| format!("key{i:05}");
+    let value = "v".repeat(200);
+    for keys in (0..20_000).collect::<Vec<_>>().chunks(1000) {
+        keys.iter().for_each(|i| connection.send(&Connection::encode(&["SET", &key(*i), &value])).unwrap());
+        keys.iter().for_each(|_| assert_eq!(connection.read().unwrap(), Value::ok()));
+    }
+    // From then on they are in files, and what comes is in the log alone.
+    assert!(server.stop());
+    let server = Server::start(&setup);
+    let mut connection = server.connect();
+    let appended = || (0..20_000).step_by(40);
+    appended().for_each(|i| assert_eq!(connection.call(&format!("APPEND {} end", key(i))).int(), 203));
+    server.kill();
+    if !installed("strace") {
+        return skip("strace", "strace is not installed");
+    }
+    let trace = dir.join("trace").to_string_lossy().into_owned();
+    let inject = "inject=pread64:error=EINTR:when=25+25";
+    let traced = setup.under(["strace", "-D", "-f", "-o", &trace, "-e", "trace=pread64", "-e", inject]);
+    let server = match Server::try_start(&traced) {
+        Err(messages) if messages.contains("ptrace") => return skip("strace", &messages),
+        started => started.unwrap(),
+    };
+    let mut connection = server.connect();
+    let expected = Value::bulk(format!("{value}end"));
+    appended().for_each(|i| assert_eq!(connection.call(&format!("GET {}", key(i))), expected));
+    // A walk over all rows goes on where it was, in either order.
+    assert_eq!(connection.call("KEYS *").items().len(), 20_000);
+    let page = connection.call("KV.RANGE - + KEYS REVERSE LIMIT 10000");
+    let falling: Vec<Value> = (10_000..20_000).rev().map(|i| Value::bulk(key(i))).collect();
+    assert!(page.items()[1].items() == falling, "{:?}", &page.items()[1].items()[..3]);
+    assert!(std::fs::read_to_string(&trace).unwrap().contains("(INJECTED)"), "no call was interrupted");
+    assert!(server.stop());
+}
+
 #[test]
 fn a_failed_fsync_poisons_the_store_until_restart() {
     for durability in ["sync", "nosync"] {

@@ -78,7 +78,7 @@ fn count(bytes: usize) -> bool {
 
 /// The head of a Lua state.
 #[repr(C)]
-struct State {
+struct LuaState {
     _header: *mut c_void,
     _kind_mark_status: [u8; 3],
     /// Behind the last value of the stack.
@@ -142,16 +142,16 @@ struct Table {
     array_len: c_int,
 }
 
-const _: () = assert!(size_of::<Call>() == 40 && std::mem::offset_of!(State, calls_in_c) == 96);
+const _: () = assert!(size_of::<Call>() == 40 && std::mem::offset_of!(LuaState, calls_in_c) == 96);
 const _: () = assert!(size_of::<Value>() == 16 && size_of::<Node>() == 40 && size_of::<Table>() == 64);
 
 unsafe extern "C-unwind" {
-    fn luaS_newlstr(state: *mut State, text: *const c_char, bytes: usize) -> *mut Text;
-    fn luaH_next(state: *mut State, table: *mut Table, key: *mut Value) -> c_int;
+    fn luaS_newlstr(state: *mut LuaState, text: *const c_char, bytes: usize) -> *mut Text;
+    fn luaH_next(state: *mut LuaState, table: *mut Table, key: *mut Value) -> c_int;
     fn luaH_get(table: *mut Table, key: *const Value) -> *const Value;
-    fn luaD_precall(state: *mut State, function: *mut Value, results: c_int) -> c_int;
+    fn luaD_precall(state: *mut LuaState, function: *mut Value, results: c_int) -> c_int;
     fn luaO_str2d(text: *const c_char, number: *mut f64) -> c_int;
-    fn luaD_throw(state: *mut State, code: c_int) -> !;
+    fn luaD_throw(state: *mut LuaState, code: c_int) -> !;
 }
 
 // SAFETY: the C library has it.
@@ -161,7 +161,7 @@ unsafe extern "C" {
 
 /// Makes a text. One that Lua has already counts by its comparison with it.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn bslt_newlstr(state: *mut State, text: *const c_char, bytes: usize) -> *mut Text {
+unsafe extern "C-unwind" fn bslt_newlstr(state: *mut LuaState, text: *const c_char, bytes: usize) -> *mut Text {
     // SAFETY: these are the caller's own arguments. An error that it raises passes over a frame that has nothing to drop.
     let made = unsafe { luaS_newlstr(state, text, bytes) };
     if bytes > LONG_BYTES && !count(0) {
@@ -174,7 +174,7 @@ unsafe extern "C-unwind" fn bslt_newlstr(state: *mut State, text: *const c_char,
 /// Makes a text of a number, or of texts that were joined. What reads as a number is taken for one: it took C's own formatting, which
 /// is as long as many instructions.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn bslt_newtext(state: *mut State, text: *const c_char, bytes: usize) -> *mut Text {
+unsafe extern "C-unwind" fn bslt_newtext(state: *mut LuaState, text: *const c_char, bytes: usize) -> *mut Text {
     // SAFETY: the caller has so many bytes there.
     let is_number = bytes <= NUMBER_BYTES_MAX && reads_as_number(unsafe { slice::from_raw_parts(text.cast(), bytes) });
     if is_number {
@@ -196,7 +196,7 @@ fn reads_as_number(text: &[u8]) -> bool {
 
 /// Finds the next key of a table. Empty places are passed over, and there may be many.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn bslt_next(state: *mut State, table: *mut Table, key: *mut Value) -> c_int {
+unsafe extern "C-unwind" fn bslt_next(state: *mut LuaState, table: *mut Table, key: *mut Value) -> c_int {
     // SAFETY: the caller has a table, and a key and room for a value behind it on the state's stack.
     let (places, from) = unsafe {
         let places = places_of(&*table);
@@ -246,7 +246,7 @@ unsafe fn place_of(table: *mut Table, key: *const Value) -> Option<usize> {
 
 /// Begins a call. `f(...)` copies all arguments.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn bslt_precall(state: *mut State, function: *mut Value, results: c_int) -> c_int {
+unsafe extern "C-unwind" fn bslt_precall(state: *mut LuaState, function: *mut Value, results: c_int) -> c_int {
     // SAFETY: the caller has put the function and its arguments on the state's stack.
     let arguments = unsafe { (*state).top.addr() }.saturating_sub(function.addr()) / size_of::<Value>();
     if arguments > FEW_ARGUMENTS && !count(arguments * size_of::<Value>()) {
@@ -280,7 +280,7 @@ pub unsafe extern "C-unwind" fn stand_in(state: *mut lua_State) -> c_int {
 #[must_use]
 pub unsafe fn is_deep(state: *mut lua_State) -> bool {
     // SAFETY: the caller promises it.
-    let state = unsafe { &*state.cast::<State>() };
+    let state = unsafe { &*state.cast::<LuaState>() };
     let calls = state.call.addr().saturating_sub(state.calls.addr()) / size_of::<Call>();
     calls > CALLS_FEW || state.calls_in_c > CALLS_IN_C_FEW
 }
@@ -293,7 +293,7 @@ pub unsafe fn is_deep(state: *mut lua_State) -> bool {
 #[must_use]
 pub unsafe fn has_overflown(state: *mut lua_State) -> bool {
     // SAFETY: the caller promises it.
-    let places = unsafe { (*state.cast::<State>()).calls_places };
+    let places = unsafe { (*state.cast::<LuaState>()).calls_places };
     places > CALLS_PLACES_MAX || places.count_ones() != 1
 }
 

@@ -40,7 +40,7 @@ const _: () = assert!(TOLD_FOR_US + ROUND_US_MAX < HELD_US);
 
 /// What another node's wall clock is ahead of the steady clock here; none if that node does not vouch for it.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct ToldClock {
     base_ms: Option<i64>,
     at_us: u64,
 }
@@ -80,7 +80,7 @@ impl OwnClock {
 pub struct ClockKeeper {
     clock: Arc<StoreClock>,
     own: OwnClock,
-    told: BTreeMap<NodeId, Told>,
+    told: BTreeMap<NodeId, ToldClock>,
     /// Whether a majority of several nodes has set the time. The first one counts at once; until then the time goes on from
     /// what the node's own wall clock showed when it started.
     has_heard_most: bool,
@@ -122,7 +122,7 @@ impl ClockKeeper {
         };
         let then = Moment { wall_ms, mono_us: raw.mono_us - round_us / 2 };
         let base_ms = (wall_ms != UNVOUCHED_MS).then(|| base_of(then));
-        self.told.insert(node, Told { base_ms, at_us: raw.mono_us });
+        self.told.insert(node, ToldClock { base_ms, at_us: raw.mono_us });
     }
 
     /// 50 ms have passed in a store of so many nodes; answers the time.
@@ -178,7 +178,7 @@ impl ClockKeeper {
     }
 
     fn judge(&mut self, skew_ms: i64, base: i64, now_us: u64) {
-        let is_right = |told: &Told| told.base_ms.is_some_and(|told_ms| is_near(told_ms, base));
+        let is_right = |told: &ToldClock| told.base_ms.is_some_and(|told_ms| is_near(told_ms, base));
         let off = self.told.iter().filter(|(_, told)| !is_right(told)).map(|(node, _)| *node);
         let (was_off, is_off) = (self.clock.is_off(), !is_near(skew_ms, 0));
         let mut counts = was_off;

@@ -87,7 +87,7 @@ pub use space::apply::EntrySpace;
 pub use space::read::{CachedSpace, Held, SnapshotSpace};
 pub use space::remote::{Remote, RemoteAnswer, RemoteCall, RemoteSpace, remote_counts, remote_heads, remote_records};
 pub use space::{
-    Edit, Heads, Need, Patch, ReadSpace, RecordRange, Records, ShardSpace, ShardSpaces, Shards, WriteSpace,
+    Edit, Emptied, Heads, Need, Patch, ReadSpace, RecordRange, Records, ShardSpace, ShardSpaces, Shards, WriteSpace,
 };
 pub use storage_failure::{note_failure, note_lack};
 pub use store_clock::{SKEW_MS_MAX, StoreClock};

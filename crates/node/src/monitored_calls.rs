@@ -4,7 +4,6 @@ use crate::acl::{Denial, DenialReason};
 use crate::monitors::monitored;
 use crate::stats::EndedCall;
 use resp::table::CommandSpec;
-use vocab::Database;
 use vocab::limits::{DENIED_CALLS_MAX, MONITORED_CALLS_MAX};
 
 /// How much of it there is.
@@ -46,10 +45,10 @@ impl MonitoredCalls {
         Self { is_shown, is_counted: true, ..Self::default() }
     }
 
-    /// A script runs a command at that time. Those behind the first `MONITORED_CALLS_MAX` are left out.
-    pub(crate) fn note(&mut self, now_ms: u64, spec: &CommandSpec, args: &[&[u8]]) {
+    /// A script runs a command at that time, in the database that it has chosen, by the number that clients use. Those behind the first
+    /// `MONITORED_CALLS_MAX` are left out.
+    pub(crate) fn note(&mut self, now_ms: u64, database: u16, spec: &CommandSpec, args: &[&[u8]]) {
         if self.is_shown && self.lines.len() < MONITORED_CALLS_MAX {
-            let database = args.iter().find_map(|arg| Database::of_key(arg)).map_or(0, Database::number);
             self.lines.extend(monitored(now_ms.saturating_mul(1000), (database, "lua"), spec, args));
         }
     }

@@ -10,7 +10,6 @@ use crate::full_files::FullFiles;
 use crate::records::record_after;
 use crate::spare_file::SpareFile;
 use crate::staging::{Staging, StagingMemory};
-use crate::sync_pace::SyncPace;
 use crate::sync_ring::{Ended, StagedFile, StagedWrite, SyncRing};
 use parking_lot::{Mutex, MutexGuard};
 use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
@@ -18,7 +17,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use storage::UnitBuffer;
 use vocab::is_shortage;
 
@@ -293,7 +292,7 @@ impl Handle for GuardedHandle {
                 ),
             ));
         }
-        self.inner.truncate(offset)
+        self.health.wait_out(&self.path, || self.inner.truncate(offset))
     }
 
     fn file_size(&self) -> io::Result<usize> {
@@ -368,7 +367,8 @@ impl Seek for GuardedWriter {
 impl WriteExt for GuardedWriter {
     fn truncate(&mut self, offset: usize) -> io::Result<()> {
         self.handle.staging.close()?;
-        self.handle.staging.unsynced(|| self.inner.truncate(offset))?;
+        let GuardedHandle { staging, health, path, .. } = &*self.handle;
+        staging.unsynced(|| health.wait_out(path, || self.inner.truncate(offset)))?;
         (self.at, self.end) = (offset as u64, offset as u64);
         Ok(())
     }
@@ -411,6 +411,52 @@ const APPENDED: &str = "raftlog";
 
 fn is_appended(path: &Path) -> bool {
     path.extension().is_some_and(|kind| kind == APPENDED)
+}
+
+/// Writes after which their pace is looked at anew.
+const WINDOW: u32 = 16;
+
+/// How often the log is fsynced, for each write of it: a write that is fsynced at once had better go past the page cache,
+/// and writes that share an fsync, as with `nosync`, had better not. Recent fsyncs and writes decide only that.
+#[derive(Debug, Default)]
+pub(crate) struct SyncPace {
+    writes: AtomicU32,
+    syncs: AtomicU32,
+    often: AtomicBool,
+    /// Written to the file that is appended to.
+    bytes: AtomicU64,
+}
+
+impl SyncPace {
+    /// Notes a write of so many bytes; answers whether about every other one, or more of them, had an fsync recently.
+    pub(crate) fn wrote(&self, bytes: usize) -> bool {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if self.writes.fetch_add(1, Ordering::Relaxed) + 1 >= WINDOW {
+            self.writes.store(0, Ordering::Relaxed);
+            self.often.store(self.syncs.swap(0, Ordering::Relaxed) * 2 >= WINDOW, Ordering::Relaxed);
+        }
+        self.is_often()
+    }
+
+    /// Notes an fsync.
+    pub(crate) fn synced(&self) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether about every other write, or more of them, had an fsync recently.
+    pub(crate) fn is_often(&self) -> bool {
+        self.often.load(Ordering::Relaxed)
+    }
+
+    /// Another file is appended to.
+    pub(crate) fn new_file(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Bytes written since then.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]
@@ -477,5 +523,22 @@ mod tests {
         expected.truncate(10_000);
         expected.extend_from_slice(b"end");
         assert!(std::fs::read(&path).unwrap() == expected);
+    }
+
+    #[test]
+    fn it_is_often_while_every_other_write_has_an_fsync() {
+        let pace = SyncPace::default();
+        for every in [1, 2, 3, 8, 2] {
+            for n in 0..2 * WINDOW {
+                pace.wrote(10);
+                if n % every == 0 {
+                    pace.synced();
+                }
+            }
+            assert_eq!(pace.is_often(), every <= 2, "an fsync every {every} writes");
+        }
+        assert_eq!(pace.bytes(), u64::from(5 * 2 * WINDOW * 10));
+        pace.new_file();
+        assert_eq!(pace.bytes(), 0);
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::log_store::GroupState;
 use crate::records::record_after;
 use file::{Block, LogFile, Record, Stop};
-use group::{Group, Place};
+use group::{EntryPlace, Group};
 use item::{Item, What};
 use protobuf::Message;
 use raft::eraftpb::Entry;
@@ -146,7 +146,7 @@ impl LogInspection {
     pub fn entries(&self, shard: ShardId, from: u64, to: u64) -> impl Iterator<Item = Result<Entry>> + '_ {
         let group = self.groups.get(&region(shard));
         let (first, last) = group.map_or((1, 0), |group| (group.first, group.last().unwrap_or(0)));
-        let mut block: Option<(Place, Vec<u8>)> = None;
+        let mut block: Option<(EntryPlace, Vec<u8>)> = None;
         (from.max(first)..=to.min(last)).filter_map(move |index| {
             let place = group?.place(index)?;
             Some(self.entry(place, &mut block).and_then(|entry| {
@@ -244,14 +244,14 @@ impl LogInspection {
         let Block { at: block_at, length: block_length } = record.block;
         for (items, file, block_at, block_length) in parts.take(record.items, file, block_at, block_length) {
             for Item { group, what } in items {
-                let place = |(at, length)| Place { file, block_at, block_length, at, length };
+                let place = |(at, length)| EntryPlace { file, block_at, block_length, at, length };
                 self.groups.entry(group).or_default().replay(what, place);
             }
         }
     }
 
-    fn entry(&self, place: Place, cached: &mut Option<(Place, Vec<u8>)>) -> Result<Entry> {
-        let same = |of: &Place| (of.file, of.block_at) == (place.file, place.block_at);
+    fn entry(&self, place: EntryPlace, cached: &mut Option<(EntryPlace, Vec<u8>)>) -> Result<Entry> {
+        let same = |of: &EntryPlace| (of.file, of.block_at) == (place.file, place.block_at);
         if !cached.as_ref().is_some_and(|(of, _)| same(of)) {
             let (info, file) = &self.files[place.file as usize];
             let file = file.as_ref().ok_or_else(|| Error::Corrupt(format!("{} is not in use", info.path.display())))?;
@@ -268,7 +268,7 @@ impl LogInspection {
         Ok(entry)
     }
 
-    fn damage(&self, place: Place, detail: &str) -> Error {
+    fn damage(&self, place: EntryPlace, detail: &str) -> Error {
         let (info, _) = &self.files[place.file as usize];
         Error::Corrupt(format!("{}: near byte {}: {detail}", info.path.display(), place.block_at))
     }

@@ -10,7 +10,6 @@ mod election;
 mod error;
 mod full_files;
 mod inspect;
-mod log_gate;
 mod log_read;
 mod log_store;
 mod log_write;
@@ -27,9 +26,7 @@ mod resends;
 mod snapshot;
 mod spare_file;
 mod staging;
-mod sync_pace;
 mod sync_ring;
-mod terms;
 pub mod wire;
 
 pub use bytes::Bytes;

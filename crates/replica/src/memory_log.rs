@@ -14,11 +14,11 @@ use vocab::ShardId;
 /// A log in memory that loses and damages entries as a disk does.
 #[derive(Debug, Default)]
 pub struct MemoryLog {
-    state: Mutex<State>,
+    state: Mutex<LogState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     /// What is read.
     written: Groups,
     /// What a crash leaves.
@@ -97,10 +97,10 @@ impl MemoryLog {
 
     /// The disk is replaced by an empty one.
     pub fn wipe(&self) {
-        *self.lock() = State::default();
+        *self.lock() = LogState::default();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.state.lock()
     }
 }
@@ -171,7 +171,7 @@ impl LogStore for MemoryLog {
     }
 }
 
-impl State {
+impl LogState {
     fn check(&self) -> Result<()> {
         if self.poisoned { Err(Error::Poisoned("an fsync failed".to_owned())) } else { Ok(()) }
     }

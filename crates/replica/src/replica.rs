@@ -5,10 +5,9 @@
 
 use crate::election::{ELECTION_TICKS, ElectionTimer, HEARTBEAT_TICKS, NEVER_TICKS};
 use crate::error::{Error, Result, raft_error};
-use crate::log_gate::LogGate;
 use crate::log_read::{LogEntries, LogRead};
 use crate::log_store::{GroupState, LogStore};
-use crate::log_write::{Install, LogWrite, SYNC, is_member_change};
+use crate::log_write::{Install, LogGate, LogWrite, SYNC, is_member_change};
 use crate::member_change::change_entry;
 use crate::members::{MemberChange, MemberKind, Members, conf_change, decode_conf_change};
 use crate::message_validation::{Validation, Verified, inspect};

@@ -37,7 +37,7 @@ impl StagingMemory {
 pub(crate) struct Staging {
     path: PathBuf,
     health: Arc<DiskHealth>,
-    state: Mutex<State>,
+    state: Mutex<StagingState>,
     /// Held while the file is written: the unit that one write ends in is the one that the next begins with.
     writing: Mutex<()>,
     /// Who else may write it; its writes are over before another begins.
@@ -49,7 +49,7 @@ pub(crate) struct Staging {
 }
 
 #[derive(Default)]
-struct State {
+struct StagingState {
     open: Option<Open>,
     /// What is being written, and where; or was to be, if no write is under way: that comes before all else.
     under_way: Option<(u64, Arc<UnitBuffer>)>,
@@ -217,7 +217,7 @@ impl Staging {
         self.state().open.as_ref().is_some_and(|open| open.bytes.all().len() > open.known)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StagingState> {
         self.state.lock()
     }
 }
@@ -232,7 +232,7 @@ fn overlay(bytes: &mut [u8], at: u64, staged: &[u8], start: u64) {
     }
 }
 
-impl State {
+impl StagingState {
     /// What is to be written, and where. The unit that it ends in stays, for what follows.
     fn begin(&mut self, memory: &StagingMemory) -> Option<StagedWrite> {
         let open = self.open.as_mut().filter(|open| open.bytes.all().len() > open.known)?;

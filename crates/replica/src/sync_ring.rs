@@ -39,12 +39,12 @@ pub(crate) struct Ended {
 /// Of one log. One is under way at the most.
 #[derive(Default)]
 pub(crate) struct SyncRing {
-    state: Mutex<State>,
+    state: Mutex<RingState>,
 }
 
 /// Invariant: no outcome while one is under way.
 #[derive(Default)]
-struct State {
+struct RingState {
     /// None until one is wanted, and after it has failed.
     writer: Option<DurableWriter>,
     under_way: Option<UnderWay>,
@@ -98,7 +98,7 @@ impl SyncRing {
         Self::take_of(&mut *self.state.try_lock()?)
     }
 
-    fn take_of(state: &mut State) -> Option<Ended> {
+    fn take_of(state: &mut RingState) -> Option<Ended> {
         if let Some(outcome) = state.writer.as_mut().and_then(DurableWriter::take) {
             state.settle(outcome);
         }
@@ -113,12 +113,12 @@ impl SyncRing {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RingState> {
         self.state.lock()
     }
 }
 
-impl State {
+impl RingState {
     fn settle(&mut self, outcome: io::Result<()>) {
         let Some(UnderWay { of, bytes, since }) = self.under_way.take() else { return };
         let is_made = of.end_aside(bytes, outcome);

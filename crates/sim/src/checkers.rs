@@ -49,7 +49,7 @@ struct Recovery {
 
 /// The operations that a request is in the history: its own, and one in each further group of keys that it concerns.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct AskedOperation {
     /// Its own.
     pub operation: usize,
     /// Those in other groups of keys.
@@ -222,7 +222,7 @@ impl Checkers {
     }
 
     /// A client asks: the history gets to know of it, where it clears a shard for each group of keys that is there.
-    pub fn asked(&mut self, client: usize, request: &Request, wall_ms: u64) -> Asked {
+    pub fn asked(&mut self, client: usize, request: &Request, wall_ms: u64) -> AskedOperation {
         let (now_ms, weak) = (wall_ms - SPREAD_MS, request.weak.is_some());
         let operation = self.history.begin(client, request.group, request.actions.clone(), weak, now_ms);
         let mut groups = vec![request.group];
@@ -246,7 +246,7 @@ impl Checkers {
             }
         }
         self.reads.begun(operation, &self.history.operations()[operation]);
-        Asked { operation, twins }
+        AskedOperation { operation, twins }
     }
 
     /// A shard has answered a request: holds the answer against the log.
@@ -262,7 +262,7 @@ impl Checkers {
     }
 
     /// A client is answered, or gives up.
-    pub fn told(&mut self, asked: &Asked, request: &Request, answer: &Answer, at: Instant) -> Outcome {
+    pub fn told(&mut self, asked: &AskedOperation, request: &Request, answer: &Answer, at: Instant) -> Outcome {
         let cleared = self.cleared.remove(&asked.operation);
         for &each in asked.twins.iter().chain([&asked.operation]) {
             let slot = slot_of(&key_name(self.operation(each).group, 0));

@@ -2,7 +2,7 @@
 
 use crate::bug::Bug;
 use crate::chance::Chance;
-use crate::checkers::{Asked, Instant, Outcome};
+use crate::checkers::{AskedOperation, Instant, Outcome};
 use crate::client::Client;
 use crate::event::{Event, NodeEvent};
 use crate::history::{Action, Answer, Outcome as Told};
@@ -161,7 +161,7 @@ impl Clients {
         let think_ms = if done { think_ms } else { think_ms.max(50) };
         let pause = store.env.between(100, think_ms * MILLISECOND);
         store.env.after(pause, Event::Think(number));
-        let asked = Asked { operation, twins: std::mem::take(&mut self.clients[number].twins) };
+        let asked = AskedOperation { operation, twins: std::mem::take(&mut self.clients[number].twins) };
         let at = Instant { us: store.env.now(), wall_ms: store.env.wall_ms() };
         store.checks.told(&asked, request, answer, at)?;
         store.env.counts.answered += u64::from(done);

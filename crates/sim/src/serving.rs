@@ -14,7 +14,7 @@ use crate::reading;
 use crate::request::{Form, Request};
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use node::read::{Hold, NotHere, is_slot_moving, leader_access};
+use node::read::{Deadline, NotHere, is_slot_moving, leader_access};
 use node::session::Acks;
 use node::{Ticket, key_hash};
 use resp::Proto;
@@ -45,7 +45,7 @@ pub fn request(
         || (store.env.happens(200) && !handle.as_ref().is_some_and(|handle| is_slot_moving(handle, slot)));
     if !is_let_in {
         let local = process.local(node_id(place), shard, handle.as_ref());
-        match leader_access(local, slot, Hold::for_slot_move(since_us), now.mono_us) {
+        match leader_access(local, slot, Deadline::for_slot_move(since_us), now.mono_us) {
             Ok(_) => {}
             Err(NotHere::Wait { .. }) => {
                 hold(store, place, operation, request, since_us);
@@ -119,7 +119,7 @@ pub fn shard_of_write(store: &Store, place: Place, slot: Slot) -> Result<ShardId
     let shard = process.shard_of(slot).ok_or(None)?;
     let handle = process.core.shard(shard).map(|here| here.handle().clone());
     let local = process.local(node_id(place), Some(shard), handle.as_ref());
-    match leader_access(local, slot, Hold::for_slot_move(now.mono_us), now.mono_us) {
+    match leader_access(local, slot, Deadline::for_slot_move(now.mono_us), now.mono_us) {
         Ok(_) => Ok(shard),
         Err(NotHere::Redirect(node)) => Err(Some(node)),
         Err(_) => Err(None),

@@ -123,7 +123,7 @@ fn short(number: i32) -> Error {
 }
 
 #[derive(Default)]
-struct State {
+struct TreeState {
     rows: Rows,
     meta: Rows,
     applied: u64,
@@ -157,7 +157,7 @@ pub enum Flaw {
 pub struct Tree {
     folders: Folders,
     files: SharedFiles,
-    state: Mutex<State>,
+    state: Mutex<TreeState>,
 }
 
 impl Tree {
@@ -176,13 +176,14 @@ impl Tree {
         }
         let Image { rows, meta, index, is_halved } = held.image.clone();
         let before = rows.clone();
-        let state = State { rows, meta, applied: index, sealed: index, is_halved, flaw, before, ..State::default() };
+        let state =
+            TreeState { rows, meta, applied: index, sealed: index, is_halved, flaw, before, ..TreeState::default() };
         drop(held);
         Ok(Self { folders: folders.clone(), files, state: Mutex::new(state) })
     }
 
     /// Puts `image` in the place of the files.
-    fn publish(&self, state: &mut State, image: Image) -> Result<()> {
+    fn publish(&self, state: &mut TreeState, image: Image) -> Result<()> {
         if state.poisoned {
             return Err(Error::Poisoned { detail: "a simulated fsync failed".to_owned() });
         }
@@ -374,7 +375,7 @@ impl Engine for Tree {
     }
 }
 
-impl State {
+impl TreeState {
     /// The whole map and its meta records are those of `image`, which is in the files.
     fn install(&mut self, image: Image) {
         (self.applied, self.sealed) = (image.index, image.index);

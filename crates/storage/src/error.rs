@@ -65,6 +65,12 @@ impl Error {
         matches!(self, Self::Io { source, .. } if is_shortage(source))
     }
 
+    /// Whether a call was interrupted: there is nothing to wait for, it is only to be made again.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::Interrupted)
+    }
+
     /// Whether room, descriptors or memory lacked: nothing was written, and it may be tried again once there are some.
     #[must_use]
     pub fn is_lack(&self) -> bool {

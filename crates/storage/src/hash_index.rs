@@ -14,18 +14,18 @@ const NONE: u32 = u32::MAX;
 const LEAST: usize = 8;
 
 #[derive(Clone, Copy)]
-struct Place {
+struct RowPlace {
     hash: u32,
     row: u32,
 }
 
-const FREE: Place = Place { hash: 0, row: NONE };
+const FREE: RowPlace = RowPlace { hash: 0, row: NONE };
 
 /// A table from hashes to row numbers. Numbers are below `u32::MAX`; hashes should differ in their lowest bits.
 #[derive(Default)]
 pub struct HashIndex {
     /// Of a power of two, at most three quarters of them taken; or none at all.
-    places: Box<[Place]>,
+    places: Box<[RowPlace]>,
     taken: usize,
 }
 
@@ -58,7 +58,7 @@ impl HashIndex {
         if self.growth() > 0 {
             self.grow();
         }
-        self.put(Place { hash, row });
+        self.put(RowPlace { hash, row });
         self.taken += 1;
     }
 
@@ -105,7 +105,7 @@ impl HashIndex {
         if (self.taken + 1) * 4 <= self.places.len() * 3 {
             0
         } else {
-            self.places.len().max(LEAST) * size_of::<Place>()
+            self.places.len().max(LEAST) * size_of::<RowPlace>()
         }
     }
 
@@ -115,7 +115,7 @@ impl HashIndex {
         old.iter().filter(|place| place.row != NONE).for_each(|place| self.put(*place));
     }
 
-    fn put(&mut self, place: Place) {
+    fn put(&mut self, place: RowPlace) {
         let mut at = self.home(place.hash);
         while self.places[at].row != NONE {
             at = self.next(at);

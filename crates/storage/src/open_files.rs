@@ -11,10 +11,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-static PATHS: Mutex<BTreeMap<PathBuf, State>> = Mutex::new(BTreeMap::new());
+static PATHS: Mutex<BTreeMap<PathBuf, PathState>> = Mutex::new(BTreeMap::new());
 
 #[derive(Default)]
-struct State {
+struct PathState {
     holds: usize,
     condemned: bool,
 }
@@ -41,7 +41,7 @@ impl OpenPath {
         let mut paths = paths();
         let path = candidates.find(|path| !paths.contains_key(&key_of(path))).expect("candidates do not end");
         let key = key_of(&path);
-        paths.insert(key.clone(), State { holds: 1, condemned: true });
+        paths.insert(key.clone(), PathState { holds: 1, condemned: true });
         drop(paths);
         (Self { key }, path)
     }
@@ -98,7 +98,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
     }
 }
 
-fn paths() -> MutexGuard<'static, BTreeMap<PathBuf, State>> {
+fn paths() -> MutexGuard<'static, BTreeMap<PathBuf, PathState>> {
     PATHS.lock().expect("nothing panics while it is held")
 }
 

@@ -3,18 +3,17 @@
 mod address;
 mod bytes;
 mod database;
+mod encoding;
 mod eviction;
 pub mod fuzz;
 mod ids;
 pub mod limits;
 mod prng;
-mod reader;
 mod secret;
 mod shortage;
 mod slot;
 mod time;
 mod token_bucket;
-mod varint;
 
 pub use address::{host_and_port, host_of};
 pub use bytes::memory_bytes;
@@ -23,13 +22,12 @@ pub use database::{
     DATABASE_TAG_BYTES, Database, KeyPrefix, Namespace, client_key, cluster_database_keys, database_keys,
     is_database_key, keys_of_databases_alone, prefix_of_tag, split_tag,
 };
+pub use encoding::{Malformed, Reader, put_bytes, put_varint, varint_bytes};
 pub use eviction::EVICTION_POLICIES;
 pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version};
 pub use prng::Prng;
-pub use reader::{Malformed, Reader};
 pub use secret::same_secret;
 pub use shortage::is_shortage;
 pub use slot::{SLOT_COUNT, SlotSpan, crc16, hash_tag, slot_of, slot_tag};
 pub use time::{Millis, Moment, wall_clock_ms};
 pub use token_bucket::TokenBucket;
-pub use varint::{put_bytes, put_varint, varint_bytes};

@@ -52,4 +52,25 @@ function run(main) {
   });
 }
 
-module.exports = { port, killed, addresses, half, ok, check, sleep, until, again, failures, madeAgain, run };
+// Runs all checks of some parts, by their names, one after the other, and says how many held; fails if one did not.
+async function checks(parts, hold) {
+  const counts = [];
+  let failed = 0;
+  for (const [part, all] of Object.entries(parts)) {
+    for (const [name, one] of Object.entries(all)) {
+      const begun = Date.now();
+      try {
+        await hold(one);
+        console.error(`ok (${Date.now() - begun} ms): ${name}`);
+      } catch (error) {
+        failed++;
+        console.error(`FAILED: ${name}: ${error.stack}`);
+      }
+    }
+    counts.push(`${Object.keys(all).length} of ${part}`);
+  }
+  check(failed === 0, `${failed} checks do not hold`);
+  ok(`checks: ${counts.join(', ')}`);
+}
+
+module.exports = { port, killed, addresses, half, ok, check, sleep, until, again, failures, madeAgain, run, checks };

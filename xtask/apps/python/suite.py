@@ -33,13 +33,28 @@ class Redirected(socket.socket):
 
 socket.socket = Redirected
 """
-# A line for each test that has passed: known also when the run is ended.
+# A line for each test that has passed: known also when the run is ended. Where a file names tests, the others are left out: names may
+# hold what pytest cannot be told by its arguments.
 REPORT = """
 import os
 
 import pytest
 
 bad = set()
+chosen = os.environ["TRIAL_ONLY"]
+
+
+def name(nodeid):
+    return nodeid.replace("\\n", " ")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    if chosen:
+        with open(chosen) as file:
+            wanted = set(file.read().splitlines())
+        config.hook.pytest_deselected(items=[item for item in items if name(item.nodeid) not in wanted])
+        items[:] = [item for item in items if name(item.nodeid) in wanted]
 
 
 @pytest.hookimpl(trylast=True)
@@ -48,7 +63,7 @@ def pytest_runtest_logreport(report):
         bad.add(report.nodeid)
     elif report.when == "teardown" and report.nodeid not in bad:
         with open(os.environ["TRIAL_REPORT"], "a") as file:
-            file.write(report.nodeid.replace("\\n", " ") + "\\n")
+            file.write(name(report.nodeid) + "\\n")
 """
 RUN_SECONDS_MAX = 1500
 
@@ -65,25 +80,25 @@ class Suite:
             with open(f"plugins/{name}.py", "w") as file:
                 file.write(text)
 
-    def environment(self, port, report):
+    def environment(self, port, report, only):
         path = os.pathsep.join([os.path.abspath("plugins"), os.path.abspath(self.folder)])
-        shared = {"PYTHONPATH": path, "TRIAL_PORT": str(port), "TRIAL_KNOWN_PORTS": self.ports, "TRIAL_REPORT": report}
+        shared = {"PYTHONPATH": path, "TRIAL_PORT": str(port), "TRIAL_KNOWN_PORTS": self.ports, "TRIAL_REPORT": report, "TRIAL_ONLY": only}
         return {**os.environ, **shared, **{name: value.replace("PORT", str(port)) for name, value in self.env.items()}}
 
     def passed(self, port, report, only=None):
-        """The names of the tests that pass against the server at that port."""
+        """The names of the tests that pass against the server at that port; of all tests, or of those that are named."""
         report = os.path.abspath(report)
         open(report, "w").close()
+        chosen = ""
+        if only is not None:
+            chosen = f"{report}.only"
+            with open(chosen, "w") as file:
+                file.write("\n".join(only))
         for arguments in self.runs:
-            chosen = [argument.replace("PORT", str(port)) for argument in arguments]
-            if only is not None:
-                # In a run for a test that it has not, pytest would complain.
-                chosen = options(chosen) + sorted(only)
             pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "trial_report"]
             limits = [f"--timeout={self.seconds}", "--tb=short", "-o", "log_cli=false"]
-            self.run(pytest + limits + chosen, self.environment(port, report))
-            if only is not None:
-                break
+            given = [argument.replace("PORT", str(port)) for argument in arguments]
+            self.run(pytest + limits + given, self.environment(port, report, chosen))
         with open(report) as file:
             return set(file.read().splitlines())
 
@@ -131,12 +146,6 @@ class Redis:
     def __exit__(self, *_):
         self.server.kill()
         self.server.wait()
-
-
-def options(arguments):
-    """What of pytest's arguments names no tests: options, and the values of those of one letter that stand alone."""
-    pairs = zip([""] + arguments, arguments)
-    return [one for before, one in pairs if one.startswith("-") or re.fullmatch("-[a-z]", before)]
 
 
 def source(package):

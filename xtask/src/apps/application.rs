@@ -28,6 +28,8 @@ pub struct Application {
     pub situations: &'static [Situation],
     /// Longest time for one trial.
     pub bound: Duration,
+    /// Whether it is a package's own tests, which take long.
+    pub is_suite: bool,
     /// Whether it is one of those of which the gate kills the leader, one a turn: quick to recover, and a program of scripts,
     /// locks or messages.
     pub is_killed_in_gate: bool,
@@ -44,7 +46,7 @@ impl Application {
     /// Whether the gate runs it: its job, and not the package's own tests; and nothing that only Debian's packages have, which
     /// need root.
     pub fn is_in_gate(&self) -> bool {
-        !matches!(self.toolchain, Toolchain::Ruby | Toolchain::Php) && self.situations.contains(&Situation::Killed)
+        !matches!(self.toolchain, Toolchain::Ruby | Toolchain::Php) && !self.is_suite
     }
 
     /// The packages that are asked for by their versions, as the page shows them.

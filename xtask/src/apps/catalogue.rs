@@ -17,8 +17,17 @@ const fn job(
     does: &'static str,
     listener: Listener,
 ) -> Application {
-    let situations = &SITUATIONS;
-    Application { name, toolchain, packages, listener, situations, bound: JOB_BOUND, is_killed_in_gate: false, does }
+    Application {
+        name,
+        toolchain,
+        packages,
+        listener,
+        situations: &SITUATIONS,
+        bound: JOB_BOUND,
+        is_suite: false,
+        is_killed_in_gate: false,
+        does,
+    }
 }
 
 const fn databases(
@@ -46,9 +55,18 @@ const fn suite(
     packages: &'static [&'static str],
     does: &'static str,
 ) -> Application {
+    Application { bound: SUITE_BOUND, is_suite: true, ..checks(toolchain, name, packages, does) }
+}
+
+/// Checks of ours, by the kinds of work that a package's own tests are about: of one whose package in the registry has no tests.
+const fn checks(
+    toolchain: Toolchain,
+    name: &'static str,
+    packages: &'static [&'static str],
+    does: &'static str,
+) -> Application {
     let situations = &[Situation::Single, Situation::Three];
-    let tests = job(toolchain, name, packages, does, Listener::Databases);
-    Application { situations, bound: SUITE_BOUND, ..tests }
+    Application { situations, ..job(toolchain, name, packages, does, Listener::Databases) }
 }
 
 /// All of them. The gate runs every fourth in turn, so those of a language are spread over its turns.
@@ -238,6 +256,18 @@ pub const APPLICATIONS: &[Application] = &[
         "laravel",
         &["php-cli", "php-redis=5.3.7", "php-laravel-framework=8.83.26"],
         "102 jobs by two workers: a delay, a retry; its cache with locks",
+    ),
+    checks(
+        Node,
+        "bullmq-work",
+        &["bullmq@6.7.0", "ioredis@5.11.1"],
+        "38 checks of ours, by the kinds of work of BullMQ's own tests (its package has none): queues, workers, flows, limits of rates",
+    ),
+    suite(
+        Node,
+        "connect-redis-suite",
+        &["connect-redis@9.0.0", "redis@6.3.1", "express-session@1.19.0", "vitest@4.1.11"],
+        "connect-redis's own tests, which its package has, and five checks of ours: the store of sessions, with each of its settings",
     ),
     suite(
         Python,

@@ -98,6 +98,7 @@ mod tests {
         situations: &SITUATIONS,
         bound: Duration::from_secs(60),
         is_killed_in_gate: false,
+        is_suite: false,
         does: "120 jobs",
     };
 

@@ -4,8 +4,9 @@ use super::machine::{process_cpu_us, process_peak_bytes};
 use super::program::{end, tail};
 use super::progress;
 use super::wire::Connection;
+use parking_lot::Mutex;
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -39,17 +40,25 @@ pub fn free_port() -> Result<u16, String> {
     free_ports().map(|[port]| port)
 }
 
-/// Different ports on which no process listens now.
+/// Different ports on which no process listens now, and of which no other process of this program has been given one while it runs.
 pub fn free_ports<const N: usize>() -> Result<[u16; N], String> {
     /// Below those of connections that go out, which might take one before its server does.
     const PORTS: std::ops::Range<u16> = 20_000..32_700;
     static NEXT: AtomicU16 = AtomicU16::new(PORTS.start);
+    /// The same ports of UDP, which no server here uses: who has one may give its number to a server.
+    static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     let mut ports = [0; N];
     for port in &mut ports {
-        let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+        let claimed = |port: u16| {
+            let claim = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+            Some((port, claim))
+        };
         let mut left =
             std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed)).take_while(|at| PORTS.contains(at));
-        *port = left.find(is_free).ok_or("no port below 32,700 is free")?;
+        let (free, claim) = left.find_map(claimed).ok_or("no port below 32,700 is free")?;
+        CLAIMS.lock().push(claim);
+        *port = free;
     }
     Ok(ports)
 }
@@ -172,5 +181,23 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         end(&mut self.child);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::free_ports;
+    use std::collections::BTreeSet;
+    use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+
+    #[test]
+    fn a_port_is_given_once_while_this_process_runs() {
+        let [one, other]: [u16; 2] = free_ports().expect("two are free");
+        let [third]: [u16; 1] = free_ports().expect("one is free");
+        assert_eq!(BTreeSet::from([one, other, third]).len(), 3);
+        for port in [one, other, third] {
+            assert!(UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_err(), "another process would be given {port}");
+            assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok(), "a server cannot have {port}");
+        }
     }
 }

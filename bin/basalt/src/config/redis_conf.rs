@@ -86,7 +86,7 @@ impl Reader<'_> {
             if line_text.is_empty() || line_text.starts_with('#') {
                 continue;
             }
-            let at = Place { path: path.clone(), line: at + 1 };
+            let at = ConfLine { path: path.clone(), line: at + 1 };
             match words(line_text) {
                 Some(words) => self.line(&at, &words, depth),
                 None => self.settings.errors.push(at.note("quotes do not match".to_owned())),
@@ -94,7 +94,7 @@ impl Reader<'_> {
         }
     }
 
-    fn line(&mut self, at: &Place, words: &[String], depth: usize) {
+    fn line(&mut self, at: &ConfLine, words: &[String], depth: usize) {
         let Some((name, arguments)) = words.split_first() else { return };
         let name = name.to_ascii_lowercase();
         let value = arguments.join(" ");
@@ -113,7 +113,7 @@ impl Reader<'_> {
         }
     }
 
-    fn setting(&mut self, at: &Place, name: String, value: String) {
+    fn setting(&mut self, at: &ConfLine, name: String, value: String) {
         if let Some((_, instead)) = ELSEWHERE.iter().find(|(word, _)| *word == name) {
             return self.warn(at, &format!("{name}: {instead}"));
         }
@@ -131,7 +131,7 @@ impl Reader<'_> {
         }
     }
 
-    fn include(&mut self, at: &Place, paths: &[String], depth: usize) {
+    fn include(&mut self, at: &ConfLine, paths: &[String], depth: usize) {
         for path in paths {
             self.files += 1;
             if depth + 1 >= DEPTH_MAX || self.files > FILES_MAX {
@@ -148,18 +148,18 @@ impl Reader<'_> {
         }
     }
 
-    fn warn(&mut self, at: &Place, text: &str) {
+    fn warn(&mut self, at: &ConfLine, text: &str) {
         self.settings.warnings.push(at.note(text.to_owned()));
     }
 }
 
 /// A line of a file.
-struct Place {
+struct ConfLine {
     path: Arc<Path>,
     line: usize,
 }
 
-impl Place {
+impl ConfLine {
     fn origin(&self) -> Origin {
         Origin::File { path: self.path.clone(), line: self.line }
     }

@@ -21,7 +21,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(2);
 
 /// Where an import stands.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct State {
+struct ImportState {
     format: u32,
     /// What is imported: another source has another state.
     source: String,
@@ -52,7 +52,7 @@ pub(super) struct Followed {
 /// A state, and the file that keeps it, if one does.
 pub(super) struct StateFile {
     path: Option<PathBuf>,
-    state: State,
+    state: ImportState,
     /// Whether an import before this one has begun.
     resumes: bool,
     saved: Instant,
@@ -62,7 +62,7 @@ impl StateFile {
     /// The state that a file keeps; a new one, if there is no file.
     pub(super) fn open(path: Option<&Path>, source: &str) -> Result<Self, String> {
         let id = Prng::new(wall_clock_ms() ^ u64::from(std::process::id()) << 40).next_u64();
-        let new = State {
+        let new = ImportState {
             format: FORMAT,
             source: source.to_owned(),
             id,
@@ -77,7 +77,7 @@ impl StateFile {
         let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let mut file = match std::fs::read(path) {
             Ok(bytes) => {
-                let state: State = serde_json::from_slice(&bytes).map_err(|e| named(&e))?;
+                let state: ImportState = serde_json::from_slice(&bytes).map_err(|e| named(&e))?;
                 if state.format != FORMAT {
                     return Err(named(&format!("format {}; this version of basalt reads {FORMAT}", state.format)));
                 }

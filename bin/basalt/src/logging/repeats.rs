@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A place of the program: file and line.
-type Place = (&'static str, u32);
+type LogPlace = (&'static str, u32);
 
 const WINDOW: Duration = Duration::from_secs(1);
 /// Lines of one place in a window. A flood of one message does not fill a disk, nor hide the others.
@@ -12,7 +12,7 @@ const LINES_MAX: u32 = 20;
 
 /// How often each place has spoken. There are as many as the program has places that log.
 pub struct Repeats {
-    places: BTreeMap<Place, Count>,
+    places: BTreeMap<LogPlace, Count>,
 }
 
 struct Count {
@@ -28,7 +28,7 @@ impl Repeats {
     }
 
     /// Whether a line is written, and how many of its place were left out before it. `None`: it is left out.
-    pub fn admit(&mut self, place: Place, now: Instant) -> Option<u64> {
+    pub fn admit(&mut self, place: LogPlace, now: Instant) -> Option<u64> {
         let count = self.places.entry(place).or_insert(Count { since: now, lines: 0, left_out: 0 });
         if now.duration_since(count.since) >= WINDOW {
             (count.since, count.lines) = (now, 0);

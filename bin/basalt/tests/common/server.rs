@@ -25,6 +25,8 @@ pub struct Setup {
     plain: bool,
     /// Most open files that the process may have; none: as many as this one.
     descriptors: Option<u32>,
+    /// A program and its arguments that run Basalt, and become it.
+    wrapper: Vec<String>,
 }
 
 impl Setup {
@@ -45,6 +47,7 @@ impl Setup {
             peer,
             plain: false,
             descriptors: None,
+            wrapper: Vec::new(),
         }
     }
 
@@ -68,7 +71,18 @@ impl Setup {
         self
     }
 
+    /// Run by a program with these arguments, which leaves the process that it is to Basalt.
+    pub fn under<A: Into<String>>(mut self, wrapper: impl IntoIterator<Item = A>) -> Self {
+        self.wrapper = wrapper.into_iter().map(Into::into).collect();
+        self
+    }
+
     fn basalt(&self) -> Command {
+        if let [wrapper, arguments @ ..] = &self.wrapper[..] {
+            let mut command = Command::new(wrapper);
+            command.args(arguments).arg(&self.program);
+            return command;
+        }
         let Some(most) = self.descriptors else { return Command::new(&self.program) };
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {most}; exec \"$0\" \"$@\"")]).arg(&self.program);

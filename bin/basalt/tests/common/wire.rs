@@ -236,12 +236,17 @@ impl Connection {
         self.buffer.drain(..self.at);
         self.at = 0;
         let mut chunk = [0; 64 * 1024];
-        match self.stream.read(&mut chunk)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            n => {
-                self.buffer.extend_from_slice(&chunk[..n]);
-                Ok(())
-            }
+        loop {
+            return match self.stream.read(&mut chunk) {
+                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => {
+                    self.buffer.extend_from_slice(&chunk[..n]);
+                    Ok(())
+                }
+                // A process that was stopped and goes on: a read with a timeout is not begun again by the system.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => Err(error),
+            };
         }
     }
 }

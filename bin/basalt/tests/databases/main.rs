@@ -55,7 +55,8 @@ fn hold_for_both(name: &str, paths: &[PathBuf], shards: &str) {
 fn a_monitor_is_shown_what_a_client_has_sent() {
     let dir = Dir::new("databases-monitor");
     let port = free_port();
-    let server = Server::start(&Setup::new(&dir.join("data")).with("--database-listen", &format!("127.0.0.1:{port}")));
+    let setup = Setup::new(&dir.join("data")).with("--shards", "1");
+    let server = Server::start(&setup.with("--database-listen", &format!("127.0.0.1:{port}")));
     let peer = Server::start_plain_peer(&Setup::new(&dir.join("peer")));
     let requests = ["SET a 1", "DBSIZE", "KEYS *", "EVAL return(1) 0", "MOVE a 4", "FLUSHDB"];
     for port in [port, peer.port()] {
@@ -69,6 +70,22 @@ fn a_monitor_is_shown_what_a_client_has_sent() {
             assert!(head.contains("[3 127.0.0.1:"), "{port}: {line}");
             assert_eq!(shown.replace('"', ""), request, "{port}");
         }
+        // So it is of a script, with the numbers that clients use.
+        assert_eq!(Connection::open(port).unwrap().call("SWAPDB 3 6"), Value::ok());
+        let calls =
+            "redis.call('SET','k','v')redis.call('MOVE','k','5')redis.call('SELECT','4')return(redis.call('DBSIZE'))";
+        client.call(&format!("EVAL {calls} 0"));
+        let lines: Vec<String> = (0..6).map(|_| monitor.read().unwrap().text()).collect();
+        assert!(lines[0].contains("SWAPDB") && lines[1].contains("EVAL"), "{port}: {lines:?}");
+        for (line, expected) in lines[2..].iter().zip([
+            r#"[3 lua] "SET" "k" "v""#,
+            r#"[3 lua] "MOVE" "k" "5""#,
+            r#"[4 lua] "SELECT" "4""#,
+            r#"[4 lua] "DBSIZE""#,
+        ]) {
+            assert_eq!(line.split_once(' ').unwrap().1, expected, "{port}");
+        }
+        client.call("FLUSHDB");
         let list = Connection::open(port).unwrap().call("CLIENT LIST").text();
         assert!(list.contains("cmd=flushdb"), "{port}: {list}");
     }
@@ -98,6 +115,39 @@ fn any_node_answers_as_a_plain_redis() {
         }
     }
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+}
+
+/// KV.RANGE is about the database that is chosen, whichever node leads it.
+#[test]
+fn a_range_of_keys_is_of_the_chosen_database() {
+    let dir = Dir::new("databases-range");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let mut writer = Connection::open(ports[0]).unwrap();
+    for database in [3, 4] {
+        assert_eq!(writer.call(&format!("SELECT {database}")), Value::ok());
+        for key in ["a", "b", "c"] {
+            assert_eq!(writer.call(&format!("SET {key}{database} v")), Value::ok());
+        }
+    }
+    for port in &ports {
+        let mut client = Connection::open(*port).unwrap();
+        assert_eq!(client.call("SELECT 3"), Value::ok());
+        for (request, answer) in [
+            ("KV.RANGE - + KEYS", "nil a3 b3 c3"),
+            ("KV.RANGE (a3 + LIMIT 1 VALUES", "(b3 b3 v"),
+            ("KV.RANGE - [b3 KEYS REVERSE", "nil b3 a3"),
+        ] {
+            assert_eq!(client.call(request).words(), answer, "{port}: {request}");
+        }
+        assert!(client.call("KV.RANGE a b").text().contains("not valid string range"), "{port}");
+        ["MULTI", "SET d3 v", "KV.RANGE [c3 + KEYS"].iter().for_each(|request| _ = client.call(request));
+        assert_eq!(client.call("EXEC").words(), "OK nil c3 d3", "{port}");
+        assert_eq!(client.call("DEL d3").int(), 1);
+        assert!(client.call("KV.RANGE - + DATABASE 4").is_error(), "{port}");
+    }
+    assert_eq!(writer.call("SWAPDB 3 4"), Value::ok());
+    assert_eq!(writer.call("KV.RANGE - + KEYS").words(), "nil a3 b3 c3", "it has chosen 4");
 }
 
 /// Requests in a pipeline are answered in their order, and a client at another node hears of a node's death as a pause.

@@ -34,11 +34,11 @@ pub enum OnlyErrors {
 pub(super) struct ErrorStreak {
     rule: OnlyErrors,
     failures_min: u64,
-    state: Mutex<State>,
+    state: Mutex<StreakState>,
 }
 
 #[derive(Default)]
-struct State {
+struct StreakState {
     has_succeeded: bool,
     /// The failures since the last success.
     all: Option<Streak>,
@@ -77,7 +77,7 @@ impl ErrorStreak {
     /// The store has answered at least one operation.
     pub(super) fn succeeded(&self) {
         let mut state = self.state.lock();
-        *state = State { has_succeeded: true, all: None, one_kind: None };
+        *state = StreakState { has_succeeded: true, all: None, one_kind: None };
     }
 
     /// An operation has failed, so long after the phase began.

@@ -85,7 +85,7 @@ fn loaded(operation: &Operation, field: u32) -> u64 {
 
 /// What a lane asks.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct CollectionAsked<'a> {
     pub(super) operation: &'a Operation,
     pub(super) state: &'a CollectionState,
     /// It is the operation's second request.
@@ -97,10 +97,10 @@ pub(super) fn send<T: Transport>(
     transport: &mut T,
     about: About<'_>,
     (collection, workload): (Collection, &Workload),
-    asked: Asked<'_>,
+    asked: CollectionAsked<'_>,
     scratch: &mut Vec<u8>,
 ) {
-    let Asked { operation, state, is_second } = asked;
+    let CollectionAsked { operation, state, is_second } = asked;
     let length = workload.config.field_length.constant().unwrap_or(0) as usize;
     let element = |number: u64, out: &mut Vec<u8>| {
         out.clear();

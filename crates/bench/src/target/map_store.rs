@@ -33,7 +33,7 @@ pub(crate) enum Mischief {
 }
 
 #[derive(Default)]
-struct State {
+struct MapState {
     map: BTreeMap<Vec<u8>, StoredValue>,
     version: u64,
     requests: u64,
@@ -42,7 +42,7 @@ struct State {
 
 /// The store.
 #[derive(Clone, Default)]
-pub(crate) struct MapStore(Arc<Mutex<State>>);
+pub(crate) struct MapStore(Arc<Mutex<MapState>>);
 
 impl MapStore {
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Vec<u8>, StoredValue>) -> T) -> T {
@@ -54,7 +54,7 @@ impl MapStore {
     }
 }
 
-impl State {
+impl MapState {
     fn answer(&mut self, args: &[&[u8]], reply: &mut Reply) {
         self.requests += 1;
         if let Mischief::Errors(every) = self.mischief

@@ -54,12 +54,12 @@ pub(super) struct NodeWatch {
     /// What the first node that answered told at the beginning.
     first: NodeFacts,
     data_dir: Option<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<NodesState>,
     info: Mutex<InfoClient>,
 }
 
 #[derive(Default)]
-struct State {
+struct NodesState {
     nodes: Vec<Watched>,
     seen: BTreeMap<u32, Seen>,
 }
@@ -67,7 +67,7 @@ struct State {
 impl NodeWatch {
     /// Asks every node of `map` who it is.
     pub(super) fn new(map: &SlotMap, store: &StoreUrl) -> io::Result<Self> {
-        let mut state = State::default();
+        let mut state = NodesState::default();
         for address in map.nodes() {
             let local = address.resolve().is_ok_and(|place| place.ip().is_loopback());
             state.nodes.push(Watched { address: address.clone(), local, told: None, process: None, data_dir: None });
@@ -82,7 +82,7 @@ impl NodeWatch {
         Ok(Self { store: store.clone(), first, data_dir, state: Mutex::new(state), info: Mutex::default() })
     }
 
-    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+    fn state(&self) -> parking_lot::MutexGuard<'_, NodesState> {
         self.state.lock()
     }
 
@@ -182,7 +182,7 @@ pub(super) fn add_cpu(a: CpuTime, b: CpuTime) -> CpuTime {
     CpuTime { user_s: a.user_s + b.user_s, system_s: a.system_s + b.system_s }
 }
 
-impl State {
+impl NodesState {
     /// Notes what each process has used, and answers the nodes on this machine whose process is not known, or is gone.
     fn look(&mut self) -> Vec<usize> {
         let mut lost = Vec::new();

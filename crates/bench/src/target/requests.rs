@@ -1,6 +1,6 @@
 //! The request of each step of an operation.
 
-use super::collections::{self, Asked};
+use super::collections::{self, CollectionAsked};
 use super::lane::{Awaited, Lane};
 use super::packed::{self, Unpacked};
 use super::replies::reads_by_name;
@@ -22,7 +22,7 @@ pub(super) fn send<T: Transport>(
     let about = |arguments: usize| About { lane, key: Some(key), access, arguments };
     if let RecordForm::Collection(collection) = config.record {
         let is_second = state.step == Awaited::WriteAfter;
-        let asked = Asked { operation, state: &state.collection, is_second };
+        let asked = CollectionAsked { operation, state: &state.collection, is_second };
         collections::send(transport, about(0), (collection, workload), asked, scratch);
         return transport.finish();
     }

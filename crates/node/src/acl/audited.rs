@@ -5,21 +5,21 @@ use resp::table::{CommandSpec, acl, behaviour, flag};
 
 /// What is told of a request: so many words behind the command's name, or every second one.
 #[derive(Clone, Copy)]
-enum Told {
+enum ToldArguments {
     First(usize),
     Names,
 }
 
 /// Of what kind commands are, and how much of their arguments is told. Others are `Admin`, with two.
-const KINDS: &[(&[&str], AuditKind, Told)] = &[
-    (&["ACL|SETUSER"], AuditKind::User, Told::First(1)),
-    (&["ACL|DELUSER"], AuditKind::User, Told::First(usize::MAX)),
-    (&["ACL|LOAD", "ACL|SAVE"], AuditKind::User, Told::First(0)),
-    (&["CONFIG|SET"], AuditKind::Setting, Told::Names),
-    (&["CONFIG|REWRITE"], AuditKind::Setting, Told::First(0)),
-    (&["KV.ADMIN|SETTINGS"], AuditKind::Setting, Told::First(2)),
-    (&["KV.ADMIN|PLAN", "KV.ADMIN|DRAIN-LEADERS"], AuditKind::Plan, Told::First(usize::MAX)),
-    (&["KV.BACKUP|BEGIN", "KV.BACKUP|END", "KV.ADMIN|NOTE"], AuditKind::Backup, Told::First(2)),
+const KINDS: &[(&[&str], AuditKind, ToldArguments)] = &[
+    (&["ACL|SETUSER"], AuditKind::User, ToldArguments::First(1)),
+    (&["ACL|DELUSER"], AuditKind::User, ToldArguments::First(usize::MAX)),
+    (&["ACL|LOAD", "ACL|SAVE"], AuditKind::User, ToldArguments::First(0)),
+    (&["CONFIG|SET"], AuditKind::Setting, ToldArguments::Names),
+    (&["CONFIG|REWRITE"], AuditKind::Setting, ToldArguments::First(0)),
+    (&["KV.ADMIN|SETTINGS"], AuditKind::Setting, ToldArguments::First(2)),
+    (&["KV.ADMIN|PLAN", "KV.ADMIN|DRAIN-LEADERS"], AuditKind::Plan, ToldArguments::First(usize::MAX)),
+    (&["KV.BACKUP|BEGIN", "KV.BACKUP|END", "KV.ADMIN|NOTE"], AuditKind::Backup, ToldArguments::First(2)),
 ];
 
 /// What kind of deed a request of an operator is, and its words for the log: no value, no secret. None: it only shows something,
@@ -35,12 +35,12 @@ pub fn audited(spec: &CommandSpec, args: &[&[u8]]) -> Option<(AuditKind, String)
     }
     let depth = if spec.container.is_some() { 2 } else { 1 };
     let row = KINDS.iter().find(|(names, ..)| names.contains(&spec.name));
-    let (kind, told) = row.map_or((AuditKind::Admin, Told::First(2)), |(_, kind, told)| (*kind, *told));
+    let (kind, told) = row.map_or((AuditKind::Admin, ToldArguments::First(2)), |(_, kind, told)| (*kind, *told));
     let mut text = spec.shown_name();
     let rest = args.get(depth..).unwrap_or_default();
     let words: Vec<&&[u8]> = match told {
-        Told::First(count) => rest.iter().take(count).collect(),
-        Told::Names => rest.iter().step_by(2).collect(),
+        ToldArguments::First(count) => rest.iter().take(count).collect(),
+        ToldArguments::Names => rest.iter().step_by(2).collect(),
     };
     for word in words {
         text.push(' ');

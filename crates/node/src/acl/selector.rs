@@ -216,7 +216,7 @@ impl Selector {
         // FLUSHALL is about all databases, and so is a page of a backup.
         let reads_all = spec.does(behaviour::READS_ALL_KEYS);
         let is_of_all = (spec.does(behaviour::CLEARS_STORE) && !spec.does(behaviour::EMPTIES_DATABASE))
-            || (reads_all && spec.behaviour & (behaviour::OF_CLUSTER | behaviour::ASKS_DATABASE) == 0)
+            || (reads_all && !spec.does(behaviour::ASKS_DATABASE))
             || names_stored_key(spec, args);
         let is_of_one = spec.does(behaviour::ASKS_DATABASE)
             || reads_all

@@ -31,7 +31,7 @@ impl WaiterId {
 
 /// A waiter's place: the lower one came first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Place(u64);
+struct QueuePlace(u64);
 
 /// What is under way for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ struct Waiter {
     /// What it takes of memory, about.
     held_bytes: usize,
     /// None before it has been tried.
-    place: Option<Place>,
+    place: Option<QueuePlace>,
     serving: Option<Serving>,
     /// When it waits no longer, in µs of the steady clock.
     until_us: Option<u64>,
@@ -101,7 +101,7 @@ struct Ready {
     /// How many more may be served.
     left: u64,
     /// The last one that was looked at.
-    after: Place,
+    after: QueuePlace,
 }
 
 /// What a client that wants to wait does first.
@@ -162,14 +162,14 @@ pub struct Ended {
 pub struct Waiters {
     waiters: BTreeMap<WaiterId, Waiter>,
     /// Who waits for each key, the first first.
-    queues: BTreeMap<(KeyHash, Place), WaiterId>,
+    queues: BTreeMap<(KeyHash, QueuePlace), WaiterId>,
     deadlines: BTreeSet<(u64, WaiterId)>,
     ready: BTreeMap<KeyHash, Ready>,
     /// The keys of `ready`, in the order in which they became so.
     ready_order: VecDeque<KeyHash>,
     /// Who is to be tried with all its keys.
     retries: VecDeque<WaiterId>,
-    last_place: Place,
+    last_place: QueuePlace,
     /// What all that wait take of memory, about.
     bytes: usize,
     /// How many fail where a key is gone.
@@ -260,7 +260,7 @@ impl Waiters {
         /// So many of a key's waiters are looked at: others may wait for another type.
         const LOOKS_MAX: usize = 8;
         let is_awaited = |(hash, key): &(KeyHash, Box<[u8]>)| {
-            let waiters = self.queue(*hash, Place::default()).take(LOOKS_MAX);
+            let waiters = self.queue(*hash, QueuePlace::default()).take(LOOKS_MAX);
             let mut commands = waiters.filter_map(|(_, id)| self.waiters.get(&id)).map(|waiter| &waiter.command);
             commands.any(|other| other.awaited() == command.awaited() && other.waits_for(key))
         };
@@ -269,8 +269,8 @@ impl Waiters {
     }
 
     /// Those that wait for a key behind a place.
-    fn queue(&self, key: KeyHash, after: Place) -> impl Iterator<Item = (Place, WaiterId)> + '_ {
-        let range = (Bound::Excluded((key, after)), Bound::Included((key, Place(u64::MAX))));
+    fn queue(&self, key: KeyHash, after: QueuePlace) -> impl Iterator<Item = (QueuePlace, WaiterId)> + '_ {
+        let range = (Bound::Excluded((key, after)), Bound::Included((key, QueuePlace(u64::MAX))));
         self.queues.range(range).map(|((_, place), id)| (*place, *id))
     }
 
@@ -366,7 +366,7 @@ impl Waiters {
         let ReadyKey { key, holds } = ready;
         let mut ended = Vec::new();
         if self.needing > 0 && holds.is_none_or(|holds| holds.what != Awaited::Stream) {
-            let waiters: Vec<WaiterId> = self.queue(key_hash(&key), Place::default()).map(|(_, id)| id).collect();
+            let waiters: Vec<WaiterId> = self.queue(key_hash(&key), QueuePlace::default()).map(|(_, id)| id).collect();
             let needs = |id: &WaiterId| self.waiters.get(id).is_some_and(|waiter| waiter.command.needs(&key));
             let lost: Vec<WaiterId> = waiters.into_iter().filter(needs).collect();
             ended.extend(lost.into_iter().filter_map(|id| self.end_of(id, End::NoStream)));
@@ -387,7 +387,7 @@ impl Waiters {
 
     fn make_ready_for(&mut self, key: Vec<u8>, holds: Holds) {
         let left = if holds.what == Awaited::Stream { u64::MAX } else { holds.elements };
-        self.make_ready(Ready { key, what: holds.what, left, after: Place::default() });
+        self.make_ready(Ready { key, what: holds.what, left, after: QueuePlace::default() });
     }
 
     fn make_ready(&mut self, ready: Ready) {
@@ -492,7 +492,7 @@ impl Waiters {
     ) -> Vec<Withdrawn> {
         let idle = self.waiters.values().filter(|waiter| waiter.serving.is_none());
         let lost = idle.filter(|waiter| is_lost(waiter.shard, &waiter.ticket)).take(max);
-        let mut lost: Vec<(Option<Place>, Ticket)> = lost.map(|waiter| (waiter.place, waiter.ticket)).collect();
+        let mut lost: Vec<(Option<QueuePlace>, Ticket)> = lost.map(|waiter| (waiter.place, waiter.ticket)).collect();
         lost.sort_by_key(|(place, _)| *place);
         lost.iter().filter_map(|(_, ticket)| self.withdraw(ticket, now_us)).collect()
     }

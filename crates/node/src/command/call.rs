@@ -3,7 +3,7 @@
 use super::cursors::ScanCursors;
 pub use super::error::{Error, Outcome};
 use super::steps::{Progress, Rest, StoreRest};
-use crate::{ReadSpace, ShardSpace, Shards, WriteSpace};
+use crate::{Fault, ReadSpace, ShardHandle, ShardSpace, Shards, WriteSpace};
 use resp::Reply;
 use vocab::Slot;
 use vocab::limits::ITEM_REPLY_BYTES_MAX;
@@ -302,4 +302,30 @@ impl HandlerRow {
         self.rewrites = Some(growth);
         self
     }
+}
+
+/// Turns a handler's failure into its reply, which begins at `mark`.
+pub fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
+    let text = match done {
+        Ok(()) => return,
+        Err(Error::Reply(text)) => text,
+        Err(Error::Fault(Fault::Storage(e))) => {
+            log::error!("{e}");
+            format!("ERR {e}").into()
+        }
+        Err(Error::Fault(Fault::Remote(text))) => text.into(),
+        Err(Error::Fault(Fault::Writes)) => "ERR this script writes, and cannot be run as a read".into(),
+        Err(Error::Fault(Fault::WouldBlock)) => "ERR this read would wait for the disk without end".into(),
+    };
+    reply.buf.truncate(mark);
+    reply.error(&text);
+}
+
+/// Turns the failure of a command that ran on a replica into its reply. If the command met damage, the replica counts as
+/// damaged from now on.
+pub fn conclude_on(handle: &ShardHandle, done: Outcome, reply: &mut Reply, mark: usize) {
+    if let Err(Error::Fault(Fault::Storage(e))) = &done {
+        handle.damage().note(handle.id(), e);
+    }
+    conclude(done, reply, mark);
 }

@@ -32,7 +32,7 @@ fn slot_of_cursor(args: &[&[u8]]) -> Option<Slot> {
 
 /// Where a walk stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct ScanPlace {
     /// The first slot that is walked now.
     slot: u16,
     /// The last; `None`: as far as the shard goes.
@@ -41,7 +41,7 @@ struct Place {
     hash: u64,
 }
 
-impl Place {
+impl ScanPlace {
     /// `None` if the text is no cursor. A fingerprint that is of another store, or of Valkey, begins its slot again.
     fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
@@ -110,14 +110,14 @@ fn cluster_scan(call: &mut StoreCall<'_>) -> Outcome {
         return Err(SYNTAX.into());
     }
     if call.args[1] == b"0" {
-        return answer(call, Some(Place::at(only.or(matched).unwrap_or_default())), &[]);
+        return answer(call, Some(ScanPlace::at(only.or(matched).unwrap_or_default())), &[]);
     }
-    let mut place = Place::parse(call.args[1]).ok_or(INVALID)?;
+    let mut place = ScanPlace::parse(call.args[1]).ok_or(INVALID)?;
     if only.is_some_and(|only| only != place.slot) {
         return Err("ERR the cursor is of another slot".into());
     }
     match matched {
-        Some(slot) if slot > place.slot => return answer(call, Some(Place::at(slot)), &[]),
+        Some(slot) if slot > place.slot => return answer(call, Some(ScanPlace::at(slot)), &[]),
         Some(slot) if slot < place.slot => return answer(call, None, &[]),
         _ => {}
     }
@@ -127,9 +127,9 @@ fn cluster_scan(call: &mut StoreCall<'_>) -> Outcome {
     place.last = Some(last);
     let mut found = Found::new(options.count);
     let next = match walk(call, shard, place, last, &options, &mut found)? {
-        Some(hash) => Some(Place { hash, ..place }),
+        Some(hash) => Some(ScanPlace { hash, ..place }),
         None if only.is_some() || last + 1 == SLOT_COUNT => None,
-        None => Some(Place::at(last + 1)),
+        None => Some(ScanPlace::at(last + 1)),
     };
     answer(call, next, found.keys())
 }
@@ -138,7 +138,7 @@ fn cluster_scan(call: &mut StoreCall<'_>) -> Outcome {
 fn walk(
     call: &mut StoreCall<'_>,
     shard: usize,
-    place: Place,
+    place: ScanPlace,
     last_slot: u16,
     options: &Options<'_>,
     found: &mut Found,
@@ -173,9 +173,9 @@ fn walk(
     }
 }
 
-fn answer(call: &mut StoreCall<'_>, next: Option<Place>, keys: &[Slice]) -> Outcome {
+fn answer(call: &mut StoreCall<'_>, next: Option<ScanPlace>, keys: &[Slice]) -> Outcome {
     call.reply.array(2);
-    call.reply.bulk(next.map_or_else(|| "0".to_owned(), Place::text).as_bytes());
+    call.reply.bulk(next.map_or_else(|| "0".to_owned(), ScanPlace::text).as_bytes());
     call.reply.array(keys.len());
     keys.iter().for_each(|key| call.reply.bulk(client_key(key)));
     Ok(())
@@ -195,17 +195,17 @@ mod tests {
 
     #[test]
     fn cursors_are_read_as_they_are_written() {
-        for place in [Place::at(0), Place::at(16383), Place { slot: 7, last: Some(5460), hash: 99 }] {
-            assert_eq!(Place::parse(place.text().as_bytes()), Some(place));
+        for place in [ScanPlace::at(0), ScanPlace::at(16383), ScanPlace { slot: 7, last: Some(5460), hash: 99 }] {
+            assert_eq!(ScanPlace::parse(place.text().as_bytes()), Some(place));
             assert_eq!(slot_of(place.text().as_bytes()).0, place.slot, "a client finds its slot");
         }
-        assert_eq!(Place::at(0).text(), "0-{06S}-0");
+        assert_eq!(ScanPlace::at(0).text(), "0-{06S}-0");
         // Of another store: its slot begins again.
         for other in ["aBcDeF-{06S}-48", "s99999-{06S}-1", "s1-{06S}-99999999999999999999", "0-{06S}-5"] {
-            assert_eq!(Place::parse(other.as_bytes()), Some(Place::at(0)), "{other}");
+            assert_eq!(ScanPlace::parse(other.as_bytes()), Some(ScanPlace::at(0)), "{other}");
         }
         for wrong in ["", "1", "0-06S-0", "0-{}-0", "-{06S}-0", "0-{06S}-", "0-{06S}-x", "0-{06S}--1"] {
-            assert_eq!(Place::parse(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(ScanPlace::parse(wrong.as_bytes()), None, "{wrong}");
         }
     }
 

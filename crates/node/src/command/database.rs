@@ -10,7 +10,7 @@
 use super::args::{NOT_INTEGER, natural};
 use super::call::{HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::database_keys::each_key;
-use crate::{Fault, WriteSpace};
+use crate::{Emptied, Fault, WriteSpace};
 use storage::Slice;
 use vocab::limits::KEY_BYTES_MAX;
 use vocab::{ClusterDatabase, Database, database_keys, is_database_key};
@@ -72,6 +72,7 @@ fn empty(call: &mut WriteCall<'_>) -> Outcome {
     if prefixes.is_empty() || !prefixes.iter().all(is_whole) {
         return Err(NO_DATABASE.into());
     }
+    call.space.notify_emptied(Emptied::Database);
     for prefix in prefixes {
         each_key(call.space, prefix, |space, key| space.delete(key).map(drop))?;
     }
@@ -82,6 +83,7 @@ fn empty(call: &mut WriteCall<'_>) -> Outcome {
 /// FLUSHALL and FLUSHDB in a transaction of the one shard of a store. An argument says whose keys: with what those of a cluster
 /// database begin, or nothing for those of database 0.
 pub(super) fn clear(call: &mut WriteCall<'_>) -> Outcome {
+    call.space.notify_emptied(Emptied::Shard);
     match call.args.get(1) {
         None => each_key(call.space, b"", |space, key| space.delete(key).map(drop))?,
         Some(&b"") => {

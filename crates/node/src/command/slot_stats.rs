@@ -18,14 +18,14 @@ pub(super) const ROWS: &[HandlerRow] = &[store("CLUSTER|SLOT-STATS", slot_stats)
 
 /// Which slots are told of, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum StatsAsked {
     /// Those from one to another, by number.
     Range(Slot, Slot),
     /// So many, by their keys.
     ByKeys { limit: usize, falls: bool },
 }
 
-impl Asked {
+impl StatsAsked {
     fn parse(words: &[&[u8]]) -> Result<Self, Error> {
         match words {
             [word, first, last] if is_word(word, "SLOTSRANGE") => {
@@ -104,7 +104,7 @@ fn slots_led(call: &mut StoreCall<'_>, database: Option<ClusterDatabase>) -> Res
 
 fn slot_stats(call: &mut StoreCall<'_>) -> Outcome {
     let (words, namespace) = within_namespace(&call.args[2..])?;
-    let asked = Asked::parse(words)?;
+    let asked = StatsAsked::parse(words)?;
     let database = match namespace {
         Some(Namespace::Cluster(database)) => Some(database),
         _ => None,

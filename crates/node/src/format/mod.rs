@@ -2,7 +2,6 @@
 
 pub(crate) mod client_requests;
 pub(crate) mod element;
-pub(crate) mod encoded_command;
 pub(crate) mod entry;
 pub(crate) mod field_expiry;
 pub(crate) mod internal_commands;

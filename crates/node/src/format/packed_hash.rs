@@ -63,7 +63,7 @@ pub(crate) type Entry<'a> = (&'a [u8], &'a [u8]);
 
 /// Where in a payload a field's value lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FieldPlace {
     /// First byte of the field's length.
     pub(crate) start: usize,
     /// First byte of the value's length.
@@ -106,7 +106,7 @@ impl<'a> Packed<'a> {
     }
 
     /// Where `field` lies.
-    pub(crate) fn find(&self, field: &[u8]) -> Result<Option<Place>, Malformed> {
+    pub(crate) fn find(&self, field: &[u8]) -> Result<Option<FieldPlace>, Malformed> {
         let mut at = self.body;
         for _ in 0..self.count {
             let start = at;
@@ -114,7 +114,7 @@ impl<'a> Packed<'a> {
             let value_length = at;
             let value = blob(self.payload, &mut at)?;
             if name == field {
-                return Ok(Some(Place { start, value_length, value: at - value.len(), end: at }));
+                return Ok(Some(FieldPlace { start, value_length, value: at - value.len(), end: at }));
             }
         }
         Ok(None)

@@ -15,12 +15,12 @@ use storage::{
 /// A tree with writes above it in memory. Nothing it does reaches a file.
 pub(super) struct Overlay {
     base: Arc<Inspection>,
-    state: RwLock<Arc<State>>,
+    state: RwLock<Arc<OverlayState>>,
     applied: AtomicU64,
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct OverlayState {
     /// Whether the tree below has been emptied.
     cleared: bool,
     /// Prefixes that hide rows of the tree below.
@@ -28,7 +28,7 @@ struct State {
     writes: BTreeMap<Slice, Option<Slice>>,
 }
 
-impl State {
+impl OverlayState {
     fn apply(&mut self, batch: WriteBatch) {
         self.writes.extend(batch.writes);
         for prefix in batch.drops {
@@ -49,11 +49,11 @@ impl Overlay {
         Self { base: Arc::new(base), state: RwLock::default(), applied }
     }
 
-    fn state(&self) -> Arc<State> {
+    fn state(&self) -> Arc<OverlayState> {
         self.state.read().clone()
     }
 
-    fn change(&self, index: u64, change: impl FnOnce(&mut State)) {
+    fn change(&self, index: u64, change: impl FnOnce(&mut OverlayState)) {
         let mut state = self.state.write();
         change(Arc::make_mut(&mut state));
         self.applied.store(index, Ordering::Release);
@@ -109,7 +109,7 @@ impl Engine for Overlay {
 
     fn clear(&self, index: u64, _meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {
         let writes = rows.into_iter().map(|(key, value)| (key, Some(value))).collect();
-        self.change(index, |state| *state = State { cleared: true, dropped: Vec::new(), writes });
+        self.change(index, |state| *state = OverlayState { cleared: true, dropped: Vec::new(), writes });
         Ok(())
     }
 
@@ -137,7 +137,7 @@ fn only_looked_at() -> Error {
 /// A snapshot of both.
 struct Above {
     base: Arc<Inspection>,
-    state: Arc<State>,
+    state: Arc<OverlayState>,
     index: u64,
 }
 

@@ -49,7 +49,7 @@ pub struct Settled {
 }
 
 #[derive(Default)]
-struct State {
+struct BrokerState {
     subscriptions: Subscriptions,
     remote: RemoteInterest,
     announcements: Announcements,
@@ -58,7 +58,7 @@ struct State {
 /// What a node knows of its subscribers and of those of the others.
 #[derive(Default)]
 pub struct Broker {
-    state: RwLock<State>,
+    state: RwLock<BrokerState>,
     counts: Mutex<ReceiverCounts>,
     /// Bytes that the mailboxes of workers hold for subscribers.
     backlog_bytes: AtomicU64,
@@ -231,7 +231,7 @@ impl Broker {
     pub fn tick(&self, now_us: u64) -> Vec<Answered> {
         let mut answers: Vec<Answered> = self.counts.lock().tick(now_us).into_iter().map(answered).collect();
         let mut state = self.state.write();
-        let State { announcements, subscriptions, .. } = &mut *state;
+        let BrokerState { announcements, subscriptions, .. } = &mut *state;
         answers.extend(announcements.tick(now_us, || interest_of(subscriptions)));
         answers
     }
@@ -287,13 +287,13 @@ impl Broker {
 }
 
 /// Every so many names, those who wait for the lock have their turn: a request may have a hundred thousand.
-fn let_others(names: usize, state: &mut RwLockWriteGuard<'_, State>) {
+fn let_others(names: usize, state: &mut RwLockWriteGuard<'_, BrokerState>) {
     if names % NAMES_PER_LOCK == NAMES_PER_LOCK - 1 {
         RwLockWriteGuard::bump(state);
     }
 }
 
-impl State {
+impl BrokerState {
     fn wish(&mut self, kind: SubscriptionKind, name: &Name, wanted: bool) {
         if kind.is_of_store() {
             self.announcements.change(&wish(kind, name, wanted));

@@ -9,7 +9,7 @@ use vocab::limits::PATTERN_STEPS_MAX;
 
 /// What one node has told.
 #[derive(Debug, Default)]
-struct Told {
+struct ToldInterest {
     /// The number of its last message.
     number: u64,
     channels: BTreeSet<Name>,
@@ -21,7 +21,7 @@ struct Told {
 /// Invariant: a node stands at a name in `channels` or `patterns` if and only if `told` has the name at that node.
 #[derive(Debug, Default)]
 pub(super) struct RemoteInterest {
-    told: BTreeMap<NodeId, Told>,
+    told: BTreeMap<NodeId, ToldInterest>,
     channels: HashMap<Name, BTreeSet<NodeId>>,
     patterns: BTreeMap<Name, BTreeSet<NodeId>>,
 }
@@ -71,7 +71,7 @@ impl RemoteInterest {
 
     /// The link to a node has broken: it tells everything again when it is back.
     pub(super) fn forget(&mut self, node: NodeId) {
-        let Some(Told { channels, patterns, .. }) = self.told.remove(&node) else { return };
+        let Some(ToldInterest { channels, patterns, .. }) = self.told.remove(&node) else { return };
         channels.iter().for_each(|name| self.set(name, false, node, false));
         patterns.iter().for_each(|name| self.set(name, true, node, false));
     }

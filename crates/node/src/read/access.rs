@@ -1,11 +1,12 @@
-//! Which replica may serve a request, by what a node knows of the shard.
+//! Which replica may serve a request, by what a node knows of the shard, and how long the request may wait for one.
 
-use super::{Hold, LeaderCell};
+use super::LeaderCell;
 use crate::guarantees::Consistency;
 use crate::shard_handle::ShardHandle;
 use cluster::Map;
 use std::fmt;
 use std::sync::Arc;
+use vocab::limits::{FRESHNESS_WAIT_US_MAX, LEADER_WAIT_US_MAX, SLOT_MOVE_WAIT_US_MAX};
 use vocab::{Moment, NodeId, ShardId, Slot};
 
 /// What a node knows of one shard.
@@ -107,8 +108,8 @@ pub fn is_slot_moving(handle: &ShardHandle, slot: Slot) -> bool {
 }
 
 /// Where a request that only the leader may serve goes: a write, or what reads before one.
-pub fn leader_access(local: Option<LocalShard<'_>>, slot: Slot, hold: Hold, now_us: u64) -> Access<Leader<'_>> {
-    to_leader(local, slot, Wait { hold, now_us, consistency: Consistency::Absolute })
+pub fn leader_access(local: Option<LocalShard<'_>>, slot: Slot, deadline: Deadline, now_us: u64) -> Access<Leader<'_>> {
+    to_leader(local, slot, Wait { deadline, now_us, consistency: Consistency::Absolute })
 }
 
 fn to_leader(local: Option<LocalShard<'_>>, slot: Slot, wait: Wait) -> Access<Leader<'_>> {
@@ -126,10 +127,10 @@ pub fn read_access(
     local: Option<LocalShard<'_>>,
     slot: Slot,
     consistency: Consistency,
-    hold: Hold,
+    deadline: Deadline,
     now: Moment,
 ) -> Access<Replica<'_>> {
-    let wait = Wait { hold, now_us: now.mono_us, consistency };
+    let wait = Wait { deadline, now_us: now.mono_us, consistency };
     if let Some(found) = local
         && consistency.allows_followers()
         && let Some(handle) = found.handle.filter(|handle| !handle.leading() && handle.has_slot(slot))
@@ -179,16 +180,16 @@ impl LocalShard<'_> {
 /// How a request waits.
 #[derive(Clone, Copy)]
 struct Wait {
-    hold: Hold,
+    deadline: Deadline,
     now_us: u64,
     consistency: Consistency,
 }
 
 impl Wait {
     fn or_refuse<T>(self) -> Access<T> {
-        match self.hold.is_over(self.now_us) {
+        match self.deadline.is_over(self.now_us) {
             true => Err(NotHere::Refuse(Refusal::after_wait(self.consistency))),
-            false => Err(NotHere::Wait { until_us: self.hold.until_us() }),
+            false => Err(NotHere::Wait { until_us: self.deadline.until_us() }),
         }
     }
 }
@@ -225,11 +226,51 @@ impl FollowerState {
     }
 }
 
+/// The end of a request's wait, in µs of the steady clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    until_us: u64,
+}
+
+impl Deadline {
+    /// A request that waits for its shard to have a confirmed leader.
+    #[must_use]
+    pub fn for_leader(since_us: u64) -> Self {
+        Self { until_us: since_us + LEADER_WAIT_US_MAX }
+    }
+
+    /// A read that waits for a replica which may serve it. A `lag` read waits for one report of the leader only.
+    #[must_use]
+    pub fn for_read(consistency: Consistency, since_us: u64) -> Self {
+        match consistency {
+            Consistency::Lag { .. } => Self { until_us: since_us + FRESHNESS_WAIT_US_MAX },
+            Consistency::Absolute | Consistency::Any | Consistency::Version { .. } => Self::for_leader(since_us),
+        }
+    }
+
+    /// A write that is accepted and waits while its slot moves to another shard.
+    #[must_use]
+    pub fn for_slot_move(since_us: u64) -> Self {
+        Self { until_us: since_us + SLOT_MOVE_WAIT_US_MAX }
+    }
+
+    /// When the wait ends.
+    #[must_use]
+    pub fn until_us(self) -> u64 {
+        self.until_us
+    }
+
+    /// Whether the wait is over.
+    #[must_use]
+    pub fn is_over(self, now_us: u64) -> bool {
+        now_us >= self.until_us
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{ARRIVED, Fixture, HERE, SHARD, SLOT};
     use super::*;
-    use vocab::limits::{FRESHNESS_WAIT_US_MAX, LEADER_WAIT_US_MAX};
 
     const LEADER: NodeId = NodeId(2);
     const ANY: Consistency = Consistency::Any;
@@ -252,13 +293,13 @@ mod tests {
     }
 
     fn reads(local: Option<LocalShard<'_>>, now: Moment) -> Vec<String> {
-        let hold = |consistency| Hold::for_read(consistency, ARRIVED.mono_us);
+        let hold = |consistency| Deadline::for_read(consistency, ARRIVED.mono_us);
         ALL.map(|consistency| word(read_access(local, SLOT, consistency, hold(consistency), now))).to_vec()
     }
 
     fn write(local: Option<LocalShard<'_>>, now: Moment) -> String {
-        let hold = Hold::for_leader(ARRIVED.mono_us);
-        word(leader_access(local, SLOT, hold, now.mono_us).map(Replica::Leader))
+        let deadline = Deadline::for_leader(ARRIVED.mono_us);
+        word(leader_access(local, SLOT, deadline, now.mono_us).map(Replica::Leader))
     }
 
     type Setup = fn(&mut Fixture);
@@ -429,5 +470,22 @@ mod tests {
         assert_eq!(write(Some(local), ARRIVED), "leads");
         assert_eq!(write(Some(LocalShard { shard: SHARD, ..local }), ARRIVED), "wait 2000");
         assert!(is_slot_moving(&fixture.handle, SLOT) && !is_slot_moving(&fixture.handle, Slot(8)));
+    }
+
+    #[test]
+    fn each_wait_has_its_end() {
+        let lag = Consistency::Lag { ms: 5 };
+        let cases = [
+            (Deadline::for_leader(7), 7 + LEADER_WAIT_US_MAX),
+            (Deadline::for_read(Consistency::Absolute, 7), 7 + LEADER_WAIT_US_MAX),
+            (Deadline::for_read(Consistency::Any, 7), 7 + LEADER_WAIT_US_MAX),
+            (Deadline::for_read(Consistency::Version { token: 1 }, 7), 7 + LEADER_WAIT_US_MAX),
+            (Deadline::for_read(lag, 7), 7 + FRESHNESS_WAIT_US_MAX),
+            (Deadline::for_slot_move(7), 7 + SLOT_MOVE_WAIT_US_MAX),
+        ];
+        for (i, (deadline, until_us)) in cases.into_iter().enumerate() {
+            assert_eq!(deadline.until_us(), until_us, "case {i}");
+            assert!(!deadline.is_over(until_us - 1) && deadline.is_over(until_us), "case {i}");
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! One read, from its request to the release of its answer.
 
-use super::{Hold, LocalShard, NotHere, Refusal, Replica, read_access};
+use super::{Deadline, LocalShard, NotHere, Refusal, Replica, read_access};
+use crate::command::{Outcome, conclude, conclude_on};
 use crate::guarantees::Consistency;
 use crate::shard_handle::ShardHandle;
+use resp::Reply;
 use std::sync::Arc;
 use vocab::{Moment, ShardId, Slot, SlotSpan};
 
@@ -81,8 +83,8 @@ impl ReadRequest {
         clock: impl FnOnce() -> Moment,
     ) -> Begin<Attempt<&Arc<ShardHandle>>> {
         let now = if matches!(self.consistency, Consistency::Lag { .. }) { clock() } else { turn };
-        let hold = Hold::for_read(self.consistency, self.waiting_since_us);
-        let (handle, leads) = match read_access(local, self.slot, self.consistency, hold, now) {
+        let deadline = Deadline::for_read(self.consistency, self.waiting_since_us);
+        let (handle, leads) = match read_access(local, self.slot, self.consistency, deadline, now) {
             Ok(Replica::Leader(leader)) => (leader.handle(), true),
             Ok(Replica::Follower(handle)) => (handle, false),
             Err(why) => return Begin::NotHere(why),
@@ -90,7 +92,7 @@ impl ReadRequest {
         let roles = handle.lease().roles();
         // A replica that has just become leader may not have applied all that was acknowledged before.
         if leads && !handle.lease().readable(self.arrived_us, now.mono_us) {
-            return match Hold::for_leader(self.waiting_since_us).is_over(now.mono_us) {
+            return match Deadline::for_leader(self.waiting_since_us).is_over(now.mono_us) {
                 true => Begin::NotHere(NotHere::Refuse(Refusal::after_wait(self.consistency))),
                 false => Begin::WaitForLease(handle.id()),
             };
@@ -130,6 +132,15 @@ impl<H: AsRef<ShardHandle>> Attempt<H> {
     /// Whether the replica leads its shard.
     pub fn leads(&self) -> bool {
         self.leads
+    }
+
+    /// Turns the failure of the handler into its reply, which begins at `mark`. A read may have waited: where its slot was given
+    /// away meanwhile, nothing that it met is damage.
+    pub fn conclude(&self, done: Outcome, reply: &mut Reply, mark: usize) {
+        match &done {
+            Err(_) if !self.has_slot() => conclude(done, reply, mark),
+            _ => conclude_on(self.handle.as_ref(), done, reply, mark),
+        }
     }
 
     /// Whether the answer that was just made counts. To be asked after the read: the process may have been stopped for any
@@ -179,10 +190,10 @@ pub enum Confirmation {
 
 /// Whether a replica leads since `arrived_us`, for what waits until that is known.
 #[must_use]
-pub fn confirm_leader(handle: &ShardHandle, arrived_us: u64, hold: Hold, now_us: u64) -> Confirmation {
+pub fn confirm_leader(handle: &ShardHandle, arrived_us: u64, deadline: Deadline, now_us: u64) -> Confirmation {
     if handle.lease().readable(arrived_us, now_us) {
         Confirmation::Confirmed
-    } else if !handle.leading() || hold.is_over(now_us) {
+    } else if !handle.leading() || deadline.is_over(now_us) {
         Confirmation::Lost
     } else {
         Confirmation::Wait
@@ -336,13 +347,13 @@ mod tests {
 
     #[test]
     fn a_leader_is_confirmed_waited_for_or_lost() {
-        let hold = Hold::for_leader(NOW);
+        let deadline = Deadline::for_leader(NOW);
         let fixture = Fixture::new(3);
-        let at = |now_us| confirm_leader(&fixture.handle, NOW, hold, now_us);
+        let at = |now_us| confirm_leader(&fixture.handle, NOW, deadline, now_us);
         assert_eq!(at(NOW), Confirmation::Lost, "it follows");
         fixture.lead(NOW - 1, 0);
         assert_eq!(at(NOW), Confirmation::Wait);
-        assert_eq!(at(hold.until_us()), Confirmation::Lost, "for too long");
+        assert_eq!(at(deadline.until_us()), Confirmation::Lost, "for too long");
         fixture.handle.lease().confirm(NOW, 0);
         assert_eq!(at(NOW), Confirmation::Confirmed);
     }

@@ -20,12 +20,12 @@ mod access;
 mod attempt;
 #[cfg(test)]
 mod fixture;
-mod hold;
 mod leaders;
 mod stream;
 
-pub use access::{Access, Leader, LocalShard, NotHere, Refusal, Replica, is_slot_moving, leader_access, read_access};
+pub use access::{
+    Access, Deadline, Leader, LocalShard, NotHere, Refusal, Replica, is_slot_moving, leader_access, read_access,
+};
 pub use attempt::{Again, Attempt, Begin, Confirmation, Finish, ReadRequest, confirm_leader};
-pub use hold::Hold;
 pub use leaders::LeaderCell;
 pub use stream::{ReplyStream, StreamShard};

@@ -276,11 +276,12 @@ impl Caller<'_> {
                 return Ok(());
             }
         };
+        let sent = (spec, args);
         match self.stored(spec, args) {
-            Ok(None) => self.run(spec, args, host, reply),
+            Ok(None) => self.run(sent, sent, host, reply),
             Ok(Some((spec, words))) => {
                 let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
-                self.run(spec, &args, host, reply)
+                self.run((spec, &args[..]), sent, host, reply)
             }
             Err(text) => {
                 reply.error(&text);
@@ -289,11 +290,11 @@ impl Caller<'_> {
         }
     }
 
-    /// Runs a command that is admitted, with keys under the names that are stored.
+    /// Runs a command that is admitted, with keys under the names that are stored; monitors are shown what the script has `sent`.
     fn run(
         &self,
-        spec: &'static CommandSpec,
-        args: &[&[u8]],
+        (spec, args): Called<'_>,
+        sent: Called<'_>,
         host: &mut dyn ScriptHost,
         reply: &mut Reply,
     ) -> Result<(), Failed> {
@@ -314,8 +315,10 @@ impl Caller<'_> {
                 Ok(()) => reply.ok(),
                 Err(text) => reply.error(text),
             }
+            host.note(self.database_number(), sent.0, sent.1);
             return Ok(());
         }
+        host.note(self.database_number(), sent.0, sent.1);
         host.run(spec, args, reply).map_err(Failed::Fault)?;
         if reply.exceeded() { Err(Failed::AnswerTooLarge) } else { Ok(()) }
     }
@@ -328,8 +331,13 @@ impl Caller<'_> {
         }
         let chosen = self.named(number)?;
         self.namespace.set(chosen);
-        self.meter.choose_database(chosen.map_or(0, |chosen| self.context.databases.number_of(chosen)));
+        self.meter.choose_database(self.database_number());
         Ok(())
+    }
+
+    /// The number of the database that is chosen, as clients use it.
+    fn database_number(&self) -> u16 {
+        self.namespace.get().map_or(0, |chosen| self.context.databases.number_of(chosen))
     }
 
     /// The namespace of the database that a word names.
@@ -458,7 +466,8 @@ fn names_last_entry(spec: &CommandSpec, args: &[&[u8]]) -> bool {
 
 /// The command that a question about all keys of a database is, or FLUSHDB; none if it is another command.
 fn of_database(spec: &CommandSpec, args: &[&[u8]], database: Database) -> Option<MadeCommand> {
-    let (name, given): (&[u8], &[&[u8]]) = if spec.does(behaviour::ASKS_DATABASE) {
+    let is_asked = spec.does(behaviour::ASKS_DATABASE) && !spec.does(behaviour::IN_KEY_ORDER);
+    let (name, given): (&[u8], &[&[u8]]) = if is_asked {
         (b"KV.KEYS", args)
     } else if spec.does(behaviour::EMPTIES_DATABASE) {
         (b"KV.EMPTY", &[])
@@ -468,6 +477,9 @@ fn of_database(spec: &CommandSpec, args: &[&[u8]], database: Database) -> Option
     let made = [Word::from_slice(name), Word::from_slice(&database.prefix())];
     Some((table::lookup(name)?, made.into_iter().chain(given.iter().map(|word| Word::from_slice(word))).collect()))
 }
+
+/// A command and its words.
+type Called<'a> = (&'static CommandSpec, &'a [&'a [u8]]);
 
 /// One word of a command.
 type Word = SmallVec<[u8; 64]>;

@@ -49,6 +49,11 @@ pub(crate) trait ScriptHost {
         let _ = (denial, args);
     }
 
+    /// The script runs a command, in these words, in the database of that number: monitors are shown it.
+    fn note(&mut self, database: u16, spec: &CommandSpec, words: &[&[u8]]) {
+        let _ = (database, spec, words);
+    }
+
     /// Runs a command whose length has been checked, and whose keys are of the script's slot. Its errors are its reply.
     fn run(&mut self, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault>;
 }

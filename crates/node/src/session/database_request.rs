@@ -46,7 +46,7 @@ pub(super) fn asked_of_shard(
     args: &[&[u8]],
 ) -> Option<(&'static CommandSpec, EncodedCommand, Database)> {
     let [asked @ .., word, number] = args else { return None };
-    if !spec.does(behaviour::ASKS_DATABASE) || *word != OF_DATABASE {
+    if !spec.does(behaviour::ASKS_DATABASE) || spec.does(behaviour::IN_KEY_ORDER) || *word != OF_DATABASE {
         return None;
     }
     let database = Database::of_number(parse_integer(number)?.try_into().ok()?)?;
@@ -113,7 +113,7 @@ impl DatabaseRequest {
             return Ok(taken_up);
         }
         let Some(own) = own else { return Ok(spec) };
-        if spec.does(behaviour::OF_CLUSTER) {
+        if spec.does(behaviour::IN_KEY_ORDER) {
             return Err(format!("ERR {} is about database 0: SELECT 0", spec.name).into());
         }
         // SYNC is about all databases.
@@ -137,7 +137,7 @@ impl DatabaseRequest {
         args: &[&[u8]],
     ) -> Result<&'static CommandSpec, Refusal> {
         let database = client.set.place_of(named);
-        if spec.group == Group::Cluster || spec.does(behaviour::OF_CLUSTER) {
+        if spec.group == Group::Cluster {
             return Err(NO_CLUSTER.into());
         }
         if spec.does(behaviour::CLEARS_STORE) {
@@ -169,7 +169,7 @@ impl DatabaseRequest {
             self.parts.extend((0..args.len()).map(Part::Given));
             self.push(OF_DATABASE);
             self.push(database.number().to_string().as_bytes());
-            if spec.does(behaviour::READS_ALL_KEYS) {
+            if spec.does(behaviour::READS_REPLICAS) {
                 // All databases are told, by the numbers that clients use.
                 for (number, place) in client.set.exchanged() {
                     self.push(number.number().to_string().as_bytes());
@@ -472,6 +472,7 @@ mod tests {
             ("DBSIZE DATABASE 3", Some("KV.KEYS [] DBSIZE")),
             ("SCAN 0 COUNT 5 DATABASE 3", Some("KV.KEYS [] SCAN 0 COUNT 5")),
             ("RANDOMKEY DATABASE 3", Some("KV.KEYS [] RANDOMKEY")),
+            ("KV.RANGE - + DATABASE 3", None),
             ("KEYS a*", None),
             ("EXISTS DATABASE 3", None),
         ] {
@@ -508,6 +509,7 @@ mod tests {
             ("SCAN 0 COUNT 5", "SCAN 0 COUNT 5 DATABASE 3"),
             ("KEYS a*", "KEYS a* DATABASE 3"),
             ("RANDOMKEY", "RANDOMKEY DATABASE 3"),
+            ("KV.RANGE - + KEYS", "KV.RANGE - + KEYS DATABASE 3"),
             ("FLUSHDB", "KV.EMPTY []"),
             ("FLUSHDB ASYNC", "KV.EMPTY []"),
             ("FLUSHALL", "KV.EMPTY"),
@@ -520,7 +522,7 @@ mod tests {
             assert_eq!(run(request, false).as_deref(), Ok(expected));
         }
         assert_eq!(run("FLUSHALL", true).map(|words| words.split(' ').count()), Ok(6), "all databases");
-        for request in ["CLUSTER SLOTS", "CLUSTER KEYSLOT k", "ASKING", "READONLY", "CLUSTERSCAN 0", "KV.RANGE - +"] {
+        for request in ["CLUSTER SLOTS", "CLUSTER KEYSLOT k", "ASKING", "READONLY", "CLUSTERSCAN 0"] {
             assert_eq!(run(request, false), Err(NO_CLUSTER.to_owned()), "{request}");
         }
         for request in ["MOVE a 16", "MOVE a -1", "MOVE a x", "COPY a b DB 16"] {

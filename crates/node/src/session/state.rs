@@ -549,7 +549,7 @@ impl Session {
             return None;
         }
         // To a client of the cluster SYNC sends the keys of all databases.
-        let all = behaviour::ASKS_DATABASE | behaviour::READS_ALL_KEYS;
+        let all = behaviour::ASKS_DATABASE | behaviour::READS_ALL_KEYS | behaviour::READS_REPLICAS;
         let is_of_all = spec.does(all) && self.keyspace.is_of_cluster();
         let of_all = if is_of_all { self.user.denies_all_databases(spec) } else { None };
         of_all.or_else(|| self.user.denies(spec, args, self.asked_keyspace().number()))

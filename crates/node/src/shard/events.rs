@@ -24,7 +24,7 @@ pub struct StoreEvent {
 
 /// One event that is to be remembered.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ToldEvent {
     at_ms: u64,
     kind: String,
     text: String,
@@ -58,7 +58,7 @@ impl EventNumbers {
     }
 
     /// What remembering one more writes, and what is forgotten for it.
-    pub(super) fn push(&mut self, told: &Told) -> Vec<(Slice, Option<Slice>)> {
+    pub(super) fn push(&mut self, told: &ToldEvent) -> Vec<(Slice, Option<Slice>)> {
         let mut writes = vec![(Slice::from(keys::event(self.next)), Some(Slice::from(encode(told))))];
         self.next += 1;
         while self.next - self.first > EVENTS_MAX {
@@ -118,7 +118,7 @@ fn span(from: u64) -> Span {
     Span { start: keys::event(from), end: keys::events_end() }
 }
 
-fn encode(told: &Told) -> Vec<u8> {
+fn encode(told: &ToldEvent) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(told.text.len() + told.kind.len() + 16);
     put_varint(&mut bytes, told.at_ms);
     put_varint(&mut bytes, told.kind.len() as u64);
@@ -136,7 +136,7 @@ fn decode(number: u64, bytes: &[u8]) -> Option<StoreEvent> {
 }
 
 /// What is to be remembered of a change that made `after` of `before`; `changed` tells whether it did.
-pub(super) fn told(before: &Map, after: &Map, change: &Change, changed: bool, now_ms: u64) -> Option<Told> {
+pub(super) fn told(before: &Map, after: &Map, change: &Change, changed: bool, now_ms: u64) -> Option<ToldEvent> {
     let (at_ms, kind, text) = match change {
         Change::Event { at_ms, kind, text } => (*at_ms, kind.as_str(), text.clone()),
         _ if !changed => return None,
@@ -176,14 +176,14 @@ pub(super) fn told(before: &Map, after: &Map, change: &Change, changed: bool, no
         | Change::BeginStep { .. }
         | Change::BeginSplit { .. } => return None,
     };
-    Some(Told { at_ms, kind: kind.to_owned(), text: cut(text) })
+    Some(ToldEvent { at_ms, kind: kind.to_owned(), text: cut(text) })
 }
 
 /// The store has been made.
-pub(super) fn made(map: &Map, now_ms: u64) -> Told {
+pub(super) fn made(map: &Map, now_ms: u64) -> ToldEvent {
     let (nodes, shards) = (map.nodes.len(), map.data_shards().count());
     let text = format!("the store {} is made of {nodes} nodes, {shards} shards", map.store);
-    Told { at_ms: now_ms, kind: "store".to_owned(), text }
+    ToldEvent { at_ms: now_ms, kind: "store".to_owned(), text }
 }
 
 /// Who has come, changed or gone. What their rules are is not told.

@@ -1,6 +1,6 @@
 //! The state of the metadata group: the map, as its entries have made it, and what is remembered of how.
 
-use super::events::{EventNumbers, Told, made, told};
+use super::events::{EventNumbers, ToldEvent, made, told};
 use super::map_rows::MapRows;
 use crate::shard_handle::ShardHandle;
 use cluster::{Change, MadeChange, Map, MapUpdate};
@@ -30,7 +30,7 @@ pub(super) struct ChangeItem<'a> {
 #[derive(Default)]
 struct Done {
     update: Option<MapUpdate>,
-    told: Option<Told>,
+    told: Option<ToldEvent>,
 }
 
 /// The map that the metadata group's tree holds, as of its applied index; none before the first entry.

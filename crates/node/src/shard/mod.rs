@@ -4,7 +4,6 @@
 
 mod apply;
 mod apply_error;
-mod apply_queue;
 mod apply_task;
 mod aside;
 mod clear;
@@ -60,9 +59,9 @@ use crate::request;
 use crate::shard_handle::ShardHandle;
 use crate::storage_failure::note_lack;
 use crate::{Fault, KeyHash};
-use apply::{Applier, Parts, apply_nothing};
+use apply::{Applier, ApplyQueue, Parts, apply_nothing};
 use apply_error::ApplyError;
-use apply_queue::ApplyQueue;
+
 use aside::Aside;
 use freshness::{CommitNews, Freshness};
 use group::Group;
@@ -473,7 +472,7 @@ impl Shard {
             return false;
         }
         if let Err(error) = applied {
-            if error.storage().is_some_and(|error| !self.health.gives_up() && note_lack(&self.health, error)) {
+            if error.storage().is_some_and(|error| self.is_tried_again(error)) {
                 self.aside.lacks(index, own);
                 return false;
             }
@@ -488,6 +487,12 @@ impl Shard {
             self.breaks(detail);
         }
         true
+    }
+
+    /// Whether an entry that could not be applied for that reason is evaluated again. A node that starts or stops waits for nothing that may
+    /// lack for long; what was interrupted is only to be done again.
+    fn is_tried_again(&self, error: &storage::Error) -> bool {
+        if self.health.gives_up() { error.is_interrupted() } else { note_lack(&self.health, error) }
     }
 
     /// The rows that its entries waited for are in memory; true if there is something to apply now.

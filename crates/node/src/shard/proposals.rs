@@ -9,7 +9,7 @@ use crate::format::packing::Packing;
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
 use crate::outcome::{NOT_WRITTEN, REPLICA_GONE, ROWS_ARRIVED, SLOT_GONE, UNCONFIRMED, UNKNOWN};
-use crate::read::Hold;
+use crate::read::Deadline;
 use crate::request::ITEM_BYTES_MAX;
 use replica::Replica;
 use resp::table::behaviour;
@@ -459,7 +459,7 @@ impl Proposals {
 
     /// Whether queued writes may wait longer for a leader. This saves their clients an error whenever leadership changes.
     pub(super) fn is_young(&self, now: Moment) -> bool {
-        self.queue.front().is_none_or(|front| !Hold::for_leader(front.since_us).is_over(now.mono_us))
+        self.queue.front().is_none_or(|front| !Deadline::for_leader(front.since_us).is_over(now.mono_us))
     }
 
     /// From now on no write is proposed, for `for_us`: a backup is to see all shards as of one moment.

@@ -63,11 +63,14 @@ impl<S: ReadSpace + ?Sized> ScriptHost for Commands<'_, S> {
         }
     }
 
-    fn run(&mut self, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
+    fn note(&mut self, database: u16, spec: &CommandSpec, words: &[&[u8]]) {
         let now_ms = self.space.now_ms();
         if let Some(calls) = self.space.monitored_calls() {
-            calls.note(now_ms, spec, args);
+            calls.note(now_ms, database, spec, words);
         }
+    }
+
+    fn run(&mut self, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
         if spec.is_write() {
             // A script may name a million long keys, which its request does not carry.
             let bytes: usize = args.iter().map(|arg| arg.len()).sum();

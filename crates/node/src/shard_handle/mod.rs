@@ -593,6 +593,12 @@ impl ShardHandle {
         changes: Changes,
         client: impl Fn(usize) -> Option<Subscriber>,
     ) -> Option<ChangedKeys> {
+        if let Some(flush) = changes.flush()
+            && let Some(tracked) = self.tracked.get()
+        {
+            // Who has asked for prefixes of a database is told by leaders alone, as of single keys.
+            tracked.lose_databases(flush.has_changed && self.leading());
+        }
         let changed = changes.by_client(client);
         if changed.is_none() {
             self.lose_trackers();

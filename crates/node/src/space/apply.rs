@@ -2,13 +2,9 @@
 
 mod collect;
 mod collect_fields;
-mod edits;
-mod keys_once;
-mod near_rows;
 mod overlay;
 mod requests;
 mod stretch;
-mod undone_rows;
 mod work;
 mod writes;
 
@@ -25,8 +21,8 @@ use crate::monitored_calls::MonitoredCalls;
 use crate::script_message::ScriptMessage;
 use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ShardHandle, live};
-use crate::space::Edit;
 use crate::space::read::{element_span, elements_between};
+use crate::space::{Edit, Emptied};
 use crate::tracking::Changes;
 use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteSpace};
 use std::sync::Arc;
@@ -431,6 +427,13 @@ impl WriteSpace for EntrySpace<'_> {
 
     fn notify(&mut self, event: Event, key: &[u8]) {
         self.writes.notify(event, key);
+    }
+
+    fn notify_emptied(&mut self, what: Emptied) {
+        match what {
+            Emptied::Database => self.writes.note_emptied(),
+            Emptied::Shard => self.writes.note_cleared(),
+        }
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool, Fault> {

@@ -194,6 +194,15 @@ impl Patch {
 /// Looks at the value at a key, which may be absent, and tells what is to be changed of it, if it is a string.
 pub type Edit<'a> = dyn FnMut(Option<RecordView<'_>>) -> Option<Patch> + 'a;
 
+/// What a command empties as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emptied {
+    /// A database of clients that know no clusters.
+    Database,
+    /// The shard, or what the cluster's clients have of it.
+    Shard,
+}
+
 /// The keys of one shard while an entry is applied, for writing.
 pub trait WriteSpace: ReadSpace {
     /// By which rules the entry is evaluated.
@@ -229,6 +238,12 @@ pub trait WriteSpace: ReadSpace {
     /// Tells what a command has done to a key; after it is done. That a key is new, or has expired, is told by the space.
     fn notify(&mut self, event: Event, key: &[u8]) {
         let _ = (event, key);
+    }
+
+    /// Tells that all keys of it are about to be removed: clients that have cached some are told to forget all, as in Redis, and not of
+    /// each key. That holds for those that have cached that there was no key, too.
+    fn notify_emptied(&mut self, what: Emptied) {
+        let _ = what;
     }
 
     /// Tells that elements were removed from the collection at a key, and with the last of them the key.

@@ -4,7 +4,6 @@
 
 mod command_log;
 mod events;
-mod histogram;
 mod rates;
 mod totals;
 mod worker;
@@ -12,7 +11,6 @@ mod worker;
 pub(crate) use command_log::without_secret;
 pub use command_log::{CommandLog, LoggedCommand, ShortArgs};
 pub use events::{Event, LatencyEvents, Sample};
-pub use histogram::Histogram;
 pub use rates::{Rates, Totals};
 pub use totals::Stats;
-pub use worker::{CommandTotals, EndedCall, Lookups, Outcome, WorkerStats, error_code};
+pub use worker::{CommandTotals, EndedCall, Histogram, Lookups, Outcome, WorkerStats, error_code};

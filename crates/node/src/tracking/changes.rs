@@ -2,8 +2,8 @@
 
 use crate::subscriber::{Subscriber, workers_of};
 use resp::{Proto, Reply};
-use vocab::client_key;
 use vocab::limits::ENTRY_TOLD_BYTES_MAX;
+use vocab::{Database, client_key};
 
 /// The channel on which a client of RESP2 is told of invalidations.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -39,6 +39,15 @@ pub enum Changes {
 pub struct KnownChanges {
     list: Vec<Change>,
     bytes: usize,
+    flush: Option<Flush>,
+}
+
+/// Databases were emptied: as in Redis, clients are told to forget all, rather than each key. Keys of databases that change behind that
+/// in the entry are not among its changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flush {
+    /// A key of a database has changed since.
+    pub(crate) has_changed: bool,
 }
 
 impl Changes {
@@ -50,7 +59,11 @@ impl Changes {
     /// A key is written or removed by an item, if that is wanted.
     #[inline]
     pub(crate) fn note(&mut self, key: &[u8], item: Option<usize>) {
-        if let Self::Known(changes) = self
+        if let Self::Known(KnownChanges { flush: Some(flush), .. }) = self
+            && Database::of_key(key).is_some()
+        {
+            flush.has_changed = true;
+        } else if let Self::Known(changes) = self
             && changes.list.last().is_none_or(|last| last.item != item || last.key != key)
         {
             let change = Change { key: key.to_vec(), item };
@@ -59,6 +72,21 @@ impl Changes {
             if changes.bytes > ENTRY_TOLD_BYTES_MAX {
                 *self = Self::Unknown;
             }
+        }
+    }
+
+    /// All keys of a database are about to be removed.
+    pub(crate) fn note_emptied(&mut self) {
+        if let Self::Known(changes) = self {
+            changes.flush.get_or_insert_default();
+        }
+    }
+
+    /// Whether databases were emptied.
+    pub(crate) fn flush(&self) -> Option<Flush> {
+        match self {
+            Self::Known(changes) => changes.flush,
+            Self::Unknown => None,
         }
     }
 
@@ -81,7 +109,7 @@ impl Changes {
 
     /// The changes with their clients, if they are known; `client` finds the client of an item.
     pub(crate) fn by_client(self, client: impl Fn(usize) -> Option<Subscriber>) -> Option<ChangedKeys> {
-        let Self::Known(KnownChanges { list, bytes }) = self else { return None };
+        let Self::Known(KnownChanges { list, bytes, .. }) = self else { return None };
         let changed = |change: Change| ChangedKey { client: change.item.and_then(&client), key: change.key };
         Some(ChangedKeys { left: list.into_iter().map(changed).collect::<Vec<_>>().into_iter(), bytes })
     }
@@ -185,6 +213,25 @@ pub fn write_broken_redirect(client: u64, output: &mut Vec<u8>) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use vocab::{ClusterDatabase, Namespace};
+
+    #[test]
+    fn what_is_flushed_is_not_told_key_by_key() {
+        let of = |number: u64, name: &[u8]| Namespace::Database(Database::of_number(number).unwrap()).stored(name);
+        let of_cluster = ClusterDatabase::of_number(1).map(Namespace::Cluster).unwrap().stored(b"c");
+        let mut changes = Changes::noted();
+        changes.note(&of(3, b"before"), None);
+        assert_eq!(changes.flush(), None);
+        changes.note_emptied();
+        changes.note(b"plain", None);
+        changes.note(&of_cluster, None);
+        assert_eq!(changes.flush(), Some(Flush { has_changed: false }), "it had no keys");
+        changes.note(&of(3, b"gone"), None);
+        changes.note(&of(4, b"other"), None);
+        assert_eq!(changes.flush(), Some(Flush { has_changed: true }));
+        let keys: Vec<Vec<u8>> = changes.by_client(|_| None).unwrap().take(9).into_iter().map(|key| key.key).collect();
+        assert_eq!(keys, [of(3, b"before"), b"plain".to_vec(), of_cluster]);
+    }
 
     #[test]
     fn what_is_told_is_a_push_or_a_message() {

@@ -303,16 +303,28 @@ impl TrackedKeys {
 
     /// Changes may have been missed, or may be from here on: all that are registered are to forget all.
     pub fn lose(&self) {
-        if !self.any() {
-            return;
+        if self.any() {
+            self.lose_with(self.node.listeners());
         }
+    }
+
+    /// Databases of the shard were emptied: all that are registered are to forget all, and if `is_told` those who are told of keys of
+    /// databases.
+    pub(crate) fn lose_databases(&self, is_told: bool) {
+        if self.any() {
+            let is_told = is_told && self.node.prefixes() > 0;
+            self.lose_with(if is_told { self.node.prefixes.read().clients_of_databases() } else { BTreeSet::new() });
+        }
+    }
+
+    fn lose_with(&self, listeners: BTreeSet<Subscriber>) {
         let mut all = self.keys.lock();
         let gone = std::mem::take(&mut *all);
         self.count.store(0, Ordering::SeqCst);
         self.node.keys.fetch_sub(gone.len(), Ordering::Relaxed);
         self.node.bytes.fetch_sub(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         drop(all);
-        self.node.lose(self.node.listeners(), gone);
+        self.node.lose(listeners, gone);
     }
 
     fn forgot(&self, key: &[u8], items: usize) {
@@ -424,6 +436,21 @@ mod tests {
         drop(keys);
         assert_eq!((node.take_lost(9).unwrap().clients, node.keys()), (vec![client(1)], 0));
         assert_eq!(node.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_has_asked_for_prefixes_of_databases_is_told_that_one_is_emptied() {
+        let keys = TrackedKeys::default();
+        let node = keys.node();
+        let prefix: [Prefix; 1] = [b"".as_slice().into()];
+        node.add_prefixes(&prefix, tracker(1), Audience::Cluster);
+        node.add_prefixes(&prefix, tracker(2), Audience::Databases);
+        for (is_told, expected) in [(true, "*: 2,3"), (false, "*: 3")] {
+            add(&keys, &["a"], 3);
+            keys.lose_databases(is_told);
+            assert_eq!(shown(&node.take_lost(9).into_iter().collect::<Vec<_>>()), expected);
+            assert_eq!(node.keys(), 0);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Where an entry lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct EntryPlace {
     pub(super) file: u32,
     pub(super) block_at: u64,
     pub(super) block_length: u64,
@@ -17,13 +17,13 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) first: u64,
-    pub(super) places: VecDeque<Place>,
+    pub(super) places: VecDeque<EntryPlace>,
     pub(super) values: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Group {
     /// Takes over one item, as opening the log does; `place` makes the place of an entry of its span.
-    pub(super) fn replay(&mut self, what: What, place: impl Fn((u32, u32)) -> Place) {
+    pub(super) fn replay(&mut self, what: What, place: impl Fn((u32, u32)) -> EntryPlace) {
         match what {
             What::Entries { spans, .. } if spans.is_empty() => {}
             What::Entries { first, spans } => {
@@ -59,7 +59,7 @@ impl Group {
     }
 
     /// Where entry `index` is.
-    pub(super) fn place(&self, index: u64) -> Option<Place> {
+    pub(super) fn place(&self, index: u64) -> Option<EntryPlace> {
         self.places.get(usize::try_from(index.checked_sub(self.first)?).ok()?).copied()
     }
 }
@@ -70,7 +70,7 @@ mod tests {
 
     fn entries(group: &mut Group, first: u64, count: u32, file: u32) {
         let what = What::Entries { first, spans: (0..count).map(|i| (i, 1)).collect() };
-        group.replay(what, |(at, length)| Place { file, block_at: 0, block_length: 0, at, length });
+        group.replay(what, |(at, length)| EntryPlace { file, block_at: 0, block_length: 0, at, length });
     }
 
     fn shape(group: &Group) -> (u64, Vec<u32>) {

@@ -43,8 +43,9 @@ pub const WALKS_DATABASE: u32 = 1 << 30;
 pub const EMPTIES_DATABASE: u32 = 1 << 25;
 /// Chooses the database of the connection.
 pub const CHOOSES_DATABASE: u32 = 1 << 26;
-/// Answers what a store without databases holds: no client of a database may ask it.
-pub const OF_CLUSTER: u32 = 1 << 27;
+/// Answers keys in the order of their names: refused in a cluster database, whose keys lie by their slots, and asked of no shard
+/// between the writes of a transaction.
+pub const IN_KEY_ORDER: u32 = 1 << 27;
 
 /// Ends what the connection watches.
 pub const ENDS_WATCHES: u32 = 1 << 28;

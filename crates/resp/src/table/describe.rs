@@ -1,9 +1,8 @@
 //! COMMAND and its subcommands, in the shapes of Redis 7.0: clients take their routing from them.
 
 use super::help::help;
-use super::index::{lookup, lookup_full, subcommand, subcommands, top_level};
 use super::key_flag;
-use super::resolve::unknown_subcommand;
+use super::resolve::{lookup, lookup_full, subcommand, subcommands, top_level, unknown_subcommand};
 use super::spec::{CommandSpec, KeyPlace, KeySpec, acl, flag};
 use super::syntax::{self, Argument, ArgumentKind};
 use crate::{Reply, glob_matches};

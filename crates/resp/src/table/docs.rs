@@ -1,6 +1,6 @@
 //! docs/COMMANDS.md, from the table.
 
-use super::index::all;
+use super::resolve::all;
 use super::spec::{CommandSpec, Group, flag};
 use super::syntax::plain;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! The HELP subcommand of every container.
 
-use super::index::subcommands;
+use super::resolve::subcommands;
 use super::spec::CommandSpec;
 use super::syntax::plain;
 use crate::Reply;

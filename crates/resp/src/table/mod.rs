@@ -5,7 +5,6 @@ pub mod behaviour;
 mod describe;
 mod docs;
 mod help;
-mod index;
 pub mod key_flag;
 mod keys;
 mod resolve;
@@ -17,7 +16,9 @@ pub use behaviour::SecretArgs;
 pub use describe::command;
 pub use docs::docs_markdown;
 pub use help::help;
-pub use index::{COMMAND_COUNT, all, lookup, lookup_full, row, subcommand, subcommands, top_level};
 pub use keys::{ExecOp, KeyPositions, MalformedKeys, exec_ops};
-pub use resolve::{find, resolve, unknown_command, unknown_subcommand, wrong_arity};
+pub use resolve::{
+    COMMAND_COUNT, all, find, lookup, lookup_full, resolve, row, subcommand, subcommands, top_level, unknown_command,
+    unknown_subcommand, wrong_arity,
+};
 pub use spec::{Answers, ChannelArgs, CommandId, CommandSpec, Group, KeyPlace, KeySpec, OtherRight, acl, flag};

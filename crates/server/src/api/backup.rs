@@ -7,13 +7,12 @@
 //! Between nodes, as calls to the leader of a shard: `KV.BACKUP HOLD id milliseconds moment`, answered with
 //! `[node, index, keys, term]`, `KV.BACKUP CONFIRM id term` and `KV.BACKUP DROP id`.
 
-use super::conclude::conclude_on;
 use super::handlers::{CallHandler, PoolHandler};
 use crate::mailbox::{WorkerMessage, WriteBarrier};
 use crate::os::steady_us;
 use crate::peers::call_leaders;
 use crate::shared::{BackupKey, BackupPoint, NodeShared};
-use node::command::backup_page;
+use node::command::{backup_page, conclude_on};
 use resp::{Proto, Reply, Value};
 use std::collections::HashMap;
 use std::sync::Arc;

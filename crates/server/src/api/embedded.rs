@@ -1,9 +1,8 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
-use super::conclude::conclude_read;
 use super::route::route;
 use super::routed::{KeyTarget, Routed, ScriptRuns};
-use super::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
+use super::scatter_gather::{DIVIDED, SLOTS, StoreRequest, ranges_text, run_on_store};
 use super::scripts::learn;
 use super::writer::{ANSWER_WITHIN, ShardWrite, ShardWriter};
 use crate::os::steady_us;
@@ -85,7 +84,7 @@ impl Caller {
             }
             Ok(Routed::Store { handler, .. }) => {
                 self.seed = self.seed.wrapping_add(0x9E37_79B9);
-                let asked = Asked { args, seed: self.seed, arrived_us, consistency: Consistency::Absolute };
+                let asked = StoreRequest { args, seed: self.seed, arrived_us, consistency: Consistency::Absolute };
                 run_on_store(self.store(), handler, &asked, reply);
                 false
             }
@@ -222,9 +221,9 @@ impl Caller {
                 self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
                 let mut space = SnapshotSpace::new(handle, now, self.seed);
                 let done = handler.run(args, &mut space, reply);
-                conclude_read(&attempt, done, reply, mark);
+                attempt.conclude(done, reply, mark);
             }
-            done => conclude_read(&attempt, done, reply, mark),
+            done => attempt.conclude(done, reply, mark),
         }
         if self.store().access().finish_read(&attempt) != Finish::Answer {
             reply.buf.truncate(mark);

@@ -4,7 +4,6 @@
 pub(crate) mod admin;
 mod backup;
 mod cluster_databases;
-mod conclude;
 mod copy;
 mod databases;
 mod embedded;
@@ -27,14 +26,13 @@ mod writer;
 
 pub(crate) use admin::digest_marked;
 pub(crate) use cluster_databases::begin_wanted;
-pub(crate) use conclude::{conclude_on, conclude_read};
 pub use embedded::Caller;
 pub(crate) use embedded::run_own_command;
 pub(crate) use peer_command::run_peer_command;
 pub(crate) use programs::span_of_scripts;
 pub(crate) use route::route;
 pub(crate) use routed::{KeyTarget, MayWrite, Routed, ScriptRuns};
-pub(crate) use scatter_gather::{Asked, DIVIDED, SLOTS, begin_on_store, ranges_text, run_on_store};
+pub(crate) use scatter_gather::{DIVIDED, SLOTS, StoreRequest, begin_on_store, ranges_text, run_on_store};
 pub(crate) use script_engine::renew_engine;
 pub(crate) use scripts::{learn, resolved};
 pub(crate) use session_host::{close_session, open_session};

@@ -1,12 +1,11 @@
 //! Commands over the whole store: the shards that this node leads are read here, the others on their leaders.
 
-use super::conclude::conclude;
 use crate::os::steady_us;
 use crate::peers::{LEADER_WITHIN, call_each_leader};
 use crate::shared::{NodeShared, RoutingSnapshot};
 use arc_swap::Guard;
-use node::command::{Error, PartLeft, StoreCall, StoreHandler, StoreRest};
-use node::read::{Again, Attempt, Begin, Finish, Hold, NotHere, ReadRequest, Refusal, ReplyStream, StreamShard};
+use node::command::{Error, PartLeft, StoreCall, StoreHandler, StoreRest, conclude};
+use node::read::{Again, Attempt, Begin, Deadline, Finish, NotHere, ReadRequest, Refusal, ReplyStream, StreamShard};
 use node::session::Consistency;
 use node::{
     Fault, Heads, Need, ReadSpace, RecordRange, Records, Remote, RemoteAnswer, RemoteCall, RemoteSpace, ShardHandle,
@@ -102,7 +101,7 @@ enum Begun {
 struct StoreShards<'a> {
     store: &'a Arc<NodeShared>,
     known: &'a Arc<RoutingSnapshot>,
-    asked: &'a Asked<'a>,
+    asked: &'a StoreRequest<'a>,
     parts: &'a [Part],
     seen: Vec<Option<Seen<'a>>>,
     /// Whether replicas have been waited for.
@@ -143,7 +142,7 @@ impl<'a> StoreShards<'a> {
     }
 
     fn try_begin(&self, part: &Part) -> Begin<Attempt<&'a Arc<ShardHandle>>> {
-        let Asked { consistency, arrived_us, .. } = *self.asked;
+        let StoreRequest { consistency, arrived_us, .. } = *self.asked;
         let request = ReadRequest {
             waiting_since_us: steady_us(),
             ..ReadRequest::new(Slot(part.slots.0), consistency, arrived_us)
@@ -159,12 +158,12 @@ impl<'a> StoreShards<'a> {
         if self.awaited.replace(true) || !consistency.allows_followers() {
             return;
         }
-        let hold = Hold::for_read(consistency, steady_us());
+        let deadline = Deadline::for_read(consistency, steady_us());
         let waits = |part: &&Part| matches!(self.try_begin(part), Begin::NotHere(NotHere::Wait { .. }));
         let mut behind: Vec<&Part> = self.parts.iter().filter(|part| part.begun.get().is_none()).collect();
         loop {
             behind.retain(waits);
-            if behind.is_empty() || hold.is_over(steady_us()) || !self.store.access().pause() {
+            if behind.is_empty() || deadline.is_over(steady_us()) || !self.store.access().pause() {
                 return;
             }
         }
@@ -292,7 +291,7 @@ impl Shards for StoreShards<'_> {
 }
 
 /// A command over the whole store, and what its client is promised.
-pub(crate) struct Asked<'a> {
+pub(crate) struct StoreRequest<'a> {
     pub(crate) args: &'a [&'a [u8]],
     pub(crate) seed: u64,
     /// When the request was there.
@@ -301,7 +300,12 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Runs a command over the whole store and writes its reply.
-pub(crate) fn run_on_store(store: &Arc<NodeShared>, handler: StoreHandler, asked: &Asked<'_>, reply: &mut Reply) {
+pub(crate) fn run_on_store(
+    store: &Arc<NodeShared>,
+    handler: StoreHandler,
+    asked: &StoreRequest<'_>,
+    reply: &mut Reply,
+) {
     on_store(store, Run { handler, streams: false }, asked, reply);
 }
 
@@ -309,7 +313,7 @@ pub(crate) fn run_on_store(store: &Arc<NodeShared>, handler: StoreHandler, asked
 pub(crate) fn begin_on_store(
     store: &Arc<NodeShared>,
     handler: StoreHandler,
-    asked: &Asked<'_>,
+    asked: &StoreRequest<'_>,
     reply: &mut Reply,
 ) -> ReplyStream {
     on_store(store, Run { handler, streams: true }, asked, reply)
@@ -330,7 +334,7 @@ impl Run {
 }
 
 /// While a shard is being split the command is begun again: its rows would be seen twice, or not at all.
-fn on_store(store: &Arc<NodeShared>, run: Run, asked: &Asked<'_>, reply: &mut Reply) -> ReplyStream {
+fn on_store(store: &Arc<NodeShared>, run: Run, asked: &StoreRequest<'_>, reply: &mut Reply) -> ReplyStream {
     let refuse = |reply: &mut Reply, text: &str| {
         reply.error(text);
         ReplyStream::default()
@@ -396,7 +400,7 @@ impl Part {
 fn run_on_parts(
     store: &Arc<NodeShared>,
     run: Run,
-    asked: &Asked<'_>,
+    asked: &StoreRequest<'_>,
     (known, parts): (&Arc<RoutingSnapshot>, &[Part]),
     reply: &mut Reply,
 ) -> ReplyStream {

@@ -9,7 +9,7 @@ use super::connection::RunningTransaction;
 use super::deed::Deed;
 use super::message_send::publish_and_wait;
 use super::replica_count::replicas_that_hold;
-use crate::api::{Asked, Routed, route, run_on_store};
+use crate::api::{Routed, StoreRequest, route, run_on_store};
 use crate::mailbox::{StoreAnswers, WorkerMessage};
 use crate::os::steady_us;
 use crate::shared::NodeShared;
@@ -96,7 +96,7 @@ fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket, left: &mu
         }
         Question::Store(spec, command, consistency) => {
             let args = command.args();
-            let asked = Asked { args: &args, seed: ticket.sequence, arrived_us: steady_us(), consistency };
+            let asked = StoreRequest { args: &args, seed: ticket.sequence, arrived_us: steady_us(), consistency };
             match route(store, spec, &args) {
                 Ok(Routed::Store { handler, .. }) => run_on_store(store, handler, &asked, &mut reply),
                 Ok(_) => reply.error(NOT_IN_TRANSACTION),

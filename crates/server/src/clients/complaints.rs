@@ -8,7 +8,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Most reasons that are remembered; beyond them the one that was told longest ago is forgotten.
 const REASONS_MAX: usize = 32;
 
-struct Told {
+struct ToldReason {
     why: String,
     at: Instant,
     /// Failures since then.
@@ -17,7 +17,7 @@ struct Told {
 
 /// The reasons that were told a while ago.
 #[derive(Default)]
-pub(super) struct Complaints(Vec<Told>);
+pub(super) struct Complaints(Vec<ToldReason>);
 
 impl Complaints {
     /// A client has failed: what is to be logged behind the reason, if anything.
@@ -28,7 +28,7 @@ impl Complaints {
             {
                 self.0.swap_remove(oldest);
             }
-            self.0.push(Told { why: why.to_owned(), at: now, untold: 0 });
+            self.0.push(ToldReason { why: why.to_owned(), at: now, untold: 0 });
             return Some(String::new());
         };
         if now.saturating_duration_since(known.at) < EVERY {

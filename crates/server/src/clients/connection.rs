@@ -24,10 +24,10 @@ use std::time::Duration;
 use vocab::{Millis, Moment, limits};
 
 /// A write that is not submitted yet.
-pub(super) struct PendingWrite {
+struct PendingWrite {
     /// The rows that it will find are in memory.
-    pub(super) ready: bool,
-    pub(super) submission: Submission,
+    ready: bool,
+    submission: Submission,
 }
 
 /// The transaction under way.
@@ -39,7 +39,7 @@ pub(super) struct RunningTransaction {
 
 /// What has become of a script that a connection's next request runs.
 #[derive(Debug, Default)]
-pub(super) enum Learning {
+enum Learning {
     /// Nothing is asked.
     #[default]
     None,
@@ -73,39 +73,39 @@ pub(super) struct Connection {
     /// Bytes that the socket has taken.
     taken: u64,
     /// Writes that wait for the rows that they will find, and writes behind them.
-    pub(super) pending_writes: VecDeque<PendingWrite>,
+    pending_writes: VecDeque<PendingWrite>,
     pub(super) transaction: Option<RunningTransaction>,
     /// The blocking command under way: what follows it is not looked at.
-    pub(super) blocking: Option<Ticket>,
+    blocking: Option<Ticket>,
     /// A WATCH is under way: what follows it is not looked at.
-    pub(super) looks_up_watched: bool,
+    looks_up_watched: bool,
     /// Whether the script of its next request is being looked up.
-    pub(super) learning: Learning,
+    learning: Learning,
     /// The client has closed its side: there is an end to be read.
-    pub(super) hung_up: bool,
+    hung_up: bool,
     /// The socket may have bytes that were not read.
-    pub(super) readable: bool,
+    readable: bool,
     /// The socket takes bytes, as far as is known.
     writable: bool,
     broken: bool,
     /// The send thread has a handle of the stream.
-    pub(super) is_lent: bool,
+    is_lent: bool,
     /// The last round in which the send thread was handed answers of this connection.
-    pub(super) sent_aside: u64,
+    sent_aside: u64,
     /// Bytes at the beginning of `output` that were counted as sent, and that the send thread has given back.
     counted: usize,
     /// It is in the list of connections to flush.
-    pub(super) dirty: bool,
+    dirty: bool,
     /// A request waits for those before it, or for room.
-    pub(super) stalled: bool,
+    stalled: bool,
     /// It has had its turn; what is left of its input has the next one.
-    pub(super) goes_on_later: bool,
+    goes_on_later: bool,
     /// The next request is not looked at before this time, in ms since the epoch.
-    pub(super) paused_until_ms: u64,
+    paused_until_ms: u64,
     /// When the next request came, if it waits for its shard's leader, in µs of the steady clock; 0: it does not wait.
-    pub(super) waits_since_us: u64,
+    waits_since_us: u64,
     /// No more is read: the client has closed its side, or what it sent makes no sense.
-    pub(super) deaf: bool,
+    deaf: bool,
     /// What of it is under way at other nodes; none if nothing ever was.
     forwarding: Option<Box<Forwarding>>,
     /// Of a client with TLS: where nodes serve such clients, for redirections.
@@ -525,6 +525,202 @@ impl Connection {
     /// sent: a connection that is stalled for another reason would spin otherwise.
     pub(super) fn goes_on(&self) -> bool {
         self.stalled && !self.is_full() && self.unsent() == 0
+    }
+
+    /// The event loop has noticed that there may be something to read, or that the client has closed its side.
+    pub(super) fn notice(&mut self, readable: bool, hung_up: bool) {
+        self.readable |= readable;
+        self.hung_up |= hung_up;
+    }
+
+    /// Whether more is to be read now.
+    pub(super) fn can_be_read(&self) -> bool {
+        self.readable && !self.stalled && !self.deaf
+    }
+
+    /// All that was there is read. True if the end is still to be read.
+    pub(super) fn is_drained(&mut self) -> bool {
+        self.readable = self.hung_up;
+        self.readable
+    }
+
+    /// The client has closed its side, and everything is read.
+    pub(super) fn end_input(&mut self) {
+        self.readable = false;
+        self.deaf = true;
+    }
+
+    /// No more is read.
+    pub(super) fn hear_no_more(&mut self) {
+        self.deaf = true;
+    }
+
+    /// Whether no more is read.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.deaf
+    }
+
+    /// Whether the client has closed its side while it waits in a blocking command.
+    pub(super) fn hung_up_waiting(&self) -> bool {
+        self.hung_up && self.blocking.is_some()
+    }
+
+    /// It is to be flushed. False if that was so before.
+    pub(super) fn mark_dirty(&mut self) -> bool {
+        !std::mem::replace(&mut self.dirty, true)
+    }
+
+    /// It is in no list of connections to flush any more.
+    pub(super) fn mark_clean(&mut self) {
+        self.dirty = false;
+    }
+
+    /// Whether it is in the list of connections to flush.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// A request waits for those before it, or for room.
+    pub(super) fn stall(&mut self) {
+        self.stalled = true;
+    }
+
+    /// The request is looked at again. Answers whether one has waited.
+    pub(super) fn unstall(&mut self) -> bool {
+        std::mem::take(&mut self.stalled)
+    }
+
+    /// Whether a request waits.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// A write is to be submitted once the rows that it will find are in memory, and behind the writes before it.
+    pub(super) fn keep_write(&mut self, ready: bool, submission: Submission) {
+        self.pending_writes.push_back(PendingWrite { ready, submission });
+    }
+
+    /// Whether writes are not submitted yet.
+    pub(super) fn has_pending_writes(&self) -> bool {
+        !self.pending_writes.is_empty()
+    }
+
+    /// The rows that a write will find are in memory.
+    pub(super) fn write_is_ready(&mut self, sequence: u64) {
+        let of_sequence = |pending: &&mut PendingWrite| pending.submission.ticket.sequence == sequence;
+        if let Some(pending) = self.pending_writes.iter_mut().find(of_sequence) {
+            pending.ready = true;
+        }
+    }
+
+    /// Takes out the next write, if it can be submitted.
+    pub(super) fn take_ready_write(&mut self) -> Option<Submission> {
+        self.pending_writes.pop_front_if(|pending| pending.ready).map(|pending| pending.submission)
+    }
+
+    /// Takes out the writes that were not submitted.
+    pub(super) fn take_pending_writes(&mut self) -> impl Iterator<Item = Write> {
+        self.pending_writes.drain(..).map(|pending| pending.submission.write)
+    }
+
+    /// A blocking command is under way.
+    pub(super) fn begin_blocking(&mut self, ticket: Ticket) {
+        self.blocking = Some(ticket);
+    }
+
+    /// The blocking command under way.
+    pub(super) fn blocking(&self) -> Option<Ticket> {
+        self.blocking
+    }
+
+    /// A request is over: whether it was the blocking command under way.
+    pub(super) fn end_blocking(&mut self, sequence: u64) -> bool {
+        self.blocking.take_if(|blocking| blocking.sequence == sequence).is_some()
+    }
+
+    /// A WATCH looks its keys up, or has done so.
+    pub(super) fn look_up_watched(&mut self, is_under_way: bool) {
+        self.looks_up_watched = is_under_way;
+    }
+
+    /// The store is asked for the script of the next request.
+    pub(super) fn begin_learning(&mut self) {
+        self.learning = Learning::UnderWay;
+    }
+
+    /// The script is known now, or cannot be had for that reason.
+    pub(super) fn learned(&mut self, failed: Option<String>) {
+        self.learning = failed.map_or(Learning::None, Learning::Failed);
+    }
+
+    /// Why the script of the next request cannot be had, if that is known.
+    pub(super) fn take_learning_failure(&mut self) -> Option<String> {
+        match std::mem::take(&mut self.learning) {
+            Learning::Failed(text) => Some(text),
+            Learning::None | Learning::UnderWay => None,
+        }
+    }
+
+    /// The send thread gets a handle of the stream. False if it has one.
+    pub(super) fn lend_stream(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_lent, true)
+    }
+
+    /// Whether the send thread has a handle of the stream.
+    pub(super) fn is_lent(&self) -> bool {
+        self.is_lent
+    }
+
+    /// Answers were handed to the send thread in that round.
+    pub(super) fn sent_in_round(&mut self, round: u64) {
+        self.sent_aside = round;
+    }
+
+    /// The last round in which the send thread was handed answers of this connection.
+    pub(super) fn last_round(&self) -> u64 {
+        self.sent_aside
+    }
+
+    /// It has had its turn, and goes on later. False if that was so before.
+    pub(super) fn put_off(&mut self) -> bool {
+        !std::mem::replace(&mut self.goes_on_later, true)
+    }
+
+    /// It has its next turn.
+    pub(super) fn has_turn(&mut self) {
+        self.goes_on_later = false;
+    }
+
+    /// Whether it has had its turn.
+    pub(super) fn is_put_off(&self) -> bool {
+        self.goes_on_later
+    }
+
+    /// The next request is not looked at before that time; 0: it is.
+    pub(super) fn pause_until(&mut self, until_ms: u64) {
+        self.paused_until_ms = until_ms;
+    }
+
+    /// Whether the next request is not looked at now.
+    pub(super) fn is_paused(&self, now_ms: u64) -> bool {
+        self.paused_until_ms > now_ms
+    }
+
+    /// The next request waits for its shard's leader, if it did not before: it came at that time.
+    pub(super) fn wait_since(&mut self, arrived_us: u64) {
+        if self.waits_since_us == 0 {
+            self.waits_since_us = arrived_us;
+        }
+    }
+
+    /// It waits no longer.
+    pub(super) fn end_wait(&mut self) {
+        self.waits_since_us = 0;
+    }
+
+    /// When the next request came, if it waits for its shard's leader.
+    pub(super) fn waiting_since_us(&self) -> Option<u64> {
+        Some(self.waits_since_us).filter(|since_us| *since_us > 0)
     }
 
     /// The blocking command under way, if its client is gone or to be closed: it is taken out, and not answered.

@@ -25,7 +25,7 @@ pub(super) struct Away {
 }
 
 #[allow(clippy::large_enum_variant, reason = "nearly all connections are here")]
-enum Place {
+enum ConnectionPlace {
     Here(Connection),
     Away(Box<Away>),
 }
@@ -33,7 +33,7 @@ enum Place {
 /// Connections by their places.
 #[derive(Default)]
 pub(super) struct Connections {
-    places: Slab<Place>,
+    places: Slab<ConnectionPlace>,
     /// How many are away.
     away: usize,
     /// The one that the thread for large requests has.
@@ -59,7 +59,7 @@ impl Connections {
     #[inline]
     pub(super) fn get(&self, id: usize) -> Option<&Connection> {
         match self.places.get(id) {
-            Some(Place::Here(connection)) => Some(connection),
+            Some(ConnectionPlace::Here(connection)) => Some(connection),
             _ => self.lent.as_ref().filter(|(place, _)| *place == id).map(|(_, connection)| connection),
         }
     }
@@ -67,7 +67,7 @@ impl Connections {
     #[inline]
     pub(super) fn get_mut(&mut self, id: usize) -> Option<&mut Connection> {
         match self.places.get_mut(id) {
-            Some(Place::Here(connection)) => Some(connection),
+            Some(ConnectionPlace::Here(connection)) => Some(connection),
             _ => self.lent.as_mut().filter(|(place, _)| *place == id).map(|(_, connection)| connection),
         }
     }
@@ -79,45 +79,45 @@ impl Connections {
 
     /// A new one, at the next place.
     pub(super) fn add(&mut self, connection: Connection) {
-        self.places.insert(Place::Here(connection));
+        self.places.insert(ConnectionPlace::Here(connection));
     }
 
     /// Takes one out that is here.
     pub(super) fn remove(&mut self, id: usize) -> Option<Connection> {
-        let is_here = matches!(self.places.get(id), Some(Place::Here(_)));
+        let is_here = matches!(self.places.get(id), Some(ConnectionPlace::Here(_)));
         match is_here.then(|| self.places.remove(id))? {
-            Place::Here(connection) => Some(connection),
-            Place::Away(_) => None,
+            ConnectionPlace::Here(connection) => Some(connection),
+            ConnectionPlace::Away(_) => None,
         }
     }
 
     /// Those that are here.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
         self.places.iter().filter_map(|(id, place)| match place {
-            Place::Here(connection) => Some((id, connection)),
-            Place::Away(_) => None,
+            ConnectionPlace::Here(connection) => Some((id, connection)),
+            ConnectionPlace::Away(_) => None,
         })
     }
 
     /// Those that are away.
     pub(super) fn clients_away(&self) -> impl Iterator<Item = ClientId> {
         self.places.iter().filter_map(|(id, place)| match place {
-            Place::Here(_) => None,
-            Place::Away(away) => Some(ClientId { id, generation: away.generation }),
+            ConnectionPlace::Here(_) => None,
+            ConnectionPlace::Away(away) => Some(ClientId { id, generation: away.generation }),
         })
     }
 
     /// Those that are here.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
         self.places.iter_mut().filter_map(|(id, place)| match place {
-            Place::Here(connection) => Some((id, connection)),
-            Place::Away(_) => None,
+            ConnectionPlace::Here(connection) => Some((id, connection)),
+            ConnectionPlace::Away(_) => None,
         })
     }
 
     /// The places of those that are here.
     pub(super) fn ids(&self) -> Vec<usize> {
-        let here = self.places.iter().filter(|(_, place)| matches!(place, Place::Here(_)));
+        let here = self.places.iter().filter(|(_, place)| matches!(place, ConnectionPlace::Here(_)));
         here.map(|(id, _)| id).collect()
     }
 
@@ -130,26 +130,26 @@ impl Connections {
         more_bytes: usize,
     ) -> Option<Connection> {
         let place = self.places.get_mut(id)?;
-        let Place::Here(connection) = place else { return None };
+        let ConnectionPlace::Here(connection) = place else { return None };
         let (generation, noticed) = (connection.generation, Noticed::default());
         let letters = Letters::none(connection.owed() + more_bytes, max(connection.session.is_subscriber()));
-        let away = Place::Away(Box::new(Away { generation, noticed, letters }));
+        let away = ConnectionPlace::Away(Box::new(Away { generation, noticed, letters }));
         self.away += 1;
         match std::mem::replace(place, away) {
-            Place::Here(connection) => Some(connection),
-            Place::Away(_) => None,
+            ConnectionPlace::Here(connection) => Some(connection),
+            ConnectionPlace::Away(_) => None,
         }
     }
 
     /// One is back; what has come of it meanwhile.
     pub(super) fn give_back(&mut self, id: usize, connection: Connection) -> Option<Away> {
         let place = self.places.get_mut(id)?;
-        match std::mem::replace(place, Place::Here(connection)) {
-            Place::Away(away) => {
+        match std::mem::replace(place, ConnectionPlace::Here(connection)) {
+            ConnectionPlace::Away(away) => {
                 self.away -= 1;
                 Some(*away)
             }
-            Place::Here(_) => None,
+            ConnectionPlace::Here(_) => None,
         }
     }
 
@@ -162,8 +162,8 @@ impl Connections {
     /// What comes of the one at a place, if it is away.
     pub(super) fn away_at(&mut self, id: usize) -> Option<&mut Away> {
         match self.places.get_mut(id).filter(|_| self.away > 0)? {
-            Place::Away(away) => Some(away),
-            Place::Here(_) => None,
+            ConnectionPlace::Away(away) => Some(away),
+            ConnectionPlace::Here(_) => None,
         }
     }
 
@@ -176,8 +176,8 @@ impl Connections {
     pub(super) fn all_away(&mut self) -> impl Iterator<Item = &mut Away> {
         let any = self.away > 0;
         self.places.iter_mut().filter(move |_| any).filter_map(|(_, place)| match place {
-            Place::Away(away) => Some(&mut **away),
-            Place::Here(_) => None,
+            ConnectionPlace::Away(away) => Some(&mut **away),
+            ConnectionPlace::Here(_) => None,
         })
     }
 }

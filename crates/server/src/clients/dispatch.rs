@@ -26,8 +26,8 @@ use super::store_setting::{HeldReply, set_for_store};
 use super::stored_names::names_unknown_database;
 use super::turn::{Requests, Step, Target, Turn, Wanted};
 use super::write;
-use crate::api::{Asked, begin_on_store, begin_wanted};
 use crate::api::{KeyTarget, Routed, route};
+use crate::api::{StoreRequest, begin_on_store, begin_wanted};
 use crate::disk_reads::next_part;
 use crate::mailbox::Mailbox;
 use crate::net::Received;
@@ -180,16 +180,16 @@ impl Dispatcher {
 impl Dispatch<'_> {
     fn receive(&mut self, id: usize, buffer: &mut [u8]) {
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
-        if connection.goes_on_later {
+        if connection.is_put_off() {
             // Others come first.
             return;
         }
-        connection.stalled = false;
-        if connection.hung_up && connection.blocking.is_some() {
+        connection.unstall();
+        if connection.hung_up_waiting() {
             // As in Redis, a client that has closed its side waits no longer.
             return self.turn.clients.touch(id);
         }
-        if connection.paused_until_ms > self.turn.now.wall_ms || connection.is_full() {
+        if connection.is_paused(self.turn.now.wall_ms) || connection.is_full() {
             return self.turn.clients.stall(id);
         }
         if !connection.input.is_empty() {
@@ -200,7 +200,7 @@ impl Dispatch<'_> {
             }
         }
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
-        if !connection.readable || connection.stalled || connection.deaf {
+        if !connection.can_be_read() {
             return;
         }
         if connection.is_cramped() {
@@ -212,14 +212,12 @@ impl Dispatch<'_> {
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
         match connection.receive(buffer) {
             Received::Closed => {
-                connection.readable = false;
-                connection.deaf = true;
+                connection.end_input();
                 self.turn.clients.touch(id);
             }
             Received::Drained(n) => {
                 // A short read means that there is no more, unless the end itself is still to be read.
-                connection.readable = connection.hung_up;
-                if connection.readable {
+                if connection.is_drained() {
                     self.turn.clients.set_ready(id);
                 }
                 self.take_in(id, &buffer[..n]);
@@ -249,7 +247,7 @@ impl Dispatch<'_> {
             }
             if let Some(connection) = self.turn.clients.get_mut(id)
                 && used < bytes.len()
-                && !connection.deaf
+                && !connection.is_deaf()
             {
                 connection.input.extend_from_slice(&bytes[used..]);
             }
@@ -288,7 +286,7 @@ impl Dispatch<'_> {
     /// Has the thread for large requests run one, unless it waits, or there is no such thread.
     fn lend(&mut self, id: usize, request: LargeRequest) {
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
-        if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.waits() {
+        if connection.is_full() || connection.is_paused(self.turn.now.wall_ms) || connection.waits() {
             put_back(connection, request);
             return self.turn.clients.stall(id);
         }
@@ -312,7 +310,7 @@ impl Dispatch<'_> {
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
         match step {
             Step::Stall => put_back(connection, request),
-            Step::Next if connection.session.closing() => connection.deaf = true,
+            Step::Next if connection.session.closing() => connection.hear_no_more(),
             Step::Next => connection.input = request.input[request.bytes..].to_vec(),
         }
     }
@@ -326,7 +324,7 @@ impl Dispatch<'_> {
     /// Gives a connection back the bytes that were not used.
     fn keep(&mut self, id: usize, mut input: Vec<u8>, used: usize) {
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
-        if connection.deaf || used == input.len() {
+        if connection.is_deaf() || used == input.len() {
             return;
         }
         input.drain(..used);
@@ -353,8 +351,8 @@ impl Dispatch<'_> {
                 return Ran { used, next: After::Others };
             }
             let Some(connection) = self.turn.clients.get_mut(id) else { return wait(used) };
-            if connection.session.closing() || connection.deaf {
-                connection.deaf = true;
+            if connection.session.closing() || connection.is_deaf() {
+                connection.hear_no_more();
                 return wait(input.len());
             }
             let rest = &input[used..];
@@ -479,7 +477,7 @@ impl Dispatch<'_> {
     /// A request that names keys as they are stored.
     fn run(&mut self, id: usize, row: Resolved, Incoming { args, bytes, sent }: Incoming<'_>) -> Step {
         let Some(mut connection) = self.turn.clients.get_mut(id) else { return Step::Next };
-        if connection.is_full() || connection.paused_until_ms > self.turn.now.wall_ms || connection.waits() {
+        if connection.is_full() || connection.is_paused(self.turn.now.wall_ms) || connection.waits() {
             return self.turn.stall(id);
         }
         let mut store = &self.turn.requests.store;
@@ -536,7 +534,7 @@ impl Dispatch<'_> {
             Admission::Hold { until_ms } => {
                 compare_passwords(store);
                 begin_wanted(store);
-                connection.paused_until_ms = until_ms;
+                connection.pause_until(until_ms);
                 *self.scratch = reply;
                 return self.turn.stall(id);
             }
@@ -561,7 +559,7 @@ impl Dispatch<'_> {
             match step {
                 Step::Stall => connection.session.put_back(),
                 Step::Next => {
-                    connection.waits_since_us = 0;
+                    connection.end_wait();
                     let store = &*self.turn.requests.store;
                     if let Some(discarded) = connection.session.take_discarded() {
                         store.pool.run(Box::new(move || drop(discarded)));
@@ -649,7 +647,7 @@ impl Dispatch<'_> {
                     self.delayed.push(DelayedReply { at, ticket, reply: reply.buf.clone() });
                 }
                 if let Some(connection) = self.turn.clients.get_mut(id) {
-                    connection.paused_until_ms = self.turn.now.wall_ms + us / 1000;
+                    connection.pause_until(self.turn.now.wall_ms + us / 1000);
                 }
             }
             session::Effect::ReplyOnceKnown { command } => {
@@ -741,7 +739,7 @@ impl Dispatch<'_> {
                 let awaits_others = handler.awaits_others(args);
                 let job = Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
-                    let asked = Asked { args: &command.args(), seed, arrived_us, consistency };
+                    let asked = StoreRequest { args: &command.args(), seed, arrived_us, consistency };
                     let stream = begin_on_store(&store, handler, &asked, &mut reply);
                     store.mailboxes.tell(ticket.worker as usize, next_part(&store, ticket, stream, reply));
                 });
@@ -842,7 +840,7 @@ mod tests {
             while !self.clients.get(id).unwrap().stream().has_input().unwrap() {
                 std::thread::yield_now();
             }
-            self.clients.get_mut(id).unwrap().readable = true;
+            self.clients.get_mut(id).unwrap().notice(true, false);
             self.look();
         }
 
@@ -869,9 +867,9 @@ mod tests {
             }
             for (is_so, what) in [
                 (!connection.is_quiet(), "under way"),
-                (connection.stalled, "stalled"),
+                (connection.is_stalled(), "stalled"),
                 (!connection.input.is_empty(), "input left"),
-                (connection.deaf, "deaf"),
+                (connection.is_deaf(), "deaf"),
                 (served_others, "others served"),
             ] {
                 if is_so {

@@ -58,7 +58,7 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
     let ticket = Ticket { may_wait, ..ticket };
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     if may_wait {
-        connection.blocking = Some(ticket);
+        connection.begin_blocking(ticket);
         turn.requests.store.clients.block(connection.session.entry(), id);
     }
     let forwarded = Forwarded::command(ticket, spec, args, steady_us());
@@ -145,7 +145,7 @@ impl<'a> Forwarder<'a> {
         connection.forwarding().wait(request);
         if self.clients.are_of_thread() {
             // The worker has the connections to other nodes.
-            return self.clients.upstreams.waiting.push(client);
+            return self.clients.upstreams.wait(client);
         }
         self.send(client);
     }
@@ -166,7 +166,7 @@ impl<'a> Forwarder<'a> {
             self.send_next(client, node);
         }
         if self.forwarding(client).is_some_and(|forwarding| forwarding.has_waiting()) {
-            self.clients.upstreams.waiting.push(client);
+            self.clients.upstreams.wait(client);
         }
     }
 
@@ -190,7 +190,7 @@ impl<'a> Forwarder<'a> {
             }
             upstream.send(request);
             let place = upstream.place;
-            self.clients.upstreams.dirty.push(place);
+            self.clients.upstreams.touch(place);
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a> Forwarder<'a> {
 
     /// Calls a node for a client.
     fn call(&mut self, client: ClientId, node: NodeId) {
-        let place = self.clients.upstreams.clients.insert(client);
+        let place = self.clients.upstreams.begin(client);
         let durability = Durability::of_settings(&self.store.config);
         if let Some(forwarding) = self.forwarding(client) {
             forwarding.begin(node, place, durability);
@@ -220,7 +220,7 @@ impl<'a> Forwarder<'a> {
     pub(crate) fn called(&mut self, called: Called) {
         let Some(registry) = self.registry else { return };
         let Called { node, place, generation, stream } = called;
-        let client = self.clients.upstreams.clients.get(place).copied();
+        let client = self.clients.upstreams.client_at(place);
         let Some(client) = client.filter(|client| client.generation == generation) else { return };
         let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.at(place)) else { return };
         if upstream.node != node || upstream.stream().is_some() {
@@ -234,7 +234,7 @@ impl<'a> Forwarder<'a> {
         match registered {
             Ok(stream) => {
                 upstream.connected(stream);
-                self.clients.upstreams.dirty.push(place);
+                self.clients.upstreams.touch(place);
             }
             Err(why) => {
                 log::info!("a client's requests wait: {why}");
@@ -246,17 +246,17 @@ impl<'a> Forwarder<'a> {
     /// The event loop has noticed something of a connection to another node.
     pub(crate) fn notice(&mut self, event: &Event) {
         let place = event.token().0 - FIRST_UPSTREAM;
-        let Some(client) = self.clients.upstreams.clients.get(place).copied() else { return };
+        let Some(client) = self.clients.upstreams.client_at(place) else { return };
         if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.at(place)) {
             upstream.notice(event.is_readable() || event.is_read_closed(), event.is_writable());
-            self.clients.upstreams.dirty.push(place);
+            self.clients.upstreams.touch(place);
         }
         self.take_answers(client, place);
     }
 
     /// Takes the answers that are there.
     fn take_answers(&mut self, client: ClientId, place: usize) {
-        let mut buffer = std::mem::take(&mut self.clients.upstreams.buffer);
+        let mut buffer = self.clients.upstreams.take_buffer();
         buffer.resize(READ_BUFFER_BYTES, 0);
         let mut is_refused = false;
         while let Some(connection) = self.clients.find(client) {
@@ -292,7 +292,7 @@ impl<'a> Forwarder<'a> {
                 }
             }
         }
-        self.clients.upstreams.buffer = buffer;
+        self.clients.upstreams.put_buffer(buffer);
         // This node does not know the leader: it has heard more of it by the next tick.
         if !is_refused {
             self.send(client);
@@ -357,7 +357,7 @@ impl<'a> Forwarder<'a> {
         }
         if let Some(forwarding) = self.forwarding(client) {
             forwarding.wait(request.back(steady_us()));
-            self.clients.upstreams.waiting.push(client);
+            self.clients.upstreams.wait(client);
         }
     }
 
@@ -387,8 +387,8 @@ impl<'a> Forwarder<'a> {
     /// Sends what sockets take.
     pub(crate) fn flush(&mut self) {
         let mut takes_more = Vec::new();
-        while let Some(place) = self.clients.upstreams.dirty.pop() {
-            let Some(client) = self.clients.upstreams.clients.get(place).copied() else { continue };
+        while let Some(place) = self.clients.upstreams.next_dirty() {
+            let Some(client) = self.clients.upstreams.client_at(place) else { continue };
             if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.at(place)) {
                 if upstream.flush() && !takes_more.contains(&place) {
                     takes_more.push(place);
@@ -398,15 +398,12 @@ impl<'a> Forwarder<'a> {
                 }
             }
         }
-        self.clients.upstreams.dirty = takes_more;
+        self.clients.upstreams.put_dirty(takes_more);
     }
 
     /// Time has passed, or there is news of leaders: sends what waits.
     pub(crate) fn tick(&mut self) {
-        let mut waiting = std::mem::take(&mut self.clients.upstreams.waiting);
-        waiting.sort_unstable_by_key(|client| (client.id, client.generation));
-        waiting.dedup();
-        for client in waiting {
+        for client in self.clients.upstreams.take_waiting() {
             self.send(client);
         }
         self.listen();
@@ -416,12 +413,11 @@ impl<'a> Forwarder<'a> {
     /// Has the nodes that lead databases tell the clients of this one that ask for prefixes.
     fn listen(&mut self) {
         let passed_on = self.store.tracking.passed_on(self.clients.worker() as u32);
-        if passed_on.is_empty() && self.clients.upstreams.listening.is_empty() {
+        if passed_on.is_empty() && !self.clients.upstreams.any_listens() {
             return;
         }
         let listening: BTreeSet<ClientId> = passed_on.iter().map(ClientId::from).collect();
-        let gone = std::mem::replace(&mut self.clients.upstreams.listening, listening.clone());
-        for client in gone.into_iter().filter(|client| !listening.contains(client)) {
+        for client in self.clients.upstreams.listen(&listening) {
             let nodes = self.forwarding(client).map_or_else(Vec::new, |forwarding| forwarding.nodes());
             nodes.into_iter().for_each(|node| self.track_at(client, node, None));
         }
@@ -444,7 +440,7 @@ impl<'a> Forwarder<'a> {
             && upstream.track(tracking)
         {
             let place = upstream.place;
-            self.clients.upstreams.dirty.push(place);
+            self.clients.upstreams.touch(place);
         }
     }
 
@@ -461,8 +457,8 @@ impl<'a> Forwarder<'a> {
 
     /// Reads on where clients have taken what they were owed, and where others have had their turn.
     pub(crate) fn resume(&mut self) {
-        for place in std::mem::take(&mut self.clients.upstreams.unread) {
-            if let Some(client) = self.clients.upstreams.clients.get(place).copied() {
+        for place in self.clients.upstreams.take_unread() {
+            if let Some(client) = self.clients.upstreams.client_at(place) {
                 self.take_answers(client, place);
             }
         }
@@ -470,24 +466,19 @@ impl<'a> Forwarder<'a> {
 
     /// Whether there is something to read on.
     pub(crate) fn can_resume(clients: &Clients) -> bool {
-        let takes_more = |place: &usize| {
-            let client = clients.upstreams.clients.get(*place);
-            client.and_then(|client| clients.get(client.id)).is_some_and(|client| !client.has_much_unsent())
-        };
-        clients.upstreams.unread.iter().any(takes_more)
+        let takes_more = |client: ClientId| clients.get(client.id).is_some_and(|client| !client.has_much_unsent());
+        clients.upstreams.clients_unread().any(takes_more)
     }
 
     /// A node cannot be talked to any more.
     pub(crate) fn node_lost(&mut self, node: NodeId) {
-        let all: Vec<(usize, ClientId)> =
-            self.clients.upstreams.clients.iter().map(|(place, client)| (place, *client)).collect();
-        self.lost(&all, node);
+        self.lost(&self.clients.upstreams.all(), node);
     }
 
     /// The same, of one client, which was away.
     pub(crate) fn node_lost_of(&mut self, BackAgain(client): BackAgain, node: NodeId) {
-        let all = self.clients.upstreams.clients.iter().map(|(place, client)| (place, *client));
-        let own: Vec<(usize, ClientId)> = all.filter(|(_, of)| *of == client).collect();
+        let mut own = self.clients.upstreams.all();
+        own.retain(|(_, of)| *of == client);
         self.lost(&own, node);
     }
 
@@ -506,6 +497,152 @@ impl<'a> Forwarder<'a> {
 
     /// Whether there is something to send.
     pub(crate) fn is_dirty(clients: &Clients) -> bool {
-        !clients.upstreams.dirty.is_empty()
+        clients.upstreams.is_dirty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::net::Stream;
+    use crate::testing::IdleNode;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
+
+    const THERE: NodeId = NodeId(99);
+    const ELSEWHERE: NodeId = NodeId(98);
+
+    /// A worker's only client, on a node that knows of no leader.
+    struct Fixture {
+        node: IdleNode,
+        clients: Clients,
+        _socket: TcpStream,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let node = IdleNode::open();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let mut clients = Clients::new(0, node.store.clone());
+            clients.connect(Stream::plain(stream), Keyspace::Cluster, node.poll.registry(), 0);
+            Self { node, clients, _socket: socket }
+        }
+
+        fn forwarder(&mut self) -> Forwarder<'_> {
+            Forwarder::new(&mut self.clients, self.node.poll.registry())
+        }
+
+        fn client(&self) -> ClientId {
+            let id = self.clients.ids()[0];
+            ClientId { id, generation: self.clients.get(id).unwrap().generation }
+        }
+
+        /// A request that the client has sent.
+        fn request(&mut self, deed: Deed) -> Forwarded {
+            let (id, spec) = (self.client().id, resp::table::lookup(b"SET").unwrap());
+            let args: &[&[u8]] = &[b"SET", b"k", b"v"];
+            let request = Request { id, spec, args };
+            let ticket = self.clients.register(request, ALL_KEYS, Effect::Unsettled, Instant::now()).unwrap();
+            Forwarded { deed, ..Forwarded::command(ticket, spec, args, steady_us()) }
+        }
+
+        /// A connection to a node, over which a request is to go; its place.
+        fn to(&mut self, node: NodeId, request: Forwarded) -> usize {
+            let (client, durability) = (self.client(), Durability::of_settings(&self.node.store.config));
+            let place = self.clients.upstreams.begin(client);
+            let forwarding = self.clients.get_mut(client.id).unwrap().forwarding();
+            forwarding.begin(node, place, durability);
+            forwarding.at(place).unwrap().send(request);
+            place
+        }
+
+        fn forwarding(&mut self) -> &mut Forwarding {
+            let id = self.client().id;
+            self.clients.get_mut(id).unwrap().forwarding()
+        }
+
+        /// What the client is told.
+        fn told(&mut self) -> String {
+            let id = self.client().id;
+            String::from_utf8(std::mem::take(&mut self.clients.get_mut(id).unwrap().output.buf)).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_request_waits_for_a_leader_until_its_time_is_over() {
+        for (is_late, told) in
+            [(false, ""), (true, "-CLUSTERDOWN The cluster is down: no leader of the shard is known\r\n")]
+        {
+            let mut fixture = Fixture::new();
+            let request = fixture.request(Deed::Write);
+            let request = if is_late { Forwarded { until_us: 0, ..request } } else { request };
+            let id = fixture.client().id;
+            fixture.forwarder().forward(id, request);
+            for _ in 0..2 {
+                assert_eq!(fixture.forwarding().has_waiting(), !is_late);
+                fixture.forwarder().tick();
+            }
+            assert_eq!(fixture.told(), told);
+        }
+    }
+
+    #[test]
+    fn an_answer_goes_to_the_client_unless_the_request_was_not_made() {
+        const NULL: &str = "*-1\r\n";
+        let moved = "-MOVED 7 127.0.0.1:7000\r\n";
+        // What the request does, what is answered, what the client is told, whether the request waits, and where keys are watched.
+        let cases = [
+            (Deed::Write, "+OK\r\n", "+OK\r\n", false, Watches::None),
+            (Deed::Write, "-ERR no\r\n", "-ERR no\r\n", false, Watches::None),
+            (Deed::Write, moved, "", true, Watches::None),
+            (Deed::Read, moved, "", true, Watches::None),
+            (Deed::Watch, "+OK\r\n", "+OK\r\n", false, Watches::At(THERE)),
+            (Deed::Watch, "-ERR no\r\n", "-ERR no\r\n", false, Watches::None),
+            (Deed::WatchedExec(THERE), moved, NULL, false, Watches::None),
+        ];
+        for (i, (deed, answer, told, waits, watches)) in cases.into_iter().enumerate() {
+            let mut fixture = Fixture::new();
+            let (request, client) = (fixture.request(deed), fixture.client());
+            let is_made = fixture.forwarder().answered(client, THERE, request, answer.as_bytes().to_vec(), false);
+            assert_eq!((is_made, &*fixture.told()), (answer != moved, told), "case {i}");
+            assert_eq!(
+                (fixture.forwarding().has_waiting(), fixture.forwarding().watches),
+                (waits, watches),
+                "case {i}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_not_sent_when_a_node_is_lost_waits_for_the_next_leader() {
+        for (lost, is_lost) in [(ELSEWHERE, false), (THERE, true)] {
+            let mut fixture = Fixture::new();
+            let request = fixture.request(Deed::Write);
+            let place = fixture.to(THERE, request);
+            fixture.forwarder().node_lost(lost);
+            assert_eq!((fixture.forwarding().has_waiting(), &*fixture.told()), (is_lost, ""));
+            assert_eq!(fixture.forwarding().at(place).is_none(), is_lost);
+            assert_eq!(fixture.clients.upstreams.client_at(place).is_none(), is_lost);
+        }
+    }
+
+    #[test]
+    fn keys_that_a_lost_node_watches_count_as_changed() {
+        for (knows, sent_to, told) in [(THERE, THERE, ""), (ELSEWHERE, THERE, "*-1\r\n")] {
+            let mut fixture = Fixture::new();
+            let first = fixture.request(Deed::Read);
+            fixture.to(sent_to, first);
+            let (request, client) = (fixture.request(Deed::WatchedExec(knows)), fixture.client());
+            fixture.forwarding().wait(request);
+            fixture.forwarder().send_next(client, sent_to);
+            // Answers leave in their order: the first one is due.
+            let first = fixture.forwarding().remove(0).unwrap().into_unanswered().into_iter().next().unwrap().request;
+            fixture.clients.deliver(&first.ticket, b"$-1\r\n");
+            assert_eq!(fixture.told(), format!("$-1\r\n{told}"));
+        }
     }
 }

@@ -149,3 +149,61 @@ fn advance(stream: &mut Stream, tls: &NodeTls) -> Result<bool, Failure> {
     }
     stream.handshake().map_err(fail)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::IdleNode;
+    use mio::Events;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    fn connect(node: &IdleNode, handshakes: &mut Handshakes) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        handshakes.begin(Stream::plain(stream), Keyspace::Cluster, node.poll.registry());
+        socket
+    }
+
+    #[test]
+    fn a_client_without_tls_is_told_so_and_one_whose_handshake_fails_is_closed() {
+        // This node has no certificate: it can begin no handshake.
+        let cases: [(&[u8], &[u8]); 2] = [(b"PING\r\n", PLAIN), (b"\x16\x03\x01\x00\x05hello", b"")];
+        for (sent, expected) in cases {
+            let mut node = IdleNode::open();
+            let mut handshakes = Handshakes::new(node.store.clone());
+            let mut socket = connect(&node, &mut handshakes);
+            assert_eq!(handshakes.all.len(), 1);
+            socket.write_all(sent).unwrap();
+            let mut events = Events::with_capacity(8);
+            while !handshakes.all.is_empty() {
+                node.poll.poll(&mut events, None).unwrap();
+                for event in events.iter().filter(|event| event.token().0 >= FIRST_HANDSHAKE) {
+                    assert!(handshakes.notice(event, node.poll.registry()).is_none());
+                }
+            }
+            let mut told = Vec::new();
+            // A connection that is closed before all was read is reset.
+            let _ = socket.read_to_end(&mut told);
+            assert_eq!(told, expected, "{}", sent.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn handshakes_that_take_too_long_are_ended() {
+        let node = IdleNode::open();
+        let mut handshakes = Handshakes::new(node.store.clone());
+        let (mut late, _in_time) = (connect(&node, &mut handshakes), connect(&node, &mut handshakes));
+        handshakes.tick(node.poll.registry());
+        assert_eq!(handshakes.all.len(), 2);
+        let (key, from) = (0, late.local_addr().unwrap());
+        assert_eq!(handshakes.all[key].from, Some(from));
+        handshakes.all[key].began -= HANDSHAKE_WITHIN + Duration::from_secs(1);
+        handshakes.tick(node.poll.registry());
+        assert_eq!(handshakes.all.iter().map(|(key, _)| key).collect::<Vec<_>>(), [1]);
+        assert_eq!(late.read(&mut [0; 16]).unwrap(), 0, "it is closed");
+    }
+}

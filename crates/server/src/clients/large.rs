@@ -155,8 +155,8 @@ fn keep(clients: &mut Clients, message: WorkerMessage) -> Option<WorkerMessage> 
         WorkerMessage::Watched(watched) => (&watched.ticket).into(),
         WorkerMessage::LearnedScript(it) => ClientId { id: it.place, generation: it.generation },
         WorkerMessage::WritePrefetched(ticket) | WorkerMessage::DeniedInScript(ticket, _) => ticket.into(),
-        WorkerMessage::Called(called) => match clients.upstreams.clients.get(called.place) {
-            Some(client) => *client,
+        WorkerMessage::Called(called) => match clients.upstreams.client_at(called.place) {
+            Some(client) => client,
             None => return Some(message),
         },
         WorkerMessage::Blocking(BlockingMessage::Unblock { place, .. }) => match clients.away_at(*place) {
@@ -183,15 +183,14 @@ pub(crate) fn give_back(thread: &LargeThread, clients: &mut Clients, dispatcher:
     dispatcher.add_collected(collected);
     let (client, Away { noticed, letters, .. }) = clients.take_back(of_thread)?;
     let connection = clients.find(client)?;
-    connection.readable |= noticed.readable;
-    connection.hung_up |= noticed.hung_up;
+    connection.notice(noticed.readable, noticed.hung_up);
     if noticed.writable {
         connection.set_writable();
     }
     // What other nodes have sent is read, and what waits for them is sent.
     let places = connection.notice_upstreams();
     for place in places {
-        clients.upstreams.dirty.push(place);
+        clients.upstreams.touch(place);
         clients.upstreams.leave_unread(place);
     }
     clients.look_again(client.id);

@@ -1,7 +1,6 @@
 //! Scripts that this node does not know: the store is asked, and the request that runs one begins again.
 
 use super::client_id::ClientId;
-use super::connection::Learning;
 use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
@@ -16,13 +15,13 @@ use resp::table::CommandSpec;
 pub(super) fn learn_first(turn: &mut Turn<'_>, request: Request<'_>, reply: &mut Reply) -> Step {
     let Request { id, args, .. } = request;
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
-    if let Learning::Failed(text) = std::mem::take(&mut connection.learning) {
+    if let Some(text) = connection.take_learning_failure() {
         reply.error(&text);
         turn.finished(request, &reply.buf);
         turn.clients.put_unless_silent(id, &reply.buf);
         return Step::Next;
     }
-    connection.learning = Learning::UnderWay;
+    connection.begin_learning();
     let client = ClientId { id, generation: connection.generation };
     let (store, worker) = (turn.requests.store.clone(), turn.clients.worker());
     let (spec, name) = (request.spec, args[1].to_vec());
@@ -50,7 +49,7 @@ pub(super) fn learn_queued(turn: &mut Turn<'_>, request: Request<'_>, queued: &R
 pub(crate) fn learned(clients: &mut Clients, learned: LearnedScript) {
     let client = ClientId { id: learned.place, generation: learned.generation };
     let Some(connection) = clients.find(client) else { return };
-    connection.learning = learned.failed.map_or(Learning::None, Learning::Failed);
+    connection.learned(learned.failed);
     clients.unstall(client.id);
 }
 

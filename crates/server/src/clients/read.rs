@@ -6,10 +6,9 @@ use super::reply_queue::{Effect, Mask};
 use super::request::Request;
 use super::turn::{Step, Target, Turn};
 use super::write::keep;
-use crate::api::conclude_on;
 use crate::disk_reads::{DeferredGet, DeferredRead, read_in_pool};
 use crate::os::steady_us;
-use node::command::{Error, ReadHandler};
+use node::command::{Error, ReadHandler, conclude_on};
 use node::read::{Attempt, Begin, Finish, ReadRequest};
 use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace};
 use resp::Reply;
@@ -38,7 +37,7 @@ pub(super) fn read(
     if connection.must_wait(mask, Effect::Read) || connection.reads_slowly(spec, args) {
         return turn.stall(id);
     }
-    let arrived_us = Some(connection.waits_since_us).filter(|us| *us > 0).unwrap_or(turn.requests.arrived_us);
+    let arrived_us = connection.waiting_since_us().unwrap_or(turn.requests.arrived_us);
     let consistency = connection.session.consistency_for(spec, args);
     let asked = ReadRequest::new(slot, consistency, arrived_us).over(wider);
     let known = turn.requests.store.known();
@@ -66,14 +65,14 @@ pub(super) fn read(
     let mut lookups = cached.lookups();
     if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
         reply.buf.truncate(mark);
-        if turn.requests.store.reads_are_fast(turn.now.wall_ms) {
+        if turn.requests.store.reads_are_fast(|| turn.now.wall_ms) {
             let begun = Instant::now();
             let seed = turn.requests.next_seed();
             let mut space = SnapshotSpace::new(handle, turn.now.wall_ms, seed).of_few_rows();
             done = handler.run(args, &mut space, reply);
             lookups = space.lookups();
             drop(space);
-            turn.requests.store.note_read(begun.elapsed(), turn.now.wall_ms);
+            turn.requests.store.note_read(begun.elapsed(), || turn.now.wall_ms);
         }
         // It would wait for the disk, or reads too much for an event loop.
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {

@@ -117,13 +117,13 @@ impl Clients {
     pub(super) fn take_back(&mut self, of_thread: Self) -> Option<(ClientId, Away)> {
         self.ready.extend(&of_thread.ready);
         self.divided.extend(of_thread.divided);
-        self.upstreams.waiting.extend(of_thread.upstreams.waiting);
+        self.upstreams.take_over(of_thread.upstreams);
         let (id, mut connection) = of_thread.connections.into_lent()?;
         let client = ClientId { id, generation: connection.generation };
-        if connection.stalled {
+        if connection.is_stalled() {
             self.stalled.push(client);
         }
-        connection.dirty = false;
+        connection.mark_clean();
         let away = self.connections.give_back(id, connection)?;
         Some((client, away))
     }
@@ -206,7 +206,7 @@ impl Clients {
             Ok(()) => {
                 let mut connection = Connection::new(stream, self.generation, session);
                 // The first requests may have come with the end of the handshake.
-                connection.readable = is_encrypted;
+                connection.notice(is_encrypted, false);
                 if is_encrypted && keyspace == Keyspace::Cluster {
                     connection.set_tls_ports(self.store.tls.ports.clone());
                 }
@@ -224,17 +224,18 @@ impl Clients {
     pub(super) fn close(&mut self, id: usize, registry: &Registry) -> bool {
         let Some(mut connection) = self.connections.remove(id) else { return false };
         // Writes that were not submitted: their bytes are not on their way any more.
-        for pending in connection.pending_writes.drain(..) {
-            self.store.write_left(pending.submission.write.bytes());
+        for write in connection.take_pending_writes() {
+            self.store.write_left(write.bytes());
         }
-        if let Some(ticket) = connection.blocking.take() {
+        if let Some(ticket) = connection.blocking() {
+            connection.end_blocking(ticket.sequence);
             end_wait(&self.store, ticket, End::Gone);
         }
         for upstream in connection.take_forwarding().into_iter().flat_map(|forwarding| forwarding.upstreams) {
             self.upstreams.remove(&upstream, Some(registry));
         }
         let _ = connection.stream().deregister(registry);
-        let is_lent = connection.is_lent;
+        let is_lent = connection.is_lent();
         if connection.session.has_much() && self.lender.has_thread() {
             // To forget what it has subscribed to, or queued, takes as long as that was.
             self.lender.lend(Loan { id, connection, job: Job::Close });
@@ -256,7 +257,8 @@ impl Clients {
         let store = &self.store;
         let max = |is_subscriber| OwedMax::of(store, is_subscriber);
         let Some(mut connection) = self.connections.lend(id, max, job.answer_bytes()) else { return Err(job) };
-        (connection.dirty, connection.stalled) = (false, false);
+        connection.mark_clean();
+        connection.unstall();
         self.lender.lend(Loan { id, connection, job });
         Ok(())
     }
@@ -310,8 +312,7 @@ impl Clients {
             return;
         };
         if readable {
-            connection.readable = true;
-            connection.hung_up |= event.is_read_closed();
+            connection.notice(true, event.is_read_closed());
         }
         if event.is_writable() {
             connection.set_writable();
@@ -361,7 +362,7 @@ impl Clients {
     pub(crate) fn next_ready(&mut self, ready: &mut Ready) -> Option<usize> {
         let Next { id, goes_on } = ready.next()?;
         if goes_on && let Some(connection) = self.connections.get_mut(id) {
-            connection.goes_on_later = false;
+            connection.has_turn();
         }
         Some(id)
     }
@@ -374,7 +375,7 @@ impl Clients {
     /// A connection has had its turn, and goes on when others have had theirs.
     pub(super) fn go_on_later(&mut self, id: usize) {
         if let Some(connection) = self.connections.get_mut(id)
-            && !std::mem::replace(&mut connection.goes_on_later, true)
+            && connection.put_off()
         {
             self.going_on.push(id);
         }
@@ -388,9 +389,8 @@ impl Clients {
     /// Notes that a connection has something to send.
     pub(super) fn touch(&mut self, id: usize) {
         if let Some(connection) = self.connections.get_mut(id)
-            && !connection.dirty
+            && connection.mark_dirty()
         {
-            connection.dirty = true;
             self.dirty.push(id);
         }
     }
@@ -398,7 +398,7 @@ impl Clients {
     /// Leaves a connection's next request where it is until something changes.
     pub(super) fn stall(&mut self, id: usize) {
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.stalled = true;
+            connection.stall();
             self.stalled.push(ClientId { id, generation: connection.generation });
         }
     }
@@ -441,7 +441,7 @@ impl Clients {
             // A connection that goes on already, or that is in the list twice, is left alone.
             if let Some(connection) = self.connections.get_mut(client.id)
                 && connection.generation == client.generation
-                && std::mem::take(&mut connection.stalled)
+                && connection.unstall()
             {
                 self.ready.push(client.id);
             }
@@ -452,7 +452,7 @@ impl Clients {
     pub(crate) fn look_at_all(&mut self) {
         self.connections.all_away().for_each(|away| away.letters.keep(Letter::Look));
         for (id, connection) in self.connections.iter_mut() {
-            connection.paused_until_ms = 0;
+            connection.pause_until(0);
             self.ready.push(id);
         }
     }
@@ -460,13 +460,13 @@ impl Clients {
     /// A pause of a connection is over.
     pub(super) fn end_pause(&mut self, id: usize) {
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.paused_until_ms = 0;
+            connection.pause_until(0);
         }
     }
 
     /// A connection is looked at, and what it owes is sent.
     pub(super) fn look_again(&mut self, id: usize) {
-        if self.connections.get(id).is_some_and(|connection| !connection.stalled) {
+        if self.connections.get(id).is_some_and(|connection| !connection.is_stalled()) {
             self.ready.push(id);
         }
         self.touch(id);
@@ -508,7 +508,7 @@ impl Clients {
         let client = ClientId::from(ticket);
         let store = self.store.clone();
         let Some(connection) = self.find(client) else { return };
-        if connection.blocking.is_some_and(|blocking| blocking.sequence == ticket.sequence) {
+        if connection.blocking().is_some_and(|blocking| blocking.sequence == ticket.sequence) {
             store.clients.block(connection.session.entry(), client.id);
         }
     }
@@ -520,7 +520,7 @@ impl Clients {
         else {
             return;
         };
-        let Some(ticket) = connection.blocking else { return };
+        let Some(ticket) = connection.blocking() else { return };
         if tried.is_some_and(|tried| tried.sequence != ticket.sequence) {
             return;
         }
@@ -571,14 +571,14 @@ impl Clients {
             if connection.session.entry().killed() && !connection.is_writable() {
                 connection.break_off();
             }
-            if connection.is_broken() && !std::mem::replace(&mut connection.dirty, true) {
+            if connection.is_broken() && connection.mark_dirty() {
                 self.dirty.push(id);
             }
             let idle = connection.is_quiet() && connection.session.timed_out(&*self.store, now_ms);
-            let ends = connection.session.closing() || connection.deaf;
-            if idle || (ends && !connection.dirty) {
-                connection.deaf = true;
-                connection.dirty = true;
+            let ends = connection.session.closing() || connection.is_deaf();
+            if idle || (ends && !connection.is_dirty()) {
+                connection.hear_no_more();
+                connection.mark_dirty();
                 self.dirty.push(id);
             }
         }
@@ -784,7 +784,7 @@ impl Clients {
                 Some((Outcome::NotMade, spec)) => {
                     if let Some(kept) = kept {
                         let Some(answer) = hand_on(connection, ticket, (spec, kept)) else {
-                            return self.upstreams.waiting.push(ticket.into());
+                            return self.upstreams.wait(ticket.into());
                         };
                         reply = Cow::Owned(answer);
                     }
@@ -795,7 +795,7 @@ impl Clients {
                 _ => {}
             }
         }
-        if connection.blocking.take_if(|blocking| blocking.sequence == ticket.sequence).is_some() {
+        if connection.end_blocking(ticket.sequence) {
             self.store.clients.unblock(connection.session.entry());
         }
         match connection.transaction.take() {
@@ -824,7 +824,7 @@ impl Clients {
             let why = String::from_utf8_lossy(reply.get(1..).unwrap_or_default());
             log::warn!("the client of a database at {from} is closed, as by a Redis that dies: {}", why.trim_end());
         }
-        if connection.blocking.take_if(|blocking| blocking.sequence == ticket.sequence).is_some() {
+        if connection.end_blocking(ticket.sequence) {
             self.store.clients.unblock(connection.session.entry());
         }
         connection.transaction.take_if(|running| running.sequence == ticket.sequence);
@@ -847,7 +847,7 @@ impl Clients {
     /// A connection has an answer to be sent, and its next request is looked at again.
     pub(super) fn unstall(&mut self, id: usize) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if std::mem::take(&mut connection.stalled) {
+        if connection.unstall() {
             self.ready.push(id);
         }
         self.touch(id);

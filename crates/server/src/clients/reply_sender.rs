@@ -81,11 +81,11 @@ impl ReplySender {
             }
             clients.end_abandoned(id);
             let Some(connection) = clients.get_mut(id) else { continue };
-            connection.dirty = false;
+            connection.mark_clean();
             let is_sent = |round: u64| self.thread.as_ref().is_none_or(|thread| thread.has_sent(round));
             let (gone, n) = match connection.flush() {
                 // If the send thread has bytes of it, the tick looks at it again.
-                Ok(n) => (connection.is_over() && is_sent(connection.sent_aside), n),
+                Ok(n) => (connection.is_over() && is_sent(connection.last_round()), n),
                 Err(_) => (true, 0),
             };
             sent += connection.count(n);
@@ -93,11 +93,11 @@ impl ReplySender {
             let goes_on = n > 0 && connection.goes_on();
             if !gone && connection.unsent() > 0 && connection.is_writable() {
                 // The socket takes more.
-                connection.dirty = true;
+                connection.mark_dirty();
                 later.push(id);
             }
             if gone && closed == CLOSED_PER_TURN_MAX {
-                connection.dirty = true;
+                connection.mark_dirty();
                 later.push(id);
             } else if gone {
                 closed += 1;
@@ -121,7 +121,7 @@ impl ReplySender {
     fn send_aside(&mut self, clients: &mut Clients, thread: &SendThread, all: bool) -> usize {
         // What is large is not handed to the thread, even if it follows what the thread has.
         let large = |id: &usize| clients.get(*id).filter(|connection| connection.unsent() > ASIDE_BYTES_MAX);
-        if let Some(round) = clients.dirty().iter().filter_map(large).map(|large| large.sent_aside).max() {
+        if let Some(round) = clients.dirty().iter().filter_map(large).map(|large| large.last_round()).max() {
             thread.wait_for(round);
         }
         let mut round = thread.round();
@@ -132,19 +132,19 @@ impl ReplySender {
         let mut dirty = clients.take_dirty();
         dirty.retain(|&id| {
             let Some(connection) = clients.get_mut(id) else { return false };
-            let follows = !round.is_over(connection.sent_aside);
+            let follows = !round.is_over(connection.last_round());
             let goes_aside = follows || (all && is_for_thread(connection));
             if connection.unsent() == 0 || !goes_aside {
                 return true;
             }
-            if !std::mem::replace(&mut connection.is_lent, true) {
+            if connection.lend_stream() {
                 round.open(id, connection.stream().clone());
             }
             let to = ClientId { id, generation: connection.generation };
             let n = connection.take_unsent(|bytes| round.send(to, bytes));
             sent += connection.count(n);
-            connection.sent_aside = round.number();
-            connection.dirty = false;
+            connection.sent_in_round(round.number());
+            connection.mark_clean();
             if connection.goes_on() {
                 clients.set_ready(id);
             }

@@ -6,16 +6,15 @@
 use super::forwarding::Kept;
 use super::invalidations::{is_tracked, track_keys};
 use super::is_large::prepared_by;
-use super::monitor;
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
 use super::turn::{Step, Target, Turn};
-use super::write;
-use crate::api::{MayWrite, ScriptRuns, conclude_on, conclude_read};
+use super::{monitor, write};
+use crate::api::{MayWrite, ScriptRuns};
 use crate::mailbox::{Submission, WorkerMessage};
 use crate::os::{set_niceness, steady_us};
 use crate::shared::{NodeShared, tell_misses};
-use node::command::{Error, Outcome, ReadHandler};
+use node::command::{Error, Outcome, ReadHandler, conclude_on};
 use node::read::{Attempt, Begin, Finish, ReadRequest};
 use node::session::{Consistency, note_denied_in_script};
 use node::{EncodedCommand, Fault, Held, KeyHashes, ShardHandle, SnapshotSpace, Ticket, Write};
@@ -110,7 +109,7 @@ fn run_here(
     reply: &mut Reply,
 ) -> Outcome {
     let (args, seed, now_ms) = (command.args(), turn.requests.next_seed(), turn.now.wall_ms);
-    let is_fast = turn.requests.store.reads_are_fast(now_ms);
+    let is_fast = turn.requests.store.reads_are_fast(|| now_ms);
     let mut run = || {
         let mut held = Held { blocks: Vec::new(), lacking: None };
         let space = match is_fast {
@@ -211,7 +210,7 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
             monitor::tell_denied(store, &ticket, calls.take_denied());
             monitor::show_calls(store, ticket.worker as usize, calls);
             drop(space);
-            conclude_read(attempt, done, &mut reply, 0);
+            attempt.conclude(done, &mut reply, 0);
         }
     });
     match (done, writes_to) {

@@ -54,7 +54,7 @@ pub(super) struct Taken {
 
 /// The queue between a worker and its send thread; `S` is a stream.
 pub(super) struct SendQueue<S> {
-    state: Mutex<State<S>>,
+    state: Mutex<QueueState<S>>,
     changed: Condvar,
     /// The newest round that the thread has finished.
     over: AtomicU64,
@@ -62,7 +62,7 @@ pub(super) struct SendQueue<S> {
     has_unsent: AtomicBool,
 }
 
-struct State<S> {
+struct QueueState<S> {
     queue: VecDeque<Parcel<S>>,
     /// About how much memory `queue` takes.
     bytes: usize,
@@ -79,7 +79,7 @@ struct State<S> {
 /// One round of handing answers over; the thread begins with them when it is dropped.
 pub(super) struct Round<'a, S> {
     shared: &'a SendQueue<S>,
-    state: MutexGuard<'a, State<S>>,
+    state: MutexGuard<'a, QueueState<S>>,
     over: u64,
     /// It has a number of its own.
     has_begun: bool,
@@ -96,7 +96,7 @@ struct Work<S> {
 
 impl<S> SendQueue<S> {
     pub(super) fn new() -> Self {
-        let state = State {
+        let state = QueueState {
             queue: VecDeque::new(),
             bytes: 0,
             round: 0,
@@ -207,7 +207,7 @@ impl<S> SendQueue<S> {
         true
     }
 
-    fn let_worker_go(&self, state: &mut State<S>) {
+    fn let_worker_go(&self, state: &mut QueueState<S>) {
         if std::mem::take(&mut state.is_awaited) {
             self.changed.notify_all();
         }
@@ -257,7 +257,7 @@ impl<S> Drop for Round<'_, S> {
     }
 }
 
-impl<S> State<S> {
+impl<S> QueueState<S> {
     /// Gives back what could not be sent, with what is queued for the same connections.
     fn give_back(&mut self, mut unsent: BTreeMap<usize, Unsent>) {
         let Self { queue, bytes, .. } = self;

@@ -207,10 +207,8 @@ impl Turn<'_> {
     /// The request stays where it is, and begins again when something has changed.
     fn wait(&mut self, id: usize) -> Step {
         let arrived_us = self.requests.arrived_us;
-        if let Some(connection) = self.clients.get_mut(id)
-            && connection.waits_since_us == 0
-        {
-            connection.waits_since_us = arrived_us;
+        if let Some(connection) = self.clients.get_mut(id) {
+            connection.wait_since(arrived_us);
         }
         self.stall(id)
     }
@@ -231,8 +229,8 @@ impl Turn<'_> {
 
     /// When the request that runs arrived, in µs of the steady clock; since then it may have waited.
     pub(super) fn arrived_us(&self, id: usize) -> u64 {
-        let since_us = self.clients.get(id).map_or(0, |connection| connection.waits_since_us);
-        if since_us > 0 { since_us } else { self.requests.arrived_us }
+        let since_us = self.clients.get(id).and_then(|connection| connection.waiting_since_us());
+        since_us.unwrap_or(self.requests.arrived_us)
     }
 
     /// Counts a command that is done, by the clock that runs from one to the next.

@@ -71,7 +71,7 @@ impl Waits {
             let ticket = &waiting.ticket;
             let client = ClientId::from(ticket);
             let gone = match clients.find(client) {
-                Some(connection) => connection.deaf,
+                Some(connection) => connection.is_deaf(),
                 None => !clients.is_there(client),
             };
             let over = waiting.until.is_some_and(|until| now >= until);
@@ -167,7 +167,7 @@ mod tests {
         waits.check(&node.store, &mut client.clients);
         assert_eq!(waits.0.len(), 1);
         let id = client.clients.ids()[0];
-        client.clients.get_mut(id).unwrap().deaf = true;
+        client.clients.get_mut(id).unwrap().hear_no_more();
         waits.check(&node.store, &mut client.clients);
         assert!(waits.0.is_empty(), "it hears nothing any more");
     }

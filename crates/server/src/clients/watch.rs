@@ -4,11 +4,10 @@ use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
 use super::turn::{Step, Turn};
-use crate::api::conclude_on;
 use crate::mailbox::{WatchedKeys, WorkerMessage};
 use crate::os::steady_us;
 use crate::shared::NodeShared;
-use node::command::Error;
+use node::command::{Error, conclude_on};
 use node::read::{Attempt, Begin, Finish, ReadRequest};
 use node::session::Consistency;
 use node::{Fault, Held, ReadSpace, ShardHandle, SnapshotSpace, WatchedVersion};
@@ -93,7 +92,7 @@ fn look_up_aside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, ke
         return Step::Stall;
     };
     if let Some(connection) = turn.clients.get_mut(request.id) {
-        connection.looks_up_watched = true;
+        connection.look_up_watched(true);
     }
     let store = turn.requests.store.clone();
     turn.requests.store.pool.run_patient(Box::new(move || {
@@ -133,7 +132,7 @@ pub(crate) fn watched(clients: &mut Clients, watched: WatchedKeys) {
     let WatchedKeys { ticket, keys, versions } = watched;
     let client = ClientId::from(&ticket);
     let Some(connection) = clients.find(client) else { return };
-    connection.looks_up_watched = false;
+    connection.look_up_watched(false);
     let mut reply = Reply::new(ticket.proto);
     match versions {
         Ok(versions) => {

@@ -1,6 +1,6 @@
 //! Writes of one shard, and of all: from the request to the shard's next entry.
 
-use super::connection::{PendingWrite, RunningTransaction};
+use super::connection::RunningTransaction;
 use super::forwarding::Kept;
 use super::invalidations::track;
 use super::is_large::prepared_by;
@@ -16,7 +16,7 @@ use crate::peers::call_leader;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
 use node::command::{ReadHandler, walks_keys};
-use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
+use node::read::{Begin, Deadline, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
 use node::{
     EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, ShardHandle, Ticket, Write, expected_rewrite, request,
@@ -44,9 +44,9 @@ pub(super) fn write_command(
     }
     let Target { shard, slot, wider, mask } = target;
     let known = turn.requests.store.known();
-    let hold = Hold::for_leader(turn.arrived_us(id));
+    let deadline = Deadline::for_leader(turn.arrived_us(id));
     let local = known.local(turn.requests.store.node(), shard);
-    let leader = match leader_access(local, slot, hold, turn.requests.arrived_us) {
+    let leader = match leader_access(local, slot, deadline, turn.requests.arrived_us) {
         Ok(leader) => leader,
         Err(why) => return turn.not_here(id, slot, Consistency::Absolute, &why),
     };
@@ -56,7 +56,7 @@ pub(super) fn write_command(
     }
     let answers_values = spec.answers_values(args);
     // How long the answer will be is only known of what is in memory.
-    let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
+    let ready = (!answers_values && turn.requests.store.reads_are_fast(|| turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| {
             positions.len() <= CACHED_KEYS_MAX && positions.all(|at| handle.is_cached(args[at]))
         });
@@ -78,12 +78,12 @@ pub(super) fn write_command(
     turn.requests.store.write_queued(command.bytes());
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     if may_wait {
-        connection.blocking = Some(ticket);
+        connection.begin_blocking(ticket);
     }
     if answers_values {
         connection.promise(ticket.sequence, if ready { reply_bytes } else { LIKELY_REPLY_BYTES });
     }
-    if ready && connection.pending_writes.is_empty() {
+    if ready && !connection.has_pending_writes() {
         let write = prepared_by(turn.clients.are_of_thread(), Write::Command(command), may_wait);
         turn.requests.wanted.writes.push(Submission { shard: handle.id(), write, keys, ticket });
         return Step::Next;
@@ -95,7 +95,7 @@ pub(super) fn write_command(
         turn.requests.wanted.reads.push(DeferredRead::Prefetch(rows));
     }
     let submission = Submission { shard: handle.id(), write: Write::Command(command), keys, ticket };
-    connection.pending_writes.push_back(PendingWrite { ready, submission });
+    connection.keep_write(ready, submission);
     Step::Next
 }
 
@@ -138,13 +138,8 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
 pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clients, ticket: &Ticket) {
     let (client, is_thread) = (ClientId::from(ticket), clients.are_of_thread());
     let Some(connection) = clients.find(client) else { return };
-    let of_ticket = |pending: &&mut PendingWrite| pending.submission.ticket.sequence == ticket.sequence;
-    if let Some(pending) = connection.pending_writes.iter_mut().find(of_ticket) {
-        pending.ready = true;
-    }
-    while let Some(PendingWrite { mut submission, .. }) =
-        connection.pending_writes.pop_front_if(|pending| pending.ready)
-    {
+    connection.write_is_ready(ticket.sequence);
+    while let Some(mut submission) = connection.take_ready_write() {
         if let Write::Command(command) = &submission.write
             && submission.ticket.reply_bytes > 0
             && let Some(handle) = store.known().handle(submission.shard)

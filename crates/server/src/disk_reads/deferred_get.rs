@@ -2,7 +2,6 @@
 
 use super::long_reply::next_part;
 use super::outcome::Outcome;
-use crate::api::conclude_read;
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::{Job, NodeShared, tell_misses};
@@ -105,10 +104,10 @@ impl DeferredGet {
         drop(space);
         tell_misses(&self.store, handle, (self.spec, &self.command.args()), lookups);
         let done = if reply.exceeded() { Err(REPLY_TOO_LONG.into()) } else { done };
-        conclude_read(attempt, done, reply, 0);
+        attempt.conclude(done, reply, 0);
         // What does not wait tells nothing of the disk.
         if let Some(begun) = begun {
-            self.store.note_read(begun.elapsed(), now_ms);
+            self.store.note_read(begun.elapsed(), || now_ms);
         }
         true
     }
@@ -137,11 +136,11 @@ impl DeferredGet {
         let stream = match ReplyStream::begin(attempt.handle(), steps, &self.command.args(), moment, reply) {
             Ok(stream) => stream,
             Err(error) => {
-                conclude_read(attempt, Err(error), reply, 0);
+                attempt.conclude(Err(error), reply, 0);
                 ReplyStream::default()
             }
         };
-        self.store.note_read(begun.elapsed(), now_ms);
+        self.store.note_read(begun.elapsed(), || now_ms);
         stream
     }
 

@@ -3,11 +3,10 @@
 //! A worker asks for the next part when its client has taken enough of those before: a reply of any length has a few parts
 //! in memory.
 
-use crate::api::conclude_on;
 use crate::mailbox::{ReplyPart, WorkerMessage};
 use crate::shared::NodeShared;
 use node::Ticket;
-use node::command::{Error, Progress};
+use node::command::{Error, Progress, conclude_on};
 use node::read::ReplyStream;
 use resp::Reply;
 use std::sync::Arc;

@@ -38,16 +38,13 @@ impl Applying {
         *self = Self::default();
     }
 
-    /// Whether the event loop has applied entries for so long that its sockets come first.
-    pub(crate) fn is_long(&self) -> bool {
-        self.begun.elapsed() > APPLY_SPAN
-    }
-
-    /// Applying ends, or goes on with the next entry. If it had to wait for the disk, later entries prefetch.
-    pub(crate) fn look(&mut self, store: &NodeShared) {
+    /// Applying ends, or goes on with the next entry. If it had to wait for the disk, later entries prefetch. Answers whether
+    /// the event loop has applied entries for so long that its sockets come first.
+    pub(crate) fn look(&mut self, store: &NodeShared) -> bool {
         let now = Instant::now();
-        store.note_read(now - self.since, store.now_ms());
+        store.note_read(now - self.since, || store.now_ms());
         self.since = now;
+        now - self.begun > APPLY_SPAN
     }
 }
 
@@ -103,7 +100,7 @@ impl Prefetch {
     pub(crate) fn read(self) -> Result<Option<WorkerMessage>, Job> {
         let begun = Instant::now();
         let prefetched = self.item.read(&self.handle, None);
-        self.store.note_read(begun.elapsed(), self.store.now_ms());
+        self.store.note_read(begun.elapsed(), || self.store.now_ms());
         if prefetched == Prefetched::More { Err(self.rest()) } else { Ok(self.end()) }
     }
 
@@ -111,7 +108,7 @@ impl Prefetch {
         Box::new(move || {
             let begun = Instant::now();
             self.item.read_rest(&self.handle);
-            self.store.note_read(begun.elapsed(), self.store.now_ms());
+            self.store.note_read(begun.elapsed(), || self.store.now_ms());
             if let (Some(message), Some(mailbox)) = (self.end(), self.store.mailboxes.of_worker(self.worker)) {
                 mailbox.send(message);
             }

@@ -52,7 +52,7 @@ const HARDLY_ANY: f32 = 0.01;
 const MEMORY: f32 = 64.0;
 
 /// A block that the kernel was asked for, and the read that waits for it.
-struct Asked {
+struct BlocksAsked {
     key: usize,
     block: BlockRead,
     extent: Extent,
@@ -83,12 +83,12 @@ pub(crate) struct DiskReader {
     store: Arc<NodeShared>,
     /// How many blocks of this reader the disk has at a time.
     share: usize,
-    ring: Ring<Asked>,
+    ring: Ring<BlocksAsked>,
     /// Reads that have not begun, for want of room. The requests that connections may have under way bound their number,
     /// and the entries that shards may leave unapplied.
     fresh: VecDeque<DeferredRead>,
     /// Blocks that the disk is asked for later. They count as under way.
-    held_back: VecDeque<Asked>,
+    held_back: VecDeque<BlocksAsked>,
     waiting: Slab<Waiting>,
     /// Reads for the pool.
     left_over: Vec<DeferredRead>,
@@ -267,7 +267,7 @@ impl DiskReader {
             }
         }
         waiting.blocks += 1;
-        self.held_back.push_back(Asked { key, block, extent, since: self.now });
+        self.held_back.push_back(BlocksAsked { key, block, extent, since: self.now });
         self.feed();
     }
 
@@ -288,8 +288,8 @@ impl DiskReader {
     }
 
     /// A block is there, or could not be read.
-    fn arrived(&mut self, asked: Asked, outcome: std::io::Result<Buffer>, messages: &mut Vec<WorkerMessage>) {
-        let Asked { key, block, extent, since } = asked;
+    fn arrived(&mut self, asked: BlocksAsked, outcome: std::io::Result<Buffer>, messages: &mut Vec<WorkerMessage>) {
+        let BlocksAsked { key, block, extent, since } = asked;
         if self.now - since > SLOW_READ {
             self.store.note_slow_read(self.store.now_ms());
         }

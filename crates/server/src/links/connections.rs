@@ -1,9 +1,9 @@
 //! The connections of a node to others, and which of them is the link to which node.
 //!
-//! Invariant: `up` maps a node to a key exactly while the connection with that key is in `State::Up` with that node.
+//! Invariant: `up` maps a node to a key exactly while the connection with that key is in `LinkState::Up` with that node.
 
 use super::handshake::Peer;
-use super::link::{Link, State};
+use super::link::{Link, LinkState};
 use super::queue::OutQueue;
 use super::refusal::{Refusal, RefusalKind};
 use crate::net::Stream;
@@ -57,7 +57,7 @@ impl Connections {
         stream: Stream,
         address: SocketAddr,
         contact: Option<u64>,
-        state: State,
+        state: LinkState,
         out: OutQueue,
         now: Instant,
     ) -> io::Result<()> {
@@ -86,7 +86,7 @@ impl Connections {
         let Some(link) = self.all.get_mut(key) else { return };
         let before = self.up.insert(peer.node, key);
         assert!(before.is_none(), "at most one link to a node is up");
-        link.state = State::Up(peer);
+        link.state = LinkState::Up(peer);
     }
 
     /// The link to a node.

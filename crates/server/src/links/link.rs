@@ -15,7 +15,7 @@ use vocab::limits::PEER_SEND_BYTES_SOFT;
 const SHAKE_BYTES: usize = 8 * 1024;
 
 /// How far a connection has come.
-pub(super) enum State {
+pub(super) enum LinkState {
     /// The two get to know each other.
     Shaking(Box<Handshake>),
     /// Messages go to and fro.
@@ -62,7 +62,7 @@ pub(super) struct Link {
     pub(super) contact: Option<u64>,
     /// The other side has answered the call.
     pub(super) connected: bool,
-    pub(super) state: State,
+    pub(super) state: LinkState,
     pub(super) input: InBuffer,
     /// A message of which not all pieces are here.
     pub(super) pieces: Pieces,
@@ -93,7 +93,7 @@ impl Link {
         stream: Stream,
         address: SocketAddr,
         contact: Option<u64>,
-        state: State,
+        state: LinkState,
         out: OutQueue,
         now: Instant,
     ) -> Self {
@@ -125,16 +125,16 @@ impl Link {
     /// The node at the other end, once it has proven that it is one.
     pub(super) fn peer(&self) -> Option<&Peer> {
         match &self.state {
-            State::Up(peer) => Some(peer),
-            State::Shaking(_) => None,
+            LinkState::Up(peer) => Some(peer),
+            LinkState::Shaking(_) => None,
         }
     }
 
     /// Reads once.
     pub(super) fn read(&mut self, now: Instant) -> Result<ReadOnce, End> {
         let wanted = match self.state {
-            State::Up(_) => frame::wanted(self.input.ready()).map_err(End::Garbage)?,
-            State::Shaking(_) => SHAKE_BYTES,
+            LinkState::Up(_) => frame::wanted(self.input.ready()).map_err(End::Garbage)?,
+            LinkState::Shaking(_) => SHAKE_BYTES,
         };
         let room = self.input.room(wanted);
         let n = match self.stream.try_receive(room).map_err(End::Failed)? {

@@ -10,7 +10,7 @@ use super::frame::{self, Packer, Packing, messages};
 use super::greeting::{PIECES_SINCE, Purpose};
 use super::handshake::{Handshake, Peer, Step, welcome};
 use super::identity::SharedIdentity;
-use super::link::{End, Link, ReadOnce, State};
+use super::link::{End, Link, LinkState, ReadOnce};
 use super::queue::OutQueue;
 use super::refusal::{Refusal, RefusalKind};
 use crate::net::Stream;
@@ -341,16 +341,16 @@ impl Links {
             }
             let since = |then| now.saturating_duration_since(then);
             match link.state {
-                State::Up(_) if since(link.heard) > silence_max => ends.push((key, End::Silent)),
-                State::Up(_) if encrypts && !link.stream.is_encrypted() => ends.push((key, End::Plain)),
-                State::Up(_) if since(link.spoke) > SILENCE_OWN_MAX && link.out.waiting() == 0 => {
+                LinkState::Up(_) if since(link.heard) > silence_max => ends.push((key, End::Silent)),
+                LinkState::Up(_) if encrypts && !link.stream.is_encrypted() => ends.push((key, End::Plain)),
+                LinkState::Up(_) if since(link.spoke) > SILENCE_OWN_MAX && link.out.waiting() == 0 => {
                     link.out.push_empty();
                     if !link.dirty {
                         link.dirty = true;
                         self.dirty.push(key);
                     }
                 }
-                State::Shaking(_) if since(link.opened) > MEETING_MAX => ends.push((key, End::Silent)),
+                LinkState::Shaking(_) if since(link.opened) > MEETING_MAX => ends.push((key, End::Silent)),
                 _ => {}
             }
         }
@@ -401,7 +401,7 @@ impl Links {
                 Ok((stream, address)) => {
                     // A caller beyond the limit is not told: it tries again.
                     if self.connections.shaking() < HANDSHAKES_MAX && !self.connections.is_full() {
-                        let state = State::Shaking(Box::new(Handshake::accept(self.identity.now(), random())));
+                        let state = LinkState::Shaking(Box::new(Handshake::accept(self.identity.now(), random())));
                         let stream = Stream::plain(stream.into());
                         let opened = self.connections.open(stream, address, None, state, OutQueue::default(), now);
                         opened.unwrap_or_else(|e| log::warn!("cannot serve the node at {address}: {e}"));
@@ -440,7 +440,7 @@ impl Links {
         }
         let mut out = OutQueue::default();
         let handshake = Handshake::dial(identity, Purpose::Link, call.expected, random(), out.plain());
-        let state = State::Shaking(Box::new(handshake));
+        let state = LinkState::Shaking(Box::new(handshake));
         self.connections.open(stream, address, Some(call.contact), state, out, now).map_err(|e| e.to_string())
     }
 
@@ -535,7 +535,7 @@ impl Links {
 
     fn understand(&mut self, key: usize, now: Instant, hear: &mut Hear) -> Result<(), End> {
         while let Some(link) = self.connections.get_mut(key)
-            && let State::Shaking(handshake) = &mut link.state
+            && let LinkState::Shaking(handshake) = &mut link.state
         {
             let (used, step) = handshake.advance(link.input.ready(), link.out.plain());
             link.input.consume(used);
@@ -558,7 +558,7 @@ impl Links {
             }
         }
         let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
-        let State::Up(peer) = &link.state else { return Ok(()) };
+        let LinkState::Up(peer) = &link.state else { return Ok(()) };
         let node = peer.node;
         let (mut count, mut unknown, mut piece_of) = (0, None, None);
         // A message that cannot be understood is dropped. The next ones may be of other shards, for which the link goes on.
@@ -652,8 +652,8 @@ impl Links {
     fn end(&mut self, key: usize, end: End, now: Instant, hear: &mut Hear) {
         let Some(link) = self.connections.close(key) else { return };
         let met = match &link.state {
-            State::Up(peer) => Some(peer.node),
-            State::Shaking(handshake) => handshake.peer().map(|peer| peer.node),
+            LinkState::Up(peer) => Some(peer.node),
+            LinkState::Shaking(handshake) => handshake.peer().map(|peer| peer.node),
         };
         let was_up = link.peer().is_some();
         let ended = Ended { contact: link.contact, address: link.address, met, was_up, end: &end };

@@ -44,7 +44,8 @@ pub(crate) fn call_each_leader(
     let mut answers: Vec<Option<LeaderAnswer>> = vec![None; shards.len()];
     loop {
         let left = (0..shards.len()).filter(|i| !matches!(answers[*i], Some(Ok(_))));
-        let asked: Vec<(usize, Asked)> = left.map(|i| (i, Asked::begin(store, shards[i], &commands[i]))).collect();
+        let asked: Vec<(usize, CallAsked)> =
+            left.map(|i| (i, CallAsked::begin(store, shards[i], &commands[i]))).collect();
         let answer_until = Instant::now() + ANSWER_WITHIN;
         for (i, asked) in asked {
             answers[i] = Some(asked.end(store, shards[i], &commands[i], answer_until));
@@ -57,14 +58,14 @@ pub(crate) fn call_each_leader(
 }
 
 /// One try to run a command on a shard's leader.
-enum Asked {
+enum CallAsked {
     /// This node leads: it runs the command when the others have been asked.
     Here,
     There(NodeId, PendingCall),
     Nowhere,
 }
 
-impl Asked {
+impl CallAsked {
     fn begin(store: &NodeShared, shard: ShardId, args: &[&[u8]]) -> Self {
         match store.leader_of(shard) {
             Some(node) if node == store.node() => Self::Here,

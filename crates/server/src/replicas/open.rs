@@ -242,7 +242,7 @@ fn recover(store: &NodeShared, opened: &mut Vec<Opened>) -> Result<(), String> {
         while step(store, shard, &mut children)? {
             if shard.handle().engine().wants_flush() {
                 shard.seal();
-                shard.handle().engine().flush().map_err(|e| e.to_string())?;
+                flushed(shard)?;
             }
             if behind > 0 && shown.elapsed() > Duration::from_secs(1) {
                 shown = Instant::now();
@@ -263,6 +263,16 @@ fn recover(store: &NodeShared, opened: &mut Vec<Opened>) -> Result<(), String> {
         log::info!("replayed {behind} entries in {:.1} s, {keys} keys", started.elapsed().as_secs_f64());
     }
     Ok(())
+}
+
+/// Writes what a tree has sealed to its files. What is interrupted is begun again.
+fn flushed(shard: &Shard) -> Result<(), String> {
+    loop {
+        match shard.handle().engine().flush() {
+            Err(e) if e.is_interrupted() => {}
+            done => return done.map_err(|e| e.to_string()),
+        }
+    }
 }
 
 /// One round of a group of one; false if there was nothing to do.

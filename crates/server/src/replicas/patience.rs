@@ -44,6 +44,7 @@ pub(super) fn patiently<T>(
     loop {
         match open() {
             Ok(opened) => return Ok(opened),
+            Err(OpenError::Storage(e)) if e.is_interrupted() && !store.is_stopping() => {}
             Err(OpenError::Storage(e)) if e.is_passing() && !store.is_stopping() => {
                 log::warn!("shard {shard} is opened once there are descriptors and memory for it: {e}");
                 sleep(PAUSE);

@@ -4,7 +4,9 @@ use super::routing_table::{RoutingSnapshot, RoutingTable};
 use super::worker_mailboxes::WorkerMailboxes;
 use crate::mailbox::WorkerMessage;
 use crate::os::{raw_moment, steady_us};
-use node::read::{Again, Attempt, Begin, Confirmation, Finish, Hold, NotHere, ReadRequest, Refusal, confirm_leader};
+use node::read::{
+    Again, Attempt, Begin, Confirmation, Deadline, Finish, NotHere, ReadRequest, Refusal, confirm_leader,
+};
 use node::session::Consistency;
 use node::{ShardHandle, StoreClock};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,10 +34,10 @@ impl Access<'_> {
 
     /// Waits until this node's replica is known to lead since `arrived_us`; false if it is not.
     pub(crate) fn confirm_leader(&self, handle: &ShardHandle, arrived_us: u64) -> bool {
-        let hold = Hold::for_leader(steady_us());
+        let deadline = Deadline::for_leader(steady_us());
         let mut asked = false;
         loop {
-            match confirm_leader(handle, arrived_us, hold, steady_us()) {
+            match confirm_leader(handle, arrived_us, deadline, steady_us()) {
                 Confirmation::Confirmed => return true,
                 Confirmation::Lost => return false,
                 Confirmation::Wait if self.is_stopping() => return false,
@@ -91,12 +93,12 @@ impl Access<'_> {
     pub(crate) fn run_read(&self, attempt: Attempt, mut run: impl FnMut(&Attempt)) -> Result<(), String> {
         let mut attempt = attempt;
         let request = ReadRequest { waiting_since_us: steady_us(), ..attempt.request() };
-        let hold = Hold::for_read(request.consistency, request.waiting_since_us);
+        let deadline = Deadline::for_read(request.consistency, request.waiting_since_us);
         loop {
             run(&attempt);
             match self.finish_read(&attempt) {
                 Finish::Answer => return Ok(()),
-                Finish::Again(_) if hold.is_over(steady_us()) => {
+                Finish::Again(_) if deadline.is_over(steady_us()) => {
                     return Err(Refusal::after_wait(request.consistency).to_string());
                 }
                 Finish::Again(_) => attempt = self.begin_read(request)?,

@@ -39,7 +39,7 @@ pub(crate) struct BackupPoint {
 }
 
 /// The state of a shard of a backup.
-enum State {
+enum SnapshotState {
     /// A write barrier stands until the snapshot is taken.
     Waiting,
     Failed(&'static str),
@@ -49,7 +49,7 @@ enum State {
     },
 }
 
-impl State {
+impl SnapshotState {
     fn is_idle(&self) -> bool {
         matches!(self, Self::Done { used, .. } if used.elapsed() > IDLE)
     }
@@ -58,7 +58,7 @@ impl State {
 /// The snapshots that this node keeps for backups.
 #[derive(Default)]
 pub(crate) struct BackupSnapshots {
-    states: Mutex<HashMap<BackupKey, State>>,
+    states: Mutex<HashMap<BackupKey, SnapshotState>>,
     changed: Condvar,
 }
 
@@ -69,7 +69,7 @@ impl BackupSnapshots {
         states.retain(|_, state| !state.is_idle());
         let may = states.len() < limits::BACKUP_SNAPSHOTS_MAX;
         if may {
-            states.insert(key, State::Waiting);
+            states.insert(key, SnapshotState::Waiting);
         }
         may
     }
@@ -79,8 +79,8 @@ impl BackupSnapshots {
         // The caller may have given up: then the snapshot is dropped.
         if let Some(state) = self.lock().get_mut(&key) {
             *state = match outcome {
-                Ok(taken) => State::Done { taken, used: Instant::now() },
-                Err(text) => State::Failed(text),
+                Ok(taken) => SnapshotState::Done { taken, used: Instant::now() },
+                Err(text) => SnapshotState::Failed(text),
             };
         }
         self.changed.notify_all();
@@ -95,13 +95,13 @@ impl BackupSnapshots {
         }
         loop {
             match states.get(&key) {
-                Some(State::Done { taken, .. }) => return Ok(taken.point),
-                Some(State::Failed(text)) => {
+                Some(SnapshotState::Done { taken, .. }) => return Ok(taken.point),
+                Some(SnapshotState::Failed(text)) => {
                     let text = *text;
                     states.remove(&key);
                     return Err(text);
                 }
-                Some(State::Waiting) => {}
+                Some(SnapshotState::Waiting) => {}
                 None => return Err("TRYAGAIN the backup was given up"),
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -118,12 +118,12 @@ impl BackupSnapshots {
     pub(crate) fn read<T>(&self, key: BackupKey, read: impl FnOnce(&BackupSnapshot) -> T) -> Option<T> {
         let (mut states, now) = (self.lock(), Instant::now());
         for (_, state) in states.iter_mut().filter(|(other, _)| other.backup == key.backup) {
-            if let State::Done { used, .. } = state {
+            if let SnapshotState::Done { used, .. } = state {
                 *used = now;
             }
         }
         match states.get(&key) {
-            Some(State::Done { taken, .. }) => Some(read(taken)),
+            Some(SnapshotState::Done { taken, .. }) => Some(read(taken)),
             _ => None,
         }
     }
@@ -151,7 +151,7 @@ impl BackupSnapshots {
         self.lock().retain(|_, state| !state.is_idle());
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<BackupKey, State>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<BackupKey, SnapshotState>> {
         self.states.lock()
     }
 }

@@ -20,10 +20,10 @@ pub(crate) fn has_cluster_databases(map: &Map) -> bool {
 
 /// What this node does to have the store begin them.
 #[derive(Default)]
-pub(crate) struct ClusterDatabasesBegin(Mutex<State>);
+pub(crate) struct ClusterDatabasesBegin(Mutex<BeginState>);
 
 #[derive(Default)]
-enum State {
+enum BeginState {
     #[default]
     Idle,
     /// A client waits.
@@ -37,9 +37,11 @@ impl ClusterDatabasesBegin {
     pub(crate) fn want(&self) -> ClusterDatabases {
         let mut state = self.0.lock();
         match &*state {
-            State::Refused(text, at) if at.elapsed() < REFUSED_FOR => return ClusterDatabases::Refused(text.clone()),
-            State::Idle | State::Refused(..) => *state = State::Wanted,
-            State::Wanted | State::UnderWay => {}
+            BeginState::Refused(text, at) if at.elapsed() < REFUSED_FOR => {
+                return ClusterDatabases::Refused(text.clone());
+            }
+            BeginState::Idle | BeginState::Refused(..) => *state = BeginState::Wanted,
+            BeginState::Wanted | BeginState::UnderWay => {}
         }
         ClusterDatabases::Awaited
     }
@@ -47,16 +49,16 @@ impl ClusterDatabasesBegin {
     /// Whether a client waits for it, and nothing is done yet: the caller does it, and tells by `ended`.
     pub(crate) fn take_wanted(&self) -> bool {
         let mut state = self.0.lock();
-        let is_wanted = matches!(*state, State::Wanted);
+        let is_wanted = matches!(*state, BeginState::Wanted);
         if is_wanted {
-            *state = State::UnderWay;
+            *state = BeginState::UnderWay;
         }
         is_wanted
     }
 
     /// They have begun, or cannot: the error is the text of a reply.
     pub(crate) fn ended(&self, end: Result<(), String>) {
-        *self.0.lock() = end.map_or_else(|text| State::Refused(text, Instant::now()), |()| State::Idle);
+        *self.0.lock() = end.map_or_else(|text| BeginState::Refused(text, Instant::now()), |()| BeginState::Idle);
     }
 }
 

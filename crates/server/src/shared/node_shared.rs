@@ -364,15 +364,17 @@ impl NodeShared {
     }
 
     /// Whether a read that misses the row cache may be made on an event loop: not while the disk is being waited for.
-    pub(crate) fn reads_are_fast(&self, now_ms: u64) -> bool {
-        self.slow_until_ms.load(Ordering::Relaxed) <= now_ms
+    pub(crate) fn reads_are_fast(&self, now_ms: impl FnOnce() -> u64) -> bool {
+        // Most disks are never slow, and a clock costs more than this.
+        let slow_until_ms = self.slow_until_ms.load(Ordering::Relaxed);
+        slow_until_ms == 0 || slow_until_ms <= now_ms()
     }
 
     /// Tells how long a read of one key took.
-    pub(crate) fn note_read(&self, took: Duration, now_ms: u64) {
+    pub(crate) fn note_read(&self, took: Duration, now_ms: impl FnOnce() -> u64) {
         if took > SLOW_READ && waited_for_disk() {
             log::debug!("slow read {took:?}");
-            self.note_slow_read(now_ms);
+            self.note_slow_read(now_ms());
         }
     }
 

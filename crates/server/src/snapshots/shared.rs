@@ -64,12 +64,12 @@ pub(super) struct Shared {
     pub(super) options: SnapshotOptions,
     pub(super) sending: Bucket,
     pub(super) receiving: Bucket,
-    state: Mutex<State>,
+    state: Mutex<TransferState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct TransferState {
     outbound: Vec<Arc<Transfer>>,
     inbound: HashMap<ShardId, Inbound>,
     /// Shard and transfer, and whether it was taken in; else it is not wanted any more.
@@ -243,12 +243,12 @@ impl Shared {
         self.lock().ended(shard, id, done);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TransferState> {
         self.state.lock()
     }
 }
 
-impl State {
+impl TransferState {
     fn may_send(&self, shard: ShardId, to: NodeId, waiting: usize, outbound_max: usize) -> bool {
         let known = self.outbound.iter().any(|transfer| transfer.peer == to && transfer.shard == shard);
         !known && !self.stopped && self.outbound.len() + waiting < outbound_max

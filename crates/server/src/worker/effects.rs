@@ -242,8 +242,7 @@ impl Effects for Shell {
     }
 
     fn disk_is_slow(&mut self) -> bool {
-        self.applying.look(&self.store);
-        !self.store.reads_are_fast(self.store.now_ms())
+        !self.store.reads_are_fast(|| self.store.now_ms())
     }
 
     fn prefetch(&mut self, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
@@ -252,7 +251,7 @@ impl Effects for Shell {
     }
 
     fn wants_turn(&mut self) -> bool {
-        self.applying.is_long()
+        self.applying.look(&self.store)
     }
 
     fn applies_aside(&self, entry: &Entry) -> bool {

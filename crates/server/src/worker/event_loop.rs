@@ -582,8 +582,7 @@ impl Worker {
             }
             self.shell.applying.begin();
             self.multi_raft.apply(self.now, &mut self.shell);
-            let is_long = self.shell.applying.is_long();
-            self.shell.applying.look(&self.store);
+            let is_long = self.shell.applying.look(&self.store);
             self.after_apply();
             if is_long {
                 // What is left has its turn after the sockets.
@@ -592,11 +591,9 @@ impl Worker {
         }
     }
 
-    /// While a log write takes long, what needs none goes out and what is committed is applied: heartbeats do not wait for bulk.
+    /// While no log write may begin, what needs none goes out and what is committed is applied: neither answers nor heartbeats
+    /// wait for this node's disk.
     fn pump_messages(&mut self) {
-        if !self.log.is_slow() {
-            return;
-        }
         self.multi_raft.pump_messages(&mut self.shell);
         self.shell.applying.begin();
         self.multi_raft.apply(self.now, &mut self.shell);
@@ -606,7 +603,7 @@ impl Worker {
 
     /// Whether a log write may begin. Not if another is to end first: a replica is closed only where none is under way.
     fn may_log(&self) -> bool {
-        !self.log.is_logging() || (self.log.may_begin() && self.releases.is_empty())
+        !self.log.is_logging() || (self.log.may_begin(self.is_bulk()) && self.releases.is_empty())
     }
 
     fn write_log(&mut self, write: LogWrite, logging: Logging) {

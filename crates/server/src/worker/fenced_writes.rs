@@ -4,7 +4,7 @@ use crate::mailbox::Submission;
 use crate::shared::NodeShared;
 use crate::shared::refusal_text;
 use node::Ticket;
-use node::read::{Hold, NotHere, leader_access};
+use node::read::{Deadline, NotHere, leader_access};
 use node::session::Consistency;
 
 /// A write that waits.
@@ -43,7 +43,7 @@ impl FencedWrites {
             let known = store.known();
             let ticket = fenced.submission.ticket;
             let local = known.local(store.node(), known.shard_of(ticket.slot));
-            let text = match leader_access(local, ticket.slot, Hold::for_slot_move(fenced.since_us), now_us) {
+            let text = match leader_access(local, ticket.slot, Deadline::for_slot_move(fenced.since_us), now_us) {
                 Ok(leader) => {
                     writes.push(Submission { shard: leader.handle().id(), ..fenced.submission });
                     continue;

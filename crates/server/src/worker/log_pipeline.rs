@@ -23,9 +23,6 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// that the slowest disk takes for it.
 const STUCK_AFTER: Duration = Duration::from_secs(3);
 
-/// After so long, messages that need no log write do not wait for it any longer: a tick of replicas' clocks.
-const SLOW_AFTER: Duration = Duration::from_millis(50);
-
 /// A log thread makes a write of more bytes: encoding and writing it would keep the event loop.
 const LOG_WRITE_BYTES_SOFT: usize = 1 << 20;
 
@@ -167,14 +164,21 @@ impl LogPipeline {
         !self.under_way.is_empty() || !self.staged.is_empty()
     }
 
-    /// Whether a log write may begin. While the ring makes an fsync, what comes becomes one log write.
-    pub(super) fn may_begin(&self) -> bool {
-        !self.is_logging() || (self.under_way.len() < LOG_WRITES_MAX && !self.ring_is_at_work())
+    /// Whether a log write may begin. While the ring makes an fsync, or a log thread makes a short one, what comes becomes
+    /// one log write.
+    pub(super) fn may_begin(&self, is_bulk: bool) -> bool {
+        !self.is_logging()
+            || (self.under_way.len() < LOG_WRITES_MAX && !self.ring_is_at_work() && !self.gathers(is_bulk))
     }
 
-    /// Whether the oldest log write has taken so long that what needs no log should not wait for it.
-    pub(super) fn is_slow(&self) -> bool {
-        self.is_logging() && self.since.elapsed() > SLOW_AFTER
+    /// Whether what comes while an fsync is under way had better share the next one than have one of its own at once.
+    fn gathers(&self, is_bulk: bool) -> bool {
+        !self.under_way.is_empty() && self.is_short() && !is_bulk && self.store.mailboxes.workers() == 1
+    }
+
+    /// Whether fsyncs are so short that waiting is cheaper than a hand-over.
+    fn is_short(&self) -> bool {
+        self.store.log_threads.fsync_time() < FSYNC_SHORT
     }
 
     fn ring_is_at_work(&self) -> bool {
@@ -245,7 +249,7 @@ impl LogPipeline {
         let facts = SyncFacts {
             has_other_workers: self.store.mailboxes.workers() > 1,
             is_logging: !self.under_way.is_empty(),
-            is_short: self.store.log_threads.fsync_time() < FSYNC_SHORT,
+            is_short: self.is_short(),
             served_others,
             has_ring: self.has_ring,
             is_bulk,
@@ -445,7 +449,7 @@ mod tests {
             let mut prng = Prng::new(u64::from(with_ring));
             while harness.begun < 300 {
                 match prng.below(8) {
-                    0..4 if harness.pipeline.may_begin() => harness.write(prng.below(4) > 0, prng.below(6) == 0),
+                    0..4 if harness.pipeline.may_begin(false) => harness.write(prng.below(4) > 0, prng.below(6) == 0),
                     4..7 => harness.end_turn(prng.below(2) == 0),
                     _ => harness.look(),
                 }

@@ -114,3 +114,112 @@ pub(super) fn evict_from_slots(store: &NodeShared) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::IdleNode;
+    use cluster::NodeInfo;
+    use node::Ticket;
+    use node::peer_protocol::Interest;
+    use node::pubsub::{ClientSubscriptions, Publication, Subscriber, SubscriptionKind};
+    use vocab::{StoreId, slot_of};
+
+    const THERE: NodeId = NodeId(99);
+
+    /// A client of the links' worker subscribes to a name.
+    fn subscribe(node: &IdleNode, kind: SubscriptionKind, name: &[u8]) {
+        let client = Subscriber { worker: LINKS_WORKER as u32, connection: 1, generation: 1 };
+        let mut own = ClientSubscriptions::default();
+        node.store.broker.subscribe(client, &mut own, kind, &[name], |_, _| {}).unwrap();
+    }
+
+    #[test]
+    fn what_another_node_tells_is_answered_and_messages_reach_the_clients_here() {
+        let node = IdleNode::open();
+        subscribe(&node, SubscriptionKind::Channel, b"news");
+        let mut subscribers = Subscribers::new(node.store.clone());
+        let publish = |id, channel: &[u8]| PeerMessage::Publish {
+            id,
+            channel: Arc::from(channel),
+            message: Arc::from(&b"m"[..]),
+        };
+        let interest = |number, begins| PeerMessage::Interest(Interest { number, begins, wishes: Vec::new() });
+        let known = |number| Some(PeerMessage::InterestKnown { number });
+        let counted = |id, receivers| Some(PeerMessage::Published { id, receivers });
+        // What is told, what is answered, and how many messages clients of this worker get.
+        let cases = [
+            (interest(6, false), None, 0),
+            (interest(5, true), known(5), 0),
+            (interest(6, false), known(6), 0),
+            (interest(8, false), None, 0),
+            (publish(7, b"news"), counted(7, 1), 1),
+            (publish(0, b"news"), None, 1),
+            (publish(8, b"other"), counted(8, 0), 0),
+            (PeerMessage::Wake { shards: Vec::new() }, None, 0),
+        ];
+        for (i, (told, answer, deliveries)) in cases.into_iter().enumerate() {
+            assert_eq!(subscribers.hear(THERE, told), answer, "case {i}");
+            assert_eq!(subscribers.take_deliveries().len(), deliveries, "case {i}");
+        }
+    }
+
+    #[test]
+    fn interest_is_told_to_nodes_that_know_of_subscribers_and_once() {
+        for (version, told) in [(MESSAGES_SINCE - 1, 0), (MESSAGES_SINCE, 1), (MESSAGES_SINCE + 1, 1)] {
+            let node = IdleNode::open();
+            subscribe(&node, SubscriptionKind::Channel, b"news");
+            let subscribers = Subscribers::new(node.store.clone());
+            subscribers.up(THERE, version);
+            let notes = subscribers.announcements();
+            assert_eq!(notes.iter().filter(|note| note.to == THERE).count(), told, "version {version}");
+            assert!(subscribers.announcements().is_empty(), "version {version}");
+        }
+    }
+
+    /// A publisher that waits for the number of another node's receivers.
+    #[test]
+    fn a_publisher_is_answered_when_the_others_have_counted_or_are_gone() {
+        type Then = fn(&mut Subscribers, u64);
+        let cases: [(Then, &[&str]); 3] = [
+            (|_, _| {}, &[]),
+            (|all, id| drop(all.hear(THERE, PeerMessage::Published { id, receivers: 3 })), &[":3\r\n"]),
+            (|all, _| all.down(THERE), &[":0\r\n"]),
+        ];
+        for (i, (then, expected)) in cases.into_iter().enumerate() {
+            let node = IdleNode::open();
+            let mut subscribers = Subscribers::new(node.store.clone());
+            subscribers.up(THERE, MESSAGES_SINCE);
+            let ticket = Ticket { worker: LINKS_WORKER as u32, ..Ticket::NONE };
+            let publication = Publication { deliveries: Vec::new(), nodes: vec![THERE] };
+            let (id, answered) = node.store.broker.count(ticket, &publication, steady_us());
+            assert!(answered.is_none(), "case {i}");
+            then(&mut subscribers, id);
+            let word = |message| match message {
+                WorkerMessage::Answer { reply, .. } => String::from_utf8(reply).unwrap(),
+                _ => "?".to_owned(),
+            };
+            assert_eq!(node.mail().into_iter().map(word).collect::<Vec<_>>(), expected, "case {i}");
+        }
+    }
+
+    #[test]
+    fn subscriptions_to_channels_of_slots_end_when_another_node_leads_them() {
+        let node = IdleNode::open();
+        let here = node.store.node();
+        let other = NodeInfo { id: THERE, ..node.store.node_info() };
+        let map = cluster::initial_map(StoreId(1), &[node.store.node_info(), other], 2, 2).unwrap();
+        node.store.routing.set_map(Arc::new(map));
+        subscribe(&node, SubscriptionKind::ShardChannel, b"c");
+        let known = node.store.known();
+        let leader = &known.place(known.shard_of(slot_of(b"c")).unwrap()).unwrap().leader;
+        for (led_by, term, ended) in [(None, 0, 0), (Some(here), 1, 0), (Some(THERE), 2, 1), (Some(THERE), 2, 0)] {
+            _ = leader.learn(led_by, term);
+            evict_from_slots(&node.store);
+            let is_end =
+                |message: &WorkerMessage| matches!(message, WorkerMessage::Subscribers(SubscriberNews::Evicted(_)));
+            assert_eq!(node.mail().iter().filter(|message| is_end(message)).count(), ended, "{led_by:?}");
+        }
+    }
+}

@@ -17,7 +17,7 @@ use std::vec::IntoIter;
 use vocab::limits::{TOLD_BACKLOG_BYTES_MAX, TOLD_STEP_MAX};
 
 /// What one entry tells.
-enum Told {
+enum ToldByEntry {
     Events(IntoIter<KeyspaceEvent>),
     Messages(IntoIter<ScriptMessage>),
     Changes(Arc<ShardHandle>, ChangedKeys),
@@ -27,7 +27,7 @@ enum Told {
 #[derive(Default)]
 pub(super) struct Telling {
     /// The oldest first, each with its bytes.
-    waiting: VecDeque<(Told, usize)>,
+    waiting: VecDeque<(ToldByEntry, usize)>,
     bytes: usize,
     /// Events and messages that were not told, because too much waited.
     lost: u64,
@@ -42,13 +42,13 @@ impl Telling {
     /// Events of an entry that this node has proposed.
     pub(super) fn events(&mut self, events: Vec<KeyspaceEvent>) {
         let bytes = events.iter().map(KeyspaceEvent::bytes).sum();
-        self.push(events.len(), bytes, || Told::Events(events.into_iter()));
+        self.push(events.len(), bytes, || ToldByEntry::Events(events.into_iter()));
     }
 
     /// What the scripts of such an entry have published.
     pub(super) fn messages(&mut self, messages: Vec<ScriptMessage>) {
         let bytes = messages.iter().map(ScriptMessage::bytes).sum();
-        self.push(messages.len(), bytes, || Told::Messages(messages.into_iter()));
+        self.push(messages.len(), bytes, || ToldByEntry::Messages(messages.into_iter()));
     }
 
     /// Changes of an entry.
@@ -57,10 +57,10 @@ impl Telling {
             // No change may be missed.
             return handle.lose_trackers();
         }
-        self.add(changed.bytes(), Told::Changes(handle.clone(), changed));
+        self.add(changed.bytes(), ToldByEntry::Changes(handle.clone(), changed));
     }
 
-    fn push(&mut self, count: usize, bytes: usize, told: impl FnOnce() -> Told) {
+    fn push(&mut self, count: usize, bytes: usize, told: impl FnOnce() -> ToldByEntry) {
         if self.bytes <= TOLD_BACKLOG_BYTES_MAX {
             return self.add(bytes, told());
         }
@@ -72,7 +72,7 @@ impl Telling {
         self.lost += count as u64;
     }
 
-    fn add(&mut self, bytes: usize, told: Told) {
+    fn add(&mut self, bytes: usize, told: ToldByEntry) {
         self.bytes += bytes;
         self.waiting.push_back((told, bytes));
     }
@@ -96,7 +96,7 @@ impl Telling {
     }
 }
 
-impl Told {
+impl ToldByEntry {
     /// Tells at most so much of it; answers how much that was, and whether it was the rest.
     fn tell(&mut self, most: usize, publisher: &mut Publisher<'_>) -> (usize, bool) {
         match self {
@@ -170,5 +170,90 @@ impl Publisher<'_> {
         for node in publication.nodes {
             self.store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message.clone()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::IdleNode;
+    use node::Event;
+    use node::peer_protocol::{Interest, Wish};
+    use vocab::NodeId;
+
+    const THERE: NodeId = NodeId(99);
+
+    /// A node, and another one whose clients listen to all channels.
+    fn node() -> IdleNode {
+        let node = IdleNode::open();
+        let all = Wish { name: Arc::from(&b"*"[..]), is_pattern: true, wanted: true };
+        node.store.broker.link_up(THERE);
+        node.store.broker.hear_interest(THERE, &Interest { number: 1, begins: true, wishes: vec![all] });
+        node
+    }
+
+    /// What the other node is sent since then, in words.
+    fn told(node: &IdleNode) -> Vec<String> {
+        let word = |message| match message {
+            WorkerMessage::Post(THERE, PeerMessage::Publish { id: 0, channel, message }) => {
+                format!("{}: {}", String::from_utf8_lossy(&channel), String::from_utf8_lossy(&message))
+            }
+            _ => "?".to_owned(),
+        };
+        node.mail().into_iter().map(word).collect()
+    }
+
+    fn message(n: usize) -> ScriptMessage {
+        ScriptMessage { is_of_slot: false, channel: b"news".to_vec(), message: n.to_string().into_bytes() }
+    }
+
+    #[test]
+    fn events_are_told_on_the_channels_that_the_settings_name() {
+        let cases: [(&[u8], &[&str]); 4] = [
+            (b"", &[]),
+            (b"K$", &["__keyspace@0__:k: set"]),
+            (b"E$", &["__keyevent@0__:set: k"]),
+            (b"KE$", &["__keyspace@0__:k: set", "__keyevent@0__:set: k"]),
+        ];
+        for (classes, expected) in cases {
+            let node = node();
+            node.store.config.set(&[(b"notify-keyspace-events", classes)]).unwrap();
+            let (mut telling, mut clients) = (Telling::default(), Clients::new(0, node.store.clone()));
+            telling.events(vec![KeyspaceEvent { event: Event::SET, key: b"k".to_vec() }]);
+            telling.step(&node.store, &mut clients);
+            assert_eq!((told(&node), telling.is_empty()), (expected.iter().map(ToString::to_string).collect(), true));
+        }
+    }
+
+    #[test]
+    fn a_step_tells_some_and_the_order_is_kept() {
+        let node = node();
+        let (mut telling, mut clients) = (Telling::default(), Clients::new(0, node.store.clone()));
+        telling.messages((0..TOLD_STEP_MAX - 1).map(message).collect());
+        telling.messages((TOLD_STEP_MAX - 1..TOLD_STEP_MAX + 1).map(message).collect());
+        let expected: Vec<String> = (0..TOLD_STEP_MAX + 1).map(|n| format!("news: {n}")).collect();
+        let (first, second) = expected.split_at(TOLD_STEP_MAX);
+        let steps: [(&[String], bool); 3] = [(first, false), (second, true), (&[], true)];
+        for (step, is_empty) in steps {
+            telling.step(&node.store, &mut clients);
+            assert_eq!((&told(&node)[..], telling.is_empty()), (step, is_empty));
+        }
+        assert_eq!(telling.bytes, 0);
+    }
+
+    #[test]
+    fn what_comes_while_too_much_waits_is_lost() {
+        let node = node();
+        let (mut telling, mut clients) = (Telling::default(), Clients::new(0, node.store.clone()));
+        telling.add(TOLD_BACKLOG_BYTES_MAX + 1, ToldByEntry::Messages(vec![message(1)].into_iter()));
+        telling.messages(vec![message(2), message(3)]);
+        telling.events(vec![KeyspaceEvent { event: Event::SET, key: b"k".to_vec() }]);
+        assert_eq!(telling.lost, 3);
+        telling.step(&node.store, &mut clients);
+        assert_eq!((told(&node), telling.lost, telling.bytes), (vec!["news: 1".to_owned()], 0, 0));
+        telling.messages(vec![message(4)]);
+        telling.step(&node.store, &mut clients);
+        assert_eq!(told(&node), ["news: 4"], "there is room again");
     }
 }

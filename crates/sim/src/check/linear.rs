@@ -19,7 +19,7 @@ const STEPS_MAX: usize = 1_000_000;
 const UNSEEN: u64 = 0;
 
 /// The keys of a group.
-type State = [Seen; KEYS];
+type KeyStates = [Seen; KEYS];
 
 /// One operation, with what was found out about it.
 struct Step<'a> {
@@ -72,7 +72,7 @@ pub fn check_after(operations: &[&Operation], log: Option<Log<'_>>, last: u64) -
 
 /// What the keys may have held at first: of each, nothing, what a client saw or asked for that was written before, or
 /// something else.
-fn beginnings(operations: &[&Operation], last: u64) -> Vec<State> {
+fn beginnings(operations: &[&Operation], last: u64) -> Vec<KeyStates> {
     let mut cells: [BTreeMap<u64, u64>; KEYS] = Default::default();
     for operation in operations {
         let actions = operation.actions.iter().enumerate();
@@ -106,7 +106,7 @@ fn beginnings(operations: &[&Operation], last: u64) -> Vec<State> {
     };
     let mut states = vec![[None; KEYS]];
     for (key, cells) in cells.iter().enumerate() {
-        let with = |state: &State| {
+        let with = |state: &KeyStates| {
             let state = *state;
             of(cells).into_iter().map(move |seen| {
                 let mut state = state;
@@ -212,7 +212,7 @@ impl<'a> Step<'a> {
     }
 
     /// The state afterwards; none if it cannot come next.
-    fn run(&self, before: &State, expiries: &Expiries) -> Option<State> {
+    fn run(&self, before: &KeyStates, expiries: &Expiries) -> Option<KeyStates> {
         let expiry = |cell: &Seen| expiries.get(&cell.as_ref()?.0).copied();
         if before.iter().all(|cell| expiry(cell).is_none()) {
             return self.run_on(before);
@@ -245,7 +245,7 @@ impl<'a> Step<'a> {
     }
 
     /// The same, where nothing expires.
-    fn run_on(&self, before: &State) -> Option<State> {
+    fn run_on(&self, before: &KeyStates) -> Option<KeyStates> {
         if clears(self.operation) {
             return Some([None; KEYS]);
         }
@@ -325,7 +325,7 @@ struct Search<'a> {
 /// A place where the search stood: what it took without a choice, and the choices that are left.
 struct Frame {
     taken: Vec<usize>,
-    choices: std::vec::IntoIter<(usize, State)>,
+    choices: std::vec::IntoIter<(usize, KeyStates)>,
 }
 
 impl<'a> Search<'a> {
@@ -338,9 +338,9 @@ impl<'a> Search<'a> {
         Self { done: vec![false; steps.len()], steps, expiries, first: 0, left, marks, set: 0, order }
     }
 
-    fn run(mut self, initial: State) -> Result<(), String> {
+    fn run(mut self, initial: KeyStates) -> Result<(), String> {
         let mut state = initial;
-        let mut been: HashSet<(u128, State)> = HashSet::new();
+        let mut been: HashSet<(u128, KeyStates)> = HashSet::new();
         let mut frames: Vec<Frame> = Vec::new();
         let mut chosen = None;
         let mut longest = (usize::MAX, String::new());
@@ -368,7 +368,7 @@ impl<'a> Search<'a> {
     }
 
     /// Takes `chosen`, and then what may come next and changes nothing, as long as there is any.
-    fn take(&mut self, chosen: Option<usize>, state: &State) -> Vec<usize> {
+    fn take(&mut self, chosen: Option<usize>, state: &KeyStates) -> Vec<usize> {
         let mut taken: Vec<usize> = chosen.into_iter().collect();
         chosen.into_iter().for_each(|step| self.mark(step, true));
         loop {
@@ -403,7 +403,7 @@ impl<'a> Search<'a> {
     }
 
     /// What may change the state next, the likeliest first.
-    fn choices(&self, state: &State) -> Vec<(usize, State)> {
+    fn choices(&self, state: &KeyStates) -> Vec<(usize, KeyStates)> {
         let least = self.order.iter().find(|&&i| !self.done[i]).and_then(|&i| self.steps[i].version);
         let mut able = self.able();
         able.retain(|&i| self.steps[i].version.is_none_or(|version| Some(version) == least));
@@ -424,7 +424,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn describe(&self, state: &State) -> String {
+    fn describe(&self, state: &KeyStates) -> String {
         let open = (0..self.steps.len()).filter(|&i| !self.done[i]);
         let (certain, rest): (Vec<usize>, Vec<usize>) = open.partition(|&i| self.steps[i].certain);
         let lines = certain.iter().take(8).chain(rest.iter().take(4)).map(|&i| {

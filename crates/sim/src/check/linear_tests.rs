@@ -98,7 +98,7 @@ type Open = (usize, Vec<(usize, Action)>, Option<Answer>);
 fn random_history(seed: u64, length: usize) -> (History, BTreeMap<u64, u64>) {
     let mut prng = Prng::new(seed);
     let (mut history, mut log) = (History::default(), BTreeMap::new());
-    let mut state: State = [None; KEYS];
+    let mut state: KeyStates = [None; KEYS];
     let (mut version, mut value) = (1, 1);
     let mut open: Vec<Open> = Vec::new();
     while history.operations().len() < length || !open.is_empty() {
@@ -131,7 +131,7 @@ fn random_history(seed: u64, length: usize) -> (History, BTreeMap<u64, u64>) {
     (history, log)
 }
 
-fn execute(state: &mut State, actions: &[(usize, Action)], version: u64) -> Answer {
+fn execute(state: &mut KeyStates, actions: &[(usize, Action)], version: u64) -> Answer {
     let mut after = *state;
     let mut outcomes = Vec::new();
     for (i, &(key, action)) in actions.iter().enumerate() {

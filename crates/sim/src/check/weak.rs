@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vocab::ShardId;
 
 /// A key of a group.
-type Place = (usize, Key);
+type KeyPlace = (usize, Key);
 
 /// A replica on a node since one of the node's starts: the node's place, the start's number, the shard.
 pub type Opened = (usize, u64, ShardId);
@@ -38,11 +38,11 @@ pub struct WeakRead {
 #[derive(Default)]
 pub struct Weak {
     /// By key: when a client was told of a version, and of which, both rising.
-    told: BTreeMap<Place, Vec<(Micros, u64)>>,
+    told: BTreeMap<KeyPlace, Vec<(Micros, u64)>>,
     /// Keys that may have been removed.
-    removed: BTreeSet<Place>,
+    removed: BTreeSet<KeyPlace>,
     /// By replica and key: when a version was answered, and which, both rising.
-    shown: BTreeMap<(Opened, Place), Vec<(Micros, u64)>>,
+    shown: BTreeMap<(Opened, KeyPlace), Vec<(Micros, u64)>>,
     /// By replica: the entry up to which it knew all to be committed when it was opened.
     opened: BTreeMap<Opened, u64>,
 }
@@ -80,7 +80,7 @@ impl Weak {
         self.newest(&(group, key), |told, _| told <= at)
     }
 
-    fn newest(&self, place: &Place, counts: impl Fn(Micros, u64) -> bool) -> u64 {
+    fn newest(&self, place: &KeyPlace, counts: impl Fn(Micros, u64) -> bool) -> u64 {
         let told = self.told.get(place).into_iter().flatten();
         told.rev().find(|(at, version)| counts(*at, *version)).map_or(0, |(_, version)| *version)
     }

@@ -52,10 +52,10 @@ pub(super) struct Dropping<'a> {
 
 /// The dropped prefixes of one tree that are being collected.
 #[derive(Default)]
-pub(super) struct Collector(Mutex<State>);
+pub(super) struct Collector(Mutex<CollectorState>);
 
 #[derive(Default)]
-struct State {
+struct CollectorState {
     pending: BTreeMap<Slice, Vec<Leftover>>,
     /// Bytes of all leftovers.
     bytes: u64,
@@ -97,7 +97,7 @@ impl Collector {
     }
 }
 
-impl State {
+impl CollectorState {
     /// Looks at some prefixes that were dropped since the last step; true if there are more of them.
     fn note_new(&mut self, tree: &Dropping<'_>) -> bool {
         self.pending.retain(|prefix, _| tree.dropped.contains(prefix));

@@ -1,5 +1,6 @@
 //! A view at an index.
 
+use super::fault::is_interrupted;
 use super::memtable::Hold;
 use super::merge::Entries;
 use super::sample::Sampler;
@@ -101,6 +102,17 @@ impl Rows<'_> {
         };
     }
 
+    /// The row of `key` was the last one: what is left is behind it.
+    fn pass(&mut self, key: &[u8]) {
+        if self.reverse {
+            if self.end.is_empty() || key < &self.end[..] {
+                self.end = Slice::from(key);
+            }
+        } else if key >= &self.start[..] {
+            self.start = storable(&[key, &[0]].concat());
+        }
+    }
+
     /// Whether the row of `key` was dropped; if so, it may move behind all rows of the same prefix.
     fn is_dropped(&mut self, key: &[u8]) -> bool {
         if self.dropped.is_empty() {
@@ -137,13 +149,22 @@ impl Drop for Rows<'_> {
 
 impl Cursor for Rows<'_> {
     fn advance(&mut self) -> Result<Option<Slice>> {
+        let mut before = self.at.take();
         loop {
-            self.at = None;
-            let Some(entry) = self.entries.next() else { return Ok(None) };
-            let entry = entry.map_err(|error| {
-                let high = if self.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(self.end.clone()) };
-                self.view.blame(&Bound::Included(self.start.clone()), &high, error)
-            })?;
+            let entry = match self.entries.next() {
+                None => return Ok(None),
+                Some(Ok(entry)) => entry,
+                Some(Err(error)) if is_interrupted(&error) => {
+                    // lsm-tree's iterators do not go on behind an error.
+                    before.take().iter().for_each(|row| self.pass(&row.key.user_key));
+                    self.seek();
+                    continue;
+                }
+                Some(Err(error)) => {
+                    let high = if self.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(self.end.clone()) };
+                    return Err(self.view.blame(&Bound::Included(self.start.clone()), &high, error));
+                }
+            };
             if self.is_dropped(&entry.key.user_key) {
                 continue;
             }

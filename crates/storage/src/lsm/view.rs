@@ -8,7 +8,7 @@
 //! its last reader lets go.
 
 use super::blob::Handle;
-use super::fault::translate;
+use super::fault::{translate, uninterrupted};
 use super::generation::Generation;
 use super::lookup::Lookup;
 use super::memtable::scan::entries;
@@ -163,14 +163,18 @@ impl View {
     /// The value of `key` as of `index`: one that is held and was the applied index after this view was loaded, or
     /// `NEWEST`.
     pub(super) fn get(&self, key: &[u8], index: u64) -> Result<Option<Slice>> {
-        match self.entry(key, index)? {
+        uninterrupted(|| match self.entry(key, index)? {
             Some(entry) => self.value_of(&entry),
             None => Ok(None),
-        }
+        })
     }
 
     /// See `Snapshot::get_short`.
     pub(super) fn get_short(&self, key: &[u8], index: u64, bytes_max: usize) -> Result<Short> {
+        uninterrupted(|| self.short_of(key, index, bytes_max))
+    }
+
+    fn short_of(&self, key: &[u8], index: u64, bytes_max: usize) -> Result<Short> {
         let Some(entry) = self.entry(key, index)? else { return Ok(Short::Found(None)) };
         if entry.key.value_type == ValueType::Indirection && self.place_of(&entry)?.0.stored_bytes() > bytes_max {
             return Ok(Short::Long);

@@ -7,7 +7,7 @@ use super::file::{self, Writer};
 use super::fork::write_fork;
 use super::ingest::{self, MemoryIngest, MemoryIngested};
 use super::snapshot::MemorySnapshot;
-use super::state::{Generation, State};
+use super::state::{Generation, MemoryState};
 use crate::batch::accepted;
 use crate::files::create_folder;
 use crate::health::Health;
@@ -106,7 +106,7 @@ impl MemoryEngine {
     }
 
     /// Puts the map of `index` in the place of the one in use: `publish` makes its file the shard's, and answers it.
-    fn replace(&self, index: u64, publish: impl FnOnce() -> Result<State>) -> Result<()> {
+    fn replace(&self, index: u64, publish: impl FnOnce() -> Result<MemoryState>) -> Result<()> {
         self.health.check()?;
         let applied = self.applied.load(Ordering::Relaxed);
         assert!(index >= applied, "a map of {index} installed, or cleared to, after {applied}");
@@ -170,7 +170,7 @@ impl MemoryEngine {
 pub(super) struct Loaded {
     pub(super) path: PathBuf,
     pub(super) index: u64,
-    pub(super) state: State,
+    pub(super) state: MemoryState,
 }
 
 /// The newest state that is whole; `None` if there is no file at all. An older one will do: the caller checks that the log begins no later than
@@ -180,7 +180,7 @@ pub(super) fn load(folder: &Path) -> Result<Option<Loaded>> {
     for (_, path) in file::list(folder)? {
         match file::read(&path) {
             Ok(content) => {
-                let state = State::new(content.rows, content.meta);
+                let state = MemoryState::new(content.rows, content.meta);
                 return Ok(Some(Loaded { path, index: content.index, state }));
             }
             Err(error) => {
@@ -294,7 +294,7 @@ impl Engine for MemoryEngine {
     fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {
         let meta: BTreeMap<Slice, Slice> = meta.into_iter().collect();
         let rows: BTreeMap<Slice, Slice> = rows.into_iter().collect();
-        let state = State::new(rows.clone().into_iter().collect(), meta.clone());
+        let state = MemoryState::new(rows.clone().into_iter().collect(), meta.clone());
         self.replace(index, || file::write_beginning(&self.folder, index, &meta, &rows).map(|()| state))
     }
 

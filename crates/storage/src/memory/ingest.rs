@@ -1,7 +1,7 @@
 //! A map in memory that is built aside.
 
 use super::file::{self, Finished, Writer};
-use super::state::State;
+use super::state::MemoryState;
 use crate::files::system_error;
 use crate::health::Health;
 use crate::ingest::refusal;
@@ -31,7 +31,7 @@ pub(super) struct MemoryIngested {
     folder: PathBuf,
     index: u64,
     bytes: u64,
-    state: State,
+    state: MemoryState,
     file: Finished,
     /// Of the file until it is published; after that there is nothing under its name.
     _held: OpenPath,
@@ -80,7 +80,7 @@ impl Ingest for MemoryIngest {
         let name = path.file_name().and_then(|name| name.to_str()).expect("it was put together above");
         let file = self.write(name, index, &meta).map_err(|error| self.health.judge(error))?;
         let bytes = fs::metadata(&path).map_or(0, |file| file.len());
-        let state = State::new(self.rows, meta.into_iter().collect());
+        let state = MemoryState::new(self.rows, meta.into_iter().collect());
         Ok(Box::new(MemoryIngested { folder: self.folder, index, bytes, state, file, _held: held }))
     }
 }
@@ -95,7 +95,7 @@ impl MemoryIngested {
     }
 
     /// Makes its file the shard's, and answers the map; on failure itself.
-    pub(super) fn publish(self: Box<Self>) -> std::result::Result<State, (Error, Box<Self>)> {
+    pub(super) fn publish(self: Box<Self>) -> std::result::Result<MemoryState, (Error, Box<Self>)> {
         match self.file.publish() {
             Ok(()) => Ok(self.state),
             Err(error) => Err((error, self)),

@@ -22,7 +22,7 @@ pub(super) type Bounds = (Bound<Slice>, Bound<Slice>);
 
 /// The map, its snapshots' shadows and its meta records.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct MemoryState {
     map: BTreeMap<Slice, Slice>,
     shadows: BTreeMap<SnapshotId, Shadow>,
     snapshots_ever: SnapshotId,
@@ -34,23 +34,23 @@ pub(super) struct State {
 }
 
 /// The map from one clear or install to the next; snapshots keep theirs.
-pub(super) struct Generation(RwLock<State>);
+pub(super) struct Generation(RwLock<MemoryState>);
 
 impl Generation {
-    pub(super) fn new(state: State) -> Arc<Self> {
+    pub(super) fn new(state: MemoryState) -> Arc<Self> {
         Arc::new(Self(RwLock::new(state)))
     }
 
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, MemoryState> {
         self.0.read().expect("a panic in the map is not survived")
     }
 
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, State> {
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, MemoryState> {
         self.0.write().expect("a panic in the map is not survived")
     }
 }
 
-impl State {
+impl MemoryState {
     pub(super) fn new(rows: Vec<(Slice, Slice)>, meta: BTreeMap<Slice, Slice>) -> Self {
         let bytes = rows.iter().map(|(key, value)| row_bytes(key, value)).sum();
         Self { map: rows.into_iter().collect(), meta, bytes, ..Self::default() }

@@ -72,7 +72,7 @@ impl Form {
 
 /// What is asked for.
 #[derive(Default)]
-struct Asked<'a> {
+struct SearchAsked<'a> {
     center: Option<Position>,
     outline: Option<(Outline, Unit)>,
     /// Whether the center is named by a member, which need not be there if the key is not.
@@ -92,7 +92,7 @@ struct Asked<'a> {
     stores_distances: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> SearchAsked<'a> {
     /// Reads the arguments. Members are looked up on the way, as in Redis.
     fn parse(
         form: Form,
@@ -312,7 +312,7 @@ struct Points {
 }
 
 impl Points {
-    fn new(asked: &Asked<'_>) -> Self {
+    fn new(asked: &SearchAsked<'_>) -> Self {
         let wanted = if asked.count == 0 { usize::MAX } else { usize::try_from(asked.count).unwrap_or(usize::MAX) };
         let enough = if asked.any { wanted } else { usize::MAX };
         Self { order: asked.order(), best: wanted, enough, found: Vec::new(), bytes: 0 }
@@ -347,7 +347,7 @@ impl Points {
 }
 
 /// What lies within, as many members as are asked for, in the order that is asked for.
-fn find(space: &mut dyn ReadSpace, area: &mut Area<'_>, asked: &Asked<'_>) -> Result<Vec<Point>, Error> {
+fn find(space: &mut dyn ReadSpace, area: &mut Area<'_>, asked: &SearchAsked<'_>) -> Result<Vec<Point>, Error> {
     let mut points = Points::new(asked);
     while points.found.len() < points.enough && area.step(space, &mut |point| points.take(point))? {
         if points.are_too_many() {
@@ -394,7 +394,7 @@ pub(super) fn georadiusbymember_read(call: &mut ReadCall<'_>) -> Result<Rest, Er
 
 fn read(call: &mut ReadCall<'_>, form: Form) -> Result<Rest, Error> {
     let set = SortedSet::load(call.space, call.args[form.source()])?;
-    let asked = Asked::parse(form, call.space, set.as_ref(), call.args)?;
+    let asked = SearchAsked::parse(form, call.space, set.as_ref(), call.args)?;
     let (Some(set), Some(shape)) = (set, asked.shape()) else {
         call.reply.array(0);
         return Ok(None);
@@ -460,7 +460,7 @@ fn write(call: &mut WriteCall<'_>, form: Form) -> Outcome {
     check_release(call.space)?;
     let Call { args, space, reply } = call;
     let set = SortedSet::load(*space, args[form.source()])?;
-    let asked = Asked::parse(form, *space, set.as_ref(), args)?;
+    let asked = SearchAsked::parse(form, *space, set.as_ref(), args)?;
     let points = match (set, asked.shape()) {
         (Some(set), Some(shape)) => {
             let mut area = Area::new(*space, set, shape)?;
@@ -499,7 +499,7 @@ pub(in crate::command) fn many_to_store(space: &mut dyn ReadSpace, args: &[&[u8]
         () => return Ok(None),
     };
     let Some(set) = SortedSet::load(space, args[form.source()])? else { return Ok(None) };
-    let asked = Asked::parse(form, space, Some(&set), args)?;
+    let asked = SearchAsked::parse(form, space, Some(&set), args)?;
     let (Some(shape), true) = (asked.shape(), asked.store.is_some()) else { return Ok(None) };
     let mut area = Area::new(space, set, shape)?;
     if area.reach() <= limits::POPPED_MEMBERS_MAX {
@@ -519,7 +519,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(asked: &Asked<'_>) -> Self {
+    fn of(asked: &SearchAsked<'_>) -> Self {
         let distance = asked.with_distance.then(|| asked.unit());
         Self { distance, hash: asked.with_hash, position: asked.with_position }
     }

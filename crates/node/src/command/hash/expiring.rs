@@ -184,7 +184,7 @@ pub(super) fn remove(space: &mut dyn WriteSpace, hash: &Stored<'_>, fields: &[&[
 }
 
 /// What is known of a field: `None` if it is not seen; else when it expires, if it does.
-pub(super) type State = Option<Option<u64>>;
+pub(super) type FieldState = Option<Option<u64>>;
 
 /// The fields of a hash, for commands that ask for many of them.
 pub(super) struct States<'h> {
@@ -210,7 +210,7 @@ impl<'h> States<'h> {
     }
 
     /// What is known of a field.
-    pub(super) fn get(&self, space: &mut dyn ReadSpace, field: &[u8]) -> Result<State, Error> {
+    pub(super) fn get(&self, space: &mut dyn ReadSpace, field: &[u8]) -> Result<FieldState, Error> {
         let Some(fields) = &self.rows else { return Ok(self.small.get(field).map(|(_, at_ms)| *at_ms)) };
         match self.hash.get(space, field)? {
             Some(_) => Ok(Some(fields.expiry_of(space, &element::name_of(field))?)),
@@ -231,7 +231,7 @@ impl<'h> States<'h> {
 pub(super) struct Edit<'h> {
     states: States<'h>,
     /// The fields that were asked for: what they were, and what they are to be.
-    asked: BTreeMap<Vec<u8>, (State, State)>,
+    asked: BTreeMap<Vec<u8>, (FieldState, FieldState)>,
 }
 
 impl<'h> Edit<'h> {
@@ -241,7 +241,7 @@ impl<'h> Edit<'h> {
     }
 
     /// What a field is by now.
-    pub(super) fn state(&mut self, space: &mut dyn ReadSpace, field: &[u8]) -> Result<State, Error> {
+    pub(super) fn state(&mut self, space: &mut dyn ReadSpace, field: &[u8]) -> Result<FieldState, Error> {
         if let Some((_, state)) = self.asked.get(field) {
             return Ok(*state);
         }
@@ -259,7 +259,7 @@ impl<'h> Edit<'h> {
     }
 
     /// Changes what a field is that was asked for and is seen.
-    pub(super) fn set(&mut self, field: &[u8], to: State) {
+    pub(super) fn set(&mut self, field: &[u8], to: FieldState) {
         if let Some((_, state)) = self.asked.get_mut(field) {
             *state = to;
         }
@@ -267,7 +267,7 @@ impl<'h> Edit<'h> {
 
     /// Writes what has changed. True: the hash has no field any more, and is gone.
     pub(super) fn write(self, space: &mut dyn WriteSpace) -> Result<bool, Error> {
-        let changed: BTreeMap<Vec<u8>, (State, State)> =
+        let changed: BTreeMap<Vec<u8>, (FieldState, FieldState)> =
             self.asked.into_iter().filter(|(_, (was, is))| was != is).collect();
         if changed.is_empty() {
             return Ok(false);

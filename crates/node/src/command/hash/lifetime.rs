@@ -1,6 +1,6 @@
 //! When fields of a hash cease to be seen: HEXPIRE, HTTL, HPERSIST, HGETEX, HSETEX and the like.
 
-use super::expiring::{self, Edit, Lifetime, State, States};
+use super::expiring::{self, Edit, FieldState, Lifetime, States};
 use super::stored::Stored;
 use crate::command::args::{check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
@@ -96,7 +96,7 @@ pub(super) fn expire(call: &mut WriteCall<'_>, command: &str, scale: i64, from_n
 }
 
 /// What is told of fields that become so.
-fn event_of(becomes: State) -> Event {
+fn event_of(becomes: FieldState) -> Event {
     match becomes {
         None => Event::HDEL,
         Some(None) => Event::HPERSIST,
@@ -124,7 +124,7 @@ pub(super) fn tell(call: &mut ReadCall<'_>, figure: fn(i64, i64) -> i64) -> Outc
         None => None,
     };
     for field in fields {
-        let state: State = match &states {
+        let state: FieldState = match &states {
             Some(states) => states.get(call.space, field)?,
             None => None,
         };
@@ -168,7 +168,7 @@ pub(super) fn hgetex(call: &mut WriteCall<'_>) -> Outcome {
     let hash = Stored::load(call.space, call.args[1])?;
     let now_ms = call.space.now_ms();
     // What the fields become: nothing if no option says so.
-    let (becomes, words): (Option<State>, _) = if is_word(call.args[2], "PERSIST") {
+    let (becomes, words): (Option<FieldState>, _) = if is_word(call.args[2], "PERSIST") {
         (Some(Some(None)), &call.args[3..])
     } else {
         match time_option(call.args[2], call.args.get(3), "hgetex", now_ms)? {

@@ -11,11 +11,15 @@
 //!
 //! Where all shards are read on this node, the rows behind the first MiB are listed by their keys, and what they hold is read
 //! from the same snapshots as the client takes it. Else the page ends there.
+//!
+//! With `DATABASE number` behind it all it is over the keys of one database, by the leader of its shard: bounds, rows and the token have
+//! the names that clients use.
 
-use crate::command::args::{NOT_INTEGER, SYNTAX, is_word};
+use crate::command::args::{NOT_INTEGER, SYNTAX, is_word, within_namespace};
 use crate::command::call::{Error, HandlerRow, Others, Outcome, StoreCall, store_in_steps};
 use crate::command::hash::{Stored, value_of};
 use crate::command::list::{List, Side};
+use crate::command::scan::{NOT_SERVED, slot_of_database};
 use crate::command::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
 use crate::format::keys::successor;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, ShardSpaces, Shards, Type};
@@ -23,6 +27,7 @@ use resp::Reply;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storage::Slice;
 use vocab::limits::{RANGE_BYTES_SOFT, RANGE_PAGE_BYTES_SOFT, RANGE_ROWS_MAX};
+use vocab::{Database, Namespace, client_key};
 
 const LIMIT: usize = 100;
 const VANISHED: &str = "ERR a key is gone from a snapshot: this is a fault of the store, report it";
@@ -30,7 +35,7 @@ const VANISHED: &str = "ERR a key is gone from a snapshot: this is a fault of th
 const ROW_OVERHEAD_BYTES: usize = 64;
 
 pub(in crate::command) const ROWS: &[HandlerRow] =
-    &[store_in_steps("KV.RANGE", range, |_| None).awaits(Others::Awaited)];
+    &[store_in_steps("KV.RANGE", range, slot_of_database).awaits(Others::Awaited)];
 
 /// What a row shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,6 +43,20 @@ enum Columns {
     Keys,
     Values,
     All,
+}
+
+/// How a row is shown.
+#[derive(Clone, Copy)]
+struct Shown {
+    columns: Columns,
+    /// Keys have the names that clients of their database use.
+    by_client_name: bool,
+}
+
+impl Shown {
+    fn key(self, stored: &[u8]) -> &[u8] {
+        if self.by_client_name { client_key(stored) } else { stored }
+    }
 }
 
 struct Options {
@@ -102,12 +121,78 @@ impl Span {
         }
         Ok(span)
     }
+
+    /// The same keys of a database, under the names that are stored.
+    fn within(self, database: Database) -> Self {
+        let stored = |name: &[u8]| [&database.prefix(), name].concat();
+        let start = stored(&self.start);
+        let end = if self.end.is_empty() { database.end().to_vec() } else { stored(&self.end) };
+        Self { empty: self.empty || start >= end, start, end }
+    }
+}
+
+/// What a request is about.
+struct Asked {
+    span: Span,
+    options: Options,
+    /// The one shard that has all of it, where it is about a database.
+    only: Option<usize>,
+}
+
+impl Asked {
+    fn parse(shards: &dyn Shards, args: &[&[u8]]) -> Result<Self, Error> {
+        let span = Span::parse(args[1], args[2])?;
+        let (words, of) = within_namespace(&args[3..])?;
+        let options = Options::parse(words)?;
+        match of {
+            None => Ok(Self { span, options, only: None }),
+            Some(Namespace::Database(database)) => {
+                let (shard, _) = shards.run_from(database.slot().0).ok_or(NOT_SERVED)?;
+                Ok(Self { span: span.within(database), options, only: Some(shard) })
+            }
+            // Their keys lie by slots, in no order of names.
+            Some(Namespace::Cluster(_)) => Err(SYNTAX.into()),
+        }
+    }
+
+    fn range(&self) -> RecordRange<'_> {
+        RecordRange {
+            start: &self.span.start,
+            end: &self.span.end,
+            reverse: self.options.reverse,
+            payloads: self.options.columns != Columns::Keys,
+            limit: self.options.limit + 1,
+        }
+    }
+
+    /// The records of each shard that is asked.
+    fn records<'a>(&self, shards: &'a mut dyn Shards) -> Result<Vec<Box<dyn Records + 'a>>, Fault> {
+        match self.only {
+            _ if self.span.empty => Ok(Vec::new()),
+            Some(shard) => Ok(vec![shards.space(shard).records(&self.range())?]),
+            None => Ok(shards.records(&self.range())),
+        }
+    }
+
+    fn shown(&self) -> Shown {
+        Shown { columns: self.options.columns, by_client_name: self.only.is_some() }
+    }
+
+    /// Whether all shards that are asked are read on this node.
+    fn is_here(&self, shards: &dyn Shards) -> bool {
+        match self.only {
+            Some(shard) => shards.is_here(shard),
+            None => (0..shards.count()).all(|i| shards.is_here(i)),
+        }
+    }
 }
 
 /// The live rows of all shards merged into one order. Reads no more of a shard than the rows that are asked for, and
 /// the key of the next one.
 struct Merge<'a> {
     shards: Vec<Box<dyn Records + 'a>>,
+    /// The number of the first of them.
+    first: usize,
     reverse: bool,
     keys_only: bool,
     /// The key that each shard is at, but for those that have no more, and the one in `spent`. No key is in two shards.
@@ -117,19 +202,12 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(shards: &'a mut dyn Shards, span: &Span, options: &Options) -> Result<Self, Fault> {
-        let range = RecordRange {
-            start: &span.start,
-            end: &span.end,
-            reverse: options.reverse,
-            payloads: options.columns != Columns::Keys,
-            limit: options.limit + 1,
-        };
-        let shards = if span.empty { Vec::new() } else { shards.records(&range) };
+    fn new(shards: &'a mut dyn Shards, asked: &Asked) -> Result<Self, Fault> {
         let mut merge = Self {
-            shards,
-            reverse: options.reverse,
-            keys_only: options.columns == Columns::Keys,
+            shards: asked.records(shards)?,
+            first: asked.only.unwrap_or(0),
+            reverse: asked.options.reverse,
+            keys_only: asked.options.columns == Columns::Keys,
             heads: BTreeMap::new(),
             spent: None,
         };
@@ -155,7 +233,7 @@ impl<'a> Merge<'a> {
             self.spent = Some(shard);
             let records = &mut self.shards[shard];
             if let Some(record) = if self.keys_only { records.head()? } else { records.record()? } {
-                return Ok(Some(Row { shard, key, record }));
+                return Ok(Some(Row { shard: self.first + shard, key, record }));
             }
         }
     }
@@ -179,11 +257,11 @@ struct Page {
 
 impl Page {
     /// `reads_later`: what a row holds may be read anew, of the same moment.
-    fn read(shards: &mut dyn Shards, span: &Span, options: &Options, reads_later: bool) -> Result<Self, Fault> {
-        let mut merge = Merge::new(shards, span, options)?;
+    fn read(shards: &mut dyn Shards, asked: &Asked, reads_later: bool) -> Result<Self, Fault> {
+        let mut merge = Merge::new(shards, asked)?;
         let mut page = Self { rows: Vec::new(), later: VecDeque::new(), more: false };
         let (mut bytes, mut key_bytes) = (0, 0);
-        while page.len() < options.limit && key_bytes < RANGE_PAGE_BYTES_SOFT {
+        while page.len() < asked.options.limit && key_bytes < RANGE_PAGE_BYTES_SOFT {
             let is_later = bytes >= RANGE_PAGE_BYTES_SOFT;
             if is_later && !reads_later {
                 break;
@@ -214,11 +292,11 @@ impl Page {
     }
 
     /// The head of the reply: what comes before the rows.
-    fn write_head(&self, reply: &mut Reply) {
+    fn write_head(&self, shown: Shown, reply: &mut Reply) {
         let last = self.later.back().map(|(key, _)| key).or(self.rows.last().map(|row| &row.key));
         reply.array(2);
         match last {
-            Some(last) if self.more => reply.bulk(&[b"(", &last[..]].concat()),
+            Some(last) if self.more => reply.bulk(&[b"(", shown.key(last)].concat()),
             _ => reply.null(),
         }
         reply.array(self.len());
@@ -226,35 +304,34 @@ impl Page {
 }
 
 fn range(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
-    let span = Span::parse(call.args[1], call.args[2])?;
-    let options = Options::parse(&call.args[3..])?;
-    let (streams, columns) = (call.streams && options.columns != Columns::Keys, options.columns);
-    let reads_later = streams && (0..call.shards.count()).all(|i| call.shards.is_here(i));
-    let mut page = Page::read(call.shards, &span, &options, reads_later)?;
+    let asked = Asked::parse(call.shards, call.args)?;
+    let shown = asked.shown();
+    let reads_later = call.streams && shown.columns != Columns::Keys && asked.is_here(call.shards);
+    let mut page = Page::read(call.shards, &asked, reads_later)?;
     if reads_later {
-        return write_first(call, page, columns);
+        return write_first(call, page, shown);
     }
     // How long large collections are is known once they are written.
     let mut body = Reply::new(call.reply.proto);
     let mut written = 0;
     while written < page.rows.len() && body.buf.len() < RANGE_PAGE_BYTES_SOFT {
-        write_row(call.shards, &page.rows[written], columns, &mut body)?;
+        write_row(call.shards, &page.rows[written], shown, &mut body)?;
         written += 1;
     }
     page.shorten(written);
-    page.write_head(call.reply);
+    page.write_head(shown, call.reply);
     call.reply.spend(body.spent());
     call.reply.raw(&body.buf);
     Ok(StoreRest::new())
 }
 
 /// Writes the first rows, and leaves the others.
-fn write_first(call: &mut StoreCall<'_>, page: Page, columns: Columns) -> Result<StoreRest, Error> {
-    page.write_head(call.reply);
+fn write_first(call: &mut StoreCall<'_>, page: Page, shown: Shown) -> Result<StoreRest, Error> {
+    page.write_head(shown, call.reply);
     let mut step = Step::begin(call.reply);
     let mut rows = page.rows.into_iter();
     for row in rows.by_ref() {
-        write_row(call.shards, &row, columns, call.reply)?;
+        write_row(call.shards, &row, shown, call.reply)?;
         if !step.goes_on(call.reply) {
             break;
         }
@@ -265,13 +342,13 @@ fn write_first(call: &mut StoreCall<'_>, page: Page, columns: Columns) -> Result
         return Ok(StoreRest::new());
     }
     let shards: BTreeSet<usize> = left.iter().map(|(_, shard)| *shard).collect();
-    Ok(vec![PartLeft { shards: shards.into_iter().collect(), steps: Box::new(RowsLeft { rows: left, columns }) }])
+    Ok(vec![PartLeft { shards: shards.into_iter().collect(), steps: Box::new(RowsLeft { rows: left, shown }) }])
 }
 
 /// Rows that are still to be answered, by their keys and the numbers of their shards.
 struct RowsLeft {
     rows: VecDeque<(Slice, usize)>,
-    columns: Columns,
+    shown: Shown,
 }
 
 impl StoreSteps for RowsLeft {
@@ -279,7 +356,7 @@ impl StoreSteps for RowsLeft {
         let mut step = Step::begin(reply);
         while let Some((key, shard)) = self.rows.pop_front() {
             let record = shards.space(shard).get(&key)?.ok_or(VANISHED)?;
-            write_row(shards, &Row { shard, key, record }, self.columns, reply)?;
+            write_row(shards, &Row { shard, key, record }, self.shown, reply)?;
             if !step.goes_on(reply) {
                 break;
             }
@@ -294,14 +371,15 @@ fn about_bytes(row: &Row) -> usize {
     row.record.bytes().len() + usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(ROW_OVERHEAD_BYTES)
 }
 
-fn write_row(shards: &mut dyn ShardSpaces, row: &Row, columns: Columns, reply: &mut Reply) -> Outcome {
+fn write_row(shards: &mut dyn ShardSpaces, row: &Row, shown: Shown, reply: &mut Reply) -> Outcome {
+    let columns = shown.columns;
     if columns == Columns::Keys {
-        reply.bulk(&row.key);
+        reply.bulk(shown.key(&row.key));
         return Ok(());
     }
     let (view, space) = (row.record.view(), shards.space(row.shard));
     reply.array(if columns == Columns::All { 3 } else { 2 });
-    reply.bulk(&row.key);
+    reply.bulk(shown.key(&row.key));
     match view.kind.ty {
         Type::String => reply.bulk(view.payload),
         Type::List => write_list(space, &List::of(&row.key, row.record.clone())?, reply)?,
@@ -372,6 +450,7 @@ mod tests {
     use crate::command::testspace::TestShards;
     use crate::{Kind, Record, WriteSpace};
     use resp::{Proto, Reply, Value};
+    use vocab::Database;
     use vocab::limits::{RANGE_PAGE_BYTES_SOFT, STREAM_STEP_BYTES_SOFT};
 
     #[test]
@@ -442,6 +521,49 @@ mod tests {
         let Value::Array(parts) = value else { panic!("{value:?}") };
         let [token, Value::Array(rows)] = &parts[..] else { panic!("{parts:?}") };
         (token.clone(), rows.clone(), longest)
+    }
+
+    #[test]
+    fn a_database_is_walked_alone_by_the_names_of_its_clients() {
+        let mut shards = TestShards::new(4);
+        let [of, other] = [3, 4].map(|number| Database::of_number(number).unwrap());
+        for i in 0..120 {
+            for prefix in [&of.prefix()[..], &other.prefix(), b""] {
+                let key = [prefix, format!("key:{i:03}").as_bytes()].concat();
+                let ours = prefix == &of.prefix()[..] && i < 100;
+                if ours || prefix != &of.prefix()[..] {
+                    shards.owner(&key).put(&key, Record::new(Kind::STRING, None, &[b"v"])).unwrap();
+                }
+            }
+        }
+        let names = |from: usize, to: usize| (from..to).map(|i| format!("key:{i:03}")).collect::<Vec<_>>();
+        let mut ask = |line: &str| {
+            let words: Vec<&str> = line.split(' ').chain(["DATABASE", "3"]).collect();
+            page(&mut shards, &words)
+        };
+        for (line, token, found) in [
+            ("KV.RANGE - + KEYS", None, names(0, 100)),
+            ("KV.RANGE [key:090 + KEYS", None, names(90, 100)),
+            ("KV.RANGE (key:090 + KEYS", None, names(91, 100)),
+            ("KV.RANGE - (key:002 KEYS", None, names(0, 2)),
+            ("KV.RANGE - [key:002 KEYS LIMIT 3", None, names(0, 3)),
+            ("KV.RANGE - + LIMIT 2 KEYS", Some("(key:001"), names(0, 2)),
+            ("KV.RANGE - ( KEYS", None, names(0, 0)),
+            ("KV.RANGE + - KEYS", None, names(0, 0)),
+            ("KV.RANGE [key:050 [key:010 KEYS", None, names(0, 0)),
+        ] {
+            assert_eq!(ask(line), (token.map(str::to_owned), found), "{line}");
+        }
+        let (token, mut found) = ask("KV.RANGE - + LIMIT 2 KEYS REVERSE");
+        found.reverse();
+        assert_eq!((token.as_deref(), found), (Some("(key:098"), names(98, 100)));
+        for streams in [false, true] {
+            let args: Vec<&[u8]> = [&b"KV.RANGE"[..], b"[key:099", b"+", b"DATABASE", b"3"].into_iter().collect();
+            let (token, rows, _) = answer(&mut shards, &args, streams);
+            let row = [Value::Bulk(b"key:099".to_vec()), Value::Bulk(b"v".to_vec())];
+            assert_eq!(token, Value::Null);
+            assert!(matches!(&rows[..], [Value::Array(shown)] if shown[..2] == row), "{rows:?}");
+        }
     }
 
     #[test]

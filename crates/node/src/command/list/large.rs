@@ -88,7 +88,7 @@ enum Home {
     },
 }
 
-struct Place {
+struct ElementPlace {
     home: Home,
     /// The index of the run's first element.
     start: u64,
@@ -415,18 +415,18 @@ impl<'k> Large<'k> {
         Ok(stored)
     }
 
-    fn find(&self, space: &mut dyn ReadSpace, index: u64, branches: &mut Branches) -> Result<Place, Error> {
+    fn find(&self, space: &mut dyn ReadSpace, index: u64, branches: &mut Branches) -> Result<ElementPlace, Error> {
         debug_assert!(index < self.rows.count);
         let at_left = self.left.count() as u64;
         if index < at_left {
-            return Ok(Place { home: Home::End(Side::Left), start: 0 });
+            return Ok(ElementPlace { home: Home::End(Side::Left), start: 0 });
         }
         let Some((edge, child, before)) = self.edges.find(index - at_left) else {
             let start = self.rows.count - self.right.count() as u64;
             if index < start {
                 return Err(self.wrong_count());
             }
-            return Ok(Place { home: Home::End(Side::Right), start });
+            return Ok(ElementPlace { home: Home::End(Side::Right), start });
         };
         let (mut child, mut start, mut steps) = (child, at_left + before, Vec::new());
         for level in (0..edge.level).rev() {
@@ -450,7 +450,7 @@ impl<'k> Large<'k> {
             steps.push(Step { row: child.row, children, at });
             child = below;
         }
-        Ok(Place { home: Home::Leaf { edge, steps, row: child.row }, start })
+        Ok(ElementPlace { home: Home::Leaf { edge, steps, row: child.row }, start })
     }
 
     fn payload(&self, space: &mut dyn ReadSpace, home: &Home) -> Result<Slice, Error> {

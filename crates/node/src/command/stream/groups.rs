@@ -183,7 +183,7 @@ pub(super) fn xack(call: &mut WriteCall<'_>) -> Outcome {
 
 /// What XREADGROUP asks of one stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum GroupAsked {
     /// What was not delivered yet: `>`.
     New,
     /// What is pending for the consumer, behind an id.
@@ -208,8 +208,8 @@ pub(super) fn xreadgroup(call: &mut WriteCall<'_>) -> Outcome {
         asked.push(match *id {
             b"$" => return Err("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.".into()),
             b"+" => return Err("ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.".into()),
-            b">" => Asked::New,
-            id => Asked::Pending(StreamId::parse(id, 0)?),
+            b">" => GroupAsked::New,
+            id => GroupAsked::Pending(StreamId::parse(id, 0)?),
         });
     }
     let mark = call.reply.begin_array();
@@ -230,7 +230,7 @@ pub(super) fn xreadgroup(call: &mut WriteCall<'_>) -> Outcome {
 fn serve(
     space: &mut dyn WriteSpace,
     key: &[u8],
-    asked: Asked,
+    asked: GroupAsked,
     words: &ReadWords<'_>,
     (group, consumer): (&[u8], &[u8]),
     reply: &mut Reply,
@@ -240,12 +240,12 @@ fn serve(
     let Some(mut change) = GroupChange::load(space, &stream, group)? else { return Ok(false) };
     let most = words.count.unwrap_or(STREAM_DELIVERED_MAX).min(STREAM_DELIVERED_MAX);
     match asked {
-        Asked::New => {
+        GroupAsked::New => {
             let Some(first) = next_of(space, &stream, &change.group)? else { return Ok(false) };
             begin_stream(key, reply);
             deliver(space, &stream, &mut change, consumer, first, most, words.no_ack, reply)?;
         }
-        Asked::Pending(after) => {
+        GroupAsked::Pending(after) => {
             begin_stream(key, reply);
             deliver_again(space, &stream, &mut change, consumer, after, most, reply)?;
         }

@@ -14,7 +14,7 @@ use std::collections::btree_map::Entry;
 use vocab::limits::STREAM_PENDING_SHOWN_MAX;
 
 /// What XPENDING is asked of single entries.
-struct Asked<'a> {
+struct PendingAsked<'a> {
     min_idle_ms: u64,
     start: StreamId,
     end: StreamId,
@@ -22,7 +22,7 @@ struct Asked<'a> {
     consumer: Option<&'a [u8]>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PendingAsked<'a> {
     /// The words behind the group; `None` if only the sums are asked for.
     fn parse(words: &[&'a [u8]]) -> Result<Option<Self>, Error> {
         if words.is_empty() {
@@ -46,7 +46,7 @@ impl<'a> Asked<'a> {
 }
 
 pub(super) fn xpending(call: &mut ReadCall<'_>) -> Outcome {
-    let asked = Asked::parse(&call.args[3..])?;
+    let asked = PendingAsked::parse(&call.args[3..])?;
     let stream = Stream::load(call.space, call.args[1])?;
     let group = match &stream {
         Some(stream) => Group::load(call.space, stream, call.args[2])?,
@@ -144,7 +144,7 @@ impl ConsumerNames {
     }
 }
 
-fn entries(call: &mut ReadCall<'_>, stream: &Stream<'_>, group: &Group, asked: &Asked<'_>) -> Outcome {
+fn entries(call: &mut ReadCall<'_>, stream: &Stream<'_>, group: &Group, asked: &PendingAsked<'_>) -> Outcome {
     let mut consumer = None;
     if let Some(name) = asked.consumer {
         match Consumer::load(call.space, stream, group, name)? {

@@ -49,7 +49,7 @@ fn zpop(call: &mut WriteCall<'_>, end: End) -> Outcome {
 }
 
 pub(in crate::command) fn zmpop(call: &mut WriteCall<'_>) -> Outcome {
-    let asked = Asked::parse(&call.args[1..])?;
+    let asked = PopAsked::parse(&call.args[1..])?;
     for key in asked.keys {
         if let Some(set) = SortedSet::load(call.space, key)? {
             let popped = pop(call.space, &set, asked.end, asked.count)?;
@@ -65,13 +65,13 @@ pub(in crate::command) fn zmpop(call: &mut WriteCall<'_>) -> Outcome {
 }
 
 /// What ZMPOP asks for.
-struct Asked<'r, 'a> {
+struct PopAsked<'r, 'a> {
     keys: &'r [&'a [u8]],
     end: End,
     count: u64,
 }
 
-impl<'r, 'a> Asked<'r, 'a> {
+impl<'r, 'a> PopAsked<'r, 'a> {
     /// `numkeys key [key ...] MIN|MAX [COUNT count]`
     fn parse(args: &'r [&'a [u8]]) -> Result<Self, Error> {
         let numkeys = at_least_one(args[0], "ERR numkeys should be greater than 0")?;

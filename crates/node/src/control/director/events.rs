@@ -20,14 +20,14 @@ enum Health {
 
 /// What the last events were about.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct LastEvents {
     nodes: BTreeMap<NodeId, Health>,
     leaders: BTreeMap<ShardId, (NodeId, u64)>,
     elected: Vec<(ShardId, NodeId)>,
     at_us: u64,
 }
 
-impl Told {
+impl LastEvents {
     /// Records what has changed since the last look. Leaders that this director meets for the first time are no news.
     pub(super) fn tell(&mut self, inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
         let &Inputs { map, settings, seen, now } = inputs;

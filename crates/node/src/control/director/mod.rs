@@ -34,7 +34,7 @@ pub use status::{MemberStatus, NodeStatus, PlanStatus, ShardStatus, StoreStatus,
 
 use crate::peer_protocol::NodeReport;
 use cluster::{Map, Settings};
-use events::Told;
+use events::LastEvents;
 use growth::Growth;
 use inputs::Inputs;
 use leaders::HandOvers;
@@ -56,7 +56,7 @@ pub struct Director {
     pending: PendingMoves,
     hand_overs: HandOvers,
     progress: Progress,
-    told: Told,
+    told: LastEvents,
     plan_ends: PlanEnds,
     growth: Growth,
     epoch: Epoch,

@@ -1,13 +1,14 @@
-//! What an entry has written: one value for each tree key, found by hash, and put in order where a scan asks for that.
-//!
-//! Rows stay in the order in which their keys first came. It depends on nothing but the entry, so an entry has the same effects
-//! each time it is evaluated.
+//! What an entry under evaluation has written and not stored yet, and what it remembers of the rows that it has met.
 
+use crate::format::record::Record;
+use crate::space::Patch;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasher;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use storage::{HashIndex, Slice, Span};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use vocab::limits::UNDO_FOLD_BYTES;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// So many rows are looked through one by one: most entries have no more.
 const FEW: usize = 4;
@@ -15,7 +16,10 @@ const FEW: usize = 4;
 /// A tree key and what is written there; `None` removes it.
 pub(super) type Row = (Slice, Option<Slice>);
 
-/// See the module's documentation.
+/// One value for each tree key, found by hash, and put in order where a scan asks for that.
+///
+/// Rows stay in the order in which their keys first came. It depends on nothing but the entry, so an entry has the same effects
+/// each time it is evaluated.
 #[derive(Default)]
 pub(super) struct Overlay {
     rows: Vec<Row>,
@@ -125,12 +129,233 @@ fn hash(tree_key: &[u8]) -> u32 {
     xxh3_64_with_seed(tree_key, *SEED.get_or_init(|| RandomState::new().hash_one(0))) as u32
 }
 
+/// Keys in the order in which they came first, each once. A script may name one a million times.
+#[derive(Default)]
+pub(super) struct KeysOnce {
+    keys: Vec<Arc<[u8]>>,
+    known: HashSet<Arc<[u8]>>,
+}
+
+impl KeysOnce {
+    /// Adds a key, if it is none of them.
+    pub(super) fn push(&mut self, key: &[u8]) {
+        if !self.known.contains(key) {
+            let key: Arc<[u8]> = key.into();
+            self.known.insert(key.clone());
+            self.keys.push(key);
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Those behind the first `len` did not come.
+    pub(super) fn truncate(&mut self, len: usize) {
+        for key in self.keys.drain(len.min(self.keys.len())..) {
+            self.known.remove(&key);
+        }
+    }
+
+    /// All of them, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys.iter().map(|key| &key[..])
+    }
+}
+
+/// Places, a power of two. A row takes the one that its key's hash says, whatever was there.
+const PLACES: usize = 64;
+/// The longest tree key that is kept, in bytes: nodes have short names, members mostly longer ones, which are read once.
+const KEY_BYTES_MAX: usize = 20;
+
+/// Rows of the tree that the items of an entry read one after the other: the nodes above the leaves of a large collection.
+///
+/// The tree does not change while an entry is evaluated, so what was read once holds to its end.
+#[derive(Default)]
+pub(super) struct NearRows {
+    /// Tree keys and what the tree has there. Empty until it is used.
+    places: Vec<Option<(Slice, Option<Slice>)>>,
+    items: usize,
+}
+
+impl NearRows {
+    /// The next item of the entry begins.
+    pub(super) fn begin_item(&mut self) {
+        self.items += 1;
+    }
+
+    /// Whether the row of a tree key is worth keeping: an entry of one item reads nothing again.
+    pub(super) fn keeps(&self, tree_key: &[u8]) -> bool {
+        self.items > 1 && tree_key.len() <= KEY_BYTES_MAX
+    }
+
+    /// What the tree has there, if it is known.
+    pub(super) fn get(&self, tree_key: &[u8]) -> Option<Option<Slice>> {
+        let (key, value) = self.places.get(near_place(tree_key))?.as_ref()?;
+        (key[..] == *tree_key).then(|| value.clone())
+    }
+
+    /// The tree has that there.
+    pub(super) fn keep(&mut self, tree_key: &[u8], value: Option<Slice>) {
+        if self.places.is_empty() {
+            self.places.resize_with(PLACES, || None);
+        }
+        self.places[near_place(tree_key)] = Some((Slice::from(tree_key), value));
+    }
+}
+
+fn near_place(tree_key: &[u8]) -> usize {
+    xxh3_64(tree_key) as usize % PLACES
+}
+
+/// What was written at a row before; `None`: nothing.
+type Before = Option<Option<Slice>>;
+
+/// What takes back the writes of an item: for each row that was written since it began, what was there before.
+///
+/// Only the first write at a row since the item began counts. A script may write one row a million times, so what was noted twice
+/// is thrown away whenever that pays: what is held is at most about twice what is needed.
+pub(super) struct UndoneRows {
+    /// Tree keys, and what was there before, oldest first.
+    rows: Vec<(Slice, Before)>,
+    /// What they take, in bytes.
+    held: usize,
+    /// How much they may take before they are looked through.
+    fold_at: usize,
+    /// Bytes of what was there before each write, also of those that were thrown away.
+    bytes_before: usize,
+}
+
+impl Default for UndoneRows {
+    fn default() -> Self {
+        Self { rows: Vec::new(), held: 0, fold_at: UNDO_FOLD_BYTES, bytes_before: 0 }
+    }
+}
+
+fn length(before: &Before) -> usize {
+    before.as_ref().and_then(Option::as_ref).map_or(0, |value| value.len())
+}
+
+fn held(tree_key: &Slice, before: &Before) -> usize {
+    64 + tree_key.len() + length(before)
+}
+
+impl UndoneRows {
+    /// A row is written.
+    pub(super) fn push(&mut self, tree_key: &[u8], before: Before) {
+        let tree_key = Slice::from(tree_key);
+        self.bytes_before += length(&before);
+        self.held += held(&tree_key, &before);
+        self.rows.push((tree_key, before));
+        if self.held > self.fold_at {
+            self.fold();
+        }
+    }
+
+    /// Throws away all but the first write at each row.
+    fn fold(&mut self) {
+        let mut known = HashSet::with_capacity(self.rows.len());
+        self.rows.retain(|(tree_key, _)| known.insert(tree_key.clone()));
+        self.held = self.rows.iter().map(|(tree_key, before)| held(tree_key, before)).sum();
+        self.fold_at = (2 * self.held).max(UNDO_FOLD_BYTES);
+    }
+
+    /// Bytes of what was there before each write.
+    pub(super) fn bytes_before(&self) -> usize {
+        self.bytes_before
+    }
+
+    /// What is to be put back, in that order.
+    pub(super) fn newest_first(self) -> impl Iterator<Item = (Slice, Before)> {
+        self.rows.into_iter().rev()
+    }
+}
+
+/// A record whose payload can be changed.
+struct Edited {
+    /// As it will be stored.
+    bytes: Vec<u8>,
+    /// Where the payload begins.
+    payload_at: usize,
+    expire_at_ms: Option<u64>,
+}
+
+/// Strings that the commands of an entry change in place, by their keys: a long one is copied once an entry, and not once a
+/// command.
+///
+/// Invariant: a string that is here is newer than what the entry has written of its key.
+#[derive(Default)]
+pub(super) struct Edits {
+    strings: BTreeMap<Vec<u8>, Edited>,
+    /// How many bytes they have together.
+    bytes: usize,
+}
+
+impl Edits {
+    /// Begins to edit a string's record, which is already stamped.
+    pub(super) fn begin(&mut self, key: &[u8], record: &Record) {
+        let bytes = record.bytes().to_vec();
+        let view = record.view();
+        let (payload_at, expire_at_ms) = (bytes.len() - view.payload.len(), view.expire_at_ms);
+        self.bytes += bytes.len();
+        self.strings.insert(key.to_vec(), Edited { bytes, payload_at, expire_at_ms });
+    }
+
+    /// How many bytes they have together.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The string at `key` and its expiry, if it is edited.
+    pub(super) fn string(&self, key: &[u8]) -> Option<(&[u8], Option<u64>)> {
+        if self.strings.is_empty() {
+            return None;
+        }
+        self.strings.get(key).map(|edited| (&edited.bytes[edited.payload_at..], edited.expire_at_ms))
+    }
+
+    /// Changes the string at `key`, which is edited.
+    pub(super) fn patch(&mut self, key: &[u8], patch: &Patch) {
+        let Some(edited) = self.strings.get_mut(key) else { return };
+        let (first, end) = (edited.payload_at + patch.offset, edited.payload_at + patch.end());
+        if edited.bytes.len() < end {
+            self.bytes += end - edited.bytes.len();
+            edited.bytes.resize(end, 0);
+        }
+        edited.bytes[first..end].copy_from_slice(&patch.bytes);
+    }
+
+    /// Ends the edit of `key`: what is to be stored.
+    pub(super) fn end(&mut self, key: &[u8]) -> Option<Slice> {
+        if self.strings.is_empty() {
+            return None;
+        }
+        let edited = self.strings.remove(key)?;
+        self.bytes -= edited.bytes.len();
+        Some(Slice::from(edited.bytes))
+    }
+
+    /// Ends all edits: what is to be stored, by key.
+    pub(super) fn end_all(&mut self) -> impl Iterator<Item = (Vec<u8>, Slice)> + use<> {
+        self.bytes = 0;
+        std::mem::take(&mut self.strings).into_iter().map(|(key, edited)| (key, Slice::from(edited.bytes)))
+    }
+
+    /// Forgets all edits.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::collections::BTreeMap;
-    use vocab::Prng;
+    use crate::test_shard::empty_shard;
+    use crate::{EntrySpace, Evaluation, Kind, ReadSpace, WriteSpace};
+    use vocab::limits::EDIT_IN_PLACE_BYTES_MIN;
+    use vocab::{Prng, ShardId};
 
     #[test]
     fn it_is_a_map_of_which_the_last_writes_can_be_taken_back() {
@@ -179,6 +404,116 @@ mod tests {
             let reversed = overlay.within(&span).rev().count();
             assert_eq!(found.iter().map(|(key, value)| (key, value)).collect::<Vec<_>>(), expected);
             assert_eq!(reversed, expected.len());
+        }
+    }
+
+    #[test]
+    fn each_key_is_there_once_and_can_be_taken_back() {
+        let mut keys = KeysOnce::default();
+        [b"a", b"b", b"a"].iter().for_each(|key| keys.push(*key));
+        assert_eq!(keys.iter().collect::<Vec<_>>(), [b"a", b"b"]);
+        keys.truncate(1);
+        [b"b", b"a", b"c"].iter().for_each(|key| keys.push(*key));
+        assert_eq!(keys.iter().collect::<Vec<_>>(), [b"a", b"b", b"c"]);
+        assert_eq!(keys.len(), 3);
+    }
+
+    #[test]
+    fn what_is_kept_is_what_was_read_of_that_key() {
+        let mut near = NearRows::default();
+        let key = |n: u32| n.to_be_bytes();
+        near.begin_item();
+        assert!(!near.keeps(&key(1)), "an entry of one item");
+        near.begin_item();
+        assert!(near.keeps(&key(1)) && !near.keeps(&[0; KEY_BYTES_MAX + 1]));
+        for n in 0..1000 {
+            assert_eq!(near.get(&key(n)), None);
+            let value = (n % 3 > 0).then(|| Slice::from(&key(n)[..]));
+            near.keep(&key(n), value.clone());
+            assert_eq!(near.get(&key(n)), Some(value));
+        }
+        let kept = (0..1000).filter(|n| near.get(&key(*n)).is_some()).count();
+        assert!((PLACES / 2..=PLACES).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn the_first_write_at_each_row_is_kept_whatever_comes_behind() {
+        let mut rows = UndoneRows::default();
+        let value = |n: usize| Some(Some(Slice::from(&n.to_le_bytes()[..])));
+        rows.push(b"a", None);
+        rows.push(b"b", value(7));
+        let long = vec![b'k'; 32_000];
+        rows.push(&long, None);
+        (0..10_000).for_each(|n| rows.push(&long, value(n)));
+        assert!(rows.held < 2 * UNDO_FOLD_BYTES, "{} bytes", rows.held);
+        assert_eq!(rows.bytes_before(), 8 + 10_000 * 8);
+        rows.fold();
+        let left: Vec<_> = rows.newest_first().collect();
+        let expected =
+            [(Slice::from(&long[..]), None), (Slice::from(&b"b"[..]), value(7)), (Slice::from(&b"a"[..]), None)];
+        assert_eq!(left, expected);
+    }
+
+    type Model = BTreeMap<String, (Vec<u8>, Option<u64>)>;
+
+    fn check_edited(space: &mut EntrySpace<'_>, model: &Model, key: &str) {
+        let found = space.get(key.as_bytes()).unwrap();
+        let found = found.as_ref().map(|record| (record.view().payload.to_vec(), record.view().expire_at_ms));
+        assert!(found.as_ref() == model.get(key), "{key}");
+    }
+
+    /// One write, made of both.
+    fn step(space: &mut EntrySpace<'_>, model: &mut Model, prng: &mut Prng) {
+        let key = ["a", "b", "c"][prng.below(3) as usize];
+        match prng.below(8) {
+            0 => check_edited(space, model, key),
+            1 => assert_eq!(space.delete(key.as_bytes()).unwrap(), model.remove(key).is_some()),
+            2 => {
+                let expiry = (prng.below(2) == 0).then_some(9_000);
+                let value = vec![1; prng.below(2 * EDIT_IN_PLACE_BYTES_MIN as u64) as usize];
+                space.put(key.as_bytes(), Record::new(Kind::STRING, expiry, &[&value])).unwrap();
+                model.insert(key.to_owned(), (value, expiry));
+            }
+            _ => {
+                let offset = prng.below(3 * EDIT_IN_PLACE_BYTES_MIN as u64 / 2) as usize;
+                let patch = Patch { offset, bytes: vec![prng.next_u64() as u8; prng.below(100) as usize] };
+                let before = model.get(key).map(|(value, _)| value.clone());
+                space
+                    .edit(key.as_bytes(), &mut |view| {
+                        assert!(view.map(|view| view.payload.to_vec()) == before, "an edit sees the newest");
+                        Some(patch.clone())
+                    })
+                    .unwrap();
+                let (value, _) = model.entry(key.to_owned()).or_default();
+                *value = patch.applied_to(value);
+            }
+        }
+    }
+
+    #[test]
+    fn strings_that_are_edited_in_place_are_as_if_each_edit_wrote_them() {
+        let (handle, _folder) = empty_shard(ShardId(1));
+        let (mut prng, mut model) = (Prng::new(7), Model::new());
+        for index in 1..200 {
+            let mut space = EntrySpace::new(&handle, index, 1_000, Evaluation::Second);
+            for _ in 0..prng.below(4) {
+                let (attempts, keeps) = (prng.below(2) == 0, prng.below(2) == 0);
+                let before = model.clone();
+                if attempts {
+                    space.begin_attempt();
+                }
+                (0..prng.below(10)).for_each(|_| step(&mut space, &mut model, &mut prng));
+                if attempts {
+                    space.end_attempt(keeps);
+                    model = if keeps { model } else { before };
+                }
+            }
+            space.commit();
+            let mut space = EntrySpace::new(&handle, index + 1, 1_000, Evaluation::Second);
+            ["a", "b", "c"].iter().for_each(|key| check_edited(&mut space, &model, key));
+            assert_eq!((handle.key_count(), handle.expiring()), {
+                (model.len() as u64, model.values().filter(|(_, expiry)| expiry.is_some()).count() as u64)
+            });
         }
     }
 }

@@ -1,11 +1,7 @@
 //! The writes of one entry, above the tree that does not have them yet: one for each tree key, a later write in place of
 //! an earlier one.
 
-use super::edits::Edits;
-use super::keys_once::KeysOnce;
-use super::near_rows::NearRows;
-use super::overlay::Overlay;
-use super::undone_rows::UndoneRows;
+use super::overlay::{Edits, KeysOnce, NearRows, Overlay, UndoneRows};
 use super::work::Place;
 use crate::counters::Counted;
 use crate::format::keys;
@@ -145,6 +141,16 @@ impl<'a> EntryWrites<'a> {
     /// Changes are noted.
     pub(super) fn note_changes(&mut self) {
         self.changes = Changes::noted();
+    }
+
+    /// All keys of a database are about to be removed.
+    pub(super) fn note_emptied(&mut self) {
+        self.changes.note_emptied();
+    }
+
+    /// All keys of the shard are about to be removed: all clients are to forget all.
+    pub(super) fn note_cleared(&mut self) {
+        self.changes = Changes::Unknown;
     }
 
     /// What is written from here on is of an item of the entry; `None`: of no client.

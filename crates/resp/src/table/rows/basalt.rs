@@ -1,8 +1,8 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
 use crate::table::behaviour::{
-    NAMES_DATABASES, OF_CLUSTER, ONLY_SHOWS, READS_ALL_KEYS, REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY,
-    WALKS_DATABASE,
+    ASKS_DATABASE, IN_KEY_ORDER, NAMES_DATABASES, ONLY_SHOWS, READS_ALL_KEYS, REPORTS_VERSION, TAKES_CONSISTENCY,
+    TAKES_DURABILITY, WALKS_DATABASE,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
@@ -217,11 +217,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own(
         "KV.RANGE",
         -3,
-        "Returns keys, values and versions of the whole store in key order, a page at a time, and the bound to go on \
-         from. A bound is `[key` (inclusive), `(key` (exclusive), `-` (before all keys) or `+` (after all keys).",
+        "Returns keys, values and versions of the whole store, or of the client's database, in key order, a page at a \
+         time, and the bound to go on from. A bound is `[key` (inclusive), `(key` (exclusive), `-` (before all keys) or \
+         `+` (after all keys).",
     )
     .flags(READONLY)
-    .does_also(OF_CLUSTER | READS_ALL_KEYS)
+    .does_also(ASKS_DATABASE | IN_KEY_ORDER | READS_ALL_KEYS)
     .cost("O(N+S), N being the number of keys returned and S the number of shards")
     .args("start:string end:string [LIMIT count:integer] [KEYS | VALUES] [REVERSE]"),
     own(

@@ -40,7 +40,7 @@ struct Seated {
 }
 
 #[derive(Default)]
-struct State {
+struct SeatState {
     seated: Vec<Seated>,
     /// Counts changes: tells which connection has been idle the longest, and numbers connections.
     clock: u64,
@@ -50,7 +50,7 @@ struct State {
 pub(super) struct Seats {
     connections_max: usize,
     probes_max: usize,
-    state: Mutex<State>,
+    state: Mutex<SeatState>,
 }
 
 impl Seats {
@@ -58,14 +58,14 @@ impl Seats {
         Arc::new(Self { connections_max, probes_max, state: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SeatState> {
         self.state.lock()
     }
 
     /// A seat for a connection that has arrived; `None` if there is none, not even for a probe.
     pub(super) fn take(self: &Arc<Self>, connection: Box<dyn End>) -> Option<Seat> {
         let mut state = self.lock();
-        let count = |state: &State, admits| state.seated.iter().filter(|seated| seated.admits == admits).count();
+        let count = |state: &SeatState, admits| state.seated.iter().filter(|seated| seated.admits == admits).count();
         let mut admits = Admits::All;
         if count(&state, Admits::All) >= self.connections_max {
             match state.longest_idle() {
@@ -81,7 +81,7 @@ impl Seats {
     }
 }
 
-impl State {
+impl SeatState {
     fn longest_idle(&self) -> Option<usize> {
         let idle = self.seated.iter().enumerate().filter(|(_, seated)| seated.admits == Admits::All);
         let idle = idle.filter_map(|(at, seated)| Some((seated.idle_since?, at)));
