@@ -189,7 +189,7 @@ pub const MEMBERS_MAX: usize = 32;
 /// Most rounds in which a leader asks whether it still leads that may be under way at once in one group.
 pub const READ_ROUNDS_MAX: usize = 64;
 /// Bytes of committed entries for which rows are read into memory at once before they are applied.
-pub const PREFETCH_BYTES_MAX: usize = 1024 * 1024;
+pub const PREFETCH_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of committed entries of a shard that may wait for their rows; beyond, a follower takes no more.
 pub const APPLY_BACKLOG_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Bytes of log that a group keeps for a member that lacks them; beyond, it is sent a snapshot.
