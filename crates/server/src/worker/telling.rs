@@ -91,7 +91,8 @@ impl Telling {
             }
         }
         if self.lost > 0 && self.waiting.is_empty() {
-            log::warn!("{} keyspace events and messages of scripts were lost", std::mem::take(&mut self.lost));
+            let lost = std::mem::take(&mut self.lost);
+            log::warn!("{lost} keyspace events and messages of scripts were lost");
         }
     }
 }
