@@ -76,10 +76,10 @@ pub use script::{
 pub use script_message::ScriptMessage;
 pub use script_watch::{Killed, RunningScript, ScriptWatch};
 pub use shard::{
-    Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, NOSCRIPT, PrefetchItem, Prefetched, Shard,
-    SnapshotTask, SplitTask, StoreEvent, Ticket, Write, declared_keys, events_after, function_command, is_large_entry,
-    newest_event, newest_events, read_script, read_script_first, read_transaction, read_transaction_in_steps,
-    script_as, script_command, slot_of_script, stored_map, without_namespace,
+    Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, NOSCRIPT, PrefetchItem, Prefetched,
+    PreparedWrite, Shard, SnapshotTask, SplitTask, StoreEvent, Ticket, Write, declared_keys, events_after,
+    function_command, is_large_entry, newest_event, newest_events, read_script, read_script_first, read_transaction,
+    read_transaction_in_steps, script_as, script_command, slot_of_script, stored_map, without_namespace,
 };
 pub use shard_handle::ShardHandle;
 pub use shard_handle::load::LoadSampler;

@@ -296,11 +296,13 @@ impl BulkRequest {
     pub fn write(&self) -> Write {
         let encode = |args: &Vec<Vec<u8>>| EncodedCommand::new(&args.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let commands = self.commands();
-        match self.kind {
+        let write = match self.kind {
             BulkKind::Value | BulkKind::Delete(_) | BulkKind::Runaway(_) => Write::Command(encode(&commands[0])),
             BulkKind::Fill(of, _) if of.keeps_names() => Write::Command(encode(&commands[0])),
             _ => Write::Transaction { watches: self.watches(), commands: commands.iter().map(encode).collect() },
-        }
+        };
+        // Some are encoded before they come to their shard, as by the thread for large requests.
+        if self.bytes.is_multiple_of(2) { write.prepared() } else { write }
     }
 
     /// About how many bytes of stored values its answer holds.

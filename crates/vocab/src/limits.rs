@@ -108,7 +108,7 @@ pub const LARGE_REQUEST_BYTES: usize = 256 * 1024;
 /// For so long an event loop runs the requests of one connection before others have their turn, in µs.
 pub const CONNECTION_SPAN_US: u64 = 400;
 /// For so long it runs requests in one turn, in µs: what is left has the next turn.
-pub const REQUESTS_SPAN_US: u64 = 1000;
+pub const REQUESTS_SPAN_US: u64 = 700;
 /// Bytes that it sends to one client in one turn.
 pub const CLIENT_SEND_BYTES_SOFT: usize = 512 * 1024;
 /// Requests of one connection that may be under way at once.
@@ -124,22 +124,22 @@ pub const QUIET_CHANGES_MAX: usize = 1024;
 /// Bytes of their keys.
 pub const QUIET_CHANGES_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of commands in one Raft entry beyond which the next entry is begun.
-pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
+pub const ENTRY_BYTES_SOFT: usize = 256 * 1024;
 /// Arguments of commands in one Raft entry beyond which the next entry is begun.
-pub const ENTRY_ARGUMENTS_SOFT: usize = 3072;
+pub const ENTRY_ARGUMENTS_SOFT: usize = 1536;
 /// Most arguments of one item of an entry: those of all commands of a transaction, and the keys that are watched for it.
 pub const ITEM_ARGUMENTS_MAX: usize = ARGUMENTS_MAX;
 /// Bytes of a large item that are copied into its entry before the event loop does something else.
-pub const ENTRY_FILL_BYTES: usize = 512 * 1024;
-/// An entry of more bytes, or that reads a value of more, is applied by a thread of its own: copying them would keep the
-/// event loop.
-pub const APPLY_INLINE_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub const ENTRY_FILL_BYTES: usize = 256 * 1024;
+/// An entry of more bytes, or that reads a value of more, is applied by a thread of its own: copying and compressing them would
+/// keep the event loop. With incompressible values it takes 2 ms for 1 MiB.
+pub const APPLY_INLINE_BYTES_MAX: usize = 512 * 1024;
 /// Bytes that the commands of an entry read and write, beyond which it is applied by a thread: most are shared, few copied.
 pub const APPLY_INLINE_TOUCHED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The same for the arguments of its commands.
-pub const APPLY_INLINE_ARGUMENTS_MAX: usize = 4096;
+pub const APPLY_INLINE_ARGUMENTS_MAX: usize = 2560;
 /// The same for the records and elements that its commands read and write.
-pub const APPLY_INLINE_ROWS_MAX: usize = 4096;
+pub const APPLY_INLINE_ROWS_MAX: usize = 2560;
 /// Most records and elements that one item of an entry reads and writes. More is refused, and nothing is written.
 pub const ITEM_ROWS_MAX: usize = 4 * ITEM_ARGUMENTS_MAX;
 /// Most bytes of these records and elements.
@@ -189,7 +189,7 @@ pub const MEMBERS_MAX: usize = 32;
 /// Most rounds in which a leader asks whether it still leads that may be under way at once in one group.
 pub const READ_ROUNDS_MAX: usize = 64;
 /// Bytes of committed entries for which rows are read into memory at once before they are applied.
-pub const PREFETCH_BYTES_MAX: usize = 1024 * 1024;
+pub const PREFETCH_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of committed entries of a shard that may wait for their rows; beyond, a follower takes no more.
 pub const APPLY_BACKLOG_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Bytes of log that a group keeps for a member that lacks them; beyond, it is sent a snapshot.
@@ -207,6 +207,8 @@ pub const MESSAGE_CONTEXT_BYTES_MAX: usize = 64;
 pub const ENTRY_CONTEXT_BYTES_MAX: usize = 4096;
 /// Most shards of one node.
 pub const SHARDS_MAX: u32 = 16_384;
+/// Of the fields of a large hash that have expired and are not collected, so many are known not to count when HLEN is asked.
+pub const EXPIRED_FIELDS_COUNTED_MAX: u64 = 1024;
 /// A hash with more fields than this spreads over sub-keys.
 pub const INLINE_FIELDS_MAX: usize = 128;
 /// A hash whose record is longer than this, in bytes, spreads over sub-keys.
@@ -479,7 +481,7 @@ pub const SCRIPT_SLICE_REQUEST_BYTES_MAX: usize = 128 * 1024;
 /// Scripts of one transaction: each has a state of Lua of its own, and is evaluated while the shard's later entries wait.
 pub const TRANSACTION_SCRIPTS_MAX: usize = 1024;
 /// Instructions of Lua that a script may run on an event loop before a thread takes it.
-pub const SCRIPT_SLICE_INSTRUCTIONS_MAX: u64 = 200_000;
+pub const SCRIPT_SLICE_INSTRUCTIONS_MAX: u64 = 100_000;
 /// Bytes that the Lua state of an event loop may hold.
 pub const SCRIPT_SLICE_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Threads of a node for scripts that only read, and take long.

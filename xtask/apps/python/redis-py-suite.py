@@ -21,7 +21,6 @@ run(
     ],
     {
         "test_bgsave|test_lastsave": "there is no dump file: each write goes to the log",
-        "test_client_tracking": "CLIENT TRACKING is not for clients of databases yet",
         "test_monitor.*test_lua_script": "what a script runs is shown by the node that leads its database",
     },
 )

@@ -150,6 +150,24 @@ fn a_range_of_keys_is_of_the_chosen_database() {
     assert_eq!(writer.call("KV.RANGE - + KEYS").words(), "nil a3 b3 c3", "it has chosen 4");
 }
 
+/// A request whose keys cannot be found is refused at once, whichever database is chosen at whichever node.
+#[test]
+fn a_request_without_its_keys_is_refused_everywhere() {
+    let dir = Dir::new("databases-no-keys");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    for port in &ports {
+        let mut client = Connection::open(*port).unwrap();
+        for database in 0..16 {
+            assert_eq!(client.call(&format!("SELECT {database}")), Value::ok());
+            for request in ["LMPOP 0 a LEFT", "SINTERCARD 0 a"] {
+                let text = client.call(request).text();
+                assert!(text.contains("numkeys should be greater than 0"), "{port}, {database}: {request}: {text}");
+            }
+        }
+    }
+}
+
 /// Requests in a pipeline are answered in their order, and a client at another node hears of a node's death as a pause.
 #[test]
 fn a_dead_leader_is_a_pause_for_clients_of_other_nodes() {

@@ -251,6 +251,7 @@ impl Sorting {
         if count > SORTED_ELEMENTS_MAX {
             return Err(TOO_LARGE.into());
         }
+        space.visit_many(count)?;
         let (key, range) = (key.to_vec(), options.range(count));
         let (bytes, runs, descending) = (0, BinaryHeap::new(), options.descending);
         let (by, get) = (options.by.clone(), options.get.clone());

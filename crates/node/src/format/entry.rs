@@ -32,6 +32,8 @@ const FORMAT_SECOND: u8 = 2;
 const HEAD_BYTES: usize = 9;
 /// Room that a new entry has: as a rule its commands fit.
 const FIRST_BYTES: usize = 4096;
+/// Room that one which is made elsewhere has beside its item: for the heads of transactions, and for what is said before items.
+const PREPARED_BYTES_SPARE: usize = 128;
 const COMMAND: u8 = 1;
 const TRANSACTION: u8 = 2;
 const HOUSEKEEPING: u8 = 3;
@@ -143,6 +145,8 @@ pub struct Split {
 #[derive(Debug)]
 pub struct EntryBuilder {
     bytes: Vec<u8>,
+    /// All of its bytes, instead: they were made elsewhere.
+    prepared: Option<Bytes>,
     /// What is still to be copied behind `bytes`.
     later: VecDeque<Bytes>,
     /// Bytes of `later`.
@@ -157,7 +161,27 @@ impl EntryBuilder {
     pub fn new() -> Self {
         let mut bytes = Vec::with_capacity(FIRST_BYTES);
         bytes.extend_from_slice(&[FORMAT_SECOND, 0, 0, 0, 0, 0, 0, 0, 0]);
-        Self { bytes, later: VecDeque::new(), later_bytes: 0, is_second: false }
+        Self { bytes, prepared: None, later: VecDeque::new(), later_bytes: 0, is_second: false }
+    }
+
+    /// An empty entry with room for an item of so many bytes.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        let mut entry = Self::new();
+        entry.bytes.reserve_exact(bytes + PREPARED_BYTES_SPARE);
+        entry
+    }
+
+    /// The entry whose data this is, but for its clock. It takes nothing more.
+    pub(crate) fn of_prepared(data: Bytes) -> Self {
+        debug_assert!(data.len() > HEAD_BYTES, "an entry without an item is not prepared");
+        Self { bytes: Vec::new(), prepared: Some(data), later: VecDeque::new(), later_bytes: 0, is_second: false }
+    }
+
+    /// What was prepared becomes its bytes: without a copy, unless another holds them.
+    fn take_prepared(&mut self) {
+        if let Some(prepared) = self.prepared.take() {
+            self.bytes = prepared.into();
+        }
     }
 
     /// Whether it holds no item.
@@ -169,7 +193,7 @@ impl EntryBuilder {
     /// Its bytes so far, those that are still to be copied included.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes.len() + self.later_bytes
+        self.bytes.len() + self.later_bytes + self.prepared.as_ref().map_or(0, Bytes::len)
     }
 
     /// Copies at most about `budget` bytes of what is still to be copied; true if nothing is left.
@@ -255,6 +279,7 @@ impl EntryBuilder {
 
     /// Says, before the items, how the commands of the entry keep values.
     pub fn packing(&mut self, packing: Packing) {
+        self.take_prepared();
         self.is_second = true;
         let mut item = vec![PACKING];
         let settings = [packing.sketch_bytes, packing.run_entries, packing.run_bytes];
@@ -264,6 +289,7 @@ impl EntryBuilder {
 
     /// Says, before the items, that they pop members of large sets some together.
     pub fn pop_together(&mut self) {
+        self.take_prepared();
         self.is_second = true;
         self.bytes.insert(HEAD_BYTES, TOGETHER);
     }
@@ -313,6 +339,7 @@ impl EntryBuilder {
     #[must_use]
     pub fn seal_for(mut self, terms: EntryTerms) -> Vec<u8> {
         self.fill(usize::MAX);
+        self.take_prepared();
         self.bytes[0] = if self.is_second { FORMAT_SECOND } else { terms.evaluation.format() };
         self.bytes[1..HEAD_BYTES].copy_from_slice(&terms.now_ms.to_le_bytes());
         // A change of the map is alone in its entry.

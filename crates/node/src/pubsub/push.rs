@@ -1,11 +1,11 @@
 //! A message as subscribers get it.
 
+use replica::Bytes;
 use resp::{Proto, Reply};
-use std::sync::Arc;
 
 /// An encoded message for subscribers, encoded once for all of them. RESP2 and RESP3 differ in the first byte alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Push(Arc<[u8]>);
+pub struct Push(Bytes);
 
 impl Push {
     /// For those who have subscribed to the channel.
@@ -36,12 +36,22 @@ impl Push {
         self.0.len()
     }
 
+    /// Its first byte, for a client of that protocol, and the others, which are shared: a long one is not copied.
+    #[must_use]
+    pub fn parts(&self, proto: Proto) -> (u8, Bytes) {
+        (first_of(proto), self.0.slice(1..))
+    }
+
     /// Appends it, for a client of that protocol.
     pub fn write(&self, proto: Proto, output: &mut Vec<u8>) {
         output.reserve(self.0.len());
-        output.push(if proto == Proto::Resp2 { b'*' } else { b'>' });
+        output.push(first_of(proto));
         output.extend_from_slice(&self.0[1..]);
     }
+}
+
+fn first_of(proto: Proto) -> u8 {
+    if proto == Proto::Resp2 { b'*' } else { b'>' }
 }
 
 #[cfg(test)]
@@ -53,6 +63,8 @@ mod tests {
         let shown = |push: &Push, proto| {
             let mut output = Vec::new();
             push.write(proto, &mut output);
+            let (first, rest) = push.parts(proto);
+            assert_eq!(output, [&[first][..], &rest].concat());
             assert_eq!(output.len(), push.bytes());
             String::from_utf8_lossy(&output).replace("\r\n", " ")
         };

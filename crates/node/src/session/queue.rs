@@ -71,6 +71,11 @@ impl Queue {
         self.arguments
     }
 
+    /// Whether what is about all of it is no work for an event loop.
+    pub(super) fn is_large(&self) -> bool {
+        self.arguments > limits::LARGE_REQUEST_ARGUMENTS || self.bytes > limits::LARGE_REQUEST_BYTES
+    }
+
     pub(super) fn spoiled(&self) -> bool {
         self.spoiled
     }

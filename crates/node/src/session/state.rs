@@ -157,6 +157,7 @@ impl Session {
         let queued = self.multi.as_ref().map_or(0, Queue::weight);
         let channels = self.subscriptions.as_ref().map_or(0, |own| own.all());
         queued + self.watches.len() + channels > LARGE_REQUEST_ARGUMENTS
+            || self.multi.as_ref().is_some_and(Queue::is_large)
     }
 
     /// What will never run, and takes long to be forgotten.
@@ -663,8 +664,7 @@ impl Session {
         reply.error(text);
         if let Some(queue) = &mut self.multi {
             let queued = queue.spoil();
-            self.discarded =
-                Some(Discarded(queued)).filter(|Discarded(queued)| queued.weight() > LARGE_REQUEST_ARGUMENTS);
+            self.discarded = Some(Discarded(queued)).filter(|Discarded(queued)| queued.is_large());
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Transaction {
     keys: Vec<KeyHash>,
     watches: Vec<(Vec<u8>, u64)>,
     span: Option<SlotSpan>,
+    /// What the commands take in an entry.
+    bytes: usize,
 }
 
 impl Transaction {
@@ -33,6 +35,7 @@ impl Transaction {
         by_database: bool,
         share_shard: impl FnOnce(SlotSpan) -> bool,
     ) -> Result<Self, ()> {
+        let bytes = queue.bytes();
         let QueuedParts { mut commands, keys, mut span } = queue.into_parts(watches.span());
         clear_in_place(&mut commands, &mut span, by_database);
         if commands.iter().any(|queued| queued.by == By::Shard && queued.spec.is_write()) {
@@ -43,7 +46,7 @@ impl Transaction {
         }
         // A script without declared keys is any shard's.
         let span = span.or_else(|| commands.iter().any(|queued| queued.by == By::Shard).then_some(Slot(0).into()));
-        Ok(Self { exec, commands, keys, watches: watches.into_versions(), span })
+        Ok(Self { exec, commands, keys, watches: watches.into_versions(), span, bytes })
     }
 
     /// EXEC's row of the command table.
@@ -80,6 +83,12 @@ impl Transaction {
     #[must_use]
     pub fn commands(&self) -> usize {
         self.commands.len()
+    }
+
+    /// How many bytes they have.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The commands for the shard, in order; what the session answers itself is not among them.

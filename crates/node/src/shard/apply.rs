@@ -265,7 +265,7 @@ impl Applier {
 
     fn answer_all(&mut self, index: u64, tickets: &[Ticket], replies: &[usize], parts: &mut Parts<'_>) {
         if let ([ticket], &[end]) = (tickets, replies)
-            && end >= limits::OUTPUT_BUFFER_BYTES_SOFT
+            && end > limits::LARGE_REQUEST_BYTES
             && ticket.acks != Acks::All
             && *ticket != Ticket::NONE
         {

@@ -3,8 +3,8 @@
 use super::apply_error::ApplyError;
 use super::clear::apply_clear;
 use super::evaluate::{self, Evaluated};
+use super::prepared_write::CommandRows;
 use super::proposer::Proposer;
-use super::ticket::CommandRows;
 use crate::format::entry;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::Place;

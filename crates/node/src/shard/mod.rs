@@ -22,6 +22,7 @@ mod lease;
 mod map_rows;
 mod meta;
 mod prefetch;
+mod prepared_write;
 mod proposals;
 mod proposer;
 #[cfg(test)]
@@ -41,11 +42,12 @@ pub use lease::LEASE_US;
 pub use meta::stored_map;
 pub(crate) use prefetch::CpuPrefetch;
 pub use prefetch::{PrefetchItem, Prefetched};
+pub(crate) use prepared_write::CommandRows;
+pub use prepared_write::PreparedWrite;
 pub(crate) use proposer::Proposer;
 pub use scripts::{
     NOSCRIPT, declared_keys, function_command, script_as, script_command, slot_of_script, without_namespace,
 };
-pub(crate) use ticket::CommandRows;
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};
 

@@ -203,6 +203,11 @@ impl Proposals {
                 last.packs |= commands.iter().any(packs);
                 last.rows.extend(commands.iter().map(|command| command.spec().map(|spec| spec.id)));
             }
+            Write::Prepared(prepared) => {
+                last.entry = EntryBuilder::of_prepared(prepared.entry.clone());
+                last.packs |= prepared.packs;
+                last.rows.extend_from_slice(&prepared.rows);
+            }
             Write::Clear => last.entry.clear(),
             Write::Change(change) => last.entry.change(change),
             Write::Mark(comparison) => last.entry.mark(*comparison),

@@ -1,16 +1,13 @@
 //! Writes on their way to a shard, and who waits for them.
 
+use super::prepared_write::PreparedWrite;
 use crate::command::{known_answer, rewrites};
-use crate::format::entry::EncodedCommand;
+use crate::format::entry::{EncodedCommand, EntryBuilder};
 use crate::guarantees::Acks;
 use crate::subscriber::Subscriber;
-use resp::table::{CommandId, behaviour};
+use resp::table::{CommandSpec, behaviour};
 use resp::{Proto, Reply};
-use smallvec::SmallVec;
 use vocab::{Slot, SlotSpan};
-
-/// The rows of commands in the command table: of an entry's, in their order; `None` for one that no client can send.
-pub(crate) type CommandRows = SmallVec<[Option<CommandId>; 16]>;
 
 /// Who waits for an answer, and what for: opaque to the shard, but for the last four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +106,8 @@ pub enum Write {
         /// In order.
         commands: Vec<EncodedCommand>,
     },
+    /// One of these that is large, and encoded already.
+    Prepared(Box<PreparedWrite>),
     /// FLUSHALL's part of this shard.
     Clear,
     /// A change of the map, encoded: for the metadata group only.
@@ -118,12 +117,43 @@ pub enum Write {
 }
 
 impl Write {
+    /// The same, encoded as its entry will have it: for threads that may take their time. It has an entry to itself.
+    #[must_use]
+    pub fn prepared(self) -> Self {
+        let mut entry = EntryBuilder::with_room(self.bytes());
+        let commands = match &self {
+            Self::Command(command) => {
+                entry.encoded_command(command);
+                std::slice::from_ref(command)
+            }
+            Self::Transaction { watches, commands } => {
+                entry.transaction(watches, commands);
+                commands
+            }
+            Self::Prepared(_) | Self::Clear | Self::Change(_) | Self::Mark(_) => return self,
+        };
+        let specs = || commands.iter().map(EncodedCommand::spec);
+        Self::Prepared(Box::new(PreparedWrite {
+            entry: entry.seal(0).into(),
+            rows: specs().map(|spec| spec.map(|spec| spec.id)).collect(),
+            packs: specs().flatten().any(|spec: &CommandSpec| spec.does(behaviour::PACKS)),
+            operations: self.operations(),
+            bytes: self.bytes(),
+            arguments: self.arguments(),
+            is_of_slot: self.is_of_slot(),
+            rewrites: self.rewrites(),
+            reports_version: self.reports_version(),
+            known_answer: self.answer_known_beforehand(),
+        }))
+    }
+
     /// How many operations on keys it is.
     #[must_use]
     pub fn operations(&self) -> u64 {
         match self {
             Self::Command(_) => 1,
             Self::Transaction { commands, .. } => commands.len() as u64,
+            Self::Prepared(prepared) => prepared.operations,
             Self::Clear | Self::Change(_) | Self::Mark(_) => 0,
         }
     }
@@ -137,6 +167,7 @@ impl Write {
                 watches.iter().map(|(key, _)| key.len() + 16).sum::<usize>()
                     + commands.iter().map(EncodedCommand::bytes).sum::<usize>()
             }
+            Self::Prepared(prepared) => prepared.bytes,
             Self::Clear | Self::Mark(_) => 1,
             Self::Change(bytes) => bytes.len(),
         }
@@ -150,6 +181,7 @@ impl Write {
             Self::Transaction { watches, commands } => {
                 watches.len() + commands.iter().map(EncodedCommand::arguments).sum::<usize>()
             }
+            Self::Prepared(prepared) => prepared.arguments,
             Self::Clear | Self::Change(_) | Self::Mark(_) => 0,
         }
     }
@@ -160,18 +192,23 @@ impl Write {
         match self {
             Self::Command(_) => true,
             Self::Transaction { watches, commands } => !watches.is_empty() || !commands.is_empty(),
+            Self::Prepared(prepared) => prepared.is_of_slot,
             Self::Clear | Self::Change(_) | Self::Mark(_) => false,
         }
     }
 
     /// Whether it has an entry to itself.
     pub(crate) fn is_alone(&self) -> bool {
-        matches!(self, Self::Clear | Self::Change(_) | Self::Mark(_))
+        matches!(self, Self::Prepared(_) | Self::Clear | Self::Change(_) | Self::Mark(_))
     }
 
     /// Whether it stores the values of its keys anew, however long they are.
     pub(crate) fn rewrites(&self) -> bool {
-        matches!(self, Self::Command(command) if command.spec().is_some_and(rewrites))
+        match self {
+            Self::Command(command) => command.spec().is_some_and(rewrites),
+            Self::Prepared(prepared) => prepared.rewrites,
+            Self::Transaction { .. } | Self::Clear | Self::Change(_) | Self::Mark(_) => false,
+        }
     }
 
     /// Whether it tells its client the version that it writes.
@@ -179,17 +216,103 @@ impl Write {
         match self {
             Self::Command(command) => reports_version(command),
             Self::Transaction { commands, .. } => commands.iter().any(reports_version),
+            Self::Prepared(prepared) => prepared.reports_version,
             Self::Clear | Self::Change(_) | Self::Mark(_) => false,
         }
     }
 
     /// The answer, where it does not depend on what the shard holds.
     pub(crate) fn answer_known_beforehand(&self) -> Option<&'static [u8]> {
-        let Self::Command(command) = self else { return None };
-        known_answer(command.spec()?, &command.args())
+        match self {
+            Self::Command(command) => known_answer(command.spec()?, &command.args()),
+            Self::Prepared(prepared) => prepared.known_answer,
+            Self::Transaction { .. } | Self::Clear | Self::Change(_) | Self::Mark(_) => None,
+        }
     }
 }
 
 fn reports_version(command: &EncodedCommand) -> bool {
     command.spec().is_some_and(|spec| spec.does(behaviour::REPORTS_VERSION))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::format::entry::{EntryTerms, Evaluation};
+    use crate::format::packing::Packing;
+
+    fn commands(lines: &[&str]) -> Vec<EncodedCommand> {
+        let encode = |line: &&str| EncodedCommand::new(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        lines.iter().map(encode).collect()
+    }
+
+    #[test]
+    fn a_prepared_write_makes_the_same_entry_and_answers_the_same_questions() {
+        let transaction = |watches: &[(Vec<u8>, u64)], lines: &[&str]| Write::Transaction {
+            watches: watches.to_vec(),
+            commands: commands(lines),
+        };
+        let one = |line: &str| Write::Command(commands(&[line]).remove(0));
+        let watched = [(b"w".to_vec(), 9), (Vec::new(), u64::MAX)];
+        type Make<'a> = Box<dyn Fn() -> Write + 'a>;
+        let cases: Vec<Make<'_>> = vec![
+            Box::new(|| one("SET a 1")),
+            Box::new(|| one("APPEND a 1")),
+            Box::new(|| one("KV.PUT a 1")),
+            Box::new(|| one("SPOP s 3")),
+            Box::new(|| one("NOSUCH a")),
+            Box::new(|| transaction(&watched, &["INCR n", "KV.PUT a 1"])),
+            Box::new(|| transaction(&[], &["PFADD p a", "NOSUCH"])),
+            Box::new(|| transaction(&[], &[])),
+        ];
+        for make in &cases {
+            let (plain, prepared) = (make(), make().prepared());
+            assert!(prepared.is_alone() && !plain.is_alone(), "{plain:?}");
+            assert_eq!(
+                (plain.operations(), plain.bytes(), plain.arguments(), plain.is_of_slot()),
+                (prepared.operations(), prepared.bytes(), prepared.arguments(), prepared.is_of_slot()),
+                "{plain:?}"
+            );
+            assert_eq!(
+                (plain.rewrites(), plain.reports_version(), plain.answer_known_beforehand()),
+                (prepared.rewrites(), prepared.reports_version(), prepared.answer_known_beforehand()),
+                "{plain:?}"
+            );
+            for (evaluation, is_packed) in
+                [(Evaluation::First, false), (Evaluation::Second, false), (Evaluation::Second, true)]
+            {
+                let terms = EntryTerms { now_ms: 1234, evaluation, keeps_changes: true, pops_together: is_packed };
+                let sealed = |write: &Write| {
+                    let mut entry = match write {
+                        Write::Prepared(prepared) => EntryBuilder::of_prepared(prepared.entry.clone()),
+                        _ => EntryBuilder::new(),
+                    };
+                    match write {
+                        Write::Command(command) => entry.encoded_command(command),
+                        Write::Transaction { watches, commands } => entry.transaction(watches, commands),
+                        _ => {}
+                    }
+                    assert!(!entry.is_empty() && entry.fill(1));
+                    if is_packed {
+                        entry.packing(Packing { sketch_bytes: 7, ..Packing::default() });
+                        entry.pop_together();
+                    }
+                    (entry.bytes(), entry.seal_for(terms))
+                };
+                assert_eq!(sealed(&plain), sealed(&prepared), "{plain:?}");
+            }
+        }
+        assert!(matches!(Write::Mark(7).prepared(), Write::Mark(7)), "there is nothing to be prepared");
+    }
+
+    #[test]
+    fn what_nobody_else_holds_is_not_copied() {
+        let Write::Prepared(prepared) = Write::Command(commands(&["SET a 1"]).remove(0)).prepared() else { panic!() };
+        let place = prepared.entry.as_ptr();
+        let builder = EntryBuilder::of_prepared(prepared.entry.clone());
+        drop(prepared);
+        let sealed = builder.seal(1);
+        assert_eq!(sealed.as_ptr(), place);
+    }
 }

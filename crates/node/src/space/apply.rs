@@ -295,6 +295,10 @@ impl ReadSpace for EntrySpace<'_> {
         self.work.add(0, steps)
     }
 
+    fn visit_many(&mut self, elements: u64) -> Result<(), Fault> {
+        self.work.visit(elements)
+    }
+
     fn steps_left(&self) -> usize {
         self.work.bytes_left()
     }

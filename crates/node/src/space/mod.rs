@@ -101,6 +101,12 @@ pub trait ReadSpace {
         Ok(())
     }
 
+    /// Asked before so many elements are visited, however few rows they lie in: an event loop leaves many to a thread. No bound of
+    /// an entry is about that.
+    fn visit_many(&mut self, _elements: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// How many steps it could afford at most.
     fn steps_left(&self) -> usize {
         usize::MAX

@@ -76,6 +76,14 @@ impl ReadSpace for CachedSpace<'_> {
         true
     }
 
+    fn afford(&mut self, steps: usize) -> Result<(), Fault> {
+        if steps > FEW_ROWS_BYTES { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
+    fn visit_many(&mut self, elements: u64) -> Result<(), Fault> {
+        if elements > FEW_ELEMENTS { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
     fn small_collections(&self) -> SmallCollections {
         self.handle.small_collections()
     }
@@ -148,6 +156,8 @@ pub struct SnapshotSpace<'a> {
 
 /// The most rows that an event loop reads for one command.
 const FEW_ROWS: usize = 256;
+/// The most elements that it visits at a time for one command.
+const FEW_ELEMENTS: u64 = 4096;
 /// After how many bytes of rows it reads no more.
 const FEW_ROWS_BYTES: usize = 1 << 20;
 /// How many keys whose time has come one draw may hit before it gives up.
@@ -549,6 +559,10 @@ impl ReadSpace for SnapshotSpace<'_> {
 
     fn afford(&mut self, steps: usize) -> Result<(), Fault> {
         self.may_show(steps)
+    }
+
+    fn visit_many(&mut self, elements: u64) -> Result<(), Fault> {
+        if self.rows_left != usize::MAX && elements > FEW_ELEMENTS { Err(Fault::WouldBlock) } else { Ok(()) }
     }
 
     fn element_before(&mut self, rows: &Rows, before: &[u8]) -> Result<Option<(Slice, Slice)>, Fault> {

@@ -51,8 +51,17 @@ fn keyspace_of(spec: &CommandSpec) -> Keyspace {
 fn target(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> Result<KeyTarget, Cow<'static, str>> {
     let RequestKeys { slot, wider, hashes } =
         RequestKeys::within(spec, args, |span| store.share_shard(span, keyspace_of(spec)))?;
-    let slot = slot.unwrap_or(Slot(0));
+    let slot = slot.unwrap_or_else(|| slot_without_keys(store, spec));
     Ok(KeyTarget { shard: store.known().shard_of(slot), slot, wider, keys: hashes })
+}
+
+/// The slot of a request without keys. One of a command that has keys, of which none are found (`LMPOP 0 …`), is refused by its handler: on
+/// any shard, so on one that this node leads, rather than wait for the leader of another.
+#[cold]
+fn slot_without_keys(store: &NodeShared, spec: &CommandSpec) -> Slot {
+    let known = store.known();
+    let led = known.data_handles().find(|handle| spec.has_keys() && handle.leading());
+    led.map_or(Slot(0), |handle| Slot(handle.slots().0))
 }
 
 /// What runs the commands that need the server itself.

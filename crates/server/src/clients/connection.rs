@@ -3,6 +3,7 @@
 use super::forwarding::{Forwarding, Kept, Watches};
 use super::is_large::is_large;
 use super::long_replies::LongReplies;
+use super::output::{Output, PIECE_BYTES_MIN};
 use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
@@ -10,6 +11,7 @@ use crate::net::{Received, SendEnd, Stream};
 use crate::security::TlsPorts;
 use crate::shared::NodeShared;
 use node::config::OutputLimit;
+use node::pubsub::Push;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
 use node::{Ticket, Write};
@@ -20,9 +22,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use vocab::{Millis, Moment, limits};
-
-/// Most unsent bytes that are moved to the beginning of the output: more would keep the event loop.
-const MOVED_BYTES_MAX: usize = 4 << 20;
 
 /// A write that is not submitted yet.
 struct PendingWrite {
@@ -63,9 +62,8 @@ pub(super) struct Connection {
     /// Bytes received and not yet understood.
     pub(super) input: Vec<u8>,
     pub(super) parse: ParseState,
-    /// Encoded answers, of which `sent` bytes are gone.
-    pub(super) output: Reply,
-    sent: usize,
+    /// Encoded answers.
+    pub(super) output: Output,
     queue: ReplyQueue,
     /// Replies that are made as the client takes them.
     long_replies: LongReplies,
@@ -122,8 +120,7 @@ impl Connection {
             session,
             input: Vec::new(),
             parse: ParseState::default(),
-            output: Reply::default(),
-            sent: 0,
+            output: Output::default(),
             queue: ReplyQueue::default(),
             long_replies: LongReplies::default(),
             confirming: None,
@@ -232,12 +229,14 @@ impl Connection {
             || self.transaction.as_ref().is_some_and(changes_session)
     }
 
-    /// Whether an answer of so many bytes is that of a transaction, and is long or one of very many commands.
+    /// Whether an answer of so many bytes is that of a transaction, and is long or one of very many commands or long ones; or of
+    /// a large request that another node would make if this one has not.
     pub(super) fn answers_much(&self, ticket: &Ticket, bytes: usize) -> bool {
-        let is_long = |running: &RunningTransaction| {
-            running.sequence == ticket.sequence && is_large(running.transaction.commands(), bytes)
+        let keeps_large = || self.forwarding.as_ref().is_some_and(|all| all.keeps_large(ticket.sequence));
+        let is_long = |RunningTransaction { sequence, transaction }: &RunningTransaction| {
+            *sequence == ticket.sequence && is_large(transaction.commands(), bytes.max(transaction.bytes()))
         };
-        self.generation == ticket.generation && self.transaction.as_ref().is_some_and(is_long)
+        self.generation == ticket.generation && (self.transaction.as_ref().is_some_and(is_long) || keeps_large())
     }
 
     /// A write that is not submitted yet.
@@ -268,6 +267,11 @@ impl Connection {
         noticed.collect()
     }
 
+    /// Whether it holds so much that to free it takes a while.
+    pub(super) fn holds_much(&self) -> bool {
+        is_large(0, self.owed().max(self.input.len()))
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_quiet(&self) -> bool {
         self.queue.is_empty()
@@ -285,7 +289,7 @@ impl Connection {
 
     /// Bytes that the client has not taken yet.
     pub(super) fn unsent(&self) -> usize {
-        self.output.buf.len() - self.sent
+        self.output.unsent()
     }
 
     /// Whether the client has so much to take that no more of what other nodes answer is read for it. What comes behind an answer
@@ -325,7 +329,7 @@ impl Connection {
         let redirection = self.tls_ports.as_ref().and_then(|ports| ports.redirection(reply));
         let reply = redirection.as_deref().unwrap_or(reply);
         if self.queue.is_empty() {
-            self.output.buf.extend_from_slice(reply);
+            self.output.put(Cow::Borrowed(reply));
         } else {
             self.queue.queue(reply.to_vec());
         }
@@ -341,7 +345,7 @@ impl Connection {
         self.confirming.take_if(|confirming| *confirming == sequence);
         let redirection = self.tls_ports.as_ref().and_then(|ports| ports.redirection(&reply));
         let reply = redirection.map_or(reply, Cow::Owned);
-        self.queue.answer(sequence, reply, &mut self.output.buf)
+        self.queue.answer(sequence, reply, &mut self.output)
     }
 
     /// A request under way of whose answer nothing has left.
@@ -372,12 +376,27 @@ impl Connection {
     /// begun to leave or confirms subscriptions. In RESP2 a message looks like a reply, so it comes behind them.
     pub(super) fn push(&mut self, write: impl FnOnce(Proto, &mut Vec<u8>)) {
         let proto = self.session.proto();
-        let is_like_reply = proto == Proto::Resp2 && !self.queue.is_empty();
-        if is_like_reply || self.confirming.is_some() || self.queue.is_within_reply() {
+        if self.pushes_behind() {
             self.queue.append(|output| write(proto, output));
         } else {
-            write(proto, &mut self.output.buf);
+            write(proto, &mut self.output.tail.buf);
         }
+    }
+
+    /// Whether what is pushed comes behind the replies of requests under way.
+    fn pushes_behind(&self) -> bool {
+        let is_like_reply = self.session.proto() == Proto::Resp2 && !self.queue.is_empty();
+        is_like_reply || self.confirming.is_some() || self.queue.is_within_reply()
+    }
+
+    /// Puts a message of a channel there. All its subscribers share the bytes of a long one.
+    pub(super) fn push_message(&mut self, push: &Push) {
+        if push.bytes() < PIECE_BYTES_MIN || self.pushes_behind() {
+            return self.push(|proto, output| push.write(proto, output));
+        }
+        let (first, rest) = push.parts(self.session.proto());
+        self.output.put(Cow::Borrowed(&[first]));
+        self.output.put_piece(rest);
     }
 
     /// Puts what the client is told of keys that it may have cached behind the replies that are under way, since these may show
@@ -385,7 +404,7 @@ impl Connection {
     pub(super) fn invalidate(&mut self, write: impl FnOnce(Proto, &mut Vec<u8>)) {
         let proto = self.session.told_in();
         if self.queue.is_empty() || (self.blocking.is_some() && !self.queue.is_within_reply()) {
-            write(proto, &mut self.output.buf);
+            write(proto, &mut self.output.tail.buf);
         } else {
             self.queue.append(|output| write(proto, output));
         }
@@ -402,14 +421,14 @@ impl Connection {
     }
 
     /// Puts a part of the answer of a request under way in its place; `stream` makes the next one.
-    pub(super) fn part(&mut self, ticket: Ticket, bytes: &[u8], stream: ReplyStream) {
-        self.queue.part(ticket.sequence, bytes, &mut self.output.buf);
+    pub(super) fn part(&mut self, ticket: Ticket, bytes: Vec<u8>, stream: ReplyStream) {
+        self.queue.part(ticket.sequence, bytes, &mut self.output);
         self.long_replies.wait(ticket, stream);
     }
 
     /// Puts a part of the answer of a request under way in its place; the next one comes from elsewhere.
-    pub(super) fn pass_on(&mut self, ticket: &Ticket, bytes: &[u8]) {
-        self.queue.part(ticket.sequence, bytes, &mut self.output.buf);
+    pub(super) fn pass_on(&mut self, ticket: &Ticket, bytes: Vec<u8>) {
+        self.queue.part(ticket.sequence, bytes, &mut self.output);
     }
 
     /// Whether a long reply waits until the client takes more.
@@ -452,36 +471,17 @@ impl Connection {
         if self.broken {
             return Err(Broken);
         }
-        let mut sent = 0;
-        if self.writable {
-            let end = self.output.buf.len().min(self.sent + limits::CLIENT_SEND_BYTES_SOFT);
-            let outcome = self.stream.send(&self.output.buf[self.sent..end]);
-            sent = outcome.bytes;
-            self.sent += sent;
-            self.taken += sent as u64;
-            match outcome.end {
-                SendEnd::Done => {}
-                SendEnd::Full => self.writable = false,
-                SendEnd::Broken(_) => return Err(Broken),
-            }
+        if !self.writable {
+            return Ok(0);
         }
-        self.tidy_output();
-        Ok(sent)
-    }
-
-    fn tidy_output(&mut self) {
-        if self.sent == self.output.buf.len() {
-            self.sent = 0;
-            // A large answer leaves no large buffer behind.
-            if self.output.buf.capacity() > 4 * limits::READ_BUFFER_BYTES {
-                self.output.buf = Vec::new();
-            } else {
-                self.output.buf.clear();
-            }
-        } else if self.sent > limits::OUTPUT_BUFFER_BYTES_SOFT && self.unsent() <= MOVED_BYTES_MAX.min(self.sent) {
-            self.output.buf.drain(..self.sent);
-            self.sent = 0;
+        let flushed = self.output.flush(&self.stream);
+        self.taken += flushed.bytes as u64;
+        match flushed.end {
+            SendEnd::Done => {}
+            SendEnd::Full => self.writable = false,
+            SendEnd::Broken(_) => return Err(Broken),
         }
+        Ok(flushed.bytes)
     }
 
     /// Whether the socket takes bytes, as far as is known.
@@ -490,20 +490,16 @@ impl Connection {
     }
 
     /// Gives what is unsent to the send thread; answers how many bytes that were.
-    pub(super) fn take_unsent(&mut self, take: impl FnOnce(&[u8])) -> usize {
-        let bytes = self.unsent();
-        take(&self.output.buf[self.sent..]);
-        self.sent += bytes;
+    pub(super) fn take_unsent(&mut self, take: impl FnMut(&[u8])) -> usize {
+        let bytes = self.output.take_unsent(take);
         self.taken += bytes as u64;
-        self.tidy_output();
         bytes
     }
 
     /// Takes back what the send thread could not send: it comes before what there is. From here on the event loop
     /// sends.
     pub(super) fn take_back(&mut self, bytes: &[u8], broken: bool) {
-        self.output.buf.splice(..self.sent, bytes.iter().copied());
-        self.sent = 0;
+        self.output.put_back(bytes);
         self.sent_aside = 0;
         self.broken = broken;
         self.counted += bytes.len();
@@ -521,7 +517,7 @@ impl Connection {
     /// Tells CLIENT LIST how many bytes wait to be run and to be sent, and what the connection takes.
     pub(super) fn note_buffers(&mut self) {
         let owed = self.owed();
-        let taken = self.input.capacity() + self.output.buf.capacity() + self.queue.owed();
+        let taken = self.input.capacity() + self.output.capacity() + self.queue.owed();
         self.session.buffers(self.input.len(), owed, size_of::<Self>() + taken);
     }
 

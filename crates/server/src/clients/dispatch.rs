@@ -361,7 +361,7 @@ impl Dispatch<'_> {
                 Ok(Parsed::Incomplete) => return wait(used),
                 Ok(Parsed::Empty { consumed }) => {
                     used += consumed;
-                    self.turn.look_at_clock(&mut unlooked);
+                    self.turn.look_at_clock(&mut unlooked, consumed);
                     continue;
                 }
                 Ok(Parsed::Request { consumed })
@@ -385,7 +385,7 @@ impl Dispatch<'_> {
                         Step::Next => used += consumed,
                         Step::Stall => return wait(used),
                     }
-                    self.turn.look_at_clock(&mut unlooked);
+                    self.turn.look_at_clock(&mut unlooked, consumed);
                     continue;
                 }
                 Err(e) => {
@@ -397,7 +397,7 @@ impl Dispatch<'_> {
                 Step::Next => used += consumed,
                 Step::Stall => return wait(used),
             }
-            self.turn.look_at_clock(&mut unlooked);
+            self.turn.look_at_clock(&mut unlooked, consumed);
             if !limits.authenticated
                 && let Some(connection) = self.turn.clients.get(id)
             {
@@ -858,7 +858,7 @@ mod tests {
             let (writes, reads, leases) = (wanted.writes.len(), wanted.reads.len(), wanted.leases.len());
             let served_others = self.dispatcher.take_served_others();
             let connection = self.clients.get_mut(id).unwrap();
-            let output = String::from_utf8(std::mem::take(&mut connection.output.buf)).unwrap();
+            let output = String::from_utf8(connection.output.take_all()).unwrap();
             let mut state = output.replace("\r\n", " ");
             for (count, what) in [(writes, "writes"), (reads, "reads"), (leases, "leases")] {
                 if count > 0 {

@@ -10,6 +10,7 @@ use super::connection::RunningTransaction;
 use super::forwarded::{Deed, Forwarded};
 use super::forwarding::{Forwarding, Watches};
 use super::invalidations::tell_here;
+use super::is_large::is_large;
 use super::large_request::BackAgain;
 use super::letters::Letter;
 use super::registry::{ClientId, Clients};
@@ -87,8 +88,13 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
         forwarded.deed = Deed::WatchedExec(node);
     }
     connection.session.watch_elsewhere(false);
-    // What is about the connection is carried out here, in its place, once the others are answered.
-    connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
+    forwarded.is_passed_on = transaction.is_of_shard();
+    if forwarded.is_passed_on {
+        transaction.count(&connection.session, &*turn.requests.store);
+    } else {
+        // What is about the connection is carried out here, in its place, once the others are answered.
+        connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
+    }
     let script_user = connection.session.script_user().map(|user| user.name().clone());
     let tracking = connection.session.tracking_elsewhere();
     Forwarder::of_turn(turn.clients).forward(id, Forwarded { script_user, tracking, ..forwarded });
@@ -264,7 +270,7 @@ impl<'a> Forwarder<'a> {
             let is_untold = upstream.is_untold();
             match answer {
                 // What is left of an answer is no answer by itself.
-                Some(Answer::Reply(request, reply)) if is_rest => self.deliver(client, &request, reply, is_untold),
+                Some(Answer::Reply(request, reply)) if is_rest => self.deliver(client, request, reply, is_untold),
                 None => break,
                 Some(Answer::Reply(request, reply)) => {
                     is_refused |= !self.answered(client, node, request, reply, is_untold)
@@ -275,7 +281,7 @@ impl<'a> Forwarder<'a> {
                     log::warn!("node {node} cannot tell a client of changes, which is closed: it asks for prefixes");
                     self.clients.break_off(client);
                 }
-                Some(Answer::Part(ticket, part)) => self.clients.pass_on(&ticket, &part),
+                Some(Answer::Part(ticket, part)) => self.clients.pass_on(&ticket, part),
                 Some(Answer::Later) => {
                     self.clients.upstreams.leave_unread(place);
                     break;
@@ -303,10 +309,14 @@ impl<'a> Forwarder<'a> {
     }
 
     /// Delivers an answer, or the rest of it. What a node that does not tell of changes has answered is not to be cached.
-    fn deliver(&mut self, client: ClientId, request: &Forwarded, reply: Vec<u8>, is_untold: bool) {
+    fn deliver(&mut self, client: ClientId, request: Forwarded, reply: Vec<u8>, is_untold: bool) {
         self.clients.deliver_owned(&request.ticket, reply);
         if is_untold && request.tracking.is_some() {
             self.forget(client, None);
+        }
+        if is_large(0, request.bytes.len()) {
+            // To free it would keep the event loop.
+            self.store.pool.run(Box::new(move || drop(request)));
         }
     }
 
@@ -333,7 +343,7 @@ impl<'a> Forwarder<'a> {
                 connection.session.watch_elsewhere(true);
             }
         }
-        self.deliver(client, &request, reply, is_untold);
+        self.deliver(client, request, reply, is_untold);
         true
     }
 
@@ -505,9 +515,9 @@ mod tests {
 
     /// A worker's only client, on a node that knows of no leader.
     struct Fixture {
-        // Dropped before the node, whose folder goes with it.
         clients: Clients,
         _socket: TcpStream,
+        /// The last that goes, with its folder.
         node: IdleNode,
     }
 
@@ -520,7 +530,7 @@ mod tests {
             stream.set_nonblocking(true).unwrap();
             let mut clients = Clients::new(0, node.store.clone());
             clients.connect(Stream::plain(stream), Keyspace::Cluster, node.poll.registry(), 0);
-            Self { node, clients, _socket: socket }
+            Self { clients, _socket: socket, node }
         }
 
         fn forwarder(&mut self) -> Forwarder<'_> {
@@ -559,7 +569,7 @@ mod tests {
         /// What the client is told.
         fn told(&mut self) -> String {
             let id = self.client().id;
-            String::from_utf8(std::mem::take(&mut self.clients.get_mut(id).unwrap().output.buf)).unwrap()
+            String::from_utf8(std::mem::take(&mut self.clients.get_mut(id).unwrap().output.tail.buf)).unwrap()
         }
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Forwarded {
     pub(super) script_user: Option<Arc<str>>,
     /// How many answers that makes; the last one is the client's.
     pub(super) answers: usize,
+    /// Whether that one goes to the client as it comes: nothing is to be done with it here.
+    pub(super) is_passed_on: bool,
     pub(super) deed: Deed,
     /// How its client is told of changes of what it reads, if it is.
     pub(super) tracking: Option<TrackingElsewhere>,
@@ -56,6 +58,7 @@ impl Forwarded {
             bytes: bytes.into(),
             script_user: None,
             answers: 1,
+            is_passed_on: true,
             deed,
             tracking: None,
             until_us,
@@ -80,6 +83,7 @@ impl Forwarded {
             bytes: bytes.into(),
             script_user: None,
             answers,
+            is_passed_on: false,
             deed,
             tracking: None,
             until_us,

@@ -4,6 +4,7 @@
 //! requests.
 
 use super::forwarded::Forwarded;
+use super::is_large::is_large;
 use super::upstream::Upstream;
 use node::EncodedCommand;
 use node::session::{Durability, Transaction};
@@ -28,6 +29,16 @@ pub(super) enum Kept {
     Command(EncodedCommand),
     /// A transaction.
     Transaction(Box<Transaction>),
+}
+
+impl Kept {
+    /// Whether to make it again, or to free it, is no work for an event loop.
+    fn is_large(&self) -> bool {
+        match self {
+            Self::Command(command) => is_large(command.arguments(), command.bytes()),
+            Self::Transaction(transaction) => is_large(transaction.commands(), transaction.bytes()),
+        }
+    }
 }
 
 /// What of one client's requests is under way at other nodes.
@@ -74,6 +85,12 @@ impl Forwarding {
     pub(super) fn take_kept(&mut self, sequence: u64) -> Option<Kept> {
         let at = self.here.binary_search_by_key(&sequence, |(kept, _)| *kept).ok()?;
         self.here.remove(at).map(|(_, kept)| kept)
+    }
+
+    /// Whether a request under way at this node is a large one.
+    pub(super) fn keeps_large(&self, sequence: u64) -> bool {
+        let at = self.here.binary_search_by_key(&sequence, |(kept, _)| *kept);
+        at.is_ok_and(|at| self.here[at].1.is_large())
     }
 
     /// Requests from that sequence number on are not sent any more.

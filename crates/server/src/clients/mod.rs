@@ -27,6 +27,7 @@ mod look_ahead;
 mod message_send;
 mod monitor;
 mod outgoing;
+mod output;
 mod output_watch;
 mod publish;
 mod ran;

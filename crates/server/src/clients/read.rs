@@ -56,7 +56,7 @@ pub(super) fn read(
     let direct = connection.is_quiet() && !connection.session.silent();
     let proto = reply.proto;
     if direct {
-        std::mem::swap(reply, &mut connection.output);
+        std::mem::swap(reply, &mut connection.output.tail);
         reply.proto = proto;
     }
     let mark = reply.buf.len();
@@ -78,7 +78,7 @@ pub(super) fn read(
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
             reply.buf.truncate(mark);
             if direct {
-                std::mem::swap(reply, &mut connection.output);
+                std::mem::swap(reply, &mut connection.output.tail);
             }
             return defer(turn, request, mask, attempt.into(), handler);
         }
@@ -98,7 +98,7 @@ pub(super) fn read(
             turn.clients.put_unless_silent(id, &reply.buf);
         }
     } else if let Some(connection) = turn.clients.get_mut(id) {
-        std::mem::swap(reply, &mut connection.output);
+        std::mem::swap(reply, &mut connection.output.tail);
     }
     match finish {
         Finish::Answer => Step::Next,

@@ -243,6 +243,9 @@ impl Clients {
         }
         connection.session.leave(&*self.store);
         close_session(&self.store, &connection.session);
+        if connection.holds_much() {
+            self.store.pool.run(Box::new(move || drop(connection)));
+        }
         is_lent
     }
 
@@ -628,7 +631,7 @@ impl Clients {
         if !listens || connection.is_broken() {
             return;
         }
-        connection.push(|proto, output| delivery.push.write(proto, output));
+        connection.push_message(&delivery.push);
         if connection.owes_more(self.subscribers_limit.hard_bytes) {
             note_slow(&self.store, self.worker, connection, Slow::Hard);
         }
@@ -705,7 +708,7 @@ impl Clients {
         let client = ClientId::from(&ticket);
         let Some(connection) = self.find(client) else { return };
         match rest {
-            Some(stream) => connection.part(ticket, &bytes, stream),
+            Some(stream) => connection.part(ticket, bytes, stream),
             None => connection.break_off(),
         }
         self.touch(client.id);
@@ -713,7 +716,7 @@ impl Clients {
     }
 
     /// Gives a part of the answer of a request to its connection; the next one comes from elsewhere.
-    pub(super) fn pass_on(&mut self, ticket: &Ticket, bytes: &[u8]) {
+    pub(super) fn pass_on(&mut self, ticket: &Ticket, bytes: Vec<u8>) {
         let client = ClientId::from(ticket);
         if let Some(connection) = self.find(client) {
             connection.pass_on(ticket, bytes);

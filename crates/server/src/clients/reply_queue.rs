@@ -3,6 +3,7 @@
 //! Answers leave in the order of the requests. The work may be done out of order where no client can tell: requests on
 //! the same keys keep their order.
 
+use super::output::Output;
 use node::KeyHashes;
 use node::key_hash;
 use node::stats::ShortArgs;
@@ -331,25 +332,25 @@ impl ReplyQueue {
     }
 
     /// Puts a part of the answer of a request in its place, of which there is more to come.
-    pub(super) fn part(&mut self, sequence: u64, bytes: &[u8], output: &mut Vec<u8>) {
+    pub(super) fn part(&mut self, sequence: u64, bytes: Vec<u8>, output: &mut Output) {
         let Some(at) = self.index_of(sequence) else { return };
         let Some(pending) = self.pending.get_mut(at).filter(|pending| !pending.is_over) else { return };
         if let Some(begun) = &mut pending.begun {
             begun.part_bytes += bytes.len() as u64;
         }
         self.promised -= std::mem::take(&mut pending.promised);
-        let bytes = if pending.silent { &[] } else { bytes };
+        let bytes = if pending.silent { Vec::new() } else { bytes };
         if at == 0 {
-            output.extend_from_slice(bytes);
+            output.put(Cow::Owned(bytes));
         } else {
-            pending.reply.extend_from_slice(bytes);
             self.owed += bytes.len();
+            put(&mut pending.reply, Cow::Owned(bytes));
         }
     }
 
     /// Puts the answer of a request, or what was left of it, in its place, and appends to `output` what is next. Answers what the request was;
     /// `None` if it is not under way.
-    pub(super) fn answer(&mut self, sequence: u64, reply: Cow<'_, [u8]>, output: &mut Vec<u8>) -> Option<Begun> {
+    pub(super) fn answer(&mut self, sequence: u64, reply: Cow<'_, [u8]>, output: &mut Output) -> Option<Begun> {
         let at = self.index_of(sequence)?;
         let pending = self.pending.get_mut(at)?;
         if pending.is_over {
@@ -364,7 +365,7 @@ impl ReplyQueue {
         if at == 0 {
             self.pending.pop_front();
             self.first += 1;
-            put(output, reply);
+            output.put(reply);
             self.release(output);
         } else {
             self.owed += reply.len();
@@ -375,10 +376,10 @@ impl ReplyQueue {
         begun
     }
 
-    fn release(&mut self, output: &mut Vec<u8>) {
+    fn release(&mut self, output: &mut Output) {
         while let Some(pending) = self.pending.front_mut() {
             self.owed -= pending.reply.len();
-            put(output, Cow::Owned(std::mem::take(&mut pending.reply)));
+            output.put(Cow::Owned(std::mem::take(&mut pending.reply)));
             if !pending.is_over {
                 return;
             }
@@ -443,7 +444,7 @@ mod tests {
     #[test]
     fn answers_leave_in_the_order_of_the_requests() {
         let mut queue = ReplyQueue::default();
-        let mut output = Vec::new();
+        let mut output = Output::default();
         let first = queue.begin(0b01, Effect::Read, begun(), false);
         let second = queue.begin(0b10, Effect::Write, begun(), false);
         let third = queue.begin(0b10, Effect::Write, begun(), true);
@@ -451,9 +452,9 @@ mod tests {
         assert!(queue.answer(second, Cow::Borrowed(b"second "), &mut output).is_some());
         assert!(queue.answer(second, Cow::Borrowed(b"twice"), &mut output).is_none(), "it is answered");
         assert!(queue.answer(third, Cow::Borrowed(b"thrown away"), &mut output).is_some());
-        assert_eq!((output.len(), queue.owed()), (0, b"second fourth".len()));
+        assert_eq!((output.unsent(), queue.owed()), (0, b"second fourth".len()));
         assert!(queue.answer(first, Cow::Borrowed(b"first "), &mut output).is_some());
-        assert_eq!(output, b"first second fourth");
+        assert_eq!(output.tail.buf, b"first second fourth");
         assert!(queue.is_empty() && queue.owed() == 0);
         assert!(queue.answer(first, Cow::Borrowed(b"again"), &mut output).is_none(), "it is gone");
         assert_eq!(queue.begin(0, Effect::Read, begun(), false), 4);
@@ -462,33 +463,33 @@ mod tests {
     #[test]
     fn parts_of_an_answer_leave_when_those_before_it_have_left() {
         let mut queue = ReplyQueue::default();
-        let mut output = Vec::new();
+        let mut output = Output::default();
         let first = queue.begin(0b01, Effect::Read, begun(), false);
         let second = queue.begin(0b10, Effect::Read, begun(), false);
         let silent = queue.begin(0b10, Effect::Read, begun(), true);
         queue.queue(b"fourth".to_vec());
         queue.promise(second, 100);
-        queue.part(second, b"se", &mut output);
-        queue.part(silent, b"thrown away", &mut output);
+        queue.part(second, b"se".to_vec(), &mut output);
+        queue.part(silent, b"thrown away".to_vec(), &mut output);
         assert!(queue.is_next(first) && !queue.is_next(second));
-        assert_eq!((output.len(), queue.owed(), queue.promised), (0, b"sefourth".len(), 0));
-        queue.part(first, b"fi", &mut output);
+        assert_eq!((output.unsent(), queue.owed(), queue.promised), (0, b"sefourth".len(), 0));
+        queue.part(first, b"fi".to_vec(), &mut output);
         assert!(queue.answer(first, Cow::Borrowed(b"rst "), &mut output).is_some_and(|begun| begun.part_bytes == 2));
-        assert_eq!((&output[..], queue.is_next(second)), (&b"first se"[..], true));
-        queue.part(second, b"co", &mut output);
+        assert_eq!((&output.tail.buf[..], queue.is_next(second)), (&b"first se"[..], true));
+        queue.part(second, b"co".to_vec(), &mut output);
         assert!(queue.answer(second, Cow::Borrowed(b"nd "), &mut output).is_some());
-        queue.part(second, b"late", &mut output);
+        queue.part(second, b"late".to_vec(), &mut output);
         assert!(queue.answer(silent, Cow::Borrowed(b"thrown away"), &mut output).is_some());
-        assert_eq!((&output[..], queue.owed(), queue.is_empty()), (&b"first second fourth"[..], 0, true));
+        assert_eq!((&output.tail.buf[..], queue.owed(), queue.is_empty()), (&b"first second fourth"[..], 0, true));
     }
 
     #[test]
     fn messages_come_between_whole_answers() {
         let mut queue = ReplyQueue::default();
-        let mut output = Vec::new();
+        let mut output = Output::default();
         let first = queue.begin(0b01, Effect::Read, begun(), false);
         assert!(!queue.is_within_reply(), "nothing of it has left");
-        queue.part(first, b"fi", &mut output);
+        queue.part(first, b"fi".to_vec(), &mut output);
         assert!(queue.is_within_reply());
         queue.append(|output| output.extend_from_slice(b"push "));
         queue.append(|output| output.extend_from_slice(b"push "));
@@ -497,29 +498,29 @@ mod tests {
         assert_eq!((queue.pending.len(), queue.owed()), (4, b"push push last".len()));
         assert!(queue.answer(first, Cow::Borrowed(b"rst "), &mut output).is_some());
         assert!(!queue.is_within_reply());
-        assert_eq!(&output[..], b"first push push ");
+        assert_eq!(&output.tail.buf[..], b"first push push ");
         assert!(queue.answer(second, Cow::Borrowed(b"second "), &mut output).is_some());
-        assert_eq!((&output[..], queue.owed()), (&b"first push push second last"[..], 0));
+        assert_eq!((&output.tail.buf[..], queue.owed()), (&b"first push push second last"[..], 0));
     }
 
     #[test]
     fn what_is_forgotten_is_not_answered_and_what_was_before_it_is() {
         let mut queue = ReplyQueue::default();
-        let mut output = Vec::new();
+        let mut output = Output::default();
         let first = queue.begin(0b01, Effect::Read, begun(), false);
         let second = queue.begin(0b10, Effect::Write, begun(), false);
         let third = queue.begin(0b10, Effect::Unsettled, begun(), false);
         queue.promise(third, 100);
         queue.queue(b"fourth".to_vec());
         assert!(queue.unanswered(second).is_some() && queue.unanswered(third + 1).is_none());
-        queue.part(first, b"fi", &mut output);
+        queue.part(first, b"fi".to_vec(), &mut output);
         assert!(queue.unanswered(first).is_none(), "a part of it has left");
         queue.forget_from(second);
         assert!(queue.answer(second, Cow::Borrowed(b"second "), &mut output).is_none());
         assert!(queue.answer(third, Cow::Borrowed(b"third "), &mut output).is_none());
         assert_eq!((queue.owed(), queue.promised, queue.must_wait(0b10, Effect::Read)), (0, 0, false));
         assert!(queue.answer(first, Cow::Borrowed(b"rst"), &mut output).is_some());
-        assert_eq!((&output[..], queue.is_empty()), (&b"first"[..], true));
+        assert_eq!((&output.tail.buf[..], queue.is_empty()), (&b"first"[..], true));
         assert!(!queue.must_wait(ALL_KEYS, Effect::Write));
     }
 
@@ -543,7 +544,7 @@ mod tests {
             assert_eq!(queue.must_wait(0b01, next), same, "{under_way:?}, then {next:?}");
             assert_eq!(queue.must_wait(0b10, next), other, "{under_way:?}, then {next:?}");
             assert_eq!(queue.must_wait(ALL_KEYS, next), same, "{under_way:?}, then {next:?}");
-            queue.answer(sequence, Cow::Borrowed(b""), &mut Vec::new());
+            queue.answer(sequence, Cow::Borrowed(b""), &mut Output::default());
             assert!(!queue.must_wait(ALL_KEYS, next), "it is answered");
         }
     }
@@ -557,7 +558,7 @@ mod tests {
         assert!(queue.is_full(0), "what it promises counts");
         queue.promise(sequence, 1);
         assert!(!queue.is_full(0));
-        queue.answer(sequence, Cow::Borrowed(b""), &mut Vec::new());
+        queue.answer(sequence, Cow::Borrowed(b""), &mut Output::default());
         assert_eq!(queue.promised, 0);
         (0..limits::REQUESTS_IN_FLIGHT_MAX).for_each(|_| _ = queue.begin(0, Effect::Read, begun(), false));
         assert!(queue.is_full(0));

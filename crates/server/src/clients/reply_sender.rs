@@ -89,6 +89,7 @@ impl ReplySender {
                 Err(_) => (true, 0),
             };
             sent += connection.count(n);
+            let spent = connection.output.take_spent();
             let goes_on = n > 0 && connection.goes_on();
             if !gone && connection.unsent() > 0 && connection.is_writable() {
                 // The socket takes more.
@@ -106,6 +107,9 @@ impl ReplySender {
                     clients.set_ready(id);
                 }
                 clients.go_on(id);
+            }
+            if let Some(spent) = spent {
+                clients.store().pool.run(Box::new(move || drop(spent)));
             }
         }
         clients.put_dirty(later);

@@ -5,6 +5,7 @@
 
 use super::forwarding::Kept;
 use super::invalidations::{is_tracked, track_keys};
+use super::is_large::prepared_by;
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
 use super::turn::{Step, Target, Turn};
@@ -219,7 +220,7 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
         }
         (Ok(()), Some(shard)) => {
             may_write.inspect(MayWrite::note_writes);
-            let write = Write::Command(command);
+            let write = prepared_by(true, Write::Command(command), ticket.may_wait);
             store.write_queued(write.bytes());
             return store.mailboxes.tell_owner(shard, WorkerMessage::Write(Submission { shard, write, keys, ticket }));
         }

@@ -49,6 +49,8 @@ impl Target {
 
 /// After so many requests the clock is looked at.
 const REQUESTS_PER_LOOK: u32 = 16;
+/// So many bytes of one count as another request.
+const LOOK_BYTES: usize = 1024;
 
 /// What requests want of the worker.
 #[derive(Default)]
@@ -128,10 +130,10 @@ impl Requests {
 }
 
 impl Turn<'_> {
-    /// A request was run: every so often the clock is looked at, which commands that are quick do not do.
+    /// A request of so many bytes was run: every so often the clock is looked at, which commands that are quick do not do.
     #[inline]
-    pub(super) fn look_at_clock(&mut self, unlooked: &mut u32) {
-        *unlooked += 1;
+    pub(super) fn look_at_clock(&mut self, unlooked: &mut u32, bytes: usize) {
+        *unlooked += 1 + (bytes / LOOK_BYTES) as u32;
         if *unlooked >= REQUESTS_PER_LOOK {
             *unlooked = 0;
             self.requests.clock = Instant::now();

@@ -342,15 +342,14 @@ impl Upstream {
         }
     }
 
-    /// What is there of an answer that is long and incomplete: it need not be held until the rest is there. The answer of a transaction
-    /// is told as a whole, and has a bound.
+    /// What is there of an answer that is long and incomplete: it need not be held until the rest is there.
     fn next_part(&mut self) -> Option<(Ticket, Vec<u8>)> {
         if self.input.len() - self.taken < STREAM_STEP_BYTES_SOFT || self.is_told_next() {
             return None;
         }
         let awaited = self.awaited.front_mut()?;
         let Asked::Request(request) = &awaited.asked else { return None };
-        if request.answers > 1 {
+        if !request.is_passed_on {
             return None;
         }
         let ticket = request.ticket;
@@ -438,6 +437,7 @@ mod tests {
             bytes: bytes.into(),
             script_user: None,
             answers,
+            is_passed_on: answers == 1,
             deed: Deed::Read,
             tracking: None,
             until_us: 0,
@@ -650,6 +650,34 @@ mod tests {
         assert!(parts > 10, "{parts} parts");
         assert_eq!(next(&mut upstream), "2 $1\r\nx");
         drop(writer.join().unwrap());
+    }
+
+    /// Of a transaction the last answer is the client's: where nothing is to be done with it here, it is not held either.
+    #[test]
+    fn the_answer_of_a_transaction_is_passed_on_as_it_comes() {
+        for is_passed_on in [false, true] {
+            let (mut upstream, mut node) = connected();
+            upstream.send(Forwarded { is_passed_on, ..request(1, "MULTI", 3) });
+            upstream.flush();
+            let element = format!("$40000\r\n{}\r\n", "v".repeat(40_000));
+            let answer = format!("*50\r\n{}", element.repeat(50));
+            let length = answer.len();
+            let writer = std::thread::spawn(move || {
+                node.write_all(format!("+OK\r\n+QUEUED\r\n{answer}").as_bytes()).unwrap();
+                node
+            });
+            let (mut parts, mut bytes, mut buffer) = (0, 0, vec![0; READ_BUFFER_BYTES]);
+            let rest = loop {
+                upstream.notice(true, false);
+                match upstream.next(&mut buffer) {
+                    Some(Answer::Part(_, part)) => (parts, bytes) = (parts + 1, bytes + part.len()),
+                    Some(Answer::Reply(_, rest)) => break rest.len(),
+                    _ => std::thread::yield_now(),
+                }
+            };
+            assert_eq!((bytes + rest, parts > 4), (length, is_passed_on), "{parts} parts");
+            drop(writer.join().unwrap());
+        }
     }
 
     #[test]

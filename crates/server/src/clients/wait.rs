@@ -128,7 +128,7 @@ mod tests {
         /// What it is told.
         fn take_output(&mut self) -> String {
             let id = self.clients.ids()[0];
-            String::from_utf8(std::mem::take(&mut self.clients.get_mut(id).unwrap().output.buf)).unwrap()
+            String::from_utf8(self.clients.get_mut(id).unwrap().output.take_all()).unwrap()
         }
     }
 

@@ -3,6 +3,7 @@
 use super::connection::RunningTransaction;
 use super::forwarding::Kept;
 use super::invalidations::track;
+use super::is_large::prepared_by;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
 use super::request::Request;
@@ -83,7 +84,7 @@ pub(super) fn write_command(
         connection.promise(ticket.sequence, if ready { reply_bytes } else { LIKELY_REPLY_BYTES });
     }
     if ready && !connection.has_pending_writes() {
-        let write = Write::Command(command);
+        let write = prepared_by(turn.clients.are_of_thread(), Write::Command(command), may_wait);
         turn.requests.wanted.writes.push(Submission { shard: handle.id(), write, keys, ticket });
         return Step::Next;
     }
@@ -135,7 +136,7 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
 /// The rows that a pending write will find are in memory: it is submitted, with the writes behind it that waited for it
 /// alone.
 pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clients, ticket: &Ticket) {
-    let client = ClientId::from(ticket);
+    let (client, is_thread) = (ClientId::from(ticket), clients.are_of_thread());
     let Some(connection) = clients.find(client) else { return };
     connection.write_is_ready(ticket.sequence);
     while let Some(mut submission) = connection.take_ready_write() {
@@ -152,6 +153,7 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
                 connection.promise(submission.ticket.sequence, answered);
             }
         }
+        submission.write = prepared_by(is_thread, submission.write, submission.ticket.may_wait);
         wanted.writes.push(submission);
     }
 }
@@ -317,7 +319,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     if let Err(text) = expected.check() {
         return refuse(turn, &ticket, &text);
     }
-    let write = Write::Transaction { watches, commands };
+    let write = prepared_by(turn.clients.are_of_thread(), Write::Transaction { watches, commands }, false);
     turn.requests.store.write_queued(write.bytes());
     turn.requests.wanted.writes.push(Submission { shard, write, keys, ticket });
     Step::Next

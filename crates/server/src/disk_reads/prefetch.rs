@@ -23,7 +23,7 @@ pub(crate) struct Applying {
 }
 
 /// After so long an event loop does something else before it applies the next entry.
-const APPLY_SPAN: Duration = Duration::from_millis(1);
+const APPLY_SPAN: Duration = Duration::from_micros(500);
 
 impl Default for Applying {
     fn default() -> Self {

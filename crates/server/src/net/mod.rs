@@ -2,6 +2,6 @@
 
 mod stream;
 
-pub(crate) use stream::SendEnd;
 pub use stream::Stream;
+pub(crate) use stream::{SendEnd, Sent};
 pub(crate) use tls::Received;

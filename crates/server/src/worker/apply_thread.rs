@@ -11,6 +11,9 @@ use std::time::Duration;
 /// About a third of a busy processor beside an event loop.
 const NICE_APPLY: i32 = 5;
 
+/// From so many bytes of an entry on the event loop does not free them.
+const LONG_ENTRY_BYTES: usize = 2 << 20;
+
 /// How often, and how many times, this thread looks whether it has the last copy of an entry.
 const LET_GO_PAUSE: Duration = Duration::from_millis(20);
 const LET_GO_TRIES: usize = 500;
@@ -30,7 +33,7 @@ pub(super) fn apply_beside(store: &Arc<NodeShared>, task: ApplyTask) -> Option<A
             of_thread.mailboxes.tell_owner(shard, WorkerMessage::AppliedAside(applied));
             // Freeing hundreds of MB takes tens of milliseconds: the last to let go is this thread, not the event loop.
             for _ in 0..LET_GO_TRIES {
-                if data.is_unique() {
+                if data.len() < LONG_ENTRY_BYTES || data.is_unique() {
                     break;
                 }
                 std::thread::sleep(LET_GO_PAUSE);

@@ -55,7 +55,7 @@ const LOOKS_MAX: usize = 4;
 const PUMPS_MAX: usize = 16;
 
 /// After so long the others have their turn.
-const PUMP_SPAN: Duration = Duration::from_millis(1);
+const PUMP_SPAN: Duration = Duration::from_micros(500);
 
 /// How long writers wait in each turn for background work that is just behind.
 const DEBT_PAUSE: Duration = Duration::from_millis(2);

@@ -24,7 +24,7 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 const STUCK_AFTER: Duration = Duration::from_secs(3);
 
 /// A log thread makes a write of more bytes: encoding and writing it would keep the event loop.
-const LOG_WRITE_BYTES_SOFT: usize = 4 << 20;
+const LOG_WRITE_BYTES_SOFT: usize = 1 << 20;
 
 /// Log writes of a worker that may be under way: while one is being fsynced, the next is written.
 const LOG_WRITES_MAX: usize = 2;

@@ -91,7 +91,6 @@ impl Telling {
             }
         }
         if self.lost > 0 && self.waiting.is_empty() {
-            // Not within the macro, which looks at its arguments only if it logs.
             let lost = std::mem::take(&mut self.lost);
             log::warn!("{lost} keyspace events and messages of scripts were lost");
         }

@@ -132,8 +132,9 @@ impl RowCache {
         let mut segment = slot.lock();
         let current = slot.stripe(stamp.hash).load(Ordering::Relaxed) == stamp.puts
             && self.epoch(shard).load(Ordering::SeqCst) == stamp.epoch;
-        // A copy, for what was found may be a part of a block.
+        // A copy, for what was found may be a part of a block. What is too long is not copied: others wait for the segment.
         current
+            && segment.takes(key.len() + value.len())
             && (mode == FillMode::Always || segment.admits(stamp.hash, key, value))
             && segment.insert(stamp.hash, shard, stamp.epoch, key, Slice::from(value))
     }

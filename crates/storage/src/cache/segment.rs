@@ -134,9 +134,14 @@ impl Segment {
         }
     }
 
+    /// Whether a row of so many bytes is not too large.
+    pub(super) fn takes(&self, bytes: usize) -> bool {
+        bytes <= self.bytes_max / SEGMENT_PART_MAX
+    }
+
     /// Puts a row in the place of an older one, or of those that were not hit; false if it is too large.
     pub(super) fn insert(&mut self, hash: u64, shard: u32, epoch: u32, key: &[u8], value: Slice) -> bool {
-        if key.len() + value.len() > self.bytes_max / SEGMENT_PART_MAX {
+        if !self.takes(key.len() + value.len()) {
             self.remove(hash, shard, key);
             return false;
         }

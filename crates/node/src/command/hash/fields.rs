@@ -45,6 +45,15 @@ impl Fields {
 
     /// How many are seen.
     pub(in crate::command) fn count<S: ReadSpace + ?Sized>(&self, space: &mut S) -> Result<u64, Error> {
+        self.count_without(space, u64::MAX)
+    }
+
+    /// The same, but that no more are looked for once so many have been found to have expired: those behind them count.
+    pub(in crate::command) fn count_without<S: ReadSpace + ?Sized>(
+        &self,
+        space: &mut S,
+        expired_max: u64,
+    ) -> Result<u64, Error> {
         let Some(expiries) = self.expiries.filter(|_| self.are_late()) else { return Ok(self.rows.count) };
         let mut expired = 0;
         let mut after = Slice::from(field_expiry::before_time(expiries.first));
@@ -54,7 +63,7 @@ impl Fields {
             let due = times.take_while(|(at_ms, _)| *at_ms <= self.now_ms).count();
             expired += due as u64;
             match found.into_iter().last() {
-                Some((last, _)) if due == CHUNK => after = last,
+                Some((last, _)) if due == CHUNK && expired < expired_max => after = last,
                 _ => break,
             }
         }

@@ -134,6 +134,7 @@ pub(in crate::command) fn distinct(
     count: u64,
     show: &mut dyn FnMut(&[u8], &[u8]),
 ) -> Outcome {
+    space.visit_many(count)?;
     let size = hash.seen(space)?;
     if let Form::Large(rows) = &hash.form
         && count <= size / 3
@@ -166,6 +167,7 @@ fn repeated(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &m
     if count > limits::RANDOM_FIELDS_MAX as u64 {
         return Err(OUT_OF_RANGE.into());
     }
+    space.visit_many(count)?;
     let size = hash.seen(space)?;
     if size == 0 {
         answer.head(0);

@@ -197,7 +197,7 @@ pub(super) fn hexists(call: &mut ReadCall<'_>) -> Outcome {
 
 pub(super) fn hlen(call: &mut ReadCall<'_>) -> Outcome {
     let count = match Stored::load(call.space, call.args[1])? {
-        Some(hash) => reply_count(&hash, call.space)?,
+        Some(hash) => hash.seen_soon(call.space)?,
         None => 0,
     };
     call.reply.int(count as i64);

@@ -170,6 +170,17 @@ impl<'k> Stored<'k> {
         }
     }
 
+    /// The same in a time that does not grow with the hash: as in Redis, of more than a few that have expired some count until they
+    /// are collected.
+    pub(crate) fn seen_soon<S: ReadSpace + ?Sized>(&self, space: &mut S) -> Result<u64, Error> {
+        match &self.form {
+            Form::Large(rows) if self.is_late() => {
+                self.fields(rows).count_without(space, limits::EXPIRED_FIELDS_COUNTED_MAX)
+            }
+            _ => self.count(),
+        }
+    }
+
     /// How many fields there are; those of a large hash that have expired count until they are collected.
     pub(crate) fn count(&self) -> Result<u64, Error> {
         match &self.form {

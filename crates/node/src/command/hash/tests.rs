@@ -494,6 +494,24 @@ fn all_scanned(space: &mut TestSpace) -> Vec<Vec<u8>> {
     }
 }
 
+/// What background collection has not come to costs HLEN no more than a bound: as in Redis, the rest counts until it is gone.
+#[test]
+fn the_length_is_told_in_bounded_time_however_many_have_expired() {
+    let max = vocab::limits::EXPIRED_FIELDS_COUNTED_MAX as usize;
+    for (expiring, lasting) in [(max, 7), (max - 1, 200), (3 * max, 7)] {
+        let mut space = space_with(expiring + lasting);
+        let at = (space.now_ms + 500).to_string().into_bytes();
+        for n in 0..expiring {
+            let field = format!("f{n}").into_bytes();
+            run(&mut space, &[b"HPEXPIREAT", b"h", &at, b"FIELDS", b"1", &field]).unwrap();
+        }
+        assert_eq!(run(&mut space, &[b"HLEN", b"h"]), int(expiring + lasting));
+        space.now_ms += 500;
+        assert_eq!(run(&mut space, &[b"HLEN", b"h"]), int(expiring.saturating_sub(max) + lasting));
+        assert_eq!(strings(&mut space, &[b"HKEYS", b"h"]).len(), lasting);
+    }
+}
+
 #[test]
 fn fields_that_expire_are_dumped_and_restored() {
     for fields in [3, 400] {

@@ -175,6 +175,7 @@ fn pop_many(
     if count > limits::POPPED_ELEMENTS_MAX {
         return Err(TOO_MANY.into());
     }
+    space.visit_many(count)?;
     let popped = match List::of(key, record)?.form {
         Form::Large(mut large) => {
             let mut popped = Vec::with_capacity(count as usize);

@@ -34,6 +34,7 @@ pub(super) fn zrandmember(call: &mut ReadCall<'_>) -> Outcome {
     if wanted > limits::RANDOM_FIELDS_MAX as u64 {
         return Err(OUT_OF_RANGE.into());
     }
+    call.space.visit_many(wanted)?;
     if let Form::Small(record) = &set.form {
         // Each draw unpacks it.
         call.space.afford(record.bytes().len().saturating_mul(wanted as usize))?;

@@ -344,6 +344,7 @@ pub(super) fn remove_range(space: &mut dyn WriteSpace, set: &SortedSet<'_>, from
         space.delete(set.key)?;
         return Ok(());
     }
+    space.visit_many(count)?;
     match &set.form {
         Form::Small(record) => {
             let mut all = set.packed(record)?;
@@ -391,6 +392,7 @@ pub(super) fn take_range(
     from: u64,
     count: u64,
 ) -> Result<Vec<Kept>, Error> {
+    space.visit_many(count)?;
     let mut taken = Vec::with_capacity(count as usize);
     match &set.form {
         Form::Large(large) if count > 0 && count <= set.count()? / 2 => {

@@ -6,7 +6,7 @@
 use crate::{Evaluation, Fault};
 use vocab::limits::{
     APPLY_INLINE_ROWS_MAX, APPLY_INLINE_TOUCHED_BYTES_MAX, ENTRY_TOUCHED_ITEMS, ITEM_BYTES_SURE, ITEM_ROWS_MAX,
-    ITEM_ROWS_SURE, ITEM_TOUCHED_BYTES_MAX,
+    ITEM_ROWS_SURE, ITEM_TOUCHED_BYTES_MAX, LIST_LEAF_ELEMENTS_MAX,
 };
 
 /// Where an entry is evaluated.
@@ -50,12 +50,15 @@ pub(super) struct Work {
     evaluation: Evaluation,
     /// The item under way cannot be, for another reason than what it has touched.
     refused: bool,
+    /// Elements that were visited, of many at a time. An event loop alone goes by it: replicas need not agree about it.
+    visited: u64,
 }
 
 impl Work {
     /// An entry that is evaluated by those rules. Entries of format 1 had no bounds.
     pub(super) fn new(evaluation: Evaluation, place: Place) -> Self {
-        let mut work = Self { touched: Touched::NONE, max: Touched::ANY, place, evaluation, refused: false };
+        let mut work =
+            Self { touched: Touched::NONE, max: Touched::ANY, place, evaluation, refused: false, visited: 0 };
         work.begin_item();
         work
     }
@@ -87,6 +90,14 @@ impl Work {
         if self.touched.exceeds(self.max) { Err(Fault::WouldBlock) } else { Ok(()) }
     }
 
+    /// So many elements are visited, of which some lie together in each row. The error: they are too many for an event loop.
+    pub(super) fn visit(&mut self, elements: u64) -> Result<(), Fault> {
+        // As many as one row has cost no more than that row.
+        let many = if elements > LIST_LEAF_ELEMENTS_MAX as u64 { elements } else { 0 };
+        self.visited = self.visited.saturating_add(many);
+        if self.is_slice() && self.visited > APPLY_INLINE_ROWS_MAX as u64 { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
     /// So many bytes the item under way may still read and write.
     pub(super) fn bytes_left(&self) -> usize {
         self.max.bytes.saturating_sub(self.touched.bytes)
@@ -112,6 +123,17 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elements_that_lie_together_count_on_an_event_loop_alone() {
+        let most = APPLY_INLINE_ROWS_MAX as u64;
+        let mut inline = Work::new(Evaluation::Second, Place::EventLoop);
+        assert!((0..most).all(|_| inline.visit(1).is_ok()), "few at a time are counted by their rows");
+        assert!(inline.visit(most).is_ok() && inline.visit(most).is_err() && !inline.is_refused());
+        let mut aside = Work::new(Evaluation::Second, Place::Aside);
+        assert!(aside.visit(u64::MAX).is_ok() && aside.visit(u64::MAX).is_ok() && !aside.is_refused());
+        assert!(aside.add(ITEM_ROWS_MAX, 0).is_ok(), "no bound of an item is about them");
+    }
 
     #[test]
     fn an_event_loop_gives_up_early_and_an_item_is_refused_late() {
