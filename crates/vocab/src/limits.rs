@@ -81,7 +81,7 @@ pub const PUSH_BACKLOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes that a connection's requests may push to the subscribers of its worker before other connections have their turn.
 pub const PUSH_LOOK_BYTES_SOFT: usize = 4 * 1024 * 1024;
 /// Bytes of names after which a message that tells another node what clients listen to ends.
-pub const INTEREST_MESSAGE_BYTES_SOFT: usize = 32 * 1024;
+pub const INTEREST_MESSAGE_BYTES_SOFT: usize = 8 * 1024;
 /// Most such messages that another node has not confirmed.
 pub const INTEREST_MESSAGES_MAX: usize = 4;
 /// Longest time that a SUBSCRIBE waits until the other nodes know of it, in µs.

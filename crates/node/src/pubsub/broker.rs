@@ -231,7 +231,8 @@ impl Broker {
     pub fn tick(&self, now_us: u64) -> Vec<Answered> {
         let mut answers: Vec<Answered> = self.counts.lock().tick(now_us).into_iter().map(answered).collect();
         let mut state = self.state.write();
-        let BrokerState { announcements, subscriptions, .. } = &mut *state;
+        let BrokerState { announcements, subscriptions, remote, .. } = &mut *state;
+        remote.free_some();
         answers.extend(announcements.tick(now_us, || interest_of(subscriptions)));
         answers
     }

@@ -3,9 +3,12 @@
 use super::kind::Name;
 use crate::peer_protocol::{Interest, Wish};
 use resp::glob_matches_within;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use vocab::NodeId;
 use vocab::limits::PATTERN_STEPS_MAX;
+
+/// So many names are freed at a time.
+const FREE_STEP_MAX: usize = 1024;
 
 /// What one node has told.
 #[derive(Debug, Default)]
@@ -17,13 +20,12 @@ struct ToldInterest {
 }
 
 /// What the clients of other nodes listen to.
-///
-/// Invariant: a node stands at a name in `channels` or `patterns` if and only if `told` has the name at that node.
 #[derive(Debug, Default)]
 pub(super) struct RemoteInterest {
+    /// By node. No index by name: one that is lost or begins anew would have to leave each of its names at once.
     told: BTreeMap<NodeId, ToldInterest>,
-    channels: HashMap<Name, BTreeSet<NodeId>>,
-    patterns: BTreeMap<Name, BTreeSet<NodeId>>,
+    /// Names that count no more, and are freed some at a time.
+    garbage: Vec<BTreeSet<Name>>,
 }
 
 impl RemoteInterest {
@@ -35,62 +37,48 @@ impl RemoteInterest {
         } else if self.told.get(&from).is_none_or(|told| told.number + 1 != interest.number) {
             return None;
         }
-        for wish in &interest.wishes {
-            self.change(from, wish);
-        }
-        self.told.entry(from).or_default().number = interest.number;
-        Some(interest.number)
-    }
-
-    fn change(&mut self, from: NodeId, Wish { name, is_pattern, wanted }: &Wish) {
         let told = self.told.entry(from).or_default();
-        let names = if *is_pattern { &mut told.patterns } else { &mut told.channels };
-        let changed = if *wanted { names.insert(name.clone()) } else { names.remove(name) };
-        if changed {
-            self.set(name, *is_pattern, from, *wanted);
-        }
-    }
-
-    fn set(&mut self, name: &Name, is_pattern: bool, node: NodeId, wanted: bool) {
-        let nodes = match is_pattern {
-            true => self.patterns.entry(name.clone()).or_default(),
-            false => self.channels.entry(name.clone()).or_default(),
-        };
-        if wanted {
-            nodes.insert(node);
-            return;
-        }
-        nodes.remove(&node);
-        if nodes.is_empty() {
-            match is_pattern {
-                true => _ = self.patterns.remove(name),
-                false => _ = self.channels.remove(name),
+        told.number = interest.number;
+        for Wish { name, is_pattern, wanted } in &interest.wishes {
+            let names = if *is_pattern { &mut told.patterns } else { &mut told.channels };
+            if *wanted {
+                names.insert(name.clone());
+            } else {
+                names.remove(name);
             }
         }
+        self.free_some();
+        Some(interest.number)
     }
 
     /// The link to a node has broken: it tells everything again when it is back.
     pub(super) fn forget(&mut self, node: NodeId) {
         let Some(ToldInterest { channels, patterns, .. }) = self.told.remove(&node) else { return };
-        channels.iter().for_each(|name| self.set(name, false, node, false));
-        patterns.iter().for_each(|name| self.set(name, true, node, false));
+        self.garbage.extend([channels, patterns].into_iter().filter(|names| !names.is_empty()));
+    }
+
+    /// Frees some of what counts no more: called often.
+    pub(super) fn free_some(&mut self) {
+        for _ in 0..FREE_STEP_MAX {
+            let Some(names) = self.garbage.last_mut() else { return };
+            if names.pop_first().is_none() {
+                self.garbage.pop();
+            }
+        }
     }
 
     /// Whether a client of another node listens to anything.
     pub(super) fn any(&self) -> bool {
-        !self.channels.is_empty() || !self.patterns.is_empty()
+        self.told.values().any(|told| !told.channels.is_empty() || !told.patterns.is_empty())
     }
 
     /// The nodes whose clients listen to a channel, in their order.
     pub(super) fn nodes(&self, channel: &[u8]) -> Vec<NodeId> {
-        let by_name = self.channels.get(channel).into_iter();
         let mut steps = PATTERN_STEPS_MAX;
         let mut fits = |pattern: &[u8]| glob_matches_within(pattern, channel, &mut steps).unwrap_or(false);
-        let matching = self.patterns.iter().filter(|(pattern, _)| fits(pattern));
-        let mut nodes: Vec<NodeId> = by_name.chain(matching.map(|(_, nodes)| nodes)).flatten().copied().collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
+        let mut wants =
+            |told: &ToldInterest| told.channels.contains(channel) || told.patterns.iter().any(|pattern| fits(pattern));
+        self.told.iter().filter(|(_, told)| wants(told)).map(|(node, _)| *node).collect()
     }
 }
 
@@ -128,6 +116,8 @@ mod tests {
         assert_eq!((nodes(&remote, "b"), nodes(&remote, "d"), nodes(&remote, "now")), (vec![], vec![1], vec![]));
         remote.forget(NodeId(1));
         remote.forget(NodeId(2));
-        assert!(remote.channels.is_empty() && remote.patterns.is_empty() && remote.told.is_empty());
+        assert!(!remote.any() && remote.told.is_empty());
+        remote.free_some();
+        assert!(remote.garbage.is_empty());
     }
 }
