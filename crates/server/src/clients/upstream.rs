@@ -18,7 +18,7 @@ use vocab::limits::{READ_BUFFER_BYTES, STREAM_STEP_BYTES_SOFT};
 /// Buffers that are read from a connection before others have their turn.
 const READS_MAX: usize = 8;
 
-/// What an answer is to.
+/// What an answer, or some of them, are to.
 enum Asked {
     /// A request of a client.
     Request(Forwarded),
@@ -26,11 +26,11 @@ enum Asked {
     Id,
     /// That it tells of changes from there on; of all keys with a client's prefixes, or of those that it reads.
     Tracking { is_broadcast: bool },
-    /// Nothing that anything waits for.
-    Aside,
+    /// So many requests for whose answers nothing waits.
+    Aside(usize),
 }
 
-/// An answer that is to come.
+/// Answers that are to come.
 struct Awaited {
     /// What is answered.
     asked: Asked,
@@ -174,8 +174,8 @@ impl Upstream {
         let from = self.output.written();
         self.output.add(&request.bytes);
         self.request_bytes += request.bytes.len();
-        for _ in 1..request.answers {
-            self.awaited.push_back(Awaited { asked: Asked::Aside, from, is_partly: false });
+        if request.answers > 1 {
+            self.awaited.push_back(Awaited { asked: Asked::Aside(request.answers - 1), from, is_partly: false });
         }
         self.awaited.push_back(Awaited { asked: Asked::Request(request), from, is_partly: false });
         self.requests += 1;
@@ -183,7 +183,7 @@ impl Upstream {
 
     /// Sends a request for whose answer nothing waits.
     pub(super) fn send_aside(&mut self, args: &[&[u8]]) {
-        self.ask(args, Asked::Aside);
+        self.ask(args, Asked::Aside(1));
     }
 
     /// Has the node tell of what a client is to be told of, from the next flush on. Answers whether there is something to flush.
@@ -264,6 +264,10 @@ impl Upstream {
                 Ok(Some(length)) => {
                     let start = self.taken;
                     self.taken += length;
+                    if let Some(Awaited { asked: Asked::Aside(left @ 2..), .. }) = self.awaited.front_mut() {
+                        *left -= 1;
+                        continue;
+                    }
                     let Some(awaited) = self.awaited.pop_front() else { return Some(Answer::Broken) };
                     let reply = &self.input[start..self.taken];
                     match awaited.asked {
@@ -288,7 +292,7 @@ impl Upstream {
                                 return Some(if tells { Answer::Listens } else { Answer::CannotListen });
                             }
                         }
-                        Asked::Aside => {}
+                        Asked::Aside(_) => {}
                     }
                     continue;
                 }
@@ -383,7 +387,7 @@ impl Upstream {
             let (is_unsent, is_partly) = (awaited.from >= sent, awaited.is_partly);
             match awaited.asked {
                 Asked::Request(request) => Some(Unanswered { request, is_unsent, is_partly }),
-                Asked::Id | Asked::Tracking { .. } | Asked::Aside => None,
+                Asked::Id | Asked::Tracking { .. } | Asked::Aside(_) => None,
             }
         };
         self.awaited.into_iter().filter_map(unanswered).collect()
