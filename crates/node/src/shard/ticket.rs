@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_else_holds_is_not_copied() {
+    fn what_is_held_once_is_not_copied() {
         let Write::Prepared(prepared) = Write::Command(commands(&["SET a 1"]).remove(0)).prepared() else { panic!() };
         let place = prepared.entry.as_ptr();
         let builder = EntryBuilder::of_prepared(prepared.entry.clone());
