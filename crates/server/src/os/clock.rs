@@ -1,7 +1,8 @@
 //! The clocks.
 
 use node::multi_raft::TICK_MS;
-use std::time::Duration;
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vocab::{Moment, wall_clock_ms};
 
 /// How often an event loop ticks its groups, expires keys and looks for idle clients.
@@ -18,8 +19,69 @@ pub(crate) fn raw_moment() -> Moment {
     Moment { wall_ms: wall_clock_ms(), mono_us: steady_us() }
 }
 
+/// What the steady clock is put forward by, in µs, for as long as the process runs: less than a millisecond, so that its
+/// milliseconds begin when those of the wall clock do. The store's time is the steady clock and a number of milliseconds; otherwise
+/// it would be up to one behind the wall clock of a client, whose PXAT then seems to lie further ahead than it asked for.
+static PHASE_US: LazyLock<u64> = LazyLock::new(|| phase_us(boot_us));
+
+/// Two looks at the steady clock with one at the wall clock between them are this close, unless the thread lost its processor.
+const LOOKS_APART_US_MAX: u64 = 5;
+const LOOKS_MAX: usize = 100;
+
 /// The steady clock, in µs.
 pub(crate) fn steady_us() -> u64 {
+    boot_us() + *PHASE_US
+}
+
+fn boot_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1000
+}
+
+/// By how much the milliseconds of the wall clock begin before those of a steady one, in µs.
+fn phase_us(steady_us: impl Fn() -> u64) -> u64 {
+    let look = || {
+        let before_us = steady_us();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        (steady_us() - before_us, (u64::from(wall.subsec_micros()) + 1000 - before_us % 1000) % 1000)
+    };
+    let mut closest = look();
+    for _ in 0..LOOKS_MAX {
+        if closest.0 <= LOOKS_APART_US_MAX {
+            break;
+        }
+        closest = closest.min(look());
+    }
+    closest.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::StoreClock;
+
+    /// A steady clock that is put forward now: one that was before might have drifted since.
+    fn steady() -> impl Fn() -> u64 {
+        let phase_us = phase_us(boot_us);
+        move || boot_us() + phase_us
+    }
+
+    #[test]
+    fn milliseconds_begin_with_those_of_the_wall_clock() {
+        let phase_us = phase_us(steady());
+        assert!(!(200..=800).contains(&phase_us), "{phase_us} µs");
+    }
+
+    #[test]
+    fn the_stores_time_is_not_behind_what_a_client_has_read_a_moment_before() {
+        let steady_us = steady();
+        let raw = || Moment { wall_ms: wall_clock_ms(), mono_us: steady_us() };
+        // One whose thread lost its processor between the two clocks is behind, until the node's ticks have put it right.
+        let shown_ms = |clock: &StoreClock| clock.read(Moment { wall_ms: 0, mono_us: 1_000_000 }).wall_ms;
+        let clock = (0..10).map(|_| StoreClock::new(raw())).max_by_key(shown_ms).unwrap_or_default();
+        for _ in 0..1000 {
+            let told = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() - Duration::from_micros(200);
+            assert!(u128::from(clock.read(raw()).wall_ms) >= told.as_millis());
+        }
+    }
 }
