@@ -3,10 +3,9 @@
 //! A long request is not copied: what waits for its answer shares its bytes. What a socket takes at once is bounded, so that to send
 //! one keeps no event loop.
 
+use super::output::Output;
 use crate::net::{SendEnd, Stream};
 use replica::Bytes;
-use std::collections::VecDeque;
-use vocab::limits::CLIENT_SEND_BYTES_SOFT;
 
 /// A request of more bytes is not copied.
 const SHARED_BYTES_MIN: usize = 16 * 1024;
@@ -26,33 +25,25 @@ pub(super) enum Socket {
 /// Bytes that are to be sent.
 #[derive(Default)]
 pub(super) struct Outgoing {
-    /// Those before `tail`.
-    pieces: VecDeque<Bytes>,
-    /// The last of them.
-    tail: Vec<u8>,
-    /// Bytes of the first piece that are sent.
-    sent: usize,
-    /// Bytes that were ever sent, and written.
-    all_sent: u64,
-    all_written: u64,
+    output: Output,
+    /// Bytes that were ever sent.
+    sent: u64,
 }
 
 impl Outgoing {
     /// Bytes that were ever written.
     pub(super) fn written(&self) -> u64 {
-        self.all_written
+        self.sent + self.output.unsent() as u64
     }
 
     /// Bytes that were ever sent.
     pub(super) fn sent(&self) -> u64 {
-        self.all_sent
+        self.sent
     }
 
     /// Adds what is written.
     pub(super) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let before = self.tail.len();
-        write(&mut self.tail);
-        self.all_written += (self.tail.len() - before) as u64;
+        write(&mut self.output.tail.buf);
     }
 
     /// Adds bytes, which may be shared.
@@ -60,41 +51,21 @@ impl Outgoing {
         if bytes.len() < SHARED_BYTES_MIN {
             return self.write(|tail| tail.extend_from_slice(bytes));
         }
-        self.end_tail();
-        self.pieces.push_back(bytes.clone());
-        self.all_written += bytes.len() as u64;
-    }
-
-    fn end_tail(&mut self) {
-        if !self.tail.is_empty() {
-            self.pieces.push_back(std::mem::take(&mut self.tail).into());
-        }
+        self.output.put_piece(bytes.clone());
     }
 
     /// Sends what a stream takes, and about as much as a turn has for one client.
     pub(super) fn flush(&mut self, stream: &Stream) -> Socket {
-        self.end_tail();
-        let mut left = CLIENT_SEND_BYTES_SOFT;
-        while let Some(piece) = self.pieces.front() {
-            if left == 0 {
-                return Socket::TakesMore;
-            }
-            let end = piece.len().min(self.sent + left);
-            let outcome = stream.send(&piece[self.sent..end]);
-            self.sent += outcome.bytes;
-            self.all_sent += outcome.bytes as u64;
-            left -= outcome.bytes;
-            match outcome.end {
-                SendEnd::Done => {}
-                SendEnd::Full => return Socket::Full,
-                SendEnd::Broken(_) => return Socket::Broken,
-            }
-            if self.sent == piece.len() {
-                self.sent = 0;
-                self.pieces.pop_front();
-            }
+        let flushed = self.output.flush(stream);
+        self.sent += flushed.bytes as u64;
+        // What waits for the answers has long requests, too: nothing is freed.
+        drop(self.output.take_spent());
+        match flushed.end {
+            SendEnd::Done if self.output.unsent() > 0 => Socket::TakesMore,
+            SendEnd::Done => Socket::HasAll,
+            SendEnd::Full => Socket::Full,
+            SendEnd::Broken(_) => Socket::Broken,
         }
-        Socket::HasAll
     }
 }
 
@@ -104,6 +75,7 @@ mod tests {
     use super::*;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
+    use vocab::limits::CLIENT_SEND_BYTES_SOFT;
 
     #[test]
     fn long_requests_are_shared_and_sent_in_their_order_a_part_at_a_time() {
@@ -119,7 +91,7 @@ mod tests {
         outgoing.write(|tail| tail.extend_from_slice(b"behind"));
         let expected = [b"before", &long[..], b"short", b"behind"].concat();
         assert_eq!(outgoing.written(), expected.len() as u64);
-        assert_eq!(outgoing.pieces[1].as_ptr(), long.as_ptr(), "it is not copied");
+        assert_eq!(outgoing.output.place_of(1), long.as_ptr(), "it is not copied");
         let length = expected.len();
         let reader = std::thread::spawn(move || {
             let mut got = vec![0; length];

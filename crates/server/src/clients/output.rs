@@ -1,4 +1,4 @@
-//! What a client can be sent now, in its order.
+//! What a connection can be sent now, in its order: answers to a client, or requests to another node (`outgoing`).
 //!
 //! Short answers are put together in one buffer. A long one becomes a piece of its own, as it is: to copy it, or to move it where
 //! something comes behind it, would keep the event loop. Nor does the loop free long pieces: their pages go back to the system.
@@ -83,13 +83,18 @@ impl Output {
         }
     }
 
+    /// What is unsent of what comes first.
+    fn first(&self) -> &[u8] {
+        &self.ahead.front().map_or(&self.tail.buf[..], |piece| &piece[..])[self.sent..]
+    }
+
     /// Sends what a stream takes, and about as much as a turn has for one client.
     pub(super) fn flush(&mut self, stream: &Stream) -> Sent {
         let mut flushed = Sent { bytes: 0, end: SendEnd::Done };
         while flushed.bytes < CLIENT_SEND_BYTES_SOFT && self.unsent() > 0 {
-            let first = self.ahead.front().map_or(&self.tail.buf[..], |piece| &piece[..]);
-            let end = first.len().min(self.sent + CLIENT_SEND_BYTES_SOFT - flushed.bytes);
-            let sent = stream.send(&first[self.sent..end]);
+            let first = self.first();
+            let end = first.len().min(CLIENT_SEND_BYTES_SOFT - flushed.bytes);
+            let sent = stream.send(&first[..end]);
             flushed.bytes += sent.bytes;
             self.pass(sent.bytes);
             if sent.end != SendEnd::Done {
@@ -147,11 +152,18 @@ impl Output {
     pub(super) fn take_unsent(&mut self, mut take: impl FnMut(&[u8])) -> usize {
         let bytes = self.unsent();
         while self.unsent() > 0 {
-            let first = self.ahead.front().map_or(&self.tail.buf[..], |piece| &piece[..]);
-            take(&first[self.sent..]);
-            self.pass(first.len() - self.sent);
+            let first = self.first();
+            take(first);
+            let bytes = first.len();
+            self.pass(bytes);
         }
         bytes
+    }
+
+    /// Where the bytes of a piece are.
+    #[cfg(test)]
+    pub(super) fn place_of(&self, piece: usize) -> *const u8 {
+        self.ahead[piece].as_ptr()
     }
 
     /// What is unsent.
@@ -186,7 +198,7 @@ mod tests {
         output.put(Cow::Owned(b"and ".to_vec()));
         output.put(Cow::Owned(second));
         output.put(Cow::Borrowed(b" behind"));
-        assert_eq!((output.ahead[1].as_ptr(), output.ahead[3].as_ptr()), places);
+        assert_eq!((output.place_of(1), output.place_of(3)), places);
         assert_eq!(output.unsent(), expected.len());
         assert!(output.take_all() == expected && output.unsent() == 0 && output.capacity() < PIECE_BYTES_MIN);
         let spent: Vec<usize> = output.take_spent().unwrap().pieces.iter().map(Bytes::len).collect();
