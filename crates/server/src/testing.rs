@@ -3,11 +3,13 @@
 
 use crate::api::Caller;
 use crate::mailbox::{Mailbox, WorkerMessage};
+use crate::net::Stream;
 use crate::node::Server;
 use crate::os::Shares;
 use crate::shared::NodeShared;
 use mio::{Poll, Token, Waker};
 use node::Config;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -85,6 +87,15 @@ impl IdleNode {
         let mailbox = Mailbox::new(Waker::new(poll.registry(), Self::MAIL).unwrap());
         assert!(store.mailboxes.set(vec![mailbox.clone()]));
         Self { store, mailbox, poll, _folder: folder }
+    }
+
+    /// A connection of a client, as its worker has accepted it, and the client's side.
+    pub(crate) fn accept() -> (Stream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (Stream::plain(stream), socket)
     }
 
     /// What is in the mailbox.

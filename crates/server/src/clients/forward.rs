@@ -505,9 +505,8 @@ impl<'a> Forwarder<'a> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::net::Stream;
     use crate::testing::IdleNode;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
     use std::time::Instant;
 
     const THERE: NodeId = NodeId(99);
@@ -524,12 +523,9 @@ mod tests {
     impl Fixture {
         fn new() -> Self {
             let node = IdleNode::open();
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let (stream, _) = listener.accept().unwrap();
-            stream.set_nonblocking(true).unwrap();
+            let (stream, socket) = IdleNode::accept();
             let mut clients = Clients::new(0, node.store.clone());
-            clients.connect(Stream::plain(stream), Keyspace::Cluster, node.poll.registry(), 0);
+            clients.connect(stream, Keyspace::Cluster, node.poll.registry(), 0);
             Self { clients, _socket: socket, node }
         }
 

@@ -157,14 +157,11 @@ mod tests {
     use crate::testing::IdleNode;
     use mio::Events;
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
 
     fn connect(node: &IdleNode, handshakes: &mut Handshakes) -> TcpStream {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, _) = listener.accept().unwrap();
-        stream.set_nonblocking(true).unwrap();
-        handshakes.begin(Stream::plain(stream), Keyspace::Cluster, node.poll.registry());
+        let (stream, socket) = IdleNode::accept();
+        handshakes.begin(stream, Keyspace::Cluster, node.poll.registry());
         socket
     }
 

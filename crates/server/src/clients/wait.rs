@@ -93,11 +93,10 @@ impl Waits {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::net::Stream;
     use crate::testing::IdleNode;
     use node::Ticket;
     use node::session::{Keyspace, Written};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
 
     /// A worker's only client.
     struct Client {
@@ -107,12 +106,9 @@ mod tests {
 
     impl Client {
         fn connect(node: &IdleNode) -> Self {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let (stream, _) = listener.accept().unwrap();
-            stream.set_nonblocking(true).unwrap();
+            let (stream, socket) = IdleNode::accept();
             let mut clients = Clients::new(0, node.store.clone());
-            clients.connect(Stream::plain(stream), Keyspace::Cluster, node.poll.registry(), 0);
+            clients.connect(stream, Keyspace::Cluster, node.poll.registry(), 0);
             Self { clients, _socket: socket }
         }
 
