@@ -1,10 +1,11 @@
-//! A look-up in one table, from memory: from blocks that were read for it, and from the block cache.
+//! A look-up in one table, from memory: from blocks that were read for it, and from the block cache. What is in neither it may
+//! read, and goes on.
 //!
 //! It searches the index of the table by the heads of its keys (`Ends`), where lsm-tree's own look-up searches it as bytes and
 //! misses the processor's caches at each step.
 
 use super::block::Rows;
-use super::table::{Blocks, Ends};
+use super::table::{Access, Blocks, Ends, load};
 use crate::block_read::HeldBlock;
 use crate::direct::{FileKey, Place};
 use lsm_tree::table::block::BlockType;
@@ -12,6 +13,10 @@ use lsm_tree::table::filter::block::FilterBlock;
 use lsm_tree::table::{Block, BlockHandle, IndexBlock};
 use lsm_tree::{CompressionType, InternalValue, SeqNo, Table};
 use std::sync::OnceLock;
+
+/// Blocks that are read for one key at most: parts of filter and index, and rows, and as many again that have left the block
+/// cache meanwhile.
+const BLOCKS_MAX: usize = 8;
 
 /// Why a look-up goes no further.
 pub(super) enum Stop {
@@ -64,6 +69,24 @@ impl Lookup<'_> {
         let Some(handle) = found else { return Ok(None) };
         let block = self.block(handle, BlockType::Data, self.table.metadata.data_block_compression)?;
         Ok(Rows::new(block.data)?.get(key)?)
+    }
+
+    /// The same, and reads blocks that are in no memory. An error: the table itself says what is wrong.
+    pub(super) fn find_and_wait(&self, access: Access<'_>, key: &[u8], hash: u64) -> Looked<Option<InternalValue>> {
+        let mut read = None;
+        for _ in 0..BLOCKS_MAX {
+            match self.find(key, hash) {
+                Err(Stop::Missing(BlockAt { handle, kind, compression })) => {
+                    // The block cache does not keep it.
+                    if read.replace(*handle.offset()) == Some(*handle.offset()) {
+                        break;
+                    }
+                    load(self.table, access, &handle, kind, compression)?;
+                }
+                looked => return looked,
+            }
+        }
+        Err(Stop::Malformed)
     }
 
     /// What the table's filter says.

@@ -304,7 +304,7 @@ impl Blocks {
 }
 
 /// A block of `table`, from the block cache or its file.
-fn load(
+pub(super) fn load(
     table: &Table,
     access: Access<'_>,
     handle: &BlockHandle,

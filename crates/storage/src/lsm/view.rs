@@ -197,12 +197,12 @@ impl View {
             return Ok(None);
         }
         let (seqno, hash) = (index + 1, xxh3_64(key));
-        let tree = self.generation.index().id();
+        let access = Access { tree: self.generation.index().id(), descriptors: &self.generation.descriptors };
         for (_, table, blocks) in self.tables_for(key, 0) {
-            let lookup = Lookup { table, blocks, place: (tree, table.id()), held: &[] };
-            let found = match lookup.find(key, hash) {
+            let lookup = Lookup { table, blocks, place: (access.tree, table.id()), held: &[] };
+            let found = match lookup.find_and_wait(access, key, hash) {
                 Ok(found) => found,
-                // A block is not in memory; or the table says what is wrong with it.
+                // The table says what is wrong with it.
                 Err(_) => table.get(key, seqno, hash).map_err(|error| translate(&table.path, error))?,
             };
             if found.is_some() {

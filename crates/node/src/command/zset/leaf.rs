@@ -60,6 +60,31 @@ impl Leaf {
         Ok((!place.is_empty()).then(|| [&self.0[..place.start], &self.0[place.end..]].concat()))
     }
 
+    /// The row without `count` members from number `first` on, each of them shown; `None` if there are not so many. Likewise.
+    pub(super) fn without_range(
+        &self,
+        first: usize,
+        count: usize,
+        visit: &mut dyn FnMut(Scored<'_>),
+    ) -> Result<Option<Vec<u8>>, &'static str> {
+        let mut reader = Reader::new(&self.0);
+        let (mut start, mut at) = (0, 0);
+        while at < first + count {
+            if reader.is_empty() {
+                return Ok(None);
+            }
+            let score = decode(&reader.array::<SCORE_BYTES>()?).ok_or("score that is no number")?;
+            let scored = Scored { member: reader.bytes()?, score };
+            at += 1;
+            if at > first {
+                visit(scored);
+            } else {
+                start = self.0.len() - reader.left();
+            }
+        }
+        Ok(Some([&self.0[..start], &self.0[self.0.len() - reader.left()..]].concat()))
+    }
+
     /// Where a member is; where it would begin, and of no length, if it is not there.
     fn place(&self, scored: &Scored<'_>) -> Result<Range<usize>, &'static str> {
         let mut reader = Reader::new(&self.0);
@@ -142,6 +167,16 @@ mod tests {
             assert_eq!(leaf(&whole).without(&one).unwrap(), Some(less.clone()));
             assert_eq!(leaf(&less).without(&one).unwrap(), None);
             assert_eq!(leaf(&less).with(&one, MEMBERS_MAX as u64).unwrap(), None);
+        }
+        for (first, count) in [(0, 1), (0, 5), (3, 1), (3, 4), (all.len() - 1, 1), (0, all.len())] {
+            let (mut rest, mut shown) = (all.clone(), Vec::new());
+            let taken: Vec<Scored<'_>> = rest.drain(first..first + count).collect();
+            let leaf = Leaf::new(Slice::from(encode_leaf(&all)));
+            let mut show = |scored: Scored<'_>| shown.push((scored.member.to_vec(), scored.score));
+            assert_eq!(leaf.without_range(first, count, &mut show).unwrap(), Some(encode_leaf(&rest)));
+            let taken: Vec<_> = taken.into_iter().map(|scored| (scored.member.to_vec(), scored.score)).collect();
+            assert_eq!(shown, taken);
+            assert_eq!(leaf.without_range(first + 1, all.len() - first, &mut |_| {}).unwrap(), None);
         }
         let long = Scored { member: &[7; BYTES_SOFT], score: 1.0 };
         assert_eq!(Leaf::new(Slice::empty()).with(&long, 0).unwrap(), None);

@@ -202,8 +202,18 @@ impl Leaves {
             && let Some(cursor) = self.index.nth(space, from)?
         {
             let leaf = self.read(space, &cursor)?;
-            let mut members = self.members(&leaf)?;
             let first = (from - cursor.before()) as usize;
+            let removed = left.min((cursor.count() as usize).saturating_sub(first));
+            // Those that stay are a leaf as they are.
+            if cursor.count() as usize >= removed + MEMBERS_FEW {
+                let row = leaf.without_range(first, removed, visit).map_err(|why| self.corrupt(why))?;
+                let row = row.ok_or_else(|| self.corrupt("leaf of fewer members than are counted"))?;
+                space.element_put(&self.rows, cursor.key(), &row)?;
+                self.index.add(space, &cursor, -(removed as i64))?;
+                left -= removed;
+                continue;
+            }
+            let mut members = self.members(&leaf)?;
             let end = members.len().min(first + left);
             left -= end - first;
             members.drain(first..end).for_each(&mut *visit);
