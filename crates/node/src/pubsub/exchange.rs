@@ -40,7 +40,7 @@ pub fn hear(broker: &Broker, from: NodeId, message: PeerMessage, now_us: u64) ->
         PeerMessage::Publish { id, channel, message } => {
             let publication = broker.heard(&channel, &message);
             let receivers = publication.receivers() as u64;
-            // Nobody waits for the number of a message without one.
+            // No client waits for the number of a message that has none.
             heard.reply = (id > 0).then_some(PeerMessage::Published { id, receivers });
             heard.deliveries = publication.deliveries;
         }
