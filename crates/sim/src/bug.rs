@@ -53,6 +53,16 @@ pub enum Bug {
     PoisonOnLack,
     /// Reads tell what has expired by the machine's own clock.
     LocalExpiry,
+    /// A node does not tell its interest again when a link is back.
+    ForgetInterest,
+    /// Two messages to another node change places.
+    SwapMessages,
+    /// A message goes to another node twice.
+    DoubleMessage,
+    /// A subscription is confirmed before other nodes know of it.
+    EarlyConfirm,
+    /// Subscriptions to channels of a slot stay where another node leads it.
+    KeepSubscribers,
 }
 
 /// All of them, with their names.
@@ -81,6 +91,11 @@ pub const BUGS: &[(&str, Bug)] = &[
     ("no-admission", Bug::NoAdmission),
     ("poison-on-lack", Bug::PoisonOnLack),
     ("local-expiry", Bug::LocalExpiry),
+    ("forget-interest", Bug::ForgetInterest),
+    ("swap-messages", Bug::SwapMessages),
+    ("double-message", Bug::DoubleMessage),
+    ("early-confirm", Bug::EarlyConfirm),
+    ("keep-subscribers", Bug::KeepSubscribers),
 ];
 
 impl FromStr for Bug {

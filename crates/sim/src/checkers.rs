@@ -5,6 +5,7 @@ use crate::check::acknowledged;
 use crate::check::collections::CollectionHistory;
 use crate::check::linear;
 use crate::check::maps::Maps;
+use crate::check::messages::Messages;
 use crate::check::raft::Group;
 use crate::check::reads::Reads;
 use crate::check::removals::Removals;
@@ -73,6 +74,8 @@ pub struct Checkers {
     collections: CollectionHistory,
     reads: Reads,
     weak: Weak,
+    /// What is published, and who listens.
+    pub messages: Messages,
     /// Operations that have cleared a shard, and which.
     cleared: BTreeMap<usize, ShardId>,
     /// Shards that have lost their majority for good.
@@ -98,6 +101,7 @@ impl Checkers {
             collections: CollectionHistory::default(),
             reads: Reads::default(),
             weak: Weak::default(),
+            messages: Messages::default(),
             cleared: BTreeMap::new(),
             lost: Vec::new(),
             recoveries: BTreeMap::new(),

@@ -5,9 +5,9 @@ use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::checkers::Outcome;
 use crate::places::{Place, node_id};
-use crate::report;
 use crate::store::Store;
 use crate::wall_clocks;
+use crate::{message_serving, report};
 use cluster::{Change, Map, MapUpdate};
 use node::control::Action;
 use node::control::reconcile::lacks_replicas;
@@ -61,6 +61,7 @@ pub fn receive_control(store: &mut Store, place: Place, from: NodeId, message: &
             for (shard, term) in shards {
                 process.leaders.learn(*shard, Some(from), *term);
             }
+            message_serving::evict(store, place);
         }
         other => process.control.receive(from, other, raw, &mut actions),
     }
@@ -96,6 +97,7 @@ pub fn spread(
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     let mut actions = Vec::new();
     let mut mine = Vec::new();
+    let has_news = !leaders.is_empty();
     for (shard, leader, term) in leaders {
         if process.leaders.learn(shard, leader, term) && leader == Some(node_id(place)) {
             mine.push((shard, term));
@@ -109,6 +111,9 @@ pub fn spread(
         let map = update.map.clone();
         process.control.map_applied(update, &mut actions);
         made(store, &map)?;
+    }
+    if has_news {
+        message_serving::evict(store, place);
     }
     act(store, place, actions)
 }
@@ -146,6 +151,7 @@ pub fn act(store: &mut Store, place: Place, actions: Vec<Action>) -> Outcome {
                 }
                 made(store, &map)?;
                 store.env.note(format_args!("node {} has map {}", place + 1, map.epoch));
+                message_serving::evict(store, place);
                 follow_map(store, place);
             }
         }

@@ -215,6 +215,11 @@ impl Environment {
         }
     }
 
+    /// Whether nothing gets through between two places, one way or the other.
+    pub fn is_cut(&mut self, a: Place, b: Place) -> bool {
+        self.network.link(a, b).cut || self.network.link(b, a).cut
+    }
+
     /// Whether a link carries anything now.
     pub fn carries(&mut self, from: Place, to: Place) -> bool {
         let parcel = Parcel { bytes: 0, is_urgent: false };

@@ -6,6 +6,7 @@ use crate::collections::{CollectionRequest, Told};
 use crate::effects::Prefetch;
 use crate::fork::Fork;
 use crate::history::Answer;
+use crate::messages::{MessageRequest, Party, WireNews};
 use crate::places::Place;
 use crate::request::Request;
 use cluster::{Change, Map};
@@ -39,6 +40,14 @@ pub enum Event {
     CollectionReply(usize, u64, Told, Option<NodeId>),
     /// A client of collections has waited long enough.
     CollectionImpatient(usize, u64),
+    /// A listener does its next thing.
+    Listen(usize),
+    /// A publisher sends its next messages.
+    Publish(usize),
+    /// A listener is told that another node leads the slot of its channel.
+    NotHere(Party, Option<NodeId>),
+    /// One of two nodes calls the other, for a link that keeps order.
+    Dial(Place, Place),
     /// Something goes wrong.
     Fault,
     /// A node that is down is started.
@@ -65,6 +74,10 @@ pub enum NodeEvent {
     LinkUp(NodeId),
     /// The link to a node has broken.
     LinkDown(NodeId),
+    /// Something comes over the link that keeps order, to a node, of that number.
+    Wire(NodeId, u64, WireNews),
+    /// A publisher or a listener asks.
+    Messages(Box<MessageRequest>),
     /// The log write under way is done.
     Written,
     /// Trees are to be flushed.
@@ -151,6 +164,13 @@ impl fmt::Display for NodeEvent {
             },
             Self::LinkUp(node) => write!(f, "link to {} up", node.0),
             Self::LinkDown(node) => write!(f, "link to {} down", node.0),
+            Self::Wire(node, number, WireNews::Up) => write!(f, "ordered link {number} to {} up", node.0),
+            Self::Wire(node, number, WireNews::Down) => write!(f, "ordered link {number} to {} down", node.0),
+            Self::Wire(from, number, WireNews::Message(bytes)) => match PeerMessage::decode(bytes) {
+                Ok(message) => write!(f, "from {} over ordered link {number}: {message:?}", from.0),
+                Err(e) => write!(f, "from {} over ordered link {number}: {e}", from.0),
+            },
+            Self::Messages(request) => write!(f, "{request}"),
             Self::Written => f.write_str("log written"),
             Self::Flush => f.write_str("flush"),
             Self::Restart => f.write_str("restart"),
@@ -201,6 +221,10 @@ impl fmt::Display for Event {
                 write!(f, "client {client} of collections tag {tag} is answered {told:?}")
             }
             Self::CollectionImpatient(client, tag) => write!(f, "client {client} of collections gives tag {tag} up"),
+            Self::Listen(number) => write!(f, "listener {number} thinks"),
+            Self::Publish(number) => write!(f, "publisher {number} thinks"),
+            Self::NotHere(party, leader) => write!(f, "client {} is told of leader {leader:?}", party.0),
+            Self::Dial(a, b) => write!(f, "nodes {} and {} call", a + 1, b + 1),
             Self::Fault => f.write_str("fault"),
             Self::Start(place) => write!(f, "node {} starts", place + 1),
             Self::Resume(place) => write!(f, "node {} goes on", place + 1),

@@ -142,6 +142,7 @@ fn pause(store: &mut Store, place: Place) {
         let lasts = store.env.a_while() * 3;
         store.env.note(format_args!("node {} stands still for {} ms", place + 1, lasts / MILLISECOND));
         store.env.after(lasts, Event::Resume(place));
+        store.checks.messages.stands_still(place, true, store.env.now());
     }
 }
 

@@ -9,6 +9,7 @@ use crate::event::NodeEvent;
 use crate::log_pipe::LogPipe;
 use crate::request::Request;
 use crate::schedule::Micros;
+use crate::sessions::Sessions;
 use crate::waiting_reads::WaitingReads;
 use cluster::{Map, MapUpdate, NodeInfo, Routes};
 use node::blocking::Blocked;
@@ -85,6 +86,8 @@ pub struct Process {
     pub collections: BTreeMap<(u32, u64), CollectionRequest>,
     /// Clients of collections that wait in blocking commands.
     pub blocked: Blocked,
+    /// Clients that publish and that listen.
+    pub sessions: Sessions,
     /// Answers to those that waited for replicas which are closed: they go out with the next tick.
     pub dismissed: Outbox,
     /// Shards that are being split off.
@@ -162,6 +165,7 @@ impl Host {
             bulk: BTreeMap::new(),
             collections: BTreeMap::new(),
             blocked: Blocked::default(),
+            sessions: Sessions::default(),
             dismissed: Outbox::default(),
             forks: BTreeSet::new(),
             refused: BTreeMap::new(),

@@ -64,6 +64,8 @@ pub struct Plan {
     pub bulk: Option<BulkShape>,
     /// Clients of collections.
     pub collection_clients: usize,
+    /// Clients that listen to what others publish; without them no client publishes.
+    pub listeners: usize,
     /// What clients ask beside the usual.
     pub work: WorkShape,
     /// Which kinds of faults there are.
@@ -168,10 +170,20 @@ impl Plan {
             drift_per_mille: DRIFT_PER_MILLE_MAX,
             bulk: None,
             collection_clients: 0,
+            listeners: 0,
             faults,
         }
         .with_more(&mut prng.clone())
         .with_collections(&mut Prng::new(prng.clone().next_u64()))
+        .with_listeners(&mut Prng::new(!prng.clone().next_u64()))
+    }
+
+    /// Draws whether there are clients that listen, and others that publish.
+    fn with_listeners(mut self, prng: &mut Prng) -> Self {
+        if prng.happens(300) {
+            self.listeners = prng.between(2, 6) as usize;
+        }
+        self
     }
 
     /// Draws whether there are clients of collections. Not where nothing but bulk is to keep others waiting, nor where
@@ -261,6 +273,7 @@ impl Plan {
             flush_every_ms: 3000,
             failure_timeout_ms: Some(10_000),
             bulk: None,
+            listeners: 0,
             faults: Faults {
                 crashes: true,
                 changes: true,
@@ -292,6 +305,11 @@ impl Plan {
             }
             Bug::BulkFirst | Bug::MuteLog => self.be_bulky(),
             Bug::NoAdmission => self.be_bulky(),
+            Bug::ForgetInterest | Bug::SwapMessages | Bug::DoubleMessage | Bug::EarlyConfirm | Bug::KeepSubscribers => {
+                self.listeners = 5;
+                self.faults.network = true;
+                self.faults.changes |= bug == Bug::KeepSubscribers;
+            }
             Bug::PoisonOnLack => self.faults.shortages = true,
             Bug::LocalExpiry => {
                 self.faults.clocks = true;

@@ -10,7 +10,7 @@ use crate::event::NodeEvent;
 use crate::places::{Place, node_id, place_of};
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use crate::{collection_serving, control, prefetch, reading, recovery, serving, splitting};
+use crate::{collection_serving, control, message_serving, prefetch, reading, recovery, serving, splitting};
 use node::ArrivedSnapshot;
 use node::control::report_members;
 use node::multi_raft::TICK_MS;
@@ -36,6 +36,8 @@ pub fn deliver(store: &mut Store, place: Place, event: NodeEvent) -> Outcome {
         }
         NodeEvent::LinkUp(node) => control::linked(store, place, node)?,
         NodeEvent::LinkDown(node) => control::unlinked(store, place, node),
+        NodeEvent::Wire(node, number, news) => message_serving::news(store, place, node, number, news)?,
+        NodeEvent::Messages(request) => message_serving::ask(store, place, *request)?,
         NodeEvent::Written => written(store, place, &mut out)?,
         NodeEvent::Flush => flush(store, place),
         NodeEvent::Restart => {
@@ -101,6 +103,7 @@ fn tick(store: &mut Store, place: Place) -> Outcome {
     carry_out(store, place, out)?;
     control::open_unopened(store, place);
     control::tick_control(store, place)?;
+    message_serving::tick(store, place)?;
     round(store, place)
 }
 

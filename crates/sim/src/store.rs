@@ -11,6 +11,7 @@ use crate::history::Answer;
 use crate::nodes::{Nodes, Refill};
 use crate::places::Place;
 use crate::schedule::{MILLISECOND, Micros, SECOND};
+use crate::wires::Wires;
 use vocab::{Moment, NodeId};
 
 /// How far a node's time may be from the truth: what its steady clock drifts while it hears of no majority.
@@ -29,6 +30,8 @@ pub struct Store {
     pub(crate) checks: Checkers,
     /// Its nodes.
     pub(crate) nodes: Nodes,
+    /// The links between nodes that keep order.
+    pub(crate) wires: Wires,
     /// What the node whose power failed last has yet to get again.
     refill: Option<Refill>,
 }
@@ -36,8 +39,8 @@ pub struct Store {
 impl Store {
     /// A store whose nodes have not been started.
     #[must_use]
-    pub fn new(env: Environment, checks: Checkers, nodes: Nodes) -> Self {
-        Self { env, checks, nodes, refill: None }
+    pub fn new(env: Environment, checks: Checkers, nodes: Nodes, wires: Wires) -> Self {
+        Self { env, checks, nodes, wires, refill: None }
     }
 
     /// Whether a node has lost what its leader alone may hold, and has not got it again: that leader must live.
@@ -167,6 +170,10 @@ impl Store {
             self.arrive_at_dead_node(event);
         }
         self.env.link_down(place);
+        self.checks.messages.crashed(place);
+        for other in self.wires.crashed(place, &mut self.env) {
+            self.checks.messages.unlinked(place, other);
+        }
     }
 
     /// A node that runs crashes, and is started again; false if it must not crash now.

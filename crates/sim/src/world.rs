@@ -13,6 +13,7 @@ use crate::event::{Event, NodeEvent};
 use crate::faults::{self, FaultSchedule};
 use crate::host::Host;
 use crate::hostile::Hostile;
+use crate::message_clients::MessageClients;
 use crate::nodes::Nodes;
 use crate::operator::Operator;
 use crate::places::{Place, node_id, place_of};
@@ -21,8 +22,9 @@ use crate::planner::layout;
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::store::Store;
 use crate::trace::Trace;
+use crate::wires::Wires;
 use crate::workload::Workload;
-use crate::{casualties, control, rounds};
+use crate::{casualties, control, message_serving, rounds};
 use cluster::placement::{Observed, Why, next_moves};
 use cluster::{Map, NodeInfo};
 use node::control::Shape;
@@ -38,12 +40,19 @@ const HOSTILE: u64 = 0x686f_7374_696c_6500;
 /// What tells the seed of clients of collections from that of the run.
 const COLLECTIONS: u64 = 0x636f_6c6c_6563_7473;
 
+/// What tells the seed of clients that publish and that listen from that of the run.
+const MESSAGES: u64 = 0x6d65_7373_6167_6573;
+
+/// What tells the seed of links that keep order from that of the run.
+const WIRES: u64 = 0x7769_7265_735f_5f5f;
+
 /// A store, its clients, its operator, and what goes wrong.
 pub struct World {
     store: Store,
     clients: Clients,
     hostile: Hostile,
     collections: CollectionClients,
+    messages: MessageClients,
     operator: Operator,
     faults: FaultSchedule,
 }
@@ -86,13 +95,17 @@ impl World {
         }
         let (own, expires) = (Prng::new(seed ^ COLLECTIONS), plan.work.expires);
         let mut collections = CollectionClients::new(plan.collection_clients, plan.groups, expires, plan.think_ms, own);
-        let mut store = Store::new(env, Checkers::new(plan.groups), nodes);
+        let wires = Wires::new(plan.nodes, Prng::new(seed ^ WIRES));
+        let mut store = Store::new(env, Checkers::new(plan.groups), nodes, wires);
         collections.begin(&mut store);
+        let mut messages = MessageClients::new(plan.listeners, Prng::new(seed ^ MESSAGES));
+        messages.begin(&mut store);
         Self {
             store,
             clients: Clients::new(plan.clients, workload),
             hostile,
             collections,
+            messages,
             operator: Operator::default(),
             faults: FaultSchedule::new(&plan.faults),
         }
@@ -131,6 +144,10 @@ impl World {
                 self.collections.reply(store, client, tag, &told, leader);
             }
             Event::CollectionImpatient(client, tag) => self.collections.impatient(store, client, tag),
+            Event::Listen(number) => self.messages.listen(store, number),
+            Event::Publish(number) => self.messages.publish(store, number),
+            Event::NotHere(party, leader) => self.messages.not_here(store, party, leader),
+            Event::Dial(a, b) => message_serving::dial(store, a, b),
             Event::Fault => self.faults.strike(store, &mut self.operator)?,
             Event::Start(place) => start(store, &self.operator, place)?,
             Event::Resume(place) => resume(store, place)?,
@@ -151,6 +168,7 @@ impl World {
     pub fn close(&mut self) {
         self.clients.close(&mut self.store);
         self.collections.close(&mut self.store);
+        self.messages.close(&self.store);
     }
 
     /// How many plans have ended, those among them that the map has forgotten.
@@ -163,7 +181,8 @@ impl World {
     /// Whether every client has got what it wanted.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.clients.is_quiet() && self.hostile.is_quiet() && self.collections.is_quiet()
+        let are_quiet = self.clients.is_quiet() && self.hostile.is_quiet() && self.collections.is_quiet();
+        are_quiet && self.messages.is_quiet(&self.store)
     }
 
     /// Which shard has not come to rest, and what its replicas say.
@@ -201,6 +220,8 @@ impl World {
             }
             replicas::check(shard, &holdings)?;
         }
+        let leader_of = |slot| nodes.leader_place(self.store.checks.shard_of(slot)).map(node_id);
+        self.store.checks.messages.check(leader_of)?;
         self.store.checks.check_histories()?;
         casualties::check_record(&self.store)
     }
@@ -246,6 +267,7 @@ fn start(store: &mut Store, operator: &Operator, place: Place) -> Outcome {
     control::replicas_opened(store, place, &BTreeSet::new());
     let nodes = &store.nodes;
     store.env.link_up(place, |other| nodes[other].process.is_some());
+    message_serving::started(store, place);
     let tick = store.env.below(TICK_MS * MILLISECOND);
     store.env.later(tick, place, NodeEvent::Tick);
     let flush = store.env.between(1, 2 * store.env.plan().flush_every_ms);
@@ -257,6 +279,7 @@ fn start(store: &mut Store, operator: &Operator, place: Place) -> Outcome {
 /// A node that stood still goes on: everything that it missed comes at once.
 fn resume(store: &mut Store, place: Place) -> Outcome {
     store.nodes[place].paused = false;
+    store.checks.messages.stands_still(place, false, store.env.now());
     if store.env.happens(800) {
         // The turn in which it stood still goes on, by the clock of when it began: clients' requests are there.
         let (requests, others) = std::mem::take(&mut store.nodes[place].held)

@@ -121,6 +121,10 @@ fn check_found(name: &str, bug: Bug) {
         Bug::NoAdmission => &["longer than a key may be", "is beyond a limit"],
         Bug::PoisonOnLack => &["is poisoned, and no fsync"],
         Bug::LocalExpiry => &["the keys are"],
+        Bug::ForgetInterest | Bug::EarlyConfirm => &["which was to get it"],
+        Bug::SwapMessages => &["comes after message", "which was to get it"],
+        Bug::DoubleMessage => &["comes after message"],
+        Bug::KeepSubscribers => &["leads its slot"],
         // What is lost shows in many ways.
         Bug::SkipFsync | Bug::LoseWrite | Bug::ForgetLast => &[""],
     };

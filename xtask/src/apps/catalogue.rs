@@ -267,7 +267,7 @@ pub const APPLICATIONS: &[Application] = &[
         Node,
         "connect-redis-suite",
         &["connect-redis@9.0.0", "redis@6.3.1", "express-session@1.19.0", "vitest@4.1.11"],
-        "connect-redis's own tests, which its package has, and five checks of ours: the store of sessions, with each of its settings",
+        "connect-redis's own tests, which its package has, and six checks of ours: the store of sessions, with each of its settings",
     ),
     suite(
         Python,

@@ -4,6 +4,7 @@ pub mod acknowledged;
 pub mod collections;
 pub mod linear;
 pub mod maps;
+pub mod messages;
 pub mod raft;
 pub mod reads;
 pub mod removals;
