@@ -33,4 +33,6 @@ run(
     },
     ports=(6390,),
     env={"FAKEREDIS_HYPOTHESIS_EXAMPLES": "40"},
+    # Hundreds of commands, each of which is made twice, on a machine that may be busy.
+    seconds=300,
 )
