@@ -162,15 +162,6 @@ impl LocalStore {
         Ok(command)
     }
 
-    /// Where clients of databases reach the nodes, as a line.
-    #[must_use]
-    pub fn databases(&self) -> String {
-        let ports = self.roster.nodes.iter().filter_map(|node| self.roster.database_port(node));
-        let urls: Vec<String> =
-            ports.filter(|port| !is_free(*port)).map(|port| format!("redis://{}", local(port))).collect();
-        if urls.is_empty() { String::new() } else { format!("databases {}\n", urls.join(",")) }
-    }
-
     fn has_tls(&self) -> bool {
         self.roster.setting("tls-cert-file").is_some_and(|file| !file.is_empty())
     }

@@ -3,6 +3,7 @@
 mod authority;
 mod local_store;
 mod options;
+mod ports;
 mod process;
 mod roster;
 mod status;

@@ -1,13 +1,12 @@
 //! The options of `basalt cluster`, and what they make of a store.
 
+use super::ports::{OutgoingPorts, peer_ports};
 use super::roster::Roster;
 use super::trouble::Trouble;
 use clap::{Args, Subcommand};
 use node::Config;
 use std::path::PathBuf;
 
-/// Peer ports lie so far above client ports, as those of Redis Cluster do.
-const PEER_PORT_ABOVE: u16 = 10_000;
 /// HTTP ports lie so far above client ports.
 const HTTP_PORT_ABOVE: u16 = 1000;
 /// What `up` decides itself.
@@ -123,7 +122,8 @@ pub struct StoreShape {
     /// The first node's port for clients; the others follow [default: 7000]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// The first node's port for other nodes; the others follow [default: 10000 above --port]
+    /// The first node's port for other nodes; the others follow [default: 10000 above --port, or 200 above or 10000 below it where
+    /// the system gives those ports to connections that go out]
     #[arg(long, value_name = "PORT")]
     pub peer_port: Option<u16>,
     /// The first node's port for HTTP (metrics, admin API, console); the others follow; 0: none [default: 1000 above --port]
@@ -158,9 +158,9 @@ impl StoreShape {
             ));
         }
         let port = self.port.unwrap_or(7000);
-        let above = port.checked_add(PEER_PORT_ABOVE).filter(|first| first.checked_add(nodes).is_some());
-        let Some(peer_port) = self.peer_port.or(above) else {
-            return usage(format!("--port {port}: no room for the other nodes' ports above it; give --peer-port"));
+        let drawn = || peer_ports(port, nodes, OutgoingPorts::of_system());
+        let Some(peer_port) = self.peer_port.or_else(drawn) else {
+            return usage(format!("--port {port}: no room for the other nodes' ports; give --peer-port"));
         };
         let fits = |first: u16| first > 0 && first.checked_add(nodes).is_some();
         if !fits(port) || !fits(peer_port) || port.abs_diff(peer_port) < nodes {
@@ -279,7 +279,6 @@ mod tests {
         let none = StoreShape::default;
         for (shape, reason) in [
             (StoreShape { port: Some(65534), ..none() }, "no room"),
-            (StoreShape { port: Some(60000), ..none() }, "give --peer-port"),
             (StoreShape { port: Some(7000), peer_port: Some(7002), ..none() }, "no room"),
             (StoreShape { http_port: Some(17_001), ..none() }, "no room"),
             (StoreShape { nodes: Some(2), replication_factor: Some(3), ..none() }, "there are 2 nodes"),

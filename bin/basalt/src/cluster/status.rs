@@ -120,7 +120,15 @@ impl Sight {
                 told.rss_bytes / 1_000_000
             );
         }
-        text + &format!("{} of {} shards have leaders\n", self.shards_led, self.shards)
+        text + &format!("{} of {} shards have leaders\n", self.shards_led, self.shards) + &self.databases()
+    }
+
+    /// Where clients of databases reach the nodes that answer, as a line; empty if they do not.
+    #[must_use]
+    pub fn databases(&self) -> String {
+        let told = self.nodes.iter().filter_map(|node| node.told.as_ref()?.databases.as_ref());
+        let urls: Vec<String> = told.map(|address| format!("redis://{address}")).collect();
+        if urls.is_empty() { String::new() } else { format!("databases {}\n", urls.join(",")) }
     }
 }
 
@@ -190,5 +198,11 @@ mod tests {
         let states: Vec<_> = sight.nodes.iter().map(NodeSight::state).collect();
         assert_eq!(states, ["up", "down", "not answering", "no leaders", "no store yet"]);
         assert_eq!(sight.table().lines().count(), 7);
+        let mut sight = sight;
+        for (node, port) in sight.nodes.iter_mut().zip(7101..) {
+            node.told.iter_mut().for_each(|told| told.databases = Some(format!("127.0.0.1:{port}")));
+        }
+        let databases = "databases redis://127.0.0.1:7101,redis://127.0.0.1:7104,redis://127.0.0.1:7105";
+        assert_eq!(sight.table().lines().last(), Some(databases), "two do not answer");
     }
 }

@@ -3,6 +3,7 @@
 use super::authority::Authority;
 use super::local_store::{Lifetime, LocalStore};
 use super::options::UpOptions;
+use super::ports::OutgoingPorts;
 use super::status::{Board, node_name, quoted};
 use super::trouble::Trouble;
 use super::watch::{Sight, Watch};
@@ -22,6 +23,9 @@ const SHOW_EVERY: Duration = Duration::from_millis(500);
 pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
     let stop = stop_flag().map_err(|e| Trouble::Failed(e.to_string()))?;
     let mut store = prepare(options)?;
+    if let Some(warning) = OutgoingPorts::of_system().and_then(|ports| ports.warning(store.roster())) {
+        bench::note!("basalt cluster: {warning}");
+    }
     let lifetime = if options.background { Lifetime::Their } else { Lifetime::Ours };
     let begun = Instant::now();
     if let Err(e) = start_all(&mut store, lifetime, &stop) {
@@ -35,7 +39,7 @@ pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
     let count = store.roster().nodes.len();
     let (took, dir) = (begun.elapsed().as_secs_f64(), store.dir().display().to_string());
     let serves = format!("the store of {count} nodes in {dir} serves after {took:.1} s: redis://{}\n", store.url());
-    let serves = serves + &store.databases() + &store.tls_line();
+    let serves = serves + &Watch::default().look(&store).databases() + &store.tls_line();
     if options.background {
         store.let_go();
         let down = format!("`basalt cluster down --data {}` stops it\n", quoted(store.dir()));

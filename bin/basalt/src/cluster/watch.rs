@@ -62,6 +62,8 @@ pub struct NodeStatus {
     pub operations_per_s: u64,
     /// Resident memory.
     pub rss_bytes: u64,
+    /// Where clients of databases reach it, as `HOST:PORT`; none if they do not.
+    pub databases: Option<String>,
 }
 
 impl NodeStatus {
@@ -80,6 +82,7 @@ impl NodeStatus {
             keys: keys.unwrap_or_default(),
             operations_per_s: number("instantaneous_ops_per_sec"),
             rss_bytes: number("used_memory_rss"),
+            databases: None,
         }
     }
 
@@ -139,14 +142,43 @@ impl Watch {
         let sections: [&[u8]; 5] = [b"INFO", b"stats", b"memory", b"keyspace", b"basalt"];
         match client.call_here(&sections).ok()? {
             Value::Error(_) => None,
-            answer => answer.as_bytes().map(|text| NodeStatus::parse(&String::from_utf8_lossy(text))),
+            answer => {
+                let told = answer.as_bytes().map(|text| NodeStatus::parse(&String::from_utf8_lossy(text)))?;
+                let databases = client.call_here(&[b"CONFIG", b"GET", b"database-listen"]).ok()?;
+                Some(NodeStatus { databases: listener_of(&databases), ..told })
+            }
         }
     }
+}
+
+/// The address that CONFIG GET tells, if there is one.
+fn listener_of(told: &Value) -> Option<String> {
+    let address = match told {
+        Value::Array(pair) => pair.get(1)?.as_bytes()?,
+        Value::Map(pairs) => pairs.first()?.1.as_bytes()?,
+        _ => return None,
+    };
+    Some(String::from_utf8_lossy(address).into_owned()).filter(|address| !address.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_databases_are_is_read() {
+        let bulk = |text: &str| Value::Bulk(text.as_bytes().to_vec());
+        let address = Some("127.0.0.1:7100".to_owned());
+        for (told, expected) in [
+            (Value::Array(vec![bulk("database-listen"), bulk("127.0.0.1:7100")]), address.clone()),
+            (Value::Map(vec![(bulk("database-listen"), bulk("127.0.0.1:7100"))]), address),
+            (Value::Array(vec![bulk("database-listen"), bulk("")]), None),
+            (Value::Array(Vec::new()), None),
+            (Value::Error("NOPERM".to_owned()), None),
+        ] {
+            assert_eq!(listener_of(&told), expected, "{told:?}");
+        }
+    }
 
     #[test]
     fn info_is_read() {

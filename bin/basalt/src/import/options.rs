@@ -72,8 +72,8 @@ pub struct ImportOptions {
     /// End when nothing is missing
     #[arg(long)]
     pub cut_over: bool,
-    /// At the end, compare so many keys, drawn at random, with a running source
-    #[arg(long, value_name = "KEYS", default_value_t = 0)]
+    /// At the end, compare so many keys of each database, drawn at random, with a running source; or `all`
+    #[arg(long, value_name = "KEYS|all", default_value = "0", value_parser = keys_to_verify)]
     pub verify: u64,
     /// At most so many keys a second
     #[arg(long, value_name = "KEYS")]
@@ -87,4 +87,9 @@ pub struct ImportOptions {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// How many keys are compared; all, if there are no more.
+fn keys_to_verify(text: &str) -> Result<u64, String> {
+    if text == "all" { Ok(u64::MAX) } else { text.parse().map_err(|_| "neither a number nor `all`".to_owned()) }
 }

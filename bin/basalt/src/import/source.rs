@@ -94,6 +94,26 @@ impl Source {
         Ok(text.lines().filter_map(number).collect())
     }
 
+    /// How many keys the database has.
+    pub(super) fn count(&mut self) -> Result<u64, String> {
+        match self.ask(&[b"DBSIZE"])? {
+            Answer::Int(count) => Ok(count.unsigned_abs()),
+            other => Err(format!("the source: DBSIZE is {other:?}")),
+        }
+    }
+
+    /// Some of its keys from a cursor on, and the cursor after them, which begins and ends with 0.
+    pub(super) fn page(&mut self, cursor: &[u8]) -> Result<(Vec<u8>, Vec<Vec<u8>>), String> {
+        let answer = self.ask(&[b"SCAN", cursor, b"COUNT", b"500"])?;
+        if let Answer::Array(parts) = answer
+            && let Ok([Answer::Bulk(next), Answer::Array(keys)]) = <[Answer; 2]>::try_from(parts)
+        {
+            let keys = keys.into_iter().filter_map(|key| if let Answer::Bulk(key) = key { Some(key) } else { None });
+            return Ok((next, keys.collect()));
+        }
+        Err("the source: SCAN answers no page".to_owned())
+    }
+
     /// A key, drawn at random; `None` if there is none.
     pub(super) fn random_key(&mut self) -> Result<Option<Vec<u8>>, String> {
         match self.ask(&[b"RANDOMKEY"])? {

@@ -8,7 +8,7 @@ use rdb::Value;
 use resp::Value as Answer;
 use vocab::wall_clock_ms;
 
-/// Compares so many keys of each database of the source, drawn at random.
+/// Compares so many keys of each database of the source, drawn at random; all of them where it has no more.
 pub(super) fn compare(
     source: &mut Source,
     (scope, node): (Scope<'_>, &StoreUrl),
@@ -19,19 +19,43 @@ pub(super) fn compare(
     for database in source.databases()? {
         let Some(into) = scope.of(database) else { continue };
         source.select(database)?;
+        if keys >= source.count()? {
+            let mut cursor = b"0".to_vec();
+            loop {
+                let (next, page) = source.page(&cursor)?;
+                for key in page {
+                    compare_key(source, &mut store, (&key, &into.stored(&key)), outcome)?;
+                }
+                if next == b"0" {
+                    break;
+                }
+                cursor = next;
+            }
+            continue;
+        }
         for _ in 0..keys {
             let Some(key) = source.random_key()? else { break };
-            let stored = into.stored(&key);
-            let (here, there) = both(source, &mut store, &key, &stored)?;
-            if here.is_none() {
-                continue;
-            }
-            outcome.compared += 1;
-            // It may have changed between the two reads; else it is another.
-            if here != there && !matches!(both(source, &mut store, &key, &stored)?, (here, there) if here == there) {
-                outcome.problems.note(format!("{} is not what it is at the source", shown(&key)));
-            }
+            compare_key(source, &mut store, (&key, &into.stored(&key)), outcome)?;
         }
+    }
+    Ok(())
+}
+
+/// Compares a key, by its names at the source and in the store.
+fn compare_key(
+    source: &mut Source,
+    store: &mut Client,
+    (key, stored): (&[u8], &[u8]),
+    outcome: &mut Outcome,
+) -> Result<(), String> {
+    let (here, there) = both(source, store, key, stored)?;
+    if here.is_none() {
+        return Ok(());
+    }
+    outcome.compared += 1;
+    // It may have changed between the two reads; else it is another.
+    if here != there && !matches!(both(source, store, key, stored)?, (here, there) if here == there) {
+        outcome.problems.note(format!("{} is not what it is at the source", shown(key)));
     }
     Ok(())
 }

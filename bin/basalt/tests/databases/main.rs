@@ -94,10 +94,15 @@ fn a_monitor_is_shown_what_a_client_has_sent() {
 
 /// The nodes of a store with a listener for databases each, and its ports.
 fn three_nodes(dir: &Dir) -> (Nodes, Vec<u16>) {
+    three_nodes_with(dir, "3")
+}
+
+/// The same with so many replicas of each shard.
+fn three_nodes_with(dir: &Dir, factor: &str) -> (Nodes, Vec<u16>) {
     let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
     let own: Vec<_> =
         ports.iter().map(|port| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))]).collect();
-    (Nodes::start_with(dir, 3, &[("--shards", "6")], &own), ports)
+    (Nodes::start_with(dir, 3, &[("--shards", "6"), ("--replication-factor", factor)], &own), ports)
 }
 
 /// Every node answers for every database, whichever node leads it.
@@ -115,6 +120,43 @@ fn any_node_answers_as_a_plain_redis() {
         }
     }
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+}
+
+/// A database takes no more keys than it may, also from clients of nodes that have no replica of it.
+#[test]
+fn a_bound_of_keys_holds_at_every_node() {
+    for factor in ["1", "3"] {
+        let dir = Dir::new(&format!("databases-keys-max-{factor}"));
+        let (nodes, ports) = three_nodes_with(&dir, factor);
+        nodes.wait_spread();
+        keys_are_bounded(&nodes, &ports);
+    }
+}
+
+fn keys_are_bounded(nodes: &Nodes, ports: &[u16]) {
+    assert!(nodes.run_ctl(&["database", "set", "3", "keys-max=2"]).status.success());
+    for port in ports {
+        let mut client = Connection::open(*port).unwrap();
+        assert_eq!(client.call("SELECT 3"), Value::ok());
+        // The node that leads it hears of the bound a moment later.
+        let mut keys = 0;
+        while client.call(&format!("SET k{keys} v")) == Value::ok() {
+            keys += 1;
+        }
+        for request in ["SET other v", "RPUSH list a", "MSET x 1 y 2"] {
+            assert!(client.call(request).text().starts_with("OOM "), "{port}: {request}");
+        }
+        assert_eq!(client.call("MULTI"), Value::ok());
+        client.call("SET other v");
+        assert!(client.call("EXEC").text().starts_with("EXECABORT"), "{port}");
+        assert_eq!(client.call("FLUSHDB"), Value::ok());
+        assert_eq!(client.call("SET one v"), Value::ok(), "{port}");
+        assert_eq!(client.call("SET two v"), Value::ok(), "{port}");
+        assert!(client.call("SET three v").text().starts_with("OOM "), "{port}");
+        assert_eq!(client.call("DEL one"), Value::Int(1));
+        assert_eq!(client.call("SET three v"), Value::ok(), "{port}");
+        assert_eq!(client.call("FLUSHDB"), Value::ok());
+    }
 }
 
 /// KV.RANGE is about the database that is chosen, whichever node leads it.

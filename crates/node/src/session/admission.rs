@@ -18,6 +18,8 @@ use resp::{Reply, parse_integer};
 use vocab::{Database, Slot, SlotSpan};
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
+/// What may add data to a database gets this that has as many keys as it may.
+pub const KEYS_MAX_REACHED: &str = "OOM the database has as many keys as it may ('keys-max' of `ctl database set`).";
 
 /// What the shell does with a request. See the contract in the module's documentation.
 #[derive(Debug)]
@@ -115,6 +117,9 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         let text = not_for_subscribers(spec);
         return refuse(session, Some(spec.id), &text, host, reply);
     }
+    if spec.has(flag::DENYOOM) && session.keyspace() == Keyspace::Stored && takes_no_key(spec, args, host) {
+        return refuse(session, Some(spec.id), KEYS_MAX_REACHED, host, reply);
+    }
     let role = commands::role(spec.id);
     match admit_data(session, spec, role, args, host) {
         Admitted::Now => {}
@@ -184,6 +189,12 @@ fn admit_data(session: &Session, spec: &CommandSpec, role: Role, args: &[&[u8]],
         host.room().reconsider();
     }
     Admitted::Now
+}
+
+/// Whether a request of another node is for a database that has as many keys as it may: the node that leads it knows.
+#[cold]
+fn takes_no_key(spec: &CommandSpec, args: &[&[u8]], host: &dyn Host) -> bool {
+    database_of_keys(spec, args).is_some_and(|place| host.has_all_its_keys(place))
 }
 
 /// The database in whose slot the keys of a command are, if they are a database's.

@@ -2,6 +2,7 @@
 
 use crate::shared::NodeShared;
 use cluster::DatabaseRow;
+use node::session::{Host as _, KEYS_MAX_REACHED};
 use resp::table::{CommandSpec, flag};
 use vocab::Database;
 
@@ -12,12 +13,8 @@ pub(super) fn within_bounds(
     row: &DatabaseRow,
     spec: &CommandSpec,
 ) -> Result<(), String> {
-    if let Some(keys_max) = row.keys_max.filter(|_| spec.has(flag::DENYOOM)) {
-        let known = store.known();
-        let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard));
-        if handle.is_some_and(|handle| handle.database_keys_in_slot(place.slot()) >= keys_max) {
-            return Err("OOM the database has as many keys as it may ('keys-max' of `ctl database set`).".to_owned());
-        }
+    if row.keys_max.is_some() && spec.has(flag::DENYOOM) && store.has_all_its_keys(place) {
+        return Err(KEYS_MAX_REACHED.to_owned());
     }
     match row.ops_max.filter(|_| spec.has_keys()) {
         Some(rate) if !store.database_rates.takes(database, rate) => {

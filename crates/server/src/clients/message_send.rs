@@ -4,8 +4,7 @@ use crate::mailbox::{EMBEDDED, WorkerMessage};
 use crate::os::steady_us;
 use crate::shared::{Answers, NodeShared};
 use node::Ticket;
-use node::peer_protocol::PeerMessage;
-use node::pubsub::{Publication, Refused, SubscriptionKind};
+use node::pubsub::{Publication, Refused, SubscriptionKind, posts};
 use node::session::Host as _;
 use resp::Reply;
 use std::sync::Arc;
@@ -25,9 +24,8 @@ pub(super) fn send_message(
     message: &[u8],
 ) {
     let (id, answered) = store.broker.count(ticket, publication, steady_us());
-    let message = PeerMessage::Publish { id, channel: channel.into(), message: message.into() };
-    for node in &publication.nodes {
-        store.mailboxes.tell_links_worker(WorkerMessage::Post(*node, message.clone()));
+    for (node, message) in posts(publication, id, channel, message) {
+        store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message));
     }
     if let Some(answered) = answered {
         store.answer(&answered);

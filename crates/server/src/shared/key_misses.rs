@@ -2,8 +2,7 @@
 
 use super::node_shared::NodeShared;
 use crate::mailbox::WorkerMessage;
-use node::peer_protocol::PeerMessage;
-use node::pubsub::SubscriptionKind;
+use node::pubsub::{SubscriptionKind, posts};
 use node::stats::Lookups;
 use node::{Event, KeyspaceEvent, ShardHandle};
 use resp::table::CommandSpec;
@@ -49,8 +48,7 @@ fn tell(store: &NodeShared, channel: &[u8], message: &[u8]) {
     for delivery in &publication.deliveries {
         store.mailboxes.deliver(&store.broker, delivery, None);
     }
-    let message = PeerMessage::Publish { id: 0, channel: channel.into(), message: message.into() };
-    for node in publication.nodes {
-        store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message.clone()));
+    for (node, message) in posts(&publication, 0, channel, message) {
+        store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message));
     }
 }

@@ -4,13 +4,10 @@ use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::os::steady_us;
 use crate::shared::{LINKS_WORKER, NodeShared};
 use node::peer_protocol::PeerMessage;
-use node::pubsub::{Announcement, Answered, Delivery};
+use node::pubsub::{self, Announcement, Answered, Delivery, Heard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vocab::NodeId;
-
-/// The first version of the protocol between nodes whose speakers know of subscribers.
-const MESSAGES_SINCE: u16 = 5;
 
 /// A message for another node.
 pub(super) struct Note {
@@ -37,9 +34,7 @@ impl Subscribers {
 
     /// There is a link to a node, over which that version is spoken.
     pub(super) fn up(&self, node: NodeId, version: u16) {
-        if version >= MESSAGES_SINCE {
-            self.store.broker.link_up(node);
-        }
+        pubsub::link_up(&self.store.broker, node, version);
     }
 
     /// The link to a node has broken.
@@ -49,37 +44,18 @@ impl Subscribers {
 
     /// A node has told something; answers what it is to be told.
     pub(super) fn hear(&mut self, from: NodeId, message: PeerMessage) -> Option<PeerMessage> {
+        let Heard { deliveries, answers, reply } = pubsub::hear(&self.store.broker, from, message, steady_us());
+        self.answer(answers);
         let broker = &self.store.broker;
-        match message {
-            PeerMessage::Interest(interest) => {
-                broker.hear_interest(from, &interest).map(|number| PeerMessage::InterestKnown { number })
-            }
-            PeerMessage::InterestKnown { number } => {
-                self.answer(broker.confirmed(from, number, steady_us()));
-                None
-            }
-            PeerMessage::Publish { id, channel, message } => self.deliver(id, &channel, &message),
-            PeerMessage::Published { id, receivers } => {
-                self.answer(broker.counted(from, id, receivers));
-                None
-            }
-            _ => None,
-        }
-    }
-
-    fn deliver(&mut self, id: u64, channel: &[u8], message: &[u8]) -> Option<PeerMessage> {
-        let broker = &self.store.broker;
-        let publication = broker.heard(channel, message);
-        let receivers = publication.receivers() as u64;
-        // Its publisher is another node's: it cannot be told to wait.
+        // The publisher is another node's: it cannot be told to wait.
         let reaches_others = !broker.is_overfull();
-        for delivery in publication.deliveries {
+        for delivery in deliveries {
             if reaches_others {
                 self.store.mailboxes.deliver(broker, &delivery, Some(LINKS_WORKER as u32));
             }
             self.deliveries.push(delivery);
         }
-        (id > 0).then_some(PeerMessage::Published { id, receivers })
+        reply
     }
 
     /// What the other nodes are to be told of this node's interest now.
@@ -102,11 +78,8 @@ impl Subscribers {
 /// Ends the subscriptions to channels of slots that other nodes are known to lead.
 pub(super) fn evict_from_slots(store: &NodeShared) {
     let known = store.known();
-    let is_led_elsewhere = |slot| {
-        let leader = known.shard_of(slot).and_then(|shard| store.leader_of(shard));
-        leader.is_some_and(|leader| leader != store.node())
-    };
-    for evicted in store.broker.evict(is_led_elsewhere) {
+    let leader_of = |slot| known.shard_of(slot).and_then(|shard| store.leader_of(shard));
+    for evicted in pubsub::evict_from_slots(&store.broker, store.node(), leader_of) {
         for worker in evicted.audience.workers() {
             store
                 .mailboxes
@@ -122,11 +95,12 @@ mod tests {
     use crate::testing::IdleNode;
     use cluster::NodeInfo;
     use node::Ticket;
-    use node::peer_protocol::Interest;
     use node::pubsub::{ClientSubscriptions, Publication, Subscriber, SubscriptionKind};
     use vocab::{StoreId, slot_of};
 
     const THERE: NodeId = NodeId(99);
+    /// A version of the protocol that knows of subscribers.
+    const NEWEST: u16 = u16::MAX;
 
     /// A client of the links' worker subscribes to a name.
     fn subscribe(node: &IdleNode, kind: SubscriptionKind, name: &[u8]) {
@@ -136,45 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn what_another_node_tells_is_answered_and_messages_reach_the_clients_here() {
+    fn messages_of_another_node_reach_the_clients_of_this_worker() {
         let node = IdleNode::open();
         subscribe(&node, SubscriptionKind::Channel, b"news");
         let mut subscribers = Subscribers::new(node.store.clone());
-        let publish = |id, channel: &[u8]| PeerMessage::Publish {
-            id,
-            channel: Arc::from(channel),
-            message: Arc::from(&b"m"[..]),
-        };
-        let interest = |number, begins| PeerMessage::Interest(Interest { number, begins, wishes: Vec::new() });
-        let known = |number| Some(PeerMessage::InterestKnown { number });
-        let counted = |id, receivers| Some(PeerMessage::Published { id, receivers });
-        // What is told, what is answered, and how many messages clients of this worker get.
-        let cases = [
-            (interest(6, false), None, 0),
-            (interest(5, true), known(5), 0),
-            (interest(6, false), known(6), 0),
-            (interest(8, false), None, 0),
-            (publish(7, b"news"), counted(7, 1), 1),
-            (publish(0, b"news"), None, 1),
-            (publish(8, b"other"), counted(8, 0), 0),
-            (PeerMessage::Wake { shards: Vec::new() }, None, 0),
-        ];
-        for (i, (told, answer, deliveries)) in cases.into_iter().enumerate() {
-            assert_eq!(subscribers.hear(THERE, told), answer, "case {i}");
-            assert_eq!(subscribers.take_deliveries().len(), deliveries, "case {i}");
-        }
-    }
-
-    #[test]
-    fn interest_is_told_to_nodes_that_know_of_subscribers_and_once() {
-        for (version, told) in [(MESSAGES_SINCE - 1, 0), (MESSAGES_SINCE, 1), (MESSAGES_SINCE + 1, 1)] {
-            let node = IdleNode::open();
-            subscribe(&node, SubscriptionKind::Channel, b"news");
-            let subscribers = Subscribers::new(node.store.clone());
-            subscribers.up(THERE, version);
-            let notes = subscribers.announcements();
-            assert_eq!(notes.iter().filter(|note| note.to == THERE).count(), told, "version {version}");
-            assert!(subscribers.announcements().is_empty(), "version {version}");
+        for (channel, receivers) in [(&b"news"[..], 1), (&b"other"[..], 0)] {
+            let message = PeerMessage::Publish { id: 7, channel: channel.into(), message: b"m"[..].into() };
+            assert_eq!(subscribers.hear(THERE, message), Some(PeerMessage::Published { id: 7, receivers }));
+            assert_eq!(subscribers.take_deliveries().len() as u64, receivers);
         }
     }
 
@@ -190,7 +133,7 @@ mod tests {
         for (i, (then, expected)) in cases.into_iter().enumerate() {
             let node = IdleNode::open();
             let mut subscribers = Subscribers::new(node.store.clone());
-            subscribers.up(THERE, MESSAGES_SINCE);
+            subscribers.up(THERE, NEWEST);
             let ticket = Ticket { worker: LINKS_WORKER as u32, ..Ticket::NONE };
             let publication = Publication { deliveries: Vec::new(), nodes: vec![THERE] };
             let (id, answered) = node.store.broker.count(ticket, &publication, steady_us());

@@ -7,8 +7,7 @@
 use crate::clients::{Clients, tell};
 use crate::mailbox::WorkerMessage;
 use crate::shared::NodeShared;
-use node::peer_protocol::PeerMessage;
-use node::pubsub::SubscriptionKind;
+use node::pubsub::{SubscriptionKind, posts};
 use node::tracking::ChangedKeys;
 use node::{KeyspaceEvent, ScriptMessage, ShardHandle};
 use std::collections::VecDeque;
@@ -162,14 +161,9 @@ impl Publisher<'_> {
             }
             self.clients.push(delivery);
         }
-        if publication.nodes.is_empty() {
-            return;
-        }
         // No one counts the receivers: the message has no number.
-        let channel = kind.known_name(channel);
-        let message = PeerMessage::Publish { id: 0, channel: channel.as_ref().into(), message: message.into() };
-        for node in publication.nodes {
-            self.store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message.clone()));
+        for (node, message) in posts(&publication, 0, &kind.known_name(channel), message) {
+            self.store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message));
         }
     }
 }
@@ -180,7 +174,7 @@ mod tests {
     use super::*;
     use crate::testing::IdleNode;
     use node::Event;
-    use node::peer_protocol::{Interest, Wish};
+    use node::peer_protocol::{Interest, PeerMessage, Wish};
     use vocab::NodeId;
 
     const THERE: NodeId = NodeId(99);
