@@ -235,7 +235,7 @@ impl Worker {
         if let Some(at) = self.dispatcher.send_delayed(&mut self.shell.clients) {
             next = next.min(at);
         }
-        if self.multi_raft.is_busy() && self.may_log() {
+        if self.multi_raft.is_busy() && (self.may_log() || self.multi_raft.has_yielded()) {
             next = next.min(self.paused_until);
         }
         if let Some(deadline) = self.shell.peers.deadline() {
