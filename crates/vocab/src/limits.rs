@@ -140,6 +140,8 @@ pub const APPLY_INLINE_TOUCHED_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const APPLY_INLINE_ARGUMENTS_MAX: usize = 2560;
 /// The same for the records and elements that its commands read and write.
 pub const APPLY_INLINE_ROWS_MAX: usize = 2560;
+/// The same for the time that an event loop takes to evaluate it, in µs; and entries become smaller that take it longer to apply.
+pub const APPLY_INLINE_US_MAX: u64 = 700;
 /// Most records and elements that one item of an entry reads and writes. More is refused, and nothing is written.
 pub const ITEM_ROWS_MAX: usize = 4 * ITEM_ARGUMENTS_MAX;
 /// Most bytes of these records and elements.

@@ -8,6 +8,7 @@ use crate::api::digest_marked;
 use crate::clients::{Clients, show_here, show_line, tell_denied, tell_here, tell_instead};
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
 use crate::mailbox::{BlockingMessage, EMBEDDED, SubscriberNews, WorkerMessage};
+use crate::os::steady_us;
 use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
 use cluster::{Change, MapUpdate};
@@ -22,7 +23,7 @@ use node::{
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
 use std::sync::Arc;
-use vocab::{Moment, NodeId, ShardId};
+use vocab::{Moment, NodeId, ShardId, SteadyClock};
 
 /// What follows from applying entries, once the replicas have had their turn.
 #[derive(Default)]
@@ -252,6 +253,10 @@ impl Effects for Shell {
 
     fn wants_turn(&mut self) -> bool {
         self.applying.look(&self.store)
+    }
+
+    fn steady_clock(&self) -> Option<SteadyClock> {
+        Some(steady_us)
     }
 
     fn applies_aside(&self, entry: &Entry) -> bool {
