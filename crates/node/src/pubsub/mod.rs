@@ -24,3 +24,4 @@ pub use client::{ClientSubscriptions, Refused};
 pub use delivery::{Audience, Delivery, Evicted};
 pub use kind::{Name, SubscriptionKind};
 pub use push::Push;
+pub use subscriptions::SomeEvicted;

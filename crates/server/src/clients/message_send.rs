@@ -30,7 +30,7 @@ pub(super) fn send_message(
         store.mailboxes.tell_links_worker(WorkerMessage::Post(*node, message.clone()));
     }
     if let Some(answered) = answered {
-        store.answer(&answered);
+        store.answer(answered);
     }
 }
 
