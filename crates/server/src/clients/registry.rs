@@ -113,6 +113,11 @@ impl Clients {
         self.connections.into_lent()
     }
 
+    /// Whether there is a thread for large requests, which is another one.
+    pub(super) fn may_lend(&self) -> bool {
+        !self.are_of_thread() && self.lender.has_thread()
+    }
+
     /// The connection of the thread's clients is back, with what of it is to be done; what has come of it meanwhile.
     pub(super) fn take_back(&mut self, of_thread: Self) -> Option<(ClientId, Away)> {
         self.ready.extend(&of_thread.ready);
@@ -251,7 +256,7 @@ impl Clients {
 
     /// Lends a connection to the thread for large requests; gives the job back if there is no thread, or no such connection here.
     pub(super) fn lend(&mut self, id: usize, job: Job) -> Result<(), Job> {
-        if self.are_of_thread() || !self.lender.has_thread() {
+        if !self.may_lend() {
             return Err(job);
         }
         let store = &self.store;
