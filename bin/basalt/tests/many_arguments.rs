@@ -53,6 +53,13 @@ fn answers_keep_their_order(connection: &mut Connection) {
         add(request(&["MSET"], &pairs), Value::Simple("QUEUED".into()));
         add(request(&["GET", "{k}a"], &[]), Value::Simple("QUEUED".into()));
         add(request(&["EXEC"], &[]), Value::Array(vec![Value::ok(), Value::bulk("2")]));
+        // What is about all of a node runs there, too, however short its request is.
+        let (of_node, none) = (&["PUBSUB", "CHANNELS"][..], || Value::Array(Vec::new()));
+        add(request(of_node, &[]), none());
+        add(request(&["MULTI"], &[]), Value::ok());
+        add(request(of_node, &[]), Value::Simple("QUEUED".into()));
+        add(request(&["EXEC"], &[]), Value::Array(vec![none()]));
+        add(request(&["CLIENT", "KILL", "USER", "default", "ID", "1000000"], &[]), count(0));
         add(request(&["UNLINK"], &keys), count(MANY));
         add(request(&["GET", "{k}a"], &[]), Value::bulk("2"));
     }

@@ -373,3 +373,51 @@ fn ten_thousand_subscriptions_of_a_thousand_channels() {
     drop(subscribers);
     eventually("they are gone", PATIENCE, || publisher.call("PUBSUB CHANNELS").items().is_empty().then_some(()));
 }
+
+/// More clients than an event loop tells at a time, and more patterns than it looks at.
+#[test]
+fn what_is_for_very_many_clients_reaches_each_in_its_order() {
+    const CLIENTS: usize = 600;
+    const PATTERNS: usize = 1_100;
+    let dir = Dir::new("pubsub-very-many");
+    let server = Server::start(&Setup::new(dir.path()).with("--workers", "2"));
+    let open = || {
+        let connection = Connection::open(server.port()).unwrap();
+        connection.patience(PATIENCE);
+        connection
+    };
+    let mut publisher = open();
+    let mut clients: Vec<Connection> = (0..CLIENTS).map(|_| open()).collect();
+    for client in &mut clients {
+        let requests = ["HELLO 3", "CLIENT TRACKING ON", "GET {k}", "SUBSCRIBE news"];
+        client.send(format!("{}\r\n", requests.join("\r\n")).as_bytes()).unwrap();
+    }
+    for client in &mut clients {
+        (0..4).for_each(|_| assert!(!client.read().unwrap().is_error()));
+    }
+    let words: Vec<String> = (0..PATTERNS).map(|n| format!("n*s{n}")).collect();
+    let words: Vec<&str> = ["PSUBSCRIBE", "n*"].into_iter().chain(words.iter().map(String::as_str)).collect();
+    let mut by_pattern = open();
+    by_pattern.call("HELLO 3");
+    by_pattern.send(&Connection::encode(&words)).unwrap();
+    (0..=PATTERNS).for_each(|_| _ = by_pattern.read().unwrap());
+    let requests: Vec<String> = (0..20).map(|n| format!("PUBLISH news {n}\r\nECHO {n}\r\n")).collect();
+    publisher.send(requests.concat().as_bytes()).unwrap();
+    for n in 0..20 {
+        assert_eq!(publisher.read().unwrap().int(), CLIENTS as i64 + 1);
+        assert_eq!(publisher.read().unwrap().text(), n.to_string());
+    }
+    publisher.call("SET {k} 1");
+    for client in &mut clients {
+        let heard: Vec<String> = (0..21).map(|_| client.read().unwrap().words()).collect();
+        let messages: Vec<String> = (0..20).map(|n| format!("message news {n}")).collect();
+        let is_message = |word: &&String| word.starts_with("message");
+        assert!(heard.iter().filter(is_message).eq(&messages), "{heard:?}");
+        assert!(heard.iter().any(|word| word == "invalidate {k}"), "{heard:?}");
+    }
+    (0..20).for_each(|n| assert_eq!(by_pattern.read().unwrap().words(), format!("pmessage n* news {n}")));
+    // They leave at once, and others are served.
+    drop(clients);
+    assert_eq!(publisher.call("GET {k}").text(), "1");
+    eventually("their subscriptions end", PATIENCE, || (publisher.call("PUBLISH news x").int() == 1).then_some(()));
+}

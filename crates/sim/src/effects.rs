@@ -30,6 +30,8 @@ impl Prefetch {
 
 /// One of so many entries counts as large, where any does.
 const ASIDE_EVERY: u64 = 5;
+/// After so many entries others have their turn.
+const TURN_ENTRIES: u64 = 3;
 
 /// News for clients that wait in blocking commands.
 pub enum WaitNews {
@@ -44,6 +46,8 @@ pub enum WaitNews {
 pub struct Outbox {
     /// The disk is slow: what entries will find is read before they are applied.
     pub disk_is_slow: bool,
+    /// How many entries were applied since the event loop has begun to.
+    pub applied: u64,
     /// What is to be read for shards whose entries wait for it.
     pub prefetches: Vec<(Arc<ShardHandle>, Vec<PrefetchItem>)>,
     /// Some entries are evaluated beside the event loop.
@@ -113,6 +117,12 @@ impl Effects for Outbox {
 
     fn disk_is_slow(&mut self) -> bool {
         self.disk_is_slow
+    }
+
+    /// Others have their turn after a few entries.
+    fn wants_turn(&mut self) -> bool {
+        self.applied += 1;
+        self.applied.is_multiple_of(TURN_ENTRIES)
     }
 
     fn prefetch(&mut self, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {

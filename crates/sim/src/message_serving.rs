@@ -10,10 +10,11 @@ use crate::store::Store;
 use crate::wires::Sending;
 use node::Ticket;
 use node::peer_protocol::PeerMessage;
-use node::pubsub::{self, Announcement, Answered, Delivery, Publication, Subscriber, SubscriptionKind};
+use node::pubsub::{self, Announcement, Answered, Delivery, Publication, SomeEvicted, Subscriber, SubscriptionKind};
 use node::read::{Begin, ReadRequest};
 use node::session::Consistency;
 use resp::{Proto, Value};
+use std::ops::Bound;
 use vocab::{NodeId, slot_of};
 
 /// The version of the protocol between nodes that all of them speak.
@@ -184,15 +185,21 @@ pub fn evict(store: &mut Store, place: Place) {
         return;
     }
     let Some(process) = &mut store.nodes[place].process else { return };
-    let leader_of = |slot| process.shard_of(slot).and_then(|shard| process.leaders.of(shard));
-    for evicted in pubsub::evict_from_slots(&process.sessions.broker, node_id(place), leader_of) {
-        for client in evicted.audience.of_worker(0) {
-            let party = Party(client.connection);
-            if let Some(own) = process.sessions.own.get_mut(&party) {
-                own.remove(SubscriptionKind::ShardChannel, &evicted.name);
+    let mut next = Some(Bound::Unbounded);
+    while let Some(behind) = next {
+        let leader_of = |slot| process.shard_of(slot).and_then(|shard| process.leaders.of(shard));
+        let SomeEvicted { evicted, rest } =
+            pubsub::evict_from_slots(&process.sessions.broker, node_id(place), &behind, leader_of);
+        for evicted in evicted {
+            for client in evicted.audience.of_worker(0) {
+                let party = Party(client.connection);
+                if let Some(own) = process.sessions.own.get_mut(&party) {
+                    own.remove(SubscriptionKind::ShardChannel, &evicted.name);
+                }
+                store.checks.messages.evicted(party, &evicted.name, store.env.now());
             }
-            store.checks.messages.evicted(party, &evicted.name, store.env.now());
         }
+        next = rest;
     }
 }
 

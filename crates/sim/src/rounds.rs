@@ -135,7 +135,8 @@ pub fn round(store: &mut Store, place: Place) -> Outcome {
         }
         process.core.apply(now, &mut out);
         let overlaps = store.env.plan().overlap && !process.behind;
-        let done = !process.core.is_busy() || !process.log.takes(overlaps);
+        let goes_on = process.core.has_yielded() && !store.env.has(Bug::MuteLog);
+        let done = !process.core.is_busy() || !(process.log.takes(overlaps) || goes_on);
         check(store, place)?;
         carry_out(store, place, out)?;
         if done {

@@ -29,5 +29,5 @@ pub use prng::Prng;
 pub use secret::same_secret;
 pub use shortage::is_shortage;
 pub use slot::{SLOT_COUNT, SlotSpan, crc16, hash_tag, slot_of, slot_tag};
-pub use time::{Millis, Moment, wall_clock_ms};
+pub use time::{Millis, Moment, SteadyClock, wall_clock_ms};
 pub use token_bucket::TokenBucket;

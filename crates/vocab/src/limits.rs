@@ -78,6 +78,8 @@ pub const UNDO_FOLD_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of published messages, times the clients that get them, that the mailboxes of a node's workers hold before
 /// publishers wait.
 pub const PUSH_BACKLOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Clients of a worker that have what goes to very many, such as a message, in one turn.
+pub const CLIENTS_TOLD_STEP_MAX: usize = 256;
 /// Bytes that a connection's requests may push to the subscribers of its worker before other connections have their turn.
 pub const PUSH_LOOK_BYTES_SOFT: usize = 4 * 1024 * 1024;
 /// Bytes of names after which a message that tells another node what clients listen to ends.
@@ -138,6 +140,8 @@ pub const APPLY_INLINE_BYTES_MAX: usize = 512 * 1024;
 pub const APPLY_INLINE_TOUCHED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The same for the arguments of its commands.
 pub const APPLY_INLINE_ARGUMENTS_MAX: usize = 2560;
+/// The same for the time that an event loop takes to evaluate it, in µs; and entries become smaller that take it longer to apply.
+pub const APPLY_INLINE_US_MAX: u64 = 700;
 /// The same for the records and elements that its commands read and write.
 pub const APPLY_INLINE_ROWS_MAX: usize = 2560;
 /// Most records and elements that one item of an entry reads and writes. More is refused, and nothing is written.
@@ -364,8 +368,6 @@ pub const USER_RULES_BYTES_MAX: usize = 16 * 1024;
 pub const MAP_USERS_BYTES_MAX: usize = 1024 * 1024;
 /// Longest rules of one request that changes a user, in bytes: some of them may take others back.
 pub const USER_CHANGE_BYTES_MAX: usize = 4 * USER_RULES_BYTES_MAX;
-/// Connections that an event loop closes in one turn.
-pub const CLOSED_PER_TURN_MAX: usize = 128;
 /// Most passwords of a user.
 pub const USER_PASSWORDS_MAX: usize = 16;
 /// Most selectors of a user beside its first one.

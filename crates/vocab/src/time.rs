@@ -12,6 +12,9 @@ pub struct Moment {
     pub mono_us: u64,
 }
 
+/// What tells the time of a clock that never goes back, in µs. A shell lends it to what may give up for its sake, and decides nothing by it.
+pub type SteadyClock = fn() -> u64;
+
 /// The wall clock now. For shells only.
 #[must_use]
 pub fn wall_clock_ms() -> Millis {

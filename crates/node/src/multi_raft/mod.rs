@@ -491,6 +491,10 @@ impl MultiRaft {
             }
             if replica.needs_log() || !replica.has_ready() {
                 hosted.shard.post_unlogged(effects);
+                // What it has collected is in the log.
+                if hosted.shard.has_yielded() {
+                    self.collected.push(shard);
+                }
                 continue;
             }
             match hosted.shard.collect(&mut self.later, effects) {
@@ -554,6 +558,12 @@ impl MultiRaft {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.replicas.busy().is_empty()
+    }
+
+    /// Whether a shard has left entries that can be applied whether or not a log write may begin.
+    #[must_use]
+    pub fn has_yielded(&self) -> bool {
+        self.busy_shards().any(|shard| shard.has_yielded() && shard.broken().is_none())
     }
 
     /// The shards that there is something to pump for.

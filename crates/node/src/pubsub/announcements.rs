@@ -1,8 +1,12 @@
 //! This node's interest on its way to the other nodes, and the clients that wait until these know of it.
 
+use super::kind::{Name, SubscriptionKind};
+use super::subscriptions::{Place, Subscriptions};
 use crate::peer_protocol::{Interest, Wish};
 use crate::shard::Ticket;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use vocab::NodeId;
 use vocab::limits::{INTEREST_MESSAGE_BYTES_SOFT, INTEREST_MESSAGES_MAX};
 
@@ -11,13 +15,13 @@ const AGAIN_US: u64 = 2_000_000;
 /// A node that has more changes before it than the interest has names, and this many, is told everything again instead.
 const BACKLOG_MIN: usize = 1024;
 
-/// A change that a node is to be told.
-#[derive(Clone, Debug)]
-struct Change {
-    /// The version of the interest that it makes; 1 for what there was before the node could be talked to.
-    version: u64,
-    wish: Wish,
-}
+/// The version of what there was before a node could be talked to.
+const WHOLE_VERSION: u64 = 1;
+/// So many changes that count no more are freed at a time.
+const FREE_STEP_MAX: usize = 1024;
+
+/// By rising version, which is 2 or more. No queue, which moves as it grows: there may be a million.
+type Changes = BTreeMap<u64, Wish>;
 
 /// A message that a node has not confirmed.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +38,10 @@ struct Peer {
     number: u64,
     /// The next message begins anew.
     begins: bool,
-    /// By rising version.
-    changes: VecDeque<Change>,
+    /// It has been sent the whole interest up to this place, and is sent the rest before any change; none: all of it.
+    whole_up_to: Option<Bound<Place>>,
+    /// What has changed since in what it has been sent.
+    changes: Changes,
     /// Messages that it has not confirmed, by rising number.
     sent: VecDeque<Sent>,
     /// When it last confirmed one, or when there was none to confirm, in µs of the steady clock.
@@ -47,38 +53,91 @@ struct Peer {
 impl Peer {
     /// All changes up to this version are known to it.
     fn known(&self) -> u64 {
-        let oldest = self.sent.front().map(|sent| sent.version).or(self.changes.front().map(|change| change.version));
+        let whole = self.whole_up_to.as_ref().map(|_| WHOLE_VERSION);
+        let oldest = self.sent.front().map(|sent| sent.version).or(whole).or(self.changes.keys().next().copied());
         oldest.map_or(u64::MAX, |version| version - 1)
     }
 
-    /// It is told everything, whatever it was told before.
-    fn begin(&mut self, names: &[Wish]) {
+    /// It is told everything, whatever it was told before. Answers the changes that count no more.
+    fn begin(&mut self) -> Changes {
         self.begins = true;
         self.sent.clear();
-        self.changes = names.iter().map(|wish| Change { version: 1, wish: wish.clone() }).collect();
+        self.whole_up_to = Some(Bound::Unbounded);
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Whether it has been sent what there was at a place.
+    fn has_been_sent(&self, place: &Place) -> bool {
+        match &self.whole_up_to {
+            None => true,
+            Some(Bound::Unbounded) => false,
+            Some(Bound::Included(last) | Bound::Excluded(last)) => place <= last,
+        }
     }
 
     /// The next message to it, if it may be sent one.
-    fn next(&mut self, now_us: u64) -> Option<Interest> {
-        let has_more = self.begins || !self.changes.is_empty();
+    fn next(&mut self, now_us: u64, subscriptions: &Subscriptions) -> Option<Interest> {
+        let has_more = self.whole_up_to.is_some() || !self.changes.is_empty();
         if !has_more || self.sent.len() >= INTEREST_MESSAGES_MAX {
             return None;
         }
         if self.sent.is_empty() {
             self.heard_us = now_us;
         }
-        let version = self.changes.front().map_or(1, |change| change.version);
-        let (mut wishes, mut bytes) = (Vec::new(), 0);
-        while bytes < INTEREST_MESSAGE_BYTES_SOFT
-            && let Some(Change { wish, .. }) = self.changes.pop_front()
+        let mut message = Message::default();
+        let version = match self.whole_up_to.take() {
+            Some(up_to) => {
+                let mut places = subscriptions.of_store_behind(&up_to).peekable();
+                self.whole_up_to = loop {
+                    let Some(place) = places.next() else { break None };
+                    message.add(wish(&place, true));
+                    if message.is_full() {
+                        break places.peek().is_some().then_some(Bound::Excluded(place));
+                    }
+                };
+                WHOLE_VERSION
+            }
+            None => self.changes.keys().next().copied().unwrap_or(WHOLE_VERSION),
+        };
+        while self.whole_up_to.is_none()
+            && !message.is_full()
+            && let Some((_, wish)) = self.changes.pop_first()
         {
-            bytes += wish.name.len() + 8;
-            wishes.push(wish);
+            message.add(wish);
         }
         self.number += 1;
         self.sent.push_back(Sent { number: self.number, version });
-        Some(Interest { number: self.number, begins: std::mem::take(&mut self.begins), wishes })
+        let begins = std::mem::take(&mut self.begins);
+        Some(Interest { number: self.number, begins, wishes: message.wishes })
     }
+}
+
+/// A message that is being put together.
+#[derive(Default)]
+struct Message {
+    wishes: Vec<Wish>,
+    bytes: usize,
+}
+
+impl Message {
+    fn add(&mut self, wish: Wish) {
+        self.bytes += wish.name.len() + 8;
+        self.wishes.push(wish);
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= INTEREST_MESSAGE_BYTES_SOFT
+    }
+}
+
+/// What other nodes are told of a subscription.
+fn wish(Place { kind, name }: &Place, wanted: bool) -> Wish {
+    let is_pattern = *kind == SubscriptionKind::Pattern;
+    let name: Name = match kind.known_name(name) {
+        Cow::Borrowed(_) => name.clone(),
+        Cow::Owned(known) => known.into(),
+    };
+    Wish { name, is_pattern, wanted }
 }
 
 /// A client that waits until the other nodes know of its subscription.
@@ -117,47 +176,56 @@ pub(super) struct Announcements {
     version: u64,
     peers: BTreeMap<NodeId, Peer>,
     waiting: VecDeque<Waiting>,
+    /// Changes that no node is to be told any more, and that are freed some at a time.
+    garbage: Vec<Changes>,
 }
 
 impl Announcements {
-    /// There is a link to a node that understands it; `names` is the whole interest.
-    pub(super) fn up(&mut self, node: NodeId, names: &[Wish]) {
-        let mut peer = Peer::default();
-        peer.begin(names);
-        self.peers.insert(node, peer);
+    /// There is a link to a node that understands it: it is told the whole interest.
+    pub(super) fn up(&mut self, node: NodeId) {
+        let before = self.peers.insert(node, Peer::default());
+        let now = self.peers.get_mut(&node).map(Peer::begin);
+        self.garbage.extend(before.map(|peer| peer.changes).into_iter().chain(now));
     }
 
     /// The link to a node has broken. Answers the clients that waited for it alone.
     pub(super) fn down(&mut self, node: NodeId) -> Vec<Answered> {
-        self.peers.remove(&node);
+        self.garbage.extend(self.peers.remove(&node).map(|peer| peer.changes));
         self.take_known()
     }
 
     /// The interest changes.
-    pub(super) fn change(&mut self, wish: &Wish) {
-        // Version 1 is that of what a node is told first.
-        self.version = self.version.max(1) + 1;
-        for peer in self.peers.values_mut() {
-            peer.changes.push_back(Change { version: self.version, wish: wish.clone() });
+    pub(super) fn change(&mut self, place: &Place, wanted: bool) {
+        self.version = self.version.max(WHOLE_VERSION) + 1;
+        let mut change = None;
+        for peer in self.peers.values_mut().filter(|peer| peer.has_been_sent(place)) {
+            let change = change.get_or_insert_with(|| wish(place, wanted));
+            peer.changes.insert(self.version, change.clone());
         }
     }
 
-    /// Whether a node that has changes before it is to be told everything again instead, which is less.
-    pub(super) fn has_long_backlog(&self, names: usize) -> bool {
-        self.peers.values().any(|peer| peer.changes.len() > names + BACKLOG_MIN)
+    /// Tells everything again to the nodes that have more changes before them than that: so many names.
+    pub(super) fn shorten(&mut self, names: usize) {
+        let long = self.peers.values_mut().filter(|peer| peer.changes.len() > names + BACKLOG_MIN);
+        self.garbage.extend(long.map(Peer::begin));
     }
 
-    /// Tells everything again to the nodes that have more changes before them than that.
-    pub(super) fn shorten(&mut self, names: &[Wish]) {
-        let long = self.peers.values_mut().filter(|peer| peer.changes.len() > names.len() + BACKLOG_MIN);
-        long.for_each(|peer| peer.begin(names));
+    /// Frees some of what counts no more: called often.
+    pub(super) fn free_some(&mut self) {
+        for _ in 0..FREE_STEP_MAX {
+            let Some(changes) = self.garbage.last_mut() else { return };
+            if changes.pop_first().is_none() {
+                self.garbage.pop();
+            }
+        }
     }
 
     /// The messages that are to be sent now.
-    pub(super) fn take(&mut self, now_us: u64) -> Vec<Announcement> {
+    pub(super) fn take(&mut self, now_us: u64, subscriptions: &Subscriptions) -> Vec<Announcement> {
         let of = |(node, peer): (&NodeId, &mut Peer)| {
             let node = *node;
-            std::iter::from_fn(|| peer.next(now_us)).map(|interest| Announcement { node, interest }).collect::<Vec<_>>()
+            let messages = std::iter::from_fn(|| peer.next(now_us, subscriptions));
+            messages.map(|interest| Announcement { node, interest }).collect::<Vec<_>>()
         };
         self.peers.iter_mut().flat_map(of).collect()
     }
@@ -184,14 +252,11 @@ impl Announcements {
         self.waiting.push_back(Waiting { version: self.version, until_us, answered });
     }
 
-    /// Time passes. Answers the clients that have waited for long enough; `names` is asked for the whole interest, if a node
-    /// is to be told it again.
-    pub(super) fn tick(&mut self, now_us: u64, names: impl Fn() -> Vec<Wish>) -> Vec<Answered> {
+    /// Time passes. Answers the clients that have waited for long enough.
+    pub(super) fn tick(&mut self, now_us: u64) -> Vec<Answered> {
         let is_overdue = |peer: &&mut Peer| !peer.sent.is_empty() && now_us.saturating_sub(peer.heard_us) > AGAIN_US;
-        let mut whole = None;
-        for peer in self.peers.values_mut().filter(is_overdue) {
-            peer.begin(whole.get_or_insert_with(&names));
-        }
+        self.garbage.extend(self.peers.values_mut().filter(is_overdue).map(Peer::begin));
+        self.free_some();
         let mut answered = Vec::new();
         while let Some(waiting) = self.waiting.pop_front_if(|waiting| waiting.until_us <= now_us) {
             for peer in self.peers.values_mut().filter(|peer| peer.known() < waiting.version) {
@@ -221,9 +286,29 @@ impl Announcements {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subscriber::Subscriber;
 
-    fn wish(name: &str, wanted: bool) -> Wish {
-        Wish { name: name.as_bytes().into(), is_pattern: false, wanted }
+    /// What a node's clients listen to, and the others on their way to know it.
+    #[derive(Default)]
+    struct Told {
+        subscriptions: Subscriptions,
+        announcements: Announcements,
+    }
+
+    impl Told {
+        fn change(&mut self, name: &str, wanted: bool) {
+            let (kind, client) = (SubscriptionKind::Channel, Subscriber { worker: 0, connection: 1, generation: 1 });
+            if wanted {
+                self.subscriptions.add(kind, name.as_bytes(), client);
+            } else {
+                self.subscriptions.remove(kind, name.as_bytes(), client);
+            }
+            self.announcements.change(&Place { kind, name: name.as_bytes().into() }, wanted);
+        }
+
+        fn take(&mut self, now_us: u64) -> Vec<Announcement> {
+            self.announcements.take(now_us, &self.subscriptions)
+        }
     }
 
     fn client(sequence: u64) -> Answered {
@@ -235,7 +320,7 @@ mod tests {
     }
 
     /// What is sent, as `node#number` with `!` if it begins anew, and the names.
-    fn sent(announcements: &mut Announcements, now_us: u64) -> Vec<String> {
+    fn sent(told: &mut Told, now_us: u64) -> Vec<String> {
         let shown = |Announcement { node, interest }: Announcement| {
             let names = interest.wishes.iter().map(|wish| {
                 let sign = if wish.wanted { "+" } else { "-" };
@@ -244,76 +329,107 @@ mod tests {
             let begins = if interest.begins { "!" } else { "" };
             format!("{}#{}{begins}{}", node.0, interest.number, names.collect::<String>())
         };
-        announcements.take(now_us).into_iter().map(shown).collect()
+        told.take(now_us).into_iter().map(shown).collect()
     }
 
     #[test]
     fn clients_wait_until_every_node_knows() {
         let (a, b) = (NodeId(1), NodeId(2));
-        let mut announcements = Announcements::default();
-        announcements.change(&wish("x", true));
-        assert!(!announcements.is_under_way(), "there is no other node");
-        announcements.up(a, &[wish("x", true)]);
-        announcements.up(b, &[wish("x", true)]);
-        assert_eq!(sent(&mut announcements, 0), ["1#1! +x", "2#1! +x"]);
-        assert_eq!(sent(&mut announcements, 0), [""; 0]);
-        announcements.wait(client(1), 1000);
-        announcements.change(&wish("y", true));
-        announcements.wait(client(2), 1000);
-        assert!(announcements.is_under_way());
-        assert_eq!(sent(&mut announcements, 0), ["1#2 +y", "2#2 +y"]);
-        assert_eq!(clients(&announcements.confirmed(a, 2, 1)), []);
-        assert_eq!(clients(&announcements.confirmed(b, 1, 1)), [1]);
-        assert_eq!(clients(&announcements.confirmed(b, 2, 1)), [2]);
-        assert!(!announcements.is_under_way());
+        let mut told = Told::default();
+        told.change("x", true);
+        assert!(!told.announcements.is_under_way(), "there is no other node");
+        told.announcements.up(a);
+        told.announcements.up(b);
+        assert_eq!(sent(&mut told, 0), ["1#1! +x", "2#1! +x"]);
+        assert_eq!(sent(&mut told, 0), [""; 0]);
+        told.announcements.wait(client(1), 1000);
+        told.change("y", true);
+        told.announcements.wait(client(2), 1000);
+        assert!(told.announcements.is_under_way());
+        assert_eq!(sent(&mut told, 0), ["1#2 +y", "2#2 +y"]);
+        assert_eq!(clients(&told.announcements.confirmed(a, 2, 1)), []);
+        assert_eq!(clients(&told.announcements.confirmed(b, 1, 1)), [1]);
+        assert_eq!(clients(&told.announcements.confirmed(b, 2, 1)), [2]);
+        assert!(!told.announcements.is_under_way());
         // A node goes down: it is not waited for.
-        announcements.change(&wish("y", false));
-        announcements.wait(client(3), 1000);
-        assert_eq!(sent(&mut announcements, 2), ["1#3 -y", "2#3 -y"]);
-        assert_eq!(clients(&announcements.confirmed(a, 3, 2)), []);
-        assert_eq!(clients(&announcements.down(b)), [3]);
+        told.change("y", false);
+        told.announcements.wait(client(3), 1000);
+        assert_eq!(sent(&mut told, 2), ["1#3 -y", "2#3 -y"]);
+        assert_eq!(clients(&told.announcements.confirmed(a, 3, 2)), []);
+        assert_eq!(clients(&told.announcements.down(b)), [3]);
     }
 
     #[test]
     fn a_node_that_does_not_confirm_is_told_again_and_delays_one_client_only() {
         let a = NodeId(1);
-        let mut announcements = Announcements::default();
-        announcements.up(a, &[]);
-        assert_eq!(sent(&mut announcements, 0), ["1#1!"]);
-        announcements.change(&wish("x", true));
-        announcements.wait(client(1), 1000);
-        assert_eq!(sent(&mut announcements, 0), ["1#2 +x"]);
-        let whole = || vec![wish("x", true)];
-        assert_eq!(clients(&announcements.tick(999, whole)), []);
-        assert_eq!(clients(&announcements.tick(1000, whole)), [1]);
-        announcements.change(&wish("z", true));
-        assert!(!announcements.is_under_way(), "the node is late");
-        let whole = || vec![wish("x", true), wish("z", true)];
-        assert_eq!(clients(&announcements.tick(AGAIN_US + 1, whole)), []);
-        assert_eq!(sent(&mut announcements, AGAIN_US + 1), ["1#3! +x +z"]);
-        assert_eq!(clients(&announcements.confirmed(a, 2, AGAIN_US + 1)), [], "of what was before");
-        assert_eq!(announcements.peers[&a].sent.len(), 1);
-        announcements.confirmed(a, 3, AGAIN_US + 2);
-        announcements.change(&wish("u", true));
-        assert!(announcements.is_under_way(), "it is waited for again");
+        let mut told = Told::default();
+        told.announcements.up(a);
+        assert_eq!(sent(&mut told, 0), ["1#1!"]);
+        told.change("x", true);
+        told.announcements.wait(client(1), 1000);
+        assert_eq!(sent(&mut told, 0), ["1#2 +x"]);
+        assert_eq!(clients(&told.announcements.tick(999)), []);
+        assert_eq!(clients(&told.announcements.tick(1000)), [1]);
+        told.change("z", true);
+        assert!(!told.announcements.is_under_way(), "the node is late");
+        assert_eq!(clients(&told.announcements.tick(AGAIN_US + 1)), []);
+        assert_eq!(sent(&mut told, AGAIN_US + 1), ["1#3! +x +z"]);
+        assert_eq!(clients(&told.announcements.confirmed(a, 2, AGAIN_US + 1)), [], "of what was before");
+        assert_eq!(told.announcements.peers[&a].sent.len(), 1);
+        told.announcements.confirmed(a, 3, AGAIN_US + 2);
+        told.change("u", true);
+        assert!(told.announcements.is_under_way(), "it is waited for again");
     }
 
     #[test]
     fn what_is_sent_at_once_is_bounded() {
-        let mut announcements = Announcements::default();
+        let mut told = Told::default();
         let long = "n".repeat(INTEREST_MESSAGE_BYTES_SOFT);
-        let names = vec![wish(&long, true); INTEREST_MESSAGES_MAX + 2];
-        announcements.up(NodeId(1), &names);
-        assert_eq!(announcements.take(0).len(), INTEREST_MESSAGES_MAX);
-        announcements.confirmed(NodeId(1), 1, 0);
-        assert_eq!(announcements.take(0).len(), 1);
-        announcements.confirmed(NodeId(1), 5, 0);
-        assert_eq!(announcements.take(0).len(), 1, "that was all");
-        assert!(announcements.peers[&NodeId(1)].known() == 0, "of the first version some is on its way");
+        (0..INTEREST_MESSAGES_MAX + 2).for_each(|n| told.change(&format!("{n}{long}"), true));
+        told.announcements.up(NodeId(1));
+        assert_eq!(told.take(0).len(), INTEREST_MESSAGES_MAX);
+        told.announcements.confirmed(NodeId(1), 1, 0);
+        assert_eq!(told.take(0).len(), 1);
+        assert!(told.announcements.peers[&NodeId(1)].known() == 0, "of the first version some is on its way");
+        told.announcements.confirmed(NodeId(1), 5, 0);
+        assert_eq!(told.take(0).len(), 1, "the last name");
+        assert!(told.announcements.is_under_way());
+        told.announcements.confirmed(NodeId(1), 6, 0);
+        assert_eq!(told.take(0), [], "there is nothing behind it");
+        assert!(!told.announcements.is_under_way());
         // Changes that come faster than they are confirmed.
-        (0..3 * BACKLOG_MIN).for_each(|_| announcements.change(&wish("x", true)));
-        assert!(announcements.has_long_backlog(1) && !announcements.has_long_backlog(3 * BACKLOG_MIN));
-        announcements.shorten(&[wish("x", true)]);
-        assert_eq!(announcements.peers[&NodeId(1)].changes.len(), 1);
+        (0..3 * BACKLOG_MIN).for_each(|n| told.change("x", n % 2 == 0));
+        told.announcements.shorten(3 * BACKLOG_MIN);
+        assert_eq!(told.announcements.peers[&NodeId(1)].changes.len(), 3 * BACKLOG_MIN);
+        told.announcements.shorten(1);
+        let begun = &told.announcements.peers[&NodeId(1)];
+        assert!(begun.changes.is_empty() && begun.begins);
+        (0..4).for_each(|_| told.announcements.free_some());
+        assert!(told.announcements.garbage.is_empty(), "it is freed by and by");
+    }
+
+    #[test]
+    fn what_changes_while_a_node_is_told_the_whole_is_told_once() {
+        let mut told = Told::default();
+        let long = |name: &str| format!("{name}{}", "n".repeat(INTEREST_MESSAGE_BYTES_SOFT / 2));
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(long);
+        names.iter().for_each(|name| told.change(name, true));
+        told.announcements.up(NodeId(1));
+        let shown = |announcements: Vec<Announcement>| {
+            let wishes = announcements.into_iter().flat_map(|announcement| announcement.interest.wishes);
+            let one = |wish: Wish| format!("{}{}", if wish.wanted { '+' } else { '-' }, wish.name[0] as char);
+            wishes.map(one).collect::<String>()
+        };
+        assert_eq!(shown(told.take(0)), "+a+b+c+d+e+f+g+h");
+        // What it has been sent changes, and what it has not.
+        told.change(&names[0], false);
+        told.change(&names[8], false);
+        told.change(&long("k"), true);
+        told.change(&long("aa"), true);
+        told.announcements.wait(client(1), 1000);
+        told.announcements.confirmed(NodeId(1), 2, 0);
+        assert_eq!(shown(told.take(0)), "+j+k-a+a");
+        assert_eq!(clients(&told.announcements.confirmed(NodeId(1), 5, 0)), []);
+        assert_eq!(clients(&told.announcements.confirmed(NodeId(1), 6, 0)), [1]);
     }
 }

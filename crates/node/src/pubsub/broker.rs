@@ -4,23 +4,25 @@
 
 use super::announcements::{Announcement, Announcements, Answered};
 use super::client::{ClientSubscriptions, Refused};
-use super::delivery::{Delivery, Evicted};
+use super::delivery::Delivery;
 use super::kind::{Name, SubscriptionKind};
 use super::receivers::{Counted, ReceiverCounts};
 use super::remote::RemoteInterest;
-use super::subscriptions::Subscriptions;
-use crate::peer_protocol::{Interest, Wish};
+use super::subscriptions::{Place, SomeEvicted, Subscriptions};
+use crate::peer_protocol::Interest;
 use crate::shard::Ticket;
 use crate::subscriber::Subscriber;
-use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use resp::Reply;
-use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
-use vocab::limits::{PUSH_BACKLOG_BYTES_MAX, RECEIVERS_WAIT_US_MAX, SUBSCRIBE_WAIT_US_MAX};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use vocab::limits::{PATTERN_STEPS_MAX, PUSH_BACKLOG_BYTES_MAX, RECEIVERS_WAIT_US_MAX, SUBSCRIBE_WAIT_US_MAX};
 use vocab::{NodeId, Slot};
 
 /// After so many names of a request others have the lock.
 const NAMES_PER_LOCK: usize = 256;
+/// An event loop looks at so many patterns.
+const PATTERNS_MANY: usize = 1024;
 
 /// What becomes of a message that a client has published.
 #[derive(Debug, Default)]
@@ -60,6 +62,8 @@ struct BrokerState {
 pub struct Broker {
     state: RwLock<BrokerState>,
     counts: Mutex<ReceiverCounts>,
+    /// How many patterns clients of this node and of others listen to.
+    patterns: AtomicUsize,
     /// Bytes that the mailboxes of workers hold for subscribers.
     backlog_bytes: AtomicU64,
 }
@@ -89,6 +93,7 @@ impl Broker {
             }
             confirm(name, own.told_count(kind));
         }
+        self.note_patterns(&state);
         Ok(state.settled(kind))
     }
 
@@ -109,6 +114,7 @@ impl Broker {
             }
             confirm(name, own.told_count(kind));
         }
+        self.note_patterns(&state);
         Settled { announces: state.settled(kind).announces, waits: false }
     }
 
@@ -121,13 +127,19 @@ impl Broker {
                 state.remove(kind, name, subscriber);
             }
         }
+        self.note_patterns(&state);
         state.announcements.is_under_way()
+    }
+
+    fn note_patterns(&self, state: &BrokerState) {
+        let patterns = state.subscriptions.count(SubscriptionKind::Pattern) + state.remote.patterns();
+        self.patterns.store(patterns, Ordering::Relaxed);
     }
 
     /// What becomes of a message that a client has published to a channel of the store.
     #[must_use]
     pub fn publish(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> Publication {
-        let state = self.state.read();
+        let mut state = self.state.read();
         match kind {
             SubscriptionKind::ShardChannel | SubscriptionKind::PlainShardChannel => {
                 let nodes = || state.remote.nodes(&kind.known_name(channel));
@@ -136,11 +148,17 @@ impl Broker {
                     nodes: if kind.is_of_store() { nodes() } else { Vec::new() },
                 }
             }
-            _ => Publication {
-                deliveries: state.subscriptions.deliveries(channel, message),
-                nodes: state.remote.nodes(channel),
-            },
+            _ => {
+                let nodes = state.remote.nodes(channel);
+                Publication { deliveries: deliveries(&mut state, channel, message), nodes }
+            }
         }
+    }
+
+    /// Whether clients listen to so many patterns that to find those which a channel matches is no work for an event loop.
+    #[must_use]
+    pub fn has_many_patterns(&self) -> bool {
+        self.patterns.load(Ordering::Relaxed) > PATTERNS_MANY
     }
 
     /// Whether a client of any node listens to a channel of the store.
@@ -155,10 +173,9 @@ impl Broker {
     /// The clients of this node that get a message which was published at another one, to a channel as nodes know it.
     #[must_use]
     pub fn heard(&self, channel: &[u8], message: &[u8]) -> Publication {
-        let subscriptions = &self.state.read().subscriptions;
         let deliveries = match SubscriptionKind::of_known_name(channel) {
-            (SubscriptionKind::Channel, channel) => subscriptions.deliveries(channel, message),
-            (kind, channel) => subscriptions.shard_deliveries(kind, channel, message),
+            (SubscriptionKind::Channel, channel) => deliveries(&mut self.state.read(), channel, message),
+            (kind, channel) => self.state.read().subscriptions.shard_deliveries(kind, channel, message),
         };
         Publication { deliveries, nodes: Vec::new() }
     }
@@ -177,9 +194,7 @@ impl Broker {
 
     /// There is a link to a node that knows of messages.
     pub fn link_up(&self, node: NodeId) {
-        let mut state = self.state.write();
-        let names = state.interest();
-        state.announcements.up(node, &names);
+        self.state.write().announcements.up(node);
     }
 
     /// The link to a node has broken. Answers the replies that need not wait any longer.
@@ -188,13 +203,17 @@ impl Broker {
         let mut answers: Vec<Answered> = self.counts.lock().lost(node).into_iter().map(answered).collect();
         let mut state = self.state.write();
         state.remote.forget(node);
+        self.note_patterns(&state);
         answers.extend(state.announcements.down(node));
         answers
     }
 
     /// A node tells its interest. Answers the number that it is to be confirmed, if it has a meaning.
     pub fn hear_interest(&self, from: NodeId, interest: &Interest) -> Option<u64> {
-        self.state.write().remote.hear(from, interest)
+        let mut state = self.state.write();
+        let number = state.remote.hear(from, interest);
+        self.note_patterns(&state);
+        number
     }
 
     /// A node has confirmed what it was told of this node's interest. Answers the replies that waited for that.
@@ -207,13 +226,10 @@ impl Broker {
     #[must_use]
     pub fn take_announcements(&self, now_us: u64) -> Vec<Announcement> {
         let mut state = self.state.write();
+        let BrokerState { announcements, subscriptions, .. } = &mut *state;
         let of_store = SubscriptionKind::ALL.into_iter().filter(|kind| kind.is_of_store());
-        let names = of_store.map(|kind| state.subscriptions.count(kind)).sum();
-        if state.announcements.has_long_backlog(names) {
-            let whole = state.interest();
-            state.announcements.shorten(&whole);
-        }
-        state.announcements.take(now_us)
+        announcements.shorten(of_store.map(|kind| subscriptions.count(kind)).sum());
+        announcements.take(now_us, subscriptions)
     }
 
     /// A reply is due when all nodes know the interest as it is now. Gives it back if they do.
@@ -231,18 +247,17 @@ impl Broker {
     pub fn tick(&self, now_us: u64) -> Vec<Answered> {
         let mut answers: Vec<Answered> = self.counts.lock().tick(now_us).into_iter().map(answered).collect();
         let mut state = self.state.write();
-        let BrokerState { announcements, subscriptions, remote, .. } = &mut *state;
-        remote.free_some();
-        answers.extend(announcements.tick(now_us, || interest_of(subscriptions)));
+        state.remote.free_some();
+        answers.extend(state.announcements.tick(now_us));
         answers
     }
 
-    /// Ends the subscriptions to channels of slots that are led elsewhere.
-    pub fn evict(&self, is_led_elsewhere: impl Fn(Slot) -> bool) -> Vec<Evicted> {
+    /// Ends the subscriptions to channels of slots that are led elsewhere, of some channels behind a place.
+    pub fn evict(&self, behind: &Bound<Name>, is_led_elsewhere: impl Fn(Slot) -> bool) -> SomeEvicted {
         if self.count_of(SubscriptionKind::ShardChannel) == 0 {
-            return Vec::new();
+            return SomeEvicted { evicted: Vec::new(), rest: None };
         }
-        self.state.write().subscriptions.evict(is_led_elsewhere)
+        self.state.write().subscriptions.evict(behind, is_led_elsewhere)
     }
 
     /// How many names of a kind this node's clients have subscribed to.
@@ -260,7 +275,15 @@ impl Broker {
     /// The names of a kind that this node's clients have subscribed to, in their order.
     #[must_use]
     pub fn names(&self, kind: SubscriptionKind) -> Vec<Name> {
-        self.state.read().subscriptions.names(kind)
+        let (mut names, mut behind) = (Vec::new(), Bound::Unbounded);
+        let mut state = self.state.read();
+        loop {
+            let some = state.subscriptions.names_behind(kind, &behind, NAMES_PER_LOCK);
+            let Some(last) = some.last() else { return names };
+            behind = Bound::Excluded(last.clone());
+            names.extend(some);
+            RwLockReadGuard::bump(&mut state);
+        }
     }
 
     /// Bytes for subscribers set out for the mailbox of a worker.
@@ -287,6 +310,20 @@ impl Broker {
     }
 }
 
+/// The clients of this node that get a message to a channel of the store: its subscribers, then those of patterns in the order of
+/// these. Others have the lock in between: there may be a hundred thousand.
+fn deliveries(state: &mut RwLockReadGuard<'_, BrokerState>, channel: &[u8], message: &[u8]) -> Vec<Delivery> {
+    let (mut steps, mut behind) = (PATTERN_STEPS_MAX, Bound::Unbounded);
+    let mut deliveries = state.subscriptions.deliveries(channel, message);
+    while let Some(rest) =
+        state.subscriptions.pattern_deliveries((channel, message), &behind, &mut steps, &mut deliveries)
+    {
+        behind = rest;
+        RwLockReadGuard::bump(state);
+    }
+    deliveries
+}
+
 /// Every so many names, those who wait for the lock have their turn: a request may have a hundred thousand.
 fn let_others(names: usize, state: &mut RwLockWriteGuard<'_, BrokerState>) {
     if names % NAMES_PER_LOCK == NAMES_PER_LOCK - 1 {
@@ -297,7 +334,7 @@ fn let_others(names: usize, state: &mut RwLockWriteGuard<'_, BrokerState>) {
 impl BrokerState {
     fn wish(&mut self, kind: SubscriptionKind, name: &Name, wanted: bool) {
         if kind.is_of_store() {
-            self.announcements.change(&wish(kind, name, wanted));
+            self.announcements.change(&Place { kind, name: name.clone() }, wanted);
         }
     }
 
@@ -311,27 +348,6 @@ impl BrokerState {
         let is_under_way = kind.is_of_store() && self.announcements.is_under_way();
         Settled { announces: is_under_way, waits: is_under_way }
     }
-
-    fn interest(&self) -> Vec<Wish> {
-        interest_of(&self.subscriptions)
-    }
-}
-
-/// All that the clients of this node listen to.
-fn interest_of(subscriptions: &Subscriptions) -> Vec<Wish> {
-    let of_store = SubscriptionKind::ALL.into_iter().filter(|kind| kind.is_of_store());
-    let of = |kind| subscriptions.names(kind).into_iter().map(move |name| wish(kind, &name, true));
-    of_store.flat_map(of).collect()
-}
-
-/// What other nodes are told of a subscription.
-fn wish(kind: SubscriptionKind, name: &Name, wanted: bool) -> Wish {
-    let is_pattern = kind == SubscriptionKind::Pattern;
-    let name = match kind.known_name(name) {
-        Cow::Borrowed(_) => name.clone(),
-        Cow::Owned(known) => known.into(),
-    };
-    Wish { name, is_pattern, wanted }
 }
 
 /// The reply of a PUBLISH whose receivers are counted.
@@ -344,6 +360,7 @@ fn answered(Counted { ticket, receivers }: Counted) -> Answered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer_protocol::Wish;
     use SubscriptionKind::{Channel, Pattern, ShardChannel};
 
     /// A node of a store without sockets.

@@ -2,8 +2,11 @@
 
 use super::announcements::Answered;
 use super::broker::{Broker, Publication};
-use super::delivery::{Delivery, Evicted};
+use super::delivery::Delivery;
+use super::kind::Name;
+use super::subscriptions::SomeEvicted;
 use crate::peer_protocol::PeerMessage;
+use std::ops::Bound;
 use vocab::{NodeId, Slot};
 
 /// The first version of the protocol between nodes whose speakers know of subscribers.
@@ -62,9 +65,14 @@ pub fn posts(publication: &Publication, id: u64, channel: &[u8], message: &[u8])
 }
 
 /// Ends the subscriptions to channels of slots that other nodes are known to lead. One that is led by none, as far as this node
-/// knows, stays: it may be led here again.
-pub fn evict_from_slots(broker: &Broker, me: NodeId, leader_of: impl Fn(Slot) -> Option<NodeId>) -> Vec<Evicted> {
-    broker.evict(|slot| leader_of(slot).is_some_and(|leader| leader != me))
+/// knows, stays: it may be led here again. Some of the channels at a time, those behind that one.
+pub fn evict_from_slots(
+    broker: &Broker,
+    me: NodeId,
+    behind: &Bound<Name>,
+    leader_of: impl Fn(Slot) -> Option<NodeId>,
+) -> SomeEvicted {
+    broker.evict(behind, |slot| leader_of(slot).is_some_and(|leader| leader != me))
 }
 
 #[cfg(test)]
@@ -147,7 +155,8 @@ mod tests {
         let broker = broker(SubscriptionKind::ShardChannel, b"c");
         for (leader, ended) in [(None, 0), (Some(HERE), 0), (Some(THERE), 1), (Some(THERE), 0)] {
             let leader_of = |slot: Slot| if slot == slot_of(b"c") { leader } else { Some(THERE) };
-            assert_eq!(evict_from_slots(&broker, HERE, leader_of).len(), ended, "{leader:?}");
+            let some = evict_from_slots(&broker, HERE, &Bound::Unbounded, leader_of);
+            assert_eq!((some.evicted.len(), some.rest), (ended, None), "{leader:?}");
         }
     }
 }

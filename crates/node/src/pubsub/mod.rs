@@ -26,3 +26,4 @@ pub use delivery::{Audience, Delivery, Evicted};
 pub use exchange::{Heard, evict_from_slots, hear, link_up, posts};
 pub use kind::{Name, SubscriptionKind};
 pub use push::Push;
+pub use subscriptions::SomeEvicted;

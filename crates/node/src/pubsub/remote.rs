@@ -67,6 +67,11 @@ impl RemoteInterest {
         }
     }
 
+    /// To how many patterns they listen.
+    pub(super) fn patterns(&self) -> usize {
+        self.told.values().map(|told| told.patterns.len()).sum()
+    }
+
     /// Whether a client of another node listens to anything.
     pub(super) fn any(&self) -> bool {
         self.told.values().any(|told| !told.channels.is_empty() || !told.patterns.is_empty())

@@ -6,9 +6,31 @@ use super::kind::{Name, SubscriptionKind};
 use super::push::Push;
 use crate::subscriber::Subscriber;
 use resp::glob_matches_within;
-use std::collections::HashMap;
-use vocab::limits::{NODE_SUBSCRIPTION_BYTES_MAX, PATTERN_STEPS_MAX};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use vocab::limits::NODE_SUBSCRIPTION_BYTES_MAX;
 use vocab::{Slot, slot_of};
+
+/// So many channels are looked at before others have their turn.
+const EVICT_STEP_MAX: usize = 512;
+/// So many patterns are looked at before others have the lock.
+const PATTERNS_STEP_MAX: usize = 256;
+
+/// Where a name stands among those that other nodes are told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) kind: SubscriptionKind,
+    pub(super) name: Name,
+}
+
+/// What ended at one step through the channels of slots.
+#[derive(Debug)]
+pub struct SomeEvicted {
+    /// Whose subscriptions.
+    pub evicted: Vec<Evicted>,
+    /// Where to go on; none: that was all.
+    pub rest: Option<Bound<Name>>,
+}
 
 /// A subscription that was added.
 pub(super) struct Added {
@@ -23,8 +45,8 @@ pub(super) struct Added {
 /// Invariants: no audience is empty; `bytes` is what names and subscriptions take, at most `NODE_SUBSCRIPTION_BYTES_MAX`.
 #[derive(Default)]
 pub(super) struct Subscriptions {
-    /// By kind, then by name.
-    audiences: [HashMap<Name, Audience>; 4],
+    /// By kind, then by name: in order, so that one can go through them in steps, and nothing moves when there are many.
+    audiences: [BTreeMap<Name, Audience>; 4],
     bytes: usize,
 }
 
@@ -72,27 +94,56 @@ impl Subscriptions {
         self.audiences[kind.index()].len()
     }
 
-    /// The names of a kind that have subscribers, in their order.
-    pub(super) fn names(&self, kind: SubscriptionKind) -> Vec<Name> {
-        let mut names: Vec<Name> = self.audiences[kind.index()].keys().cloned().collect();
-        names.sort_unstable();
-        names
+    /// The names of a kind behind a place that have subscribers, in their order: so many at most.
+    pub(super) fn names_behind(&self, kind: SubscriptionKind, place: &Bound<Name>, most: usize) -> Vec<Name> {
+        let range = (place.as_ref().map(|name| &**name), Bound::Unbounded);
+        self.audiences[kind.index()].range::<[u8], _>(range).take(most).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Who gets a message to a channel of the store: its subscribers, then those of patterns in the order of these.
+    /// The places behind one of what other nodes are told, in their order.
+    pub(super) fn of_store_behind(&self, place: &Bound<Place>) -> impl Iterator<Item = Place> {
+        let (first, after) = match place {
+            Bound::Unbounded => (SubscriptionKind::ALL[0], Bound::Unbounded),
+            Bound::Included(Place { kind, name }) => (*kind, Bound::Included(&**name)),
+            Bound::Excluded(Place { kind, name }) => (*kind, Bound::Excluded(&**name)),
+        };
+        let kinds = SubscriptionKind::ALL.into_iter().filter(move |kind| *kind >= first && kind.is_of_store());
+        kinds.flat_map(move |kind| {
+            let from = if kind == first { after } else { Bound::Unbounded };
+            let names = self.audiences[kind.index()].range::<[u8], _>((from, Bound::Unbounded));
+            names.map(move |(name, _)| Place { kind, name: name.clone() })
+        })
+    }
+
+    /// Who gets a message to a channel of the store as its subscriber.
     pub(super) fn deliveries(&self, channel: &[u8], message: &[u8]) -> Vec<Delivery> {
-        let mut deliveries = self.to_name(SubscriptionKind::Channel, channel, || Push::message(channel, message));
+        self.to_name(SubscriptionKind::Channel, channel, || Push::message(channel, message))
+    }
+
+    /// Who gets it as a subscriber of one of some patterns behind a place, in the order of these. Answers where to go on, if there
+    /// may be more.
+    pub(super) fn pattern_deliveries(
+        &self,
+        (channel, message): (&[u8], &[u8]),
+        behind: &Bound<Name>,
+        steps: &mut usize,
+        deliveries: &mut Vec<Delivery>,
+    ) -> Option<Bound<Name>> {
         let patterns = &self.audiences[SubscriptionKind::Pattern.index()];
-        if !patterns.is_empty() {
-            let mut steps = PATTERN_STEPS_MAX;
-            let fits = |pattern: &&Name| glob_matches_within(pattern, channel, &mut steps).unwrap_or(false);
-            let mut matching: Vec<&Name> = patterns.keys().filter(fits).collect();
-            matching.sort_unstable();
-            deliveries.extend(matching.into_iter().flat_map(|pattern| {
-                self.to_name(SubscriptionKind::Pattern, pattern, || Push::pattern_message(pattern, channel, message))
-            }));
+        let range = (behind.as_ref().map(|name| &**name), Bound::Unbounded);
+        let (mut last, mut count) = (None, 0);
+        for (pattern, audience) in patterns.range::<[u8], _>(range).take(PATTERNS_STEP_MAX) {
+            (last, count) = (Some(pattern), count + 1);
+            if glob_matches_within(pattern, channel, steps).unwrap_or(false) {
+                deliveries.push(Delivery {
+                    push: Push::pattern_message(pattern, channel, message),
+                    kind: SubscriptionKind::Pattern,
+                    name: pattern.clone(),
+                    audience: audience.clone(),
+                });
+            }
         }
-        deliveries
+        last.filter(|_| count == PATTERNS_STEP_MAX && *steps > 0).map(|pattern| Bound::Excluded(pattern.clone()))
     }
 
     /// Who gets a message to a channel of a slot, of one of the two kinds.
@@ -111,15 +162,30 @@ impl Subscriptions {
         delivery.into_iter().collect()
     }
 
-    /// Ends all subscriptions to channels of slots that are led elsewhere.
-    pub(super) fn evict(&mut self, is_led_elsewhere: impl Fn(Slot) -> bool) -> Vec<Evicted> {
+    /// Ends the subscriptions to channels of slots that are led elsewhere, among the next channels behind a place.
+    pub(super) fn evict(&mut self, behind: &Bound<Name>, is_led_elsewhere: impl Fn(Slot) -> bool) -> SomeEvicted {
         let channels = &mut self.audiences[SubscriptionKind::ShardChannel.index()];
-        let gone = channels.extract_if(|name, _| is_led_elsewhere(slot_of(name)));
-        let gone: Vec<Evicted> = gone.map(|(name, audience)| Evicted { name, audience }).collect();
-        for evicted in &gone {
+        let range = (behind.as_ref().map(|name| &**name), Bound::Unbounded);
+        let looked_at = channels.range::<[u8], _>(range).take(EVICT_STEP_MAX);
+        let (mut gone, mut last, mut count) = (Vec::new(), None, 0);
+        for (name, _) in looked_at {
+            if is_led_elsewhere(slot_of(name)) {
+                gone.push(name.clone());
+            }
+            (last, count) = (Some(name), count + 1);
+        }
+        let rest = last.filter(|_| count == EVICT_STEP_MAX).map(|name| Bound::Excluded(name.clone()));
+        let evicted: Vec<Evicted> = gone
+            .into_iter()
+            .filter_map(|name| {
+                let audience = channels.remove(&name)?;
+                Some(Evicted { name, audience })
+            })
+            .collect();
+        for evicted in &evicted {
             self.bytes -= evicted.name.len() + evicted.audience.len() * SUBSCRIPTION_COST;
         }
-        gone
+        SomeEvicted { evicted, rest }
     }
 }
 
@@ -127,6 +193,7 @@ impl Subscriptions {
 mod tests {
     use super::*;
     use SubscriptionKind::{Channel, Pattern, ShardChannel};
+    use vocab::limits::PATTERN_STEPS_MAX;
 
     fn client(connection: u32) -> Subscriber {
         Subscriber { worker: 0, connection, generation: 1 }
@@ -157,7 +224,10 @@ mod tests {
         for (channel, expected) in
             [("news", "Channel news: 1,2; Pattern *s: 3; Pattern n*: 1"), ("now", "Pattern n*: 1"), ("other", "")]
         {
-            assert_eq!(shown(&subscriptions.deliveries(channel.as_bytes(), b"hi")), expected);
+            let (mut found, mut steps) = (subscriptions.deliveries(channel.as_bytes(), b"hi"), PATTERN_STEPS_MAX);
+            let message = (channel.as_bytes(), &b"hi"[..]);
+            assert_eq!(subscriptions.pattern_deliveries(message, &Bound::Unbounded, &mut steps, &mut found), None);
+            assert_eq!(shown(&found), expected);
         }
         assert_eq!(shown(&subscriptions.shard_deliveries(ShardChannel, b"news", b"hi")), "ShardChannel news: 4");
         assert_eq!(shown(&subscriptions.shard_deliveries(ShardChannel, b"n", b"hi")), "");
@@ -172,9 +242,53 @@ mod tests {
         ] {
             assert_eq!(subscriptions.remove(kind, name.as_bytes(), client(connection)), is_last, "{name} {connection}");
         }
-        assert_eq!(subscriptions.evict(|_| false).len(), 0);
-        let evicted = subscriptions.evict(|slot| slot == slot_of(b"news"));
-        assert_eq!((evicted.len(), evicted[0].audience.len()), (1, 1));
+        assert_eq!(subscriptions.evict(&Bound::Unbounded, |_| false).evicted.len(), 0);
+        let SomeEvicted { evicted, rest } = subscriptions.evict(&Bound::Unbounded, |slot| slot == slot_of(b"news"));
+        assert_eq!((evicted.len(), evicted[0].audience.len(), rest), (1, 1, None));
         assert_eq!((subscriptions.bytes, subscriptions.count(ShardChannel)), (0, 0), "nothing is left");
+    }
+
+    #[test]
+    fn many_channels_are_looked_at_in_steps() {
+        let mut subscriptions = Subscriptions::default();
+        let many = 2 * EVICT_STEP_MAX + 1;
+        for n in 0..many {
+            subscriptions.add(ShardChannel, format!("c{n}").as_bytes(), client(1));
+        }
+        let (mut behind, mut steps) = (Bound::Unbounded, Vec::new());
+        loop {
+            let SomeEvicted { evicted, rest } = subscriptions.evict(&behind, |slot| slot.0 % 2 == 0);
+            steps.push(evicted.len());
+            match rest {
+                Some(rest) => behind = rest,
+                None => break,
+            }
+        }
+        assert!(steps.len() == 3 && steps.iter().all(|step| *step < EVICT_STEP_MAX), "{steps:?}");
+        let left = subscriptions.names_behind(ShardChannel, &Bound::Unbounded, many);
+        assert!(left.iter().all(|name| slot_of(name).0 % 2 == 1) && left.len() + steps.iter().sum::<usize>() == many);
+    }
+
+    #[test]
+    fn what_other_nodes_are_told_has_an_order() {
+        let mut subscriptions = Subscriptions::default();
+        for (kind, name) in [(Pattern, "b*"), (ShardChannel, "s"), (Channel, "c"), (Channel, "a"), (Pattern, "a*")] {
+            subscriptions.add(kind, name.as_bytes(), client(1));
+        }
+        let told = |behind: &Bound<Place>| {
+            let names =
+                subscriptions.of_store_behind(behind).map(|place| String::from_utf8_lossy(&place.name).into_owned());
+            names.collect::<Vec<_>>()
+        };
+        let behind = |kind, name: &str| Bound::Excluded(Place { kind, name: name.as_bytes().into() });
+        for (place, expected) in [
+            (Bound::Unbounded, vec!["a", "c", "a*", "b*"]),
+            (behind(Channel, "a"), vec!["c", "a*", "b*"]),
+            (behind(Channel, "b"), vec!["c", "a*", "b*"]),
+            (behind(Channel, "c"), vec!["a*", "b*"]),
+            (behind(Pattern, "b*"), vec![]),
+        ] {
+            assert_eq!(told(&place), expected, "{place:?}");
+        }
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct Queue {
     bytes: usize,
     /// How many arguments they have.
     arguments: usize,
+    /// One of them is about all that its node has of a kind.
+    is_about_node: bool,
     /// The hashes of the commands' keys.
     keys: Vec<KeyHash>,
     /// Where the keys so far are.
@@ -73,7 +75,9 @@ impl Queue {
 
     /// Whether what is about all of it is no work for an event loop.
     pub(super) fn is_large(&self) -> bool {
-        self.arguments > limits::LARGE_REQUEST_ARGUMENTS || self.bytes > limits::LARGE_REQUEST_BYTES
+        self.is_about_node
+            || self.arguments > limits::LARGE_REQUEST_ARGUMENTS
+            || self.bytes > limits::LARGE_REQUEST_BYTES
     }
 
     pub(super) fn spoiled(&self) -> bool {
@@ -121,6 +125,7 @@ impl Queue {
         self.bytes += command.bytes();
         let bytes = self.bytes + HEAD_BYTES_MAX + watched_bytes;
         self.arguments += args.len();
+        self.is_about_node |= spec.does(behaviour::ABOUT_NODE);
         let is_long =
             self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || self.arguments > limits::ITEM_ARGUMENTS_MAX;
         if is_long || bytes > ITEM_BYTES_MAX {

@@ -31,7 +31,7 @@ pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dy
 }
 
 /// What may name databases.
-const NAMING: u32 = behaviour::CHOOSES_DATABASE | behaviour::TO_DATABASE | behaviour::SWAPS_DATABASES;
+const NAMING: u64 = behaviour::CHOOSES_DATABASE | behaviour::TO_DATABASE | behaviour::SWAPS_DATABASES;
 
 /// The request with numbers in place of the names of databases, if it has some: rights are to numbers.
 #[cold]

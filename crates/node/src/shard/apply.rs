@@ -133,7 +133,8 @@ impl Applier {
             return self.apply_alone(index, now_ms, &item?, &own.tickets, parts);
         }
         let awaited = own.tickets.iter().map(Ticket::awaited_proto);
-        let (replies, place, proposer) = (&mut self.scratch, Place::EventLoop, own.proposer());
+        let place = Place::EventLoop(parts.effects.steady_clock());
+        let (replies, proposer) = (&mut self.scratch, own.proposer());
         let clients = (awaited, &own.rows[..]);
         let evaluated = evaluate::items(parts.handle, (index, now_ms), &items, clients, replies, place, proposer)?;
         self.count_in(data, now_ms);

@@ -15,7 +15,7 @@ use crate::tracking::ChangedKeys;
 use replica::{Entry, LogRead, LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;
 use storage::{Engine, Keep, Snapshot};
-use vocab::{NodeId, ReplicaId, ShardId};
+use vocab::{NodeId, ReplicaId, ShardId, SteadyClock};
 
 /// What shards ask of the shell: answers for clients, messages for other nodes, and news.
 pub trait Effects: Answers {
@@ -82,6 +82,11 @@ pub trait Effects: Answers {
     /// with the others later.
     fn wants_turn(&mut self) -> bool {
         false
+    }
+
+    /// What tells for how long the caller evaluates an entry; none: it may take as long as it does.
+    fn steady_clock(&self) -> Option<SteadyClock> {
+        None
     }
 
     /// Whether an entry is to be given to `apply_aside` when it is applied, because evaluating it would keep the caller.

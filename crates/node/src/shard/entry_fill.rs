@@ -1,8 +1,8 @@
 //! How many requests an entry takes.
 //!
 //! An event loop gives up an entry that is too much work, and a thread evaluates it again from the beginning. What a request
-//! costs is not known before it is evaluated. So the entries after one that was given up take fewer requests, and later ones
-//! slowly more.
+//! costs is not known before it is evaluated. So the entries after one that was given up, or took long, take fewer requests, and
+//! later ones slowly more.
 
 /// An entry of fewer requests is not made smaller: one of them is the work.
 const REQUESTS_MIN: usize = 32;
@@ -29,9 +29,14 @@ impl EntryFill {
         requests >= self.requests_max
     }
 
-    /// An event loop has given up an entry of so many requests.
+    /// Whether entries of so many requests may become smaller.
+    pub(super) fn can_be_less(requests: usize) -> bool {
+        requests > REQUESTS_MIN
+    }
+
+    /// An event loop has given up an entry of so many requests, or was at it for long.
     pub(super) fn given_up(&mut self, requests: usize) {
-        if requests > REQUESTS_MIN {
+        if Self::can_be_less(requests) {
             self.requests_max = self.requests_max.min(requests / 2).max(REQUESTS_MIN);
         }
     }

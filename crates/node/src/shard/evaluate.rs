@@ -108,7 +108,7 @@ pub(crate) fn items(
     place: Place,
     proposer: Proposer,
 ) -> Result<Evaluated, ApplyError> {
-    let arguments_max = if place == Place::EventLoop { APPLY_INLINE_ARGUMENTS_MAX } else { usize::MAX };
+    let arguments_max = if place.is_event_loop() { APPLY_INLINE_ARGUMENTS_MAX } else { usize::MAX };
     let told = if proposer.is_here { handle.event_classes() } else { EventClasses::NONE };
     let mut takes_back = false;
     loop {
@@ -701,7 +701,7 @@ mod tests {
             assert!(left.starts_with(&format!(":{}\r\n", MEMBERS + adds - 126 - removed)), "the count is right");
             (answers, left)
         };
-        assert_eq!(run(Place::EventLoop, false), run(Place::Aside, false));
+        assert_eq!(run(Place::EventLoop(None), false), run(Place::Aside, false));
         // Of an item that is refused, members that it has popped are there again.
         assert_eq!(run(Place::Aside, true), run(Place::Aside, true));
     }
@@ -715,7 +715,7 @@ mod tests {
         let refused = format!("-{TOUCHES_TOO_MUCH}\r\n");
         let lines = ["SET a 1", &all, "SET b 2", &all, "INCR a"];
         assert!(matches!(
-            entry(&entries.handle, 2, &lines, Place::EventLoop),
+            entry(&entries.handle, 2, &lines, Place::EventLoop(None)),
             Err(ApplyError::Fault(Fault::WouldBlock))
         ));
         assert_eq!(entries.handle.key_count(), 1, "what is given up has written nothing");

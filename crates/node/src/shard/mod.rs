@@ -63,6 +63,7 @@ use apply::{Applier, ApplyQueue, Parts, apply_nothing};
 use apply_error::ApplyError;
 
 use aside::Aside;
+use entry_fill::EntryFill;
 use freshness::{CommitNews, Freshness};
 use group::Group;
 use lease::Lease;
@@ -71,7 +72,7 @@ use replica::{DiskHealth, DiskState, Entry, LogWrite, MemberChange, Message, Rep
 use snapshot::SnapshotIntake;
 use split::{ForkState, Splitting};
 use std::sync::Arc;
-use vocab::limits::APPLY_ASIDE_BACKLOG_BYTES_MAX;
+use vocab::limits::{APPLY_ASIDE_BACKLOG_BYTES_MAX, APPLY_INLINE_US_MAX};
 use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 /// One replica of a shard on its owning thread.
@@ -450,6 +451,8 @@ impl Shard {
             return true;
         }
         let may_give_away = aside.is_none();
+        let clock = effects.steady_clock().filter(|_| may_give_away && EntryFill::can_be_less(own.tickets.len()));
+        let begun_us = clock.map(|clock| clock());
         let mut parts = Parts {
             handle: &self.handle,
             replica: &mut self.replica,
@@ -464,7 +467,8 @@ impl Shard {
         };
         let is_given_up = may_give_away && matches!(applied, Err(ApplyError::Fault(Fault::WouldBlock)));
         if may_give_away {
-            self.proposals.note_apply(own.tickets.len(), is_given_up);
+            let took_us = clock.zip(begun_us).map_or(0, |(clock, begun_us)| clock().saturating_sub(begun_us));
+            self.proposals.note_apply(own.tickets.len(), is_given_up || took_us > APPLY_INLINE_US_MAX);
         }
         if is_given_up {
             let log = self.replica.log().clone();

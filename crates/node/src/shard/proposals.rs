@@ -379,9 +379,9 @@ impl Proposals {
         OwnEntry::default()
     }
 
-    /// An event loop has applied an entry of so many requests of this replica; or has given it up.
-    pub(super) fn note_apply(&mut self, requests: usize, is_given_up: bool) {
-        if is_given_up { self.fill.given_up(requests) } else { self.fill.applied(requests) }
+    /// An event loop has applied an entry of so many requests of this replica, which was too much for it or not.
+    pub(super) fn note_apply(&mut self, requests: usize, is_too_much: bool) {
+        if is_too_much { self.fill.given_up(requests) } else { self.fill.applied(requests) }
     }
 
     /// The answer to a write that entry `index` has made.

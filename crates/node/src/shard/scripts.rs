@@ -383,7 +383,7 @@ mod tests {
 
         fn at(&self, place: Place, args: &[&[u8]]) -> (Result<(), Fault>, Vec<u8>, EntrySpace<'_>) {
             let space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second).at(place);
-            let mut space = space.taking_back(place == Place::Aside);
+            let mut space = space.taking_back(!place.is_event_loop());
             let mut reply = Reply::new(self.proto);
             let done = command(&mut space, args, None, &mut reply);
             (done, reply.buf, space)
@@ -409,7 +409,7 @@ mod tests {
             let (done, answer, space) = self.at(Place::Aside, &args);
             done.unwrap();
             // A state that is used again comes to the same, or gives the script up.
-            if let (Ok(()), there, loop_space) = self.at(Place::EventLoop, &args) {
+            if let (Ok(()), there, loop_space) = self.at(Place::EventLoop(None), &args) {
                 assert_eq!(there.escape_ascii().to_string(), answer.escape_ascii().to_string());
                 assert_eq!(loop_space.writes(), space.writes());
             }

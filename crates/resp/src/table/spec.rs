@@ -396,7 +396,7 @@ pub struct CommandSpec {
     /// Bits of `flag`.
     pub flags: u32,
     /// Bits of `behaviour`.
-    pub behaviour: u32,
+    pub behaviour: u64,
     /// A request about several keys does what requests about one key each, with the arguments up to the next one, would do.
     pub splits_by_key: bool,
     /// Which of its arguments are secret.
@@ -455,7 +455,7 @@ impl CommandSpec {
     /// Whether all bits of `behaviour` are set.
     #[inline]
     #[must_use]
-    pub fn does(&self, behaviour: u32) -> bool {
+    pub fn does(&self, behaviour: u64) -> bool {
         self.behaviour & behaviour == behaviour
     }
 
@@ -615,7 +615,7 @@ impl CommandSpec {
         self
     }
 
-    pub(super) const fn does_also(mut self, behaviour: u32) -> Self {
+    pub(super) const fn does_also(mut self, behaviour: u64) -> Self {
         self.behaviour |= behaviour;
         self
     }

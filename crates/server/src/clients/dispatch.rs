@@ -309,7 +309,7 @@ impl Dispatch<'_> {
         self.set_frame(id, None);
         let Some(connection) = self.turn.clients.get_mut(id) else { return };
         match step {
-            Step::Stall => put_back(connection, request),
+            Step::Stall | Step::Lend => put_back(connection, request),
             Step::Next if connection.session.closing() => connection.hear_no_more(),
             Step::Next => connection.input = request.input[request.bytes..].to_vec(),
         }
@@ -357,7 +357,7 @@ impl Dispatch<'_> {
             }
             let rest = &input[used..];
             let parsed = parse_request(rest, &limits, &mut ranges, &mut connection.parse);
-            let (args, consumed): (Args<'_>, usize) = match parsed {
+            let (step, typed, consumed) = match parsed {
                 Ok(Parsed::Incomplete) => return wait(used),
                 Ok(Parsed::Empty { consumed }) => {
                     used += consumed;
@@ -368,34 +368,31 @@ impl Dispatch<'_> {
                     if is_large(ranges.len(), consumed)
                         || (connection.session.has_much() && is_about_all(connection, rest, &ranges)) =>
                 {
-                    return Ran { used, next: After::Large { ranges, typed: None, bytes: consumed } };
+                    (Step::Lend, None, consumed)
                 }
                 Ok(Parsed::Request { consumed }) => {
                     self.look_ahead.pass(&self.turn.requests.store, &connection.session, (rest, consumed), &limits);
-                    (ranges.iter().map(|r| &rest[r.clone()]).collect(), consumed)
+                    let args: Args<'_> = ranges.iter().map(|r| &rest[r.clone()]).collect();
+                    (self.request(id, &args, consumed), None, consumed)
                 }
                 Ok(Parsed::Quoted { consumed }) => {
                     // Typed by hand: copied, so that the parser may go on.
                     let typed = connection.parse.quoted().to_vec();
-                    if is_large(ranges.len(), consumed) {
-                        return Ran { used, next: After::Large { ranges, typed: Some(typed), bytes: consumed } };
-                    }
                     let args: Args<'_> = ranges.iter().map(|r| &typed[r.clone()]).collect();
-                    match self.request(id, &args, consumed) {
-                        Step::Next => used += consumed,
-                        Step::Stall => return wait(used),
-                    }
-                    self.turn.look_at_clock(&mut unlooked, consumed);
-                    continue;
+                    let is_large = is_large(args.len(), consumed);
+                    let step = if is_large { Step::Lend } else { self.request(id, &args, consumed) };
+                    drop(args);
+                    (step, Some(typed), consumed)
                 }
                 Err(e) => {
                     connection.end_for_its_bytes(&self.turn.requests.store, &e, self.turn.now);
                     return wait(input.len());
                 }
             };
-            match self.request(id, &args, consumed) {
+            match step {
                 Step::Next => used += consumed,
                 Step::Stall => return wait(used),
+                Step::Lend => return Ran { used, next: After::Large { ranges, typed, bytes: consumed } },
             }
             self.turn.look_at_clock(&mut unlooked, consumed);
             if !limits.authenticated
@@ -484,11 +481,9 @@ impl Dispatch<'_> {
         // EXEC and WATCH change the session when they are admitted: only when nothing before them is under way.
         let spec = row.as_ref().ok().copied();
         let behaviour = spec.map_or(0, |spec| spec.behaviour);
-        if behaviour & (ORDERED | behaviour::TO_DATABASE) != 0 {
-            if is_early(connection, store, behaviour) {
-                return self.turn.stall(id);
-            }
-            if let Some(step) = self.run_across(id, spec, (args, bytes)) {
+        if behaviour & (ORDERED | behaviour::TO_DATABASE | behaviour::ABOUT_NODE) != 0 {
+            let step = self.put_off(id, behaviour).or_else(|| self.run_across(id, spec, (args, bytes)));
+            if let Some(step) = step {
                 return step;
             }
             match self.turn.clients.get_mut(id) {
@@ -557,7 +552,7 @@ impl Dispatch<'_> {
     ) {
         if let Some(connection) = self.turn.clients.get_mut(id) {
             match step {
-                Step::Stall => connection.session.put_back(),
+                Step::Stall | Step::Lend => connection.session.put_back(),
                 Step::Next => {
                     connection.end_wait();
                     let store = &*self.turn.requests.store;
@@ -575,6 +570,16 @@ impl Dispatch<'_> {
             self.show(id, sent.unwrap_or(Sent { database: 0, spec, args }), spec);
             self.turn.note_hot(Request { id, spec, args }, hot, bytes + answered);
         }
+    }
+
+    /// What becomes of a request that does not run here and now: it waits for those before it, or is for the thread.
+    fn put_off(&mut self, id: usize, behaviour: u64) -> Option<Step> {
+        let connection = self.turn.clients.get(id)?;
+        if is_early(connection, &self.turn.requests.store, behaviour) {
+            return Some(self.turn.stall(id));
+        }
+        let is_about_node = behaviour & behaviour::ABOUT_NODE != 0 && !connection.session.in_multi();
+        (is_about_node && self.turn.clients.may_lend()).then_some(Step::Lend)
     }
 
     /// COPY and MOVE of a cluster's client in database 0, to another one; none: it is another request.
@@ -770,11 +775,11 @@ impl Dispatch<'_> {
 }
 
 /// What of a command's behaviour makes it wait for requests before it on its connection.
-const ORDERED: u32 = behaviour::BARRIER | behaviour::ALONE | behaviour::AFTER_WRITES;
+const ORDERED: u64 = behaviour::BARRIER | behaviour::ALONE | behaviour::AFTER_WRITES;
 
 /// Whether a request waits for requests before it on its connection, or for room.
-fn is_early(connection: &Connection, store: &NodeShared, behaviour: u32) -> bool {
-    let does = |bits: u32| behaviour & bits != 0;
+fn is_early(connection: &Connection, store: &NodeShared, behaviour: u64) -> bool {
+    let does = |bits: u64| behaviour & bits != 0;
     (does(behaviour::BARRIER | behaviour::ALONE) && !connection.is_quiet())
         || (does(behaviour::BARRIER) && store.is_full())
         || (does(behaviour::AFTER_WRITES) && connection.must_wait(ALL_KEYS, Effect::Read))

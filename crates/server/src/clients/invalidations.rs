@@ -2,11 +2,13 @@
 
 use super::client_id::ClientId;
 use super::connection::Connection;
+use super::crowds::ForMany;
 use super::letters::Letter;
 use super::registry::Clients;
 use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::shared::NodeShared;
 use node::ShardHandle;
+use node::pubsub::Subscriber;
 use node::session::ToldHow;
 use node::tracking::{Invalidation, write_broken_redirect};
 use resp::Proto;
@@ -47,7 +49,7 @@ pub(crate) fn tell(store: &NodeShared, clients: &mut Clients, told: Invalidation
     let told = Arc::new(told);
     for worker in told.workers() {
         if worker as usize == clients.worker() {
-            tell_here(store, clients, &told);
+            tell_own(store, clients, &told);
         } else {
             let news = SubscriberNews::Invalidated(told.clone());
             store.mailboxes.tell(worker as usize, WorkerMessage::Subscribers(news));
@@ -55,10 +57,24 @@ pub(crate) fn tell(store: &NodeShared, clients: &mut Clients, told: Invalidation
     }
 }
 
-/// Tells the clients of this worker.
-pub(crate) fn tell_here(store: &NodeShared, clients: &mut Clients, told: &Invalidation) {
+/// Tells the clients of this worker: very many by and by.
+pub(crate) fn tell_own(store: &NodeShared, clients: &mut Clients, told: &Arc<Invalidation>) {
+    if clients.crowds.takes(told.clients.len()) {
+        clients.crowds.add(ForMany::Forgotten(told.clone()), 0);
+    } else {
+        tell_here(store, clients, told);
+    }
+}
+
+/// Tells the clients of this worker at once.
+pub(super) fn tell_here(store: &NodeShared, clients: &mut Clients, told: &Invalidation) {
+    tell_these(store, clients, told, &told.clients);
+}
+
+/// Tells some of its clients: those of this worker.
+pub(super) fn tell_these(store: &NodeShared, clients: &mut Clients, told: &Invalidation, some: &[Subscriber]) {
     let worker = clients.worker();
-    for client in told.clients.iter().filter(|client| client.worker as usize == worker) {
+    for client in some.iter().filter(|client| client.worker as usize == worker) {
         let id = ClientId::from(client);
         if let Some(away) = clients.away(id) {
             away.letters.keep(Letter::Told(Invalidation { clients: vec![*client], ..told.clone() }));
@@ -113,7 +129,9 @@ pub(crate) fn tend(store: &NodeShared, clients: &mut Clients) {
         tell(store, clients, lost);
     }
     let renamed = clients.take_renamed();
-    tell_here(store, clients, &Invalidation { keys: None, is_broadcast: false, clients: renamed });
+    if !renamed.is_empty() {
+        tell_own(store, clients, &Arc::new(Invalidation { keys: None, is_broadcast: false, clients: renamed }));
+    }
     let excess = store.tracking.excess(store.config.tracked_keys_max());
     // One worker does it: several would evict too many.
     if excess == 0 || clients.worker() > 0 {

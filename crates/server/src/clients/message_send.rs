@@ -28,7 +28,7 @@ pub(super) fn send_message(
         store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message));
     }
     if let Some(answered) = answered {
-        store.answer(&answered);
+        store.answer(answered);
     }
 }
 

@@ -1,5 +1,6 @@
 //! MONITOR on an event loop: commands that were run are shown to those who watch.
 
+use super::crowds::ForMany;
 use super::registry::Clients;
 use super::request::Request;
 use super::turn::Turn;
@@ -60,9 +61,16 @@ pub(crate) fn show_line(store: &NodeShared, clients: &mut Clients, line: Vec<u8>
 }
 
 /// Shows a command to the monitors of this worker.
-pub(crate) fn show_here(store: &NodeShared, clients: &mut Clients, line: &[u8]) {
+pub(crate) fn show_here(store: &NodeShared, clients: &mut Clients, line: &Arc<[u8]>) {
     let worker = clients.worker() as u32;
-    for client in store.monitors.clients().into_iter().filter(|client| client.worker == worker) {
-        clients.show(&client, line);
+    let mut own = store.monitors.clients();
+    own.retain(|client| client.worker == worker);
+    if clients.crowds.takes(own.len()) {
+        let bytes = (line.len() * own.len()) as u64;
+        if clients.crowds.add(ForMany::Shown(line.clone(), own), bytes) {
+            store.broker.sets_out(bytes);
+        }
+        return;
     }
+    own.iter().for_each(|client| clients.show(client, line));
 }

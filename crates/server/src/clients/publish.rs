@@ -33,6 +33,9 @@ pub(super) fn publish(turn: &mut Turn<'_>, request: Request<'_>, kind: Subscript
     {
         return step;
     }
+    if turn.requests.store.broker.has_many_patterns() && turn.clients.may_lend() {
+        return Step::Lend;
+    }
     let publication = turn.requests.store.broker.publish(kind, channel, message);
     let worker = turn.requests.worker as u32;
     for delivery in &publication.deliveries {

@@ -5,6 +5,7 @@ use super::answers::{answer_command, answer_transaction, hand_on, note_written, 
 pub(super) use super::client_id::ClientId;
 use super::connection::Connection;
 use super::connections::{Away, Connections};
+use super::crowds::{Crowds, ForMany};
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::large_request::{Job, Lender, Loan};
 use super::letters::{Letter, OwedMax};
@@ -34,6 +35,7 @@ use node::{DeniedCall, Outcome, Ticket, Write};
 use resp::Reply;
 use resp::table::Group;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -57,7 +59,7 @@ pub(crate) struct Clients {
     /// Connections that have had their turn, and have more to be looked at: they come behind those.
     going_on: Vec<usize>,
     /// Connections with something to send, or that are to be closed.
-    dirty: Vec<usize>,
+    dirty: VecDeque<usize>,
     /// Connections whose next request waits.
     stalled: Vec<ClientId>,
     gathers: Gathers,
@@ -71,6 +73,8 @@ pub(crate) struct Clients {
     databases: Arc<Databases>,
     /// The way to what runs large requests.
     lender: Lender,
+    /// What goes to very many of them.
+    pub(super) crowds: Crowds,
 }
 
 impl Clients {
@@ -84,12 +88,13 @@ impl Clients {
             generation: 0,
             ready: Vec::new(),
             going_on: Vec::new(),
-            dirty: Vec::new(),
+            dirty: VecDeque::new(),
             stalled: Vec::new(),
             gathers: Gathers::default(),
             divided: Vec::new(),
             upstreams: Upstreams::default(),
             lender: Lender::default(),
+            crowds: Crowds::default(),
         }
     }
 
@@ -106,6 +111,11 @@ impl Clients {
     /// From now on a thread runs large requests.
     pub(super) fn lend_by(&mut self, lender: Lender) {
         self.lender = lender;
+    }
+
+    /// Whether there is a thread for large requests, which is another one.
+    pub(super) fn may_lend(&self) -> bool {
+        !self.are_of_thread() && self.lender.has_thread()
     }
 
     /// The connection that the thread has.
@@ -251,7 +261,7 @@ impl Clients {
 
     /// Lends a connection to the thread for large requests; gives the job back if there is no thread, or no such connection here.
     pub(super) fn lend(&mut self, id: usize, job: Job) -> Result<(), Job> {
-        if self.are_of_thread() || !self.lender.has_thread() {
+        if !self.may_lend() {
             return Err(job);
         }
         let store = &self.store;
@@ -334,23 +344,28 @@ impl Clients {
     }
 
     /// The connections with something to send, or that are to be closed.
-    pub(super) fn dirty(&self) -> &[usize] {
+    pub(super) fn dirty(&self) -> &VecDeque<usize> {
         &self.dirty
     }
 
-    /// The next of them.
+    /// The next of them: that one has waited for the longest.
     pub(super) fn next_dirty(&mut self) -> Option<usize> {
-        self.dirty.pop()
+        self.dirty.pop_front()
     }
 
     /// Takes all of them.
-    pub(super) fn take_dirty(&mut self) -> Vec<usize> {
+    pub(super) fn take_dirty(&mut self) -> VecDeque<usize> {
         std::mem::take(&mut self.dirty)
     }
 
     /// They are looked at again the next time.
-    pub(super) fn put_dirty(&mut self, mut ids: Vec<usize>) {
-        self.dirty.append(&mut ids);
+    pub(super) fn put_dirty(&mut self, ids: impl IntoIterator<Item = usize>) {
+        self.dirty.extend(ids);
+    }
+
+    /// It is looked at first the next time.
+    pub(super) fn put_dirty_first(&mut self, id: usize) {
+        self.dirty.push_front(id);
     }
 
     /// The connections that can be read or looked at now.
@@ -391,7 +406,7 @@ impl Clients {
         if let Some(connection) = self.connections.get_mut(id)
             && connection.mark_dirty()
         {
-            self.dirty.push(id);
+            self.dirty.push_back(id);
         }
     }
 
@@ -572,14 +587,14 @@ impl Clients {
                 connection.break_off();
             }
             if connection.is_broken() && connection.mark_dirty() {
-                self.dirty.push(id);
+                self.dirty.push_back(id);
             }
             let idle = connection.is_quiet() && connection.session.timed_out(&*self.store, now_ms);
             let ends = connection.session.closing() || connection.is_deaf();
             if idle || (ends && !connection.is_dirty()) {
                 connection.hear_no_more();
                 connection.mark_dirty();
-                self.dirty.push(id);
+                self.dirty.push_back(id);
             }
         }
     }
@@ -613,9 +628,28 @@ impl Clients {
     /// Brings a message to those of this worker's connections that have subscribed to its channel. One that is too slow
     /// is closed.
     pub(crate) fn push(&mut self, delivery: &Delivery) {
-        for subscriber in delivery.audience.of_worker(self.worker as u32) {
+        let own = delivery.audience.of_worker(self.worker as u32);
+        if self.crowds.takes(own.len()) {
+            // Until they have it, publishers wait for it.
+            let bytes = (delivery.push.bytes() * own.len()) as u64;
+            if self.crowds.add(ForMany::Message(delivery.clone()), bytes) {
+                self.store.broker.sets_out(bytes);
+            }
+            return;
+        }
+        for subscriber in own {
             self.push_to(ClientId::from(subscriber), delivery);
         }
+    }
+
+    /// Whether what goes to very many of them is not with all of them.
+    pub(crate) fn has_crowds(&self) -> bool {
+        !self.crowds.is_empty()
+    }
+
+    /// Whether so much of that waits that entries should tell nothing more.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowds.is_crowded()
     }
 
     /// Brings it to one of them.

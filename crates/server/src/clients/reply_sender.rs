@@ -7,8 +7,10 @@ use super::registry::{ClientId, Clients};
 use super::send_thread::SendThread;
 use crate::mailbox::Mailbox;
 use mio::Registry;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use vocab::limits::{CLIENT_SEND_BYTES_SOFT, CLOSED_PER_TURN_MAX};
+use std::time::{Duration, Instant};
+use vocab::limits::CLIENT_SEND_BYTES_SOFT;
 
 /// The fewest clients that the send thread answers.
 const CLIENTS_MIN: usize = 4;
@@ -18,6 +20,12 @@ const CLIENTS_MEAN_MIN: usize = 7;
 const ASIDE_BYTES_MAX: usize = 16 << 10;
 /// The event loop sends so many bytes in one turn, beyond which clients have theirs in the next.
 const TURN_BYTES_MAX: usize = 2 * CLIENT_SEND_BYTES_SOFT;
+/// For so long the event loop sends in one turn; what is left comes first in the next.
+const SEND_SPAN: Duration = Duration::from_micros(600);
+/// It looks at the clock after so many clients.
+const SENDS_PER_LOOK: usize = 8;
+/// For so long it closes connections in one turn.
+const CLOSE_SPAN: Duration = Duration::from_micros(200);
 /// The mean is over about so many turns.
 const TURNS_NOTED: usize = 16;
 
@@ -47,6 +55,8 @@ pub(crate) struct ReplySender {
     last_round: u64,
     may_have_thread: bool,
     mean_clients: MeanClients,
+    /// Connections that are over, and are closed when there is time.
+    to_close: VecDeque<ClientId>,
 }
 
 impl ReplySender {
@@ -58,7 +68,13 @@ impl ReplySender {
             last_round: 0,
             may_have_thread: true,
             mean_clients: MeanClients::default(),
+            to_close: VecDeque::new(),
         }
+    }
+
+    /// Whether connections are over that are not closed.
+    pub(crate) fn has_to_close(&self) -> bool {
+        !self.to_close.is_empty()
     }
 
     /// Sends what there is to send, and closes connections that are over; answers how many bytes were sent. With
@@ -72,8 +88,23 @@ impl ReplySender {
             }
             self.thread = Some(thread);
         }
-        let (mut closed, mut later) = (0, Vec::new());
+        sent += self.send(clients);
+        self.close_some(clients, registry);
+        sent
+    }
+
+    /// Sends what there is to send, for a while.
+    fn send(&mut self, clients: &mut Clients) -> usize {
+        let (mut sent, mut looked_at, mut begun, mut later) = (0, 0_usize, None, Vec::new());
         while let Some(id) = clients.next_dirty() {
+            looked_at += 1;
+            if looked_at.is_multiple_of(SENDS_PER_LOOK) {
+                let now = Instant::now();
+                if now.duration_since(*begun.get_or_insert(now)) > SEND_SPAN {
+                    clients.put_dirty_first(id);
+                    break;
+                }
+            }
             if sent > TURN_BYTES_MAX {
                 // The others have their turn first the next time.
                 later.push(id);
@@ -96,12 +127,10 @@ impl ReplySender {
                 connection.mark_dirty();
                 later.push(id);
             }
-            if gone && closed == CLOSED_PER_TURN_MAX {
+            if gone {
+                // It is looked at no more.
                 connection.mark_dirty();
-                later.push(id);
-            } else if gone {
-                closed += 1;
-                self.close(clients, registry, id);
+                self.to_close.push_back(ClientId { id, generation: connection.generation });
             } else {
                 if goes_on {
                     clients.set_ready(id);
@@ -114,6 +143,22 @@ impl ReplySender {
         }
         clients.put_dirty(later);
         sent
+    }
+
+    /// Closes connections that are over, for a while.
+    fn close_some(&mut self, clients: &mut Clients, registry: &Registry) {
+        if self.to_close.is_empty() {
+            return;
+        }
+        let until = Instant::now() + CLOSE_SPAN;
+        while let Some(client) = self.to_close.pop_front() {
+            if clients.find(client).is_some() {
+                self.close(clients, registry, client.id);
+                if Instant::now() > until {
+                    return;
+                }
+            }
+        }
     }
 
     /// Takes back what the send thread could not send. Hands it answers: all of them, or those that must follow what it
@@ -184,7 +229,13 @@ impl ReplySender {
             thread.stop();
             self.send_aside(clients, &thread, false);
         }
-        self.flush(clients, registry, false);
+        loop {
+            let before = clients.dirty().len();
+            self.send(clients);
+            if clients.dirty().len() >= before {
+                break;
+            }
+        }
         for id in clients.ids() {
             self.close(clients, registry, id);
         }

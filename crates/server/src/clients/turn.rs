@@ -28,6 +28,8 @@ pub(super) enum Step {
     Next,
     /// It waits, and is looked at again later.
     Stall,
+    /// Nothing has happened: it is for the thread that runs large requests.
+    Lend,
 }
 
 /// What a request is about.

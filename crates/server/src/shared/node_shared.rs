@@ -330,11 +330,11 @@ impl NodeShared {
     }
 
     /// Gives a client, or a caller in this process, a reply that it waits for.
-    pub(crate) fn answer(&self, answered: &Answered) {
+    pub(crate) fn answer(&self, answered: Answered) {
         if answered.ticket.worker == EMBEDDED {
             self.embedded.deliver(&answered.ticket, &answered.reply);
         } else {
-            self.mailboxes.answer(answered.ticket, answered.reply.clone());
+            self.mailboxes.answer(answered.ticket, answered.reply);
         }
     }
 

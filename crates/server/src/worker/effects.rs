@@ -5,9 +5,10 @@ use super::apply_thread::apply_beside;
 use super::peers::Peers;
 use super::telling::Telling;
 use crate::api::digest_marked;
-use crate::clients::{Clients, show_here, show_line, tell_denied, tell_here, tell_instead};
+use crate::clients::{Clients, show_here, show_line, tell_denied, tell_instead, tell_own};
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
 use crate::mailbox::{BlockingMessage, EMBEDDED, SubscriberNews, WorkerMessage};
+use crate::os::steady_us;
 use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
 use cluster::{Change, MapUpdate};
@@ -22,7 +23,7 @@ use node::{
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
 use std::sync::Arc;
-use vocab::{Moment, NodeId, ShardId};
+use vocab::{Moment, NodeId, ShardId, SteadyClock};
 
 /// What follows from applying entries, once the replicas have had their turn.
 #[derive(Default)]
@@ -79,7 +80,7 @@ impl Shell {
                     self.store.mailboxes.tell_all(|| WorkerMessage::Led);
                 }
             }
-            SubscriberNews::Invalidated(told) => tell_here(&self.store, &mut self.clients, &told),
+            SubscriberNews::Invalidated(told) => tell_own(&self.store, &mut self.clients, &told),
             SubscriberNews::Redirected(told) => tell_instead(&mut self.clients, &told),
             SubscriberNews::ScriptCalls(lines) => {
                 lines.into_iter().for_each(|line| show_line(&self.store, &mut self.clients, line));
@@ -97,7 +98,7 @@ impl Shell {
 
     /// Tells clients some of what entries tell them.
     pub(super) fn tell(&mut self) {
-        if !self.telling.is_empty() {
+        if !self.telling.is_empty() && !self.clients.is_crowded() {
             self.telling.step(&self.store, &mut self.clients);
         }
     }
@@ -252,6 +253,10 @@ impl Effects for Shell {
 
     fn wants_turn(&mut self) -> bool {
         self.applying.look(&self.store)
+    }
+
+    fn steady_clock(&self) -> Option<SteadyClock> {
+        Some(steady_us)
     }
 
     fn applies_aside(&self, entry: &Entry) -> bool {

@@ -14,7 +14,7 @@ use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
     Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, LargeThread,
-    ReplySender, Secured, Unread, Waits, give_back, hand_over, learned, tend, watched,
+    ReplySender, Secured, Unread, Waits, bring_some, give_back, hand_over, learned, tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
@@ -34,6 +34,7 @@ use node::session::Keyspace;
 use node::{Answers, AppliedAside, Write};
 use replica::LogWrite;
 use resp::Reply;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,6 +57,8 @@ const PUMPS_MAX: usize = 16;
 
 /// After so long the others have their turn.
 const PUMP_SPAN: Duration = Duration::from_micros(500);
+/// For how long connections are accepted in a turn.
+const ACCEPT_SPAN: Duration = Duration::from_micros(300);
 
 /// How long writers wait in each turn for background work that is just behind.
 const DEBT_PAUSE: Duration = Duration::from_millis(2);
@@ -93,6 +96,26 @@ struct Release {
     back: SyncSender<()>,
 }
 
+/// Listeners that may have connections, in the order in which they have their turns.
+#[derive(Default)]
+struct ToAccept(VecDeque<usize>);
+
+impl ToAccept {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn note(&mut self, listener: usize) {
+        if !self.0.contains(&listener) {
+            self.0.push_back(listener);
+        }
+    }
+
+    fn next(&mut self) -> Option<usize> {
+        self.0.pop_front()
+    }
+}
+
 /// A worker.
 pub(crate) struct Worker {
     index: usize,
@@ -100,6 +123,8 @@ pub(crate) struct Worker {
     poll: Poll,
     listeners: Vec<Listener>,
     handshakes: Handshakes,
+    /// Listeners that may have connections.
+    to_accept: ToAccept,
     /// The worker that gets the next connection.
     next_accept: usize,
     mailbox: Arc<Mailbox>,
@@ -143,6 +168,7 @@ impl Worker {
             poll,
             listeners,
             handshakes: Handshakes::new(store.clone()),
+            to_accept: ToAccept::default(),
             next_accept: index,
             shell: Shell {
                 worker: index,
@@ -199,7 +225,7 @@ impl Worker {
             for event in &events {
                 match event.token() {
                     MAIL => {}
-                    Token(FIRST_LISTENER..=LAST_LISTENER) => self.accept(event.token().0 - FIRST_LISTENER, true),
+                    Token(FIRST_LISTENER..=LAST_LISTENER) => self.to_accept.note(event.token().0 - FIRST_LISTENER),
                     token if self.shell.peers.owns(token) => {
                         self.shell.peers.notice(token, event, self.now);
                         self.pass_on();
@@ -209,6 +235,7 @@ impl Worker {
                     _ => self.shell.clients.notice(event),
                 }
             }
+            self.accept_some();
             self.note_ring(false);
             self.mailbox.take(&mut mail);
             for message in mail.drain(..) {
@@ -234,7 +261,7 @@ impl Worker {
         if let Some(at) = self.dispatcher.send_delayed(&mut self.shell.clients) {
             next = next.min(at);
         }
-        if self.multi_raft.is_busy() && self.may_log() {
+        if self.multi_raft.is_busy() && (self.may_log() || self.multi_raft.has_yielded()) {
             next = next.min(self.paused_until);
         }
         if let Some(deadline) = self.shell.peers.deadline() {
@@ -249,6 +276,9 @@ impl Worker {
             || self.shell.disk_reads.is_behind()
             || !self.shell.telling.is_empty()
             || self.store.tracking.has_lost()
+            || self.shell.clients.has_crowds()
+            || self.replies.has_to_close()
+            || !self.to_accept.is_empty()
             || Forwarder::can_resume(&self.shell.clients)
             || Forwarder::is_dirty(&self.shell.clients);
         if is_behind || self.shell.clients.has_ready() || self.shell.clients.has_dirty() {
@@ -293,6 +323,7 @@ impl Worker {
         }
         self.waits.check(&self.store, &mut self.shell.clients);
         tend(&self.store, &mut self.shell.clients);
+        bring_some(&mut self.shell.clients);
         self.barriers.check(&self.multi_raft, &self.store.backups, self.now);
         self.sync_staged();
         let prefer_thread = self.log.synced_here() && self.store.spare_processors.for_helpers();
@@ -300,31 +331,47 @@ impl Worker {
         self.store.stats.worker(self.index).sent(sent);
     }
 
-    fn accept(&mut self, listener: usize, announced: bool) {
-        loop {
-            let Some(Listener { socket, keyspace, encrypted }) = self.listeners.get(listener) else { return };
-            match socket.accept() {
-                Ok((stream, _)) => {
-                    self.next_accept = (self.next_accept + 1) % self.store.mailboxes.workers();
-                    let stream = Stream::plain(stream.into());
-                    let message = match encrypted {
-                        false => WorkerMessage::Connection(stream, *keyspace),
-                        true => WorkerMessage::Handshake(stream, *keyspace),
-                    };
-                    if self.next_accept == self.index {
-                        self.take_message(message);
-                    } else {
-                        self.store.mailboxes.tell(self.next_accept, message);
-                    }
+    /// Accepts connections for a while: as many as there are may be waiting.
+    fn accept_some(&mut self) {
+        if self.to_accept.is_empty() {
+            return;
+        }
+        let until = Instant::now() + ACCEPT_SPAN;
+        while let Some(listener) = self.to_accept.next() {
+            while self.accept(listener, true) {
+                if Instant::now() > until {
+                    // The next listener has its turn first.
+                    return self.to_accept.note(listener);
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    if announced {
-                        log::warn!("cannot accept a connection: {e}");
-                    }
-                    return;
+            }
+        }
+    }
+
+    /// Accepts a connection; answers whether there may be another.
+    fn accept(&mut self, listener: usize, announced: bool) -> bool {
+        let Some(Listener { socket, keyspace, encrypted }) = self.listeners.get(listener) else { return false };
+        match socket.accept() {
+            Ok((stream, _)) => {
+                self.next_accept = (self.next_accept + 1) % self.store.mailboxes.workers();
+                let stream = Stream::plain(stream.into());
+                let message = match encrypted {
+                    false => WorkerMessage::Connection(stream, *keyspace),
+                    true => WorkerMessage::Handshake(stream, *keyspace),
+                };
+                if self.next_accept == self.index {
+                    self.take_message(message);
+                } else {
+                    self.store.mailboxes.tell(self.next_accept, message);
                 }
+                true
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => false,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => true,
+            Err(e) => {
+                if announced {
+                    log::warn!("cannot accept a connection: {e}");
+                }
+                false
             }
         }
     }
@@ -794,7 +841,11 @@ impl Worker {
     fn tick(&mut self) {
         self.forwarder().tick();
         // Connections that could not be accepted for want of descriptors are not announced again.
-        (0..self.listeners.len()).for_each(|listener| self.accept(listener, false));
+        for listener in 0..self.listeners.len() {
+            if self.accept(listener, false) {
+                self.to_accept.note(listener);
+            }
+        }
         self.handshakes.tick(self.poll.registry());
         if let Some(reason) = self.log.starved_of_room() {
             self.multi_raft.fail_pending(&reason, &mut self.shell);

@@ -2,7 +2,7 @@
 //!
 //! The first worker has links and control. The others send their messages through it, and get theirs from it.
 
-use super::subscribers::{Note, Subscribers, evict_from_slots};
+use super::subscribers::{Note, Subscribers};
 use super::switch_master::{learn_listeners, tell_lost};
 use crate::api::renew_engine;
 use crate::links::{
@@ -94,9 +94,9 @@ impl Peers {
         self.links.as_ref().and_then(Links::deadline)
     }
 
-    /// Whether the links have work left.
+    /// Whether there is work left.
     pub(super) fn is_unfinished(&self) -> bool {
-        self.links.as_ref().is_some_and(Links::is_unfinished)
+        self.links.as_ref().is_some_and(Links::is_unfinished) || self.subscribers.is_unsettled()
     }
 
     /// What the replicas of this worker are to be told.
@@ -125,8 +125,9 @@ impl Peers {
         self.hear(heard, now);
     }
 
-    /// Goes on with what the links had left to do.
+    /// Goes on with what was left to do.
     pub(super) fn resume(&mut self, now: Moment) {
+        self.subscribers.settle_some();
         let mut heard = Vec::new();
         if let Some(links) = &mut self.links {
             links.resume(Instant::now(), &mut |event| heard.push(event));
@@ -355,7 +356,7 @@ impl Peers {
         led.sort_unstable();
         led.dedup();
         self.tell_other_workers(|| WorkerMessage::Led);
-        evict_from_slots(&self.store);
+        self.subscribers.slots_moved();
         let known = self.store.known();
         let mine = |shard: &ShardId| {
             let leader = &known.place(*shard)?.leader;
@@ -443,7 +444,7 @@ impl Peers {
         self.store.routing.set_map(map.clone());
         self.store.apply_settings(map);
         self.store.apply_users(map);
-        evict_from_slots(&self.store);
+        self.subscribers.slots_moved();
         self.store.mailboxes.tell_all(|| WorkerMessage::Map(map.clone()));
         self.store.reconcile.wake();
         true

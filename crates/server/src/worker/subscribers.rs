@@ -4,7 +4,8 @@ use crate::mailbox::{SubscriberNews, WorkerMessage};
 use crate::os::steady_us;
 use crate::shared::{LINKS_WORKER, NodeShared};
 use node::peer_protocol::PeerMessage;
-use node::pubsub::{self, Announcement, Answered, Delivery, Heard};
+use node::pubsub::{self, Announcement, Answered, Delivery, Heard, Name, SomeEvicted};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vocab::NodeId;
@@ -20,11 +21,46 @@ pub(super) struct Subscribers {
     store: Arc<NodeShared>,
     /// For this worker's own clients.
     deliveries: Vec<Delivery>,
+    /// Behind which channel of a slot it is to be seen which of them are led elsewhere; none: it is known.
+    unsettled: Option<Bound<Name>>,
+    /// Slots have moved since that began.
+    is_outdated: bool,
 }
 
 impl Subscribers {
     pub(super) fn new(store: Arc<NodeShared>) -> Self {
-        Self { store, deliveries: Vec::new() }
+        Self { store, deliveries: Vec::new(), unsettled: None, is_outdated: false }
+    }
+
+    /// Slots may be led by other nodes than before: the subscriptions to channels of those end, some at a time.
+    pub(super) fn slots_moved(&mut self) {
+        self.is_outdated = self.unsettled.is_some();
+        if !self.is_outdated {
+            self.unsettled = Some(Bound::Unbounded);
+            self.settle_some();
+        }
+    }
+
+    /// Whether subscriptions may be left that are to end.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.unsettled.is_some()
+    }
+
+    /// Ends some of the subscriptions to channels of slots that other nodes are known to lead.
+    pub(super) fn settle_some(&mut self) {
+        let Some(behind) = self.unsettled.take() else { return };
+        let known = self.store.known();
+        let leader_of = |slot| known.shard_of(slot).and_then(|shard| self.store.leader_of(shard));
+        let SomeEvicted { evicted, rest } =
+            pubsub::evict_from_slots(&self.store.broker, self.store.node(), &behind, leader_of);
+        for evicted in evicted {
+            for worker in evicted.audience.workers() {
+                let news = SubscriberNews::Evicted(Box::new(evicted.clone()));
+                self.store.mailboxes.tell(worker as usize, WorkerMessage::Subscribers(news));
+            }
+        }
+        let again = || std::mem::take(&mut self.is_outdated).then_some(Bound::Unbounded);
+        self.unsettled = rest.or_else(again);
     }
 
     /// Messages for clients of the links' worker.
@@ -71,20 +107,7 @@ impl Subscribers {
     }
 
     fn answer(&self, answers: impl IntoIterator<Item = Answered>) {
-        answers.into_iter().for_each(|answered| self.store.answer(&answered));
-    }
-}
-
-/// Ends the subscriptions to channels of slots that other nodes are known to lead.
-pub(super) fn evict_from_slots(store: &NodeShared) {
-    let known = store.known();
-    let leader_of = |slot| known.shard_of(slot).and_then(|shard| store.leader_of(shard));
-    for evicted in pubsub::evict_from_slots(&store.broker, store.node(), leader_of) {
-        for worker in evicted.audience.workers() {
-            store
-                .mailboxes
-                .tell(worker as usize, WorkerMessage::Subscribers(SubscriberNews::Evicted(Box::new(evicted.clone()))));
-        }
+        answers.into_iter().for_each(|answered| self.store.answer(answered));
     }
 }
 
@@ -150,6 +173,7 @@ mod tests {
     #[test]
     fn subscriptions_to_channels_of_slots_end_when_another_node_leads_them() {
         let node = IdleNode::open();
+        let mut subscribers = Subscribers::new(node.store.clone());
         let here = node.store.node();
         let other = NodeInfo { id: THERE, ..node.store.node_info() };
         let map = cluster::initial_map(StoreId(1), &[node.store.node_info(), other], 2, 2).unwrap();
@@ -159,7 +183,8 @@ mod tests {
         let leader = &known.place(known.shard_of(slot_of(b"c")).unwrap()).unwrap().leader;
         for (led_by, term, ended) in [(None, 0, 0), (Some(here), 1, 0), (Some(THERE), 2, 1), (Some(THERE), 2, 0)] {
             _ = leader.learn(led_by, term);
-            evict_from_slots(&node.store);
+            subscribers.slots_moved();
+            assert!(!subscribers.is_unsettled(), "there are few");
             let is_end =
                 |message: &WorkerMessage| matches!(message, WorkerMessage::Subscribers(SubscriberNews::Evicted(_)));
             assert_eq!(node.mail().iter().filter(|message| is_end(message)).count(), ended, "{led_by:?}");

@@ -4,19 +4,32 @@
 //! bounds of an event loop decide only where the entry is evaluated.
 
 use crate::{Evaluation, Fault};
+use vocab::SteadyClock;
 use vocab::limits::{
-    APPLY_INLINE_ROWS_MAX, APPLY_INLINE_TOUCHED_BYTES_MAX, ENTRY_TOUCHED_ITEMS, ITEM_BYTES_SURE, ITEM_ROWS_MAX,
-    ITEM_ROWS_SURE, ITEM_TOUCHED_BYTES_MAX, LIST_LEAF_ELEMENTS_MAX,
+    APPLY_INLINE_ROWS_MAX, APPLY_INLINE_TOUCHED_BYTES_MAX, APPLY_INLINE_US_MAX, ENTRY_TOUCHED_ITEMS, ITEM_BYTES_SURE,
+    ITEM_ROWS_MAX, ITEM_ROWS_SURE, ITEM_TOUCHED_BYTES_MAX, LIST_LEAF_ELEMENTS_MAX,
 };
 
 /// Where an entry is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// On an event loop. What reads or writes much is given up, and evaluated again aside.
-    EventLoop,
+    /// On an event loop. What reads or writes much, or takes long by that clock, is given up, and evaluated again aside.
+    EventLoop(Option<SteadyClock>),
     /// By a thread that may take its time.
     Aside,
 }
+
+impl Place {
+    /// Whether an event loop waits for it.
+    pub(crate) fn is_event_loop(self) -> bool {
+        matches!(self, Self::EventLoop(_))
+    }
+}
+
+/// After so many rows an event loop looks at the clock.
+const ROWS_PER_LOOK: u32 = 32;
+/// For that an item counts as so many rows: it may be a script.
+const ROWS_OF_ITEM: u32 = 8;
 
 /// Records and elements that were read or written, and their bytes.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +65,25 @@ pub(super) struct Work {
     refused: bool,
     /// Elements that were visited, of many at a time. An event loop alone goes by it: replicas need not agree about it.
     visited: u64,
+    /// Rows since the last look.
+    unlooked: u32,
+    /// When an event loop first looked at the clock, in µs.
+    since_us: Option<u64>,
 }
 
 impl Work {
     /// An entry that is evaluated by those rules. Entries of format 1 had no bounds.
     pub(super) fn new(evaluation: Evaluation, place: Place) -> Self {
-        let mut work =
-            Self { touched: Touched::NONE, max: Touched::ANY, place, evaluation, refused: false, visited: 0 };
+        let mut work = Self {
+            touched: Touched::NONE,
+            max: Touched::ANY,
+            place,
+            evaluation,
+            refused: false,
+            visited: 0,
+            unlooked: 0,
+            since_us: None,
+        };
         work.begin_item();
         work
     }
@@ -66,8 +91,9 @@ impl Work {
     /// The next item of the entry begins.
     pub(super) fn begin_item(&mut self) {
         self.refused = false;
+        self.unlooked += ROWS_OF_ITEM;
         self.max = match (self.place, self.evaluation) {
-            (Place::EventLoop, _) => Touched::INLINE_MAX,
+            (Place::EventLoop(_), _) => Touched::INLINE_MAX,
             (Place::Aside, Evaluation::First) => Touched::ANY,
             (Place::Aside, Evaluation::Second) => {
                 let with = |rows, bytes| {
@@ -87,7 +113,20 @@ impl Work {
     /// So many rows of so many bytes together are read or written. The error: that is too much.
     pub(super) fn add(&mut self, rows: usize, bytes: usize) -> Result<(), Fault> {
         self.touched.add(rows, bytes);
+        self.unlooked += 1;
+        if self.unlooked >= ROWS_PER_LOOK && self.is_late() {
+            return Err(Fault::WouldBlock);
+        }
         if self.touched.exceeds(self.max) { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
+    /// Whether an event loop has been at it for long: rows cost it more or less, by where they are.
+    #[cold]
+    fn is_late(&mut self) -> bool {
+        self.unlooked = 0;
+        let Place::EventLoop(Some(clock)) = self.place else { return false };
+        let now_us = clock();
+        now_us.saturating_sub(*self.since_us.get_or_insert(now_us)) > APPLY_INLINE_US_MAX
     }
 
     /// So many elements are visited, of which some lie together in each row. The error: they are too many for an event loop.
@@ -105,12 +144,12 @@ impl Work {
 
     /// Whether the item under way has passed its own bounds: no place is right for it.
     pub(super) fn is_refused(&self) -> bool {
-        self.place == Place::Aside && (self.refused || self.touched.exceeds(self.max))
+        !self.is_slice() && (self.refused || self.touched.exceeds(self.max))
     }
 
     /// Whether an event loop waits for it.
     pub(super) fn is_slice(&self) -> bool {
-        self.place == Place::EventLoop
+        self.place.is_event_loop()
     }
 
     /// The item under way cannot be.
@@ -127,7 +166,7 @@ mod tests {
     #[test]
     fn elements_that_lie_together_count_on_an_event_loop_alone() {
         let most = APPLY_INLINE_ROWS_MAX as u64;
-        let mut inline = Work::new(Evaluation::Second, Place::EventLoop);
+        let mut inline = Work::new(Evaluation::Second, Place::EventLoop(None));
         assert!((0..most).all(|_| inline.visit(1).is_ok()), "few at a time are counted by their rows");
         assert!(inline.visit(most).is_ok() && inline.visit(most).is_err() && !inline.is_refused());
         let mut aside = Work::new(Evaluation::Second, Place::Aside);
@@ -136,9 +175,26 @@ mod tests {
     }
 
     #[test]
+    fn an_event_loop_gives_up_what_takes_long() {
+        // Each look is half of the time later.
+        fn clock() -> u64 {
+            use std::sync::atomic::{AtomicU64, Ordering};
+            static NOW_US: AtomicU64 = AtomicU64::new(0);
+            NOW_US.fetch_add(APPLY_INLINE_US_MAX / 2, Ordering::Relaxed)
+        }
+        let added = |place| {
+            let mut work = Work::new(Evaluation::Second, place);
+            (0..10 * ROWS_PER_LOOK).take_while(|_| work.add(1, 1).is_ok()).count() as u32
+        };
+        assert_eq!(added(Place::EventLoop(Some(clock))), 4 * ROWS_PER_LOOK - 1 - ROWS_OF_ITEM);
+        assert_eq!(added(Place::EventLoop(None)), 10 * ROWS_PER_LOOK, "nobody looks at a clock");
+        assert_eq!(added(Place::Aside), 10 * ROWS_PER_LOOK);
+    }
+
+    #[test]
     fn an_event_loop_gives_up_early_and_an_item_is_refused_late() {
         let rows = |work: &mut Work, rows| work.add(rows, 0).is_ok();
-        let mut inline = Work::new(Evaluation::Second, Place::EventLoop);
+        let mut inline = Work::new(Evaluation::Second, Place::EventLoop(None));
         assert!(rows(&mut inline, APPLY_INLINE_ROWS_MAX) && !rows(&mut inline, 1) && !inline.is_refused());
         inline.begin_item();
         assert!(!rows(&mut inline, 1), "an entry is given up as a whole");

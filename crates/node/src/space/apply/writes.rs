@@ -374,7 +374,7 @@ impl<'a> EntryWrites<'a> {
 
     /// What the tree has. An event loop does not read a long value: `Fault::WouldBlock`.
     fn stored(&self, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
-        if self.place == Place::Aside {
+        if !self.place.is_event_loop() {
             return Ok(self.handle.engine().get(tree_key)?);
         }
         match self.handle.engine().get_short(tree_key, APPLY_INLINE_BYTES_MAX)? {

@@ -1,6 +1,6 @@
 //! The cluster, and what its clients and test suites send besides.
 
-use crate::table::behaviour::ASKS_DATABASE;
+use crate::table::behaviour::{ABOUT_NODE, ASKS_DATABASE};
 use crate::table::key_flag::NOT_KEY;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, FAST, LOADING, READONLY, STALE};
@@ -42,6 +42,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the length of the key")
         .args("key:string"),
     cluster("CLUSTER|LINKS", 2, "7.0.0", "Returns the links between this node and the others.")
+        .does_also(ABOUT_NODE)
         .flags(STALE)
         .cost(COST_NODES)
         .tips(UNREPEATABLE),
@@ -56,6 +57,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .tips(UNREPEATABLE)
     .role(Role::Read),
     cluster("CLUSTER|NODES", 2, "3.0.0", "Returns the nodes and their slots as text.")
+        .does_also(ABOUT_NODE)
         .flags(STALE)
         .cost(COST_NODES)
         .tips(UNREPEATABLE),
@@ -65,6 +67,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .tips(UNREPEATABLE)
         .args("node-id"),
     cluster("CLUSTER|SHARDS", 2, "7.0.0", "Returns the slots and the nodes that serve them.")
+        .does_also(ABOUT_NODE)
         .flags(STALE)
         .cost(COST_NODES)
         .tips(UNREPEATABLE),
@@ -81,6 +84,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .tips(&["nondeterministic_output", "request_policy:all_shards"])
         .args("<SLOTSRANGE start-slot:integer end-slot:integer | ORDERBY metric [LIMIT limit:integer] [ASC | DESC]>"),
     cluster("CLUSTER|SLOTS", 2, "3.0.0", "Returns ranges of slots and the nodes that serve them.")
+        .does_also(ABOUT_NODE)
         .flags(STALE)
         .cost(COST_NODES)
         .tips(UNREPEATABLE)

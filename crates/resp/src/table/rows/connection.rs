@@ -1,7 +1,7 @@
 //! The connection, and transactions on it.
 
 use crate::table::behaviour::{
-    BARRIER, CHOOSES_DATABASE, ENDS_WATCHES, FOR_SUBSCRIBERS, GREETS, IGNORES_MULTI, LOGS_IN, SecretArgs,
+    ABOUT_NODE, BARRIER, CHOOSES_DATABASE, ENDS_WATCHES, FOR_SUBSCRIBERS, GREETS, IGNORES_MULTI, LOGS_IN, SecretArgs,
 };
 use crate::table::key_flag::RO;
 use crate::table::spec::acl;
@@ -37,6 +37,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     connection("CLIENT|ID", 2, "5.0.0", "Returns the number of the connection.").flags(ALWAYS),
     connection("CLIENT|INFO", 2, "6.2.0", "Returns figures of the connection.").flags(ALWAYS).tips(UNREPEATABLE),
     connection("CLIENT|KILL", -3, "2.4.0", "Closes connections.")
+        .does_also(ABOUT_NODE)
         .flags(ADMIN | ALWAYS)
         .cost("O(N), N being the number of connections")
         .args(
@@ -45,6 +46,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         )
         .role(Role::Operate),
     connection("CLIENT|LIST", -2, "2.4.0", "Returns figures of all connections.")
+        .does_also(ABOUT_NODE)
         .flags(ADMIN | ALWAYS)
         .cost("O(N), N being the number of connections")
         .tips(UNREPEATABLE)

@@ -1,8 +1,8 @@
 //! The server.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, FOLLOWS_EXEC, ONLY_SHOWS, PEEKS, READS_ALL_KEYS,
-    READS_REPLICAS, SWAPS_DATABASES, SecretArgs, TAKES_MANY,
+    ABOUT_NODE, ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, FOLLOWS_EXEC, ONLY_SHOWS, PEEKS,
+    READS_ALL_KEYS, READS_REPLICAS, SWAPS_DATABASES, SecretArgs, TAKES_MANY,
 };
 use crate::table::key_flag::RO;
 use crate::table::spec::acl;
@@ -57,6 +57,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .role(Role::Administer),
     server("ACL|HELP", 2, "6.0.0", "Lists the subcommands.").flags(LOADING | STALE),
     server("ACL|LIST", 2, "6.0.0", "Returns the rules of all users, as ACL SETUSER takes them.")
+        .does_also(ABOUT_NODE)
         .flags(OPERATOR)
         .does_also(ONLY_SHOWS)
         .role(Role::Administer),
@@ -83,15 +84,18 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("username [rule:string [rule:string ...]]")
         .role(Role::Administer),
     server("ACL|USERS", 2, "6.0.0", "Returns the names of all users.")
+        .does_also(ABOUT_NODE)
         .flags(OPERATOR)
         .does_also(ONLY_SHOWS)
         .role(Role::Administer),
     server("ACL|WHOAMI", 2, "6.0.0", "Returns the connection's user.").flags(UNPRIVILEGED),
     catalogue("COMMAND", -1, "2.8.13", "Returns all commands as the server knows them.")
+        .does_also(ABOUT_NODE)
         .cost("O(N), N being the number of commands")
         .tips(ANY_ORDER),
     catalogue("COMMAND|COUNT", 2, "2.8.13", "Returns how many commands there are."),
     catalogue("COMMAND|DOCS", -2, "7.0.0", "Returns the documentation of commands.")
+        .does_also(ABOUT_NODE)
         .cost("O(N), N being the number of commands asked for")
         .tips(ANY_ORDER)
         .args("[command-name [command-name ...]]"),
@@ -105,16 +109,19 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("command arg [arg ...]"),
     catalogue("COMMAND|HELP", 2, "5.0.0", "Lists the subcommands."),
     catalogue("COMMAND|INFO", -2, "2.8.13", "Returns some commands as the server knows them.")
+        .does_also(ABOUT_NODE)
         .cost("O(N), N being the number of commands asked for")
         .tips(ANY_ORDER)
         .args("[command-name [command-name ...]]"),
     catalogue("COMMAND|LIST", -2, "7.0.0", "Returns the names of the commands.")
+        .does_also(ABOUT_NODE)
         .cost("O(N), N being the number of commands")
         .tips(ANY_ORDER)
         .args("[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern:pattern>]"),
     server("COMMANDLOG", -2, "8.1.0", "Groups the commands about the logs of slow and of large commands.")
         .cost("Depends on the subcommand."),
     server("COMMANDLOG|GET", 4, "8.1.0", "Returns entries of one of the logs: times in microseconds, sizes in bytes.")
+        .does_also(ABOUT_NODE)
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries returned")
         .tips(&["request_policy:all_nodes", "nondeterministic_output"])
@@ -127,6 +134,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("SLOW | LARGE-REQUEST | LARGE-REPLY")
         .role(Role::Read),
     server("COMMANDLOG|RESET", 3, "8.1.0", "Empties one of the logs.")
+        .does_also(ABOUT_NODE)
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries")
         .tips(TELL_ALL_NODES)
@@ -184,6 +192,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     server("HOTKEYS", -2, "8.6.0", "Groups the commands about the keys that cost a node most.")
         .cost("Depends on the subcommand."),
     server("HOTKEYS|GET", 2, "8.6.0", "Returns the keys with the highest costs.")
+        .does_also(ABOUT_NODE)
         .flags(ADMIN | NOSCRIPT)
         .does_also(ONLY_SHOWS)
         .cost("O(K), K being the number of keys returned"),
@@ -311,6 +320,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("host port:integer"),
     server("SLOWLOG", -2, "2.2.12", "Groups the commands about the slow log.").cost("Depends on the subcommand."),
     server("SLOWLOG|GET", -2, "2.2.12", "Returns entries of the slow log.")
+        .does_also(ABOUT_NODE)
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries returned")
         .tips(&["request_policy:all_nodes", "nondeterministic_output"])
@@ -322,6 +332,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"])
         .role(Role::Read),
     server("SLOWLOG|RESET", 2, "2.2.12", "Empties the slow log.")
+        .does_also(ABOUT_NODE)
         .flags(ADMIN | LOADING | STALE)
         .cost("O(N), N being the number of entries")
         .tips(TELL_ALL_NODES)
