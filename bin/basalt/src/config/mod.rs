@@ -6,7 +6,6 @@
 mod environment;
 mod file;
 mod given;
-mod include;
 mod print;
 mod reading;
 mod redis_conf;

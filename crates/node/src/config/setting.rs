@@ -21,26 +21,12 @@ pub struct Setting {
     pub secret: bool,
     /// Whether CONFIG SET at one node changes it at all nodes.
     pub of_store: bool,
-    /// The files that are opened again when CONFIG SET changes it: it holds only if they can be.
-    pub files: Option<SettingFiles>,
+    /// Whether the certificates are read again when CONFIG SET changes it.
+    pub of_tls: bool,
     /// Whether CONFIG GET answers it to a pattern. If not, its whole name must be asked for.
     pub listed: bool,
     /// What it is for, in a line.
     pub doc: &'static str,
-}
-
-/// Files that settings name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SettingFiles {
-    /// Those of TLS.
-    Certificates,
-    /// That of the audit log.
-    AuditLog,
-}
-
-impl SettingFiles {
-    /// All kinds of them.
-    pub const ALL: [Self; 2] = [Self::Certificates, Self::AuditLog];
 }
 
 /// What the values of a setting are.
@@ -89,7 +75,7 @@ impl Setting {
             effective: true,
             secret: false,
             of_store: false,
-            files: None,
+            of_tls: false,
             listed: true,
             doc,
         }
@@ -117,12 +103,7 @@ impl Setting {
 
     /// The certificates are read again when CONFIG SET changes it.
     pub(super) const fn tls(self) -> Self {
-        Self { files: Some(SettingFiles::Certificates), ..self }
-    }
-
-    /// The audit log is opened again when CONFIG SET changes it.
-    pub(super) const fn audit(self) -> Self {
-        Self { files: Some(SettingFiles::AuditLog), ..self }
+        Self { of_tls: true, ..self }
     }
 
     /// Not answered to a pattern, as in Redis.
