@@ -84,6 +84,24 @@ pub fn ycsb(bench: &Bench) -> Result<Findings, String> {
     Ok(findings)
 }
 
+/// B on a store with TLS and on one without, alternating.
+pub fn ycsb_b(bench: &Bench, secured: &Store<'_>, plain: &Store<'_>) -> Result<Bar, String> {
+    let workload = Workload::of(bench, "workloadb", 500_000, 10_000, "any");
+    for store in [secured, plain] {
+        workload.load(store)?;
+    }
+    let sample = |store| {
+        let phase = workload.run(store)?;
+        Ok(Sample { rate: phase.rate, cpu_us_per_op: Some(phase.nodes_us_per_op) })
+    };
+    // There is no bar: it says what TLS costs.
+    let bar = Bar::new("YCSB B, three nodes, `nosync`, reads `any`, 64 clients, TLS", "Basalt without TLS", 0.0);
+    bar.alternate(bench.options.runs, || sample(secured), || sample(plain))
+}
+
+/// The shards of a store of three nodes that is compared with another.
+pub const SHARDS_OF_BOTH: u32 = SHARDS;
+
 /// E, with many shards and with few.
 pub fn scans(bench: &Bench) -> Result<Findings, String> {
     let mut findings = Findings::default();
