@@ -348,14 +348,13 @@ fn an_operator_at_the_wrong_one_of_two_ports_is_told_so() {
     authority.sign("node", "node", 365);
     let (plain, encrypted) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));
     let (server, _) = start(&dir, &authority, &[("--http-listen", &plain), ("--tls-http-listen", &encrypted)]);
-    let hello: &[u8] = b"\x16\x03\x01\x00\x05hello";
+    let (request, hello) = ("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x00\x05hello");
     for (address, sent, told, logged) in [
-        (&encrypted, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "use https:// here", "does not speak TLS"),
+        (&encrypted, request, "use https:// here", "does not speak TLS"),
         (&plain, hello, "this port has no TLS", "speaks TLS at the port for HTTP"),
-    ] as [(&String, &[u8], &str, &str); 2]
-    {
+    ] {
         let mut client = TcpStream::connect(address).unwrap();
-        client.write_all(sent).unwrap();
+        client.write_all(sent.as_bytes()).unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(told), "{answer}");

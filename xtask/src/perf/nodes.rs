@@ -9,7 +9,8 @@ use super::phase::Phase;
 use super::spread::Spread;
 use super::store::Store;
 
-const SHARDS: u32 = 16;
+/// Of a store, unless a measurement says otherwise.
+pub const SHARDS: u32 = 16;
 /// As few as there are nodes: a scan asks every shard.
 const SHARDS_FEW: u32 = 3;
 const CLIENTS: &str = "64";
@@ -90,7 +91,7 @@ pub fn ycsb_b(bench: &Bench, secured: &Store<'_>, plain: &Store<'_>) -> Result<B
     for store in [secured, plain] {
         workload.load(store)?;
     }
-    let sample = |store| {
+    let sample = |store: &Store<'_>| -> Result<Sample, String> {
         let phase = workload.run(store)?;
         Ok(Sample { rate: phase.rate, cpu_us_per_op: Some(phase.nodes_us_per_op) })
     };
@@ -98,9 +99,6 @@ pub fn ycsb_b(bench: &Bench, secured: &Store<'_>, plain: &Store<'_>) -> Result<B
     let bar = Bar::new("YCSB B, three nodes, `nosync`, reads `any`, 64 clients, TLS", "Basalt without TLS", 0.0);
     bar.alternate(bench.options.runs, || sample(secured), || sample(plain))
 }
-
-/// The shards of a store of three nodes that is compared with another.
-pub const SHARDS_OF_BOTH: u32 = SHARDS;
 
 /// E, with many shards and with few.
 pub fn scans(bench: &Bench) -> Result<Findings, String> {

@@ -61,8 +61,8 @@ impl Certificates {
 /// YCSB B on three nodes.
 pub fn nodes(bench: &Bench) -> Result<Vec<Bar>, String> {
     let certificates = Certificates::make(&bench.empty_folder("tls")?)?;
-    let secured = Store::start_secured(bench, "nosync", nodes::SHARDS_OF_BOTH, certificates)?;
-    let plain = Store::start(bench, "nosync", nodes::SHARDS_OF_BOTH)?;
+    let secured = Store::start_secured(bench, "nosync", nodes::SHARDS, certificates)?;
+    let plain = Store::start(bench, "nosync", nodes::SHARDS)?;
     let bar = nodes::ycsb_b(bench, &secured, &plain)?;
     secured.stop()?;
     plain.stop()?;

@@ -67,7 +67,7 @@ mod tests {
             ("[b-z].conf", &["b.conf"]),
             (".*.conf", &[".c.conf"]),
             ("*/x.conf", &["one/x.conf", "two/x.conf"]),
-            ("t*/*", &["two/x.conf", "two/y.conf"]),
+            ("tw*/*", &["two/x.conf", "two/y.conf"]),
             ("*.none", &none),
             ("none/*", &none),
             ("a.conf", &["a.conf"]),
