@@ -26,8 +26,6 @@ pub(crate) struct BusyPoll {
     /// How many follow a busy-poll that does not pay: doubled by each of these, halved by each that pays. So busy-polls are
     /// rare unless more than half of them pay.
     penalty: u32,
-    /// How long busy-polls have waited.
-    polled: Duration,
 }
 
 /// What a busy-poll cost.
@@ -38,13 +36,13 @@ struct Look {
 }
 
 impl BusyPoll {
-    /// For how long to busy-poll. `has_spare`: the machine has processor time to spare; `patient`: many events late are
+    /// For how long to busy-poll. `has_own_processor`: no other thread wants the one that it runs on; `patient`: many events late are
     /// better than few at once; `reads`: how many reads the disk has, 0 on a machine with one processor.
-    pub(crate) fn span(&self, has_spare: bool, patient: bool, reads: usize) -> Duration {
+    pub(crate) fn span(&self, has_own_processor: bool, patient: bool, reads: usize) -> Duration {
         match reads {
             _ if patient => Duration::ZERO,
             READS_MIN.. => FOR_READS,
-            _ if has_spare => FOR_CLIENTS,
+            _ if has_own_processor => FOR_CLIENTS,
             _ => Duration::ZERO,
         }
     }
@@ -64,7 +62,6 @@ impl BusyPoll {
             } else {
                 let look = Self::look(poll, events, span)?;
                 looked = look.took;
-                self.polled += looked;
                 self.note(!events.is_empty() && !look.lost_processor);
                 if !events.is_empty() {
                     return Ok(());
@@ -82,11 +79,6 @@ impl BusyPoll {
             self.penalty = (2 * self.penalty + 1).min(WITHOUT_MAX);
             self.without = self.penalty;
         }
-    }
-
-    /// How long busy-polls have waited since the last call.
-    pub(crate) fn take_polled(&mut self) -> Duration {
-        std::mem::take(&mut self.polled)
     }
 
     /// Looks for events without blocking. It yields the processor between two looks. If another thread takes it, the
@@ -114,7 +106,7 @@ mod tests {
 
     #[test]
     fn who_looks_and_for_how_long() {
-        for (has_spare, patient, reads, expected) in [
+        for (has_own_processor, patient, reads, expected) in [
             (true, false, 0, FOR_CLIENTS),
             (true, false, READS_MIN - 1, FOR_CLIENTS),
             (true, false, READS_MIN, FOR_READS),
@@ -122,7 +114,11 @@ mod tests {
             (false, false, READS_MIN - 1, Duration::ZERO),
             (false, false, READS_MIN, FOR_READS),
         ] {
-            assert_eq!(BusyPoll::default().span(has_spare, patient, reads), expected, "{has_spare} {patient} {reads}");
+            assert_eq!(
+                BusyPoll::default().span(has_own_processor, patient, reads),
+                expected,
+                "{has_own_processor} {patient} {reads}"
+            );
         }
     }
 

@@ -5,6 +5,7 @@ mod clock;
 mod descriptors;
 mod process;
 mod random;
+mod run_queue;
 mod spare_processors;
 mod threads;
 
@@ -13,5 +14,6 @@ pub(crate) use clock::{TICK, now_ms, raw_moment, steady_us};
 pub(crate) use descriptors::{Shares, share_out};
 pub(crate) use process::{forget_waits, process_facts, waited_for_disk};
 pub(crate) use random::random;
+pub(crate) use run_queue::RunQueue;
 pub(crate) use spare_processors::SpareProcessors;
 pub(crate) use threads::{NICE_BACKGROUND, NICE_IDLE, set_niceness, spawn_critical};

@@ -1,8 +1,8 @@
-//! How much processor time the machine has to spare: helper threads and busy-polling pay only where it has some.
+//! How much processor time the machine has to spare: helper threads pay only where it has some.
 
 use parking_lot::Mutex;
 use std::fs::read_to_string;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between two samples. The system counts in ticks of 10 ms.
@@ -16,8 +16,6 @@ struct Threshold {
 
 /// The gap is for what the helper threads take themselves.
 const FOR_HELPERS: Threshold = Threshold { on: 0.5, off: 0.1 };
-/// Busy-polling yields to every other thread, and what it takes counts as idle: it may have the last bit.
-const FOR_POLLING: Threshold = Threshold { on: 0.1, off: 0.05 };
 
 impl Threshold {
     fn is_spare(&self, was: bool, idle: f64) -> bool {
@@ -35,21 +33,13 @@ struct Sample {
 /// Whether the machine has processor time to spare, measured.
 pub(crate) struct SpareProcessors {
     for_helpers: AtomicBool,
-    for_polling: AtomicBool,
-    /// Nanoseconds of busy-polling since the last sample.
-    polled: AtomicU64,
     /// None where the system does not tell.
     last: Mutex<Option<Sample>>,
 }
 
 impl Default for SpareProcessors {
     fn default() -> Self {
-        Self {
-            for_helpers: AtomicBool::new(false),
-            for_polling: AtomicBool::new(false),
-            polled: AtomicU64::new(0),
-            last: Mutex::new(sample()),
-        }
+        Self { for_helpers: AtomicBool::new(false), last: Mutex::new(sample()) }
     }
 }
 
@@ -57,16 +47,6 @@ impl SpareProcessors {
     /// Whether there is processor time to spare for helper threads.
     pub(crate) fn for_helpers(&self) -> bool {
         self.for_helpers.load(Ordering::Relaxed)
-    }
-
-    /// Whether there is processor time to spare for busy-polling.
-    pub(crate) fn for_polling(&self) -> bool {
-        self.for_polling.load(Ordering::Relaxed)
-    }
-
-    /// An event loop has busy-polled for so long rather than sleep.
-    pub(crate) fn note_polled(&self, polled: Duration) {
-        self.polled.fetch_add(u64::try_from(polled.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Measures, if the last time is long enough ago. `may_help`: there may be helper threads at all.
@@ -78,15 +58,12 @@ impl SpareProcessors {
         }
         let Some(now) = sample() else { return };
         *last = Some(now);
-        self.note_idle(idle_processors(before, now), now.at.duration_since(before.at), may_help);
+        self.note_idle(idle_processors(before, now), may_help);
     }
 
-    /// So many processors were idle for that long.
-    fn note_idle(&self, idle: f64, over: Duration, may_help: bool) {
-        let polled = Duration::from_nanos(self.polled.swap(0, Ordering::Relaxed));
-        let unused = idle + polled.as_secs_f64() / over.as_secs_f64().max(f64::EPSILON);
+    /// So many processors were idle.
+    fn note_idle(&self, idle: f64, may_help: bool) {
         self.for_helpers.store(may_help && FOR_HELPERS.is_spare(self.for_helpers(), idle), Ordering::Relaxed);
-        self.for_polling.store(FOR_POLLING.is_spare(self.for_polling(), unused), Ordering::Relaxed);
     }
 }
 
@@ -119,29 +96,17 @@ mod tests {
 
     #[test]
     fn time_is_spare_until_it_is_used_up() {
-        // Idle processors and polling milliseconds of a second; what is on after it.
         let spare = SpareProcessors::default();
-        for (idle, polled, helpers, polling) in [
-            (0.0, 0, false, false),
-            (0.08, 0, false, false),
-            (0.3, 0, false, true),
-            (0.0, 60, false, true),
-            (0.0, 40, false, false),
-            (0.06, 60, false, true),
-            (0.5, 0, true, true),
-            (0.1, 0, true, true),
-            (0.0, 900, false, true),
-            (7.0, 0, true, true),
-            (0.0, 0, false, false),
-        ] {
-            spare.note_polled(Duration::from_millis(polled));
-            spare.note_idle(idle, Duration::from_secs(1), true);
-            assert_eq!((spare.for_helpers(), spare.for_polling()), (helpers, polling), "{idle} {polled}");
+        for (idle, helpers) in
+            [(0.0, false), (0.3, false), (0.5, true), (0.1, true), (0.08, false), (0.3, false), (7.0, true)]
+        {
+            spare.note_idle(idle, true);
+            assert_eq!(spare.for_helpers(), helpers, "{idle}");
         }
         // The setting keeps the helpers off, whatever is idle, and lets them come again.
         for (may_help, helpers) in [(true, true), (false, false), (true, true)] {
-            spare.note_idle(1.0, Duration::from_secs(1), may_help);
-            assert_eq!((spare.for_helpers(), spare.for_polling()), (helpers, true));
+            spare.note_idle(1.0, may_help);
+            assert_eq!(spare.for_helpers(), helpers);
         }
         let at = Instant::now();
         let before = Sample { idle: Duration::from_secs(1000), at };
@@ -156,8 +121,8 @@ mod tests {
             assert_eq!(idle_ticks(text), None, "{text}");
         }
         let spare = SpareProcessors::default();
-        assert!(!spare.for_polling(), "nothing is measured yet");
+        assert!(!spare.for_helpers(), "nothing is measured yet");
         spare.tick(true);
-        assert!(!spare.for_polling(), "it is too early");
+        assert!(!spare.for_helpers(), "it is too early");
     }
 }

@@ -20,7 +20,7 @@ use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
 use crate::mailbox::{Forked, Mailbox, Submission, WorkerMessage};
 use crate::net::Stream;
-use crate::os::{BusyPoll, TICK};
+use crate::os::{BusyPoll, RunQueue, TICK};
 use crate::shared::NodeShared;
 use cluster::Map;
 use mio::event::Event;
@@ -182,13 +182,12 @@ impl Worker {
         self.log.open_ring(self.poll.registry(), MAIL);
         let mut events = Events::with_capacity(1024);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut busy_poll = BusyPoll::default();
+        let (mut busy_poll, mut run_queue) = (BusyPoll::default(), RunQueue::new());
         let mut mail = Vec::new();
         while !self.stopping {
             let wait = self.time_to_wait();
             let reads = if processors > 1 { self.shell.disk_reads.with_disk() } else { 0 };
-            let has_spare = self.store.spare_processors.for_polling();
-            let span = busy_poll.span(has_spare, self.log.synced_here(), reads);
+            let span = busy_poll.span(run_queue.has_own_processor(), self.log.synced_here(), reads);
             let (unfinished, deadline) = (self.shell.peers.is_unfinished(), self.shell.peers.deadline());
             if let Err(e) = busy_poll.poll(&mut self.poll, &mut events, wait, span)
                 && e.kind() != io::ErrorKind::Interrupted
@@ -221,7 +220,7 @@ impl Worker {
             }
             if Instant::now() >= self.next_tick {
                 self.next_tick = Instant::now() + TICK;
-                self.store.spare_processors.note_polled(busy_poll.take_polled());
+                run_queue.tick();
                 self.tick();
             }
             self.serve();
