@@ -5,6 +5,7 @@ mod bar;
 mod bench;
 mod bounded;
 mod ceiling;
+mod certificates;
 mod databases;
 mod death;
 mod embedded;

@@ -1,10 +1,10 @@
 //! A store of three nodes under measurement, on this machine.
 
 use super::bench::Bench;
+use super::certificates::Certificates;
 use super::phase::Phase;
 use super::program;
 use super::server::{Server, free_ports, wait_until_up};
-use super::tls::Certificates;
 use super::wire::Connection;
 use std::path::Path;
 use std::process::Command;

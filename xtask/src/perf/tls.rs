@@ -2,61 +2,16 @@
 
 use super::bar::Bar;
 use super::bench::Bench;
+use super::certificates::{Certificate, Certificates};
 use super::nodes;
-use super::program;
 use super::redis::{start_basalt, start_redis};
 use super::redis_benchmark::{Load, RedisBenchmark, VALUE_BYTES};
 use super::server::{Server, free_port};
 use super::store::Store;
 use super::wire::Connection;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 const KEYS: u64 = 500_000;
 const KEYS_QUICK: u64 = 20_000;
-const OPENSSL_BOUND: Duration = Duration::from_secs(30);
-
-/// A certificate for this machine, signed by itself.
-struct Certificate {
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-impl Certificate {
-    fn make(folder: &Path) -> Result<Self, String> {
-        let made = Self { certificate: folder.join("node.crt"), key: folder.join("node.key") };
-        let mut command = Command::new(program::installed("openssl", "openssl")?);
-        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]);
-        command.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout"]);
-        command.arg(&made.key).arg("-out").arg(&made.certificate);
-        program::output(&mut command, OPENSSL_BOUND).map(|_| made)
-    }
-}
-
-/// An authority, and what it has signed for this machine: nodes do not take each other's certificate if it is an authority's own.
-pub struct Certificates {
-    /// That of the authority.
-    pub authority: PathBuf,
-    /// That of all nodes.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-}
-
-impl Certificates {
-    fn make(folder: &Path) -> Result<Self, String> {
-        let of = Certificate::make(folder)?;
-        let made = Self { authority: of.certificate, certificate: folder.join("all.crt"), key: folder.join("all.key") };
-        let mut command = Command::new(program::installed("openssl", "openssl")?);
-        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]);
-        command.arg("-CA").arg(&made.authority).arg("-CAkey").arg(of.key);
-        command.args(["-subj", "/CN=nodes", "-addext", "subjectAltName=IP:127.0.0.1"]);
-        command.args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"]).arg(&made.key);
-        command.arg("-out").arg(&made.certificate);
-        program::output(&mut command, OPENSSL_BOUND).map(|_| made)
-    }
-}
 
 /// YCSB B on three nodes.
 pub fn nodes(bench: &Bench) -> Result<Vec<Bar>, String> {

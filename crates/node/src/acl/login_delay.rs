@@ -2,7 +2,7 @@
 //!
 //! An address may fail `FREE_FAILURES` times. Each further failure makes the next login from it wait twice as long, up to
 //! `DELAY_MS_MAX`; logins that arrive meanwhile wait one behind the other. Every minute without a failure halves the count.
-//! The addresses of an IPv6 network of 64 bits count as one: whoever has one of them has all.
+//! The addresses of an IPv6 network of 64 bits count as one: who has one of them has all.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
