@@ -77,6 +77,17 @@ pub fn run(root: &Path, command: &mut Command) -> Result<Count, (Count, String)>
     run_there(command, Output::Live)
 }
 
+/// Runs `command` in `root` without input, for as long as it takes: cargo speaks on standard error, and says nothing while it
+/// compiles a large crate, or waits for another.
+pub fn build(root: &Path, command: &mut Command) -> Result<(), String> {
+    let status = command.current_dir(root).stdin(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{}: {status}", shown(command))),
+        Err(error) => Err(format!("{}: {error}", shown(command))),
+    }
+}
+
 /// How long a command may say nothing before it is ended: several times what the longest test program takes. A test that
 /// hangs fails alone then, and the rest of the gate still says what it finds.
 const SILENCE: Duration = Duration::from_secs(15 * 60);

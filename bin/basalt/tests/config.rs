@@ -46,13 +46,21 @@ fn a_file_of_redis_is_taken_and_its_faults_are_named_by_line() {
     let (file, more) = (dir.join("redis.conf"), dir.join("more.conf"));
     std::fs::write(
         &file,
-        format!("maxmemory-policy allkeys-lru\ninclude {}\nrename-command KEYS \"\"\n", more.display()),
+        format!(
+            "maxmemory-policy allkeys-lru\ninclude {}\nrename-command KEYS \"\"\ninclude more.d/*.conf none.d/*\n",
+            more.display()
+        ),
     )
     .unwrap();
     std::fs::write(&more, "maxmemory-samples \"7\"\n").unwrap();
+    std::fs::create_dir(dir.join("more.d")).unwrap();
+    std::fs::write(dir.join("more.d/1.conf"), "timeout 11\nslowlog-max-len 12\n").unwrap();
+    std::fs::write(dir.join("more.d/2.conf"), "timeout 13\n").unwrap();
     let server = Server::start(&Setup::new(&dir.join("data")).with("--config", &path_text(&file)));
     let mut connection = server.connect();
     assert_eq!(connection.call("CONFIG GET maxmemory-samples").items()[1].text(), "7");
+    assert_eq!(connection.call("CONFIG GET timeout").items()[1].text(), "13");
+    assert_eq!(connection.call("CONFIG GET slowlog-max-len").items()[1].text(), "12");
     assert_eq!(connection.call("CONFIG GET maxmemory-policy").items()[1].text(), "allkeys-lru");
     assert!(server.messages().contains("redis.conf:3: rename-command: "), "{}", server.messages());
     drop(connection);

@@ -4,7 +4,8 @@
 mod common;
 
 use common::{Dir, Nodes, Server, Setup, Value, basalt, eventually, free_port, run, text};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -338,6 +339,28 @@ fn https_serves_operators() {
     let document: serde_json::Value =
         serde_json::from_slice(&get("openapi.json").stdout).expect("a long answer comes whole");
     assert!(document["paths"].is_object());
+}
+
+#[test]
+fn an_operator_at_the_wrong_one_of_two_ports_is_told_so() {
+    let dir = Dir::new("tls-http-wrong");
+    let authority = Authority::new(&dir.join("tls"));
+    authority.sign("node", "node", 365);
+    let (plain, encrypted) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));
+    let (server, _) = start(&dir, &authority, &[("--http-listen", &plain), ("--tls-http-listen", &encrypted)]);
+    let (request, hello) = ("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x00\x05hello");
+    for (address, sent, told, logged) in [
+        (&encrypted, request, "use https:// here", "does not speak TLS"),
+        (&plain, hello, "this port has no TLS", "speaks TLS at the port for HTTP"),
+    ] {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(sent.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(told), "{answer}");
+        let log = server.messages();
+        assert!(log.contains(logged) && log.contains(&client.local_addr().unwrap().to_string()), "{log}");
+    }
 }
 
 #[test]

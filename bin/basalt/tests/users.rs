@@ -130,6 +130,14 @@ fn operators_have_roles_and_what_they_do_is_noted() {
     let server = Server::start(&Setup::bare(&dir.join("data")).with("--set", "recovery-password=rescue"));
     let mut admin = server.connect();
     assert_eq!(ask(&mut admin, &["CONFIG", "SET", "audit-log", log.to_str().unwrap()]), "OK");
+    let nowhere = dir.join("nowhere/audit.log");
+    let refused = ask(&mut admin, &["CONFIG", "SET", "audit-log", nowhere.to_str().unwrap(), "timeout", "5"]);
+    assert!(refused.starts_with("ERR CONFIG SET failed") && refused.contains("cannot be written"), "{refused}");
+    let kept = admin.call("CONFIG GET audit-log").items()[1].text();
+    assert_eq!(kept, log.to_str().unwrap(), "what was there before stays");
+    assert_eq!(admin.call("CONFIG GET timeout").items()[1].text(), "0", "all are set, or none");
+    let mistyped = ask(&mut admin, &["ACL", "SETUSER", "eyes", "on", "geheim"]);
+    assert!(mistyped.contains("modifier 'geheim'"), "{mistyped}");
     assert_eq!(ask(&mut admin, &["ACL", "SETUSER", "eyes", "on", ">see", "+@role-read"]), "OK");
     assert_eq!(ask(&mut admin, &["ACL", "SETUSER", "hands", "on", ">do", "+@role-operate"]), "OK");
     let mut eyes = server.connect();
@@ -166,6 +174,7 @@ fn operators_have_roles_and_what_they_do_is_noted() {
     ] {
         assert!(text.contains(line), "no {line} in\n{text}");
     }
+    assert!(!text.contains("geheim"), "{text}");
     for secret in ["see", "rescue", ">do"] {
         assert!(
             !text.contains(&format!("\"{secret}\"")) && !text.contains(&format!(">{secret}")),

@@ -30,7 +30,7 @@ pub fn built(root: &Path, architecture: Architecture) -> Result<PathBuf, String>
     if architecture == Architecture::Arm64 {
         cargo.env("JEMALLOC_SYS_WITH_LG_PAGE", ARM_PAGE_BITS);
     }
-    process::run(root, &mut cargo).map_err(|(_, why)| why)?;
+    process::build(root, &mut cargo)?;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(folder.join(target).join(PROFILE).join("basalt"))
 }

@@ -5,6 +5,7 @@ mod bar;
 mod bench;
 mod bounded;
 mod ceiling;
+mod certificates;
 mod databases;
 mod death;
 mod embedded;
@@ -109,10 +110,16 @@ const MEASUREMENTS: &[Measurement] = &[
         run: |bench| databases::nodes(bench).map(Into::into),
     },
     Measurement {
-        name: "tls",
+        name: "tls/single",
         what: "GET and SET nosync with TLS against redis-server's TLS, and against Basalt without",
         rows: 8,
         run: |bench| tls::costs(bench).map(Into::into),
+    },
+    Measurement {
+        name: "tls/nodes",
+        what: "YCSB B on three nodes with TLS, between them too, against the same without",
+        rows: 1,
+        run: |bench| tls::nodes(bench).map(Into::into),
     },
     Measurement {
         name: "acl",

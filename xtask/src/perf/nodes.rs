@@ -9,7 +9,8 @@ use super::phase::Phase;
 use super::spread::Spread;
 use super::store::Store;
 
-const SHARDS: u32 = 16;
+/// Of a store, unless a measurement says otherwise.
+pub const SHARDS: u32 = 16;
 /// As few as there are nodes: a scan asks every shard.
 const SHARDS_FEW: u32 = 3;
 const CLIENTS: &str = "64";
@@ -82,6 +83,21 @@ pub fn ycsb(bench: &Bench) -> Result<Findings, String> {
     }
     store.stop()?;
     Ok(findings)
+}
+
+/// B on a store with TLS and on one without, alternating.
+pub fn ycsb_b(bench: &Bench, secured: &Store<'_>, plain: &Store<'_>) -> Result<Bar, String> {
+    let workload = Workload::of(bench, "workloadb", 500_000, 10_000, "any");
+    for store in [secured, plain] {
+        workload.load(store)?;
+    }
+    let sample = |store: &Store<'_>| -> Result<Sample, String> {
+        let phase = workload.run(store)?;
+        Ok(Sample { rate: phase.rate, cpu_us_per_op: Some(phase.nodes_us_per_op) })
+    };
+    // There is no bar: it says what TLS costs.
+    let bar = Bar::new("YCSB B, three nodes, `nosync`, reads `any`, 64 clients, TLS", "Basalt without TLS", 0.0);
+    bar.alternate(bench.options.runs, || sample(secured), || sample(plain))
 }
 
 /// E, with many shards and with few.

@@ -1,6 +1,7 @@
 //! A store of three nodes under measurement, on this machine.
 
 use super::bench::Bench;
+use super::certificates::Certificates;
 use super::phase::Phase;
 use super::program;
 use super::server::{Server, free_ports, wait_until_up};
@@ -28,6 +29,14 @@ pub struct Store<'a> {
     memory: &'static str,
     /// Where each node listens for clients of databases; empty: nowhere.
     databases: Vec<u16>,
+    secured: Option<Secured>,
+}
+
+/// Clients and nodes speak TLS.
+struct Secured {
+    certificates: Certificates,
+    /// Where each node listens for clients with TLS.
+    ports: [u16; NODES],
 }
 
 impl<'a> Store<'a> {
@@ -43,13 +52,24 @@ impl<'a> Store<'a> {
         shards: u32,
         memory: &'static str,
     ) -> Result<Self, String> {
-        Self::start_listening(bench, durability, shards, memory, Vec::new())
+        Self::start_listening(bench, durability, shards, memory, (Vec::new(), None))
     }
 
     /// The same with a listener for databases on each node.
     pub fn start_with_databases(bench: &'a Bench, durability: &'static str, shards: u32) -> Result<Self, String> {
         let databases: [u16; NODES] = free_ports()?;
-        Self::start_listening(bench, durability, shards, MEMORY, databases.to_vec())
+        Self::start_listening(bench, durability, shards, MEMORY, (databases.to_vec(), None))
+    }
+
+    /// The first with TLS for clients and between nodes, in folders of its own.
+    pub fn start_secured(
+        bench: &'a Bench,
+        durability: &'static str,
+        shards: u32,
+        certificates: Certificates,
+    ) -> Result<Self, String> {
+        let secured = Secured { certificates, ports: free_ports()? };
+        Self::start_listening(bench, durability, shards, MEMORY, (Vec::new(), Some(secured)))
     }
 
     fn start_listening(
@@ -57,16 +77,16 @@ impl<'a> Store<'a> {
         durability: &'static str,
         shards: u32,
         memory: &'static str,
-        databases: Vec<u16>,
+        (databases, secured): (Vec<u16>, Option<Secured>),
     ) -> Result<Self, String> {
         let (ports, peer_ports) = {
             let all: [u16; 2 * NODES] = free_ports()?;
             (all[..NODES].to_vec(), all[NODES..].to_vec())
         };
         let join: Vec<String> = peer_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        let mut store = Self { bench, nodes: Vec::new(), peers: join, durability, shards, memory, databases };
+        let mut store = Self { bench, nodes: Vec::new(), peers: join, durability, shards, memory, databases, secured };
         for (number, &port) in ports.iter().enumerate() {
-            let folder = bench.empty_folder(&folder_name(number))?;
+            let folder = bench.empty_folder(&store.folder_name(number))?;
             let mut command = store.command(number, port, &folder);
             if number == 0 {
                 command.arg("--init");
@@ -84,6 +104,18 @@ impl<'a> Store<'a> {
         command.args(["--shards", &self.shards.to_string(), "--dir"]).arg(folder.join("data"));
         if let Some(port) = self.databases.get(number) {
             command.args(["--database-listen", &format!("127.0.0.1:{port}")]);
+        }
+        if let Some(Secured { certificates, ports }) = &self.secured {
+            command.args([
+                "--tls-port",
+                &ports[number].to_string(),
+                "--tls-auth-clients",
+                "no",
+                "--tls-cluster",
+                "yes",
+            ]);
+            command.arg("--tls-cert-file").arg(&certificates.certificate).arg("--tls-key-file").arg(&certificates.key);
+            command.arg("--tls-ca-cert-file").arg(&certificates.authority);
         }
         command
     }
@@ -116,7 +148,7 @@ impl<'a> Store<'a> {
 
     /// Starts a node again that was killed, with its data, and waits until it answers.
     pub fn restart(&mut self, number: usize) -> Result<(), String> {
-        let (port, folder) = (self.nodes[number].port, self.bench.folder.join(folder_name(number)));
+        let (port, folder) = (self.nodes[number].port, self.bench.folder.join(self.folder_name(number)));
         let mut command = self.command(number, port, &folder);
         self.nodes[number] = Server::start("basalt", &mut command, port, &folder)?;
         Ok(())
@@ -143,9 +175,16 @@ impl<'a> Store<'a> {
 
     /// The command of that, with its report in a folder of that name.
     pub fn bench_command(&self, task: &str, report: &str, properties: &[String]) -> Result<Command, String> {
-        let addresses: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+        let (scheme, ports) = match &self.secured {
+            Some(secured) => ("rediss", secured.ports.to_vec()),
+            None => ("redis", self.ports()),
+        };
+        let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let mut command = Command::new(&self.bench.basalt);
-        command.args(["bench", task, "--target", &format!("redis://{}", addresses.join(",")), "--quiet"]);
+        command.args(["bench", task, "--target", &format!("{scheme}://{}", addresses.join(",")), "--quiet"]);
+        if let Some(secured) = &self.secured {
+            command.arg("--tls-ca").arg(&secured.certificates.authority);
+        }
         command.args(["--threads", "1", "--durability", self.durability, "--acks", "majority", "--format", "json"]);
         command.arg("--out").arg(self.bench.empty_folder(report)?);
         for property in properties {
@@ -157,13 +196,16 @@ impl<'a> Store<'a> {
     /// Ends the nodes, and removes their data.
     pub fn stop(self) -> Result<(), String> {
         let bench = self.bench;
+        let folders: Vec<String> = (0..NODES).map(|number| self.folder_name(number)).collect();
         // One node alone cannot end in order, and what they hold is not needed.
         drop(self);
-        (0..NODES).try_for_each(|number| bench.empty_folder(&folder_name(number)).map(drop))?;
+        folders.iter().try_for_each(|folder| bench.empty_folder(folder).map(drop))?;
         bench.empty_folder("nodes-report").map(drop)
     }
-}
 
-fn folder_name(number: usize) -> String {
-    format!("node-{number}")
+    /// The folder of a node. A store with TLS may run beside one without.
+    fn folder_name(&self, number: usize) -> String {
+        let kind = if self.secured.is_some() { "secured-node" } else { "node" };
+        format!("{kind}-{number}")
+    }
 }

@@ -2,34 +2,27 @@
 
 use super::bar::Bar;
 use super::bench::Bench;
-use super::program;
+use super::certificates::{Certificate, Certificates};
+use super::nodes;
 use super::redis::{start_basalt, start_redis};
 use super::redis_benchmark::{Load, RedisBenchmark, VALUE_BYTES};
 use super::server::{Server, free_port};
+use super::store::Store;
 use super::wire::Connection;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 const KEYS: u64 = 500_000;
 const KEYS_QUICK: u64 = 20_000;
-const OPENSSL_BOUND: Duration = Duration::from_secs(30);
 
-/// A certificate for this machine, signed by itself.
-struct Certificate {
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-impl Certificate {
-    fn make(folder: &Path) -> Result<Self, String> {
-        let made = Self { certificate: folder.join("node.crt"), key: folder.join("node.key") };
-        let mut command = Command::new(program::installed("openssl", "openssl")?);
-        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]);
-        command.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout"]);
-        command.arg(&made.key).arg("-out").arg(&made.certificate);
-        program::output(&mut command, OPENSSL_BOUND).map(|_| made)
-    }
+/// YCSB B on three nodes.
+pub fn nodes(bench: &Bench) -> Result<Vec<Bar>, String> {
+    let certificates = Certificates::make(&bench.empty_folder("tls")?)?;
+    let secured = Store::start_secured(bench, "nosync", nodes::SHARDS, certificates)?;
+    let plain = Store::start(bench, "nosync", nodes::SHARDS)?;
+    let bar = nodes::ycsb_b(bench, &secured, &plain)?;
+    secured.stop()?;
+    plain.stop()?;
+    bench.empty_folders(&["tls"])?;
+    Ok(vec![bar])
 }
 
 /// A server, and its port with TLS.

@@ -84,6 +84,9 @@ first=$(of MainPID)
 systemctl reload basalt
 is "the process after a reload" "$(of MainPID)" "$first"
 is "the answer to GET after a reload" "$(ask GET a)" 1
+is "the answer to the setting of an audit log" "$(ask CONFIG SET audit-log /var/log/basalt/audit.log)" +OK
+is "whose logs are" "$(stat -c '%U %a' /var/log/basalt)" "basalt 750"
+is "what the audit log has" "$(grep -c 'config|set audit-log' /var/log/basalt/audit.log)" 1
 
 # A service that was killed is started again.
 kill -9 "$first"
@@ -145,7 +148,7 @@ dpkg -r basalt
 dpkg -i /two.deb
 is "the answer to GET after it was installed again" "$(ask GET a)" 2
 dpkg -P basalt
-is "what a purge leaves" "$(ls -d /var/lib/basalt /etc/basalt /usr/share/doc/basalt /etc/systemd/system/*/basalt.service 2>/dev/null || true)" ""
+is "what a purge leaves" "$(ls -d /var/lib/basalt /var/log/basalt /etc/basalt /usr/share/doc/basalt /etc/systemd/system/*/basalt.service 2>/dev/null || true)" ""
 is "what systemd knows of it" "$(of LoadState)" not-found
 echo "all was well"
 "#;

@@ -6,6 +6,7 @@
 mod environment;
 mod file;
 mod given;
+mod include;
 mod print;
 mod reading;
 mod redis_conf;

@@ -2,7 +2,8 @@
 
 use super::file::{FileSettings, Note};
 use super::given::{Given, Origin, closest, find};
-use std::path::{Path, PathBuf};
+use super::include::included;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Files within files.
@@ -132,17 +133,17 @@ impl Reader<'_> {
     }
 
     fn include(&mut self, at: &ConfLine, paths: &[String], depth: usize) {
-        for path in paths {
+        let beside = at.path.parent().unwrap_or(Path::new(""));
+        for (path, file) in
+            paths.iter().flat_map(|path| included(path, beside).into_iter().map(move |file| (path, file)))
+        {
             self.files += 1;
             if depth + 1 >= DEPTH_MAX || self.files > FILES_MAX {
                 let text = format!("include {path}: at most {DEPTH_MAX} files deep and {FILES_MAX} in all");
                 return self.settings.errors.push(at.note(text));
             }
-            // Redis takes the path from where it is started. A file that is not there may be beside this one.
-            let beside = at.path.parent().unwrap_or(Path::new("")).join(path);
-            let path = if Path::new(path).exists() { PathBuf::from(path) } else { beside };
-            match (self.read)(&path) {
-                Ok(text) => self.file(&Arc::from(path.as_path()), &text, depth + 1),
+            match (self.read)(&file) {
+                Ok(text) => self.file(&Arc::from(file.as_path()), &text, depth + 1),
                 Err(e) => self.settings.errors.push(at.note(format!("include {e}"))),
             }
         }

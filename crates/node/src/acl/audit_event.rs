@@ -61,14 +61,14 @@ impl AuditEvent<'_> {
     pub fn line(&self, at_ms: u64) -> String {
         let mut line = format!("{{\"at_ms\":{at_ms}");
         let outcome = if self.refusal.is_none() { "done" } else { "refused" };
-        let why = self.refusal.as_deref().unwrap_or_default();
+        let why = unquoted(self.refusal.as_deref().unwrap_or_default());
         for (name, text) in [
             ("kind", self.kind.word()),
             ("user", &self.user),
             ("address", &self.address),
             ("what", &self.what),
             ("outcome", outcome),
-            ("why", why),
+            ("why", &why),
         ] {
             if name != "why" || !text.is_empty() {
                 line.push_str(&format!(",\"{name}\":\"{}\"", escaped(text)));
@@ -84,6 +84,15 @@ impl AuditEvent<'_> {
 pub fn refusal_of(reply: &[u8]) -> Option<Cow<'_, str>> {
     let text = reply.strip_prefix(b"-")?.trim_ascii_end();
     Some(String::from_utf8_lossy(text))
+}
+
+/// An error's text without what it quotes: errors quote arguments, and one of these may be a password where none is expected. The
+/// quotes of a text are not told apart, for there may be some in an argument.
+fn unquoted(text: &str) -> Cow<'_, str> {
+    match (text.find('\''), text.rfind('\'')) {
+        (Some(first), Some(last)) if first < last => format!("{}…{}", &text[..=first], &text[last..]).into(),
+        _ => text.into(),
+    }
 }
 
 /// A text as JSON has it between quotes. What is long is cut.
@@ -121,5 +130,21 @@ mod tests {
         let head = r#"{"at_ms":7,"kind":"login","user":"a\"b\\\u000a","address":"1.2.3.4:5","what":"xxx"#;
         assert!(line.starts_with(head), "{line}");
         assert!(line.ends_with(r#"x…","outcome":"refused","why":"wrong"}"#), "{line}");
+    }
+
+    #[test]
+    fn what_an_error_quotes_is_not_told() {
+        for (text, told) in [
+            ("no right to the command", "no right to the command"),
+            (
+                "ERR Error in ACL SETUSER modifier 'geheim': Syntax error",
+                "ERR Error in ACL SETUSER modifier '…': Syntax error",
+            ),
+            ("modifier 'it's': wrong, see 'x'.", "modifier '…'."),
+            ("it's wrong", "it's wrong"),
+            ("", ""),
+        ] {
+            assert_eq!(unquoted(text), told);
+        }
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! An address may fail `FREE_FAILURES` times. Each further failure makes the next login from it wait twice as long, up to
 //! `DELAY_MS_MAX`; logins that arrive meanwhile wait one behind the other. Every minute without a failure halves the count.
+//! The addresses of an IPv6 network of 64 bits count as one: who has one of them has all.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 const FREE_FAILURES: u32 = 10;
 const DELAY_MS: u64 = 25;
@@ -46,12 +47,13 @@ impl LoginDelay {
     /// Until when a login from an address has to wait, in ms; none if it need not.
     pub fn until_ms(&self, from: IpAddr, now_ms: u64) -> Option<u64> {
         let failures = self.failures.lock();
-        let next_ms = failures.get(&from)?.next_ms;
+        let next_ms = failures.get(&counted(from))?.next_ms;
         (next_ms > now_ms).then_some(next_ms)
     }
 
     /// A login from an address has failed.
     pub fn failed(&self, from: IpAddr, now_ms: u64) {
+        let from = counted(from);
         let mut all = self.failures.lock();
         if all.len() >= ADDRESSES_MAX && !all.contains_key(&from) {
             let oldest = all.iter().min_by_key(|(_, failures)| failures.last_ms).map(|(address, _)| *address);
@@ -66,10 +68,37 @@ impl LoginDelay {
     }
 }
 
+/// The address that an address counts as.
+fn counted(from: IpAddr) -> IpAddr {
+    const NETWORK: u128 = u128::MAX << 64;
+    match from.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
+        address => address,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_network_of_ipv6_counts_as_one_address() {
+        for (one, other, is_one) in [
+            ("2001:db8::1", "2001:db8::ffff:1", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+            ("::ffff:10.0.0.1", "10.0.0.1", true),
+            ("::ffff:10.0.0.1", "::ffff:10.0.0.2", false),
+            ("10.0.0.1", "10.0.0.2", false),
+        ] {
+            let delay = LoginDelay::default();
+            for _ in 0..=FREE_FAILURES {
+                delay.failed(one.parse().unwrap(), 5);
+            }
+            assert_eq!(delay.until_ms(other.parse().unwrap(), 5).is_some(), is_one, "{one}, {other}");
+        }
+    }
 
     #[test]
     fn an_address_waits_ever_longer_and_is_forgiven() {

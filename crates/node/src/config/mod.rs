@@ -14,7 +14,7 @@ mod values;
 pub use command_log::CommandLogKind;
 pub use eviction::{Among, By, EvictionPolicy};
 pub use output_limit::{ClientClass, OutputLimit};
-pub use setting::{Kind, Setting};
+pub use setting::{Kind, Setting, SettingFiles};
 pub use small_collections::SmallCollections;
 pub use table::SETTINGS;
 pub use values::{Config, RewriteError, SetError, is_secret};

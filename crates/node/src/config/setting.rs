@@ -21,12 +21,26 @@ pub struct Setting {
     pub secret: bool,
     /// Whether CONFIG SET at one node changes it at all nodes.
     pub of_store: bool,
-    /// Whether the certificates are read again when CONFIG SET changes it.
-    pub of_tls: bool,
+    /// The files that are opened again when CONFIG SET changes it: it holds only if they can be.
+    pub files: Option<SettingFiles>,
     /// Whether CONFIG GET answers it to a pattern. If not, its whole name must be asked for.
     pub listed: bool,
     /// What it is for, in a line.
     pub doc: &'static str,
+}
+
+/// Files that settings name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingFiles {
+    /// Those of TLS.
+    Certificates,
+    /// That of the audit log.
+    AuditLog,
+}
+
+impl SettingFiles {
+    /// All kinds of them.
+    pub const ALL: [Self; 2] = [Self::Certificates, Self::AuditLog];
 }
 
 /// What the values of a setting are.
@@ -75,7 +89,7 @@ impl Setting {
             effective: true,
             secret: false,
             of_store: false,
-            of_tls: false,
+            files: None,
             listed: true,
             doc,
         }
@@ -103,7 +117,12 @@ impl Setting {
 
     /// The certificates are read again when CONFIG SET changes it.
     pub(super) const fn tls(self) -> Self {
-        Self { of_tls: true, ..self }
+        Self { files: Some(SettingFiles::Certificates), ..self }
+    }
+
+    /// The audit log is opened again when CONFIG SET changes it.
+    pub(super) const fn audit(self) -> Self {
+        Self { files: Some(SettingFiles::AuditLog), ..self }
     }
 
     /// Not answered to a pattern, as in Redis.

@@ -141,7 +141,8 @@ pub const SETTINGS: &[Setting] = &[
         Text,
         "",
         "Where logins, refusals and the deeds of operators are noted: a file, or `syslog`; empty: nowhere.",
-    ),
+    )
+    .audit(),
     new("audit-log-max-bytes", bytes(MIB, i64::MAX), "100mb", "Size at which the file of `audit-log` is set aside."),
     new("audit-log-files", count(1, 100), "5", "Files of `audit-log` that are kept, the one that is written included."),
     new(

@@ -4,7 +4,7 @@ use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
 use super::keyspace::Keyspace;
 use crate::acl::{AccessControl, AuditEvent, LoginCheck};
-use crate::config::Config;
+use crate::config::{Config, SettingFiles};
 use crate::eviction::Room;
 use crate::hot_keys::HotKeys;
 use crate::key_usage::KeyUsage;
@@ -31,8 +31,8 @@ pub trait Host: Sync {
     /// The settings.
     fn config(&self) -> &Config;
 
-    /// Reads the certificates again; the error says why what there was before stays in use.
-    fn reload_tls(&self) -> Result<(), String>;
+    /// Opens files again that settings name; the error says why what there was before stays in use.
+    fn reopen(&self, files: SettingFiles) -> Result<(), String>;
 
     /// Whether a request that runs a script may write, as far as the node knows the script.
     fn script_may_write(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> bool;

@@ -22,7 +22,7 @@
 use super::*;
 use crate::acl::{AccessControl, AuditEvent, LoginCheck, NewUser, User, Users};
 use crate::command::Error;
-use crate::config::Config;
+use crate::config::{Config, SettingFiles};
 use crate::eviction::Room;
 use crate::hot_keys::HotKeys;
 use crate::key_usage::KeyUsage;
@@ -129,7 +129,7 @@ impl Host for TestHost {
         &self.config
     }
 
-    fn reload_tls(&self) -> Result<(), String> {
+    fn reopen(&self, _: SettingFiles) -> Result<(), String> {
         Ok(())
     }
 

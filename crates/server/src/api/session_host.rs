@@ -12,6 +12,7 @@ use node::KeyUsage;
 use node::Monitors;
 use node::acl::{AccessControl, AuditEvent, LoginCheck};
 use node::blocking::End;
+use node::config::SettingFiles;
 use node::eviction::Room;
 use node::pubsub::Broker;
 use node::read::Refusal;
@@ -41,8 +42,11 @@ impl Host for NodeShared {
         &self.config
     }
 
-    fn reload_tls(&self) -> Result<(), String> {
-        self.tls.reload()
+    fn reopen(&self, files: SettingFiles) -> Result<(), String> {
+        match files {
+            SettingFiles::Certificates => self.tls.reload(),
+            SettingFiles::AuditLog => self.audit_log.check(),
+        }
     }
 
     fn access_control(&self) -> &AccessControl {

@@ -134,7 +134,7 @@ impl Dialer {
         let Ended { contact, address, met, was_up, end } = *ended;
         let about = contact.and_then(|id| self.contacts.get(id)).map(|contact| contact.address.clone());
         let about = about.unwrap_or_else(|| address.ip().to_string());
-        self.log_end(&about, met.filter(|_| was_up), end);
+        self.log_end(&about, contact.is_some(), met.filter(|_| was_up), end);
         if let Some(id) = contact {
             match end {
                 End::Refuse(refusal) | End::Refused(refusal) if refusal.kind == RefusalKind::Myself => {
@@ -151,7 +151,8 @@ impl Dialer {
         about
     }
 
-    fn log_end(&mut self, about: &str, up: Option<NodeId>, end: &End) {
+    /// `is_call`: this node has called. `up`: the node that the link was to.
+    fn log_end(&mut self, about: &str, is_call: bool, up: Option<NodeId>, end: &End) {
         let who = up.map_or_else(|| format!("the node at {about}"), |node| format!("node {node} at {about}"));
         match end {
             End::Replaced | End::Forgotten => {}
@@ -171,7 +172,10 @@ impl Dialer {
             End::Failed(e) if up.is_some() => log::info!("the link to {who} is lost: {e}"),
             End::Silent if up.is_some() => log::warn!("{who} is silent; the link is closed"),
             End::Closed => self.complain(about, Complaint::Silence, &format!("{who} closes the connection")),
-            End::Failed(e) => self.complain(about, Complaint::Silence, &format!("cannot call {who}: {e}")),
+            End::Failed(e) if is_call => self.complain(about, Complaint::Silence, &format!("cannot call {who}: {e}")),
+            End::Failed(e) => {
+                self.complain(about, Complaint::Silence, &format!("what calls this node from {about} fails: {e}"));
+            }
             End::Silent => self.complain(about, Complaint::Silence, &format!("{who} does not answer")),
         }
     }

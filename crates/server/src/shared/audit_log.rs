@@ -29,14 +29,25 @@ pub(crate) struct AuditLog {
 }
 
 impl AuditLog {
-    /// Starts the thread that writes.
+    /// Opens the log, if there is one, and starts the thread that writes.
     pub(crate) fn start(config: Arc<Config>) -> io::Result<Self> {
         let (lines, queued) = sync_channel(QUEUED_MAX);
         let lost = Arc::new(AtomicU64::new(0));
         let writer = Writer { config: config.clone(), lost: lost.clone(), told: 0, open: None };
         let builder = std::thread::Builder::new().name("audit".to_owned());
         builder.spawn(move || writer.run(&queued))?;
-        Ok(Self { lines, config, lost })
+        let log = Self { lines, config, lost };
+        // It may come to be writable, and clients are served meanwhile; what is lost is counted.
+        if let Err(why) = log.check() {
+            log::error!("{why}: lines of it are lost");
+        }
+        Ok(log)
+    }
+
+    /// Whether what `audit-log` names can be written; if not, why.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let target = self.config.text("audit-log").unwrap_or_default();
+        Sink::open(&target).map(drop).map_err(|e| format!("the audit log {target} cannot be written: {e}"))
     }
 
     /// Notes something, if there is a log.
@@ -59,6 +70,21 @@ impl AuditLog {
 enum Sink {
     Syslog(UnixDatagram),
     File(AuditFile),
+}
+
+impl Sink {
+    /// What a value of `audit-log` names; none if it is empty.
+    fn open(target: &str) -> io::Result<Option<Self>> {
+        Ok(match target {
+            "" => None,
+            SYSLOG => {
+                let socket = UnixDatagram::unbound()?;
+                socket.connect(SYSLOG_SOCKET)?;
+                Some(Self::Syslog(socket))
+            }
+            path => Some(Self::File(AuditFile::open(Path::new(path))?)),
+        })
+    }
 }
 
 /// The thread that writes.
@@ -99,15 +125,7 @@ impl Writer {
         let target = self.config.text("audit-log").unwrap_or_default();
         if self.open.as_ref().is_none_or(|(open, _)| *open != target) {
             self.open = None;
-            let sink = match target.as_str() {
-                "" => return Ok(()),
-                SYSLOG => {
-                    let socket = UnixDatagram::unbound()?;
-                    socket.connect(SYSLOG_SOCKET)?;
-                    Sink::Syslog(socket)
-                }
-                path => Sink::File(AuditFile::open(Path::new(path))?),
-            };
+            let Some(sink) = Sink::open(&target)? else { return Ok(()) };
             self.open = Some((target, sink));
         }
         let number = |name: &str| self.config.number(name).unwrap_or_default().unsigned_abs();

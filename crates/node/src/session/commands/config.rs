@@ -1,7 +1,7 @@
 //! CONFIG.
 
 use super::ask::{Ask, Outcome, Refusal, Row, SYNTAX, is_word};
-use crate::config::{RewriteError, SETTINGS, Setting};
+use crate::config::{RewriteError, SETTINGS, Setting, SettingFiles};
 use crate::session::Effect;
 
 pub(super) const ROWS: &[Row] =
@@ -41,25 +41,26 @@ fn set(ask: &mut Ask<'_>) -> Outcome {
     })
 }
 
-/// Sets them all, or none: settings that certificates are read by hold only if these can be read.
+/// Sets them all, or none: settings that name files hold only if these can be opened.
 fn set_all(ask: &Ask<'_>, pairs: &[(&[u8], &[u8])]) -> Result<(), Refusal> {
     let config = ask.host.config();
-    let of_tls = |name: &[u8]| SETTINGS.iter().find(|setting| setting.of_tls && setting.is_named(name));
-    let before: Vec<(&str, String)> = pairs
-        .iter()
-        .filter_map(|(name, _)| of_tls(name))
-        .map(|setting| (setting.name, config.text(setting.name).unwrap_or_default()))
-        .collect();
+    let named = |name: &[u8]| SETTINGS.iter().find(|setting| setting.is_named(name));
+    let settings: Vec<&Setting> = pairs.iter().filter_map(|(name, _)| named(name)).collect();
+    let text = |setting: &Setting| config.text(setting.name).unwrap_or_default();
+    let before: Vec<(&str, String)> = settings.iter().map(|setting| (setting.name, text(setting))).collect();
     config.set(pairs).map_err(|error| format!("ERR {error}"))?;
-    let Some((name, _)) = before.first() else { return Ok(()) };
-    let Err(why) = ask.host.reload_tls() else { return Ok(()) };
-    let back: Vec<(&[u8], &[u8])> = before.iter().map(|(name, text)| (name.as_bytes(), text.as_bytes())).collect();
-    // They held before.
-    let undone = config.set(&back).map_err(|error| error.to_string()).and_then(|()| ask.host.reload_tls());
-    if let Err(why) = undone {
-        log::error!("CONFIG SET of {name} cannot be taken back: {why}");
+    let of_files = |files| settings.iter().find(|one| one.files == Some(files)).map(|one| (one.name, files));
+    for (name, files) in SettingFiles::ALL.into_iter().filter_map(of_files) {
+        let Err(why) = ask.host.reopen(files) else { continue };
+        let back: Vec<(&[u8], &[u8])> = before.iter().map(|(name, text)| (name.as_bytes(), text.as_bytes())).collect();
+        // They held before.
+        let undone = config.set(&back).map_err(|error| error.to_string()).and_then(|()| ask.host.reopen(files));
+        if let Err(why) = undone {
+            log::error!("CONFIG SET of {name} cannot be taken back: {why}");
+        }
+        return Err(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}").into());
     }
-    Err(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}").into())
+    Ok(())
 }
 
 fn resetstat(ask: &mut Ask<'_>) -> Outcome {

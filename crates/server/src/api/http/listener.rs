@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use rustix::event::PollFlags;
 use std::io::{self, ErrorKind, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,6 +21,8 @@ use vocab::limits::{HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEADERS_MAX,
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
 /// How often it is looked whether the node stops.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+const NO_TLS_HERE: &str = "this port has no TLS: use http:// here, or the port for HTTPS (tls-http-listen)\n";
+const TLS_HERE: &str = "this port speaks HTTPS, and this connection does not: use https:// here\n";
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// Listens on `HOST:PORT`.
@@ -93,9 +95,43 @@ fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, encrypted: bool, seats:
     }
 }
 
+/// Whether the client speaks TLS, once it says something.
+fn begins_with_tls(store: &NodeShared, stream: &Stream) -> io::Result<bool> {
+    stream.set_nonblocking(true)?;
+    let since = Instant::now();
+    while since.elapsed() < REQUEST_WITHIN && !store.is_stopping() {
+        if ready(stream, PollFlags::IN, LOOK_EVERY)?
+            && let Some(begins) = stream.begins_with_tls()?
+        {
+            return Ok(begins);
+        }
+    }
+    Err(io::Error::new(ErrorKind::TimedOut, "the client says nothing"))
+}
+
+/// Tells a client that is at the wrong one of two ports, and the log.
+fn refuse(stream: &Stream, encrypted: bool) -> io::Result<()> {
+    let from = stream.peer_addr()?;
+    let (what, text) = if encrypted {
+        ("does not speak TLS, and has connected to the port for HTTPS", TLS_HERE)
+    } else {
+        ("speaks TLS at the port for HTTP", NO_TLS_HERE)
+    };
+    log::warn!("the client at {from} {what}; it is closed");
+    // What is unread when a connection is closed would take the answer with it.
+    stream.receive(&mut [0; HTTP_HEAD_BYTES_MAX]);
+    let length = text.len();
+    let head = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain";
+    stream.send(format!("{head}\r\ncontent-length: {length}\r\n\r\n{text}").as_bytes());
+    stream.shutdown(Shutdown::Write)
+}
+
 fn serve(store: &Arc<NodeShared>, stream: TcpStream, encrypted: bool, seat: &Seat) -> io::Result<()> {
     let from = stream.peer_addr().ok().map(|address| address.ip());
     let mut stream = Stream::plain(stream);
+    if begins_with_tls(store, &stream)? != encrypted {
+        return refuse(&stream, encrypted);
+    }
     if encrypted {
         // Its handshake is part of the time for the first request.
         stream.encrypt(store.tls.accept_http().map_err(io::Error::other)?)?;
