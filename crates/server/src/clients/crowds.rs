@@ -2,10 +2,6 @@
 //!
 //! Invariant: while something waits here, what comes for others waits behind it, so that each client has all in order.
 
-use super::client_id::ClientId;
-use super::invalidations::tell_these;
-use super::registry::Clients;
-use crate::mailbox::WorkerMessage;
 use node::pubsub::{Delivery, Subscriber};
 use node::tracking::Invalidation;
 use std::collections::VecDeque;
@@ -26,12 +22,12 @@ pub(super) enum ForMany {
 }
 
 /// Those who have it or are to have it.
-struct Crowd {
-    what: ForMany,
+pub(super) struct Crowd {
+    pub(super) what: ForMany,
     /// Who of its clients is next.
-    next: usize,
+    pub(super) next: usize,
     /// What it counts among that for which publishers wait.
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 /// All of them.
@@ -67,53 +63,20 @@ impl Crowds {
         }
         !is_lost
     }
-}
 
-/// Brings some of the clients what is for them.
-pub(crate) fn bring_some(clients: &mut Clients) {
-    if clients.crowds.is_empty() {
-        return;
+    /// The oldest of what waits, to be brought to some.
+    pub(super) fn take_next(&mut self) -> Option<Crowd> {
+        self.under_way.pop_front()
     }
-    let store = clients.store().clone();
-    let mut left = CLIENTS_TOLD_STEP_MAX;
-    while left > 0
-        && let Some(mut crowd) = clients.crowds.under_way.pop_front()
-    {
-        let (done, is_over) = bring(clients, &crowd.what, crowd.next, left);
-        (crowd.next, left) = (crowd.next + done, left.saturating_sub(done.max(1)));
-        if !is_over {
-            clients.crowds.under_way.push_front(crowd);
-            continue;
-        }
-        clients.crowds.bytes -= crowd.bytes;
-        // Publishers that waited for that go on.
-        if store.broker.arrived(crowd.bytes) {
-            store.mailboxes.tell_all(|| WorkerMessage::Led);
-        }
-    }
-}
 
-/// Brings it to some of its clients, from the `next` one on; answers how many were looked at, and whether they were the last.
-fn bring(clients: &mut Clients, what: &ForMany, next: usize, most: usize) -> (usize, bool) {
-    let some = |all: &[Subscriber]| next..all.len().min(next + most);
-    match what {
-        ForMany::Message(delivery) => {
-            let all = delivery.audience.of_worker(clients.worker() as u32);
-            let some = &all[some(all)];
-            some.iter().for_each(|client| clients.push_to(ClientId::from(client), delivery));
-            (some.len(), next + some.len() == all.len())
-        }
-        ForMany::Forgotten(told) => {
-            let some = &told.clients[some(&told.clients)];
-            let store = clients.store().clone();
-            tell_these(&store, clients, told, some);
-            (some.len(), next + some.len() == told.clients.len())
-        }
-        ForMany::Shown(line, all) => {
-            let some = &all[some(all)];
-            some.iter().for_each(|client| clients.show(client, line));
-            (some.len(), next + some.len() == all.len())
-        }
+    /// It goes on with the next turn.
+    pub(super) fn put_back(&mut self, crowd: Crowd) {
+        self.under_way.push_front(crowd);
+    }
+
+    /// All have it.
+    pub(super) fn end(&mut self, crowd: &Crowd) {
+        self.bytes -= crowd.bytes;
     }
 }
 

@@ -14,6 +14,7 @@ use super::invalidations::{tell_here, tell_instead};
 use super::is_large::is_large;
 use super::large_request::{BackAgain, Job, Lender, Loan};
 use super::letters::{Letter, are_long};
+use super::pushes::{evict_one, push_to, show_to};
 use super::ran::Collected;
 use super::registry::Clients;
 use super::watch::watched;
@@ -254,11 +255,11 @@ fn read_letter(store: &NodeShared, clients: &mut Clients, back: BackAgain, lette
     match letter {
         Letter::Answer(ticket, reply) => clients.deliver_owned(&ticket, reply),
         Letter::Message(message) => return Some(Unread::Message(message)),
-        Letter::Push(delivery) => clients.push_to(client, &delivery),
-        Letter::Evicted(evicted) => clients.evict_one(client, &evicted),
+        Letter::Push(delivery) => push_to(clients, client, &delivery),
+        Letter::Evicted(evicted) => evict_one(clients, client, &evicted),
         Letter::Told(told) => tell_here(store, clients, &told),
         Letter::Instead(told) => tell_instead(clients, &told),
-        Letter::Shown(line) => clients.show_to(client, &line),
+        Letter::Shown(line) => show_to(clients, client, &line),
         Letter::Unsent(unsent) => clients.take_back_unsent(&unsent),
         Letter::NodeLost(node) => return Some(Unread::NodeLost(back, node)),
         Letter::UsersChanged => clients.users_changed_of(client),
@@ -318,7 +319,7 @@ mod tests {
             let Loan { connection, .. } = self.taken.recv().unwrap().unwrap();
             let client = ClientId { id, generation: connection.generation };
             let line = vec![b'x'; bytes];
-            (0..lines).for_each(|_| self.clients.show_to(client, &line));
+            (0..lines).for_each(|_| show_to(&mut self.clients, client, &line));
             let clients = Clients::of_thread(0, self.store.clone(), id, connection);
             let collected = self.dispatcher.take_collected();
             assert!(self.gives.send(GivenBack { clients, collected, rest: Vec::new() }).is_ok());

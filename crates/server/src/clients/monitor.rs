@@ -1,6 +1,7 @@
 //! MONITOR on an event loop: commands that were run are shown to those who watch.
 
 use super::crowds::ForMany;
+use super::pushes::show_to;
 use super::registry::Clients;
 use super::request::Request;
 use super::turn::Turn;
@@ -72,5 +73,5 @@ pub(crate) fn show_here(store: &NodeShared, clients: &mut Clients, line: &Arc<[u
         }
         return;
     }
-    own.iter().for_each(|client| clients.show(client, line));
+    own.iter().for_each(|client| show_to(clients, client.into(), line));
 }

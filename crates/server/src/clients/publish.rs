@@ -1,6 +1,7 @@
 //! PUBLISH and SPUBLISH on an event loop: a message to its subscribers.
 
 use super::message_send::send_message;
+use super::pushes::push;
 use super::reply_queue::Effect;
 use super::request::Request;
 use super::turn::{Step, Turn};
@@ -45,7 +46,7 @@ pub(super) fn publish(turn: &mut Turn<'_>, request: Request<'_>, kind: Subscript
         }
         turn.requests.store.mailboxes.deliver(&turn.requests.store.broker, delivery, Some(worker));
         turn.requests.pushed_bytes += delivery.push.bytes() * delivery.audience.of_worker(worker).len();
-        turn.clients.push(delivery);
+        push(turn.clients, delivery);
     }
     if publication.nodes.is_empty() {
         reply.int(publication.receivers() as i64);

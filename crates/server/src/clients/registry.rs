@@ -5,7 +5,7 @@ use super::answers::{answer_command, answer_transaction, hand_on, note_written, 
 pub(super) use super::client_id::ClientId;
 use super::connection::Connection;
 use super::connections::{Away, Connections};
-use super::crowds::{Crowds, ForMany};
+use super::crowds::Crowds;
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::large_request::{Job, Lender, Loan};
 use super::letters::{Letter, OwedMax};
@@ -29,10 +29,9 @@ use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
-use node::pubsub::{Delivery, Evicted, Subscriber, SubscriptionKind};
+use node::pubsub::Subscriber;
 use node::session::{Durability, Keyspace, Session, note_denied_in_script};
 use node::{DeniedCall, Outcome, Ticket, Write};
-use resp::Reply;
 use resp::table::Group;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -625,23 +624,6 @@ impl Clients {
         }
     }
 
-    /// Brings a message to those of this worker's connections that have subscribed to its channel. One that is too slow
-    /// is closed.
-    pub(crate) fn push(&mut self, delivery: &Delivery) {
-        let own = delivery.audience.of_worker(self.worker as u32);
-        if self.crowds.takes(own.len()) {
-            // Until they have it, publishers wait for it.
-            let bytes = (delivery.push.bytes() * own.len()) as u64;
-            if self.crowds.add(ForMany::Message(delivery.clone()), bytes) {
-                self.store.broker.sets_out(bytes);
-            }
-            return;
-        }
-        for subscriber in own {
-            self.push_to(ClientId::from(subscriber), delivery);
-        }
-    }
-
     /// Whether what goes to very many of them is not with all of them.
     pub(crate) fn has_crowds(&self) -> bool {
         !self.crowds.is_empty()
@@ -652,76 +634,14 @@ impl Clients {
         self.crowds.is_crowded()
     }
 
-    /// Brings it to one of them.
-    pub(super) fn push_to(&mut self, client: ClientId, delivery: &Delivery) {
-        let Some(connection) = self.connections.get_mut(client.id) else {
-            if let Some(away) = self.away(client) {
-                away.letters.keep(Letter::Push(delivery.clone()));
-            }
-            return;
-        };
-        let listens =
-            connection.generation == client.generation && connection.session.listens(delivery.kind, &delivery.name);
-        if !listens || connection.is_broken() {
-            return;
-        }
-        connection.push_message(&delivery.push);
-        if connection.owes_more(self.subscribers_limit.hard_bytes) {
+    /// A connection with one of the messages that go to it unasked: closed, if it takes them too slowly.
+    pub(super) fn pushed(&mut self, id: usize) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && connection.owes_more(self.subscribers_limit.hard_bytes)
+        {
             note_slow(&self.store, self.worker, connection, Slow::Hard);
         }
-        self.touch(client.id);
-    }
-
-    /// Shows a monitor a command. One that does not take what it is shown is closed as a slow subscriber is.
-    pub(super) fn show(&mut self, client: &Subscriber, line: &[u8]) {
-        self.show_to(ClientId::from(client), line);
-    }
-
-    /// The same, by its place.
-    pub(super) fn show_to(&mut self, id: ClientId, line: &[u8]) {
-        let limit = self.subscribers_limit.hard_bytes;
-        let Some(connection) =
-            self.connections.get_mut(id.id).filter(|connection| connection.generation == id.generation)
-        else {
-            if let Some(away) = self.away(id) {
-                away.letters.keep(Letter::Shown(line.to_vec()));
-            }
-            return;
-        };
-        if connection.is_broken() || !connection.session.is_monitor() {
-            return;
-        }
-        connection.push(|_, output| output.extend_from_slice(line));
-        if connection.owes_more(limit) {
-            note_slow(&self.store, self.worker, connection, Slow::Hard);
-        }
-        self.touch(id.id);
-    }
-
-    /// The subscriptions of some of this worker's connections to a channel of a slot have ended: they are told.
-    pub(crate) fn evict(&mut self, evicted: &Evicted) {
-        for subscriber in evicted.audience.of_worker(self.worker as u32) {
-            let client = ClientId::from(subscriber);
-            self.evict_one(client, evicted);
-        }
-    }
-
-    /// One of them is told.
-    pub(super) fn evict_one(&mut self, client: ClientId, evicted: &Evicted) {
-        if let Some(away) = self.away(client) {
-            return away.letters.keep(Letter::Evicted(evicted.clone()));
-        }
-        let Some(connection) = self.find(client) else { return };
-        let Some(left) = connection.session.evicted(&evicted.name) else { return };
-        connection.push(|proto, output| {
-            let mut reply = Reply::with_buffer(std::mem::take(output), proto);
-            reply.push(3);
-            reply.bulk(SubscriptionKind::ShardChannel.unsubscribed());
-            reply.bulk(&evicted.name);
-            reply.int(left as i64);
-            *output = reply.buf;
-        });
-        self.touch(client.id);
+        self.touch(id);
     }
 
     /// The send thread gives back what it could not send.

@@ -5,7 +5,7 @@ use super::apply_thread::apply_beside;
 use super::peers::Peers;
 use super::telling::Telling;
 use crate::api::digest_marked;
-use crate::clients::{Clients, show_here, show_line, tell_denied, tell_instead, tell_own};
+use crate::clients::{Clients, evict, push, show_here, show_line, tell_denied, tell_instead, tell_own};
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
 use crate::mailbox::{BlockingMessage, EMBEDDED, SubscriberNews, WorkerMessage};
 use crate::os::steady_us;
@@ -74,7 +74,7 @@ impl Shell {
     pub(super) fn hear_of_subscribers(&mut self, news: SubscriberNews) {
         match news {
             SubscriberNews::Push(delivery) => {
-                self.clients.push(&delivery);
+                push(&mut self.clients, &delivery);
                 // Publishers that waited for that go on.
                 if self.store.mailboxes.delivered(&self.store.broker, &delivery, self.worker as u32) {
                     self.store.mailboxes.tell_all(|| WorkerMessage::Led);
@@ -91,7 +91,7 @@ impl Shell {
                     self.store.mailboxes.tell_all(|| WorkerMessage::Led);
                 }
             }
-            SubscriberNews::Evicted(evicted) => self.clients.evict(&evicted),
+            SubscriberNews::Evicted(evicted) => evict(&mut self.clients, &evicted),
             SubscriberNews::Announce => self.peers.announce(),
         }
     }

@@ -5,6 +5,7 @@
 //! log thread makes the fsync while the loop goes on, and what arrives meanwhile is the next entry. If every client waits
 //! for the log, the loop makes the fsync itself (`log_pipeline`).
 
+use super::acceptor::{Accepted, Acceptor, Listener};
 use super::blocked::submission_of;
 use super::effects::{FollowUp, Shell};
 use super::fenced_writes::FencedWrites;
@@ -14,7 +15,7 @@ use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
     Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, LargeThread,
-    ReplySender, Secured, Unread, Waits, bring_some, give_back, hand_over, learned, tend, watched,
+    ReplySender, Secured, Unread, Waits, bring_some, give_back, hand_over, learned, push, tend, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
@@ -24,8 +25,7 @@ use crate::os::{BusyPoll, RunQueue, TICK};
 use crate::shared::NodeShared;
 use cluster::Map;
 use mio::event::Event;
-use mio::net::TcpListener;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 use node::blocking::{Begin, Blocked};
 use node::control::Control;
 use node::multi_raft::{Logging, MultiRaft};
@@ -34,7 +34,6 @@ use node::session::Keyspace;
 use node::{Answers, AppliedAside, Write};
 use replica::LogWrite;
 use resp::Reply;
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,15 +64,6 @@ const DEBT_PAUSE: Duration = Duration::from_millis(2);
 /// The debt at which they wait longest.
 const DEBT_MAX: f64 = 25.0;
 
-/// Where clients connect.
-pub(crate) struct Listener {
-    pub(crate) socket: TcpListener,
-    /// Whose keys their requests name.
-    pub(crate) keyspace: Keyspace,
-    /// Whether they begin with TLS.
-    pub(crate) encrypted: bool,
-}
-
 /// What a worker begins with.
 pub(crate) struct WorkerSetup {
     pub(crate) index: usize,
@@ -96,37 +86,13 @@ struct Release {
     back: SyncSender<()>,
 }
 
-/// Listeners that may have connections, in the order in which they have their turns.
-#[derive(Default)]
-struct ToAccept(VecDeque<usize>);
-
-impl ToAccept {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn note(&mut self, listener: usize) {
-        if !self.0.contains(&listener) {
-            self.0.push_back(listener);
-        }
-    }
-
-    fn next(&mut self) -> Option<usize> {
-        self.0.pop_front()
-    }
-}
-
 /// A worker.
 pub(crate) struct Worker {
     index: usize,
     store: Arc<NodeShared>,
     poll: Poll,
-    listeners: Vec<Listener>,
+    acceptor: Acceptor,
     handshakes: Handshakes,
-    /// Listeners that may have connections.
-    to_accept: ToAccept,
-    /// The worker that gets the next connection.
-    next_accept: usize,
     mailbox: Arc<Mailbox>,
     /// The owners that the effects of the core reach.
     shell: Shell,
@@ -157,19 +123,15 @@ impl Worker {
     pub(crate) const MAIL: Token = MAIL;
 
     pub(crate) fn new(setup: WorkerSetup) -> io::Result<Self> {
-        let WorkerSetup { index, store, poll, mailbox, mut listeners, multi_raft, links, control } = setup;
+        let WorkerSetup { index, store, poll, mailbox, listeners, multi_raft, links, control } = setup;
         assert!(listeners.len() <= LISTENERS_MAX, "{} listeners", listeners.len());
-        for (at, listener) in listeners.iter_mut().enumerate() {
-            poll.registry().register(&mut listener.socket, Token(FIRST_LISTENER + at), Interest::READABLE)?;
-        }
+        let acceptor = Acceptor::open(listeners, poll.registry(), FIRST_LISTENER, index)?;
         let now = Instant::now();
         Ok(Self {
             index,
             poll,
-            listeners,
+            acceptor,
             handshakes: Handshakes::new(store.clone()),
-            to_accept: ToAccept::default(),
-            next_accept: index,
             shell: Shell {
                 worker: index,
                 store: store.clone(),
@@ -225,7 +187,7 @@ impl Worker {
             for event in &events {
                 match event.token() {
                     MAIL => {}
-                    Token(FIRST_LISTENER..=LAST_LISTENER) => self.to_accept.note(event.token().0 - FIRST_LISTENER),
+                    Token(FIRST_LISTENER..=LAST_LISTENER) => self.acceptor.note(event.token().0 - FIRST_LISTENER),
                     token if self.shell.peers.owns(token) => {
                         self.shell.peers.notice(token, event, self.now);
                         self.pass_on();
@@ -278,7 +240,7 @@ impl Worker {
             || self.store.tracking.has_lost()
             || self.shell.clients.has_crowds()
             || self.replies.has_to_close()
-            || !self.to_accept.is_empty()
+            || self.acceptor.has_more()
             || Forwarder::can_resume(&self.shell.clients)
             || Forwarder::is_dirty(&self.shell.clients);
         if is_behind || self.shell.clients.has_ready() || self.shell.clients.has_dirty() {
@@ -331,48 +293,25 @@ impl Worker {
         self.store.stats.worker(self.index).sent(sent);
     }
 
-    /// Accepts connections for a while: as many as there are may be waiting.
+    /// Accepts connections for a while: very many may be waiting.
     fn accept_some(&mut self) {
-        if self.to_accept.is_empty() {
+        if !self.acceptor.has_more() {
             return;
         }
         let until = Instant::now() + ACCEPT_SPAN;
-        while let Some(listener) = self.to_accept.next() {
-            while self.accept(listener, true) {
-                if Instant::now() > until {
-                    // The next listener has its turn first.
-                    return self.to_accept.note(listener);
-                }
+        while let Some(accepted) = self.acceptor.next(self.store.mailboxes.workers()) {
+            self.give_out(accepted);
+            if Instant::now() > until {
+                return self.acceptor.rotate();
             }
         }
     }
 
-    /// Accepts a connection; answers whether there may be another.
-    fn accept(&mut self, listener: usize, announced: bool) -> bool {
-        let Some(Listener { socket, keyspace, encrypted }) = self.listeners.get(listener) else { return false };
-        match socket.accept() {
-            Ok((stream, _)) => {
-                self.next_accept = (self.next_accept + 1) % self.store.mailboxes.workers();
-                let stream = Stream::plain(stream.into());
-                let message = match encrypted {
-                    false => WorkerMessage::Connection(stream, *keyspace),
-                    true => WorkerMessage::Handshake(stream, *keyspace),
-                };
-                if self.next_accept == self.index {
-                    self.take_message(message);
-                } else {
-                    self.store.mailboxes.tell(self.next_accept, message);
-                }
-                true
-            }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => false,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => true,
-            Err(e) => {
-                if announced {
-                    log::warn!("cannot accept a connection: {e}");
-                }
-                false
-            }
+    fn give_out(&mut self, Accepted { worker, message }: Accepted) {
+        if worker == self.index {
+            self.take_message(message);
+        } else {
+            self.store.mailboxes.tell(worker, message);
         }
     }
 
@@ -805,7 +744,7 @@ impl Worker {
             }
         }
         for delivery in self.shell.peers.take_deliveries() {
-            self.shell.clients.push(&delivery);
+            push(&mut self.shell.clients, &delivery);
         }
     }
 
@@ -841,11 +780,10 @@ impl Worker {
     fn tick(&mut self) {
         self.forwarder().tick();
         // Connections that could not be accepted for want of descriptors are not announced again.
-        for listener in 0..self.listeners.len() {
-            if self.accept(listener, false) {
-                self.to_accept.note(listener);
-            }
-        }
+        self.acceptor
+            .look_again(self.store.mailboxes.workers())
+            .into_iter()
+            .for_each(|accepted| self.give_out(accepted));
         self.handshakes.tick(self.poll.registry());
         if let Some(reason) = self.log.starved_of_room() {
             self.multi_raft.fail_pending(&reason, &mut self.shell);

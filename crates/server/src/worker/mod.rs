@@ -1,5 +1,6 @@
 //! A worker: an event loop with some connections and some shards.
 
+mod acceptor;
 mod apply_thread;
 mod blocked;
 mod effects;
@@ -12,5 +13,6 @@ mod switch_master;
 mod telling;
 mod write_barriers;
 
-pub(crate) use event_loop::{Listener, Worker, WorkerSetup};
+pub(crate) use acceptor::Listener;
+pub(crate) use event_loop::{Worker, WorkerSetup};
 pub(crate) use peers::require_versions;

@@ -4,7 +4,7 @@
 //!
 //! Invariant: what waits takes at most [`TOLD_BACKLOG_BYTES_MAX`], and what one entry tells.
 
-use crate::clients::{Clients, tell};
+use crate::clients::{Clients, push, tell};
 use crate::mailbox::WorkerMessage;
 use crate::shared::NodeShared;
 use node::pubsub::{SubscriptionKind, posts};
@@ -159,7 +159,7 @@ impl Publisher<'_> {
             if reaches_others {
                 self.store.mailboxes.deliver(broker, delivery, Some(self.clients.worker() as u32));
             }
-            self.clients.push(delivery);
+            push(self.clients, delivery);
         }
         // No one counts the receivers: the message has no number.
         for (node, message) in posts(&publication, 0, &kind.known_name(channel), message) {

@@ -187,7 +187,7 @@ mod tests {
             (0..10 * ROWS_PER_LOOK).take_while(|_| work.add(1, 1).is_ok()).count() as u32
         };
         assert_eq!(added(Place::EventLoop(Some(clock))), 4 * ROWS_PER_LOOK - 1 - ROWS_OF_ITEM);
-        assert_eq!(added(Place::EventLoop(None)), 10 * ROWS_PER_LOOK, "nobody looks at a clock");
+        assert_eq!(added(Place::EventLoop(None)), 10 * ROWS_PER_LOOK, "no one looks at a clock");
         assert_eq!(added(Place::Aside), 10 * ROWS_PER_LOOK);
     }
 

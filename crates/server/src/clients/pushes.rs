@@ -1,0 +1,129 @@
+//! What clients are sent unasked: messages, commands that monitors see, ends of subscriptions.
+
+use super::client_id::ClientId;
+use super::crowds::ForMany;
+use super::invalidations::tell_these;
+use super::letters::Letter;
+use super::registry::Clients;
+use crate::mailbox::WorkerMessage;
+use node::pubsub::{Delivery, Evicted, Subscriber, SubscriptionKind};
+use resp::Reply;
+use vocab::limits::CLIENTS_TOLD_STEP_MAX;
+
+/// Brings a message to those of a worker's connections that have subscribed to its channel: very many by and by. One that is
+/// too slow is closed.
+pub(crate) fn push(clients: &mut Clients, delivery: &Delivery) {
+    let own = delivery.audience.of_worker(clients.worker() as u32);
+    if !clients.crowds.takes(own.len()) {
+        return own.iter().for_each(|client| push_to(clients, client.into(), delivery));
+    }
+    // Until they have it, publishers wait for it.
+    let bytes = (delivery.push.bytes() * own.len()) as u64;
+    if clients.crowds.add(ForMany::Message(delivery.clone()), bytes) {
+        clients.store().broker.sets_out(bytes);
+    }
+}
+
+/// Brings it to one of them.
+pub(super) fn push_to(clients: &mut Clients, client: ClientId, delivery: &Delivery) {
+    let Some(connection) = clients.get_mut(client.id) else {
+        if let Some(away) = clients.away(client) {
+            away.letters.keep(Letter::Push(delivery.clone()));
+        }
+        return;
+    };
+    let listens =
+        connection.generation == client.generation && connection.session.listens(delivery.kind, &delivery.name);
+    if listens && !connection.is_broken() {
+        connection.push_message(&delivery.push);
+        clients.pushed(client.id);
+    }
+}
+
+/// Shows a monitor a command. One that does not take what it is shown is closed as a slow subscriber is.
+pub(super) fn show_to(clients: &mut Clients, client: ClientId, line: &[u8]) {
+    let connection = clients.get_mut(client.id).filter(|connection| connection.generation == client.generation);
+    let Some(connection) = connection else {
+        if let Some(away) = clients.away(client) {
+            away.letters.keep(Letter::Shown(line.to_vec()));
+        }
+        return;
+    };
+    if !connection.is_broken() && connection.session.is_monitor() {
+        connection.push(|_, output| output.extend_from_slice(line));
+        clients.pushed(client.id);
+    }
+}
+
+/// The subscriptions of some of a worker's connections to a channel of a slot have ended: they are told.
+pub(crate) fn evict(clients: &mut Clients, evicted: &Evicted) {
+    for client in evicted.audience.of_worker(clients.worker() as u32) {
+        evict_one(clients, client.into(), evicted);
+    }
+}
+
+/// One of them is told.
+pub(super) fn evict_one(clients: &mut Clients, client: ClientId, evicted: &Evicted) {
+    if let Some(away) = clients.away(client) {
+        return away.letters.keep(Letter::Evicted(evicted.clone()));
+    }
+    let Some(connection) = clients.find(client) else { return };
+    let Some(left) = connection.session.evicted(&evicted.name) else { return };
+    connection.push(|proto, output| {
+        let mut reply = Reply::with_buffer(std::mem::take(output), proto);
+        reply.push(3);
+        reply.bulk(SubscriptionKind::ShardChannel.unsubscribed());
+        reply.bulk(&evicted.name);
+        reply.int(left as i64);
+        *output = reply.buf;
+    });
+    clients.touch(client.id);
+}
+
+/// Brings some of the clients what is for them.
+pub(crate) fn bring_some(clients: &mut Clients) {
+    if clients.crowds.is_empty() {
+        return;
+    }
+    let store = clients.store().clone();
+    let mut left = CLIENTS_TOLD_STEP_MAX;
+    while left > 0
+        && let Some(mut crowd) = clients.crowds.take_next()
+    {
+        let (done, is_over) = bring(clients, &crowd.what, crowd.next, left);
+        (crowd.next, left) = (crowd.next + done, left.saturating_sub(done.max(1)));
+        if !is_over {
+            clients.crowds.put_back(crowd);
+            continue;
+        }
+        clients.crowds.end(&crowd);
+        // Publishers that waited for that go on.
+        if store.broker.arrived(crowd.bytes) {
+            store.mailboxes.tell_all(|| WorkerMessage::Led);
+        }
+    }
+}
+
+/// Brings it to some of its clients, from the `next` one on; answers how many were looked at, and whether they were the last.
+fn bring(clients: &mut Clients, what: &ForMany, next: usize, most: usize) -> (usize, bool) {
+    let some = |all: &[Subscriber]| next..all.len().min(next + most);
+    match what {
+        ForMany::Message(delivery) => {
+            let all = delivery.audience.of_worker(clients.worker() as u32);
+            let some = &all[some(all)];
+            some.iter().for_each(|client| push_to(clients, ClientId::from(client), delivery));
+            (some.len(), next + some.len() == all.len())
+        }
+        ForMany::Forgotten(told) => {
+            let some = &told.clients[some(&told.clients)];
+            let store = clients.store().clone();
+            tell_these(&store, clients, told, some);
+            (some.len(), next + some.len() == told.clients.len())
+        }
+        ForMany::Shown(line, all) => {
+            let some = &all[some(all)];
+            some.iter().for_each(|client| show_to(clients, client.into(), line));
+            (some.len(), next + some.len() == all.len())
+        }
+    }
+}
