@@ -98,7 +98,8 @@ impl MessageClients {
                     (SubscriptionKind::Pattern, &PATTERNS[..]),
                     (SubscriptionKind::ShardChannel, &SHARD_CHANNELS[..]),
                 ]);
-                let listened = Listened { party: at.party, kind, name: *self.prng.pick(names) };
+                let &name = self.prng.pick(names);
+                let listened = Listened { party: at.party, kind, name };
                 if at.names.contains(&listened) {
                     self.listeners[number] = Some(at);
                     return;

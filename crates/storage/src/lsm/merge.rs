@@ -142,11 +142,11 @@ mod tests {
     use std::collections::BTreeMap;
     use vocab::Prng;
 
-    fn entries(rows: &[(Slice, u64)]) -> Entries<'static> {
+    fn entries(rows: &[(Slice, u64)]) -> Entries<'_> {
         let entry = |(key, seqno): (Slice, u64)| {
             Ok(InternalValue::from_components(key, Slice::from(seqno.to_le_bytes()), seqno, ValueType::Value))
         };
-        Box::new(rows.to_vec().into_iter().map(entry))
+        Box::new(rows.iter().cloned().map(entry))
     }
 
     #[test]
