@@ -66,6 +66,11 @@ impl Peer {
         std::mem::take(&mut self.changes)
     }
 
+    /// Whether it has had messages to confirm since then or longer, and has confirmed none.
+    fn is_silent_since(&self, us: u64) -> bool {
+        !self.sent.is_empty() && self.heard_us <= us
+    }
+
     /// Whether it has been sent what there was at a place.
     fn has_been_sent(&self, place: &Place) -> bool {
         match &self.whole_up_to {
@@ -144,6 +149,7 @@ fn wish(Place { kind, name }: &Place, wanted: bool) -> Wish {
 #[derive(Debug)]
 struct Waiting {
     version: u64,
+    since_us: u64,
     until_us: u64,
     answered: Answered,
 }
@@ -248,8 +254,8 @@ impl Announcements {
     }
 
     /// A client is answered when all nodes know the interest as it is now, at the latest at `until_us`.
-    pub(super) fn wait(&mut self, answered: Answered, until_us: u64) {
-        self.waiting.push_back(Waiting { version: self.version, until_us, answered });
+    pub(super) fn wait(&mut self, answered: Answered, since_us: u64, until_us: u64) {
+        self.waiting.push_back(Waiting { version: self.version, since_us, until_us, answered });
     }
 
     /// Time passes. Answers the clients that have waited for long enough.
@@ -259,9 +265,9 @@ impl Announcements {
         self.free_some();
         let mut answered = Vec::new();
         while let Some(waiting) = self.waiting.pop_front_if(|waiting| waiting.until_us <= now_us) {
-            for peer in self.peers.values_mut().filter(|peer| peer.known() < waiting.version) {
-                peer.is_late = true;
-            }
+            // One whose link is newer than that wait, or that has confirmed something meanwhile, is waited for on.
+            let is_silent = |peer: &&mut Peer| peer.known() < waiting.version && peer.is_silent_since(waiting.since_us);
+            self.peers.values_mut().filter(is_silent).for_each(|peer| peer.is_late = true);
             answered.push(waiting.answered);
         }
         answered.extend(self.take_known());
@@ -342,9 +348,9 @@ mod tests {
         told.announcements.up(b);
         assert_eq!(sent(&mut told, 0), ["1#1! +x", "2#1! +x"]);
         assert_eq!(sent(&mut told, 0), [""; 0]);
-        told.announcements.wait(client(1), 1000);
+        told.announcements.wait(client(1), 0, 1000);
         told.change("y", true);
-        told.announcements.wait(client(2), 1000);
+        told.announcements.wait(client(2), 0, 1000);
         assert!(told.announcements.is_under_way());
         assert_eq!(sent(&mut told, 0), ["1#2 +y", "2#2 +y"]);
         assert_eq!(clients(&told.announcements.confirmed(a, 2, 1)), []);
@@ -353,10 +359,26 @@ mod tests {
         assert!(!told.announcements.is_under_way());
         // A node goes down: it is not waited for.
         told.change("y", false);
-        told.announcements.wait(client(3), 1000);
+        told.announcements.wait(client(3), 0, 1000);
         assert_eq!(sent(&mut told, 2), ["1#3 -y", "2#3 -y"]);
         assert_eq!(clients(&told.announcements.confirmed(a, 3, 2)), []);
         assert_eq!(clients(&told.announcements.down(b)), [3]);
+    }
+
+    #[test]
+    fn a_node_whose_link_is_new_is_waited_for() {
+        let (a, b) = (NodeId(1), NodeId(2));
+        let mut told = Told::default();
+        told.announcements.up(a);
+        told.change("x", true);
+        assert_eq!(sent(&mut told, 0), ["1#1! +x"]);
+        told.announcements.wait(client(1), 10, 1000);
+        told.announcements.up(b);
+        assert_eq!(sent(&mut told, 900), ["2#1! +x"]);
+        assert_eq!(clients(&told.announcements.tick(1000)), [1]);
+        assert!(told.announcements.is_under_way(), "the first node is late, the second is not");
+        told.announcements.confirmed(b, 1, 1001);
+        assert!(!told.announcements.is_under_way());
     }
 
     #[test]
@@ -366,7 +388,7 @@ mod tests {
         told.announcements.up(a);
         assert_eq!(sent(&mut told, 0), ["1#1!"]);
         told.change("x", true);
-        told.announcements.wait(client(1), 1000);
+        told.announcements.wait(client(1), 0, 1000);
         assert_eq!(sent(&mut told, 0), ["1#2 +x"]);
         assert_eq!(clients(&told.announcements.tick(999)), []);
         assert_eq!(clients(&told.announcements.tick(1000)), [1]);
@@ -426,7 +448,7 @@ mod tests {
         told.change(&names[8], false);
         told.change(&long("k"), true);
         told.change(&long("aa"), true);
-        told.announcements.wait(client(1), 1000);
+        told.announcements.wait(client(1), 0, 1000);
         told.announcements.confirmed(NodeId(1), 2, 0);
         assert_eq!(shown(told.take(0)), "+j+k-a+a");
         assert_eq!(clients(&told.announcements.confirmed(NodeId(1), 5, 0)), []);

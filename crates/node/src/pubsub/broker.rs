@@ -238,7 +238,7 @@ impl Broker {
         if !state.announcements.is_under_way() {
             return Some(answered);
         }
-        state.announcements.wait(answered, now_us + SUBSCRIBE_WAIT_US_MAX);
+        state.announcements.wait(answered, now_us, now_us + SUBSCRIBE_WAIT_US_MAX);
         None
     }
 

@@ -44,6 +44,8 @@ pub struct Messages {
     ended: BTreeMap<(Place, SubscriptionKind, &'static str), Micros>,
     /// Since when two nodes' links have worked: the lower place first.
     links: BTreeMap<(Place, Place), Micros>,
+    /// Until when they tell each other again what was dropped, perhaps before both had the link.
+    tell_again: BTreeMap<(Place, Place), Micros>,
     /// Places that stand still.
     paused: BTreeSet<Place>,
     /// Until when a place that stood still may be behind.
@@ -136,14 +138,13 @@ impl Messages {
     /// The link of two nodes has broken: what was under way may be lost.
     pub fn unlinked(&mut self, a: Place, b: Place) {
         self.links.remove(&pair(a, b));
+        self.tell_again.remove(&pair(a, b));
         self.lose(a, b);
     }
 
     /// Something was dropped for want of room on a link.
     pub fn dropped(&mut self, a: Place, b: Place, now: Micros) {
-        if let Some(since) = self.links.get_mut(&pair(a, b)) {
-            *since = now + TOLD_AGAIN;
-        }
+        self.tell_again.insert(pair(a, b), now + TOLD_AGAIN);
         self.lose(a, b);
     }
 
@@ -158,7 +159,8 @@ impl Messages {
             return None;
         }
         let behind = |place| self.behind.get(&place).copied().unwrap_or(0);
-        Some(since.max(behind(a)).max(behind(b))).filter(|since| *since <= now)
+        let told = self.tell_again.get(&pair(a, b)).copied().unwrap_or(0);
+        Some(since.max(told).max(behind(a)).max(behind(b))).filter(|since| *since <= now)
     }
 
     /// Whether a message that is published at a place now must reach a subscription.
