@@ -147,6 +147,8 @@ pub struct SnapshotSpace<'a> {
     rows_left: usize,
     /// Bytes of rows after which it reads no more.
     bytes_left: usize,
+    /// The last long row that was found, and its key: a transaction may ask for parts of it thousands of times.
+    long: Option<(Box<[u8]>, Record)>,
     /// Whether keys expire by `now_ms` alone.
     at_one_time: bool,
     /// What monitors are to see of the commands of scripts.
@@ -204,6 +206,7 @@ impl<'a> SnapshotSpace<'a> {
             fill,
             rows_left: usize::MAX,
             bytes_left: usize::MAX,
+            long: None,
             at_one_time: false,
             calls: MonitoredCalls::default(),
             is_in_script: false,
@@ -318,6 +321,11 @@ impl<'a> SnapshotSpace<'a> {
 
     fn found(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         self.has_left()?;
+        if let Some((of, record)) = &self.long
+            && **of == *key
+        {
+            return Ok(self.live(record.clone()));
+        }
         let shard = self.handle.id().0;
         let stamp = match self.handle.cache().get(shard, key) {
             // The cache does not say since when the key is absent: this snapshot may still have it.
@@ -350,7 +358,11 @@ impl<'a> SnapshotSpace<'a> {
         }
         self.took(1, found.as_ref().map_or(0, |bytes| bytes.len()));
         let Some(bytes) = found else { return Ok(None) };
-        Ok(self.live(self.handle.decode(bytes)?))
+        let record = self.handle.decode(bytes)?;
+        if record.bytes().len() > FEW_ROWS_BYTES {
+            self.long = Some((key.into(), record.clone()));
+        }
+        Ok(self.live(record))
     }
 
     /// Refuses to read rows whose blocks are not known, where the disk may not be waited for.
@@ -650,4 +662,42 @@ pub(crate) fn element_span(rows: &Rows, after: Option<&[u8]>) -> Span {
         start.push(0);
     }
     Span { start, end: keys::prefix_end(&rows.prefix) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::test_shard::entry;
+    use crate::{Kind, WriteSpace};
+    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
+    use vocab::ShardId;
+
+    /// A transaction may ask 20,000 times for 200 bytes of a string of 32 MB.
+    #[test]
+    fn a_long_row_is_read_once_for_all_commands_of_a_transaction() {
+        let folder = tempfile::tempdir().unwrap();
+        let resources = SharedResources::new(StorageOptions::default());
+        let tree = open_engine(EngineKind::Lsm, folder.path(), &resources).unwrap();
+        let cache = Arc::new(RowCache::new(1 << 20));
+        let handle = ShardHandle::open(ShardId(1), (0, 16383), tree, cache).unwrap();
+        let lengths = [FEW_ROWS_BYTES + 1, FEW_ROWS_BYTES + 2, 1000];
+        for (n, length) in lengths.into_iter().enumerate() {
+            let record = || Record::new(Kind::STRING, None, &[&vec![b'v'; length]]);
+            entry(&handle, 1_000, |space| space.put(&[n as u8], record()).unwrap());
+        }
+        handle.engine().flush().unwrap();
+        let mut space = SnapshotSpace::new(&handle, 1_000, 1);
+        let mut at = |n: u8| {
+            let record = space.get(&[n]).unwrap().unwrap();
+            assert_eq!(record.view().payload.len(), lengths[usize::from(n)]);
+            (record.bytes().as_ptr() as usize, record)
+        };
+        let (first, _kept) = at(0);
+        // A short one does not take its place, another long one does.
+        at(2);
+        assert_eq!(at(0).0, first);
+        at(1);
+        assert_ne!(at(0).0, first);
+    }
 }
