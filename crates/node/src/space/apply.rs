@@ -271,6 +271,7 @@ impl ReadSpace for EntrySpace<'_> {
 
     fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
         let prefix = rows.prefix.len();
+        self.writes.prepare_scan()?;
         let found = self.writes.merged(&element_span(rows, after), limit)?;
         self.work.add(1 + found.len(), found.iter().map(|(tree_key, value)| tree_key.len() + value.len()).sum())?;
         Ok(found.into_iter().map(|(tree_key, value)| (Slice::from(&tree_key[prefix..]), value)).collect())
@@ -283,6 +284,7 @@ impl ReadSpace for EntrySpace<'_> {
         until: &[u8],
         nth: usize,
     ) -> Result<Option<(Slice, Slice)>, Fault> {
+        self.writes.prepare_scan()?;
         let names = self.writes.merged_keys(&elements_between(rows, from, until), nth + 1)?;
         self.work.add(1 + names.len(), names.iter().map(|tree_key| tree_key.len()).sum())?;
         let Some(tree_key) = names.get(nth) else { return Ok(None) };
@@ -330,6 +332,7 @@ impl ReadSpace for EntrySpace<'_> {
 
     fn element_before(&mut self, rows: &Rows, before: &[u8]) -> Result<Option<(Slice, Slice)>, Fault> {
         let span = Span { start: rows.prefix.clone(), end: keys::element(&rows.prefix, before) };
+        self.writes.prepare_scan()?;
         let found = self.writes.last(&span)?;
         self.work.add(1, found.as_ref().map_or(0, |(tree_key, value)| tree_key.len() + value.len()))?;
         Ok(found.map(|(tree_key, value)| (Slice::from(&tree_key[rows.prefix.len()..]), value)))

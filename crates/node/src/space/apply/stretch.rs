@@ -47,6 +47,7 @@ impl Source for EntrySource<'_, '_> {
     }
 
     fn names(&mut self, rows: &Rows, from: &[u8], until: &[u8], limit: usize) -> Result<Vec<Slice>, Fault> {
+        self.writes.prepare_scan()?;
         let found = self.writes.merged_keys(&elements_between(rows, from, until), limit)?;
         self.work.add(1 + found.len(), found.iter().map(|tree_key| tree_key.len()).sum())?;
         Ok(found.into_iter().map(|tree_key| storage::tail_of(tree_key, rows.prefix.len())).collect())

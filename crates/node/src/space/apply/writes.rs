@@ -23,6 +23,8 @@ pub(super) struct EntryWrites<'a> {
     handle: &'a ShardHandle,
     /// Where the entry is evaluated.
     place: Place,
+    /// The event loop may scan: there is little to put in order first, in the tree that this entry has not changed yet.
+    may_scan: bool,
     /// The time of the entry.
     now_ms: u64,
     evaluation: Evaluation,
@@ -108,6 +110,7 @@ impl<'a> EntryWrites<'a> {
         Self {
             handle,
             place: Place::Aside,
+            may_scan: false,
             now_ms,
             evaluation,
             overlay: Overlay::default(),
@@ -386,6 +389,17 @@ impl<'a> EntryWrites<'a> {
     /// Where the entry is evaluated.
     pub(super) fn set_place(&mut self, place: Place) {
         self.place = place;
+    }
+
+    /// Refuses a scan to an event loop where many rows in memory are not in order yet: the first scan would sort them.
+    pub(super) fn prepare_scan(&mut self) -> Result<(), Fault> {
+        if !self.may_scan && self.place.is_event_loop() {
+            self.may_scan = self.handle.engine().scans_at_once();
+            if !self.may_scan {
+                return Err(Fault::WouldBlock);
+            }
+        }
+        Ok(())
     }
 
     /// A row of a collection.
