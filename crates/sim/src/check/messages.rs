@@ -170,7 +170,9 @@ impl Messages {
         }
         let Some(since) = self.works_since(from, to.place, now) else { return false };
         let was_told = now - since > TOLD_MAX && now - to.asked > TOLD_MAX;
-        was_told || to.confirmed.is_some_and(|confirmed| confirmed >= since && confirmed <= now)
+        // Where a new link takes the place of one that had broken, those who waited for the other node are answered at that
+        // moment, before it is told.
+        was_told || to.confirmed.is_some_and(|confirmed| confirmed > since && confirmed <= now)
     }
 
     /// A message is published at a place; `nodes`: the others that are sent it.
