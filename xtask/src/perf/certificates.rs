@@ -7,6 +7,13 @@ use std::time::Duration;
 
 const OPENSSL_BOUND: Duration = Duration::from_secs(30);
 
+/// A command that makes a key and a certificate for 30 days, signed by itself unless it is told by whom.
+fn request() -> Result<Command, String> {
+    let mut command = Command::new(program::installed("openssl", "openssl")?);
+    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]);
+    Ok(command)
+}
+
 /// A certificate for this machine, signed by itself.
 pub struct Certificate {
     /// Its file.
@@ -19,8 +26,7 @@ impl Certificate {
     /// Makes it in a folder.
     pub fn make(folder: &Path) -> Result<Self, String> {
         let made = Self { certificate: folder.join("node.crt"), key: folder.join("node.key") };
-        let mut command = Command::new(program::installed("openssl", "openssl")?);
-        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]);
+        let mut command = request()?;
         command.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout"]);
         command.arg(&made.key).arg("-out").arg(&made.certificate);
         program::output(&mut command, OPENSSL_BOUND).map(|_| made)
@@ -42,8 +48,7 @@ impl Certificates {
     pub fn make(folder: &Path) -> Result<Self, String> {
         let of = Certificate::make(folder)?;
         let made = Self { authority: of.certificate, certificate: folder.join("all.crt"), key: folder.join("all.key") };
-        let mut command = Command::new(program::installed("openssl", "openssl")?);
-        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]);
+        let mut command = request()?;
         command.arg("-CA").arg(&made.authority).arg("-CAkey").arg(of.key);
         command.args(["-subj", "/CN=nodes", "-addext", "subjectAltName=IP:127.0.0.1"]);
         command.args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"]).arg(&made.key);
