@@ -60,14 +60,21 @@ impl<'a> EntrySpace<'a> {
     /// The shard at the beginning of entry `index`.
     #[must_use]
     pub fn new(handle: &'a ShardHandle, index: u64, now_ms: u64, evaluation: Evaluation) -> Self {
-        let prng = Prng::new(index.rotate_left(32) ^ u64::from(handle.id().0));
-        let writes = EntryWrites::new(handle, now_ms, evaluation);
-        let work = Work::new(evaluation, Place::Aside);
+        Self::at(Place::Aside, handle, (index, now_ms), evaluation)
+    }
+
+    /// The same, for an evaluation at `place`.
+    pub(crate) fn at(
+        place: Place,
+        handle: &'a ShardHandle,
+        (index, now_ms): (u64, u64),
+        evaluation: Evaluation,
+    ) -> Self {
         Self {
             index,
-            prng,
-            writes,
-            work,
+            prng: Prng::new(index.rotate_left(32) ^ u64::from(handle.id().0)),
+            writes: EntryWrites::new(place, handle, now_ms, evaluation),
+            work: Work::new(evaluation, place),
             takes_back: false,
             refusal: None,
             new_collections: 0,
@@ -77,30 +84,19 @@ impl<'a> EntrySpace<'a> {
         }
     }
 
-    /// The same space, for an evaluation at `place`.
-    pub(crate) fn at(mut self, place: Place) -> Self {
-        self.work = Work::new(self.writes.evaluation(), place);
-        self.writes.set_place(place);
-        self
+    /// Sets whether the writes of each item can be undone, which costs something.
+    pub(crate) fn take_back(&mut self, takes_back: bool) {
+        self.takes_back = takes_back;
     }
 
-    /// The same space; the writes of each item can be undone, which costs something.
-    pub(crate) fn taking_back(self, takes_back: bool) -> Self {
-        Self { takes_back, ..self }
-    }
-
-    /// The same space; it collects keyspace events of these classes.
-    pub(crate) fn telling(mut self, classes: EventClasses) -> Self {
+    /// Collects keyspace events of these classes.
+    pub(crate) fn tell(&mut self, classes: EventClasses) {
         self.writes.tell(classes);
-        self
     }
 
-    /// The same space; it notes changed keys if `wanted`.
-    pub(crate) fn noting_changes(mut self, wanted: bool) -> Self {
-        if wanted {
-            self.writes.note_changes();
-        }
-        self
+    /// Notes changed keys from here on.
+    pub(crate) fn note_changes(&mut self) {
+        self.writes.note_changes();
     }
 
     /// Takes out the changes so far.
