@@ -47,7 +47,7 @@ pub struct Wires {
 }
 
 impl Wires {
-    /// Of a store with so many places.
+    /// The links of a store with this number of places.
     #[must_use]
     pub fn new(places: usize, prng: Prng) -> Self {
         Self { places, wires: vec![Wire::default(); places * places], prng }

@@ -22,7 +22,7 @@ pub(crate) struct Loader<'a> {
     target: &'a dyn Target,
     agents: Option<RefCell<Agents>>,
     options: &'a PhaseOptions,
-    /// Of each process.
+    /// The number of threads of each process.
     threads: Option<usize>,
 }
 

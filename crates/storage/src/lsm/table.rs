@@ -53,11 +53,11 @@ pub(super) struct SampledRow {
 pub(super) struct Ends {
     /// The prefix that all keys of the table share. What follows it is a key's *rest*.
     prefix: Slice,
-    /// Of each block, the head of its last key's rest.
+    /// For each block, the head of its last key's rest.
     heads: Vec<KeyPrefix>,
     /// The whole rests of those last keys whose head a neighbour shares.
     rests: Rests,
-    /// Of each block, its offset and its length.
+    /// For each block, its offset and its length.
     places: Vec<(u64, u32)>,
 }
 

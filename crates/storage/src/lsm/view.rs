@@ -56,7 +56,7 @@ pub(super) struct View {
     blobs: HashMap<u64, ValueFile>,
     /// The dropped prefixes of which its tables may still hold rows. Every reader's index ≥ the indexes kept here.
     pub(super) dropped: Arc<DroppedPrefixes<u64>>,
-    /// Of the files: the newest version below a seqno of each key between two bounds, in falling order, without removals.
+    /// Scans the files: each key between two bounds with its newest version below a seqno, in falling order, without removals.
     falling: Box<Scan>,
     pub(super) l0_runs: usize,
     /// The applied index when it was published: no reader may take it to be of an earlier one.
@@ -82,7 +82,7 @@ pub(super) struct ValueFile {
 
 struct Run {
     tables: Vec<Table>,
-    /// Of each of them.
+    /// What is known of the blocks of each of them.
     blocks: Vec<Arc<Blocks>>,
 }
 
