@@ -21,9 +21,9 @@ their keys gets `kill -9`. Numbers are those of the last trial, on one program o
 ";
 const COLUMNS: &str =
     "| application | version | listener | what it did | single node | three nodes | node killed |\n|-|-|-|-|-|-|-|\n";
-/// Cells of a row before those of the trials.
+/// The number of cells of a row before those of the trials.
 const CELLS_BEFORE: usize = 4;
-/// What a cell holds before the first trial.
+/// The text of a cell before the first trial.
 const NOT_YET: &str = "not run yet";
 /// Longest text of a failure.
 const FAILURE_CHARS: usize = 160;

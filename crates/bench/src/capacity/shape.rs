@@ -1,4 +1,4 @@
-//! Stores to predict: one that is described, and those that others have published.
+//! Stores to predict: the one that the options describe, and published ones.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Who makes the load: this process, or several others.
+//! The loader of a phase: this process, or several agents.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a phase is to do, before anything of it is done.
+//! The plan of a phase, made before it begins.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is set for single databases bounds: keys, and operations a second.
+//! The bounds of single databases: keys, and operations a second.
 
 use crate::shared::NodeShared;
 use cluster::DatabaseRow;

@@ -1,4 +1,4 @@
-//! Clients whose TLS handshakes are under way: they are no clients yet.
+//! Connections whose TLS handshake is under way: they do not count as clients yet.
 //!
 //! Invariant: at most `TLS_HANDSHAKES_MAX` of them, each for at most `HANDSHAKE_WITHIN`. When there are as many, the oldest
 //! makes room: a client that never ends its handshake keeps no other client out.

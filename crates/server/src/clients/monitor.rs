@@ -1,4 +1,4 @@
-//! MONITOR on an event loop: commands that were run are shown to those who watch.
+//! MONITOR on an event loop: shows monitors the commands that were run.
 
 use super::crowds::ForMany;
 use super::pushes::show_to;
@@ -12,7 +12,7 @@ use node::session::Host as _;
 use node::{DeniedCall, MonitoredCalls, Ticket, monitored};
 use std::sync::Arc;
 
-/// Shows the monitors of all workers a request that was run, or queued by MULTI, as the client of that database has sent it.
+/// Shows monitors of all workers a request that was run, or queued by MULTI, as the client of that database has sent it.
 #[inline]
 pub(super) fn show(turn: &mut Turn<'_>, database: u16, request: Request<'_>) {
     if turn.requests.store.monitors.any() {
@@ -31,7 +31,7 @@ fn show_all(turn: &mut Turn<'_>, database: u16, request: Request<'_>) {
     show_line(&store, turn.clients, line);
 }
 
-/// Counts what scripts have run, and shows it to the monitors of all workers, once that worker has shown the requests that ran them.
+/// Counts the commands of scripts, and shows them to monitors of all workers after the requests that ran the scripts.
 pub(crate) fn show_calls(store: &NodeShared, worker: usize, calls: MonitoredCalls) {
     store.stats.worker(worker).ran_in_script(calls.all_ended());
     let lines = calls.into_lines();
@@ -40,14 +40,14 @@ pub(crate) fn show_calls(store: &NodeShared, worker: usize, calls: MonitoredCall
     }
 }
 
-/// Has the worker of a client note what its script was refused.
+/// Tells the worker of a client which command its script was refused.
 pub(crate) fn tell_denied(store: &NodeShared, ticket: &Ticket, denied: Vec<DeniedCall>) {
     if !denied.is_empty() {
         store.mailboxes.tell(ticket.worker as usize, WorkerMessage::DeniedInScript(*ticket, denied));
     }
 }
 
-/// Shows the monitors of all workers a line.
+/// Shows a line to monitors of all workers.
 pub(crate) fn show_line(store: &NodeShared, clients: &mut Clients, line: Vec<u8>) {
     let line: Arc<[u8]> = line.into();
     for worker in workers_of(&store.monitors.clients()) {
