@@ -22,12 +22,7 @@ use resp::{ParseState, Proto, ProtocolError, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-<<<<<<< HEAD
-use std::time::Duration;
 use vocab::{Millis, limits};
-=======
-use vocab::{Millis, Moment, limits};
->>>>>>> main
 
 /// A write that is not submitted yet.
 struct PendingWrite {
