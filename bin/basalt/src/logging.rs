@@ -1,12 +1,13 @@
 //! The log of the process: lines with time and level on standard error or in a file, as text or as JSON.
 
+mod line;
 mod repeats;
 
+use line::Line;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use node::Config;
 use parking_lot::Mutex;
 use repeats::Repeats;
-use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -23,20 +24,9 @@ struct Logger {
     repeats: Mutex<Repeats>,
 }
 
-/// What is logged.
-struct Line {
-    /// When, since the epoch.
-    ms: u64,
-    level: Level,
-    target: String,
-    message: String,
-    /// How many lines of the same place were left out before it.
-    left_out: u64,
-}
-
 impl Logger {
     fn write(&self, line: &Line) {
-        let line = if self.is_json.load(Ordering::Relaxed) { json(line) } else { text(line) };
+        let line = if self.is_json.load(Ordering::Relaxed) { line.json() } else { line.text() };
         // There is no other place to report to if the log is gone.
         let _ = match &mut *self.file.lock() {
             Some((_, file)) => file.write_all(line.as_bytes()),
@@ -62,7 +52,7 @@ impl Log for Logger {
         // Who asks for everything gets it.
         let is_bounded = record.level() <= Level::Info;
         let line = Line {
-            ms: bench::report::unix_ms(SystemTime::now()),
+            at_ms: bench::report::unix_ms(SystemTime::now()),
             level: record.level(),
             target: record.target().to_owned(),
             message: record.args().to_string(),
@@ -75,27 +65,6 @@ impl Log for Logger {
     }
 
     fn flush(&self) {}
-}
-
-/// `19:03:20.496Z WARN  …`
-fn text(line: &Line) -> String {
-    let Line { ms, level, message, left_out, .. } = line;
-    let date_and_time = bench::report::rfc3339(*ms);
-    let time = date_and_time.split_once('T').map_or("", |(_, time)| time.trim_end_matches('Z'));
-    let more = if *left_out == 0 { String::new() } else { format!(" ({left_out} lines like this were left out)") };
-    format!("{time}.{:03}Z {level:5} {message}{more}\n", ms % 1000)
-}
-
-/// An object a line: `time` (RFC 3339), `level`, `target`, `message`, and `left_out` where lines were.
-fn json(line: &Line) -> String {
-    let time = bench::report::rfc3339(line.ms).replace('Z', &format!(".{:03}Z", line.ms % 1000));
-    let mut object = json!({
-        "time": time, "level": line.level.as_str(), "target": line.target, "message": line.message,
-    });
-    if line.left_out > 0 {
-        object["left_out"] = line.left_out.into();
-    }
-    format!("{object}\n")
 }
 
 /// Tells of each place whose lines were left out, and which has been silent since, how many these were. `is_end`: the program ends.

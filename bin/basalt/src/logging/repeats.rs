@@ -1,6 +1,6 @@
 //! A bound for lines that come from one place of the program again and again.
 
-use super::Line;
+use super::line::Line;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ mod tests {
     use log::Level;
 
     fn line(n: u64) -> Line {
-        Line { ms: n, level: Level::Warn, target: "node".to_owned(), message: n.to_string(), left_out: 0 }
+        Line { at_ms: n, level: Level::Warn, target: "node".to_owned(), message: n.to_string(), left_out: 0 }
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
         assert!(repeats.ended(begun, false).is_empty(), "it may go on");
         let told = repeats.ended(begun + WINDOW, false);
         let [last] = &told[..] else { panic!("one place was flooded") };
-        assert_eq!((last.ms, &*last.message, last.left_out), (99, "99", 79));
+        assert_eq!((last.at_ms, &*last.message, last.left_out), (99, "99", 79));
         assert!(repeats.ended(begun + WINDOW, true).is_empty(), "once");
         for n in 0..=LINES_MAX {
             repeats.admit(("a.rs", 1), line(n.into()), begun + WINDOW);
