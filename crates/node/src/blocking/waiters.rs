@@ -61,6 +61,15 @@ pub enum End {
     Unread,
 }
 
+/// What a client is told whose wait ends with `End::Error`.
+const ENDED_BY_CLIENT: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+/// Whether an answer is that of a wait which has ended with `End::Error`.
+#[must_use]
+pub fn is_ended_by_client(reply: &[u8]) -> bool {
+    reply.strip_prefix(b"-").is_some_and(|text| text.trim_ascii_end() == ENDED_BY_CLIENT.as_bytes())
+}
+
 impl End {
     fn reply(self, ticket: &Ticket) -> Vec<u8> {
         let mut reply = Reply::new(ticket.proto);
@@ -69,7 +78,7 @@ impl End {
             Self::NoStream => reply.error("UNBLOCKED the stream key no longer exists"),
             Self::NoGroup => reply.error("NOGROUP the consumer group this client was blocked on no longer exists"),
             Self::Unread => reply.error("ERR the last id of a stream could not be read: see the node's log"),
-            Self::Error => reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            Self::Error => reply.error(ENDED_BY_CLIENT),
         }
         reply.buf
     }

@@ -295,32 +295,6 @@ pub struct Clients {
     paused_until_ms: AtomicU64,
     /// Whether the pause is for writes only.
     paused_writes_only: AtomicBool,
-    /// Log lines about clients that speak another protocol.
-    foreign_warnings: Warnings,
-    /// Log lines about clients that are closed because it is unknown what has become of a request.
-    unknown_warnings: Warnings,
-}
-
-/// Log lines of one kind, with a bound on how often they come.
-#[derive(Debug, Default)]
-struct Warnings {
-    /// When the last one was written, in s since the epoch.
-    last_s: AtomicU64,
-}
-
-impl Warnings {
-    /// The shortest time between two, in s.
-    const PAUSE_S: u64 = 60;
-
-    /// Whether one may be written now.
-    fn may(&self, now_s: u64) -> bool {
-        let last_s = self.last_s.load(Ordering::Relaxed);
-        let may = now_s.saturating_sub(last_s) >= Self::PAUSE_S;
-        if may {
-            self.last_s.store(now_s, Ordering::Relaxed);
-        }
-        may
-    }
 }
 
 impl Clients {
@@ -434,16 +408,6 @@ impl Clients {
         self.paused_writes_only.store(!all, Ordering::Relaxed);
         let before = if going_on { self.paused_until_ms.load(Ordering::Relaxed) } else { 0 };
         self.paused_until_ms.store(until_ms.max(before), Ordering::Release);
-    }
-
-    /// Whether to log now that a client speaks another protocol; at most one such line in a while.
-    pub fn may_warn_of_foreign(&self, now_s: u64) -> bool {
-        self.foreign_warnings.may(now_s)
-    }
-
-    /// Whether to log now that a client is closed because the outcome of its request is unknown.
-    pub fn may_warn_of_unknown(&self, now_s: u64) -> bool {
-        self.unknown_warnings.may(now_s)
     }
 
     /// Ends the pause.

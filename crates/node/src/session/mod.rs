@@ -76,7 +76,7 @@ pub use host::{
 pub use keyspace::Keyspace;
 pub use memory_figures::MemoryFigures;
 pub use resolved::Resolved;
-pub use rights::{authorize, note_denied_in_script};
+pub use rights::{authorize, note_denied_in_script, refused_wait};
 pub use shown_certificate::ShownCertificate;
 pub use state::{Discarded, Session, ToldHow};
 pub use transaction::{Transaction, check_flush, flushed_database};

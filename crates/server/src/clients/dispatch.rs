@@ -384,7 +384,7 @@ impl Dispatch<'_> {
                     (step, Some(typed), consumed)
                 }
                 Err(e) => {
-                    connection.end_for_its_bytes(&self.turn.requests.store, &e, self.turn.now);
+                    connection.end_for_its_bytes(&e);
                     return wait(input.len());
                 }
             };

@@ -28,7 +28,7 @@ use node::blocking::BlockingCommand;
 use node::read::Refusal;
 use node::session::{Durability, Keyspace, Transaction};
 use node::tracking::{Invalidation, TrackingElsewhere};
-use node::{Outcome, Ticket};
+use node::{EncodedCommand, Outcome, Ticket};
 use resp::Reply;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
     let ticket = Ticket { may_wait, ..ticket };
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     if may_wait {
-        connection.begin_blocking(ticket);
+        connection.begin_blocking(ticket, EncodedCommand::of(spec, args));
         turn.requests.store.clients.block(connection.session.entry(), id);
     }
     let forwarded = Forwarded::command(ticket, spec, args, steady_us());

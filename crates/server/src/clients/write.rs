@@ -74,11 +74,12 @@ pub(super) fn write_command(
         false => expected_rewrite(handle, spec, args),
     };
     let may_wait = BlockingCommand::is_one(spec, args);
+    let waits_in = may_wait.then(asked);
     let ticket = Ticket { slot, wider, reply_bytes, may_wait, ..ticket };
     turn.requests.store.write_queued(command.bytes());
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
-    if may_wait {
-        connection.begin_blocking(ticket);
+    if let Some(command) = waits_in {
+        connection.begin_blocking(ticket, command);
     }
     if answers_values {
         connection.promise(ticket.sequence, if ready { reply_bytes } else { LIKELY_REPLY_BYTES });

@@ -64,7 +64,7 @@ fn echo(ask: &mut Ask<'_>) -> Outcome {
 }
 
 fn monitor(ask: &mut Ask<'_>) -> Outcome {
-    ask.session.set_monitor(true, ask.host);
+    ask.session.set_monitor(Some(ask.spec), ask.host);
     ok(ask)
 }
 
