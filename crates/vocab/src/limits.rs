@@ -245,7 +245,7 @@ pub const BLOCKED_COMMAND_BYTES_MAX: usize = 1024 * 1024;
 /// bytes a key.
 pub const BLOCKED_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Most clients that wait in blocking commands and are looked at in one turn of a worker.
-pub const BLOCKED_CLIENTS_STEP_MAX: usize = 1024;
+pub const BLOCKED_CLIENTS_STEP_MAX: usize = 512;
 /// Keys whose time has come that one step of background collection removes.
 pub const EXPIRE_STEP_MAX: usize = 256;
 /// By when a large collection that is made in slices must be whole, in ms after it was begun.
