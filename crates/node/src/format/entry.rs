@@ -16,16 +16,18 @@
 //!  10 kept change bytes: as 5; replicas keep the change, rather than the map that it makes; alone in its entry
 //!  11 packing     varint, varint, varint: the settings of `Packing`, of all commands of the entry; only in format 2
 //!  13 together    (the commands behind pop members of large sets some together); only in format 2
+//!  14 key bounds  varint databases, each varint slot and varint: the most keys of the database of that slot; only in format 2
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
+use super::key_bound::KeyBound;
 use super::packing::Packing;
 use replica::Bytes;
 use resp::table::{self, CommandSpec};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vocab::limits::ENTRY_BYTES_SOFT;
-use vocab::{Malformed, Reader, ReplicaId, ShardId, put_bytes, put_varint, varint_bytes};
+use vocab::{Malformed, Reader, ReplicaId, ShardId, Slot, put_bytes, put_varint, varint_bytes};
 
 const FORMAT_FIRST: u8 = 1;
 const FORMAT_SECOND: u8 = 2;
@@ -47,6 +49,7 @@ const KEPT_CHANGE: u8 = 10;
 const PACKING: u8 = 11;
 const COLLECT_FIELDS: u8 = 12;
 const TOGETHER: u8 = 13;
+const KEY_BOUNDS: u8 = 14;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,6 +83,8 @@ pub enum Item<'a> {
     Packing(Packing),
     /// The commands behind it pop members of large sets some together (`space::apply::stretch`).
     Together,
+    /// What leaves these databases with more keys is refused (`space::apply::bounded_keys`).
+    KeyBounds(Vec<KeyBound>),
 }
 
 /// The rules by which the commands of an entry are evaluated. The entry's format says which, so that replicas of two releases
@@ -112,6 +117,8 @@ pub struct EntryTerms {
     pub keeps_changes: bool,
     /// Whether members of large sets may be popped together.
     pub pops_together: bool,
+    /// Whether they judge how many keys databases have.
+    pub bounds_keys: bool,
 }
 
 /// The tree keys from which a step of background collection begins; empty: from the first. What lies before them has been
@@ -294,6 +301,19 @@ impl EntryBuilder {
         self.bytes.insert(HEAD_BYTES, TOGETHER);
     }
 
+    /// Says, before the items, how many keys databases may have.
+    pub fn bound_keys(&mut self, bounds: &[KeyBound]) {
+        self.take_prepared();
+        self.is_second = true;
+        let mut item = vec![KEY_BOUNDS];
+        put_varint(&mut item, bounds.len() as u64);
+        for bound in bounds {
+            put_varint(&mut item, u64::from(bound.slot.0));
+            put_varint(&mut item, bound.keys_max);
+        }
+        self.bytes.splice(HEAD_BYTES..HEAD_BYTES, item);
+    }
+
     /// Adds the removal of every key.
     pub fn clear(&mut self) {
         self.bytes.push(CLEAR);
@@ -332,7 +352,13 @@ impl EntryBuilder {
     /// The entry's data, with the leader's clock.
     #[must_use]
     pub fn seal(self, now_ms: u64) -> Vec<u8> {
-        self.seal_for(EntryTerms { now_ms, evaluation: Evaluation::Second, keeps_changes: false, pops_together: false })
+        self.seal_for(EntryTerms {
+            now_ms,
+            evaluation: Evaluation::Second,
+            keeps_changes: false,
+            pops_together: false,
+            bounds_keys: false,
+        })
     }
 
     /// The same on those terms; evaluated by the second rules where it holds what only they know.
@@ -382,7 +408,13 @@ const SCRIPT_BYTES_MIN: usize = 64;
 /// something else.
 pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
-    let _ = data.get(HEAD_BYTES).filter(|kind| **kind == TOGETHER).map(|_| reader.u8());
+    // What is said before the commands.
+    let mut ahead = reader.clone();
+    while let Ok(kind @ (TOGETHER | KEY_BOUNDS)) = ahead.u8()
+        && (kind == TOGETHER || key_bounds(&mut ahead).is_ok())
+    {
+        reader = ahead.clone();
+    }
     std::iter::from_fn(move || {
         let Ok(COMMAND) = reader.u8() else { return None };
         let count = reader.count(1).ok()?;
@@ -469,6 +501,7 @@ impl<'a> Iterator for Items<'a> {
             }
             PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
             TOGETHER if self.evaluation == Evaluation::Second => Ok(Item::Together),
+            KEY_BOUNDS if self.evaluation == Evaluation::Second => key_bounds(&mut self.reader).map(Item::KeyBounds),
             MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
         };
@@ -499,6 +532,12 @@ fn collect(reader: &mut Reader<'_>, has_fields: bool) -> Result<CollectFrom, &'s
 
 fn packing(reader: &mut Reader<'_>) -> Result<Packing, &'static str> {
     Ok(Packing { sketch_bytes: reader.varint()?, run_entries: reader.varint()?, run_bytes: reader.varint()? })
+}
+
+fn key_bounds(reader: &mut Reader<'_>) -> Result<Vec<KeyBound>, &'static str> {
+    let count = reader.count(2)?;
+    let bound = |_| Ok(KeyBound { slot: Slot(reader.number()?), keys_max: reader.varint()? });
+    (0..count).map(bound).collect()
 }
 
 fn split(reader: &mut Reader<'_>) -> Result<Split, &'static str> {
@@ -809,6 +848,20 @@ mod tests {
         let first: Vec<u8> = [&[FORMAT_FIRST][..], &data[1..]].concat();
         let (_, mut items) = decode(&first).expect("head");
         assert_eq!(items.next(), Some(Err("unknown item in an entry")));
+    }
+
+    #[test]
+    fn bounds_of_keys_come_first_and_hide_no_key() {
+        let bounds = [(7, 5), (16383, u64::MAX)].map(|(slot, keys_max)| KeyBound { slot: Slot(slot), keys_max });
+        let mut entry = EntryBuilder::new();
+        entry.command(&[b"SPOP", b"s"]);
+        entry.pop_together();
+        entry.bound_keys(&bounds);
+        let data = entry.seal(5);
+        assert_eq!(first_keys(&data).collect::<Vec<_>>(), [b"s"]);
+        let (_, items) = decode(&data).expect("head");
+        let items: Vec<_> = items.map(|item| item.expect("item")).collect();
+        assert_eq!(items[..], [Item::KeyBounds(bounds.to_vec()), Item::Together, Item::Command(vec![b"SPOP", b"s"])]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::RequestKeys;
 use crate::acl::Where;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
 use crate::eviction::Admitted;
+use crate::outcome::KEYS_MAX_REACHED;
 use crate::pubsub::SubscriptionKind;
 use crate::request::CROSSSLOT;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
@@ -19,7 +20,6 @@ use vocab::{Database, Slot, SlotSpan};
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
 /// What may add data to a database gets this that has as many keys as it may.
-pub const KEYS_MAX_REACHED: &str = "OOM the database has as many keys as it may ('keys-max' of `ctl database set`).";
 
 /// What the shell does with a request. See the contract in the module's documentation.
 #[derive(Debug)]

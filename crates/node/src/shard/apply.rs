@@ -258,6 +258,7 @@ impl Applier {
             | Item::Housekeeping
             | Item::Collect(_)
             | Item::Packing(_)
+            | Item::KeyBounds(_)
             | Item::Together => {
                 return Err("a command is not alone in its entry".into());
             }

@@ -18,6 +18,7 @@ use crate::command::{
 use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::keyspace_events::{EventClasses, KeyspaceEvent};
 use crate::monitored_calls::MonitoredCalls;
+use crate::outcome::KEYS_MAX_REACHED;
 use crate::script::Rights;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
@@ -167,6 +168,10 @@ fn each_item(
             }
             Item::Packing(packing) => {
                 space.set_packing(*packing);
+                continue;
+            }
+            Item::KeyBounds(bounds) => {
+                space.bound_keys(bounds);
                 continue;
             }
             Item::Together => {
@@ -381,6 +386,7 @@ pub(super) fn command(
     let takes_back = space.takes_back() || (matches!(found.runs, Runs::Script(_)) && !space.is_slice());
     if !takes_back {
         run(found.runs, args, space, reply)?;
+        judge_keys(space, found.spec)?;
         let is_bounded =
             || found.spec.is_some_and(|spec| spec.answers_values(args) || matches!(found.runs, Runs::Script(_)));
         let is_refused = reply.exceeded() && is_bounded();
@@ -389,7 +395,7 @@ pub(super) fn command(
     }
     let mark = reply.buf.len();
     space.begin_attempt();
-    let ran = run(found.runs, args, space, reply);
+    let ran = run(found.runs, args, space, reply).and_then(|ran| judge_keys(space, found.spec).map(|()| ran));
     let refusal = refusal_of(&ran, space, reply, ANSWER_TOO_LONG);
     space.end_attempt(refusal.is_none() && matches!(ran, Ok(Ran::Well)));
     if let Some(text) = refusal {
@@ -398,6 +404,11 @@ pub(super) fn command(
         return Ok(());
     }
     ran.map(drop)
+}
+
+/// Refuses a client's command that has left a database with more keys than it may have. What nodes bring by themselves was judged before.
+fn judge_keys(space: &mut EntrySpace<'_>, spec: Option<&CommandSpec>) -> Result<(), Fault> {
+    if spec.is_some() { space.judge_keys(KEYS_MAX_REACHED) } else { Ok(()) }
 }
 
 /// Why an item that has run is taken back, if it is; `too_long` is the text about its answer.
@@ -435,7 +446,8 @@ pub(super) fn transaction(
     let mark = reply.buf.len();
     space.begin_item();
     space.begin_attempt();
-    let done = all(space, watches, commands, rows, reply, |runs, args, space, reply| run(runs, args, space, reply));
+    let done = all(space, watches, commands, rows, reply, |runs, args, space, reply| run(runs, args, space, reply))
+        .and_then(|()| space.judge_keys(KEYS_MAX_REACHED));
     let refusal = refusal_of(&done, space, reply, TRANSACTION_TOO_LONG);
     space.end_attempt(refusal.is_none() && done.is_ok());
     if let Some(text) = refusal {
@@ -576,11 +588,12 @@ fn all<S: ReadSpace + ?Sized>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::format::key_bound::KeyBound;
     use crate::test_shard::empty_shard;
     use crate::{EntryBuilder, ShardHandle};
     use std::sync::Arc;
-    use vocab::ShardId;
     use vocab::limits::VALUE_BYTES_MAX;
+    use vocab::{Database, Namespace, ShardId};
 
     struct Entries {
         handle: Arc<ShardHandle>,
@@ -646,6 +659,14 @@ mod tests {
         entry_of(EntryBuilder::new(), handle, index, lines, place)
     }
 
+    /// A key as it is stored: what begins with @ is one of database 3.
+    fn stored(word: &str) -> Vec<u8> {
+        match word.strip_prefix('@') {
+            Some(name) => Namespace::Database(Database::of_number(3).unwrap()).stored(name.as_bytes()),
+            None => word.as_bytes().to_vec(),
+        }
+    }
+
     /// The same of an entry that begins so.
     fn entry_of(
         mut builder: EntryBuilder,
@@ -655,7 +676,8 @@ mod tests {
         place: Place,
     ) -> Result<String, ApplyError> {
         for line in lines {
-            builder.command(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+            let words: Vec<Vec<u8>> = line.split(' ').map(stored).collect();
+            builder.command(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }
         let data = builder.seal(1_000);
         let (now_ms, found) = decode(&data).unwrap();
@@ -774,5 +796,79 @@ mod tests {
         assert!(entries.item(&["KEYS *"], 100).starts_with("-ERR "));
         assert!(entries.item(&["NOSUCH a"], 100).starts_with("-ERR unknown command"));
         assert_eq!(entries.handle.key_count(), 1);
+    }
+
+    #[test]
+    fn what_would_leave_a_database_with_too_many_keys_writes_nothing() {
+        let entries = Entries::new();
+        let (handle, slot) = (&entries.handle, Database::of_number(3).unwrap().slot());
+        let bounded = || {
+            let mut builder = EntryBuilder::new();
+            builder.bound_keys(&[KeyBound { slot, keys_max: 3 }]);
+            builder
+        };
+        // The items of an entry, and their answers.
+        for (at, (lines, answers)) in [
+            (
+                &["SET @a 1", "SET @b 1", "SET @c 1", "SET @d 1", "SET @a 2", "SET plain 1"][..],
+                "+OK +OK +OK OOM +OK +OK ",
+            ),
+            (&["DEL @a", "MSET @x 1 @y 2", "SET @x 1", "SET @y 1"], ":1 OOM +OK OOM "),
+            (&["RENAME @b @z", "COPY @z @copy", "SET @copy 1", "EXISTS @copy"], "+OK OOM OOM :0 "),
+            (&["DEL @z @c @x", "SET @a 1", "DEL @a", "MSET @a 1 @b 1 @c 1", "APPEND @d 1"], ":3 +OK :1 +OK OOM "),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let index = 2 * at as u64 + 1;
+            let on_loop = entry_of(bounded(), handle, index, lines, Place::EventLoop(None));
+            assert!(matches!(on_loop, Err(ApplyError::Fault(Fault::WouldBlock))), "a thread takes back");
+            let answer = entry_of(bounded(), handle, index, lines, Place::Aside).unwrap();
+            let shown = answer
+                .replace(
+                    &format!(
+                        "-{KEYS_MAX_REACHED}
+"
+                    ),
+                    "OOM ",
+                )
+                .replace(
+                    "
+", " ",
+                );
+            assert_eq!((shown.as_str(), handle.database_keys_in_slot(slot)), (answers, 3), "{lines:?}");
+        }
+        let mut transaction = bounded();
+        let commands = [&["DEL", "@a"][..], &["MSET", "@x", "1", "@y", "1"]].map(|words| {
+            let words: Vec<Vec<u8>> = words.iter().map(|word| stored(word)).collect();
+            EncodedCommand::new(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+        });
+        transaction.transaction(&[], &commands);
+        let answer = entry_of(transaction, handle, 9, &["EXISTS @a"], Place::Aside).unwrap();
+        assert_eq!(
+            answer,
+            format!(
+                "-{KEYS_MAX_REACHED}
+"
+            ),
+            "all of it"
+        );
+        assert_eq!(
+            entry(handle, 10, &["EXISTS @a @x @y", "SET @more 1"], Place::Aside).unwrap(),
+            ":1
++OK
+"
+        );
+        assert_eq!(handle.database_keys_in_slot(slot), 4, "an entry without a bound goes by none");
+        assert_eq!(
+            entry_of(bounded(), handle, 11, &["SET @a 2", "DEL @b", "SET @b 1"], Place::Aside).unwrap(),
+            format!(
+                "+OK
+:1
+-{KEYS_MAX_REACHED}
+"
+            ),
+            "above the bound nothing is added"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! A shard while an entry is applied: commands see the tree with what the entry has written so far above it.
 
+mod bounded_keys;
 mod collect;
 mod collect_fields;
 mod overlay;
@@ -13,6 +14,7 @@ pub(crate) use work::Place;
 
 use crate::config::SmallCollections;
 use crate::format::entry::CollectFrom;
+use crate::format::key_bound::KeyBound;
 use crate::format::keys;
 use crate::format::packing::Packing;
 use crate::key_usage::KeyUsage;
@@ -159,6 +161,16 @@ impl<'a> EntrySpace<'a> {
     /// Sets how the next commands store values.
     pub(crate) fn set_packing(&mut self, packing: Packing) {
         self.packing = packing;
+    }
+
+    /// The items behind are refused where they would leave these databases with more keys.
+    pub(crate) fn bound_keys(&mut self, bounds: &[KeyBound]) {
+        self.writes.bound_keys(bounds);
+    }
+
+    /// Refuses the item under way with that text if it has left a database with more keys than it may have.
+    pub(crate) fn judge_keys(&mut self, text: &'static str) -> Result<(), Fault> {
+        if self.writes.has_too_many_keys() { self.refuse(text).map_or(Ok(()), Err) } else { Ok(()) }
     }
 
     /// From here on, commands pop members of large sets together.

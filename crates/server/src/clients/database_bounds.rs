@@ -2,7 +2,8 @@
 
 use crate::shared::NodeShared;
 use cluster::DatabaseRow;
-use node::session::{Host as _, KEYS_MAX_REACHED};
+use node::KEYS_MAX_REACHED;
+use node::session::Host as _;
 use resp::table::{CommandSpec, flag};
 use vocab::Database;
 

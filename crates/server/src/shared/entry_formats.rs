@@ -13,6 +13,8 @@ const MAP_CHANGES: u16 = 4;
 const USERS: u16 = 6;
 /// The first version whose speakers pop members of large sets together.
 const TOGETHER: u16 = 8;
+/// The first version whose speakers judge how many keys databases have.
+const KEY_BOUNDS: u16 = 9;
 
 /// The versions that links have reported. A leader writes entries that all members of its shard can read.
 #[derive(Default)]
@@ -44,6 +46,11 @@ impl EntryFormats {
     /// Whether a node pops members of large sets together. False for a node without a link so far.
     pub(crate) fn pops_together(&self, node: NodeId) -> bool {
         self.spoken(node).is_some_and(|version| version >= TOGETHER)
+    }
+
+    /// Whether a node judges how many keys databases have. One that was never heard of may not.
+    pub(crate) fn bounds_keys(&self, node: NodeId) -> bool {
+        self.spoken(node).is_some_and(|version| version >= KEY_BOUNDS)
     }
 
     /// The version that a node speaks, if it has had a link.
@@ -85,5 +92,8 @@ mod tests {
         assert_eq!([2, 3, 9].map(|node| formats.knows_users(NodeId(node))), [Some(false), Some(true), None]);
         formats.heard(NodeId(3), TOGETHER);
         assert_eq!([2, 3, 9].map(|node| formats.pops_together(NodeId(node))), [false, true, false]);
+        assert_eq!([2, 3, 9].map(|node| formats.bounds_keys(NodeId(node))), [false, false, false]);
+        formats.heard(NodeId(3), KEY_BOUNDS);
+        assert_eq!([2, 3, 9].map(|node| formats.bounds_keys(NodeId(node))), [false, true, false]);
     }
 }
