@@ -824,18 +824,7 @@ mod tests {
             let on_loop = entry_of(bounded(), handle, index, lines, Place::EventLoop(None));
             assert!(matches!(on_loop, Err(ApplyError::Fault(Fault::WouldBlock))), "a thread takes back");
             let answer = entry_of(bounded(), handle, index, lines, Place::Aside).unwrap();
-            let shown = answer
-                .replace(
-                    &format!(
-                        "-{KEYS_MAX_REACHED}
-"
-                    ),
-                    "OOM ",
-                )
-                .replace(
-                    "
-", " ",
-                );
+            let shown = answer.replace(&format!("-{KEYS_MAX_REACHED}\r\n"), "OOM ").replace("\r\n", " ");
             assert_eq!((shown.as_str(), handle.database_keys_in_slot(slot)), (answers, 3), "{lines:?}");
         }
         let mut transaction = bounded();
@@ -845,29 +834,12 @@ mod tests {
         });
         transaction.transaction(&[], &commands);
         let answer = entry_of(transaction, handle, 9, &["EXISTS @a"], Place::Aside).unwrap();
-        assert_eq!(
-            answer,
-            format!(
-                "-{KEYS_MAX_REACHED}
-"
-            ),
-            "all of it"
-        );
-        assert_eq!(
-            entry(handle, 10, &["EXISTS @a @x @y", "SET @more 1"], Place::Aside).unwrap(),
-            ":1
-+OK
-"
-        );
+        assert_eq!(answer, format!("-{KEYS_MAX_REACHED}\r\n"), "all of it");
+        assert_eq!(entry(handle, 10, &["EXISTS @a @x @y", "SET @more 1"], Place::Aside).unwrap(), ":1\r\n+OK\r\n");
         assert_eq!(handle.database_keys_in_slot(slot), 4, "an entry without a bound goes by none");
         assert_eq!(
             entry_of(bounded(), handle, 11, &["SET @a 2", "DEL @b", "SET @b 1"], Place::Aside).unwrap(),
-            format!(
-                "+OK
-:1
--{KEYS_MAX_REACHED}
-"
-            ),
+            format!("+OK\r\n:1\r\n-{KEYS_MAX_REACHED}\r\n"),
             "above the bound nothing is added"
         );
     }
