@@ -16,7 +16,7 @@ distribution: those that pass on redis-server have to pass here, but for those t
 
 Applications of *databases* connect to a node's `database-listen`, as to a plain Redis: on three nodes to one that does not lead
 their database. *Cluster* means that they connect as to a Redis Cluster. *Node killed*: half-way, the node that leads the shard of
-their keys gets `kill -9`. Numbers are those of the last trial, on one program of 2026-11-27. Jobs are counted outside the store.
+their keys gets `kill -9`. Numbers are those of the last trial. Jobs are counted outside the store.
 
 ";
 const COLUMNS: &str =
