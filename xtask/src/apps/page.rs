@@ -22,9 +22,9 @@ store.
 
 ";
 const COLUMNS: &str = "| application | version | listener | what it did | single node | three nodes | node killed | tried |\n|-|-|-|-|-|-|-|-|\n";
-/// Cells of a row before those of the trials.
+/// The number of cells of a row before those of the trials.
 const CELLS_BEFORE: usize = 4;
-/// What a cell holds before the first trial.
+/// The text of a cell before the first trial.
 const NOT_YET: &str = "not run yet";
 /// When a row was tried that is of a time when the page had no days.
 const EARLIER: &str = "earlier";

@@ -51,6 +51,7 @@ pub enum LoggedItem {
     Packing,
     /// SPOP takes members of large sets some together.
     Together,
+    KeyBounds,
     Mark {
         comparison: u64,
     },
@@ -154,6 +155,7 @@ impl LoggedItem {
             Item::Seal => Self::Seal,
             Item::Packing(_) => Self::Packing,
             Item::Together => Self::Together,
+            Item::KeyBounds(_) => Self::KeyBounds,
         }
     }
 
@@ -180,6 +182,7 @@ impl LoggedItem {
             }
             Self::Seal => writeln!(out, "      (trees are flushed here)"),
             Self::Together => writeln!(out, "      (members of large sets are popped some together)"),
+            Self::KeyBounds => writeln!(out, "      (databases may have so many keys)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),
             Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),

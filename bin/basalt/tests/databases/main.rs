@@ -205,7 +205,37 @@ fn keys_are_bounded(nodes: &Nodes, ports: &[u16]) {
         assert_eq!(client.call("DEL one"), Value::Int(1));
         assert_eq!(client.call("SET three v"), Value::ok(), "{port}");
         assert_eq!(client.call("FLUSHDB"), Value::ok());
+        no_way_leads_beyond(&mut client, *port);
+        assert_eq!(client.call("FLUSHDB"), Value::ok());
     }
+}
+
+/// What was under way when the bound was reached is judged where it is made: a database that may have two keys never has three.
+fn no_way_leads_beyond(client: &mut Connection, port: u16) {
+    const WRITES: usize = 2000;
+    let requests: String = (0..WRITES).map(|n| format!("SET many{n} v\r\n")).collect();
+    client.send(requests.as_bytes()).unwrap();
+    let answers: Vec<Value> = (0..WRITES).map(|_| client.read().unwrap()).collect();
+    assert_eq!(answers.iter().filter(|answer| **answer == Value::ok()).count(), 2, "{port}: a pipeline");
+    assert!(answers.iter().all(|answer| *answer == Value::ok() || answer.text().starts_with("OOM ")), "{port}");
+    assert_eq!(client.call("DBSIZE").int(), 2, "{port}");
+    assert_eq!(client.call("DEL many0").int(), 1, "{port}");
+    let script = "for i = 1, 9 do redis.call('SET', 's' .. i, 'v') end";
+    for request in [&["MSET", "x", "1", "y", "2"][..], &["EVAL", script, "0"]] {
+        assert!(client.try_call(request).unwrap().text().starts_with("OOM "), "{port}: {request:?}");
+        assert_eq!(client.call("DBSIZE").int(), 1, "{port}: {request:?}");
+    }
+    let mut exec = |requests: &[&str]| {
+        assert_eq!(client.call("MULTI"), Value::ok());
+        requests.iter().for_each(|request| assert_eq!(client.call(request).text(), "QUEUED", "{port}: {request}"));
+        client.call("EXEC")
+    };
+    assert!(exec(&["SET x v", "SET y v"]).text().starts_with("OOM "), "{port}");
+    assert_eq!(
+        exec(&["DBSIZE", "DEL many1", "SET x v", "SET y v"]).words(),
+        "1 1 OK OK",
+        "{port}: nothing was written"
+    );
 }
 
 /// KV.RANGE is about the database that is chosen, whichever node leads it.

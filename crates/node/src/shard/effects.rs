@@ -153,6 +153,12 @@ pub trait Effects: Answers {
         true
     }
 
+    /// Whether a node is known to judge how many keys databases have where an entry says so.
+    fn bounds_keys(&self, node: NodeId) -> bool {
+        let _ = node;
+        true
+    }
+
     /// The map has changed.
     fn map(&mut self, update: cluster::MapUpdate);
 }

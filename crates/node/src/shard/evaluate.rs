@@ -18,6 +18,7 @@ use crate::command::{
 use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::keyspace_events::{EventClasses, KeyspaceEvent};
 use crate::monitored_calls::MonitoredCalls;
+use crate::outcome::KEYS_MAX_REACHED;
 use crate::script::Rights;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
@@ -96,33 +97,39 @@ pub(crate) struct Evaluated {
     pub(super) is_cleared: bool,
 }
 
-/// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree. `awaited` tells of
-/// each item for which a client may wait how to encode the answer, if one does; `rows` has the rows of the commands, as far
-/// as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread is to do it.
+/// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree; `done` is what they
+/// come to. `awaited` tells of each item for which a client may wait how to encode the answer, if one does; `rows` has the
+/// rows of the commands, as far as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread
+/// is to do it.
 pub(crate) fn items(
     handle: &ShardHandle,
     (index, now_ms): (u64, u64),
     items: &Items<'_>,
     (awaited, rows): (impl Iterator<Item = Option<Proto>> + Clone, &[Option<CommandId>]),
     reply: &mut Reply,
-    place: Place,
-    proposer: Proposer,
-) -> Result<Evaluated, ApplyError> {
+    (place, proposer): (Place, Proposer),
+    done: &mut Evaluated,
+) -> Result<(), ApplyError> {
     let arguments_max = if place.is_event_loop() { APPLY_INLINE_ARGUMENTS_MAX } else { usize::MAX };
     let told = if proposer.is_here { handle.event_classes() } else { EventClasses::NONE };
     let mut takes_back = false;
     loop {
-        let space = EntrySpace::new(handle, index, now_ms, items.evaluation());
-        let mut space = space.at(place).taking_back(takes_back).telling(told).noting_changes(handle.has_trackers());
+        let mut space = EntrySpace::at(place, handle, (index, now_ms), items.evaluation());
+        space.take_back(takes_back);
+        space.tell(told);
+        if handle.has_trackers() {
+            space.note_changes();
+        }
         if proposer.is_here {
             space.note_calls(handle.script_watch().is_some_and(|watch| watch.is_monitored()));
         }
         let within = items.clone().within(arguments_max);
-        match each_item(&mut space, now_ms, within, (awaited.clone(), rows), reply) {
+        *done = Evaluated { now_ms, ends: Vec::with_capacity(awaited.size_hint().0), ..Evaluated::default() };
+        match each_item(&mut space, within, (awaited.clone(), rows), reply, done) {
             // Taking back costs the others so much that it is done only where an item has to be.
             Err(ApplyError::Fault(Fault::WouldBlock)) if space.refuses_item() && !takes_back => takes_back = true,
             Err(error) => return Err(error),
-            Ok(mut done) => {
+            Ok(()) => {
                 done.ready = ready_keys(&space, proposer.may_wait);
                 done.events = space.take_events();
                 done.changes = space.take_changes();
@@ -131,7 +138,7 @@ pub(crate) fn items(
                     done.calls = space.take_calls();
                 }
                 space.commit();
-                return Ok(done);
+                return Ok(());
             }
         }
     }
@@ -139,21 +146,21 @@ pub(crate) fn items(
 
 fn each_item(
     space: &mut EntrySpace<'_>,
-    now_ms: u64,
     items: Items<'_>,
     (mut awaited, mut rows): (impl Iterator<Item = Option<Proto>>, &[Option<CommandId>]),
     reply: &mut Reply,
-) -> Result<Evaluated, ApplyError> {
-    let mut done = Evaluated { now_ms, ends: Vec::with_capacity(awaited.size_hint().0), ..Evaluated::default() };
+    done: &mut Evaluated,
+) -> Result<(), ApplyError> {
     // What the items may still answer, in bytes: the same on every replica, whether or not clients wait there.
     let mut bounds = ReplyBounds::of_entry(items.evaluation());
     reply.buf.clear();
     for item in items {
-        let item = match item {
+        let item = match &item {
             Err(TOO_MANY_ARGUMENTS) => return Err(Fault::WouldBlock.into()),
-            item => item?,
+            Err(detail) => return Err((*detail).into()),
+            Ok(item) => item,
         };
-        match &item {
+        match item {
             Item::Housekeeping => {
                 space.of_item(None);
                 space.housekeep()?;
@@ -161,6 +168,10 @@ fn each_item(
             }
             Item::Packing(packing) => {
                 space.set_packing(*packing);
+                continue;
+            }
+            Item::KeyBounds(bounds) => {
+                space.bound_keys(bounds);
                 continue;
             }
             Item::Together => {
@@ -179,7 +190,7 @@ fn each_item(
         reply.discard(proto.is_none());
         reply.limit(bounds.of_item());
         space.of_item(Some(done.ends.len()));
-        match &item {
+        match item {
             Item::Command(args) => {
                 let row = take_rows(&mut rows, 1).first().copied().flatten();
                 command(space, args, row, reply)?;
@@ -196,7 +207,7 @@ fn each_item(
         }
         done.ends.push(reply.buf.len());
     }
-    Ok(done)
+    Ok(())
 }
 
 /// The keys that were written and for which clients wait; all that were written, if a client `may_wait` soon.
@@ -390,6 +401,7 @@ pub(super) fn command(
     let takes_back = space.takes_back() || (matches!(found.runs, Runs::Script(_)) && !space.is_slice());
     if !takes_back {
         run(found.runs, args, space, reply)?;
+        judge_keys(space, found.spec)?;
         let is_bounded =
             || found.spec.is_some_and(|spec| spec.answers_values(args) || matches!(found.runs, Runs::Script(_)));
         let is_refused = reply.exceeded() && is_bounded();
@@ -398,7 +410,7 @@ pub(super) fn command(
     }
     let mark = reply.buf.len();
     space.begin_attempt();
-    let ran = run(found.runs, args, space, reply);
+    let ran = run(found.runs, args, space, reply).and_then(|ran| judge_keys(space, found.spec).map(|()| ran));
     let refusal = refusal_of(&ran, space, reply, ANSWER_TOO_LONG);
     space.end_attempt(refusal.is_none() && matches!(ran, Ok(Ran::Well)));
     if let Some(text) = refusal {
@@ -407,6 +419,11 @@ pub(super) fn command(
         return Ok(());
     }
     ran.map(drop)
+}
+
+/// Refuses a client's command that has left a database with more keys than it may have. What nodes bring by themselves was judged before.
+fn judge_keys(space: &mut EntrySpace<'_>, spec: Option<&CommandSpec>) -> Result<(), Fault> {
+    if spec.is_some() { space.judge_keys(KEYS_MAX_REACHED) } else { Ok(()) }
 }
 
 /// Why an item that has run is taken back, if it is; `too_long` is the text about its answer.
@@ -444,7 +461,8 @@ pub(super) fn transaction(
     let mark = reply.buf.len();
     space.begin_item();
     space.begin_attempt();
-    let done = all(space, watches, commands, rows, reply, |runs, args, space, reply| run(runs, args, space, reply));
+    let done = all(space, watches, commands, rows, reply, |runs, args, space, reply| run(runs, args, space, reply))
+        .and_then(|()| space.judge_keys(KEYS_MAX_REACHED));
     let refusal = refusal_of(&done, space, reply, TRANSACTION_TOO_LONG);
     space.end_attempt(refusal.is_none() && done.is_ok());
     if let Some(text) = refusal {
@@ -585,11 +603,12 @@ fn all<S: ReadSpace + ?Sized>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::format::key_bound::KeyBound;
     use crate::test_shard::empty_shard;
     use crate::{EntryBuilder, ShardHandle};
     use std::sync::Arc;
-    use vocab::ShardId;
     use vocab::limits::VALUE_BYTES_MAX;
+    use vocab::{Database, Namespace, ShardId};
 
     struct Entries {
         handle: Arc<ShardHandle>,
@@ -610,8 +629,8 @@ mod tests {
             let words: Vec<Vec<&[u8]>> = commands.iter().map(|c| c.split(' ').map(str::as_bytes).collect()).collect();
             let run = |reply: &mut Reply| {
                 reply.limit(bound);
-                let space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second);
-                let mut space = space.taking_back(true);
+                let mut space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second);
+                space.take_back(true);
                 match &words[..] {
                     [args] => command(&mut space, args, None, reply).unwrap(),
                     commands => transaction(&mut space, &[], commands, &[], reply).unwrap(),
@@ -655,6 +674,14 @@ mod tests {
         entry_of(EntryBuilder::new(), handle, index, lines, place)
     }
 
+    /// A key as it is stored: what begins with @ is one of database 3.
+    fn stored(word: &str) -> Vec<u8> {
+        match word.strip_prefix('@') {
+            Some(name) => Namespace::Database(Database::of_number(3).unwrap()).stored(name.as_bytes()),
+            None => word.as_bytes().to_vec(),
+        }
+    }
+
     /// The same of an entry that begins so.
     fn entry_of(
         mut builder: EntryBuilder,
@@ -664,13 +691,15 @@ mod tests {
         place: Place,
     ) -> Result<String, ApplyError> {
         for line in lines {
-            builder.command(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+            let words: Vec<Vec<u8>> = line.split(' ').map(stored).collect();
+            builder.command(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }
         let data = builder.seal(1_000);
         let (now_ms, found) = decode(&data).unwrap();
         let mut reply = Reply::default();
         let clients = (lines.iter().map(|_| Some(Proto::Resp2)), &[][..]);
-        items(handle, (index, now_ms), &found, clients, &mut reply, place, Proposer::default())?;
+        let (how, mut done) = ((place, Proposer::default()), Evaluated::default());
+        items(handle, (index, now_ms), &found, clients, &mut reply, how, &mut done)?;
         Ok(String::from_utf8(reply.buf).unwrap())
     }
 
@@ -782,5 +811,79 @@ mod tests {
         assert!(entries.item(&["KEYS *"], 100).starts_with("-ERR "));
         assert!(entries.item(&["NOSUCH a"], 100).starts_with("-ERR unknown command"));
         assert_eq!(entries.handle.key_count(), 1);
+    }
+
+    #[test]
+    fn what_would_leave_a_database_with_too_many_keys_writes_nothing() {
+        let entries = Entries::new();
+        let (handle, slot) = (&entries.handle, Database::of_number(3).unwrap().slot());
+        let bounded = || {
+            let mut builder = EntryBuilder::new();
+            builder.bound_keys(&[KeyBound { slot, keys_max: 3 }]);
+            builder
+        };
+        // The items of an entry, and their answers.
+        for (at, (lines, answers)) in [
+            (
+                &["SET @a 1", "SET @b 1", "SET @c 1", "SET @d 1", "SET @a 2", "SET plain 1"][..],
+                "+OK +OK +OK OOM +OK +OK ",
+            ),
+            (&["DEL @a", "MSET @x 1 @y 2", "SET @x 1", "SET @y 1"], ":1 OOM +OK OOM "),
+            (&["RENAME @b @z", "COPY @z @copy", "SET @copy 1", "EXISTS @copy"], "+OK OOM OOM :0 "),
+            (&["DEL @z @c @x", "SET @a 1", "DEL @a", "MSET @a 1 @b 1 @c 1", "APPEND @d 1"], ":3 +OK :1 +OK OOM "),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let index = 2 * at as u64 + 1;
+            let on_loop = entry_of(bounded(), handle, index, lines, Place::EventLoop(None));
+            assert!(matches!(on_loop, Err(ApplyError::Fault(Fault::WouldBlock))), "a thread takes back");
+            let answer = entry_of(bounded(), handle, index, lines, Place::Aside).unwrap();
+            let shown = answer
+                .replace(
+                    &format!(
+                        "-{KEYS_MAX_REACHED}
+"
+                    ),
+                    "OOM ",
+                )
+                .replace(
+                    "
+", " ",
+                );
+            assert_eq!((shown.as_str(), handle.database_keys_in_slot(slot)), (answers, 3), "{lines:?}");
+        }
+        let mut transaction = bounded();
+        let commands = [&["DEL", "@a"][..], &["MSET", "@x", "1", "@y", "1"]].map(|words| {
+            let words: Vec<Vec<u8>> = words.iter().map(|word| stored(word)).collect();
+            EncodedCommand::new(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+        });
+        transaction.transaction(&[], &commands);
+        let answer = entry_of(transaction, handle, 9, &["EXISTS @a"], Place::Aside).unwrap();
+        assert_eq!(
+            answer,
+            format!(
+                "-{KEYS_MAX_REACHED}
+"
+            ),
+            "all of it"
+        );
+        assert_eq!(
+            entry(handle, 10, &["EXISTS @a @x @y", "SET @more 1"], Place::Aside).unwrap(),
+            ":1
++OK
+"
+        );
+        assert_eq!(handle.database_keys_in_slot(slot), 4, "an entry without a bound goes by none");
+        assert_eq!(
+            entry_of(bounded(), handle, 11, &["SET @a 2", "DEL @b", "SET @b 1"], Place::Aside).unwrap(),
+            format!(
+                "+OK
+:1
+-{KEYS_MAX_REACHED}
+"
+            ),
+            "above the bound nothing is added"
+        );
     }
 }

@@ -241,6 +241,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::format::entry::{EntryTerms, Evaluation};
+    use crate::format::key_bound::KeyBound;
     use crate::format::packing::Packing;
 
     fn commands(lines: &[&str]) -> Vec<EncodedCommand> {
@@ -283,7 +284,13 @@ mod tests {
             for (evaluation, is_packed) in
                 [(Evaluation::First, false), (Evaluation::Second, false), (Evaluation::Second, true)]
             {
-                let terms = EntryTerms { now_ms: 1234, evaluation, keeps_changes: true, pops_together: is_packed };
+                let terms = EntryTerms {
+                    now_ms: 1234,
+                    evaluation,
+                    keeps_changes: true,
+                    pops_together: is_packed,
+                    bounds_keys: is_packed,
+                };
                 let sealed = |write: &Write| {
                     let mut entry = match write {
                         Write::Prepared(prepared) => EntryBuilder::of_prepared(prepared.entry.clone()),
@@ -298,6 +305,7 @@ mod tests {
                     if is_packed {
                         entry.packing(Packing { sketch_bytes: 7, ..Packing::default() });
                         entry.pop_together();
+                        entry.bound_keys(&[KeyBound { slot: Slot(9), keys_max: 300 }]);
                     }
                     (entry.bytes(), entry.seal_for(terms))
                 };

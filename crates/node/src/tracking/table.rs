@@ -3,11 +3,12 @@
 use super::changes::{ChangedKeys, Invalidation};
 use super::listeners::Listeners;
 use super::prefixes::Prefix;
+use super::step_map::{Entries, StepMap};
 use super::tracker::{Audience, Tracker};
 use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use smallvec::SmallVec;
-use std::collections::{BTreeSet, HashMap, hash_map};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vocab::limits::{TRACKED_CLIENTS_PER_KEY, TRACKED_KEY_BYTES_MAX};
@@ -38,7 +39,7 @@ pub struct Tracking {
 struct Lost {
     clients: BTreeSet<Subscriber>,
     /// Keys whose clients are not yet among them.
-    tables: Vec<hash_map::IntoIter<Box<[u8]>, Trackers>>,
+    tables: Vec<Entries<Trackers>>,
 }
 
 /// What a key takes of memory, about, in bytes.
@@ -119,7 +120,7 @@ impl Tracking {
     /// The node has come to lead a shard: who is told by leaders alone may have missed changes before.
     pub fn leads(&self) {
         if self.prefixes() > 0 {
-            self.lose(self.prefixes.read().clients_of_databases(), HashMap::new());
+            self.lose(self.prefixes.read().clients_of_databases(), StepMap::default());
         }
     }
 
@@ -136,10 +137,10 @@ impl Tracking {
     }
 
     /// These clients, and those of the table, are to forget all.
-    fn lose(&self, clients: impl IntoIterator<Item = Subscriber>, table: HashMap<Box<[u8]>, Trackers>) {
+    fn lose(&self, clients: impl IntoIterator<Item = Subscriber>, table: StepMap<Trackers>) {
         let mut lost = self.lost.lock();
         lost.clients.extend(clients);
-        if !table.is_empty() {
+        if table.len() > 0 {
             lost.tables.push(table.into_iter());
         }
         self.has_lost.store(!lost.clients.is_empty() || !lost.tables.is_empty(), Ordering::Release);
@@ -203,7 +204,7 @@ type Trackers = SmallVec<[Tracker; 2]>;
 pub struct TrackedKeys {
     /// How many there are, so that entries need not take the lock when there are none.
     count: AtomicUsize,
-    keys: Mutex<HashMap<Box<[u8]>, Trackers>>,
+    keys: Mutex<StepMap<Trackers>>,
     /// What they take, in bytes.
     bytes: AtomicUsize,
     node: Arc<Tracking>,
@@ -243,7 +244,7 @@ impl TrackedKeys {
                     self.node.keys.fetch_add(1, Ordering::Relaxed);
                     self.node.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
                     self.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
-                    all.entry(key.into()).or_default()
+                    all.insert(key)
                 }
             };
             let at = match trackers.binary_search_by_key(&tracker.client, |other| other.client) {
@@ -260,7 +261,7 @@ impl TrackedKeys {
                 // Most of so many are gone by now; one that is not is told to forget all.
                 let at = at.min(trackers.len() - 1);
                 let other = std::mem::replace(&mut trackers[at], tracker);
-                self.node.lose([other.client], HashMap::new());
+                self.node.lose([other.client], StepMap::default());
             }
         }
         self.count.store(all.len(), Ordering::SeqCst);
@@ -296,7 +297,7 @@ impl TrackedKeys {
             return Vec::new();
         }
         let mut all = self.keys.lock();
-        let keys: Vec<Box<[u8]>> = all.keys().take(most).cloned().collect();
+        let keys = all.some_keys(most);
         let mut told = Vec::with_capacity(keys.len());
         for key in keys {
             let trackers = all.remove(&key).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What is asked of several databases together: FLUSHALL, and MOVE and COPY from one shard to another.
+//! Commands about several databases: FLUSHALL, and MOVE and COPY from one shard to another.
 //!
-//! A move from shard to shard is two steps: for a moment both databases have the key, and if the node dies between them, both keep it.
-//! No write of others is lost.
+//! A move from shard to shard is two steps: for a moment both databases have the key, and if the node dies between the steps, both keep
+//! it. No write by another client is lost.
 
 use super::admin::{self, AdminError};
 use super::handlers::{PoolHandler, Takes};
@@ -17,16 +17,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{Database, NodeId, ShardId, Slot, slot_of};
 
-/// The command that removes the keys of a database, and without arguments those of all.
+/// The command that removes the keys of a database; without arguments, those of all databases.
 const EMPTY: &str = "KV.EMPTY";
 const TRANSFER: &str = "KV.TRANSFER";
 const LATE: &str = "TIMEOUT a database was not emptied in time: that may be done later, or never";
-/// How often a key is moved anew that others change meanwhile.
+/// How often MOVE begins again if other clients change the key meanwhile.
 const MOVES_MAX: usize = 16;
 /// For how long a change of what is set for databases waits for the other nodes to know it.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 const KNOWN_PAUSE: Duration = Duration::from_millis(5);
-/// For how long a leader is looked for: longer than an election takes.
+/// How long a request looks for a leader: longer than an election takes.
 const LEADER_WITHIN: Duration = Duration::from_secs(10);
 const LEADER_PAUSE: Duration = Duration::from_millis(20);
 
@@ -178,13 +178,13 @@ fn transfer(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     }
 }
 
-/// Whether there was something to copy, and room for it.
+/// Whether there was a key to copy, and the target was free.
 fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> {
     let [_, source, destination, word, options @ ..] = args else { return Err("ERR syntax error".to_owned()) };
     let moves = word.eq_ignore_ascii_case(b"MOVE");
     let replaces = options.iter().any(|option| option.eq_ignore_ascii_case(b"REPLACE"));
     for _ in 0..MOVES_MAX {
-        // What is read from here on is removed only if it is still so: no write of others is lost.
+        // The key is removed only if it is still what was read: no write by another client is lost.
         let Some(version) = version_of(store, source)? else { return Ok(false) };
         if !copied(store, source, destination, replaces)? {
             return Ok(false);
@@ -192,7 +192,7 @@ fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> 
         if !moves || ended(store, source, version)? {
             return Ok(true);
         }
-        // The copy is old by now: it goes, unless others have changed it.
+        // The copy is out of date: it is removed, unless another client has changed it.
         if let Some(version) = version_of(store, destination)? {
             ended(store, destination, version)?;
         }
@@ -200,7 +200,7 @@ fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> 
     Err("TRYAGAIN others changed the key all the time: it was not moved".to_owned())
 }
 
-/// The version of what is at a key; none if nothing is.
+/// The version of a key; none if it does not exist.
 pub(super) fn version_of(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<i64>, String> {
     match run_at_leader(store, key, &[b"KV.VERSION", key])? {
         Value::Int(version) => Ok(Some(version)),
@@ -210,7 +210,7 @@ pub(super) fn version_of(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<i
     }
 }
 
-/// Removes what is at a key, if it has that version; whether it had. What others have removed has none.
+/// Removes a key if it has that version; answers whether it had.
 pub(super) fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result<bool, String> {
     let version = version.to_string();
     match run_at_leader(store, key, &[b"KV.DEL", key, b"IFVERSION", version.as_bytes()])? {
@@ -229,9 +229,9 @@ pub(super) struct Dumped {
     pub(super) expire_at_ms: Option<u64>,
 }
 
-/// What is at a key, if there is something.
+/// Reads a key, if it exists.
 pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Dumped>, String> {
-    // First: of a key that expires meanwhile nothing is found, rather than that it has no expiry.
+    // The expiry first: a key that expires meanwhile is then not found, rather than found without an expiry.
     let expire_at_ms = match run_at_leader(store, key, &[b"PEXPIRETIME", key])? {
         Value::Int(at_ms) => u64::try_from(at_ms).ok(),
         Value::Error(text) => return Err(text),
@@ -245,7 +245,7 @@ pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Dumpe
     }
 }
 
-/// Copies what is at a key, with its expiry, into another shard. Whether there was something, and room for it.
+/// Copies a key with its expiry into another shard. Answers whether it existed, and the target was free.
 fn copied(store: &Arc<NodeShared>, source: &[u8], destination: &[u8], replaces: bool) -> Result<bool, String> {
     let Some(Dumped { dump, expire_at_ms }) = dumped(store, source)? else { return Ok(false) };
     let expiry = expire_at_ms.unwrap_or_default().to_string();
@@ -277,8 +277,8 @@ pub(super) fn run_at(store: &Arc<NodeShared>, slot: Slot, args: &[&[u8]]) -> Res
     }
 }
 
-/// Has the leader of a slot asked, once there is one: the node, or none if it is this one. What it refuses since it does not lead is
-/// asked again.
+/// Calls `ask` with the leader of a slot, once there is one: the node, or none if it is this one. If it refuses because it does not
+/// lead, the next leader is asked.
 fn patiently(
     store: &Arc<NodeShared>,
     slot: Slot,

@@ -1,5 +1,6 @@
 //! One client's connection: what it has sent, what it is owed, and what of it is under way.
 
+use super::blocking_request::BlockingRequest;
 use super::forwarded::MONITOR_PUSH;
 use super::forwarding::{Forwarding, Kept, Watches};
 use super::is_large::is_large;
@@ -9,20 +10,20 @@ use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
+use crate::os::SteadyTime;
 use crate::security::TlsPorts;
 use crate::shared::NodeShared;
 use node::config::OutputLimit;
 use node::pubsub::Push;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
-use node::{Ticket, Write};
+use node::{EncodedCommand, Ticket, Write};
 use resp::table::{CommandSpec, behaviour};
 use resp::{ParseState, Proto, ProtocolError, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
-use vocab::{Millis, Moment, limits};
+use vocab::{Millis, limits};
 
 /// A write that is not submitted yet.
 struct PendingWrite {
@@ -77,7 +78,7 @@ pub(super) struct Connection {
     pending_writes: VecDeque<PendingWrite>,
     pub(super) transaction: Option<RunningTransaction>,
     /// The blocking command under way: what follows it is not looked at.
-    blocking: Option<Ticket>,
+    blocking: Option<BlockingRequest>,
     /// A WATCH is under way: what follows it is not looked at.
     looks_up_watched: bool,
     /// Whether the script of its next request is being looked up.
@@ -310,8 +311,8 @@ impl Connection {
     }
 
     /// Tells the client what is wrong with what it has sent, and closes it.
-    pub(super) fn end_for_its_bytes(&mut self, store: &NodeShared, error: &ProtocolError, now: Moment) {
-        if *error == ProtocolError::Tls && store.clients.may_warn_of_foreign(now.wall_ms / 1000) {
+    pub(super) fn end_for_its_bytes(&mut self, error: &ProtocolError) {
+        if *error == ProtocolError::Tls {
             let from = &self.session.entry().addr;
             log::warn!("the client at {from} speaks TLS at a port without it; it is closed");
         }
@@ -336,9 +337,9 @@ impl Connection {
         }
     }
 
-    /// How long a request has been under way.
-    pub(super) fn age(&self, sequence: u64) -> Option<Duration> {
-        self.queue.age(sequence)
+    /// When a request began that is under way.
+    pub(super) fn begun_at(&self, sequence: u64) -> Option<SteadyTime> {
+        self.queue.begun_at(sequence)
     }
 
     /// Puts the answer of a request under way in its place, and tells what the request was. `None` if it is not known.
@@ -356,7 +357,7 @@ impl Connection {
 
     /// Whether a request is under way.
     pub(super) fn awaits(&self, sequence: u64) -> bool {
-        self.queue.age(sequence).is_some()
+        self.queue.begun_at(sequence).is_some()
     }
 
     /// Answers what was sent before a request under way, and closes the connection instead of answering that.
@@ -592,6 +593,15 @@ impl Connection {
         self.dirty = false;
     }
 
+    /// Whether nothing is to be done for it now: what its requests have come to is not known yet, as a rule. It is in no list
+    /// of connections to flush any more then.
+    pub(super) fn is_settled(&mut self) -> bool {
+        let is_over = self.deaf || self.hung_up || self.broken || self.session.closing();
+        let is_settled = !is_over && self.counted == 0 && self.output.is_clean() && self.long_replies.is_empty();
+        self.dirty &= !is_settled;
+        is_settled
+    }
+
     /// Whether it is in the list of connections to flush.
     pub(super) fn is_dirty(&self) -> bool {
         self.dirty
@@ -640,19 +650,26 @@ impl Connection {
         self.pending_writes.drain(..).map(|pending| pending.submission.write)
     }
 
-    /// A blocking command is under way.
-    pub(super) fn begin_blocking(&mut self, ticket: Ticket) {
-        self.blocking = Some(ticket);
+    /// A blocking command is under way, in the words that its user was allowed.
+    pub(super) fn begin_blocking(&mut self, ticket: Ticket, command: EncodedCommand) {
+        self.blocking = Some(BlockingRequest::new(ticket, command));
     }
 
     /// The blocking command under way.
-    pub(super) fn blocking(&self) -> Option<Ticket> {
-        self.blocking
+    pub(super) fn blocking(&self) -> Option<&BlockingRequest> {
+        self.blocking.as_ref()
     }
 
     /// A request is over: whether it was the blocking command under way.
     pub(super) fn end_blocking(&mut self, sequence: u64) -> bool {
-        self.blocking.take_if(|blocking| blocking.sequence == sequence).is_some()
+        self.blocking.take_if(|blocking| blocking.ticket().sequence == sequence).is_some()
+    }
+
+    /// Users have changed. Answers whether the blocking command under way is to end: its user has lost the right to it.
+    pub(super) fn users_changed(&mut self, store: &NodeShared) -> bool {
+        self.session.users_changed(store);
+        let Some(blocking) = self.blocking.as_mut().filter(|_| !self.session.closing()) else { return false };
+        blocking.loses_right(&self.session, store)
     }
 
     /// A WATCH looks its keys up, or has done so.
@@ -743,7 +760,7 @@ impl Connection {
     /// The blocking command under way, if its client is gone or to be closed: it is taken out, and not answered.
     pub(super) fn take_abandoned(&mut self) -> Option<Ticket> {
         let is_over = self.deaf || self.hung_up || self.broken || self.session.closing();
-        let ticket = self.blocking.take_if(|_| is_over)?;
+        let ticket = self.blocking.take_if(|_| is_over)?.ticket();
         self.deaf = true;
         self.answer(ticket.sequence, Cow::Borrowed(b""));
         Some(ticket)

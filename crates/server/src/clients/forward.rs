@@ -29,7 +29,7 @@ use node::blocking::BlockingCommand;
 use node::read::Refusal;
 use node::session::{Durability, Keyspace, Transaction};
 use node::tracking::{Invalidation, TrackingElsewhere};
-use node::{Outcome, Ticket};
+use node::{EncodedCommand, Outcome, Ticket};
 use resp::Reply;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
     let ticket = Ticket { may_wait, ..ticket };
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     if may_wait {
-        connection.begin_blocking(ticket);
+        connection.begin_blocking(ticket, EncodedCommand::of(spec, args));
         turn.requests.store.clients.block(connection.session.entry(), id);
     }
     let forwarded = Forwarded::command(ticket, spec, args, steady_us());
@@ -508,9 +508,9 @@ impl<'a> Forwarder<'a> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::os::SteadyTime;
     use crate::testing::IdleNode;
     use std::net::TcpStream;
-    use std::time::Instant;
 
     const THERE: NodeId = NodeId(99);
     const ELSEWHERE: NodeId = NodeId(98);
@@ -546,7 +546,7 @@ mod tests {
             let (id, spec) = (self.client().id, resp::table::lookup(b"SET").unwrap());
             let args: &[&[u8]] = &[b"SET", b"k", b"v"];
             let request = Request { id, spec, args };
-            let ticket = self.clients.register(request, ALL_KEYS, Effect::Unsettled, Instant::now()).unwrap();
+            let ticket = self.clients.register(request, ALL_KEYS, Effect::Unsettled, SteadyTime::now()).unwrap();
             Forwarded { deed, ..Forwarded::command(ticket, spec, args, steady_us()) }
         }
 

@@ -2,7 +2,6 @@
 
 use super::client_id::ClientId;
 use super::connection::Connection;
-use super::crowds::ForMany;
 use super::letters::Letter;
 use super::registry::Clients;
 use crate::mailbox::{SubscriberNews, WorkerMessage};
@@ -61,7 +60,8 @@ pub(crate) fn tell(store: &NodeShared, clients: &mut Clients, told: Invalidation
 /// Tells the clients of this worker: very many by and by.
 pub(crate) fn tell_own(store: &NodeShared, clients: &mut Clients, told: &Arc<Invalidation>) {
     if clients.crowds.takes(told.clients.len()) {
-        clients.crowds.add(ForMany::Forgotten(told.clone()), 0);
+        let worker = clients.worker() as u32;
+        clients.crowds.add_forgotten(told, worker);
     } else {
         tell_here(store, clients, told);
     }

@@ -2,6 +2,7 @@
 
 mod after_exec;
 mod answers;
+mod blocking_request;
 mod client_id;
 mod complaints;
 mod connection;

@@ -1,4 +1,4 @@
-//! MONITOR on an event loop: commands that were run are shown to those who watch.
+//! MONITOR on an event loop: shows monitors the commands that were run.
 
 use super::client_id::ClientId;
 use super::connection::Connection;
@@ -15,8 +15,8 @@ use node::session::{Host as _, Keyspace, Session};
 use node::{DeniedCall, MonitoredCalls, ShownCall, Ticket, monitored};
 use std::sync::Arc;
 
-/// Shows the monitors of all workers a request that was run, or queued by MULTI, as the client of that database has sent it. One of a
-/// client of another node is shown there.
+/// Shows monitors of all workers a request that was run, or queued by MULTI, as the client of that database has sent it. A request of a
+/// client of another node is shown at that node.
 #[inline]
 pub(super) fn show(turn: &mut Turn<'_>, database: u16, request: Request<'_>) {
     if turn.requests.store.monitors.any() {
@@ -106,14 +106,14 @@ pub(crate) fn show_call(store: &NodeShared, clients: &mut Clients, client: Subsc
     }
 }
 
-/// Has the worker of a client note what its script was refused.
+/// Tells the worker of a client which command its script was refused.
 pub(crate) fn tell_denied(store: &NodeShared, ticket: &Ticket, denied: Vec<DeniedCall>) {
     if !denied.is_empty() {
         store.mailboxes.tell(ticket.worker as usize, WorkerMessage::DeniedInScript(*ticket, denied));
     }
 }
 
-/// Shows the monitors of all workers a line.
+/// Shows a line to monitors of all workers.
 pub(crate) fn show_line(store: &NodeShared, clients: &mut Clients, line: Vec<u8>) {
     let line: Arc<[u8]> = line.into();
     for worker in workers_of(&store.monitors.clients()) {

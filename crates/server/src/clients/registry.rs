@@ -2,6 +2,7 @@
 
 use super::after_exec;
 use super::answers::{answer_command, answer_transaction, hand_on, note_written, outcome_for};
+use super::blocking_request::BlockingRequest;
 pub(super) use super::client_id::ClientId;
 use super::connection::Connection;
 use super::connections::{Away, Connections};
@@ -21,6 +22,7 @@ use crate::api::{close_session, open_session};
 use crate::disk_reads::make_next_part;
 use crate::mailbox::{BlockingMessage, ReplyPart, StoreAnswers, WorkerMessage};
 use crate::net::Stream;
+use crate::os::SteadyTime;
 use crate::peers::ask;
 use crate::security::shown_certificate;
 use crate::shared::NodeShared;
@@ -37,7 +39,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vocab::{Database, Slot};
 
 /// The token of the first connection's events; the others follow.
@@ -236,7 +238,7 @@ impl Clients {
         for write in connection.take_pending_writes() {
             self.store.write_left(write.bytes());
         }
-        if let Some(ticket) = connection.blocking() {
+        if let Some(ticket) = connection.blocking().map(BlockingRequest::ticket) {
             connection.end_blocking(ticket.sequence);
             end_wait(&self.store, ticket, End::Gone);
         }
@@ -437,7 +439,7 @@ impl Clients {
 
     /// Registers a request as under way, if nothing under way forbids it: the ticket for its answer. Otherwise the connection
     /// stalls. `at`: when the request began.
-    pub(super) fn begin(&mut self, request: Request<'_>, mask: Mask, effect: Effect, at: Instant) -> Option<Ticket> {
+    pub(super) fn begin(&mut self, request: Request<'_>, mask: Mask, effect: Effect, at: SteadyTime) -> Option<Ticket> {
         if self.get(request.id)?.must_wait(mask, effect) {
             self.stall(request.id);
             return None;
@@ -446,7 +448,13 @@ impl Clients {
     }
 
     /// Registers a request as under way, whatever else is: the ticket for its answer.
-    pub(super) fn register(&mut self, request: Request<'_>, mask: Mask, effect: Effect, at: Instant) -> Option<Ticket> {
+    pub(super) fn register(
+        &mut self,
+        request: Request<'_>,
+        mask: Mask,
+        effect: Effect,
+        at: SteadyTime,
+    ) -> Option<Ticket> {
         let Request { id, spec, args } = request;
         let connection = self.connections.get_mut(id)?;
         let traced = self.store.config.traces_commands();
@@ -509,11 +517,17 @@ impl Clients {
     /// `done` is told.
     pub(crate) fn users_changed(&mut self, done: Option<&SyncSender<()>>) {
         self.connections.all_away().for_each(|away| away.letters.keep(Letter::UsersChanged));
+        let mut refused = Vec::new();
         for (id, connection) in self.connections.iter_mut() {
-            connection.session.users_changed(&*self.store);
+            if connection.users_changed(&self.store) {
+                refused.push((id, connection.session.entry().id));
+            }
             if connection.session.closing() {
                 self.ready.push(id);
             }
+        }
+        for (id, client) in refused {
+            self.unblock(id, client, End::Error, None);
         }
         // It may have been given up.
         let _ = done.map(|done| done.send(()));
@@ -522,8 +536,10 @@ impl Clients {
     /// The same of one connection.
     pub(super) fn users_changed_of(&mut self, client: ClientId) {
         let store = self.store.clone();
-        if let Some(connection) = self.find(client) {
-            connection.session.users_changed(&*store);
+        let Some(connection) = self.find(client) else { return };
+        if connection.users_changed(&store) {
+            let entry = connection.session.entry().id;
+            self.unblock(client.id, entry, End::Error, None);
         }
     }
 
@@ -540,8 +556,15 @@ impl Clients {
         let client = ClientId::from(ticket);
         let store = self.store.clone();
         let Some(connection) = self.find(client) else { return };
-        if connection.blocking().is_some_and(|blocking| blocking.sequence == ticket.sequence) {
-            store.clients.block(connection.session.entry(), client.id);
+        let Some(blocking) = connection.blocking().filter(|blocking| blocking.ticket().sequence == ticket.sequence)
+        else {
+            return;
+        };
+        let (is_refused, entry) = (blocking.is_refused(), connection.session.entry());
+        store.clients.block(entry, client.id);
+        if is_refused {
+            let entry = entry.id;
+            self.unblock(client.id, entry, End::Error, None);
         }
     }
 
@@ -552,7 +575,7 @@ impl Clients {
         else {
             return;
         };
-        let Some(ticket) = connection.blocking() else { return };
+        let Some(ticket) = connection.blocking().map(BlockingRequest::ticket) else { return };
         if tried.is_some_and(|tried| tried.sequence != ticket.sequence) {
             return;
         }
@@ -767,11 +790,16 @@ impl Clients {
                 _ => {}
             }
         }
+        if let Some(blocking) = connection.blocking().filter(|blocking| blocking.ticket().sequence == ticket.sequence)
+            && let Some(refusal) = blocking.in_place_of(&reply)
+        {
+            reply = Cow::Owned(refusal);
+        }
         if connection.end_blocking(ticket.sequence) {
             self.store.clients.unblock(connection.session.entry());
         }
-        match connection.transaction.take() {
-            Some(running) if running.sequence == ticket.sequence => {
+        match connection.transaction.take_if(|running| running.sequence == ticket.sequence) {
+            Some(running) => {
                 note_written(&self.store, connection, ticket);
                 if after_exec::begin(&self.store, &connection.session, &running, *ticket, &reply) {
                     connection.transaction = Some(running);
@@ -779,10 +807,7 @@ impl Clients {
                 }
                 answer_transaction(&self.store, connection, running, ticket, (&reply, &[]));
             }
-            other => {
-                connection.transaction = other;
-                answer_command(&self.store, self.worker, connection, ticket, reply);
-            }
+            None => answer_command(&self.store, self.worker, connection, ticket, reply),
         }
         self.unstall(id);
     }
@@ -791,11 +816,9 @@ impl Clients {
     /// does not know that is one that has died, and clients know what to do then.
     fn end_unknown(&mut self, id: usize, ticket: &Ticket, reply: &[u8]) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if self.store.clients.may_warn_of_unknown(self.store.now_ms() / 1000) {
-            let from = &connection.session.entry().addr;
-            let why = String::from_utf8_lossy(reply.get(1..).unwrap_or_default());
-            log::warn!("the client of a database at {from} is closed, as by a Redis that dies: {}", why.trim_end());
-        }
+        let from = &connection.session.entry().addr;
+        let why = String::from_utf8_lossy(reply.get(1..).unwrap_or_default());
+        log::warn!("the client of a database at {from} is closed, as by a Redis that dies: {}", why.trim_end());
         if connection.end_blocking(ticket.sequence) {
             self.store.clients.unblock(connection.session.entry());
         }

@@ -1,4 +1,4 @@
-//! What a worker is told, and what its messages carry.
+//! The messages to a worker, and their contents.
 
 use super::queue::Queue;
 use crate::net::Stream;

@@ -1,4 +1,4 @@
-//! Commands about the connection itself, and small ones that need nothing else.
+//! Commands about the connection itself, and small ones without data.
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX, is_word};
 use crate::session::host::ClusterDatabases;
@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
     ("COMMAND|LIST", command),
 ];
 
-/// By this word a replica of Redis asks again later; any other error has it ask for all keys again and again.
+/// With this error code a replica of Redis asks again later; with any other it asks for all keys again and again.
 const NO_CHANGES: &str =
     "NOMASTERLINK Basalt sends a replica no changes: copy the keys once, with `redis-cli --rdb` or `basalt export`";
 
@@ -65,7 +65,7 @@ fn echo(ask: &mut Ask<'_>) -> Outcome {
 }
 
 fn monitor(ask: &mut Ask<'_>) -> Outcome {
-    ask.session.set_monitor(true, ask.host);
+    ask.session.set_monitor(Some(ask.spec), ask.host);
     ok(ask)
 }
 
@@ -136,7 +136,7 @@ fn select_of_cluster(ask: &mut Ask<'_>, number: i64) -> Outcome {
         match ask.host.cluster_databases() {
             ClusterDatabases::Begun => {}
             ClusterDatabases::Refused(text) => return Err(text.into()),
-            // It was held back until they had begun: EXEC runs one that was refused when it was queued.
+            // It waited until databases of cluster clients had begun: EXEC runs a SELECT that was refused when it was queued.
             ClusterDatabases::Awaited => return Err(NOT_BEGUN.into()),
         }
     }

@@ -1,9 +1,11 @@
 //! The writes of one entry, above the tree that does not have them yet: one for each tree key, a later write in place of
 //! an earlier one.
 
+use super::bounded_keys::BoundedKeys;
 use super::overlay::{Edits, KeysOnce, NearRows, Overlay, UndoneRows};
 use super::work::Place;
 use crate::counters::Counted;
+use crate::format::key_bound::KeyBound;
 use crate::format::keys;
 use crate::keyspace_events::{EntryEvents, Event, EventClasses, KeyspaceEvent};
 use crate::monitored_calls::{CallsLen, MonitoredCalls};
@@ -40,6 +42,8 @@ pub(super) struct EntryWrites<'a> {
     drops: Vec<Slice>,
     /// Keys that came and went, each with 1 or -1.
     counts: Vec<(Counted, i64)>,
+    /// The databases that may have so many, where the entry says so.
+    bounded: Option<Box<BoundedKeys>>,
     /// Keys that got an expiry or lost it, each with 1 or -1.
     expiring: Vec<(Counted, i64)>,
     /// Keys that went, or were replaced, after their time had come.
@@ -106,10 +110,10 @@ struct Undo {
 
 impl<'a> EntryWrites<'a> {
     /// An entry that has written nothing.
-    pub(super) fn new(handle: &'a ShardHandle, now_ms: u64, evaluation: Evaluation) -> Self {
+    pub(super) fn new(place: Place, handle: &'a ShardHandle, now_ms: u64, evaluation: Evaluation) -> Self {
         Self {
             handle,
-            place: Place::Aside,
+            place,
             may_scan: false,
             now_ms,
             evaluation,
@@ -120,6 +124,7 @@ impl<'a> EntryWrites<'a> {
             bytes: 0,
             drops: Vec::new(),
             counts: Vec::new(),
+            bounded: None,
             expiring: Vec::new(),
             expired: 0,
             made: KeysOnce::default(),
@@ -391,11 +396,6 @@ impl<'a> EntryWrites<'a> {
         }
     }
 
-    /// Where the entry is evaluated.
-    pub(super) fn set_place(&mut self, place: Place) {
-        self.place = place;
-    }
-
     /// Refuses a scan to an event loop where many rows in memory are not in order yet: the first scan would sort them.
     pub(super) fn prepare_scan(&mut self) -> Result<(), Fault> {
         if !self.may_scan && self.place.is_event_loop() {
@@ -427,6 +427,19 @@ impl<'a> EntryWrites<'a> {
     /// The next item of the entry begins.
     pub(super) fn begin_item(&mut self) {
         self.near.begin_item();
+        if let Some(bounded) = &mut self.bounded {
+            bounded.begin_item(&self.counts);
+        }
+    }
+
+    /// From here on these databases may have so many keys.
+    pub(super) fn bound_keys(&mut self, bounds: &[KeyBound]) {
+        self.bounded = Some(Box::new(BoundedKeys::of(bounds, self.handle)));
+    }
+
+    /// Whether the item under way has left a database with more keys than it may have.
+    pub(super) fn has_too_many_keys(&self) -> bool {
+        self.bounded.as_ref().is_some_and(|bounded| bounded.are_passed(&self.counts))
     }
 
     /// Writes a row of a collection, or removes it.

@@ -15,12 +15,12 @@ const fn own(name: &'static str, arity: i16, summary: &'static str) -> CommandSp
     command(Group::Basalt, acl::KEYSPACE, name, arity, "0.1.0", summary)
 }
 
-/// What a connection asks for itself.
+/// Commands about the connection itself.
 const fn promise(name: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Basalt, acl::CONNECTION, name, -1, "0.1.0", summary).flags(NOSCRIPT | LOADING | STALE | FAST)
 }
 
-/// What an operator with that role asks of the store as a whole.
+/// Commands about the whole store, for an operator with this role.
 const fn admin(role: Role, name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
     command(Group::Basalt, 0, name, arity, "0.1.0", summary)
         .flags(ADMIN | NOSCRIPT | NO_MULTI | LOADING | STALE)

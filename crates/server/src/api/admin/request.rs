@@ -1,4 +1,4 @@
-//! What an operator may ask, as words: those behind KV.ADMIN, and those that routes of HTTP stand for.
+//! The requests of operators, as words: the arguments of KV.ADMIN, which routes of HTTP are turned into.
 
 use super::error::AdminError;
 use cluster::ACCEPT_DATA_LOSS;

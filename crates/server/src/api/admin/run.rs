@@ -1,4 +1,4 @@
-//! From words to an answer: here, or by the node that has to know.
+//! Runs an operator's request: on this node, or on the node that has the newest map.
 
 use super::error::{AdminError, Answer, decode};
 use super::query::{NodeQuery, mark};
