@@ -63,7 +63,7 @@ pub use format::slots::Slots;
 pub use hot_keys::{HotCost, HotKeys};
 pub use key_usage::KeyUsage;
 pub use keyspace_events::{Event, EventClass, EventClasses, KeyspaceEvent};
-pub use monitored_calls::{DeniedCall, MonitoredCalls};
+pub use monitored_calls::{DeniedCall, MonitoredCalls, ShownCall};
 pub use monitors::{Monitors, monitored};
 pub use outcome::{KEYS_MAX_REACHED, Outcome};
 pub use reply_size::{ExpectedReply, expected_rewrite};

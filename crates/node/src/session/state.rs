@@ -93,6 +93,8 @@ pub struct Session {
     tracking: Option<Box<TrackingMode>>,
     /// The command by which it is told of every command, if it is: MONITOR.
     monitors_by: Option<&'static CommandSpec>,
+    /// Of a connection for a client of another node: that node is told what the client's scripts run.
+    shows_calls: bool,
     /// The request that was admitted last was refused.
     pub(super) rejected: bool,
     /// How its worker finds it.
@@ -138,6 +140,7 @@ impl Session {
             subscriptions: None,
             tracking: None,
             monitors_by: None,
+            shows_calls: false,
             rejected: false,
             subscriber,
             keyspace: Keyspace::Cluster,
@@ -287,6 +290,7 @@ impl Session {
             self.set_tracking(None, host);
         }
         self.set_monitor(None, host);
+        self.show_calls(false, host);
         if let Some(own) = self.subscriptions.take() {
             self.set_subscriptions(Box::default());
             if host.broker().leave(self.subscriber, &own) {
@@ -347,6 +351,20 @@ impl Session {
             self.entry.set(state::MONITOR, on);
             if on { host.monitors().add(self.subscriber) } else { host.monitors().remove(self.subscriber) }
         }
+    }
+
+    /// The node for whose client the connection is is told what the scripts of that run from now on, or no longer.
+    pub(super) fn show_calls(&mut self, on: bool, host: &dyn Host) {
+        if self.shows_calls != on {
+            self.shows_calls = on;
+            host.monitors().count_elsewhere(on);
+        }
+    }
+
+    /// Whether the node for whose client it is is told what the scripts of that run.
+    #[must_use]
+    pub fn shows_calls(&self) -> bool {
+        self.shows_calls
     }
 
     /// Whether it is told of every command.

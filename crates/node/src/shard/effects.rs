@@ -51,9 +51,10 @@ pub trait Effects: Answers {
         let _ = messages;
     }
 
-    /// The commands of scripts, of an entry that this replica has proposed: counters and monitors are told of them.
-    fn monitored(&mut self, calls: MonitoredCalls) {
-        let _ = calls;
+    /// The commands of scripts, of an entry that this replica has proposed: counters and monitors are told of them. `tickets` has the
+    /// clients of its items.
+    fn monitored(&mut self, calls: MonitoredCalls, tickets: &[Ticket]) {
+        let _ = (calls, tickets);
     }
 
     /// A script of that client, of an entry that this replica has proposed, was refused a command.

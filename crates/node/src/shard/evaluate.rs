@@ -25,7 +25,7 @@ use crate::shard_handle::ShardHandle;
 use crate::space::apply::{Collected, EntrySpace, Place};
 use crate::tracking::Changes;
 use crate::{Evaluation, Fault, ReadSpace, Record, WriteSpace, request};
-use resp::table::{self, CommandId, CommandSpec};
+use resp::table::{self, CommandId, CommandSpec, behaviour};
 use resp::{Proto, Reply};
 use vocab::limits::{
     APPLY_INLINE_ARGUMENTS_MAX, ENTRY_REPLIES_BYTES_MAX, ENTRY_WRITTEN_BYTES_MAX, ITEM_REPLY_BYTES_MAX, ITEM_ROWS_MAX,
@@ -279,6 +279,9 @@ fn find(args: &[&[u8]], row: Option<CommandId>) -> Result<Found, Error> {
 
 /// Runs a handler in an entry; its errors are its reply. The error is a failure of this replica's storage.
 fn run(runs: Runs, args: &[&[u8]], space: &mut dyn WriteSpace, reply: &mut Reply) -> Result<Ran, Fault> {
+    if space.tells_misses() {
+        tell_misses(args, space)?;
+    }
     let mark = reply.buf.len();
     let done = match runs {
         Runs::Read(run) => run(&mut Call { args, space, reply }),
@@ -349,6 +352,18 @@ fn run_read(runs: Runs, args: &[&[u8]], space: &mut dyn ReadSpace, reply: &mut R
         }
     };
     conclude(done, mark, reply)
+}
+
+/// Tells which keys are not there that a command in an entry is about to look up. Of a script its own commands do so.
+#[cold]
+fn tell_misses(args: &[&[u8]], space: &mut dyn WriteSpace) -> Result<(), Fault> {
+    let Some(spec) = table::find(args).filter(|spec| !spec.does(behaviour::RUNS_SCRIPT)) else { return Ok(()) };
+    for (at, flags) in spec.keys_and_flags(args).unwrap_or_default() {
+        if spec.looks_up(args, flags) {
+            space.tell_if_missing(args[at])?;
+        }
+    }
+    Ok(())
 }
 
 fn conclude(done: Outcome, mark: usize, reply: &mut Reply) -> Result<Ran, Fault> {

@@ -59,7 +59,8 @@ impl Ticket {
     }
 
     /// The client that waits, if one does.
-    pub(crate) fn client(&self) -> Option<Subscriber> {
+    #[must_use]
+    pub fn client(&self) -> Option<Subscriber> {
         let Self { worker, connection, generation, .. } = *self;
         (*self != Self::NONE).then_some(Subscriber { worker, connection, generation })
     }

@@ -440,6 +440,18 @@ impl WriteSpace for EntrySpace<'_> {
         self.writes.notify(event, key);
     }
 
+    fn tells_misses(&self) -> bool {
+        self.writes.tells(Event::KEYMISS)
+    }
+
+    fn tell_if_missing(&mut self, key: &[u8]) -> Result<(), Fault> {
+        let record = self.writes.record(key)?;
+        if live(record, self.writes.now_ms()).is_none() {
+            self.writes.notify(Event::KEYMISS, key);
+        }
+        Ok(())
+    }
+
     fn notify_emptied(&mut self, what: Emptied) {
         match what {
             Emptied::Database => self.writes.note_emptied(),

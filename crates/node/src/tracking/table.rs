@@ -268,18 +268,25 @@ impl TrackedKeys {
     }
 
     /// The clients that are registered for a key, and from here on are not; but for one that has changed the key itself and
-    /// does not want to know.
+    /// does not want to know: it stays, for it may have read the key behind its change, in the same script or transaction.
     fn take(&self, key: &[u8], writer: Option<Subscriber>) -> Option<Invalidation> {
         if self.count.load(Ordering::SeqCst) == 0 {
             return None;
         }
         let mut all = self.keys.lock();
-        let trackers = all.remove(key)?;
-        self.count.store(all.len(), Ordering::SeqCst);
+        let trackers = all.get_mut(key)?;
+        let stays = |tracker: &Tracker| tracker.no_loop && Some(tracker.client) == writer;
+        let mut told = std::mem::take(trackers);
+        if let Some(at) = told.iter().position(stays) {
+            trackers.push(told.remove(at));
+            self.node.items.fetch_sub(told.len(), Ordering::Relaxed);
+        } else {
+            all.remove(key);
+            self.count.store(all.len(), Ordering::SeqCst);
+            self.forgot(key, told.len());
+        }
         drop(all);
-        self.forgot(key, trackers.len());
-        let told = trackers.iter().filter(|tracker| !(tracker.no_loop && Some(tracker.client) == writer));
-        let clients: Vec<Subscriber> = told.map(|tracker| tracker.client).collect();
+        let clients: Vec<Subscriber> = told.iter().map(|tracker| tracker.client).collect();
         (!clients.is_empty()).then(|| Invalidation { keys: Some(vec![key.to_vec()]), is_broadcast: false, clients })
     }
 
@@ -393,7 +400,9 @@ mod tests {
         add(&keys, &["a"], 10);
         assert_eq!((keys.node().keys(), keys.node().items()), (2, 4));
         assert_eq!(told(&[("c", 0)]), "");
-        assert_eq!(told(&[("a", 0), ("a", 1)]), "a: 1,2", "10 has changed it itself");
+        assert_eq!(told(&[("a", 0)]), "a: 1,2", "10 has changed it itself");
+        assert_eq!((keys.node().keys(), keys.node().items()), (2, 2));
+        assert_eq!(told(&[("a", 1)]), "a: 10", "it may have read it behind its change");
         assert_eq!(told(&[("a", 1)]), "");
         add(&keys, &["a"], 10);
         assert_eq!(told(&[("b", 1), ("a", 1)]), "b: 1; a: 10");

@@ -72,6 +72,8 @@ pub const ONLY_SHOWS: u64 = 1 << 13;
 
 /// Logs its client in, if it has a name and a password.
 pub const LOGS_IN: u64 = 1 << 31;
+/// That its key is not there is no event, where Redis looks without telling.
+pub const MISSES_UNTOLD: u64 = 1 << 33;
 /// Chooses the protocol, and may log the client in with words behind an option.
 pub const GREETS: u64 = 1 << 10;
 

@@ -3,7 +3,7 @@
 //! A move from shard to shard is two steps: for a moment both databases have the key, and if the node dies between the steps, both keep
 //! it. No write by another client is lost.
 
-use super::admin;
+use super::admin::{self, AdminError};
 use super::handlers::{PoolHandler, Takes};
 use super::writer::{ShardWrite, ShardWriter};
 use crate::peers::ask;
@@ -91,34 +91,83 @@ pub(crate) fn change(
     store: &Arc<NodeShared>,
     make: impl Fn(&mut Databases) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut databases = Databases::clone(&store.known().databases);
-    make(&mut databases).map_err(|text| format!("ERR {text}"))?;
-    let text = databases.to_string();
-    admin::admin(store, &["SETTINGS", "SET", DATABASES_SETTING, &text]).map_err(|e| e.reply())?;
+    let made = change_setting(store, make)?;
     let until = Instant::now() + KNOWN_WITHIN;
-    while Instant::now() < until && store.known().databases.to_string() != text {
+    let is_known_here =
+        || made.is_in(store.known().map.as_ref().map(|map| map.epoch.0), &store.known().databases.to_string());
+    while !is_known_here() {
+        if Instant::now() > until {
+            return Err("TRYAGAIN the change is made, and this node does not know it yet".to_owned());
+        }
         std::thread::sleep(KNOWN_PAUSE);
     }
-    knows_setting(store, DATABASES_SETTING, &text, until);
+    knows_setting(store, DATABASES_SETTING, &made, until);
     Ok(())
 }
 
-/// Waits until all other nodes that can be reached have a setting.
-pub(super) fn knows_setting(store: &Arc<NodeShared>, setting: &str, value: &str, until: Instant) {
+/// A setting that was changed.
+pub(super) struct Made {
+    /// What it is.
+    pub(super) value: String,
+    /// The epoch of the map from which on it is so, where that is known.
+    pub(super) epoch: Option<u64>,
+}
+
+impl Made {
+    /// Whether a node knows it whose map is of that epoch and has that value.
+    fn is_in(&self, epoch: Option<u64>, value: &str) -> bool {
+        // Others may have changed it since.
+        value == self.value || self.epoch.is_some_and(|from| epoch.is_some_and(|epoch| epoch >= from))
+    }
+}
+
+/// Changes the setting of databases from what the metadata group has. Of two nodes that change it at once, one begins anew.
+fn change_setting(
+    store: &Arc<NodeShared>,
+    make: impl Fn(&mut Databases) -> Result<(), String>,
+) -> Result<Made, String> {
+    let settings = |words: &[&str]| admin::admin(store, &[&["SETTINGS"][..], words].concat());
+    let until = Instant::now() + KNOWN_WITHIN;
+    loop {
+        let value = settings(&["GET", DATABASES_SETTING]).map_err(|e| e.reply())?;
+        let was = value["value"].as_str().unwrap_or_default();
+        let mut databases = was.parse::<Databases>().map_err(|text| format!("ERR {text}"))?;
+        make(&mut databases).map_err(|text| format!("ERR {text}"))?;
+        let text = databases.to_string();
+        match settings(&["SET", DATABASES_SETTING, &text, "WAS", was]) {
+            Ok(answer) => return Ok(Made { value: text, epoch: answer["epoch"].as_u64() }),
+            // Another node's change came first.
+            Err(AdminError::Refused(_) | AdminError::Failed(_))
+                if Instant::now() < until && is_changed(&settings, was) => {}
+            // A leader of a release before compares nothing.
+            Err(AdminError::Usage(_)) => {
+                settings(&["SET", DATABASES_SETTING, &text]).map_err(|e| e.reply())?;
+                return Ok(Made { value: text, epoch: None });
+            }
+            Err(error) => return Err(error.reply()),
+        }
+    }
+}
+
+/// Whether the setting of databases is not what it was.
+fn is_changed(settings: &impl Fn(&[&str]) -> Result<serde_json::Value, AdminError>, was: &str) -> bool {
+    settings(&["GET", DATABASES_SETTING]).is_ok_and(|value| value["value"].as_str() != Some(was))
+}
+
+/// Waits until all other nodes that can be reached know a setting.
+pub(super) fn knows_setting(store: &Arc<NodeShared>, setting: &str, made: &Made, until: Instant) {
     for node in store.peers.nodes() {
-        while Instant::now() < until && store.peers.is_up(node) && !knows(store, node, setting, value) {
+        while Instant::now() < until && store.peers.is_up(node) && !knows(store, node, setting, made) {
             std::thread::sleep(KNOWN_PAUSE);
         }
     }
 }
 
-/// Whether another node has a setting.
-fn knows(store: &Arc<NodeShared>, node: NodeId, setting: &str, text: &str) -> bool {
-    // One that cannot be asked learns it when it is back.
-    let Ok(answer) = ask(store, node, &[b"KV.ADMIN", b"SETTINGS", b"GET", setting.as_bytes()]) else {
-        return true;
-    };
-    text.is_empty() || answer.windows(text.len()).any(|part| part == text.as_bytes())
+/// Whether another node knows a setting. One that cannot be asked learns it when it is back; one of a release before does not tell.
+fn knows(store: &Arc<NodeShared>, node: NodeId, setting: &str, made: &Made) -> bool {
+    let asked = ask(store, node, &[b"KV.ADMIN", b"SETTINGS", b"KNOWN", setting.as_bytes()]);
+    let known = asked.ok().and_then(|answer| admin::decode(&answer).ok());
+    known.is_none_or(|known| made.is_in(known["epoch"].as_u64(), known["value"].as_str().unwrap_or_default()))
 }
 
 /// MOVE, and COPY to another database, whose shards are two.

@@ -1,6 +1,7 @@
 //! One client's connection: what it has sent, what it is owed, and what of it is under way.
 
 use super::blocking_request::BlockingRequest;
+use super::forwarded::MONITOR_PUSH;
 use super::forwarding::{Forwarding, Kept, Watches};
 use super::is_large::is_large;
 use super::long_replies::LongReplies;
@@ -408,6 +409,22 @@ impl Connection {
             write(proto, &mut self.output.tail.buf);
         } else {
             self.queue.append(|output| write(proto, output));
+        }
+    }
+
+    /// Puts what another node is told of a command that its client's script has run before the answers of requests under way.
+    pub(super) fn show_before(&mut self, line: &[u8]) {
+        let write = |output: &mut Vec<u8>| {
+            let mut reply = Reply::with_buffer(std::mem::take(output), Proto::Resp3);
+            reply.push(2);
+            reply.bulk(MONITOR_PUSH);
+            reply.bulk(line);
+            *output = reply.buf;
+        };
+        if self.confirming.is_some() || self.queue.is_within_reply() {
+            self.queue.append(write);
+        } else {
+            write(&mut self.output.tail.buf);
         }
     }
 

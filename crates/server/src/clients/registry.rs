@@ -40,7 +40,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use vocab::Slot;
+use vocab::{Database, Slot};
 
 /// The token of the first connection's events; the others follow.
 pub(crate) const FIRST_CONNECTION: usize = 8;
@@ -287,11 +287,15 @@ impl Clients {
     /// The clients of databases that may have cached keys, if what is set for single databases has changed since the last call: after
     /// SWAPDB their names are those of other keys. Requests before have found the old ones, later ones find the new.
     pub(super) fn take_renamed(&mut self) -> Vec<Subscriber> {
-        let known = self.store.known();
-        if Arc::ptr_eq(&self.databases, &known.databases) {
-            return Vec::new();
-        }
-        self.databases = known.databases.clone();
+        let databases = {
+            let known = self.store.known();
+            if Arc::ptr_eq(&self.databases, &known.databases) {
+                return Vec::new();
+            }
+            known.databases.clone()
+        };
+        let before = std::mem::replace(&mut self.databases, databases);
+        self.end_waits_elsewhere(&before);
         let caches =
             |session: &&Session| session.tracking_elsewhere().is_some() && session.keyspace().database().is_some();
         let here = self.connections.iter().map(|(_, connection)| &connection.session);
@@ -304,6 +308,20 @@ impl Clients {
             generation,
         });
         here.chain(away).collect()
+    }
+
+    /// Clients that wait in databases which are not where they were, wait for keys of others: they are answered as if their time was
+    /// over, and ask again.
+    fn end_waits_elsewhere(&mut self, before: &Databases) {
+        let is_elsewhere = |database: Database| before.place_of(database) != self.databases.place_of(database);
+        let waits = |(id, connection): (usize, &Connection)| {
+            let database = connection.blocking().and_then(|_| connection.session.database())?;
+            is_elsewhere(database).then(|| (id, connection.session.entry().id))
+        };
+        let waiting: Vec<(usize, u64)> = self.connections.iter().filter_map(waits).collect();
+        for (id, client) in waiting {
+            self.unblock(id, client, End::Timeout, None);
+        }
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {

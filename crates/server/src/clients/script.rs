@@ -145,7 +145,7 @@ fn run_here(
                 .into_iter()
                 .for_each(|denied| note_denied_in_script(&connection.session, denied, store));
         }
-        monitor::show_calls(&turn.requests.store, turn.clients.worker(), calls);
+        monitor::show_calls_here(&turn.requests.store, turn.clients, request.id, calls);
     }
     done
 }
@@ -208,7 +208,9 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
             }
             let mut calls = space.take_calls();
             monitor::tell_denied(store, &ticket, calls.take_denied());
-            monitor::show_calls(store, ticket.worker as usize, calls);
+            if let Some(client) = ticket.client() {
+                monitor::show_calls(store, client, calls);
+            }
             drop(space);
             attempt.conclude(done, &mut reply, 0);
         }

@@ -24,6 +24,7 @@ pub(super) const ROWS: &[Row] = &[
     ("REPLICAOF", replica_of),
     ("SLAVEOF", replica_of),
     ("MONITOR", monitor),
+    ("KV.MONITOR", monitor_for_node),
     ("MODULE|LIST", no_modules),
     ("COMMAND", command),
     ("COMMAND|COUNT", command),
@@ -65,6 +66,19 @@ fn echo(ask: &mut Ask<'_>) -> Outcome {
 
 fn monitor(ask: &mut Ask<'_>) -> Outcome {
     ask.session.set_monitor(Some(ask.spec), ask.host);
+    ok(ask)
+}
+
+/// What a client's scripts run is to be told to its node, for which this connection was made.
+fn monitor_for_node(ask: &mut Ask<'_>) -> Outcome {
+    if ask.session.keyspace() != Keyspace::Stored {
+        return Err("ERR this command is for other nodes".into());
+    }
+    let is_on = is_word(ask.args[1], "ON");
+    if !is_on && !is_word(ask.args[1], "OFF") {
+        return Err(SYNTAX);
+    }
+    ask.session.show_calls(is_on, ask.host);
     ok(ask)
 }
 

@@ -177,6 +177,11 @@ impl<'a> EntryWrites<'a> {
         self.events = EntryEvents::of(classes);
     }
 
+    /// Whether events of that kind are told.
+    pub(super) fn tells(&self, event: Event) -> bool {
+        self.events.tells(event)
+    }
+
     /// Something has happened to a key.
     #[inline]
     pub(super) fn notify(&mut self, event: Event, key: &[u8]) {
