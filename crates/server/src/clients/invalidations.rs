@@ -11,7 +11,7 @@ use node::pubsub::Subscriber;
 use node::session::ToldHow;
 use node::tracking::{Invalidation, write_broken_redirect};
 use resp::Proto;
-use resp::table::{CommandSpec, behaviour};
+use resp::table::CommandSpec;
 use std::sync::Arc;
 
 /// Keys that are evicted from the table in a turn.
@@ -19,11 +19,11 @@ const EVICTED_PER_TURN_MAX: usize = 1024;
 /// Clients, as often as they are registered, that are found in a turn to forget all.
 const LOST_PER_TURN_MAX: usize = 4096;
 
-/// Registers a client for the keys of a command before it is run, if that reads and its client is to be told of changes. A script may
-/// read all that it declares, also where it writes.
+/// Registers a client for the keys of a command before it is run, if that reads and its client is to be told of changes. Of a script
+/// that only reads, its run tells what it reads; one that writes registers nothing.
 #[inline]
 pub(super) fn track(connection: &Connection, handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) {
-    if !spec.is_write() || spec.does(behaviour::RUNS_SCRIPT) {
+    if !spec.is_write() {
         track_keys(connection, handle, spec, args);
     }
 }
