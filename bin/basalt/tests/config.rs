@@ -104,7 +104,9 @@ fn the_log_is_json_in_a_file_that_is_opened_again() {
     let (log, moved) = (dir.join("basalt.log"), dir.join("basalt.log.1"));
     let setup = Setup::new(&dir.join("data")).with("--set", &format!("logfile={}", log.display()));
     let server = Server::start(&setup);
-    assert!(std::fs::read_to_string(&log).unwrap().contains("INFO"), "the start is told in the file");
+    eventually("the start is told in the file", Duration::from_secs(30), || {
+        std::fs::read_to_string(&log).unwrap().contains("INFO").then_some(())
+    });
     assert_eq!(server.connect().call("CONFIG SET log-format json loglevel verbose"), Value::ok());
     std::fs::rename(&log, &moved).unwrap();
     server.signal("-HUP");
