@@ -51,6 +51,8 @@ pub enum LoggedItem {
     Packing,
     /// SPOP takes members of large sets some together.
     Together,
+    /// The same, and goes on where the entry before has ended.
+    GoingOn,
     Mark {
         comparison: u64,
     },
@@ -154,6 +156,7 @@ impl LoggedItem {
             Item::Seal => Self::Seal,
             Item::Packing(_) => Self::Packing,
             Item::Together => Self::Together,
+            Item::GoingOn => Self::GoingOn,
         }
     }
 
@@ -180,6 +183,9 @@ impl LoggedItem {
             }
             Self::Seal => writeln!(out, "      (trees are flushed here)"),
             Self::Together => writeln!(out, "      (members of large sets are popped some together)"),
+            Self::GoingOn => {
+                writeln!(out, "      (members of large sets are popped some together, as the entry before has begun)")
+            }
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),
             Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),

@@ -16,6 +16,7 @@
 //!  10 kept change bytes: as 5; replicas keep the change, rather than the map that it makes; alone in its entry
 //!  11 packing     varint, varint, varint: the settings of `Packing`, of all commands of the entry; only in format 2
 //!  13 together    (the commands behind pop members of large sets some together); only in format 2
+//!  14 going on    (the same, and go on where the entry before has ended); only in format 2
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
@@ -47,6 +48,7 @@ const KEPT_CHANGE: u8 = 10;
 const PACKING: u8 = 11;
 const COLLECT_FIELDS: u8 = 12;
 const TOGETHER: u8 = 13;
+const GOING_ON: u8 = 14;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub enum Item<'a> {
     Packing(Packing),
     /// The commands behind it pop members of large sets some together (`space::apply::stretch`).
     Together,
+    /// The same, and they go on where the entry before has ended (`drawn_stretch`).
+    GoingOn,
 }
 
 /// The rules by which the commands of an entry are evaluated: its format tells, so that replicas of two releases come to
@@ -110,8 +114,19 @@ pub struct EntryTerms {
     pub evaluation: Evaluation,
     /// Whether a change of the map is kept as such.
     pub keeps_changes: bool,
-    /// Whether members of large sets may be popped together.
-    pub pops_together: bool,
+    /// How members of large sets are popped.
+    pub pops: Pops,
+}
+
+/// How SPOP draws members of large sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pops {
+    /// Each by itself.
+    Alone,
+    /// Some together (`space::apply::stretch`).
+    Together,
+    /// The same, also those of several entries (`drawn_stretch`).
+    GoingOn,
 }
 
 /// From which tree keys on a step of background collection looks; empty: from the first. What lies before them has been
@@ -287,11 +302,16 @@ impl EntryBuilder {
         self.bytes.splice(HEAD_BYTES..HEAD_BYTES, item);
     }
 
-    /// Says, before the items, that they pop members of large sets some together.
-    pub fn pop_together(&mut self) {
+    /// Says, before the items, how they pop members of large sets.
+    pub fn pop(&mut self, how: Pops) {
+        let item = match how {
+            Pops::Alone => return,
+            Pops::Together => TOGETHER,
+            Pops::GoingOn => GOING_ON,
+        };
         self.take_prepared();
         self.is_second = true;
-        self.bytes.insert(HEAD_BYTES, TOGETHER);
+        self.bytes.insert(HEAD_BYTES, item);
     }
 
     /// Adds the removal of every key.
@@ -332,7 +352,7 @@ impl EntryBuilder {
     /// The entry's data, with the leader's clock.
     #[must_use]
     pub fn seal(self, now_ms: u64) -> Vec<u8> {
-        self.seal_for(EntryTerms { now_ms, evaluation: Evaluation::Second, keeps_changes: false, pops_together: false })
+        self.seal_for(EntryTerms { now_ms, evaluation: Evaluation::Second, keeps_changes: false, pops: Pops::Alone })
     }
 
     /// The same on those terms; evaluated by the second rules where it holds what only they know.
@@ -379,7 +399,7 @@ pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
 /// is something else.
 pub(crate) fn first_arguments(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
-    let _ = data.get(HEAD_BYTES).filter(|kind| **kind == TOGETHER).map(|_| reader.u8());
+    let _ = data.get(HEAD_BYTES).filter(|kind| matches!(**kind, TOGETHER | GOING_ON)).map(|_| reader.u8());
     std::iter::from_fn(move || {
         let Ok(COMMAND) = reader.u8() else { return None };
         let count = reader.count(1).ok()?;
@@ -464,6 +484,7 @@ impl<'a> Iterator for Items<'a> {
             }
             PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
             TOGETHER if self.evaluation == Evaluation::Second => Ok(Item::Together),
+            GOING_ON if self.evaluation == Evaluation::Second => Ok(Item::GoingOn),
             MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
         };
@@ -793,7 +814,7 @@ mod tests {
     fn that_members_are_popped_together_comes_first_and_hides_no_key() {
         let mut entry = EntryBuilder::new();
         entry.command(&[b"SPOP", b"s"]);
-        entry.pop_together();
+        entry.pop(Pops::Together);
         let data = entry.seal(5);
         assert_eq!(first_arguments(&data).collect::<Vec<_>>(), [b"s"]);
         let (_, items) = decode(&data).expect("head");

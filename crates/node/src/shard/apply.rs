@@ -257,7 +257,8 @@ impl Applier {
             | Item::Housekeeping
             | Item::Collect(_)
             | Item::Packing(_)
-            | Item::Together => {
+            | Item::Together
+            | Item::GoingOn => {
                 return Err("a command is not alone in its entry".into());
             }
         }

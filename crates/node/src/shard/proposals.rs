@@ -323,9 +323,7 @@ impl Proposals {
                 if packing != Packing::default() {
                     pending.entry.packing(packing);
                 }
-                if terms.pops_together {
-                    pending.entry.pop_together();
-                }
+                pending.entry.pop(terms.pops);
             }
             let bytes = pending.entry.bytes() as u64;
             let proposed = if replica.is_leader() {

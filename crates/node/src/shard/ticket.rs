@@ -239,7 +239,7 @@ fn reports_version(command: &EncodedCommand) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::format::entry::{EntryTerms, Evaluation};
+    use crate::format::entry::{EntryTerms, Evaluation, Pops};
     use crate::format::packing::Packing;
 
     fn commands(lines: &[&str]) -> Vec<EncodedCommand> {
@@ -282,7 +282,7 @@ mod tests {
             for (evaluation, is_packed) in
                 [(Evaluation::First, false), (Evaluation::Second, false), (Evaluation::Second, true)]
             {
-                let terms = EntryTerms { now_ms: 1234, evaluation, keeps_changes: true, pops_together: is_packed };
+                let terms = EntryTerms { now_ms: 1234, evaluation, keeps_changes: true, pops: Pops::Alone };
                 let sealed = |write: &Write| {
                     let mut entry = match write {
                         Write::Prepared(prepared) => EntryBuilder::of_prepared(prepared.entry.clone()),
@@ -296,7 +296,7 @@ mod tests {
                     assert!(!entry.is_empty() && entry.fill(1));
                     if is_packed {
                         entry.packing(Packing { sketch_bytes: 7, ..Packing::default() });
-                        entry.pop_together();
+                        entry.pop(Pops::GoingOn);
                     }
                     (entry.bytes(), entry.seal_for(terms))
                 };

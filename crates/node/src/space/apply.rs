@@ -12,6 +12,7 @@ pub(crate) use collect::Collected;
 pub(crate) use work::Place;
 
 use crate::config::SmallCollections;
+use crate::drawn_stretch::DrawnStretch;
 use crate::format::entry::CollectFrom;
 use crate::format::keys;
 use crate::format::packing::Packing;
@@ -48,9 +49,18 @@ pub struct EntrySpace<'a> {
     /// Large collections that the entry has made.
     new_collections: u64,
     packing: Packing,
-    /// Members of a large set that are popped together; `None`: each is drawn by itself.
-    stretch: Option<Stretch>,
+    draws: Draws,
     is_in_script: bool,
+}
+
+/// How members of a large set are drawn.
+enum Draws {
+    /// Each by itself.
+    Alone,
+    /// Some together, of this entry alone.
+    Together(Stretch),
+    /// Some together, also those of several entries; `None`: the entry has drawn none yet.
+    GoingOn(Option<DrawnStretch>),
 }
 
 /// Collections that one entry can make: bits of an id below the entry's index.
@@ -72,7 +82,7 @@ impl<'a> EntrySpace<'a> {
             refusal: None,
             new_collections: 0,
             packing: Packing::default(),
-            stretch: None,
+            draws: Draws::Alone,
             is_in_script: false,
         }
     }
@@ -167,7 +177,12 @@ impl<'a> EntrySpace<'a> {
 
     /// The commands behind pop members of large sets together.
     pub(crate) fn draw_together(&mut self) {
-        self.stretch = Some(Stretch::default());
+        self.draws = Draws::Together(Stretch::default());
+    }
+
+    /// The same, and go on where the entry before has ended.
+    pub(crate) fn draw_on(&mut self) {
+        self.draws = Draws::GoingOn(None);
     }
 
     /// What is written from here on can be taken back. Attempts do not nest.
@@ -179,7 +194,11 @@ impl<'a> EntrySpace<'a> {
     pub(crate) fn end_attempt(&mut self, keep: bool) {
         self.writes.end_attempt(keep);
         // What was popped is there again.
-        self.stretch.iter_mut().filter(|_| !keep).for_each(Stretch::forget);
+        match &mut self.draws {
+            Draws::Together(stretch) if !keep => stretch.forget(),
+            Draws::GoingOn(Some(stretch)) if !keep => stretch.forget(),
+            _ => {}
+        }
     }
 
     /// What the commands wrote so far.
@@ -206,8 +225,12 @@ impl<'a> EntrySpace<'a> {
     }
 
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
-    pub fn commit(self) {
+    pub fn commit(mut self) {
+        let Draws::GoingOn(Some(mut stretch)) = self.draws else { return self.writes.commit(self.index) };
+        self.writes.write(keys::DRAWN, Some(Slice::from(stretch.encode())));
+        let handle = self.writes.handle();
         self.writes.commit(self.index);
+        handle.kept_stretch().keep(stretch);
     }
 
     /// One step of background collection, from `from` on.
@@ -464,26 +487,36 @@ impl WriteSpace for EntrySpace<'_> {
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
         self.work.add(1, rows.prefix.len() + element.len() + value.len())?;
         self.may_write(value.len())?;
-        if let Some(stretch) = &mut self.stretch {
-            stretch.written(&rows.prefix, element);
+        match &mut self.draws {
+            Draws::GoingOn(Some(stretch)) => stretch.written(&rows.prefix, element),
+            Draws::Together(stretch) => stretch.written(&rows.prefix, element),
+            Draws::GoingOn(None) | Draws::Alone => {}
         }
+        self.writes.handle().kept_stretch().touched(&rows.prefix, element);
         self.writes.write_element(&rows.prefix, element, Some(Slice::from(value)));
         Ok(())
     }
 
     fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault> {
         self.work.add(1, 0)?;
-        if let Some(stretch) = &mut self.stretch {
-            stretch.removed(&rows.prefix, element);
+        match &mut self.draws {
+            Draws::GoingOn(Some(stretch)) => stretch.removed(&rows.prefix, element),
+            Draws::Together(stretch) => stretch.removed(&rows.prefix, element),
+            Draws::GoingOn(None) | Draws::Alone => {}
         }
+        self.writes.handle().kept_stretch().touched(&rows.prefix, element);
         self.writes.write_element(&rows.prefix, element, None);
         Ok(())
     }
 
     fn draw_element(&mut self, rows: &Rows) -> Result<Option<Slice>, Fault> {
-        let Some(stretch) = &mut self.stretch else { return Ok(None) };
         let mut source = EntrySource { writes: &mut self.writes, work: &mut self.work, prng: &mut self.prng };
-        stretch.draw(rows, &mut source)
+        match &mut self.draws {
+            Draws::Alone => Ok(None),
+            Draws::Together(stretch) => stretch.draw(rows, &mut source),
+            Draws::GoingOn(Some(stretch)) => stretch.draw(rows, &mut source),
+            Draws::GoingOn(goes_on) => goes_on.insert(source.drawn_stretch(rows)?).draw(rows, &mut source),
+        }
     }
 
     fn requests(&mut self, client: &[u8]) -> Result<Option<Slice>, Fault> {

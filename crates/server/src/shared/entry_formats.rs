@@ -1,5 +1,6 @@
 //! Which versions of the protocol other nodes speak: of an older release, they cannot read the newest entries.
 
+use node::Pops;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,8 @@ const MAP_CHANGES: u16 = 4;
 const USERS: u16 = 6;
 /// The first version whose speakers pop members of large sets together.
 const TOGETHER: u16 = 8;
+/// The first version whose speakers go on with those of the entry before.
+const GOING_ON: u16 = 9;
 
 /// What the links have told. A leader writes entries that all members of its shard read.
 #[derive(Default)]
@@ -41,9 +44,13 @@ impl EntryFormats {
         self.speaks(node, MAP_CHANGES)
     }
 
-    /// Whether a node pops members of large sets together. One that was never heard of may not.
-    pub(crate) fn pops_together(&self, node: NodeId) -> bool {
-        self.spoken(node).is_some_and(|version| version >= TOGETHER)
+    /// How a node pops members of large sets. One that was never heard of may know none of it.
+    pub(crate) fn pops(&self, node: NodeId) -> Pops {
+        match self.spoken(node) {
+            Some(GOING_ON..) => Pops::GoingOn,
+            Some(TOGETHER..) => Pops::Together,
+            _ => Pops::Alone,
+        }
     }
 
     /// The version that a node speaks, if it was heard of.
@@ -84,6 +91,8 @@ mod tests {
         formats.heard(NodeId(3), 6);
         assert_eq!([2, 3, 9].map(|node| formats.knows_users(NodeId(node))), [Some(false), Some(true), None]);
         formats.heard(NodeId(3), TOGETHER);
-        assert_eq!([2, 3, 9].map(|node| formats.pops_together(NodeId(node))), [false, true, false]);
+        formats.heard(NodeId(1), GOING_ON);
+        let pops = [2, 3, 9, 1].map(|node| formats.pops(NodeId(node)));
+        assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);
     }
 }
