@@ -395,9 +395,12 @@ pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
     Ok((now_ms, Items { evaluation, reader: Reader::new(rest), arguments_left: usize::MAX }))
 }
 
-/// The first arguments of the commands at the beginning of an entry, which are keys as a rule: for a hint. Ends where there
-/// is something else.
-pub(crate) fn first_arguments(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// From so many bytes on the first argument of a command is taken for a script, whose first key is the third argument.
+const SCRIPT_BYTES_MIN: usize = 64;
+
+/// The first keys of the commands at the beginning of an entry, as far as their places tell: for a hint. Ends where there is
+/// something else.
+pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
     let _ = data.get(HEAD_BYTES).filter(|kind| matches!(**kind, TOGETHER | GOING_ON)).map(|_| reader.u8());
     std::iter::from_fn(move || {
@@ -406,7 +409,9 @@ pub(crate) fn first_arguments(data: &[u8]) -> impl Iterator<Item = &[u8]> {
         let mut first = None;
         for at in 0..count {
             let argument = reader.bytes().ok()?;
-            first = if at == 1 { Some(argument) } else { first };
+            if at == 1 || at == 3 && first.is_some_and(|first: &[u8]| first.len() >= SCRIPT_BYTES_MIN) {
+                first = Some(argument);
+            }
         }
         first
     })
@@ -731,21 +736,23 @@ mod tests {
     }
 
     #[test]
-    fn first_arguments_are_those_of_the_commands_at_the_beginning() {
+    fn first_keys_are_those_of_the_commands_at_the_beginning() {
         let mut entry = EntryBuilder::new();
         entry.command(&[b"SET", b"a", b"1"]);
         entry.command(&[b"MSET", b"b", b"2", b"c", b"3"]);
+        let (script, context) = ([b'-'; SCRIPT_BYTES_MIN], b"context");
+        entry.command(&[b"EVAL", &script, b"1", b"key", context]);
         let sealed = |entry: EntryBuilder| entry.seal(0);
         let mut more = EntryBuilder::new();
         more.command(&[b"DEL", b"d"]);
         more.housekeeping();
         more.command(&[b"DEL", b"e"]);
         let (two, one) = (sealed(entry), sealed(more));
-        assert_eq!(first_arguments(&two).collect::<Vec<_>>(), [b"a", b"b"]);
-        assert_eq!(first_arguments(&one).collect::<Vec<_>>(), [b"d"]);
+        assert_eq!(first_keys(&two).collect::<Vec<_>>(), [&b"a"[..], b"b", b"key"]);
+        assert_eq!(first_keys(&one).collect::<Vec<_>>(), [b"d"]);
         // What makes no sense ends it.
-        (0..two.len()).for_each(|length| assert!(first_arguments(&two[..length]).count() < 2));
-        assert_eq!(first_arguments(&[]).count(), 0);
+        (0..two.len()).for_each(|length| assert!(first_keys(&two[..length]).count() < 3));
+        assert_eq!(first_keys(&[]).count(), 0);
     }
 
     #[test]
@@ -816,7 +823,7 @@ mod tests {
         entry.command(&[b"SPOP", b"s"]);
         entry.pop(Pops::Together);
         let data = entry.seal(5);
-        assert_eq!(first_arguments(&data).collect::<Vec<_>>(), [b"s"]);
+        assert_eq!(first_keys(&data).collect::<Vec<_>>(), [b"s"]);
         let (_, items) = decode(&data).expect("head");
         let items: Vec<_> = items.map(|item| item.expect("item")).collect();
         assert_eq!(items[..], [Item::Together, Item::Command(vec![b"SPOP", b"s"])]);

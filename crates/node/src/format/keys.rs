@@ -64,6 +64,7 @@ pub(crate) fn record(key: &[u8]) -> Vec<u8> {
 /// Writes the record key of `key` into a buffer that is used again.
 pub(crate) fn record_into(buffer: &mut Vec<u8>, key: &[u8]) {
     buffer.clear();
+    buffer.reserve(1 + key.len());
     buffer.push(RECORD);
     buffer.extend_from_slice(key);
 }
@@ -122,6 +123,7 @@ pub(crate) fn element(prefix: &[u8], element: &[u8]) -> Vec<u8> {
 /// Writes the tree key of an element into a buffer that is used again.
 pub(crate) fn element_into(buffer: &mut Vec<u8>, prefix: &[u8], element: &[u8]) {
     buffer.clear();
+    buffer.reserve(prefix.len() + element.len());
     buffer.extend_from_slice(prefix);
     buffer.extend_from_slice(element);
 }

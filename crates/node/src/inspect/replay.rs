@@ -3,7 +3,7 @@
 use super::overlay::Overlay;
 use crate::ShardHandle;
 use crate::format::entry::{Item, decode};
-use crate::shard::{Proposer, clear, evaluate_items};
+use crate::shard::{Evaluated, Proposer, clear, evaluate_items};
 use crate::space::apply::Place;
 use replica::{Entry, has_commands};
 use resp::{Proto, Reply};
@@ -48,17 +48,10 @@ impl Replay {
         let (now_ms, mut items) = decode(&entry.data)?;
         if !items.is_sole() {
             let (no_clients, mut reply) = (std::iter::empty(), Reply::new(Proto::Resp2));
-            let at = (entry.index, now_ms);
-            let done = evaluate_items(
-                &self.view,
-                at,
-                &items,
-                (no_clients, &[]),
-                &mut reply,
-                Place::Aside,
-                Proposer::default(),
-            );
-            return done.map(drop).map_err(|error| error.to_string());
+            let (at, how) = ((entry.index, now_ms), (Place::Aside, Proposer::default()));
+            let done =
+                evaluate_items(&self.view, at, &items, (no_clients, &[]), &mut reply, how, &mut Evaluated::default());
+            return done.map_err(|error| error.to_string());
         }
         match items.next().transpose()? {
             Some(Item::Clear) => clear(&self.view, entry.index).map_err(|error| error.to_string())?,

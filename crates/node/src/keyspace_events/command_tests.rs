@@ -85,8 +85,8 @@ fn run(space: &mut EntrySpace<'_>, text: &str) {
 
 fn told(handle: &Arc<ShardHandle>, now_ms: u64, run: impl FnOnce(&mut EntrySpace<'_>)) -> String {
     let index = handle.engine().applied_index() + 1;
-    let space = EntrySpace::new(handle, index, now_ms, Evaluation::Second);
-    let mut space = space.telling(EventClasses::parse("AKE").unwrap());
+    let mut space = EntrySpace::new(handle, index, now_ms, Evaluation::Second);
+    space.tell(EventClasses::parse("AKE").unwrap());
     run(&mut space);
     let events = space.take_events();
     space.commit();

@@ -111,6 +111,10 @@ pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
     }
 }
 
+/// The state's memory is collected when it is so many percent of what was left the last time. Most of what is left is the
+/// prelude, and to walk it more often is what a short script would pay for.
+const COLLECT_AT_PERCENT: i32 = 400;
+
 impl Engine {
     /// A new state. One that is not used again counts what it does as each replica does.
     pub(super) fn new(version: EngineVersion, is_used_again: bool) -> mlua::Result<Self> {
@@ -122,6 +126,9 @@ impl Engine {
             true => Meter::of(Allocation::with_small_blocks()),
             false => Meter::default(),
         };
+        if is_used_again {
+            lua.gc_set_pause(COLLECT_AT_PERCENT);
+        }
         let meter = Rc::new(meter);
         let allocation = Installed::new(&lua, meter.allocation())?;
         let calls = Calls::new(&meter);

@@ -136,9 +136,10 @@ impl Applier {
         let place = Place::EventLoop(parts.effects.steady_clock());
         let (replies, proposer) = (&mut self.scratch, own.proposer());
         let clients = (awaited, &own.rows[..]);
-        let evaluated = evaluate::items(parts.handle, (index, now_ms), &items, clients, replies, place, proposer)?;
+        let (at, how, mut evaluated) = ((index, now_ms), (place, proposer), Evaluated::default());
+        evaluate::items(parts.handle, at, &items, clients, replies, how, &mut evaluated)?;
         self.count_in(data, now_ms);
-        self.take_evaluated(index, evaluated, &own.tickets, parts);
+        self.take_evaluated(index, &mut evaluated, &own.tickets, parts);
         Ok(())
     }
 
@@ -151,10 +152,10 @@ impl Applier {
         parts: &mut Parts<'_>,
     ) -> Result<(), ApplyError> {
         let AppliedAside { reply, outcome, .. } = aside;
-        let evaluated = outcome?;
+        let mut evaluated = outcome?;
         self.count_in(&committed.data, evaluated.now_ms);
         self.scratch = reply;
-        self.take_evaluated(committed.index, evaluated, tickets, parts);
+        self.take_evaluated(committed.index, &mut evaluated, tickets, parts);
         Ok(())
     }
 
@@ -165,8 +166,8 @@ impl Applier {
     }
 
     /// Only now is the entry visible: an answer before that could be contradicted by a read.
-    fn take_evaluated(&mut self, index: u64, mut evaluated: Evaluated, tickets: &[Ticket], parts: &mut Parts<'_>) {
-        evaluated.collected.into_iter().for_each(|step| self.collector.applied(step));
+    fn take_evaluated(&mut self, index: u64, evaluated: &mut Evaluated, tickets: &[Ticket], parts: &mut Parts<'_>) {
+        evaluated.collected.drain(..).for_each(|step| self.collector.applied(step));
         // Before the answers: a client that has one finds what its script was refused in ACL LOG.
         for denied in evaluated.calls.take_denied() {
             if let Some(ticket) =
@@ -178,22 +179,22 @@ impl Applier {
         self.answer_all(index, tickets, &evaluated.ends, parts);
         // After the answers: a client of this entry may wait for what it has written.
         if !evaluated.ready.is_empty() {
-            parts.effects.keys_ready(evaluated.ready);
+            parts.effects.keys_ready(std::mem::take(&mut evaluated.ready));
         }
         if parts.handle.has_trackers() {
             let client = |item: usize| tickets.get(item).and_then(Ticket::client);
-            if let Some(changed) = parts.handle.changed_keys(evaluated.changes, client) {
+            if let Some(changed) = parts.handle.changed_keys(std::mem::take(&mut evaluated.changes), client) {
                 parts.effects.keys_changed(parts.handle, changed);
             }
         }
         if !evaluated.events.is_empty() {
-            parts.effects.keyspace_events(evaluated.events);
+            parts.effects.keyspace_events(std::mem::take(&mut evaluated.events));
         }
         if !evaluated.messages.is_empty() {
-            parts.effects.messages(evaluated.messages);
+            parts.effects.messages(std::mem::take(&mut evaluated.messages));
         }
         if !evaluated.calls.is_empty() {
-            parts.effects.monitored(evaluated.calls);
+            parts.effects.monitored(std::mem::take(&mut evaluated.calls));
         }
         if evaluated.is_cleared {
             parts.effects.cleared(parts.handle.id());

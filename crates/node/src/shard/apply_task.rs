@@ -73,7 +73,9 @@ impl ApplyTask {
                 return Ok(Evaluated { now_ms, ends, is_cleared: true, ..Evaluated::default() });
             }
             let clients = (protos.iter().copied(), &rows[..]);
-            evaluate::items(&handle, (entry.index, now_ms), &items, clients, &mut reply, Place::Aside, proposer)
+            let (at, how, mut done) = ((entry.index, now_ms), (Place::Aside, proposer), Evaluated::default());
+            evaluate::items(&handle, at, &items, clients, &mut reply, how, &mut done)?;
+            Ok(done)
         });
         let outcome = catch_unwind(evaluate).unwrap_or(Err(ApplyError::Panicked));
         AppliedAside { shard: handle.id(), index: entry.index, reply, outcome }

@@ -96,33 +96,39 @@ pub(crate) struct Evaluated {
     pub(super) is_cleared: bool,
 }
 
-/// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree. `awaited` tells of
-/// each item for which a client may wait how to encode the answer, if one does; `rows` has the rows of the commands, as far
-/// as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread is to do it.
+/// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree; `done` is what they
+/// come to. `awaited` tells of each item for which a client may wait how to encode the answer, if one does; `rows` has the
+/// rows of the commands, as far as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread
+/// is to do it.
 pub(crate) fn items(
     handle: &ShardHandle,
     (index, now_ms): (u64, u64),
     items: &Items<'_>,
     (awaited, rows): (impl Iterator<Item = Option<Proto>> + Clone, &[Option<CommandId>]),
     reply: &mut Reply,
-    place: Place,
-    proposer: Proposer,
-) -> Result<Evaluated, ApplyError> {
+    (place, proposer): (Place, Proposer),
+    done: &mut Evaluated,
+) -> Result<(), ApplyError> {
     let arguments_max = if place.is_event_loop() { APPLY_INLINE_ARGUMENTS_MAX } else { usize::MAX };
     let told = if proposer.is_here { handle.event_classes() } else { EventClasses::NONE };
     let mut takes_back = false;
     loop {
-        let space = EntrySpace::new(handle, index, now_ms, items.evaluation());
-        let mut space = space.at(place).taking_back(takes_back).telling(told).noting_changes(handle.has_trackers());
+        let mut space = EntrySpace::at(place, handle, (index, now_ms), items.evaluation());
+        space.take_back(takes_back);
+        space.tell(told);
+        if handle.has_trackers() {
+            space.note_changes();
+        }
         if proposer.is_here {
             space.note_calls(handle.script_watch().is_some_and(|watch| watch.is_monitored()));
         }
         let within = items.clone().within(arguments_max);
-        match each_item(&mut space, now_ms, within, (awaited.clone(), rows), reply) {
+        *done = Evaluated { now_ms, ends: Vec::with_capacity(awaited.size_hint().0), ..Evaluated::default() };
+        match each_item(&mut space, within, (awaited.clone(), rows), reply, done) {
             // Taking back costs the others so much that it is done only where an item has to be.
             Err(ApplyError::Fault(Fault::WouldBlock)) if space.refuses_item() && !takes_back => takes_back = true,
             Err(error) => return Err(error),
-            Ok(mut done) => {
+            Ok(()) => {
                 done.ready = ready_keys(&space, proposer.may_wait);
                 done.events = space.take_events();
                 done.changes = space.take_changes();
@@ -131,7 +137,7 @@ pub(crate) fn items(
                     done.calls = space.take_calls();
                 }
                 space.commit();
-                return Ok(done);
+                return Ok(());
             }
         }
     }
@@ -139,21 +145,21 @@ pub(crate) fn items(
 
 fn each_item(
     space: &mut EntrySpace<'_>,
-    now_ms: u64,
     items: Items<'_>,
     (mut awaited, mut rows): (impl Iterator<Item = Option<Proto>>, &[Option<CommandId>]),
     reply: &mut Reply,
-) -> Result<Evaluated, ApplyError> {
-    let mut done = Evaluated { now_ms, ends: Vec::with_capacity(awaited.size_hint().0), ..Evaluated::default() };
+    done: &mut Evaluated,
+) -> Result<(), ApplyError> {
     // What the items may still answer, in bytes: the same on every replica, whether or not clients wait there.
     let mut bounds = ReplyBounds::of_entry(items.evaluation());
     reply.buf.clear();
     for item in items {
-        let item = match item {
+        let item = match &item {
             Err(TOO_MANY_ARGUMENTS) => return Err(Fault::WouldBlock.into()),
-            item => item?,
+            Err(detail) => return Err((*detail).into()),
+            Ok(item) => item,
         };
-        match &item {
+        match item {
             Item::Housekeeping => {
                 space.of_item(None);
                 space.housekeep()?;
@@ -183,7 +189,7 @@ fn each_item(
         reply.discard(proto.is_none());
         reply.limit(bounds.of_item());
         space.of_item(Some(done.ends.len()));
-        match &item {
+        match item {
             Item::Command(args) => {
                 let row = take_rows(&mut rows, 1).first().copied().flatten();
                 command(space, args, row, reply)?;
@@ -200,7 +206,7 @@ fn each_item(
         }
         done.ends.push(reply.buf.len());
     }
-    Ok(done)
+    Ok(())
 }
 
 /// The keys that were written and for which clients wait; all that were written, if a client `may_wait` soon.
@@ -599,8 +605,8 @@ mod tests {
             let words: Vec<Vec<&[u8]>> = commands.iter().map(|c| c.split(' ').map(str::as_bytes).collect()).collect();
             let run = |reply: &mut Reply| {
                 reply.limit(bound);
-                let space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second);
-                let mut space = space.taking_back(true);
+                let mut space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second);
+                space.take_back(true);
                 match &words[..] {
                     [args] => command(&mut space, args, None, reply).unwrap(),
                     commands => transaction(&mut space, &[], commands, &[], reply).unwrap(),
@@ -659,7 +665,8 @@ mod tests {
         let (now_ms, found) = decode(&data).unwrap();
         let mut reply = Reply::default();
         let clients = (lines.iter().map(|_| Some(Proto::Resp2)), &[][..]);
-        items(handle, (index, now_ms), &found, clients, &mut reply, place, Proposer::default())?;
+        let (how, mut done) = ((place, Proposer::default()), Evaluated::default());
+        items(handle, (index, now_ms), &found, clients, &mut reply, how, &mut done)?;
         Ok(String::from_utf8(reply.buf).unwrap())
     }
 

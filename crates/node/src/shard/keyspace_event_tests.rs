@@ -2,7 +2,7 @@
 //! came on `__keyevent@0__:*`. Each command is an entry.
 #![allow(clippy::unwrap_used)]
 
-use super::evaluate::items as evaluate_items;
+use super::evaluate::{Evaluated, items as evaluate_items};
 use super::proposer::Proposer;
 use crate::format::entry::decode;
 use crate::space::apply::Place;
@@ -40,7 +40,8 @@ impl Teller {
         let proposer = Proposer { is_here, may_wait: false };
         let mut reply = Reply::default();
         let at = (self.index, now_ms);
-        let done = evaluate_items(&self.handle, at, &items, clients, &mut reply, Place::Aside, proposer).unwrap();
+        let (how, mut done) = ((Place::Aside, proposer), Evaluated::default());
+        evaluate_items(&self.handle, at, &items, clients, &mut reply, how, &mut done).unwrap();
         let events = done.events.into_iter();
         events.map(|event| (event.event, String::from_utf8(event.key).unwrap())).collect()
     }

@@ -35,7 +35,7 @@ mod ticket;
 pub use apply_task::{AppliedAside, ApplyTask, is_large_entry};
 pub(crate) use clear::clear;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
-pub(crate) use evaluate::items as evaluate_items;
+pub(crate) use evaluate::{Evaluated, items as evaluate_items};
 pub use evaluate::{read_script, read_script_first, read_transaction, read_transaction_in_steps};
 pub use events::{StoreEvent, events_after, newest_event, newest_events};
 pub use lease::LEASE_US;

@@ -6,7 +6,7 @@
 //! It is only ever about time: whatever is read here is read again when the entry is applied.
 
 use super::evaluate::{command, transaction};
-use crate::format::entry::{Args, CollectFrom, EncodedCommand, Item, decode, first_arguments};
+use crate::format::entry::{Args, CollectFrom, EncodedCommand, Item, decode, first_keys};
 use crate::format::keys;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::EntrySpace;
@@ -203,7 +203,7 @@ impl CpuPrefetch {
     pub(crate) fn add<'a>(&mut self, handle: &ShardHandle, entries: impl Iterator<Item = &'a Entry>) -> Range<usize> {
         let (first, shard) = (self.rows.len(), handle.id().0);
         let entries = entries.filter(|entry| has_commands(entry));
-        for key in entries.flat_map(|entry| first_arguments(&entry.data)).take(FETCH_MAX - first) {
+        for key in entries.flat_map(|entry| first_keys(&entry.data)).take(FETCH_MAX - first) {
             self.rows.push(handle.cache().hash(shard, key));
             keys::record_into(&mut self.tree_key, key);
             self.trees.push(handle.engine().hash(&self.tree_key));

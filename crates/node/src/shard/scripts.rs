@@ -382,8 +382,8 @@ mod tests {
         }
 
         fn at(&self, place: Place, args: &[&[u8]]) -> (Result<(), Fault>, Vec<u8>, EntrySpace<'_>) {
-            let space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second).at(place);
-            let mut space = space.taking_back(!place.is_event_loop());
+            let mut space = EntrySpace::at(place, &self.handle, (self.index, 1_000), Evaluation::Second);
+            space.take_back(!place.is_event_loop());
             let mut reply = Reply::new(self.proto);
             let done = command(&mut space, args, None, &mut reply);
             (done, reply.buf, space)

@@ -5,6 +5,7 @@ pub(crate) mod damage;
 mod freshness;
 mod lease;
 pub(crate) mod load;
+mod ownership;
 #[cfg(test)]
 mod tests;
 
@@ -29,11 +30,11 @@ use crate::skipped;
 use crate::store_clock::entry_time;
 use crate::subscriber::Subscriber;
 use crate::tracking::{ChangedKeys, Changes, TrackedKeys, Tracking};
-use arc_swap::{ArcSwap, ArcSwapOption};
 use clock::ShardClock;
 use damage::Damage;
 use freshness::FreshnessCell;
 use lease::LeaseCell;
+use ownership::Ownership;
 use parking_lot::Mutex;
 use replica::{ReplicaStatus, SnapshotPoint};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,10 +49,8 @@ pub(crate) const ABSENT: &[u8] = &[];
 /// The shared part of one shard. Only the thread that owns the shard writes; any thread reads.
 pub struct ShardHandle {
     id: ShardId,
-    /// What it owns, as of the applied index.
-    slots: ArcSwap<Slots>,
-    /// Of the leader: what it has proposed to give away.
-    fenced: ArcSwapOption<Slots>,
+    /// What it owns, as of the applied index, and what its leader has proposed to give away.
+    slots: Ownership,
     engine: Arc<dyn Engine>,
     cache: Arc<RowCache>,
     counters: Counters,
@@ -114,8 +113,7 @@ impl ShardHandle {
         let handle = Self {
             id,
             counters: Counters::new(&slots),
-            slots: ArcSwap::from_pointee(slots),
-            fenced: ArcSwapOption::empty(),
+            slots: Ownership::of(slots),
             engine,
             cache,
             lease: LeaseCell::default(),
@@ -151,7 +149,7 @@ impl ShardHandle {
         if let Some(bytes) = self.engine.meta(keys::META_SLOTS)? {
             self.set_slots(Slots::decode(&bytes).map_err(|detail| self.corrupt(detail))?);
         }
-        self.counters.restart(&self.slots.load());
+        self.counters.restart(&self.slots.slots());
         if let Some(bytes) = self.engine.meta(keys::META_COUNTERS)? {
             self.counters.load_keys(&bytes).map_err(|detail| self.corrupt(detail))?;
         }
@@ -181,12 +179,12 @@ impl ShardHandle {
         if slots.is_partial() {
             self.engine.keep_only(slots.keep());
         }
-        self.slots.store(slots);
+        self.slots.set(slots);
     }
 
     /// What the tree is to keep beside its rows, as of the applied index: for the thread that owns the shard.
     pub(crate) fn facts(&self) -> Vec<Fact> {
-        facts_of(self.counters.encode(None), &self.slots.load())
+        facts_of(self.counters.encode(None), &self.slots.slots())
     }
 
     /// What is kept beside the rows of a shard that gets `slots`, which are this one's now.
@@ -196,12 +194,12 @@ impl ShardHandle {
 
     /// The facts that outlive a FLUSHALL.
     pub(crate) fn facts_when_cleared(&self) -> Vec<Fact> {
-        vec![(Slice::from(keys::META_SLOTS), Slice::from(self.slots.load().encode()))]
+        vec![(Slice::from(keys::META_SLOTS), Slice::from(self.slots.slots().encode()))]
     }
 
     /// `slots` are another shard's from entry `index` on, which is being applied.
     pub(crate) fn give_away(&self, slots: &Slots) {
-        self.set_slots(self.slots.load().without(slots));
+        self.set_slots(self.slots.slots().without(slots));
         self.counters.forget(slots);
         // Changes of keys that are watched or cached there cannot be seen any more: they count as changed.
         self.absent.made_all();
@@ -212,61 +210,63 @@ impl ShardHandle {
     /// Rows of those slots are about to be written. A tree that has kept nothing yet has its slots of the map, which may
     /// know of a split that the entries, from the first on, have yet to come to: until then its rows must be told apart.
     pub(crate) fn expect_rows(&self, mut slots: impl Iterator<Item = Slot>) {
-        let owned = self.slots.load();
-        if !owned.is_partial() && slots.any(|slot| !owned.owns(slot)) {
-            self.slots.store(Arc::new(Slots::clone(&owned).of_forked()));
+        if slots.all(|slot| self.slots.has(slot)) {
+            return;
+        }
+        let owned = self.slots.slots();
+        if !owned.is_partial() {
+            self.slots.set(Arc::new(Slots::clone(&owned).of_forked()));
         }
     }
 
     /// The leader has proposed to give `slots` away: from now on nothing is read or written there. `None`: it has not.
     pub(crate) fn fence(&self, slots: Option<Slots>) {
-        self.fenced.store(slots.map(Arc::new));
+        self.slots.fence(slots);
     }
 
     /// Whether the shard answers for `slot`. To be asked before a read is made and, before `readable`, after it.
     #[must_use]
     pub fn owns(&self, slot: Slot) -> bool {
-        self.slots.load().owns(slot) && self.fenced.load().as_ref().is_none_or(|fenced| !fenced.owns(slot))
+        self.slots.owns(slot)
     }
 
     /// The same of all slots of a span.
     #[must_use]
     pub fn owns_all(&self, span: SlotSpan) -> bool {
-        let meets = |fenced: &Arc<Slots>| fenced.ranges().iter().any(|range| span.meets(*range));
-        self.has_all(span) && !self.fenced.load().as_ref().is_some_and(meets)
+        self.slots.owns_all(span)
     }
 
     /// Whether all slots of a span are the shard's as of the applied index.
     #[must_use]
     pub fn has_all(&self, span: SlotSpan) -> bool {
-        self.slots.load().ranges().iter().any(|range| span.is_within(*range))
+        self.slots.has_all(span)
     }
 
     /// Whether `slot` is the shard's as of the applied index, whatever its leader has proposed since.
     #[must_use]
     pub fn has_slot(&self, slot: Slot) -> bool {
-        self.slots.load().owns(slot)
+        self.slots.has(slot)
     }
 
     /// The slots that it owns; none while it is not sure.
     #[must_use]
     pub fn owned(&self) -> Option<Arc<Slots>> {
-        let slots = self.slots.load_full();
-        self.fenced.load().is_none().then_some(slots)
+        let slots = self.slots.slots();
+        (!self.slots.is_fenced()).then_some(slots)
     }
 
     /// The slots that it owns as of the applied index.
     pub(crate) fn applied_slots(&self) -> Arc<Slots> {
-        self.slots.load_full()
+        self.slots.slots()
     }
 
     /// The rows as of the applied index: those of its own slots.
     #[must_use]
     pub fn snapshot(&self) -> Box<dyn Snapshot> {
-        let slots = self.slots.load_full();
+        let slots = self.slots.slots();
         let rows = self.engine.snapshot();
         // Asked again: the first row of another slot may have come in between.
-        if slots.is_partial() || self.slots.load().is_partial() { Box::new(OwnedRows::of(rows, slots)) } else { rows }
+        if slots.is_partial() || self.slots.slots().is_partial() { Box::new(OwnedRows::of(rows, slots)) } else { rows }
     }
 
     /// The shard begins as a part of `parent`: time does not go back.
@@ -345,7 +345,7 @@ impl ShardHandle {
     /// First and last slot, both inclusive.
     #[must_use]
     pub fn slots(&self) -> (u16, u16) {
-        self.slots.load().span()
+        self.slots.slots().span()
     }
 
     /// Its tree.
@@ -724,7 +724,7 @@ impl ShardHandle {
         if self.id == ShardId::META || !self.leading() {
             return None;
         }
-        let slots = self.slots.load();
+        let slots = self.slots.slots();
         Some(DivisionReport {
             operations: self.counters.operations(),
             by_keys: self.counters.halves_by_keys(&slots).map(|(slot, _)| slot),

@@ -70,14 +70,21 @@ impl<'a> EntrySpace<'a> {
     /// The shard at the beginning of entry `index`.
     #[must_use]
     pub fn new(handle: &'a ShardHandle, index: u64, now_ms: u64, evaluation: Evaluation) -> Self {
-        let prng = Prng::new(index.rotate_left(32) ^ u64::from(handle.id().0));
-        let writes = EntryWrites::new(handle, now_ms, evaluation);
-        let work = Work::new(evaluation, Place::Aside);
+        Self::at(Place::Aside, handle, (index, now_ms), evaluation)
+    }
+
+    /// The same, for an evaluation at `place`.
+    pub(crate) fn at(
+        place: Place,
+        handle: &'a ShardHandle,
+        (index, now_ms): (u64, u64),
+        evaluation: Evaluation,
+    ) -> Self {
         Self {
             index,
-            prng,
-            writes,
-            work,
+            prng: Prng::new(index.rotate_left(32) ^ u64::from(handle.id().0)),
+            writes: EntryWrites::new(place, handle, now_ms, evaluation),
+            work: Work::new(evaluation, place),
             takes_back: false,
             refusal: None,
             new_collections: 0,
@@ -87,30 +94,19 @@ impl<'a> EntrySpace<'a> {
         }
     }
 
-    /// The same space, for an evaluation at `place`.
-    pub(crate) fn at(mut self, place: Place) -> Self {
-        self.work = Work::new(self.writes.evaluation(), place);
-        self.writes.set_place(place);
-        self
+    /// Whether each item can be taken back, at some cost.
+    pub(crate) fn take_back(&mut self, takes_back: bool) {
+        self.takes_back = takes_back;
     }
 
-    /// The same space, of which each item can be taken back, at some cost.
-    pub(crate) fn taking_back(self, takes_back: bool) -> Self {
-        Self { takes_back, ..self }
-    }
-
-    /// The same space, which collects events of these classes.
-    pub(crate) fn telling(mut self, classes: EventClasses) -> Self {
+    /// Events of these classes are collected.
+    pub(crate) fn tell(&mut self, classes: EventClasses) {
         self.writes.tell(classes);
-        self
     }
 
-    /// The same space, which notes what is changed if that is wanted.
-    pub(crate) fn noting_changes(mut self, wanted: bool) -> Self {
-        if wanted {
-            self.writes.note_changes();
-        }
-        self
+    /// What is changed is noted.
+    pub(crate) fn note_changes(&mut self) {
+        self.writes.note_changes();
     }
 
     /// The changes so far, which are taken out.

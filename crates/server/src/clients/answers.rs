@@ -4,7 +4,7 @@ use super::connection::{Connection, RunningTransaction};
 use super::forwarded::Forwarded;
 use super::forwarding::Kept;
 use super::store_setting::set_for_store;
-use crate::os::steady_us;
+use crate::os::{SteadyTime, steady_us};
 use crate::shared::NodeShared;
 use node::pubsub::Answered;
 use node::session::{self, Cost};
@@ -69,7 +69,7 @@ pub(super) fn answer_transaction(
     answers: (&[u8], &[Vec<u8>]),
 ) {
     let mut whole = Reply::new(ticket.proto);
-    let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
+    let ns = connection.begun_at(ticket.sequence).map_or(0, |at| SteadyTime::now().ns_since(at));
     let effect = running.transaction.answer(&mut connection.session, &**store, answers, ns, &mut whole);
     if matches!(effect, session::Effect::ReplyOnceKnown { .. }) {
         note_written(store, connection, ticket);
@@ -115,7 +115,7 @@ pub(super) fn answer_command(
         note_written(store, connection, ticket);
     }
     // The time of a blocking command is its client's: it may have waited.
-    let ns = if ticket.may_wait { 0 } else { begun.at.elapsed().as_nanos() as u64 };
+    let ns = if ticket.may_wait { 0 } else { SteadyTime::now().ns_since(begun.at) };
     // A long reply is no error, whatever its last part begins with.
     let whole = error.as_deref().unwrap_or(first.as_slice());
     let counted = if begun.part_bytes > 0 { b"*" } else { whole };

@@ -8,6 +8,7 @@ use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
+use crate::os::SteadyTime;
 use crate::security::TlsPorts;
 use crate::shared::NodeShared;
 use node::config::OutputLimit;
@@ -20,7 +21,6 @@ use resp::{ParseState, Proto, ProtocolError, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 use vocab::{Millis, Moment, limits};
 
 /// A write that is not submitted yet.
@@ -335,9 +335,9 @@ impl Connection {
         }
     }
 
-    /// How long a request has been under way.
-    pub(super) fn age(&self, sequence: u64) -> Option<Duration> {
-        self.queue.age(sequence)
+    /// When a request began that is under way.
+    pub(super) fn begun_at(&self, sequence: u64) -> Option<SteadyTime> {
+        self.queue.begun_at(sequence)
     }
 
     /// Puts the answer of a request under way in its place, and tells what the request was. `None` if it is not known.
@@ -355,7 +355,7 @@ impl Connection {
 
     /// Whether a request is under way.
     pub(super) fn awaits(&self, sequence: u64) -> bool {
-        self.queue.age(sequence).is_some()
+        self.queue.begun_at(sequence).is_some()
     }
 
     /// Answers what was sent before a request under way, and closes the connection instead of answering that.
@@ -573,6 +573,15 @@ impl Connection {
     /// It is in no list of connections to flush any more.
     pub(super) fn mark_clean(&mut self) {
         self.dirty = false;
+    }
+
+    /// Whether nothing is to be done for it now: what its requests have come to is not known yet, as a rule. It is in no list
+    /// of connections to flush any more then.
+    pub(super) fn is_settled(&mut self) -> bool {
+        let is_over = self.deaf || self.hung_up || self.broken || self.session.closing();
+        let is_settled = !is_over && self.counted == 0 && self.output.is_clean() && self.long_replies.is_empty();
+        self.dirty &= !is_settled;
+        is_settled
     }
 
     /// Whether it is in the list of connections to flush.

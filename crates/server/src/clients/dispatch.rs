@@ -31,7 +31,7 @@ use crate::api::{StoreRequest, begin_on_store, begin_wanted};
 use crate::disk_reads::next_part;
 use crate::mailbox::Mailbox;
 use crate::net::Received;
-use crate::os::steady_us;
+use crate::os::SteadyTime;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
 use node::config::CommandLogKind;
@@ -99,7 +99,7 @@ impl Dispatcher {
 
     /// A turn begins.
     pub(crate) fn begin_turn(&mut self) {
-        let now = Instant::now();
+        let now = SteadyTime::now();
         (self.requests.clock, self.requests.turn_until) = (now, now + REQUESTS_SPAN);
     }
 
@@ -297,7 +297,7 @@ impl Dispatch<'_> {
 
     /// Runs a large request. What follows it is left in the connection's input.
     fn run_large(&mut self, id: usize, request: LargeRequest) {
-        (self.turn.requests.clock, self.turn.requests.arrived_us) = (Instant::now(), steady_us());
+        self.turn.requests.arrive();
         // What the commands have of a long one shares its bytes.
         if request.typed.is_none() && request.input.len() > limits::ENTRY_BYTES_SOFT {
             self.set_frame(id, Some(request.input.clone()));
@@ -338,9 +338,8 @@ impl Dispatch<'_> {
         let wait = |used| Ran { used, next: After::Wait };
         let mut ranges: Vec<Range<usize>> = Vec::with_capacity(8);
         self.turn.clients.touch(id);
-        self.turn.requests.clock = Instant::now();
         // After the bytes were read: no request that is held against a lease came later.
-        self.turn.requests.arrived_us = steady_us();
+        self.turn.requests.arrive();
         self.turn.requests.until = self.turn.requests.clock + CONNECTION_SPAN;
         let Some(connection) = self.turn.clients.get_mut(id) else { return wait(0) };
         connection.session.active(self.turn.now.wall_ms);
@@ -494,7 +493,7 @@ impl Dispatch<'_> {
         let mut reply = std::mem::take(self.scratch);
         reply.buf.clear();
         reply.proto = connection.session.proto();
-        let hot = store.hot_keys.is_on().then(Instant::now);
+        let hot = store.hot_keys.is_on().then(SteadyTime::now);
         let admission = session::admit(&mut connection.session, row, args, &**store, &mut reply);
         *self.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
         if behaviour & behaviour::ENDS_WATCHES != 0
@@ -509,7 +508,7 @@ impl Dispatch<'_> {
             Admission::Answered(effect) => {
                 self.answered(id, spec, args, effect, &reply);
                 if !spec.is_some_and(|spec| spec.has(flag::FAST)) {
-                    self.turn.requests.clock = Instant::now();
+                    self.turn.requests.clock = SteadyTime::now();
                 }
                 Step::Next
             }
@@ -548,7 +547,7 @@ impl Dispatch<'_> {
         &mut self,
         Incoming { args, bytes, sent }: Incoming<'_>,
         (id, spec): (usize, Option<&'static CommandSpec>),
-        (step, hot, answered): (&Step, Option<Instant>, usize),
+        (step, hot, answered): (&Step, Option<SteadyTime>, usize),
     ) {
         if let Some(connection) = self.turn.clients.get_mut(id) {
             match step {

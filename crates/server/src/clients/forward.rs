@@ -505,9 +505,9 @@ impl<'a> Forwarder<'a> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::os::SteadyTime;
     use crate::testing::IdleNode;
     use std::net::TcpStream;
-    use std::time::Instant;
 
     const THERE: NodeId = NodeId(99);
     const ELSEWHERE: NodeId = NodeId(98);
@@ -543,7 +543,7 @@ mod tests {
             let (id, spec) = (self.client().id, resp::table::lookup(b"SET").unwrap());
             let args: &[&[u8]] = &[b"SET", b"k", b"v"];
             let request = Request { id, spec, args };
-            let ticket = self.clients.register(request, ALL_KEYS, Effect::Unsettled, Instant::now()).unwrap();
+            let ticket = self.clients.register(request, ALL_KEYS, Effect::Unsettled, SteadyTime::now()).unwrap();
             Forwarded { deed, ..Forwarded::command(ticket, spec, args, steady_us()) }
         }
 

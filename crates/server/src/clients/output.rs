@@ -41,6 +41,12 @@ impl Output {
         self.ahead_bytes + self.tail.buf.len() - self.sent
     }
 
+    /// Whether there is nothing to send, and nothing to free.
+    pub(super) fn is_clean(&self) -> bool {
+        let holds_little = self.tail.buf.capacity() <= 4 * READ_BUFFER_BYTES;
+        self.unsent() == 0 && holds_little && self.spent.pieces.is_empty() && self.spent.buffers.is_empty()
+    }
+
     /// Bytes of memory that it takes.
     pub(super) fn capacity(&self) -> usize {
         self.ahead_bytes + self.tail.buf.capacity()

@@ -21,6 +21,7 @@ use crate::api::{close_session, open_session};
 use crate::disk_reads::make_next_part;
 use crate::mailbox::{BlockingMessage, ReplyPart, StoreAnswers, WorkerMessage};
 use crate::net::Stream;
+use crate::os::SteadyTime;
 use crate::peers::ask;
 use crate::security::shown_certificate;
 use crate::shared::NodeShared;
@@ -37,7 +38,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vocab::Slot;
 
 /// The token of the first connection's events; the others follow.
@@ -419,7 +420,7 @@ impl Clients {
 
     /// Registers a request as under way, if nothing under way forbids it: the ticket for its answer. Otherwise the connection
     /// stalls. `at`: when the request began.
-    pub(super) fn begin(&mut self, request: Request<'_>, mask: Mask, effect: Effect, at: Instant) -> Option<Ticket> {
+    pub(super) fn begin(&mut self, request: Request<'_>, mask: Mask, effect: Effect, at: SteadyTime) -> Option<Ticket> {
         if self.get(request.id)?.must_wait(mask, effect) {
             self.stall(request.id);
             return None;
@@ -428,7 +429,13 @@ impl Clients {
     }
 
     /// Registers a request as under way, whatever else is: the ticket for its answer.
-    pub(super) fn register(&mut self, request: Request<'_>, mask: Mask, effect: Effect, at: Instant) -> Option<Ticket> {
+    pub(super) fn register(
+        &mut self,
+        request: Request<'_>,
+        mask: Mask,
+        effect: Effect,
+        at: SteadyTime,
+    ) -> Option<Ticket> {
         let Request { id, spec, args } = request;
         let connection = self.connections.get_mut(id)?;
         let traced = self.store.config.traces_commands();
@@ -752,8 +759,8 @@ impl Clients {
         if connection.end_blocking(ticket.sequence) {
             self.store.clients.unblock(connection.session.entry());
         }
-        match connection.transaction.take() {
-            Some(running) if running.sequence == ticket.sequence => {
+        match connection.transaction.take_if(|running| running.sequence == ticket.sequence) {
+            Some(running) => {
                 note_written(&self.store, connection, ticket);
                 if after_exec::begin(&self.store, &connection.session, &running, *ticket, &reply) {
                     connection.transaction = Some(running);
@@ -761,10 +768,7 @@ impl Clients {
                 }
                 answer_transaction(&self.store, connection, running, ticket, (&reply, &[]));
             }
-            other => {
-                connection.transaction = other;
-                answer_command(&self.store, self.worker, connection, ticket, reply);
-            }
+            None => answer_command(&self.store, self.worker, connection, ticket, reply),
         }
         self.unstall(id);
     }

@@ -4,13 +4,13 @@
 //! the same keys keep their order.
 
 use super::output::Output;
+use crate::os::SteadyTime;
 use node::KeyHashes;
 use node::key_hash;
 use node::stats::ShortArgs;
 use resp::table::CommandSpec;
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 use vocab::limits;
 
 /// A set of keys, as bits of their hashes: two sets that share a key share a bit.
@@ -44,7 +44,7 @@ pub(crate) struct Begun {
     /// The command.
     pub(crate) spec: &'static CommandSpec,
     /// When it began.
-    pub(crate) at: Instant,
+    pub(crate) at: SteadyTime,
     /// The beginning of its first argument, for the slow log.
     brief: [u8; BRIEF_BYTES],
     brief_length: u8,
@@ -57,7 +57,7 @@ pub(crate) struct Begun {
 const BRIEF_BYTES: usize = 23;
 
 impl Begun {
-    pub(crate) fn new(spec: &'static CommandSpec, at: Instant, args: &[&[u8]], traced: bool) -> Self {
+    pub(crate) fn new(spec: &'static CommandSpec, at: SteadyTime, args: &[&[u8]], traced: bool) -> Self {
         let argument = args.get(1).copied().unwrap_or_default();
         let length = argument.len().min(BRIEF_BYTES);
         let mut brief = [0; BRIEF_BYTES];
@@ -317,9 +317,9 @@ impl ReplyQueue {
         }
     }
 
-    /// How long a request has been under way.
-    pub(super) fn age(&self, sequence: u64) -> Option<Duration> {
-        Some(self.pending.get(self.index_of(sequence)?)?.begun.as_ref()?.at.elapsed())
+    /// When a request began that is under way.
+    pub(super) fn begun_at(&self, sequence: u64) -> Option<SteadyTime> {
+        Some(self.pending.get(self.index_of(sequence)?)?.begun.as_ref()?.at)
     }
 
     fn index_of(&self, sequence: u64) -> Option<usize> {
@@ -438,7 +438,7 @@ mod tests {
     }
 
     fn begun() -> Begun {
-        Begun::new(resp::table::lookup(b"get").expect("a command"), Instant::now(), &[b"GET", b"key"], false)
+        Begun::new(resp::table::lookup(b"get").expect("a command"), SteadyTime::now(), &[b"GET", b"key"], false)
     }
 
     #[test]

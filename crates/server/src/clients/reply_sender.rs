@@ -110,6 +110,9 @@ impl ReplySender {
                 later.push(id);
                 continue;
             }
+            if clients.get_mut(id).is_some_and(Connection::is_settled) {
+                continue;
+            }
             clients.end_abandoned(id);
             let Some(connection) = clients.get_mut(id) else { continue };
             connection.mark_clean();

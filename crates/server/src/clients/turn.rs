@@ -9,7 +9,7 @@ use super::request::Request;
 use crate::api::KeyTarget;
 use crate::disk_reads::DeferredRead;
 use crate::mailbox::{Mailbox, Submission, WaitingClient};
-use crate::os::steady_us;
+use crate::os::{SteadyTime, steady_us};
 use crate::shared::{NodeShared, refusal_text, tell_misses};
 use node::pubsub::Answered;
 use node::read::{Again, Begin, NotHere, ReadRequest};
@@ -19,7 +19,6 @@ use node::{HotCost, KeyHash, LoadSampler, ShardHandle, Ticket};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
-use std::time::Instant;
 use vocab::{Moment, ShardId, Slot, SlotSpan};
 
 /// What becomes of a request.
@@ -85,14 +84,14 @@ pub(super) struct Requests {
     /// The mailbox of the worker.
     pub(super) mailbox: Arc<Mailbox>,
     /// When the last command was done.
-    pub(super) clock: Instant,
+    pub(super) clock: SteadyTime,
     seed: u64,
     /// Which slots are read.
     pub(super) sampler: LoadSampler,
     /// When others have their turn: no further request of the connection is looked at after that.
-    pub(super) until: Instant,
+    pub(super) until: SteadyTime,
     /// When the requests of this turn have run for long enough.
-    pub(super) turn_until: Instant,
+    pub(super) turn_until: SteadyTime,
     /// When the requests that run now arrived, in µs of the steady clock.
     pub(super) arrived_us: u64,
     /// Bytes that the requests of the connection which is looked at have pushed to this worker's subscribers.
@@ -113,9 +112,9 @@ impl Requests {
             worker,
             store,
             mailbox,
-            clock: Instant::now(),
-            until: Instant::now(),
-            turn_until: Instant::now(),
+            clock: SteadyTime::now(),
+            until: SteadyTime::now(),
+            turn_until: SteadyTime::now(),
             seed: worker as u64,
             sampler: LoadSampler::new(worker as u64),
             arrived_us: 0,
@@ -125,6 +124,12 @@ impl Requests {
     }
 
     /// Another seed for each read, so that no two draw the same at random.
+    /// Requests arrive now.
+    pub(super) fn arrive(&mut self) {
+        self.clock = SteadyTime::now();
+        self.arrived_us = self.clock.us();
+    }
+
     pub(super) fn next_seed(&mut self) -> u64 {
         self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.seed
@@ -138,7 +143,7 @@ impl Turn<'_> {
         *unlooked += 1 + (bytes / LOOK_BYTES) as u32;
         if *unlooked >= REQUESTS_PER_LOOK {
             *unlooked = 0;
-            self.requests.clock = Instant::now();
+            self.requests.clock = SteadyTime::now();
         }
     }
 
@@ -193,9 +198,9 @@ impl Turn<'_> {
 
     /// Notes what a request has cost since it began, for HOTKEYS: of one that is handed on, what that has cost so far.
     #[inline]
-    pub(super) fn note_hot(&self, request: Request<'_>, began: Option<Instant>, bytes: usize) {
+    pub(super) fn note_hot(&self, request: Request<'_>, began: Option<SteadyTime>, bytes: usize) {
         if let Some(began) = began {
-            self.note_cost(request, HotCost { ns: began.elapsed().as_nanos() as u64, bytes: bytes as u64 });
+            self.note_cost(request, HotCost { ns: SteadyTime::now().ns_since(began), bytes: bytes as u64 });
         }
     }
 
@@ -237,8 +242,8 @@ impl Turn<'_> {
 
     /// Counts a command that is done, by the clock that runs from one to the next.
     pub(super) fn finished(&mut self, request: Request<'_>, reply: &[u8]) {
-        let now = Instant::now();
-        let ns = now.duration_since(self.requests.clock).as_nanos() as u64;
+        let now = SteadyTime::now();
+        let ns = now.ns_since(self.requests.clock);
         self.requests.clock = now;
         let store = &self.requests.store;
         store.stats.worker(self.requests.worker).finished(request.spec.id, ns, reply);

@@ -93,6 +93,7 @@ impl Waits {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::os::SteadyTime;
     use crate::testing::IdleNode;
     use node::Ticket;
     use node::session::{Keyspace, Written};
@@ -116,7 +117,7 @@ mod tests {
         fn waits(&mut self, replicas: u64, until: Option<Instant>) -> WaitingClient {
             let (id, spec) = (self.clients.ids()[0], resp::table::lookup(b"WAIT").unwrap());
             let request = Request { id, spec, args: &[] };
-            let ticket = self.clients.begin(request, ALL_KEYS, Effect::Unsettled, Instant::now()).unwrap();
+            let ticket = self.clients.begin(request, ALL_KEYS, Effect::Unsettled, SteadyTime::now()).unwrap();
             let wait = WaitFor { spec, written: Written::default(), replicas, fsynced: None, timeout_ms: None };
             WaitingClient { ticket, wait, until, synced: false }
         }

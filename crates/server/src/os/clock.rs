@@ -1,6 +1,7 @@
 //! The clocks.
 
 use node::multi_raft::TICK_MS;
+use std::ops::Add;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vocab::{Moment, wall_clock_ms};
@@ -30,12 +31,43 @@ const LOOKS_MAX: usize = 100;
 
 /// The steady clock, in µs.
 pub(crate) fn steady_us() -> u64 {
-    boot_us() + *PHASE_US
+    SteadyTime::now().us()
 }
 
 fn boot_us() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1000
+    SteadyTime::now().ns / 1000
+}
+
+/// A moment of the steady clock, finer than `steady_us`: one look is enough for how long a request takes and for when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SteadyTime {
+    ns: u64,
+}
+
+impl SteadyTime {
+    /// What the clock shows.
+    pub(crate) fn now() -> Self {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Self { ns: now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs() }
+    }
+
+    /// What `steady_us` answered at that moment.
+    pub(crate) fn us(self) -> u64 {
+        self.ns / 1000 + *PHASE_US
+    }
+
+    /// How many ns after another moment it is; 0 if it is not.
+    pub(crate) fn ns_since(self, earlier: Self) -> u64 {
+        self.ns.saturating_sub(earlier.ns)
+    }
+}
+
+impl Add<Duration> for SteadyTime {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        Self { ns: self.ns + span.as_nanos() as u64 }
+    }
 }
 
 /// By how much the milliseconds of the wall clock begin before those of a steady one, in µs.

@@ -10,7 +10,7 @@ mod spare_processors;
 mod threads;
 
 pub(crate) use busy_poll::BusyPoll;
-pub(crate) use clock::{TICK, now_ms, raw_moment, steady_us};
+pub(crate) use clock::{SteadyTime, TICK, now_ms, raw_moment, steady_us};
 pub(crate) use descriptors::{Shares, share_out};
 pub(crate) use process::{forget_waits, process_facts, waited_for_disk};
 pub(crate) use random::random;

@@ -440,33 +440,45 @@ impl Worker {
         }
         if !wanted.writes.is_empty() {
             let mut writes = std::mem::take(&mut wanted.writes);
-            writes.drain(..).for_each(|submission| self.hand_over(submission));
-            // The buffer is used again.
+            // Where they are, as a rule: what is moved is what goes elsewhere. The buffer is used again.
+            writes.retain(|submission| !self.submit_here(submission));
+            writes.drain(..).for_each(|submission| self.submit_elsewhere(submission));
             self.dispatcher.wanted().writes = writes;
         }
     }
 
-    /// Hands a write to the worker that owns its shard.
-    fn hand_over(&mut self, submission: Submission) {
+    /// Hands a write to its shard. False if another worker owns that, or the write's slot moves.
+    fn submit_here(&mut self, submission: &Submission) -> bool {
+        let Submission { shard, write, keys, ticket } = submission;
+        let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
+        if self.store.mailboxes.owner_of(*shard) != self.index
+            || write.is_of_slot() && self.multi_raft.shard(*shard).is_some_and(is_moving)
+        {
+            return false;
+        }
+        if ticket.may_wait && self.is_not_proposed(submission) {
+            self.store.write_left(write.bytes());
+        } else if self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell) {
+            self.queued_bytes += write.bytes();
+        } else {
+            self.store.write_left(write.bytes());
+        }
+        true
+    }
+
+    /// Hands a write to the worker that owns its shard, or keeps it until its slot has moved.
+    fn submit_elsewhere(&mut self, submission: Submission) {
         if self.store.mailboxes.owner_of(submission.shard) == self.index {
-            self.submit(submission);
+            self.fenced.push(submission, self.now.mono_us);
         } else {
             self.store.mailboxes.tell_owner(submission.shard, WorkerMessage::Write(submission));
         }
     }
 
-    /// Hands a write to its shard, which this worker owns.
+    /// Takes a write for a shard of this worker.
     fn submit(&mut self, submission: Submission) {
-        let Submission { shard, write, keys, ticket } = &submission;
-        let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
-        if write.is_of_slot() && self.multi_raft.shard(*shard).is_some_and(is_moving) {
-            self.fenced.push(submission, self.now.mono_us);
-        } else if ticket.may_wait && self.is_not_proposed(&submission) {
-            self.store.write_left(submission.write.bytes());
-        } else if self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell) {
-            self.queued_bytes += write.bytes();
-        } else {
-            self.store.write_left(write.bytes());
+        if !self.submit_here(&submission) {
+            self.submit_elsewhere(submission);
         }
     }
 

@@ -9,7 +9,7 @@ use super::fork::fork;
 use super::generation::{self, Generation, L0_TABLES, L0_TABLES_UNPURGED};
 use super::ingest::{LsmIngest, LsmIngested, stamp};
 use super::manifest::{self, Manifest};
-use super::memtable::{Memtable, NEWEST, scan};
+use super::memtable::{self, Memtable, NEWEST, scan};
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
 use super::try_get::TryGet;
@@ -465,7 +465,7 @@ impl Engine for LsmEngine {
     }
 
     fn hash(&self, key: &[u8]) -> u64 {
-        self.view.load().active.hash(key)
+        memtable::hash(key)
     }
 
     fn note(&self, hashes: &[u64], step: Step, lines: &mut Lines) {
@@ -605,9 +605,9 @@ impl Engine for LsmEngine {
     }
 
     fn debt(&self) -> f64 {
-        let runs = self.view.load().l0_runs as f64;
-        let l0 = (runs - f64::from(L0_TABLES)).max(0.0) / (L0_RUNS_MAX - f64::from(L0_TABLES));
-        l0.max(self.shared.memtable_debt()).max(collector::debt(&self.view.load().dropped))
+        let view = self.view.load();
+        let l0 = (view.l0_runs as f64 - f64::from(L0_TABLES)).max(0.0) / (L0_RUNS_MAX - f64::from(L0_TABLES));
+        l0.max(self.shared.memtable_debt()).max(collector::debt(&view.dropped))
     }
 
     fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {

@@ -106,10 +106,10 @@ struct Undo {
 
 impl<'a> EntryWrites<'a> {
     /// An entry that has written nothing.
-    pub(super) fn new(handle: &'a ShardHandle, now_ms: u64, evaluation: Evaluation) -> Self {
+    pub(super) fn new(place: Place, handle: &'a ShardHandle, now_ms: u64, evaluation: Evaluation) -> Self {
         Self {
             handle,
-            place: Place::Aside,
+            place,
             may_scan: false,
             now_ms,
             evaluation,
@@ -384,11 +384,6 @@ impl<'a> EntryWrites<'a> {
             Short::Found(found) => Ok(found),
             Short::Long => Err(Fault::WouldBlock),
         }
-    }
-
-    /// Where the entry is evaluated.
-    pub(super) fn set_place(&mut self, place: Place) {
-        self.place = place;
     }
 
     /// Refuses a scan to an event loop where many rows in memory are not in order yet: the first scan would sort them.

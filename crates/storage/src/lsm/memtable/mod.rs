@@ -19,6 +19,7 @@ use crate::Slice;
 use crate::cpu_prefetch::{Lines, Step};
 use lsm_tree::{InternalValue, ValueType};
 use order::Order;
+pub(super) use rows::hash;
 use rows::{Rows, Version};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
@@ -128,11 +129,6 @@ impl Memtable {
         let rows = self.read();
         let seen = rows.dropped.within(start, end).filter(|(_, at)| **at <= index);
         seen.map(|(prefix, at)| (prefix.clone(), *at)).collect()
-    }
-
-    /// See `Engine::hash`.
-    pub(super) fn hash(&self, key: &[u8]) -> u64 {
-        self.read().hash(key)
     }
 
     /// See `Engine::note`.

@@ -11,6 +11,7 @@ use crate::hash_index::HashIndex;
 use lsm_tree::{InternalValue, ValueType};
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
+use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// What a row takes beyond the heap of its key and value, in bytes: itself, its place in a table, its place in order.
@@ -60,8 +61,6 @@ pub(super) struct Rows {
     chunks: Vec<Vec<Row>>,
     /// Rows that have gone or come back since the order was told, perhaps more than once.
     changed: Vec<u32>,
-    /// Not known to clients: they cannot choose keys that meet.
-    seed: u64,
     /// Versions of later indexes are not seen yet: their entry is not all there.
     shown_until: u64,
     /// What its entries dropped, each with the entry's index.
@@ -126,6 +125,12 @@ fn bytes(version: &Version) -> i64 {
     heap_bytes(version.value.len()) as i64
 }
 
+/// See `Engine::hash`. The seed is the process's, and is not known to clients: they cannot choose keys that meet.
+pub(in crate::lsm) fn hash(key: &[u8]) -> u64 {
+    static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
+    xxh3_64_with_seed(key, *SEED)
+}
+
 impl Rows {
     pub(super) fn new() -> Self {
         let tables = (0..TABLES).map(|_| HashIndex::default()).collect();
@@ -133,7 +138,6 @@ impl Rows {
             tables,
             chunks: Vec::new(),
             changed: Vec::new(),
-            seed: RandomState::new().hash_one(0),
             shown_until: u64::MAX,
             dropped: DroppedPrefixes::default(),
         }
@@ -175,17 +179,13 @@ impl Rows {
     }
 
     fn find(&self, key: &[u8]) -> Option<&Row> {
-        let (table, hash) = place_of(self.hash(key));
+        let (table, hash) = place_of(hash(key));
         self.at(table, hash, key).map(|at| self.row(at))
     }
 
     fn at(&self, table: usize, hash: u32, key: &[u8]) -> Option<u32> {
         let key = FoldedKey::of_tree_key(key);
         self.tables[table].find(hash, |at| self.row(at).key() == key)
-    }
-
-    pub(super) fn hash(&self, key: &[u8]) -> u64 {
-        xxh3_64_with_seed(key, self.seed)
     }
 
     /// See `Engine::note`.
@@ -211,7 +211,7 @@ impl Rows {
         live: &[u64],
         lies_below: &impl Fn(&[u8]) -> bool,
     ) -> i64 {
-        let (table, hash) = place_of(self.hash(&key));
+        let (table, hash) = place_of(hash(&key));
         if let Some(number) = self.at(table, hash, &key) {
             let at = number as usize;
             let row = &mut self.chunks[at / CHUNK_ROWS][at % CHUNK_ROWS];
