@@ -53,14 +53,14 @@ pub struct EntrySpace<'a> {
     is_in_script: bool,
 }
 
-/// How members of a large set are drawn.
+/// How members of a large set are drawn. Few entries draw any, so that what these need lies elsewhere.
 enum Draws {
     /// Each by itself.
     Alone,
     /// Some together, of this entry alone.
-    Together(Stretch),
+    Together(Box<Stretch>),
     /// Some together, also those of several entries; `None`: the entry has drawn none yet.
-    GoingOn(Option<DrawnStretch>),
+    GoingOn(Option<Box<DrawnStretch>>),
 }
 
 /// Collections that one entry can make: bits of an id below the entry's index.
@@ -173,7 +173,7 @@ impl<'a> EntrySpace<'a> {
 
     /// The commands behind pop members of large sets together.
     pub(crate) fn draw_together(&mut self) {
-        self.draws = Draws::Together(Stretch::default());
+        self.draws = Draws::Together(Box::default());
     }
 
     /// The same, and go on where the entry before has ended.

@@ -36,7 +36,7 @@ pub(super) struct EntrySource<'s, 'a> {
 
 impl EntrySource<'_, '_> {
     /// What the entries before have left of theirs, for pops of that set. It counts as read row by row, wherever it is read from.
-    pub(super) fn drawn_stretch(&mut self, rows: &Rows) -> Result<DrawnStretch, Fault> {
+    pub(super) fn drawn_stretch(&mut self, rows: &Rows) -> Result<Box<DrawnStretch>, Fault> {
         if let Some(kept) = self.writes.handle().kept_stretch().take() {
             if kept.is_of(rows) {
                 // An event loop has read nothing. Whether an item is refused is never decided there.
@@ -46,8 +46,8 @@ impl EntrySource<'_, '_> {
             return Ok(kept);
         }
         match self.writes.row(keys::DRAWN)? {
-            Some(row) => DrawnStretch::load(&row, rows, self),
-            None => Ok(DrawnStretch::default()),
+            Some(row) => DrawnStretch::load(&row, rows, self).map(Box::new),
+            None => Ok(Box::default()),
         }
     }
 }
