@@ -1,5 +1,5 @@
-//! Compiles Lua, and has some of the calls between its parts go by way of this crate: in the compiled objects they call functions with
-//! other names, as long as the old ones.
+//! Compiles Lua, and redirects some calls between its parts to this crate: in the compiled objects they call functions with other
+//! names of the same length.
 #![allow(unsafe_code, reason = "the environment is how the compiler of Lua takes options")]
 
 use std::fs;
@@ -38,7 +38,7 @@ const HEADER_BYTES: usize = 60;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     round_each_step();
-    // Whatever the profile of this crate is: the price of an instruction goes by it.
+    // Independent of the profile of this crate, because the price of an instruction depends on it.
     let built = lua_src::Build::new().opt_level("2").build(lua_src::Lua51);
     let library = built.lib_dir().join("liblua5.1.a");
     let mut archive = fs::read(&library).unwrap_or_else(|e| panic!("{}: {e}", library.display()));

@@ -1,12 +1,13 @@
 //! The log of the process: lines with time and level on standard error or in a file, as text or as JSON.
 
+mod line;
 mod repeats;
 
+use line::Line;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use node::Config;
 use parking_lot::Mutex;
 use repeats::Repeats;
-use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -24,9 +25,8 @@ struct Logger {
 }
 
 impl Logger {
-    fn write(&self, record: &Record<'_>, left_out: u64) {
-        let line =
-            if self.is_json.load(Ordering::Relaxed) { json_line(record, left_out) } else { text(record, left_out) };
+    fn write(&self, line: &Line) {
+        let line = if self.is_json.load(Ordering::Relaxed) { line.json() } else { line.text() };
         // There is no other place to report to if the log is gone.
         let _ = match &mut *self.file.lock() {
             Some((_, file)) => file.write_all(line.as_bytes()),
@@ -51,35 +51,26 @@ impl Log for Logger {
         let place = (record.file_static().unwrap_or_default(), record.line().unwrap_or_default());
         // Who asks for everything gets it.
         let is_bounded = record.level() <= Level::Info;
-        let left_out = if is_bounded { self.repeats.lock().admit(place, Instant::now()) } else { Some(0) };
-        if let Some(left_out) = left_out {
-            self.write(record, left_out);
+        let line = Line {
+            at_ms: bench::report::unix_ms(SystemTime::now()),
+            level: record.level(),
+            target: record.target().to_owned(),
+            message: record.args().to_string(),
+            left_out: 0,
+        };
+        let line = if is_bounded { self.repeats.lock().admit(place, line, Instant::now()) } else { Some(line) };
+        if let Some(line) = line {
+            self.write(&line);
         }
     }
 
     fn flush(&self) {}
 }
 
-/// `19:03:20.496Z WARN  …`
-fn text(record: &Record<'_>, left_out: u64) -> String {
-    let ms = bench::report::unix_ms(SystemTime::now());
-    let date_and_time = bench::report::rfc3339(ms);
-    let time = date_and_time.split_once('T').map_or("", |(_, time)| time.trim_end_matches('Z'));
-    let more = if left_out == 0 { String::new() } else { format!(" ({left_out} lines like this were left out)") };
-    format!("{time}.{:03}Z {:5} {}{more}\n", ms % 1000, record.level(), record.args())
-}
-
-/// An object a line: `time` (RFC 3339), `level`, `target`, `message`, and `left_out` where lines were.
-fn json_line(record: &Record<'_>, left_out: u64) -> String {
-    let ms = bench::report::unix_ms(SystemTime::now());
-    let time = bench::report::rfc3339(ms).replace('Z', &format!(".{:03}Z", ms % 1000));
-    let mut line = json!({
-        "time": time, "level": record.level().as_str(), "target": record.target(), "message": record.args().to_string(),
-    });
-    if left_out > 0 {
-        line["left_out"] = left_out.into();
-    }
-    format!("{line}\n")
+/// Tells of each place whose lines were left out, and which has been silent since, how many these were. `is_end`: the program ends.
+pub fn tell_left_out(is_end: bool) {
+    let ended = LOGGER.repeats.lock().ended(Instant::now(), is_end);
+    ended.iter().for_each(|line| LOGGER.write(line));
 }
 
 /// Starts logging to standard error: `verbose` 0 tells what an operator must know, 1 and 2 tell more.

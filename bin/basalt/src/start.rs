@@ -320,6 +320,7 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
             }
         }
         logging::set_level(server.config(), verbose);
+        logging::tell_left_out(false);
         // Idle loops are not woken for an answer that is not wanted.
         if manager.watches().is_some() || door.is_some() {
             pulse.take(&server);
@@ -334,6 +335,7 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
     manager.stopping();
     let _patience = manager.patience();
     server.stop();
+    logging::tell_left_out(true);
     log::info!("stopped");
     ExitCode::SUCCESS
 }

@@ -4,6 +4,8 @@
 mod common;
 
 use common::{Dir, Server, Setup, Value, basalt, eventually, signal};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -111,6 +113,48 @@ fn the_log_is_json_in_a_file_that_is_opened_again() {
     let lines = std::fs::read_to_string(&log).unwrap();
     let last = lines.lines().last().unwrap();
     assert!(last.starts_with('{') && last.contains("\"message\":\"stopped\""), "{lines}");
+}
+
+/// How many lines of a log have that text, as they are or as what was left out before them; and how many of them were left out.
+fn counted(log: &str, text: &str) -> (u64, u64) {
+    let left_out = |line: &str| -> u64 {
+        if let Ok(line) = serde_json::from_str::<serde_json::Value>(line) {
+            return line.get("left_out").map_or(0, |count| count.as_u64().unwrap());
+        }
+        let count = line.strip_suffix(" lines like this were left out)").and_then(|line| line.rsplit('(').next());
+        count.map_or(0, |count| count.parse().unwrap())
+    };
+    let counts: Vec<u64> = log.lines().filter(|line| line.contains(text)).map(left_out).collect();
+    let left_out = counts.iter().sum();
+    (counts.len() as u64 + left_out, left_out)
+}
+
+#[test]
+fn a_flood_of_one_line_is_cut_and_its_lines_are_counted() {
+    const WRONG: &str = "speaks TLS at a port without it";
+    let dir = Dir::new("config-flood");
+    for format in ["text", "json"] {
+        let setup = Setup::new(&dir.join(format)).with("--set", &format!("log-format={format}"));
+        let server = Server::start(&setup);
+        let mut knocks = 0;
+        // Many at once, however slow the machine is, until some are left out.
+        let left_out = eventually("lines are left out, and counted", Duration::from_secs(120), || {
+            let open = |_| TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+            let mut streams: Vec<_> = (0..60).map(open).collect();
+            for stream in &mut streams {
+                stream.write_all(&[22, 3, 1, 0, 1, 1]).unwrap();
+                knocks += 1;
+            }
+            streams.iter_mut().for_each(|stream| while stream.read(&mut [0; 64]).is_ok_and(|n| n > 0) {});
+            Some(counted(&server.messages(), WRONG).1).filter(|count| *count > 0)
+        });
+        assert!(left_out < knocks);
+        // Those after which it is silent are counted too.
+        eventually("all are told", Duration::from_secs(60), || {
+            (counted(&server.messages(), WRONG).0 == knocks).then_some(())
+        });
+        assert!(server.stop());
+    }
 }
 
 #[test]

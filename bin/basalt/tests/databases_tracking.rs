@@ -54,7 +54,11 @@ fn a_client_is_told_of_what_it_has_read_at_any_node() {
             let mut reader = tracked(*port, "");
             assert_eq!(writer.call("SET a 1"), Value::ok());
             let of_script = "EVAL_RO return(redis.call('GET',KEYS[1])) 1 a";
-            for requests in [&["GET a"][..], &["MULTI", "GET a", "EXEC"], &[of_script]] {
+            // One that writes too, which every replica evaluates.
+            let of_writer = "EVAL redis.call('SET','w','1');return(redis.call('GET',KEYS[1])) 1 a";
+            let within: [&[&str]; 5] =
+                [&["GET a"], &["MULTI", "GET a", "EXEC"], &[of_script], &[of_writer], &["MULTI", of_writer, "EXEC"]];
+            for requests in within {
                 let replies: Vec<String> = requests.iter().map(|request| reader.call(request).words()).collect();
                 assert_eq!(replies.last().unwrap(), "1");
                 assert_eq!(writer.call("SET a 1"), Value::ok());
@@ -107,6 +111,11 @@ fn what_is_asked_for_holds_at_any_node() {
         assert_eq!(reader.call("SET own 1"), Value::ok());
         assert_eq!(writer.call("SET other 1"), Value::ok());
         assert_eq!(pushed(&mut reader), "invalidate other");
+        // What is read behind a change of one's own is told of.
+        ["MULTI", "SET own 2", "GET own", "EXEC"].iter().for_each(|request| _ = reader.call(request));
+        told_no_more(&mut reader);
+        assert_eq!(writer.call("SET own 3"), Value::ok());
+        assert_eq!(pushed(&mut reader), "invalidate own");
         for (options, caching, without) in [("OPTIN", "YES", false), ("OPTOUT", "NO", true)] {
             let mut reader = tracked(*port, options);
             for given in [false, true] {

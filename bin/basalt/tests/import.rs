@@ -97,6 +97,11 @@ fn a_redis_that_is_written_to_is_taken_over() {
     let (_, verified) = ended(self::import(&[&source, "--node", &node, "--json", "--no-follow", "--verify", "200"]));
     assert_eq!((&verified["compared"], &verified["problems"]), (&200.into(), &0.into()), "{verified}");
     assert_eq!(verified["present"], verified["keys"], "what is there is left: {verified}");
+    // A key that expires at another time is not what it is at the source.
+    assert_eq!(client.call(LIMIT, &["PEXPIREAT", "late299", "4000000000000"]).int(), 1);
+    let verified = self::import(&[&source, "--node", &node, "--json", "--no-follow", "--verify", "all"]);
+    let (_, verified) = ended(verified);
+    assert_eq!(verified["problems"], 1, "{verified}");
 }
 
 /// A database of the store lies in one slot, another one elsewhere: MOVE and COPY cannot be repeated as they are.
@@ -144,7 +149,10 @@ fn keys_that_go_to_another_database_are_followed() {
             }
         }
     }
-    assert!(ask(&mut all, "SELECT 4; TTL c").int() > 0);
+    let expiry = "SELECT 4; PEXPIRETIME c";
+    let expires_at = ask(&mut redis, expiry).int();
+    assert!(expires_at > 0);
+    assert_eq!(ask(&mut all, expiry).int(), expires_at, "a key that was read again expires when it does at the source");
     for import in followers {
         signal(import.id(), "-TERM");
         let (output, result) = ended(import);

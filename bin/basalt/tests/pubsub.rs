@@ -275,6 +275,28 @@ fn reads_that_find_nothing_are_told_if_that_is_asked_for() {
     }
     assert_eq!(next(&mut listener, 2), "pmessage * __keyevent@0__:keymiss nosuch");
     assert_eq!(next(&mut listener, 2), "pmessage * __keyevent@0__:keymiss {t}b");
+    // What writes and looks up is evaluated in an entry, alone, within a transaction or by a script.
+    for request in [
+        "GETDEL 1",
+        "GETEX 2 PERSIST",
+        "SET 3 v GET",
+        "SUNIONSTORE {t}d {t}4",
+        "OBJECT ENCODING 0",
+        "LPOP 0",
+        "INCR 0",
+        "SET 3 v",
+        "MULTI",
+        "SET {t}a 2",
+        "GET {t}5",
+        "EXEC",
+        "EVAL redis.call('SET',KEYS[1],'1');redis.call('GET','{t}6') 1 {t}a",
+    ] {
+        client.call(request);
+    }
+    let told: Vec<String> = (0..6).map(|_| next(&mut listener, 2)).collect();
+    let expected =
+        ["1", "2", "3", "{t}4", "{t}5", "{t}6"].map(|key| format!("pmessage * __keyevent@0__:keymiss {key}"));
+    assert_eq!(told, expected);
 }
 
 #[test]

@@ -193,9 +193,18 @@ fn certificates_of_clients_are_asked_for_and_log_in() {
     assert!(!none.contains("PONG"), "{none}");
     let stranger = with(&other, &["PING"]);
     assert!(!stranger.contains("PONG"), "{stranger}");
+    // Without extensions: of version 1.
+    let old = &Authority { folder: dir.join("old") };
+    std::fs::create_dir(&old.folder).unwrap();
+    old.openssl("req -newkey rsa:2048 -nodes -subj /CN=default -keyout user.key -out user.csr");
+    let (ca, ca_key) = (authority.path("ca.crt"), authority.path("ca.key"));
+    old.openssl(&format!("x509 -req -in user.csr -CA {ca} -CAkey {ca_key} -set_serial 7 -out user.crt"));
+    let refused = with(old, &["PING"]);
+    assert!(!refused.contains("PONG"), "{refused}");
+    let reasons = ["peer sent no certificates", "invalid peer certificate: ", "of version 1 of X.509"];
     eventually("the log tells each reason", WITHIN, || {
         let log = server.messages();
-        (log.contains("peer sent no certificates") && log.contains("invalid peer certificate")).then_some(())
+        reasons.iter().all(|reason| log.contains(reason)).then_some(())
     });
     assert_eq!(operator.call("CONFIG SET tls-auth-clients optional"), Value::ok());
     assert_eq!(redis_cli(&authority, port, &["PING"]), "NOAUTH Authentication required.\n\n");
@@ -218,7 +227,8 @@ fn a_certificate_logs_the_user_in_that_it_names() {
         let rules = "~app:* resetchannels -@all +set +get +acl|whoami";
         assert_eq!(operator.call(&format!("ACL SETUSER {name} on resetpass {rules}")), Value::ok());
     }
-    assert_eq!(operator.call("CONFIG SET requirepass secret"), Value::ok());
+    let audit = dir.join("audit.log");
+    assert_eq!(operator.call(&format!("CONFIG SET requirepass secret audit-log {}", audit.display())), Value::ok());
     let by = |file: &str, words: &[&str]| {
         let (certificate, key) = (authority.path(&format!("{file}.crt")), authority.path(&format!("{file}.key")));
         redis_cli(&authority, port, &[&["--cert", &certificate, "--key", &key], words].concat()).trim_end().to_owned()
@@ -236,6 +246,22 @@ fn a_certificate_logs_the_user_in_that_it_names() {
     assert_eq!(by("ghost", &["--no-auth-warning", "-a", "secret", "GET", "app:1"]), "x", "a password logs in as well");
     assert_eq!(operator.call("ACL SETUSER app off"), Value::ok());
     assert_eq!(by("app", &["GET", "app:1"]), none, "a user that is off is not logged in");
+    assert!(!redis_cli(&authority, port, &["PING"]).contains("PONG"));
+    let logins = [
+        (r#""user":"app","#, r#""outcome":"done"}"#),
+        (r#""user":"app@example.org","#, r#""outcome":"done"}"#),
+        (r#""user":"ghost","#, r#""outcome":"refused","why":"no user of that name may log in"}"#),
+        (r#""user":"app","#, r#""outcome":"refused","why":"no user of that name may log in"}"#),
+        (r#""user":"","#, r#""outcome":"refused","why":"peer sent no certificates"}"#),
+    ];
+    eventually("the audit log has the logins", WITHIN, || {
+        let text = std::fs::read_to_string(&audit).ok()?;
+        let has = |user: &str, end: &str| {
+            let mut lines = text.lines().filter(|line| line.contains(r#""kind":"login""#));
+            lines.any(|line| line.contains(user) && line.contains(r#""what":"certificate""#) && line.ends_with(end))
+        };
+        logins.iter().all(|(user, end)| has(user, end)).then_some(())
+    });
 }
 
 #[test]

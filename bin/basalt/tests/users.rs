@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Server, Setup, eventually};
+use common::{Connection, Dir, Nodes, Server, Setup, Value, eventually, free_port};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -70,6 +70,69 @@ fn all_nodes_go_by_the_same_users() {
     let mut first = nodes.connect(0);
     wait_for(&mut first, &["ACL", "USERS"], "default");
     nodes.kill_all();
+}
+
+/// A client that waits in a blocking command is told at once that it may no longer, and takes nothing from then on, at whichever node it
+/// waits; one that monitors is closed; what was queued is looked at again.
+#[test]
+fn a_right_that_is_lost_ends_waits_and_is_gone_at_exec() {
+    let dir = Dir::new("users-waits");
+    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+    let listen = |port: &u16| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))];
+    let own: Vec<_> = ports.iter().map(listen).collect();
+    let nodes = Nodes::start_with(&dir, 3, &[("--shards", "3")], &own);
+    nodes.wait_spread();
+    let mut admin = nodes.connect(0);
+    let key = nodes.key_led_by(1, "app:");
+    let stream = format!("stream:{{{key}}}");
+    let blocked = |port: u16| {
+        let clients = Connection::open(port).unwrap().call("CLIENT LIST").text();
+        clients.lines().filter(|line| line.contains(" flags=b ")).count()
+    };
+    // At the node that leads the key, and as clients of a database, which any node serves.
+    for port in [&[nodes.port(1)], &ports[..]].concat() {
+        for lost in ["-blpop", "resetkeys ~stream:*"] {
+            let rules = "ACL SETUSER app reset on nopass ~* &* +@all";
+            assert_eq!(admin.call(rules), Value::ok());
+            let open = |user: &str| {
+                let mut connection = Connection::open(port).unwrap();
+                assert_eq!(ask(&mut connection, &["AUTH", user, "x"]), "OK");
+                connection
+            };
+            let (mut waiting, mut reading, mut monitor, mut other) =
+                (open("app"), open("app"), open("app"), open("default"));
+            assert_eq!(monitor.call("MONITOR"), Value::ok());
+            let mut queues = open("app");
+            assert_eq!(ask(&mut queues, &["MULTI"]), "OK");
+            for words in [&["BLPOP", &key, "1"][..], &["EXISTS", &stream]] {
+                assert_eq!(ask(&mut queues, words), "QUEUED");
+            }
+            waiting.send(&Connection::encode(&["BLPOP", &key, "0"])).unwrap();
+            reading.send(&Connection::encode(&["XREAD", "BLOCK", "0", "STREAMS", &stream, "$"])).unwrap();
+            eventually("both wait", PATIENCE, || (blocked(port) == 2).then_some(()));
+            assert_eq!(admin.call(&format!("ACL SETUSER app {lost} -monitor")), Value::ok());
+            let refused = waiting.read().unwrap().text();
+            assert!(refused.starts_with("NOPERM "), "{port} {lost}: {refused}");
+            // A monitor without the right is closed.
+            while monitor.read().is_ok() {}
+            let answers = queues.call("EXEC");
+            let [queued, exists] = answers.items() else { panic!("{port} {lost}: {answers:?}") };
+            assert!(queued.text().starts_with("NOPERM ACLs rules changed "), "{port} {lost}: {queued:?}");
+            assert_eq!(exists, &Value::Int(0), "{port} {lost}: what it may do is done");
+            assert_eq!(blocked(port), 1, "{port}: the other one has its right");
+            assert_eq!(ask(&mut other, &["RPUSH", &key, "1"]), "1");
+            assert_eq!(ask(&mut other, &["LPOP", &key]), "1", "nothing was taken");
+            assert_eq!(ask(&mut other, &["XADD", &stream, "1-1", "a", "b"]), "1-1");
+            assert_eq!(reading.read().unwrap().words(), format!("{stream} 1-1 a b"));
+            assert_eq!(ask(&mut waiting, &["ACL", "WHOAMI"]), "app", "its connection goes on");
+            assert_eq!(ask(&mut other, &["DEL", &stream]), "1");
+            let log = ask(&mut other, &["ACL", "LOG"]);
+            let reason =
+                if lost == "-blpop" { "command context toplevel object blpop" } else { "key context toplevel" };
+            assert!(log.contains(&format!("reason {reason}")), "{log}");
+            assert_eq!(ask(&mut other, &["ACL", "LOG", "RESET"]), "OK");
+        }
+    }
 }
 
 /// As a read, as a write, on a thread for scripts that take long, in EXEC and as a function.

@@ -24,7 +24,7 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// So many of a thing: `1 answer`, `2,000 answers`, `2 queries`.
+/// A count with its noun: `1 answer`, `2,000 answers`, `2 queries`.
 #[must_use]
 pub fn plural(value: u64, thing: &str) -> String {
     match (value, thing.strip_suffix("ry")) {

@@ -1,4 +1,4 @@
-//! Why a command could not be done.
+//! Why a command has failed.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! The address of a server.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ pub struct Address {
     pub port: u16,
 }
 
-/// A text that is no address, and why.
+/// Why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadAddress(String);
 
@@ -30,7 +30,7 @@ impl fmt::Display for BadAddress {
 impl std::error::Error for BadAddress {}
 
 impl BadAddress {
-    /// Without the text, which may hold a password.
+    /// The text is left out, because it may hold a password.
     pub(crate) fn of_login() -> Self {
         Self::of("…@…")
     }

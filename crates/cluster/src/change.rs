@@ -53,18 +53,18 @@ pub enum Change {
     /// A shard is to have a replica on one more node. The shard's leader then makes it a member of the group, and reports
     /// that.
     AddReplica {
-        /// Of which shard.
+        /// The shard.
         shard: ShardId,
         /// The id that it gets: the shard's next.
         replica: ReplicaId,
-        /// Where.
+        /// The node that gets it.
         node: NodeId,
         /// Whether it is to be a learner, as one does that has yet to be filled.
         learner: bool,
     },
     /// A shard's leader reports its group's members. Members that it no longer names are gone from the map.
     SetReplicas {
-        /// Of which shard.
+        /// The shard.
         shard: ShardId,
         /// The log index of the change of members that made them so.
         members_index: u64,
@@ -75,9 +75,9 @@ pub enum Change {
     },
     /// A replica that was to be added, and did not become a member, is given up.
     ForgetReplica {
-        /// Of which shard.
+        /// The shard.
         shard: ShardId,
-        /// Which.
+        /// Its id.
         replica: ReplicaId,
     },
     /// Something is set for the whole store.
@@ -104,7 +104,7 @@ pub enum Change {
     },
     /// A plan is paused, goes on, or comes to an end.
     SetPlan {
-        /// Which.
+        /// Its number.
         id: PlanId,
         /// How far it is taken to be.
         was: PlanState,
@@ -117,9 +117,9 @@ pub enum Change {
     },
     /// A replica of a shard is to come, to go, or to take the place of another. A shard has one step at a time.
     BeginStep {
-        /// For which plan.
+        /// The plan that it is for.
         plan: PlanId,
-        /// Of which shard.
+        /// The shard.
         shard: ShardId,
         /// The one that comes, which has to have the shard's next id, and its node.
         add: Option<(ReplicaId, NodeId)>,
@@ -130,14 +130,14 @@ pub enum Change {
     EndStep {
         /// For which plan it was.
         plan: PlanId,
-        /// Of which shard.
+        /// The shard.
         shard: ShardId,
         /// Whether what was wanted is so.
         done: bool,
     },
     /// A shard is to give some of its slots to a new one, on the same nodes. It must have no step, and only voters.
     BeginSplit {
-        /// For which plan.
+        /// The plan that it is for.
         plan: PlanId,
         /// Whose slots they are.
         parent: ShardId,
@@ -154,9 +154,9 @@ pub enum Change {
     /// One replica of a shard that has lost its majority is chosen to go on alone. As long as the plan runs, no other may:
     /// this one may have, although it has not reported.
     ChooseSurvivor {
-        /// For which plan.
+        /// The plan that it is for.
         plan: PlanId,
-        /// Of which shard.
+        /// The shard.
         shard: ShardId,
         /// Which replica.
         replica: ReplicaId,

@@ -96,6 +96,11 @@ impl Databases {
         self.rows.get(&database)
     }
 
+    /// The databases in whose slots there may be so many keys.
+    pub fn keys_max(&self) -> impl Iterator<Item = (Database, u64)> {
+        self.rows.iter().filter_map(|(database, row)| Some((self.place_of(*database), row.keys_max?)))
+    }
+
     /// Two databases exchange their keys.
     pub fn swap(&mut self, one: Database, other: Database) {
         let (at, other_at) = (self.place_of(one), self.place_of(other));

@@ -1,6 +1,6 @@
-//! Plans: numbered, durable changes of shape, and the steps of theirs that are under way.
+//! Plans: numbered, durable changes of the store's shape, and their steps that are under way.
 //!
-//! A plan says what is wanted; which replicas come and go for it is worked out anew from the map and what is observed
+//! A plan says what is wanted. Which replicas come and go for it is computed again and again from the map and what is observed
 //! (`placement::next_moves`), one step a shard. So a plan may be stopped at any moment and taken up by another node.
 
 use crate::bytes::{Result, put_slots, read_slots};
@@ -35,7 +35,7 @@ pub enum PlanKind {
     DrainNode(NodeId),
     /// A node is to hold nothing, and to be forgotten. It may be dead.
     RemoveNode(NodeId),
-    /// A node has not been heard of for long: its replicas are made anew elsewhere.
+    /// A node has been silent for long: its replicas are built again elsewhere.
     Repair(NodeId),
     /// Data is to be spread evenly.
     Rebalance,
@@ -47,21 +47,21 @@ pub enum PlanKind {
     MoveShard {
         /// Of which shard.
         shard: ShardId,
-        /// From where.
+        /// The node that it leaves.
         from: NodeId,
-        /// To where.
+        /// The node that it goes to.
         to: NodeId,
     },
     /// A shard becomes two.
     SplitShard {
         /// Which.
         shard: ShardId,
-        /// The first slot of the new one; none: where the data is halved.
+        /// The first slot of the new shard; none: the slot that halves the data.
         at: Option<Slot>,
     },
     /// Every shard becomes two.
     SplitAll,
-    /// Shards are to have so many replicas.
+    /// Shards get this number of replicas.
     SetReplicationFactor(u32),
     /// A node is in another zone.
     ChangeZone {
@@ -72,16 +72,16 @@ pub enum PlanKind {
     },
     /// One node takes the place of another, which is then forgotten.
     ReplaceNode {
-        /// Which goes.
+        /// The node that goes.
         node: NodeId,
-        /// Which comes.
+        /// The node that comes.
         with: NodeId,
     },
-    /// Replicas of a node are thrown away and made anew on it, from their peers.
+    /// Replicas of a node are dropped, and built again on it from the other replicas.
     Rebuild {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Which shard; none: all that are damaged.
+        /// The shard; none: all damaged replicas.
         shard: Option<ShardId>,
     },
     /// Shards that have lost their majority go on with what is left of them, whatever they have lost.
@@ -95,11 +95,11 @@ pub enum PlanState {
     Running,
     /// No step is begun; those under way end.
     Paused,
-    /// It is as it was wanted.
+    /// The store is as the plan wanted it.
     Done,
-    /// It was given up. What was done stays.
+    /// It was cancelled. Finished steps stay.
     Cancelled,
-    /// It cannot be done.
+    /// It has failed: it cannot be done.
     Failed,
 }
 
@@ -108,9 +108,9 @@ pub enum PlanState {
 pub struct Step {
     /// For which plan.
     pub plan: PlanId,
-    /// Who comes. It is in the map, and no member until its shard's leader has made it one.
+    /// The replica that comes. It is in the map, and becomes a member when the shard's leader adds it.
     pub add: Option<ReplicaId>,
-    /// Who goes, once the other one votes.
+    /// The replica that goes, once the other one votes.
     pub remove: Option<ReplicaId>,
 }
 
@@ -119,14 +119,14 @@ pub struct Step {
 pub struct Split {
     /// For which plan.
     pub plan: PlanId,
-    /// Whose slots they are as yet.
+    /// The shard that has the slots now.
     pub parent: ShardId,
-    /// Which: ranges of first and last.
+    /// The slots: ranges of first and last.
     pub slots: Vec<(u16, u16)>,
 }
 
 impl PlanState {
-    /// Whether nothing will happen any more.
+    /// Whether the plan has ended.
     #[must_use]
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Done | Self::Cancelled | Self::Failed)
@@ -183,7 +183,7 @@ impl PlanKind {
         }
     }
 
-    /// Whether what is to be moved for it is worked out by `placement::next_moves`.
+    /// Whether `placement::next_moves` computes its moves.
     #[must_use]
     pub fn moves_replicas(&self) -> bool {
         match self {
@@ -205,7 +205,7 @@ impl PlanKind {
         }
     }
 
-    /// Whether it wants that node to hold nothing.
+    /// Whether it empties that node.
     #[must_use]
     pub fn empties(&self, node: NodeId) -> bool {
         match self {

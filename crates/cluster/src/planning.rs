@@ -42,7 +42,7 @@ impl Planning<'_> {
         Ok(changed(self.0))
     }
 
-    /// Enters what the plan wants, as far as the map can say it.
+    /// Enters in the map what the plan wants, as far as the map can express it.
     fn intend(&mut self, kind: &PlanKind) -> Result<()> {
         let known =
             |of: &Self, node: &NodeId| of.0.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node));
@@ -140,7 +140,7 @@ impl Planning<'_> {
                 for shard in shards {
                     self.shard_of(*shard)?;
                 }
-                // What is left of them may not have got as far as those that are gone had reported.
+                // The replicas that are left may have applied less than the lost ones had reported.
                 for shard in shards {
                     self.0.shards.get_mut(shard).expect("it was looked up before").members_index = FIRST_REPORT - 1;
                 }
@@ -154,7 +154,7 @@ impl Planning<'_> {
         self.0.shards.get(&shard).ok_or(Refusal::UnknownShard(shard))
     }
 
-    /// A node has to stay.
+    /// Checks that a node stays in the store.
     fn may_leave(&self, node: NodeId) -> Result<()> {
         let stay = |other: &&NodeId| **other != node && !self.0.leaving.contains(other);
         if self.0.nodes.iter().filter(|(_, info)| info.capacity > 0).map(|(id, _)| id).any(|id| stay(&id)) {
@@ -204,7 +204,7 @@ impl Planning<'_> {
         Ok(changed(self.0))
     }
 
-    /// The first choice of a plan stays: another replica may go on only for another plan, which an operator has to begin.
+    /// The first choice of a plan is final: another replica may go on only for another plan, which an operator has to begin.
     pub(crate) fn choose_survivor(&mut self, plan: PlanId, id: ShardId, replica: ReplicaId) -> Result<Outcome> {
         let recovers = |plan: &Plan| matches!(&plan.kind, PlanKind::UnsafeRecover(shards) if shards.contains(&id));
         if !self.0.plans.get(&plan).is_some_and(|plan| plan.state == PlanState::Running && recovers(plan)) {
@@ -224,12 +224,12 @@ impl Planning<'_> {
         Ok(changed(self.0))
     }
 
-    /// A node whose leaving was given up takes part again, unless another plan wants it away.
+    /// A node whose removal was cancelled takes part again, unless another plan removes it.
     fn intend_no_more(&mut self, kind: &PlanKind) {
         let (PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) | PlanKind::ReplaceNode { node, .. }) = kind else {
             return;
         };
-        // What was emptied before it was added again, no plan wants empty any more.
+        // Plans from before the node was last added do not count.
         let added =
             self.0.plans.values().filter(|plan| plan.kind == PlanKind::AddNode(*node)).map(|plan| plan.id).max();
         let given_up = |plan: &Plan| matches!(plan.state, PlanState::Cancelled | PlanState::Failed);

@@ -19,15 +19,15 @@ use vocab::{ClusterDatabase, Database, Slot, is_database_key, slot_of};
 pub(crate) struct Counters {
     cells: ArcSwap<Cells>,
     cluster_databases: ClusterDatabaseCounts,
-    /// Of all slots, by `Which`.
+    /// The sums over all slots, by `Which`.
     totals: [AtomicU64; COUNTS],
     /// Operations since the shard was opened.
     operations: AtomicU64,
-    /// How often those of slots were looked at since they faded.
+    /// How often the operations of slots were looked at: every `LOOKS_REMEMBERED`th look halves them.
     looks: AtomicU64,
 }
 
-/// For so many looks at where a slot's operations lie, they are remembered whole; then half of them is forgotten.
+/// After this many looks at the slots' operations their counts are halved, so that older ones count less.
 const LOOKS_REMEMBERED: u64 = 60;
 
 /// The counts of a range of slots. Another one takes their place when a shard comes by slots beyond them.
@@ -41,7 +41,7 @@ struct Cells {
 struct Cell {
     /// By `Which`.
     counts: [AtomicU64; COUNTS],
-    /// Operations, those of long ago counted less.
+    /// Operations; older ones count less.
     operations: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ impl Cell {
     }
 }
 
-/// Under what a key is counted.
+/// The counts to which a key belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Counted {
     /// Its slot.
@@ -83,7 +83,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Under what `key` is counted.
+    /// The counts to which `key` belongs.
     #[inline]
     pub(crate) fn of(key: &[u8]) -> Self {
         let of_database = is_database_key(key);
@@ -137,7 +137,7 @@ pub(crate) struct Stored {
 }
 
 impl Counters {
-    /// Zero for those slots.
+    /// Counts of zero for these slots.
     pub(crate) fn new(slots: &Slots) -> Self {
         let cells = ArcSwap::from_pointee(Cells::new(slots.span()));
         let zero = || AtomicU64::new(0);
@@ -145,7 +145,7 @@ impl Counters {
         Self { cells, cluster_databases, totals: EACH.map(|_| zero()), operations: zero(), looks: zero() }
     }
 
-    /// So many operations were asked of a slot.
+    /// Adds operations on a slot.
     pub(crate) fn note_operations(&self, slot: Slot, count: u64) {
         self.operations.fetch_add(count, Ordering::Relaxed);
         if let Some(cell) = self.cells.load().cell(slot) {
@@ -164,7 +164,7 @@ impl Counters {
         slots.halves(|slot| cells.cell(slot).map_or(0, |cell| cell.read(Which::Keys)))
     }
 
-    /// Where they fall into two parts that were asked as often lately: to be looked at in about equal intervals.
+    /// Where they fall into two parts with as many recent operations each. Call it at about equal intervals.
     pub(crate) fn halves_by_load(&self, slots: &Slots) -> Option<(Slot, u16)> {
         let cells = self.cells.load();
         let halves = slots.halves(|slot| cells.cell(slot).map_or(0, |cell| cell.operations.load(Ordering::Relaxed)));
@@ -304,7 +304,7 @@ impl Counters {
         self.clear();
     }
 
-    /// Those of `slots` are another shard's now.
+    /// Removes the counts of `slots`, which belong to another shard now.
     pub(crate) fn forget(&self, slots: &Slots) {
         self.cluster_databases.forget(slots);
         for slot in slots.iter() {

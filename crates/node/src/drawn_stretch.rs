@@ -10,7 +10,7 @@
 //! replica has kept in memory (`KeptStretch`) save it the walk, and no more.
 //!
 //! Invariant: `names` are those of all elements of the set from `from` to before `until`, in order, unless `is_cut`. The
-//! constants and what is drawn with them are a format (docs/FORMATS.md, item 14 of an entry).
+//! constants and what is drawn with them are a format (docs/FORMATS.md, item 15 of an entry).
 
 use crate::format::element;
 use crate::{Fault, Rows};

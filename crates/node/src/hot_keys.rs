@@ -1,4 +1,4 @@
-//! Which keys cost a node most: HOTKEYS.
+//! HOTKEYS: the keys that cost a node most.
 //!
 //! While a session is on, each request gives its time and its bytes to its keys in equal parts. Of each kind of cost a bounded
 //! number of keys is counted (Space-Saving): a key that is counted anew takes the place and the sum of the one with the

@@ -243,6 +243,7 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
         | Item::Seal
         | Item::Split(_)
         | Item::Packing(_)
+        | Item::KeyBounds(_)
         | Item::Together
         | Item::GoingOn => false,
     }

@@ -66,15 +66,15 @@ pub use format::slots::Slots;
 pub use hot_keys::{HotCost, HotKeys};
 pub use key_usage::KeyUsage;
 pub use keyspace_events::{Event, EventClass, EventClasses, KeyspaceEvent};
-pub use monitored_calls::{DeniedCall, MonitoredCalls};
+pub use monitored_calls::{DeniedCall, MonitoredCalls, ShownCall};
 pub use monitors::{Monitors, monitored};
-pub use outcome::Outcome;
+pub use outcome::{KEYS_MAX_REACHED, Outcome};
 pub use reply_size::{ExpectedReply, expected_rewrite};
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use script::{
     EngineVersion, FunctionInfo, KnownScript, KnownScripts, LIBRARIES_NAME, Libraries, LoadedLibrary, ScriptContext,
-    ScriptDatabases, ScriptFlags, ScriptHeader, ScriptOrigin, check_library, check_script, is_sha, keep_script,
-    sha1_hex, stored_libraries, stored_script, stored_script_names, stored_script_sources,
+    ScriptDatabases, ScriptFlags, ScriptHeader, ScriptOrigin, ScriptTally, check_library, check_script, is_sha,
+    keep_script, sha1_hex, stored_libraries, stored_script, stored_script_names, stored_script_sources,
 };
 pub use script_message::ScriptMessage;
 pub use script_watch::{Killed, RunningScript, ScriptWatch};

@@ -27,13 +27,22 @@ pub struct DeniedCall {
     pub(crate) object: Vec<u8>,
 }
 
+/// A command of a script, as monitors are shown it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownCall {
+    /// Which item of its entry the script is; none where it is a read.
+    pub item: Option<usize>,
+    /// The line.
+    pub line: Vec<u8>,
+}
+
 /// Lines for monitors, one a command, in the order in which the commands ran, empty where no client monitors; and how the commands ended.
 /// The budget of a script bounds how many there are.
 #[derive(Debug, Default)]
 pub struct MonitoredCalls {
     is_shown: bool,
     is_counted: bool,
-    lines: Vec<Vec<u8>>,
+    lines: Vec<ShownCall>,
     ended: Vec<EndedCall>,
     item: Option<usize>,
     denied: Vec<DeniedCall>,
@@ -49,7 +58,9 @@ impl MonitoredCalls {
     /// `MONITORED_CALLS_MAX` are left out.
     pub(crate) fn note(&mut self, now_ms: u64, database: u16, spec: &CommandSpec, args: &[&[u8]]) {
         if self.is_shown && self.lines.len() < MONITORED_CALLS_MAX {
-            self.lines.extend(monitored(now_ms.saturating_mul(1000), (database, "lua"), spec, args));
+            let item = self.item;
+            let line = monitored(now_ms.saturating_mul(1000), (database, "lua"), spec, args);
+            self.lines.extend(line.map(|line| ShownCall { item, line }));
         }
     }
 
@@ -108,9 +119,9 @@ impl MonitoredCalls {
         &self.ended
     }
 
-    /// The lines.
+    /// What monitors are shown, in its order.
     #[must_use]
-    pub fn into_lines(self) -> Vec<Vec<u8>> {
+    pub fn into_lines(self) -> Vec<ShownCall> {
         self.lines
     }
 }

@@ -14,6 +14,8 @@ pub struct Monitors {
     /// How many there are: commands pay one load of it where there is none.
     count: AtomicUsize,
     clients: RwLock<Vec<Subscriber>>,
+    /// Connections for clients of other nodes, which show what the scripts of these run.
+    elsewhere: AtomicUsize,
 }
 
 impl Monitors {
@@ -22,6 +24,22 @@ impl Monitors {
     #[must_use]
     pub fn any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether one is told of what scripts run: here, or at the node of the script's client.
+    #[inline]
+    #[must_use]
+    pub fn any_of_scripts(&self) -> bool {
+        self.any() || self.elsewhere.load(Ordering::Relaxed) > 0
+    }
+
+    /// What the scripts of a client of another node run is shown there from now on, or no longer.
+    pub(crate) fn count_elsewhere(&self, is_shown: bool) {
+        if is_shown {
+            self.elsewhere.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.elsewhere.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// A client is told from now on.
@@ -136,6 +154,10 @@ mod tests {
         monitors.add(client);
         assert_eq!((monitors.any(), monitors.clients()), (true, vec![client]));
         monitors.remove(client);
-        assert!(!monitors.any());
+        assert!(!monitors.any() && !monitors.any_of_scripts());
+        for is_shown in [true, false] {
+            monitors.count_elsewhere(is_shown);
+            assert_eq!((monitors.any(), monitors.any_of_scripts()), (false, is_shown));
+        }
     }
 }

@@ -19,6 +19,9 @@ pub(crate) const UNKNOWN: &str = "ERR the outcome of this write is unknown";
 /// What the errors begin with that say why nothing was written.
 pub(crate) const NOT_WRITTEN: &str = "ERR not written";
 
+/// A database has as many keys as it may have.
+pub const KEYS_MAX_REACHED: &str = "OOM the database has as many keys as it may ('keys-max' of `ctl database set`).";
+
 const NOT_MADE: [&str; 5] = ["MOVED ", "CLUSTERDOWN ", SLOT_GONE, NO_LEADER, NOT_WRITTEN];
 const MAYBE_MADE: [&str; 3] = [UNKNOWN, "TIMEOUT the write ", Outcome::BROKEN_WAIT];
 

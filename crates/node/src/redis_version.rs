@@ -1,4 +1,4 @@
-//! The Redis that clients see. docs/adr/0028.
+//! The version of Redis that clients are told (docs/adr/0028).
 
 /// The version of Redis whose commands and options clients can count on.
 pub const REDIS_VERSION: &str = "7.4.7";

@@ -102,7 +102,7 @@ impl ScriptWatch {
 
     /// Whether a client is to see the commands of scripts.
     pub(crate) fn is_monitored(&self) -> bool {
-        self.monitors.any()
+        self.monitors.any_of_scripts()
     }
 
     /// A script begins to run beside the event loops.

@@ -188,7 +188,7 @@ fn read_node(
                 fields.push((next()?.into_string(), next()?.into_string()));
             }
         }
-        // How many elements the entry has, for who reads from the end.
+        // The number of elements of the entry, for readers that begin at the end.
         next()?;
         if flags & DELETED == 0 {
             found += 1;

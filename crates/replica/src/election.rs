@@ -1,4 +1,4 @@
-//! When a replica stands for election, and when it must not.
+//! When a replica stands for election, and when it may not.
 //!
 //! raft-rs draws its timeouts from the thread's generator; here they are drawn from a seed, so that a simulation can
 //! be run again, and raft-rs's own never strike.

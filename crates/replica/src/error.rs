@@ -1,4 +1,4 @@
-//! What the log and its groups can fail with.
+//! The errors of the log and its groups.
 
 use std::fmt;
 

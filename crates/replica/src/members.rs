@@ -1,4 +1,4 @@
-//! Who belongs to a group, and what entries that change it say.
+//! The members of a group, and the entries that change them.
 
 use crate::error::{Error, Result};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};

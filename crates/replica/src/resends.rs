@@ -1,4 +1,4 @@
-//! Bulk that is on its way to a follower is not sent again at once.
+//! Keeps bulk that is on its way to a follower from being sent again at once.
 //!
 //! A leader that does not know where a follower's log ends sends it the same entries again with each heartbeat that is
 //! answered, which reads cause as well. Large entries are still on their way then, and the copies fill the link: a follower

@@ -11,7 +11,7 @@ use storage::{UnitBuffer, open_direct_to_write};
 
 /// Its name until it is taken: nothing that reads a log knows it.
 const NAME: &str = "spare.zeros";
-/// Bytes of one write of zeros: what an fsync that comes between waits for.
+/// Bytes of one write of zeros: an fsync that comes between waits for at most one.
 const PIECE: usize = 256 << 10;
 
 /// Makes spare files in a folder. There is one at the most.
@@ -29,8 +29,8 @@ impl SpareFile {
         }
     }
 
-    /// Makes one of `bytes` in `dir` unless there is one. Takes its time: half of it is left to those who write the log.
-    /// If there is no room, or this way of writing is not known here, there is none.
+    /// Makes a file of `bytes` in `dir` unless there is one. It pauses half of the time, for writers of the log.
+    /// If there is no room, or the file system cannot write in this way, no file is made.
     pub(crate) fn make(&self, dir: &Path, bytes: u64, mut go_on: impl FnMut() -> bool) -> io::Result<()> {
         if self.made().is_some() {
             return Ok(());
@@ -58,7 +58,7 @@ impl SpareFile {
     }
 }
 
-/// Whether the file was filled and is on the disk; not if it was told not to go on.
+/// Whether the file was filled and is on the disk; false if filling was stopped.
 fn fill(path: &Path, bytes: u64, go_on: &mut impl FnMut() -> bool) -> io::Result<bool> {
     File::create(path)?;
     let file = open_direct_to_write(path)?;

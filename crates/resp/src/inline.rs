@@ -42,6 +42,13 @@ pub(crate) fn split_quoted(line: &[u8], out: &mut Vec<u8>, words: &mut Vec<Range
     }
 }
 
+/// The words of a line, with or without quotes.
+pub fn inline_words(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
+    let (mut unquoted, mut words) = (Vec::new(), Vec::new());
+    split_quoted(line, &mut unquoted, &mut words)?;
+    Ok(words.into_iter().map(|word| unquoted[word].to_vec()).collect())
+}
+
 /// Appends the word that `rest` begins with; answers what follows it.
 fn unquote_word<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
     loop {

@@ -16,6 +16,7 @@ mod value;
 pub use error::ProtocolError;
 pub use frame::{Elements, Frame, FrameState, frame_len};
 pub use glob::{glob_matches, glob_matches_within};
+pub use inline::inline_words;
 pub use item::Nesting;
 pub use number::{format_double, format_long_double, parse_double, parse_integer, parse_power, read_double};
 pub use reply::{Mark, Proto, Reply};

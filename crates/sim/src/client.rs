@@ -16,7 +16,7 @@ pub struct Client {
     pub(crate) leaders: BTreeMap<usize, NodeId>,
     /// Reads that it has yet to make at the end.
     pub(crate) last: Vec<Request>,
-    /// Of a request that clears a shard: its operations in other groups.
+    /// For a request that clears a shard: its operations in other groups.
     pub(crate) twins: Vec<usize>,
     /// How many of its requests had a number.
     pub(crate) numbers: u64,

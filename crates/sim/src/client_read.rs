@@ -27,7 +27,7 @@ pub struct ClientRead {
 }
 
 impl ClientRead {
-    /// Of a request that has come at `arrived_us`, by the node's steady clock.
+    /// The read of a request that has come at `arrived_us`, by the node's steady clock.
     #[must_use]
     pub fn new(operation: usize, request: Request, arrived_us: u64) -> Self {
         let consistency = request.weak.unwrap_or(Consistency::Absolute);

@@ -25,7 +25,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// So many clients.
+    /// This number of clients.
     #[must_use]
     pub fn new(count: usize, workload: Workload) -> Self {
         Self { clients: (0..count).map(|_| Client::default()).collect(), workload, closing: false }

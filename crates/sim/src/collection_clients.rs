@@ -10,7 +10,7 @@ use crate::store::Store;
 use std::collections::BTreeMap;
 use vocab::{NodeId, Prng};
 
-/// One of them.
+/// One client of collections.
 #[derive(Default)]
 struct CollectionClient {
     /// What it waits for.
@@ -42,7 +42,7 @@ pub struct CollectionClients {
 }
 
 impl CollectionClients {
-    /// So many, over so many groups of keys.
+    /// This number of clients, over this number of groups of keys.
     #[must_use]
     pub fn new(count: usize, groups: usize, expires: bool, think_ms: u64, mut prng: Prng) -> Self {
         let draw = Draw::new(groups, expires, prng.fork());

@@ -1,4 +1,4 @@
-//! What a node's core asks of the simulated world, kept until the world looks at it.
+//! Collects what a node's core asks of the simulated world, until the world carries it out.
 
 use cluster::MapUpdate;
 use node::peer_protocol::PeerMessage;

@@ -1,6 +1,6 @@
-//! What surrounds the nodes and clients of a run: time, chance, the network, and the record of what happens.
+//! The surroundings of a run's nodes and clients: time, randomness, the network, and the record of events.
 //!
-//! Every draw of a run comes from here, in one order: so a seed makes the same run again.
+//! Every random draw of a run comes from here, in one order, so a seed repeats its run.
 
 use crate::bug::Bug;
 use crate::chance::Chance;
@@ -92,13 +92,13 @@ impl Environment {
         &self.plan
     }
 
-    /// The bug that was put in.
+    /// The planted bug.
     #[must_use]
     pub fn bug(&self) -> Option<Bug> {
         self.bug
     }
 
-    /// Whether this bug was put in.
+    /// Whether this bug is planted.
     #[must_use]
     pub fn has(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
@@ -129,7 +129,7 @@ impl Environment {
         self.schedule.now()
     }
 
-    /// What a wall clock shows that is right.
+    /// The time that a correct wall clock shows.
     #[must_use]
     pub fn wall_ms(&self) -> u64 {
         BEGIN_WALL_MS + self.now() / MILLISECOND

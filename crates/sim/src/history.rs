@@ -67,7 +67,7 @@ pub enum Answer {
 pub struct Operation {
     /// Who asked.
     pub client: usize,
-    /// Of which group.
+    /// The group of keys.
     pub group: usize,
     /// In order.
     pub actions: Vec<(Key, Action)>,
@@ -175,7 +175,7 @@ impl History {
         &self.operations
     }
 
-    /// Those of one group.
+    /// The operations of one group.
     #[must_use]
     pub fn of_group(&self, group: usize) -> Vec<&Operation> {
         self.operations.iter().filter(|operation| operation.group == group).collect()

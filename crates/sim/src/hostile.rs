@@ -33,7 +33,7 @@ struct HostileClient {
     waits: Option<BulkRequest>,
     /// Where it believes that its keys' shard is led.
     leader: Option<Place>,
-    /// Of its collections, one of each type.
+    /// What it knows of its collections, one of each type.
     known: [Known; BulkType::ALL.len()],
 }
 

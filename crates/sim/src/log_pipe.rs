@@ -15,7 +15,7 @@ pub struct LogPipe {
 }
 
 impl Default for LogPipe {
-    /// Of a node that serves: what it lacks it waits for, as one does once its shards are open.
+    /// The pipe of a node that serves: it waits for what it lacks, as a server does once its shards are open.
     fn default() -> Self {
         let health = Arc::new(DiskHealth::default());
         health.be_patient();

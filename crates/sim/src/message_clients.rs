@@ -22,7 +22,7 @@ const LAST: Micros = 5 * SECOND;
 struct Connection {
     party: Party,
     place: Place,
-    /// Of the process that it is to.
+    /// The number of the process that it is connected to.
     life: u64,
     /// What a listener has asked for.
     names: Vec<Listened>,
@@ -42,7 +42,7 @@ pub struct MessageClients {
 }
 
 impl MessageClients {
-    /// So many of both kinds.
+    /// This number of listeners, with three publishers if there are any.
     #[must_use]
     pub fn new(count: usize, prng: Prng) -> Self {
         let publishers = if count == 0 { 0 } else { 3 };

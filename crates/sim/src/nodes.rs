@@ -1,4 +1,4 @@
-//! All nodes of a store, and what is asked of several of them: who leads, and who holds an entry.
+//! All nodes of a store, and questions about several of them: which one leads, which ones hold an entry.
 
 use crate::checkers::{Checkers, Outcome};
 use crate::history::Operation;

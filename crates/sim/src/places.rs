@@ -1,4 +1,4 @@
-//! Nodes have a place in a run, from 0, and an id in the store, from 1.
+//! The place of a node in a run, from 0, and its id in the store, from 1.
 
 use vocab::NodeId;
 

@@ -123,7 +123,7 @@ pub fn read_made(store: &mut Store, place: Place, running: RunningRead, reply: R
             park(store, place, running.read);
             Ok(())
         }
-        // What fails and does not count may be rows of a slot that was given away, and that go.
+        // A failed read that does not count may have met rows of a slot that was given away, which are being removed.
         Finish::Again(_) | Finish::Answer => answer_read(store, place, &running, &reply?),
     }
 }

@@ -1,4 +1,4 @@
-//! What is to happen, in order of virtual time.
+//! The future events of a run, in order of virtual time.
 //!
 //! Invariants: time never goes back; of two events of one moment, the one that was put in first comes first.
 

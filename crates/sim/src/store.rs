@@ -1,4 +1,4 @@
-//! A simulated store: its nodes, their environment, and what is checked of it.
+//! A simulated store: its nodes, their environment, and its checkers.
 
 use crate::bug::Bug;
 use crate::bulk::{BulkAnswer, BulkRequest};

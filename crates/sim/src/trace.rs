@@ -41,7 +41,7 @@ impl Trace {
         self.last.push_back(line);
     }
 
-    /// Of all lines so far.
+    /// The hash of all lines so far.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash.digest()

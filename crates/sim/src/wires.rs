@@ -1,5 +1,5 @@
-//! The links that keep order: what two nodes tell each other over one arrives once and in the order in which it was sent, until the
-//! link breaks. Then everything under way is lost; each end notices after a while, and a new link is made.
+//! The links that keep order: messages over a link arrive once and in the order in which they were sent, until the link breaks.
+//! Then everything under way is lost. Each end notices after a while, and a new link is made.
 //!
 //! A message for which a link has no room is dropped, and the link stays.
 
@@ -14,7 +14,7 @@ use vocab::Prng;
 /// What becomes of a message that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// It arrives so much later, over the link of that number.
+    /// It arrives after this delay, over the link of that number.
     Arrives(Micros, u64),
     /// There is no link, as far as the sender knows, or it has broken before.
     Lost,
@@ -47,7 +47,7 @@ pub struct Wires {
 }
 
 impl Wires {
-    /// Of a store with so many places.
+    /// The links of a store with this number of places.
     #[must_use]
     pub fn new(places: usize, prng: Prng) -> Self {
         Self { places, wires: vec![Wire::default(); places * places], prng }

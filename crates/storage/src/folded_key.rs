@@ -13,7 +13,7 @@ pub(crate) type Tag = [u8; DATABASE_TAG_BYTES];
 /// A key that is not longer is put together without an allocation beside its own, in bytes.
 const SHORT_BYTES: usize = 64;
 
-/// That of a key which is kept whole.
+/// The tag of a key that is kept whole.
 pub(crate) const NO_TAG: Tag = [0; DATABASE_TAG_BYTES];
 
 /// See the module's documentation.

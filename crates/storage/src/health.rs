@@ -32,7 +32,7 @@ impl Health {
         error
     }
 
-    /// The same for a write that reads nothing but what it has just written: damage is a failed write too.
+    /// The same for a write that reads only what it has just written: there damage counts as a failed write.
     pub(crate) fn judge_write(&self, error: Error) -> Error {
         if let Error::Corrupt { .. } = &error {
             self.poison(error.to_string());

@@ -1,5 +1,5 @@
-//! What a test needs of the machine. Where it is missing the test says so and passes, unless `BASALT_REQUIRE`, a list of
-//! words between commas, names it: then the test fails.
+//! What a test needs of the machine. If the machine lacks it, the test says so and passes, unless `BASALT_REQUIRE` (words separated
+//! by commas) names it: then the test fails.
 
 use std::env;
 use std::fmt::Display;

@@ -7,22 +7,22 @@ use lsm_tree::{Cache, DescriptorTable};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// A tree smaller than this is never asked to flush for others' sake, in bytes.
+/// A smaller tree, in bytes, is never asked to flush for the sake of others.
 const FLUSH_BYTES_MIN: u64 = 64 * 1024;
 
-/// By how much debt rises when unflushed writes are twice what they may be.
+/// How much the debt rises when unflushed writes are twice their budget.
 const OVERFILL_DEBT: f64 = 20.0;
 
-/// Made once a node; every tree is opened with it.
+/// What all trees of a node share. Made once a node; every tree is opened with it.
 pub struct SharedResources {
     pub(crate) options: StorageOptions,
     pub(crate) cache: Arc<Cache>,
     pub(crate) descriptors: Arc<DescriptorTable>,
     pub(crate) direct: Arc<DirectFiles>,
     pub(crate) throttle: Arc<Throttle>,
-    /// Of purges, besides: of the bytes that they look at.
+    /// The rate limit of purges, in bytes that they read.
     pub(crate) purge_throttle: Arc<Throttle>,
-    /// Bytes of all trees' unflushed writes: active, and sealed but not yet in files.
+    /// Bytes of unflushed writes of all trees: active ones, and sealed ones that are not yet in files.
     active_bytes: AtomicU64,
     sealed_bytes: AtomicU64,
     usages: Mutex<Vec<Weak<Usage>>>,
@@ -40,7 +40,7 @@ impl SharedResources {
     #[must_use]
     pub fn new(options: StorageOptions) -> Arc<Self> {
         Arc::new(Self {
-            // It counts a block by its length: the allocator adds a tenth.
+            // The cache counts a block by its length; the allocator adds a tenth.
             cache: Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes / 10 * 9)),
             descriptors: Arc::new(DescriptorTable::new(options.open_files_max)),
             direct: DirectFiles::new(options.open_files_max / 2),
@@ -64,7 +64,7 @@ impl SharedResources {
         self.throttle.set_rate(bytes_per_s);
     }
 
-    /// Changes how many bytes a second purges look at, over all trees; 0, as at first, means no limit.
+    /// Changes how many bytes a second purges may read, over all trees; 0, the default, means no limit.
     pub fn set_purge_rate(&self, bytes_per_s: u64) {
         self.purge_throttle.set_rate(bytes_per_s);
     }
@@ -82,7 +82,7 @@ impl SharedResources {
         bytes as f64 / self.options.memtable_bytes_total.max(1) as f64
     }
 
-    /// How far flushing is behind. It rises steeply where the budget ends: what is above that is memory beyond the budget.
+    /// How far flushing is behind. It rises steeply at the end of the budget, since more is memory beyond the budget.
     pub(crate) fn memtable_debt(&self) -> f64 {
         let fill = self.memtable_fill();
         fill + (fill - 1.0).max(0.0) * OVERFILL_DEBT
@@ -110,14 +110,14 @@ impl SharedResources {
 }
 
 impl Usage {
-    /// The active memtable grew by so many bytes, or became smaller.
+    /// The active memtable grew by this many bytes, or became smaller.
     pub(crate) fn add(&self, bytes: i64) {
         let before = self.active.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
         assert!(before.checked_add_signed(bytes).is_some(), "a memtable of fewer than no bytes");
         self.shared.active_bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// All active bytes become sealed; tells how many.
+    /// All active bytes become sealed; answers how many.
     pub(crate) fn seal(&self) -> u64 {
         let bytes = self.active.swap(0, Ordering::Relaxed);
         self.sealed.fetch_add(bytes, Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl Usage {
         bytes
     }
 
-    /// So many sealed bytes are in files.
+    /// This many sealed bytes are now in files.
     pub(crate) fn flushed(&self, bytes: u64) {
         self.sealed.fetch_sub(bytes, Ordering::Relaxed);
         self.shared.sealed_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -136,13 +136,13 @@ impl Usage {
         self.active.load(Ordering::Relaxed) + self.sealed.load(Ordering::Relaxed)
     }
 
-    /// Whether more than a trifle is in the active memtable.
+    /// Whether the active memtable is large enough to be worth a flush.
     pub(crate) fn is_worth_a_flush(&self) -> bool {
         self.active.load(Ordering::Relaxed) >= FLUSH_BYTES_MIN
     }
 
-    /// Whether this tree should seal: it has reached the most that one tree may hold, or all trees together hold
-    /// half the budget and this one is among the biggest.
+    /// Whether this tree should seal: it holds as much as one tree may, or all trees together hold half the budget and this one is among
+    /// the largest.
     pub(crate) fn is_due(&self) -> bool {
         let active = self.active.load(Ordering::Relaxed);
         if !self.is_worth_a_flush() {

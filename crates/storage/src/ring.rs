@@ -1,4 +1,4 @@
-//! Reads of files that one thread has under way side by side: io_uring(7), of which this is all that the store uses.
+//! Reads of files that one thread has under way side by side, by io_uring(7). The store uses nothing else of it for reads.
 //!
 //! Unsafe code is needed for it: the kernel writes into a buffer that no thread reads meanwhile. So a ring owns the
 //! buffer and the file of each read until the kernel says that it is done, and waits for that before it goes.
@@ -13,21 +13,21 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
-/// Of each buffer in the huge page: most reads fit.
+/// The size of each buffer in the huge page, in bytes: most reads fit.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Reads under way, each with what it is for. Used by the thread that made it.
+/// Reads under way, each with its purpose. Only the thread that made the ring uses it.
 pub struct Ring<T> {
     ring: IoUring,
     reads_max: usize,
     underway: Slab<Underway<T>>,
-    /// Of their buffers.
+    /// The bytes of their buffers.
     bytes: usize,
-    /// From the first read on.
+    /// Set from the first read on.
     buffers: Option<Buffers>,
 }
 
-/// What reads of a usual size are made into.
+/// The buffers of reads of a usual size.
 struct Buffers {
     page: Option<HugePage>,
     /// The kernel keeps them ready, as buffer 0.
@@ -56,13 +56,13 @@ impl Deref for Buffer {
 }
 
 impl<T> Ring<T> {
-    /// Of so many reads at a time.
+    /// A ring for this number of reads at a time.
     ///
     /// # Errors
     /// The kernel has none, or does not let this process have one: then files are to be read in another way.
     pub fn new(reads_max: u32) -> io::Result<Self> {
-        // This thread is not interrupted for what is done: it is told with its next call of the system, and one that
-        // waits is woken. Kernels before 6.0 do not know all of that.
+        // Completions do not interrupt this thread: it learns of them at its next system call, and is woken if it waits. Kernels before
+        // 6.0 do not know all of these flags.
         let patient = IoUring::builder().setup_single_issuer().setup_coop_taskrun().build(reads_max);
         let ring = patient.or_else(|_| IoUring::new(reads_max))?;
         Ok(Self { ring, reads_max: reads_max as usize, underway: Slab::new(), bytes: 0, buffers: None })
@@ -74,7 +74,7 @@ impl<T> Ring<T> {
         self.reads_max - self.underway.len()
     }
 
-    /// How many of those begun are not done yet.
+    /// How many reads have begun and are not done.
     #[must_use]
     pub fn with_disk(&mut self) -> usize {
         self.underway.len() - self.ring.completion().len()
@@ -86,8 +86,8 @@ impl<T> Ring<T> {
         self.bytes
     }
 
-    /// Begins a read of `bytes` bytes of `file` from `offset` on; fewer are read where the file ends. The kernel hears
-    /// of it with the next `submit` or `wait`.
+    /// Begins a read of `bytes` bytes of `file` from `offset` on; fewer if the file ends before. The kernel gets it with the next
+    /// `submit` or `wait`.
     ///
     /// # Panics
     /// When there is no room for it.
@@ -111,7 +111,7 @@ impl<T> Ring<T> {
         assert!(pushed.is_ok(), "a ring has room for as many reads as it was made for");
     }
 
-    /// Memory for a read of so many bytes, and whether the kernel keeps it ready.
+    /// Memory for a read of this many bytes, and whether it is registered with the kernel.
     fn memory_for(&mut self, bytes: usize) -> (Memory, bool) {
         let ring = &self.ring;
         let buffers = self.buffers.get_or_insert_with(|| Buffers::of(ring));
@@ -138,7 +138,7 @@ impl<T> Ring<T> {
     fn enter(&mut self, done_min: usize) -> io::Result<()> {
         match self.ring.submit_and_wait(done_min) {
             Ok(_) => Ok(()),
-            // What is not handed over yet is with the next call.
+            // What was not handed over goes with the next call.
             Err(e) => match e.kind() {
                 io::ErrorKind::Interrupted | io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock => Ok(()),
                 _ => Err(e),
@@ -168,7 +168,7 @@ impl Buffers {
     #[expect(unsafe_code, reason = "the kernel writes into the buffers")]
     fn of(ring: &IoUring) -> Self {
         let page = HugePage::new(PIECE_BYTES).ok();
-        // It may keep no memory ready for this process: there is a limit (RLIMIT_MEMLOCK).
+        // The kernel may refuse to register memory for this process: there is a limit (RLIMIT_MEMLOCK).
         let registered = page.as_ref().is_some_and(|page| {
             let (start, length) = page.memory();
             let all = libc::iovec { iov_base: start.cast(), iov_len: length };

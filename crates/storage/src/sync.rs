@@ -1,5 +1,5 @@
-//! The locks and atomics of the row cache. `cache/interleavings.rs` compiles the row cache a second time, with Shuttle's in
-//! their place, which decide at each use which thread runs next (docs/TESTING.md).
+//! The locks and atomics of the row cache. `cache/interleavings.rs` compiles the row cache a second time, with Shuttle's locks and
+//! atomics in their place. At each use these decide which thread runs next (docs/TESTING.md).
 
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 

@@ -1,4 +1,4 @@
-//! Whose certificates are trusted.
+//! The authorities whose certificates are trusted.
 
 use crate::Certificate;
 use crate::credentials::read_certificates;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Authorities {
     pub(crate) roots: Arc<RootCertStore>,
-    /// The one that expires first.
+    /// The certificate that expires first.
     first_to_expire: Certificate,
 }
 

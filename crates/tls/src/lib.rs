@@ -9,6 +9,7 @@ mod credentials;
 mod der;
 mod encrypted_key;
 mod protocols;
+mod refused_certificate;
 mod server_side;
 
 pub use authorities::Authorities;
@@ -17,4 +18,5 @@ pub use client_side::{ClientSide, Trust};
 pub use connection::{Connection, Received};
 pub use credentials::Credentials;
 pub use protocols::Protocols;
+pub use refused_certificate::refused_certificate;
 pub use server_side::{ClientCertificates, ServerSide};

@@ -21,26 +21,26 @@ use std::ops::Deref;
 const MARK: [u8; 6] = *b"\xff\0\xfed\xfe{";
 /// The first key behind all that begin with `MARK`.
 const BEHIND: [u8; 6] = *b"\xff\0\xfed\xfe|";
-/// No key of a database is before it, and none of a cluster database behind it: tags of slots are letters and digits.
+/// Separates cluster databases (before it) from databases (from it on): tags of slots are letters and digits.
 const FIRST_OF_DATABASES: [u8; 7] = *b"\xff\0\xfed\xfe{0";
-/// How long the tag of a slot is.
+/// The length of a slot's tag.
 pub const DATABASE_TAG_BYTES: usize = 3;
 const TAG_BYTES: usize = DATABASE_TAG_BYTES;
-/// How many bytes the prefix of a database takes.
+/// The length of a database's prefix, in bytes.
 pub const DATABASE_PREFIX_BYTES: usize = MARK.len() + TAG_BYTES + 1;
-/// How many characters of the tag of a cluster database are its number.
+/// The number of characters of a cluster database's tag that are its number.
 const NUMBER_BYTES: usize = 2;
 /// The first character of the lowest numbers, and of how many others each is the next: none is a letter, a digit or a brace.
 const FIRST_DIGIT: u8 = b'!';
 const FIRST_DIGITS: u8 = b'/' - b'!' + 1;
-/// With what all keys of a cluster database begin, in bytes.
+/// The length of what all keys of a cluster database begin with, in bytes.
 pub const CLUSTER_DATABASE_MARK_BYTES: usize = MARK.len() + NUMBER_BYTES;
-/// How many bytes the prefix of a key of a cluster database takes.
+/// The length of the prefix of a cluster database's key, in bytes.
 pub const CLUSTER_DATABASE_PREFIX_BYTES: usize = CLUSTER_DATABASE_MARK_BYTES + TAG_BYTES + 1;
 const SLOT_BITS: u32 = SLOT_COUNT.ilog2();
 const _: () = assert!(SLOT_COUNT == 1 << SLOT_BITS);
 
-/// The number of a database, as SELECT has it: 0 to 16383.
+/// The number of a database, as in SELECT: 0 to 16383.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Database(u16);
 
@@ -77,7 +77,7 @@ impl Database {
         Slot(mirrored(self.0))
     }
 
-    /// With what its stored keys begin.
+    /// What its stored keys begin with.
     #[must_use]
     pub fn prefix(self) -> [u8; DATABASE_PREFIX_BYTES] {
         let mut tag = [0; TAG_BYTES];
@@ -99,12 +99,12 @@ impl Database {
 pub struct ClusterDatabase(u16);
 
 impl ClusterDatabase {
-    /// How many databases two characters can number, database 0 included.
+    /// The number of databases that two characters can name, including database 0.
     pub const COUNT_MAX: u16 = FIRST_DIGITS as u16 * LETTERS.len() as u16;
 
-    /// That of the lowest number.
+    /// The cluster database with the lowest number.
     pub const FIRST: Self = Self(1);
-    /// That of the highest number.
+    /// The cluster database with the highest number.
     pub const LAST: Self = Self(Self::COUNT_MAX - 1);
 
     /// The cluster database of that number; `None`: there cannot be one, or it is database 0.
@@ -121,14 +121,14 @@ impl ClusterDatabase {
         (database.prefix_of_slot(slot_of(name)) == *prefix).then_some(database)
     }
 
-    /// The cluster database whose keys of a slot begin with that: `prefix_of_slot` of it.
+    /// The cluster database whose keys of a slot begin with this: the inverse of `prefix_of_slot`.
     #[must_use]
     pub fn of_prefix(prefix: &[u8]) -> Option<Self> {
         let database = Self::of_mark(prefix.get(..CLUSTER_DATABASE_MARK_BYTES)?)?;
         (database.prefix_of_slot(slot_of(prefix)) == *prefix).then_some(database)
     }
 
-    /// The cluster database whose keys all begin with that.
+    /// The cluster database whose keys all begin with this.
     #[must_use]
     pub fn of_mark(mark: &[u8]) -> Option<Self> {
         let [high, low] = *mark.strip_prefix(&MARK)? else { return None };
@@ -143,7 +143,7 @@ impl ClusterDatabase {
         self.0
     }
 
-    /// With what all its stored keys begin, and no others.
+    /// What all its stored keys begin with, and no others.
     #[must_use]
     pub fn mark(self) -> [u8; CLUSTER_DATABASE_MARK_BYTES] {
         let count = LETTERS.len() as u16;
@@ -154,7 +154,7 @@ impl ClusterDatabase {
         mark
     }
 
-    /// With what its stored keys begin whose names are of a slot.
+    /// What its stored keys begin with whose names are in this slot.
     #[must_use]
     pub fn prefix_of_slot(self, slot: Slot) -> [u8; CLUSTER_DATABASE_PREFIX_BYTES] {
         let mark = self.mark();
@@ -170,7 +170,7 @@ impl ClusterDatabase {
     }
 }
 
-/// Under which names keys are stored that are not those of database 0 of a cluster's clients.
+/// What the stored names of keys begin with, except those of database 0 of a cluster's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
     /// A database, by the place of its keys.
@@ -180,7 +180,7 @@ pub enum Namespace {
 }
 
 impl Namespace {
-    /// That of a stored key; `None`: database 0 of a cluster's clients.
+    /// The namespace of a stored key; `None`: database 0 of a cluster's clients.
     #[must_use]
     pub fn of_key(stored: &[u8]) -> Option<Self> {
         if !is_database_key(stored) {
@@ -190,7 +190,7 @@ impl Namespace {
         Database::of_key(stored).map(Self::Database).or_else(of_cluster)
     }
 
-    /// That of which a request ends in the mark: the prefix of a database, or what all keys of a cluster database begin with.
+    /// The namespace of a mark: the prefix of a database, or what all keys of a cluster database begin with.
     #[must_use]
     pub fn of_mark(mark: &[u8]) -> Option<Self> {
         match mark.len() {
@@ -200,7 +200,7 @@ impl Namespace {
         }
     }
 
-    /// With what all its stored keys begin.
+    /// What all its stored keys begin with.
     #[must_use]
     pub fn mark(self) -> KeyPrefix {
         match self {
@@ -224,7 +224,7 @@ impl Namespace {
         [&*self.prefix(name), name].concat()
     }
 
-    /// How many bytes come before the name of a key.
+    /// The number of bytes before the name of a key.
     #[must_use]
     pub fn prefix_bytes(self) -> usize {
         match self {
@@ -288,7 +288,7 @@ pub fn is_database_key(key: &[u8]) -> bool {
     key.starts_with(&MARK)
 }
 
-/// What a stored key begins with that has this tag.
+/// What a stored key with this tag begins with.
 #[inline]
 #[must_use]
 pub fn prefix_of_tag(tag: [u8; DATABASE_TAG_BYTES]) -> [u8; DATABASE_PREFIX_BYTES] {

@@ -78,6 +78,8 @@ pub const UNDO_FOLD_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of published messages, times the clients that get them, that the mailboxes of a node's workers hold before
 /// publishers wait.
 pub const PUSH_BACKLOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes of keys that very many clients of a worker are still to be told of, with the lists of these clients. Beyond, they are told to forget all.
+pub const FORGOTTEN_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Clients of a worker that have what goes to very many, such as a message, in one turn.
 pub const CLIENTS_TOLD_STEP_MAX: usize = 256;
 /// Bytes that a connection's requests may push to the subscribers of its worker before other connections have their turn.
@@ -245,7 +247,7 @@ pub const BLOCKED_COMMAND_BYTES_MAX: usize = 1024 * 1024;
 /// bytes a key.
 pub const BLOCKED_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Most clients that wait in blocking commands and are looked at in one turn of a worker.
-pub const BLOCKED_CLIENTS_STEP_MAX: usize = 1024;
+pub const BLOCKED_CLIENTS_STEP_MAX: usize = 512;
 /// Keys whose time has come that one step of background collection removes.
 pub const EXPIRE_STEP_MAX: usize = 256;
 /// By when a large collection that is made in slices must be whole, in ms after it was begun.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 /// How many slots a store has.
 pub const SLOT_COUNT: u16 = 16384;
 
-/// Of a byte, the checksum that it leaves when 0, 1 … 7 zeros follow it.
+/// For each byte, the checksum after 0, 1 … 7 zeros that follow it.
 static TABLES: [[u16; 256]; 8] = {
     let mut tables = [[0u16; 256]; 8];
     let mut byte = 0;
@@ -98,7 +98,7 @@ impl SlotSpan {
     /// All slots.
     pub const ALL: Self = Self { first: 0, last: SLOT_COUNT - 1 };
 
-    /// From the one to the other, which is no lower.
+    /// From `first` to `last`; `first ≤ last`.
     #[must_use]
     pub fn between(first: u16, last: u16) -> Self {
         debug_assert!(first <= last, "a span has slots");

@@ -4,6 +4,7 @@ use super::application::{Application, Listener};
 use super::situation::{SITUATIONS, Situation};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const HEAD: &str = "\
 # Applications
@@ -16,15 +17,17 @@ distribution: those that pass on redis-server have to pass here, but for those t
 
 Applications of *databases* connect to a node's `database-listen`, as to a plain Redis: on three nodes to one that does not lead
 their database. *Cluster* means that they connect as to a Redis Cluster. *Node killed*: half-way, the node that leads the shard of
-their keys gets `kill -9`. Numbers are those of the last trial, on one program of 2026-11-27. Jobs are counted outside the store.
+their keys gets `kill -9`. Numbers are those of the last trial. *Tried* is the day on which all of a row was tried. Jobs are counted outside the
+store.
 
 ";
-const COLUMNS: &str =
-    "| application | version | listener | what it did | single node | three nodes | node killed |\n|-|-|-|-|-|-|-|\n";
-/// Cells of a row before those of the trials.
+const COLUMNS: &str = "| application | version | listener | what it did | single node | three nodes | node killed | tried |\n|-|-|-|-|-|-|-|-|\n";
+/// The number of cells of a row before those of the trials.
 const CELLS_BEFORE: usize = 4;
-/// What a cell holds before the first trial.
+/// The text of a cell before the first trial.
 const NOT_YET: &str = "not run yet";
+/// When a row was tried that is of a time when the page had no days.
+const EARLIER: &str = "earlier";
 /// Longest text of a failure.
 const FAILURE_CHARS: usize = 160;
 
@@ -35,14 +38,34 @@ pub type Results<'a> = &'a [(&'a str, Situation, Result<String, String>)];
 pub fn write(root: &Path, applications: &[Application], results: Results<'_>) -> Result<(), String> {
     let path = path(root);
     let before = std::fs::read_to_string(&path).unwrap_or_default();
-    std::fs::write(&path, page(&before, applications, results)).map_err(|error| format!("{}: {error}", path.display()))
+    std::fs::write(&path, page(&before, applications, results, &today()))
+        .map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn path(root: &Path) -> PathBuf {
     root.join("docs/APPLICATIONS.md")
 }
 
-fn page(before: &str, applications: &[Application], results: Results<'_>) -> String {
+/// The day by UTC.
+fn today() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (year, month, day) = date(seconds / 86_400);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// Year, month and day of a day since the epoch, by the Gregorian calendar: years begin in March here, so that a leap day is their last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+fn page(before: &str, applications: &[Application], results: Results<'_>, today: &str) -> String {
     let mut text = format!("{HEAD}{COLUMNS}");
     for application in applications {
         let listener = match application.listener {
@@ -61,7 +84,15 @@ fn page(before: &str, applications: &[Application], results: Results<'_>) -> Str
             };
             let _ = write!(text, " {cell} |");
         }
-        text.push('\n');
+        let is_tried = |of: &Situation| results.iter().any(|(name, tried, _)| *name == application.name && tried == of);
+        let tried = match application.situations.iter().all(is_tried) {
+            true => today.to_owned(),
+            false => cell(before, application.name, SITUATIONS.len()).unwrap_or_else(|| {
+                let is_known = cell(before, application.name, 0).is_some();
+                if is_known { EARLIER.to_owned() } else { NOT_YET.to_owned() }
+            }),
+        };
+        let _ = writeln!(text, " {tried} |");
     }
     text
 }
@@ -104,12 +135,36 @@ mod tests {
 
     #[test]
     fn a_page_keeps_what_was_not_tried_again() {
-        let first = page("", &[QUEUE], &[("queue", Situation::Single, Ok("120 jobs, each once".to_owned()))]);
-        let row = "| queue | queue 1.0, redis 8.1.0 | databases | 120 jobs | 120 jobs, each once | not run yet | not run yet |";
+        let first = page("", &[QUEUE], &[("queue", Situation::Single, Ok("120 jobs, each once".to_owned()))], "day 1");
+        let row = "| queue | queue 1.0, redis 8.1.0 | databases | 120 jobs | 120 jobs, each once | not run yet | not run yet | not run yet |";
         assert!(first.contains(row), "{first}");
-        let failed = Err("it ended with 1\nERR | no".to_owned());
-        let second = page(&first, &[QUEUE], &[("queue", Situation::Killed, failed)]);
-        let row = "| 120 jobs | 120 jobs, each once | not run yet | **fails**: it ended with 1 ERR / no |";
+        let failed = || Err("it ended with 1\nERR | no".to_owned());
+        let of_old = first.replace(" | not run yet |\n", " |\n");
+        assert!(
+            page(&of_old, &[QUEUE], &[], "day 2").contains("| not run yet | not run yet | earlier |\n"),
+            "{of_old}"
+        );
+        let second = page(&first, &[QUEUE], &[("queue", Situation::Killed, failed())], "day 2");
+        let row =
+            "| 120 jobs | 120 jobs, each once | not run yet | **fails**: it ended with 1 ERR / no | not run yet |";
         assert!(second.contains(row), "{second}");
+        let all = SITUATIONS.map(|situation| ("queue", situation, failed()));
+        let third = page(&second, &[QUEUE], &all, "day 3");
+        assert!(third.contains("**fails**: it ended with 1 ERR / no | day 3 |"), "{third}");
+        let fourth = page(&third, &[QUEUE], &all[1..], "day 4");
+        assert!(fourth.contains("**fails**: it ended with 1 ERR / no | day 3 |"), "{fourth}");
+    }
+
+    #[test]
+    fn days_have_dates() {
+        for (day, expected) in [
+            (0, (1970, 1, 1)),
+            (59, (1970, 3, 1)),
+            (11_016, (2000, 2, 29)),
+            (11_017, (2000, 3, 1)),
+            (20_785, (2026, 11, 28)),
+        ] {
+            assert_eq!(date(day), expected);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Data ten times the memory: uniform reads against the disk's own random reads.
 //!
-//! The page cache is no part of the memory that the store was given. So the store's files are taken out of it before
-//! each run and again four times a second while it lasts: what it can give is what was read in the last moment.
+//! The page cache is not part of the store's memory. So the store's files are dropped from it before each run, and four times a
+//! second during the run: it can only serve what was read a moment ago.
 
 use super::bar::{Bar, Sample};
 use super::bench::Bench;
@@ -31,7 +31,7 @@ const PEAK_SHARE_MAX: f64 = 1.3;
 /// Of the machine's processors, what is called bound by them.
 const CPU_BOUND: f64 = 0.9;
 
-/// How much of what.
+/// The amounts of a run.
 struct Size {
     records: u64,
     memory_bytes: u64,
@@ -124,7 +124,7 @@ struct Limit {
 }
 
 impl Limit {
-    /// What was the limit, when `bar` tells what the disk can do.
+    /// Which resource was the limit; `bar` has the rate of the disk.
     fn against(&self, bar: &Bar) -> String {
         let disk = self.disk_reads_per_s.map_or_else(
             || "the kernel does not count the disk's reads".to_owned(),

@@ -3,7 +3,7 @@
 use super::file::{FileSettings, Note};
 use super::given::{Given, Origin, closest, find};
 use super::include::included;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Files within files.
@@ -43,7 +43,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 /// Reads a file's text. `read` reads the files that it includes.
 pub fn parse(path: &Arc<Path>, text: &str, read: &mut dyn FnMut(&Path) -> Result<String, String>) -> FileSettings {
-    let mut reader = Reader { settings: FileSettings::default(), door: Door::default(), files: 1, read };
+    let within = vec![plain(path)];
+    let mut reader = Reader { settings: FileSettings::default(), door: Door::default(), files: 1, within, read };
     reader.file(path, text, 0);
     let Reader { mut settings, door, .. } = reader;
     settings.given.extend(door.settings());
@@ -77,6 +78,8 @@ struct Reader<'a> {
     settings: FileSettings,
     door: Door,
     files: usize,
+    /// The file that is read, behind those that include it.
+    within: Vec<PathBuf>,
     read: &'a mut dyn FnMut(&Path) -> Result<String, String>,
 }
 
@@ -142,8 +145,17 @@ impl Reader<'_> {
                 let text = format!("include {path}: at most {DEPTH_MAX} files deep and {FILES_MAX} in all");
                 return self.settings.errors.push(at.note(text));
             }
+            let place = plain(&file);
+            if self.within.contains(&place) {
+                self.settings.errors.push(at.note(format!("include {path}: {} includes itself", place.display())));
+                continue;
+            }
             match (self.read)(&file) {
-                Ok(text) => self.file(&Arc::from(file.as_path()), &text, depth + 1),
+                Ok(text) => {
+                    self.within.push(place);
+                    self.file(&Arc::from(file.as_path()), &text, depth + 1);
+                    self.within.pop();
+                }
                 Err(e) => self.settings.errors.push(at.note(format!("include {e}"))),
             }
         }
@@ -152,6 +164,20 @@ impl Reader<'_> {
     fn warn(&mut self, at: &ConfLine, text: &str) {
         self.settings.warnings.push(at.note(text.to_owned()));
     }
+}
+
+/// A path without `.` and `..`, as far as its words say.
+fn plain(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut plain, component| {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(plain.components().next_back(), Some(Component::Normal(_))) => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+        plain
+    })
 }
 
 /// A line of a file.
@@ -282,6 +308,9 @@ mod tests {
     fn parsed(text: &str) -> FileSettings {
         let mut read = |path: &Path| match path.to_str() {
             Some("etc/more.conf") => Ok("timeout 7\ninclude more.conf\n".to_owned()),
+            Some("etc/d/../loop.conf") => Ok("hz 5\ninclude ./redis.conf\n".to_owned()),
+            // As many as are asked for, each within another one.
+            Some(deep) if deep.ends_with("deep") => Ok(format!("timeout 7\ninclude {}/deep\n", deep.len())),
             _ => Err(format!("{}: no such file", path.display())),
         };
         parse(&Arc::from(Path::new("etc/redis.conf")), text, &mut read)
@@ -314,9 +343,18 @@ mod tests {
 
     #[test]
     fn files_within_files_end() {
-        let settings = parsed("include more.conf\n");
+        let settings = parsed("include 0/deep\n");
         assert_eq!(settings.given.len(), DEPTH_MAX - 1);
-        assert!(settings.errors[0].text.starts_with("include more.conf: at most 16 files deep"), "{settings:?}");
+        assert!(settings.errors[0].text.contains("/deep: at most 16 files deep"), "{settings:?}");
+        for (text, told) in [
+            ("include more.conf\n", "etc/more.conf:2: include more.conf: etc/more.conf includes itself"),
+            ("include d/../loop.conf\n", "etc/d/../loop.conf:2: include ./redis.conf: etc/redis.conf includes itself"),
+        ] {
+            let settings = parsed(text);
+            let errors: Vec<_> = settings.errors.iter().map(ToString::to_string).collect();
+            assert_eq!((settings.given.len(), errors), (1, vec![told.to_owned()]), "{text}");
+        }
+        assert_eq!(parsed("include d/../loop.conf\ninclude none.conf\n").errors.len(), 2, "others are told as well");
         let settings = parsed("include none.conf\nhz \"1\n");
         let errors: Vec<_> = settings.errors.iter().map(ToString::to_string).collect();
         assert_eq!(

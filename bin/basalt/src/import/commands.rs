@@ -1,5 +1,6 @@
 //! Commands as Redis writes them to its replicas and to AOF files.
 
+use resp::inline_words;
 use std::io::{BufRead, Read};
 use std::ops::Range;
 use vocab::limits::REPLY_BULK_BYTES_MAX;
@@ -53,8 +54,10 @@ impl<R: BufRead> Commands<R> {
                 }
                 // Words on a line, as people type them.
                 Some(_) => {
-                    let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-                    return Ok(Some(words.map(<[u8]>::to_vec).collect()));
+                    let words = inline_words(&line).map_err(|e| format!("at byte {}: {e}", self.position))?;
+                    if !words.is_empty() {
+                        return Ok(Some(words));
+                    }
                 }
             }
         }
@@ -120,6 +123,16 @@ mod tests {
         let bytes = b"\n*2\r\n$3\r\nDEL\r\n$3\r\na\r\n\r\n#TS:17\r\nSET b 1\r\n*1\r\n$4\r\nPING\r\n";
         let words = |text: &str| text.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
         assert_eq!(all(bytes).unwrap(), [vec![b"DEL".to_vec(), b"a\r\n".to_vec()], words("SET b 1"), words("PING")]);
+    }
+
+    #[test]
+    fn words_on_a_line_may_stand_in_quotes() {
+        let found = all(b"SET \"a b\" 'c\\'d'\r\n  \r\nSET \"\\x00\\n\" \"\"\n").unwrap();
+        let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
+        assert_eq!(found, [words(&[b"SET", b"a b", b"c'd"]), words(&[b"SET", b"\0\n", b""])]);
+        for unbalanced in [&b"SET \"a\n"[..], b"SET 'a'b\n"] {
+            assert!(all(unbalanced).is_err(), "{}", unbalanced.escape_ascii());
+        }
     }
 
     #[test]

@@ -63,8 +63,9 @@ impl<'a> Follower<'a> {
         outcome: &mut Outcome,
     ) -> Result<(), String> {
         let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        let found =
-            table::resolve(&words).ok().and_then(|spec| Some((spec, spec.keys(&words).ok()?.collect::<Vec<_>>())));
+        let resolved = table::resolve(&words);
+        let found = resolved.as_ref().ok().and_then(|spec| Some((*spec, spec.keys(&words).ok()?.collect::<Vec<_>>())));
+        let refusal = resolved.err();
         let does = |bit| found.as_ref().is_some_and(|(spec, _)| spec.does(bit));
         if does(behaviour::CHOOSES_DATABASE) {
             let number = args.get(1).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
@@ -95,7 +96,8 @@ impl<'a> Follower<'a> {
         }
         let Some((spec, keys)) = found else {
             let name = args[0].to_ascii_uppercase();
-            outcome.problems.note(format!("the source's command {} is not known", name.escape_ascii()));
+            let why = refusal.as_deref().unwrap_or("ERR its keys cannot be told");
+            outcome.problems.note(format!("the source's {} was not repeated: {why}", name.escape_ascii()));
             return Ok(());
         };
         keys.iter().for_each(|at| args[*at] = into.stored(&args[*at]));

@@ -22,12 +22,14 @@ pub(super) struct Source {
     client: Client,
     /// The database that it is asked about.
     selected: u64,
+    /// Whether it tells when keys expire, once that is known.
+    tells_expiry: Option<bool>,
 }
 
 impl Source {
     pub(super) fn open(url: &StoreUrl) -> Result<Self, String> {
         let client = Client::open_within(url, CONNECT_WITHIN, ANSWER_WITHIN);
-        Ok(Self { client: client.map_err(|e| format!("the source: {e}"))?, selected: 0 })
+        Ok(Self { client: client.map_err(|e| format!("the source: {e}"))?, selected: 0, tells_expiry: None })
     }
 
     /// The next questions are about that database.
@@ -64,20 +66,33 @@ impl Source {
         offset_of(&answer).ok_or_else(|| "the source does not tell its master_repl_offset".to_owned())
     }
 
+    /// Whether the source tells when a key expires; one of before Redis 7 tells how long it lives.
+    pub(super) fn tells_expiry(&mut self, key: &[u8]) -> Result<bool, String> {
+        if let Some(tells) = self.tells_expiry {
+            return Ok(tells);
+        }
+        let answer = self.client.call_here(&[b"PEXPIRETIME", key]).map_err(|error| format!("the source: {error}"))?;
+        let tells = !matches!(answer, Answer::Error(_));
+        self.tells_expiry = Some(tells);
+        Ok(tells)
+    }
+
     /// What a key holds, and where in the stream that is: both of one moment.
     pub(super) fn read(&mut self, key: &[u8], now_ms: u64) -> Result<Held, String> {
-        let requests: [&[&[u8]]; 4] = [&[b"MULTI"], &[b"DUMP", key], &[b"PTTL", key], &[b"INFO", b"replication"]];
+        let (asked, from_ms): (&[u8], u64) =
+            if self.tells_expiry(key)? { (b"PEXPIRETIME".as_slice(), 0) } else { (b"PTTL".as_slice(), now_ms) };
+        let requests: [&[&[u8]]; 4] = [&[b"MULTI"], &[b"DUMP", key], &[asked, key], &[b"INFO", b"replication"]];
         for args in requests {
             self.ask(args)?;
         }
         let answer = self.ask(&[b"EXEC"])?;
         let wrong = || "the source answers EXEC with something else".to_owned();
         let Answer::Array(answers) = answer else { return Err(wrong()) };
-        let [dumped, ttl, info] = answers.as_slice() else { return Err(wrong()) };
+        let [dumped, expiry, info] = answers.as_slice() else { return Err(wrong()) };
         let offset = offset_of(info).ok_or_else(wrong)?;
-        let value = match (dumped, ttl) {
-            (Answer::Bulk(dumped), Answer::Int(ttl)) => {
-                let expire_at_ms = u64::try_from(*ttl).ok().map(|ttl| now_ms + ttl);
+        let value = match (dumped, expiry) {
+            (Answer::Bulk(dumped), Answer::Int(expiry)) => {
+                let expire_at_ms = u64::try_from(*expiry).ok().map(|expiry| from_ms + expiry);
                 Some((value_of(dumped)?, expire_at_ms))
             }
             (Answer::Error(text), _) => return Err(format!("the source: {text}")),

@@ -60,20 +60,27 @@ fn compare_key(
     Ok(())
 }
 
+/// What a key holds, and when it expires, in ms since the epoch.
+type Told = Option<(Value, Option<u64>)>;
+
 /// What a key holds at the source, and in the store.
-fn both(
-    source: &mut Source,
-    store: &mut Client,
-    key: &[u8],
-    stored: &[u8],
-) -> Result<(Option<Value>, Option<Value>), String> {
-    let here = source.read(key, wall_clock_ms())?.value.map(|(value, _)| in_order(value));
-    let there = match store.call_repeatable(&[b"DUMP", stored]).map_err(|e| format!("the store: {e}"))? {
-        Answer::Bulk(dumped) => Some(in_order(value_of(&dumped)?)),
-        Answer::Error(text) => return Err(format!("the store: {text}")),
+fn both(source: &mut Source, store: &mut Client, key: &[u8], stored: &[u8]) -> Result<(Told, Told), String> {
+    let here = source.read(key, wall_clock_ms())?.value;
+    let mut ask = |words: &[&[u8]]| match store.call_repeatable(words).map_err(|e| format!("the store: {e}"))? {
+        Answer::Error(text) => Err(format!("the store: {text}")),
+        answer => Ok(answer),
+    };
+    let there = match ask(&[b"DUMP", stored])? {
+        Answer::Bulk(dumped) => match ask(&[b"PEXPIRETIME", stored])? {
+            Answer::Int(at_ms) => Some((value_of(&dumped)?, u64::try_from(at_ms).ok())),
+            _ => None,
+        },
         _ => None,
     };
-    Ok((here, there))
+    // How long a key lives is no time that could be compared.
+    let is_exact = source.tells_expiry(key)?;
+    let comparable = |(value, at_ms): (Value, Option<u64>)| (in_order(value), at_ms.filter(|_| is_exact));
+    Ok((here.map(comparable), there.map(comparable)))
 }
 
 /// A value whose parts stand in the same order wherever it is read.

@@ -53,6 +53,7 @@ pub enum LoggedItem {
     Together,
     /// The same, and goes on where the entry before has ended.
     GoingOn,
+    KeyBounds,
     Mark {
         comparison: u64,
     },
@@ -157,6 +158,7 @@ impl LoggedItem {
             Item::Packing(_) => Self::Packing,
             Item::Together => Self::Together,
             Item::GoingOn => Self::GoingOn,
+            Item::KeyBounds(_) => Self::KeyBounds,
         }
     }
 
@@ -186,6 +188,7 @@ impl LoggedItem {
             Self::GoingOn => {
                 writeln!(out, "      (members of large sets are popped some together, as the entry before has begun)")
             }
+            Self::KeyBounds => writeln!(out, "      (databases may have so many keys)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),
             Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),

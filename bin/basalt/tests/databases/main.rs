@@ -5,10 +5,12 @@
 mod common;
 mod random_commands;
 
-use common::{Connection, Dir, Nodes, Server, Setup, Value, free_port, replay};
+use common::{Connection, Dir, Nodes, Server, Setup, Value, eventually, free_port, replay};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the transcripts say of a Redis without cluster mode holds for Redis and for Basalt.
 #[test]
@@ -105,6 +107,53 @@ fn three_nodes_with(dir: &Dir, factor: &str) -> (Nodes, Vec<u16>) {
     (Nodes::start_with(dir, 3, &[("--shards", "6"), ("--replication-factor", factor)], &own), ports)
 }
 
+/// At each node monitors see what the node's clients have sent, with what their scripts run, wherever that is, and nothing of others.
+#[test]
+fn a_monitor_is_shown_what_scripts_run_at_other_nodes() {
+    let dir = Dir::new("databases-monitor-scripts");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let connect = || ports.iter().map(|port| Connection::open(*port).unwrap()).collect::<Vec<_>>();
+    let (mut monitors, mut clients) = (connect(), connect());
+    let writes = "EVAL redis.call('SET',KEYS[1],'1');return(redis.call('GET',KEYS[1])) 1 a";
+    let reads = "EVAL return(redis.call('GET',KEYS[1])) 1 a";
+    let only_reads = "EVAL_RO return(redis.call('GET',KEYS[1])) 1 a";
+    // Too much for an event loop.
+    let is_long = "EVAL for--[[]]i=1,200000--[[]]do--[[]]end;return(redis.call('GET','a')) 0";
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["SET a 1"], &[]),
+        (&[writes], &["SET a 1", "GET a"]),
+        (&[reads], &["GET a"]),
+        (&[only_reads], &["GET a"]),
+        (&["MULTI", "INCR n", writes, "EXEC"], &["SET a 1", "GET a"]),
+        (&[is_long], &["GET a"]),
+        (&["COPY a b DB 4 REPLACE"], &[]),
+        (&["FLUSHALL"], &[]),
+    ];
+    for is_resp3 in [false, true] {
+        monitors.iter_mut().for_each(|monitor| assert_eq!(monitor.call("MONITOR"), Value::ok()));
+        for (n, client) in clients.iter_mut().enumerate() {
+            for (requests, calls) in cases {
+                for request in requests {
+                    assert!(!matches!(client.call(request), Value::Error(_)), "{request}");
+                }
+                for expected in requests.iter().chain(calls) {
+                    let line = monitors[n].read().unwrap().text();
+                    assert_eq!(line.split_once("] ").unwrap().1.replace('"', ""), *expected, "{n}: {requests:?}");
+                }
+            }
+        }
+        // What comes next is the answer: nothing else was shown.
+        monitors.iter_mut().for_each(|monitor| assert_eq!(monitor.call("RESET").text(), "RESET"));
+        for client in &mut clients {
+            assert_eq!(client.call(writes).text(), "1", "no monitor is there");
+            if !is_resp3 {
+                client.call("HELLO 3");
+            }
+        }
+    }
+}
+
 /// Every node answers for every database, whichever node leads it.
 #[test]
 fn any_node_answers_as_a_plain_redis() {
@@ -156,7 +205,37 @@ fn keys_are_bounded(nodes: &Nodes, ports: &[u16]) {
         assert_eq!(client.call("DEL one"), Value::Int(1));
         assert_eq!(client.call("SET three v"), Value::ok(), "{port}");
         assert_eq!(client.call("FLUSHDB"), Value::ok());
+        no_way_leads_beyond(&mut client, *port);
+        assert_eq!(client.call("FLUSHDB"), Value::ok());
     }
+}
+
+/// What was under way when the bound was reached is judged where it is made: a database that may have two keys never has three.
+fn no_way_leads_beyond(client: &mut Connection, port: u16) {
+    const WRITES: usize = 2000;
+    let requests: String = (0..WRITES).map(|n| format!("SET many{n} v\r\n")).collect();
+    client.send(requests.as_bytes()).unwrap();
+    let answers: Vec<Value> = (0..WRITES).map(|_| client.read().unwrap()).collect();
+    assert_eq!(answers.iter().filter(|answer| **answer == Value::ok()).count(), 2, "{port}: a pipeline");
+    assert!(answers.iter().all(|answer| *answer == Value::ok() || answer.text().starts_with("OOM ")), "{port}");
+    assert_eq!(client.call("DBSIZE").int(), 2, "{port}");
+    assert_eq!(client.call("DEL many0").int(), 1, "{port}");
+    let script = "for i = 1, 9 do redis.call('SET', 's' .. i, 'v') end";
+    for request in [&["MSET", "x", "1", "y", "2"][..], &["EVAL", script, "0"]] {
+        assert!(client.try_call(request).unwrap().text().starts_with("OOM "), "{port}: {request:?}");
+        assert_eq!(client.call("DBSIZE").int(), 1, "{port}: {request:?}");
+    }
+    let mut exec = |requests: &[&str]| {
+        assert_eq!(client.call("MULTI"), Value::ok());
+        requests.iter().for_each(|request| assert_eq!(client.call(request).text(), "QUEUED", "{port}: {request}"));
+        client.call("EXEC")
+    };
+    assert!(exec(&["SET x v", "SET y v"]).text().starts_with("OOM "), "{port}");
+    assert_eq!(
+        exec(&["DBSIZE", "DEL many1", "SET x v", "SET y v"]).words(),
+        "1 1 OK OK",
+        "{port}: nothing was written"
+    );
 }
 
 /// KV.RANGE is about the database that is chosen, whichever node leads it.
@@ -190,6 +269,57 @@ fn a_range_of_keys_is_of_the_chosen_database() {
     }
     assert_eq!(writer.call("SWAPDB 3 4"), Value::ok());
     assert_eq!(writer.call("KV.RANGE - + KEYS").words(), "nil a3 b3 c3", "it has chosen 4");
+}
+
+/// Of databases that clients of several nodes exchange at once each is exchanged: no exchange takes another one back.
+#[test]
+fn exchanges_of_databases_at_once_are_all_made() {
+    let dir = Dir::new("databases-exchanges");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let mut client = Connection::open(ports[0]).unwrap();
+    for database in 0..6 {
+        client.call(&format!("SELECT {database}"));
+        assert_eq!(client.call(&format!("SET number {database}")), Value::ok());
+    }
+    std::thread::scope(|scope| {
+        for (port, pair) in ports.iter().zip(["0 1", "2 3", "4 5"]) {
+            scope.spawn(move || {
+                let mut client = Connection::open(*port).unwrap();
+                (0..7).for_each(|_| assert_eq!(client.call(&format!("SWAPDB {pair}")), Value::ok()));
+            });
+        }
+    });
+    // The other nodes hear of the last exchange a moment later.
+    for database in 0..6 {
+        eventually("each has been exchanged an odd number of times", PATIENCE, || {
+            client.call(&format!("SELECT {database}"));
+            (client.call("GET number").text() == (database ^ 1).to_string()).then_some(())
+        });
+    }
+}
+
+/// A client that waits in a database which another one takes the place of does not wait for that one's keys: it is to ask again.
+#[test]
+fn a_client_that_waits_in_a_database_that_is_exchanged_asks_again() {
+    let dir = Dir::new("databases-exchanged-wait");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let mut writer = Connection::open(ports[0]).unwrap();
+    let mut waiting: Vec<Connection> = ports.iter().map(|port| Connection::open(*port).unwrap()).collect();
+    for (n, client) in waiting.iter_mut().enumerate() {
+        client.send(b"*3\r\n$5\r\nBLPOP\r\n$1\r\nq\r\n$1\r\n0\r\n").unwrap();
+        let mut asked = Connection::open(ports[n]).unwrap();
+        eventually("it waits", PATIENCE, || asked.call("CLIENT LIST").text().contains(" flags=b").then_some(()));
+    }
+    assert_eq!(writer.call("SWAPDB 0 4"), Value::ok());
+    for client in &mut waiting {
+        assert_eq!(client.read().unwrap(), Value::NilArray, "its time is over");
+    }
+    for (n, client) in waiting.iter_mut().enumerate() {
+        assert_eq!(writer.call(&format!("RPUSH q {n}")).int(), 1);
+        assert_eq!(client.call("BLPOP q 0").words(), format!("q {n}"));
+    }
 }
 
 /// A request whose keys cannot be found is refused at once, whichever database is chosen at whichever node.

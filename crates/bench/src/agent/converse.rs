@@ -16,20 +16,20 @@ use super::handshake;
 use super::message::{FromAgent, ToAgent};
 use super::work::{Order, Outbox, work};
 
-/// How long the conversation is deaf to a wish to end.
+/// How long the conversation may take to notice that it should end.
 const LISTEN: Duration = Duration::from_millis(100);
-/// A coordinator that does not read for so long is gone.
+/// A coordinator that has not read for this long counts as gone.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
 
 /// What all conversations of an agent share.
 pub(super) struct Common<'a> {
     pub(super) version: &'a str,
     pub(super) secret: &'a [u8],
-    /// Either of them ends it.
+    /// Each of these two ends a job.
     pub(super) stop: [&'a AtomicBool; 2],
-    /// The agent works for a coordinator.
+    /// Whether the agent works for a coordinator.
     pub(super) busy: &'a AtomicBool,
-    /// From which its clock counts.
+    /// The moment from which the agent's clock counts.
     pub(super) epoch: Instant,
 }
 
@@ -40,7 +40,7 @@ struct UnderWay<'scope> {
     thread: ScopedJoinHandle<'scope, ()>,
 }
 
-/// Talks until either side has enough.
+/// Talks until either side ends the conversation.
 ///
 /// # Errors
 /// The coordinator is gone, refused, or does not speak as it should.

@@ -1,4 +1,4 @@
-//! Who may give work to whom: both sides show that they know the secret, without telling it.
+//! The handshake of an agent and a coordinator: both prove that they know the secret, without sending it.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What an agent is to do: its share of a phase.
+//! The job of an agent: its share of a phase.
 
 use std::collections::BTreeMap;
 

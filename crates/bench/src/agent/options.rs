@@ -1,4 +1,4 @@
-//! What `bench agent` is asked, and the secret that it shares with coordinators.
+//! The options of `bench agent`, and the secret that it shares with coordinators.
 
 use std::path::{Path, PathBuf};
 

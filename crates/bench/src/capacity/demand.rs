@@ -5,18 +5,18 @@ use serde::Serialize;
 use super::point::{DISK, INSERT, KINDS, Point, READ, ROW, SCAN, UPDATE};
 use crate::statistics::{Fitted, fit, quantile};
 
-/// CPU seconds of each kind of work, at as many copies as were measured.
+/// CPU seconds of each kind of work, with the number of copies that was measured.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Demand {
-    /// Kinds that are told apart.
+    /// The kinds that the runs can tell apart.
     pub(super) kinds: Vec<KindDemand>,
-    /// Copies of each record in the runs.
+    /// The number of copies of each record in the runs.
     pub(super) copies: f64,
-    /// Points beyond unknowns.
+    /// The number of points minus the number of unknowns.
     pub(super) freedom: f64,
-    /// The mean error on the points that it was made from, as a share.
+    /// The mean relative error on the points of the fit.
     pub(super) own_error: f64,
-    /// The mean error on each point when the others alone were known; none when there are too few.
+    /// The mean relative error on each point when it is predicted from the others; none if there are too few.
     pub(super) left_out_error: Option<f64>,
     /// CPU seconds of the client for an operation, where they are known.
     pub(super) client_s: Option<f64>,
@@ -42,7 +42,7 @@ pub(super) struct KindDemand {
     /// With 95 % confidence, where there are more points than kinds.
     pub(super) low_us: Option<f64>,
     pub(super) high_us: Option<f64>,
-    /// Of which of [`KINDS`] it is.
+    /// The index in [`KINDS`].
     #[serde(skip)]
     members: Vec<usize>,
 }
@@ -59,7 +59,7 @@ impl Demand {
     /// From all points.
     ///
     /// # Errors
-    /// They are too few to tell the kinds apart.
+    /// The points are too few to tell the kinds apart.
     pub(super) fn of(points: &[Point]) -> Result<Self, String> {
         if points.is_empty() {
             return Err(

@@ -5,7 +5,7 @@ use crate::workload::{THETA, zeta};
 
 /// Sums of so many terms are added up; longer ones are worked out.
 const ADDED_UP: u64 = 10_000;
-/// Of a node's memory, what can hold data and the system's cache of them.
+/// The part of a node's memory that can hold data and the system's cache of them.
 pub(super) const CACHE_SHARE: f64 = 0.8;
 
 /// The share of requests that miss, with `held` (0 to 1) of so many records in memory: of those that are asked for most.

@@ -1,4 +1,4 @@
-//! What `bench model` is asked.
+//! The options of `bench model`.
 
 use clap::{Args, ValueEnum};
 

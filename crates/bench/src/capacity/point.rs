@@ -1,4 +1,4 @@
-//! What one measured phase tells a model.
+//! A measured phase as a data point of a model.
 
 use crate::compare::RunFolder;
 use crate::model::{BuildProfile, Link, Phase, RunReport};

@@ -10,7 +10,7 @@ use super::scalability::{self, Scalability};
 use super::shape::{Shape, shapes};
 use crate::compare::RunFolder;
 
-/// Of a network, what is payload at best.
+/// The part of a network's rate that can be payload.
 const NETWORK_SHARE: f64 = 0.8;
 
 /// Everything that is printed.

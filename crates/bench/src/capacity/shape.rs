@@ -1,4 +1,4 @@
-//! Stores to predict: one that is described, and those that others have published.
+//! Stores to predict: the one that the options describe, and published ones.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ const CORES_PER_THREAD: f64 = 0.5;
 pub(super) struct Shape {
     pub(super) name: String,
     pub(super) nodes: f64,
-    /// Of each node.
+    /// The cores of each node.
     pub(super) cores: f64,
     pub(super) records: f64,
     pub(super) record_bytes: f64,
-    /// Of one operation: how many of [`KINDS`]; what comes from disk follows from the memory.
+    /// How many of each of [`KINDS`] one operation has; what comes from disk follows from the memory.
     pub(super) shares: [f64; KINDS.len()],
     pub(super) copies: f64,
     /// Bytes of memory of each node; none where all comes from where it came in the runs.

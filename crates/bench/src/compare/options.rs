@@ -1,4 +1,4 @@
-//! What `bench compare` is asked.
+//! The options of `bench compare`.
 
 use clap::Args;
 

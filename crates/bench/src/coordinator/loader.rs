@@ -1,4 +1,4 @@
-//! Who makes the load: this process, or several others.
+//! The loader of a phase: this process, or several agents.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Loader<'a> {
     target: &'a dyn Target,
     agents: Option<RefCell<Agents>>,
     options: &'a PhaseOptions,
-    /// Of each process.
+    /// The number of threads of each process.
     threads: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Ends a phase to which nothing but one error comes back: what is wrong will not become right by waiting for hours.
+//! Ends a phase in which every operation fails with one error: waiting for hours would not help.
 
 use parking_lot::Mutex;
 use std::io;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use crate::model::is_unavailable;
 use crate::target::StoreError;
 
-/// A phase in which nothing has succeeded yet ends after so long.
+/// A phase in which nothing has succeeded yet ends after this time.
 const ENDS_AFTER: Duration = Duration::from_secs(5);
-/// A phase in which something has succeeded before ends after so long: stores come back from a failure.
+/// A phase in which something has succeeded ends after this time: stores come back from a failure.
 const ENDS_AFTER_SUCCESS: Duration = Duration::from_secs(30);
-/// A phase ends after so long without a success, whatever the errors are.
+/// A phase ends after this time without a success, whatever the errors are.
 const ENDS_WITHOUT_SUCCESS: Duration = Duration::from_secs(60);
-/// Fewer failures than lanes, or than this, end nothing.
+/// A phase does not end before as many failures as lanes, and at least this number.
 const FAILURES_MIN: u64 = 16;
 
-/// What a phase does when nothing but one error comes back.
+/// What a phase does when every operation fails with one error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnlyErrors {
     /// It ends early, with the reason.
@@ -42,7 +42,7 @@ struct StreakState {
     has_succeeded: bool,
     /// The failures since the last success.
     all: Option<Streak>,
-    /// The newest of them, as many as are of one kind.
+    /// The newest failures that are of one kind.
     one_kind: Option<Streak>,
 }
 
@@ -84,7 +84,7 @@ impl ErrorStreak {
     pub(super) fn failed(&self, error: &StoreError, at: Duration) {
         let mut state = self.state.lock();
         if self.is_tolerated(&error.kind) {
-            // The store is away, and may come back: what has failed before it went tells nothing.
+            // The store is unavailable and may come back: earlier failures say nothing about that.
             (state.all, state.one_kind) = (None, None);
             return;
         }

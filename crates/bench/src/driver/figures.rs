@@ -63,7 +63,7 @@ pub(super) struct Measured {
     pub(super) after: Reading,
     /// When the last operation ended.
     pub(super) end: Instant,
-    /// Of all processes that made the load.
+    /// The CPU time of all processes that made the load.
     pub(super) client_cpu: Option<CpuTime>,
     /// Whether client and store share a process.
     pub(super) in_process: bool,

@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub done: u64,
     /// What was recorded since the last snapshot, by kind.
     pub recent: Vec<(OpKind, Histogram<u64>)>,
-    /// Of a part of a phase: the seconds that were closed since the last snapshot.
+    /// For a part of a phase: the seconds that were closed since the last snapshot.
     pub closed: Vec<IntervalHistogram>,
     /// The first second that is not closed.
     pub settled: u64,

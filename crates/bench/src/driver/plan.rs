@@ -1,4 +1,4 @@
-//! What a phase is to do, before anything of it is done.
+//! The plan of a phase, made before it begins.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct PhasePlan {
     pub warm_up: Option<Limit>,
     /// What counts.
     pub measure: Limit,
-    /// From which all random choices derive.
+    /// The seed from which all random choices derive.
     pub seed: u64,
     /// Whether to keep each second's histograms.
     pub keeps_log: bool,

@@ -9,20 +9,20 @@ use crate::machine::usage::{DeviceTraffic, ProcessTraffic};
 use crate::model::{MetricPoint, MetricSeries};
 use crate::target::{InfoFields, Target};
 
-/// Between two looks.
+/// The time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
-/// A phase of more seconds is looked at ever more seldom: a chart shows no more points.
+/// In a longer phase, in seconds, samples become rarer: a chart shows no more points.
 const POINTS_MAX: usize = 4000;
-/// The client's own line.
+/// The line of the client.
 const CLIENT: &str = "client";
-/// The line of what the host takes.
+/// The line of steal time.
 const HOST: &str = "this machine's host";
 
 /// How a figure of INFO is drawn.
 enum Kind {
-    /// As it is.
+    /// The value itself.
     Level,
-    /// How much it has grown a second.
+    /// Its growth a second.
     Growth,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Sampler {
     start: Instant,
     series: Vec<MetricSeries>,
     places: HashMap<(&'static str, String), usize>,
-    /// Figures that grow, as they were at the last look: of which series, when and how much.
+    /// Growing figures as of the last sample: by series, the time and the value.
     before: HashMap<(&'static str, String), (f64, f64)>,
 }
 
@@ -57,7 +57,7 @@ impl Sampler {
         Self { start, series: Vec::new(), places: HashMap::new(), before: HashMap::new() }
     }
 
-    /// Looks at `target` until `ended` is closed. What was seen.
+    /// Samples `target` until `ended` is closed. Answers the series.
     pub(super) fn watch(mut self, target: &dyn Target, ended: &Receiver<()>) -> Vec<MetricSeries> {
         let mut looks = 0;
         loop {

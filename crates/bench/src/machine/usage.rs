@@ -81,7 +81,7 @@ pub struct DeviceTraffic {
 }
 
 impl DeviceTraffic {
-    /// Of the device below a folder; none where there is none, or it cannot be seen.
+    /// The usage of the device below a folder; none if there is no device, or it cannot be seen.
     #[must_use]
     pub fn below(dir: &Path) -> Option<Self> {
         Self::in_table(&fs::read_to_string("/proc/diskstats").ok()?, device_of(dir)?)

@@ -13,7 +13,7 @@ pub struct AgentUse {
     pub version: String,
     /// Operations of the measured part.
     pub operations: u64,
-    /// Of them a second.
+    /// Operations a second.
     pub throughput_per_s: f64,
     /// The 99th percentile of its slowest kind of operation: one agent that is far off the others is worth a look.
     pub p99_us: f64,

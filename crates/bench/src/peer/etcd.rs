@@ -10,7 +10,7 @@ use super::site::{Site, Up};
 
 const UP_WITHIN: Duration = Duration::from_secs(60);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Of each member's file: etcd's own advice is 8 GiB at most.
+/// The bound of each member's file: etcd advises 8 GiB at most.
 const QUOTA_BYTES: u64 = 8 << 30;
 
 pub(super) fn up(site: &mut Site<'_>) -> io::Result<Up> {

@@ -37,7 +37,7 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Of the store in `dir`; none where there is none.
+    /// The roster of the store in `dir`; none if there is no store.
     ///
     /// # Errors
     /// The file cannot be read or understood.

@@ -67,7 +67,7 @@ fn host(number: u16) -> String {
     format!("127.0.0.{}", number + 1)
 }
 
-/// Of a node: all nodes' together must be a multiple of the copies.
+/// The partitions of a node: the sum over all nodes must be a multiple of the number of copies.
 fn partitions(copies: u16) -> u16 {
     copies.max(2)
 }

@@ -123,7 +123,7 @@ fn failures(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
         for (kind, first) in &op.error_texts {
             text += &format!(" The first {kind} said: `{first}`.");
         }
-        // Of a search, trials at more than the store takes may fail: the verdict on each is in its table.
+        // In a search, trials above what the store can do may fail: the verdict on each is in its table.
         let tolerated = !report.searches.is_empty() || op.errors.keys().all(|kind| report.tolerates(kind));
         add(list, if tolerated { Severity::Caution } else { Severity::Failure }, text);
     }

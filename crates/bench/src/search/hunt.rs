@@ -9,7 +9,7 @@ const CLEARLY_HOLDS: f64 = 0.6;
 const STRIDE: f64 = 1.6;
 /// A search that takes more trials than this has no answer.
 const TRIALS_MAX: u32 = 60;
-/// So many steps down without a rate that holds are enough: what delays operations then is not their number.
+/// The most steps down without a rate that holds: if there is none by then, something other than load delays operations.
 const STEPS_DOWN_MAX: u32 = 12;
 
 /// How it searches.

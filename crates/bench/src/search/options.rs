@@ -1,4 +1,4 @@
-//! What is asked of a search.
+//! The options of a search.
 
 use clap::Args;
 

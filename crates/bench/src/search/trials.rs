@@ -26,7 +26,7 @@ use crate::workload::{Config, OpKind, Properties, Task, Workload};
 const DURATION: Span = Span::Time(Duration::from_secs(10));
 /// So does its warm-up.
 const WARM_UP: Span = Span::Time(Duration::from_secs(3));
-/// So many trials of a search may be set aside because the machine was not its own: then it takes what there is.
+/// The number of trials that a search may set aside because other machines took the processors; after that it takes what there is.
 const SET_ASIDE_MAX: usize = 20;
 /// Where a search begins, as a share of what a closed loop gets.
 const BEGIN_SHARE: f64 = 0.5;
@@ -218,7 +218,7 @@ impl Trials<'_> {
         let mut judged = judge(&phase);
         let trouble = self.trouble(&phase);
         let stolen = phase.cpu.stolen_share(phase.duration_s, self.report.environment.cores);
-        // Of a curve nothing is tried again.
+        // A curve repeats no trial.
         let may_wait = trouble.is_none() && !self.search.is_curve();
         if let Some(trouble) = trouble {
             judged = Judged { holds: false, ratio: f64::INFINITY, why: trouble };

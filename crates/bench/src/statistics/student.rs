@@ -54,7 +54,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// Of the incomplete beta function, evaluated from the front (Lentz).
+/// The continued fraction of the incomplete beta function, evaluated from the front (Lentz).
 fn continued_fraction(x: f64, a: f64, b: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let keep = |value: f64| if value.abs() < TINY { TINY } else { value };

@@ -1,4 +1,4 @@
-//! What is done to a store while a phase runs on it, each at its time.
+//! Actions on a store while a phase runs on it, each at its time.
 
 use parking_lot::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

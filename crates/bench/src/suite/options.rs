@@ -27,7 +27,7 @@ pub(crate) struct StepTarget<'a> {
     pub(crate) target: &'a str,
     /// The directory of an embedded store.
     pub(crate) data: Option<&'a Path>,
-    /// From which all random choices derive.
+    /// The seed from which all random choices derive.
     pub(crate) seed: u64,
     /// Settings of an embedded store.
     pub(crate) settings: &'a [String],

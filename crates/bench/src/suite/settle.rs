@@ -9,7 +9,7 @@ use client::{Client, SlotMap, StoreUrl, Value};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Between two lines of progress.
 const TELL_EVERY: Duration = Duration::from_secs(10);
-/// So many looks in a row must find nothing to do.
+/// The number of looks in a row that must find nothing to do.
 const QUIET_LOOKS: u32 = 3;
 const WITHIN: Duration = Duration::from_secs(5);
 /// What is done when these are 0, as INFO names it.

@@ -9,13 +9,13 @@ use super::outcome::{Fault, OpOutcome};
 use super::replies::{Checker, Page};
 use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload};
 
-/// An update that loses so many races in a row is an error.
+/// An update that loses this many races in a row is an error.
 const CONFLICTS_MAX: u32 = 10_000;
-/// Between two attempts that were refused; it doubles with every refusal…
+/// The pause between two refused attempts; it doubles with every refusal…
 const BACK_OFF: Duration = Duration::from_millis(5);
 /// …up to this.
 const BACK_OFF_MAX: Duration = Duration::from_millis(100);
-/// So many attempts follow each other without a pause when another node may do at once what this one could not.
+/// The number of attempts without a pause, when another node may do at once what this one could not.
 const IMMEDIATE_MAX: u32 = 3;
 
 /// What a lane waits for.
@@ -29,16 +29,16 @@ pub(super) enum Awaited {
     WriteAfter,
 }
 
-/// How a session goes about its work.
+/// How a session makes its operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     /// Whether values are compared.
     pub(super) verifies: bool,
-    /// An operation is attempted again for so long; none = for as long as it takes.
+    /// How long an operation is retried; none: without end.
     pub(super) patience: Option<Duration>,
-    /// Any replica answers reads, and may be behind: one that lacks a record is not believed before the leader was asked.
+    /// Whether any replica answers reads. It may be behind, so if it lacks a record the leader is asked.
     pub(super) may_lag: bool,
-    /// Scans go in an order of the store's own, from the record asked for on.
+    /// Whether scans follow the store's own order, from the record that was asked for.
     pub(super) scans_unordered: bool,
 }
 
@@ -55,28 +55,28 @@ pub(super) struct Lane {
     pub(super) record: Vec<u8>,
     pub(super) version: u64,
     pub(super) page: Page,
-    /// Of records that are collections.
+    /// For records that are collections.
     pub(super) collection: CollectionState,
     verified: bool,
-    /// A replica did not have the record: the leader is asked.
+    /// Whether a replica lacked the record, so that the leader is asked.
     pub(super) stale: bool,
     retries: u32,
     conflicts: u32,
     /// When the first attempt failed.
     troubled: Option<Instant>,
-    /// An attempt at its write may have been done without an answer.
+    /// Whether an attempt at its write may have been made without an answer.
     perhaps_done: bool,
 }
 
-/// How a lane goes on after an answer.
+/// What a lane does after an answer.
 pub(super) enum Next {
-    /// With another request.
+    /// Sends another request.
     Request,
-    /// With the same request, at that time.
+    /// Sends the same request again at that time.
     Attempt(Instant),
-    /// With the write, now that the read has ended well.
+    /// Sends the write, after a good read.
     Write,
-    /// Not at all: it has ended.
+    /// Ends the operation.
     End(Result<(), Fault>),
 }
 
@@ -125,7 +125,7 @@ impl Lane {
         self.page.begin(&self.operation.key);
     }
 
-    /// Whether its operation is a read and a write, each of which is told.
+    /// Whether its operation is a read and a write, each of which is reported.
     pub(super) fn is_compound(&self, workload: &Workload) -> bool {
         self.operation.kind == OpKind::ReadModifyWrite && reads_first(workload, &self.operation)
     }
@@ -135,7 +135,7 @@ impl Lane {
         self.conflicts > 0
     }
 
-    /// What the lane's next request does to the store.
+    /// The effect of the lane's next request on the store.
     pub(super) fn access(&self, workload: &Workload) -> Access {
         let is_collection = matches!(workload.config.record, RecordForm::Collection(_));
         match (self.step, self.operation.kind) {
@@ -208,10 +208,10 @@ impl Lane {
         }
     }
 
-    /// How a lane goes on whose operation is answered.
+    /// What a lane does when its operation is answered.
     fn ended(&mut self, result: Result<(), Fault>, workload: &Workload, manner: Manner) -> Next {
         match result {
-            // Its insert failed, so it need not be there; then there is nothing to change either.
+            // Its insert failed, so the record may be missing; then there is nothing to change either.
             Err(Fault::NotFound) if !workload.must_exist(self.operation.number) => Next::End(Ok(())),
             // An attempt without an answer has removed it.
             Err(Fault::NotFound) if self.operation.kind == OpKind::Delete && self.perhaps_done => Next::End(Ok(())),
@@ -224,7 +224,7 @@ impl Lane {
         }
     }
 
-    /// Nothing was done, or it does no harm twice.
+    /// Whether nothing was done, or doing it twice does no harm.
     #[cold]
     fn on_refusal(&mut self, failure: Failure, at: Instant, workload: &Workload, manner: Manner) -> Next {
         let access = self.access(workload);

@@ -1,4 +1,4 @@
-//! An embedded store for tests: a map in memory, as dumb as can be, with faults on request.
+//! An embedded store for tests: a plain map in memory, with faults on request.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};

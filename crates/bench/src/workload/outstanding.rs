@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// Records that are counted; further ones are not.
 const RECORDS_MAX: usize = 1 << 20;
 
-/// Of one record.
+/// The additions and takes of one record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     /// Additions that were acknowledged.

@@ -1,4 +1,4 @@
-//! Who is to lead which shard: in proportion to capacity, as far as replicas allow, with few hand-overs.
+//! Which node should lead which shard: in proportion to capacity, as far as the places of replicas allow, with few hand-overs.
 
 use crate::map::Map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,15 +32,15 @@ pub fn leaders_wanted(
 /// Shards and nodes by their indexes in these lists.
 struct Balance {
     shards: Vec<ShardId>,
-    /// Of each shard: who may lead it.
+    /// For each shard: the nodes that may lead it.
     voters: Vec<Vec<u32>>,
-    /// Of each shard: who does.
+    /// For each shard: the node that leads it.
     leader: Vec<Option<u32>>,
     nodes: Vec<NodeId>,
-    /// Of each node: what it may lead.
+    /// For each node: the shards that it may lead.
     may_lead: Vec<Vec<u32>>,
     weights: Vec<i128>,
-    /// Of each node: how much more it leads than its part, times `unit`.
+    /// For each node: how many more shards it leads than its part, times `unit`.
     excess: Vec<i128>,
     /// One shard.
     unit: i128,
@@ -76,7 +76,7 @@ impl Balance {
         balance
     }
 
-    /// What each node is to lead, less what it leads.
+    /// The number of shards that each node should lead, minus those that it leads.
     fn weigh(&mut self) {
         // A node that may lead nothing has no part.
         for (weight, may_lead) in self.weights.iter_mut().zip(&self.may_lead) {
@@ -97,7 +97,7 @@ impl Balance {
         }
     }
 
-    /// Gives shards without a leader one: those with the fewest voters first, who have least choice.
+    /// Gives each shard without a leader one: shards with the fewest voters first, since they have the least choice.
     fn fill(&mut self) {
         let mut orphans: Vec<usize> = (0..self.shards.len()).filter(|&shard| self.leader[shard].is_none()).collect();
         orphans.sort_by_key(|&shard| self.voters[shard].len());
@@ -132,7 +132,7 @@ impl Balance {
         }
     }
 
-    /// The shortest chain of hand-overs (shard, from, to) between `worst` and a node that is better off for it.
+    /// The shortest chain of hand-overs (shard, from, to) from `worst` to a node that comes closer to its part by it.
     fn path(&self, worst: usize) -> Option<Vec<(u32, u32, u32)>> {
         let gives = self.excess[worst] > 0;
         let helps = |other: usize| {

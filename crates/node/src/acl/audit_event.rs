@@ -55,7 +55,14 @@ pub struct AuditEvent<'a> {
     pub refusal: Option<Cow<'a, str>>,
 }
 
-impl AuditEvent<'_> {
+impl<'a> AuditEvent<'a> {
+    /// A login by the certificate of a TLS connection.
+    #[must_use]
+    pub fn of_certificate(user: &'a str, address: &'a str, refusal: Option<&'a str>) -> Self {
+        let refusal = refusal.map(Cow::from);
+        Self { kind: AuditKind::Login, user: user.into(), address: address.into(), what: "certificate".into(), refusal }
+    }
+
     /// Its line in the log, without a line end: JSON.
     #[must_use]
     pub fn line(&self, at_ms: u64) -> String {

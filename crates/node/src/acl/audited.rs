@@ -1,4 +1,4 @@
-//! Which commands the audit log has, and what of them.
+//! Which commands the audit log records, and which of their arguments.
 
 use super::audit_event::AuditKind;
 use resp::table::{CommandSpec, acl, behaviour, flag};

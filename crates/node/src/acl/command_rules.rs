@@ -53,6 +53,9 @@ impl CommandRules {
         } else if let Some(spec) = table::lookup_full(name.as_bytes()) {
             self.set(spec.id, allow);
             table::subcommands(spec).iter().for_each(|subcommand| self.set(subcommand.id, allow));
+        } else if table::is_absent(&name) {
+            // A rule of Redis about what does not exist here: nothing to keep.
+            return Ok(());
         } else {
             self.allow_first_argument(allow, &name)?;
         }

@@ -34,6 +34,9 @@ impl KeyAccess {
     }
 }
 
+/// The pattern of all keys.
+const ALL: &[u8] = b"*";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyPattern {
     access: KeyAccess,
@@ -79,7 +82,7 @@ impl KeyPatterns {
 
     /// Whether every key may be used so.
     pub(super) fn allow_all(&self, needed: KeyAccess) -> bool {
-        self.all || self.patterns.iter().any(|known| known.access.covers(needed) && known.pattern == b"*")
+        self.all || self.patterns.iter().any(|known| known.access.covers(needed) && known.pattern == ALL)
     }
 
     /// As ACL SETUSER takes them.
@@ -87,7 +90,12 @@ impl KeyPatterns {
         if self.all {
             return b"~*".to_vec();
         }
-        let shown = |known: &KeyPattern| [known.access.prefix().as_bytes(), &known.pattern].concat();
+        let shown = |known: &KeyPattern| {
+            // `~*` would be read as the flag, behind which no pattern may stand.
+            let is_flag = known.access == KeyAccess::BOTH && known.pattern == ALL;
+            let prefix = if is_flag { "%RW~" } else { known.access.prefix() };
+            [prefix.as_bytes(), &known.pattern].concat()
+        };
         self.patterns.iter().map(shown).collect::<Vec<_>>().join(&b' ')
     }
 }

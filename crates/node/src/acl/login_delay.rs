@@ -1,4 +1,4 @@
-//! Slows addresses down from which wrong passwords come.
+//! Slows down logins from addresses that have sent wrong passwords.
 //!
 //! An address may fail `FREE_FAILURES` times. Each further failure makes the next login from it wait twice as long, up to
 //! `DELAY_MS_MAX`; logins that arrive meanwhile wait one behind the other. Every minute without a failure halves the count.

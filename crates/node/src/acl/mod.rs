@@ -1,4 +1,4 @@
-//! Who may do what: users, their rules, and the decision whether a user may run a request.
+//! Users, their rules, and the decision whether a user may run a request.
 //!
 //! A user has passwords and one or more *selectors*. A selector says which commands, keys, channels and databases go
 //! together. A request is allowed if one selector allows all of it. The rules are those of Redis 7.2, with the databases of

@@ -1,4 +1,4 @@
-//! Argon2id over a password's digest: who reads it has to work for each guess.
+//! Argon2id over a password's digest: an attacker who reads it must compute the hash for each guess.
 //!
 //! It is over the digest, not the password: `!hash` finds it, and a node that asks another to keep a password sends no password.
 

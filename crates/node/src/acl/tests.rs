@@ -32,6 +32,10 @@ fn rules_come_to_what_redis_shows() {
         ("+get +get|a -get", "off resetchannels -@all -get"),
         ("%R~a %W~a %RW~b", "off ~a ~b resetchannels -@all"),
         ("%rw~a %R~b", "off ~a %R~b resetchannels -@all"),
+        ("%RW~* ~a", "off %RW~* ~a resetchannels -@all"),
+        ("~a %R~* %W~* +@all", "off ~a %RW~* resetchannels +@all"),
+        // Redis has these commands.
+        ("+@all -save -BGSAVE +cluster|failover -module|load", "off resetchannels +@all"),
         ("~a ~b resetkeys", "off resetchannels -@all"),
         ("db=0,3 db=1", "off resetchannels resetdbs db=0,1,3 -@all"),
         ("db=1 alldbs", "off resetchannels -@all"),
@@ -75,10 +79,13 @@ fn what_is_wrong_is_told_as_by_redis_and_changes_nothing() {
         ("allchannels &b", "modifier '&b': Adding a pattern after the * pattern (or the 'allchannels' flag)"),
         ("(&* &b)", "modifier '(&* &b)': Adding a pattern after the * pattern"),
         ("(nonsense)", "modifier '(nonsense)': Syntax error"),
-        ("<x", "modifier '<x': The password you are trying to remove from the user does not exist"),
+        ("<x", "modifier '(redacted)': The password you are trying to remove from the user does not exist"),
         ("#12", "modifier '#12': The password hash must be exactly 64 characters"),
         ("!zz", "modifier '!zz': The password hash must be exactly 64 characters"),
         ("(+get", "Unmatched parenthesis in acl selector starting at '(+get'."),
+        ("+save|x", "modifier '+save|x': Unknown command or category name in ACL"),
+        ("(+get >secret)", "modifier '(redacted)': Syntax error"),
+        ("(+get <secret)", "modifier '(redacted)': Syntax error"),
     ] {
         let mut user = User::new("u", false);
         let error_of = changed(&mut user, &format!("on {line}")).unwrap_err();
@@ -238,9 +245,12 @@ fn a_password_in_clear_is_kept_slowly_and_removed_by_its_hash() {
     apply(&format!("=+{}", digest.hex())).unwrap();
     assert_eq!(apply(&format!("!{}", digest.hex())).unwrap(), "on resetchannels -@all");
     assert!(apply("<password").is_err());
-    assert_eq!(without_passwords(&[b"on", b"=+x"]), None, "no client may send such a rule");
-    let sent = without_passwords(&[b"on", b">password", b"<password"]).unwrap();
-    assert_eq!(sent, [b"on".to_vec(), format!("=+{}", digest.hex()).into(), format!("=-{}", digest.hex()).into()]);
+    let refused = without_passwords(&[b"on", b"=+x"]).unwrap_err();
+    assert_eq!(refused, "Error in ACL SETUSER modifier '(redacted)': Syntax error", "no client may send such a rule");
+    let sent = without_passwords(&[b"on", b">password", b"<password", b"(+get", b">password)"]).unwrap();
+    let (kept, removed) = (format!("=+{}", digest.hex()), format!("=-{}", digest.hex()));
+    assert_eq!(sent, ["on", &kept, &removed, "(+get >password)"].map(|rule| rule.as_bytes().to_vec()));
+    assert!(without_passwords(&[b"(+get", b">password"]).unwrap_err().contains("starting at '(+get'."));
     // An error shows no password.
     let error = user.change(&[b"=+x"], &mut NewUser { all: false, salt: &mut || [1; 16] }).unwrap_err();
     assert!(error.contains("(redacted)"), "{error}");

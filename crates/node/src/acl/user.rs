@@ -1,12 +1,13 @@
 //! A user: name, passwords, selectors.
 
-use super::argument_list::merged;
+use super::argument_list::{merged, words};
 use super::denial::{Denial, Subject};
 use super::password::{Digest, Password};
 use super::rule_error::RuleError;
 use super::selector::{Channels, Selector};
 use super::slow_hash::SlowHash;
 use resp::table::CommandSpec;
+use std::borrow::Cow;
 use std::sync::Arc;
 use vocab::limits::{USER_CHANGE_BYTES_MAX, USER_PASSWORDS_MAX, USER_RULES_BYTES_MAX, USER_SELECTORS_MAX};
 
@@ -156,16 +157,10 @@ impl User {
     /// Applies rules, all or none. The error is the text of a reply without its code.
     pub fn change(&mut self, rules: &[&[u8]], new: &mut NewUser<'_>) -> Result<(), String> {
         check_length(rules).map_err(|error| error.text().to_owned())?;
-        let shown = |rule: &[u8]| String::from_utf8_lossy(rule).into_owned();
-        let rules = merged(rules)
-            .map_err(|open| format!("Unmatched parenthesis in acl selector starting at '{}'.", shown(open)))?;
+        let rules = merged(rules).map_err(|open| unmatched(open) + ".")?;
         let mut changed = self.clone();
         for rule in &rules {
-            let refused = |error: RuleError| {
-                let rule = if is_secret(rule) { "(redacted)".to_owned() } else { shown(rule) };
-                format!("Error in ACL SETUSER modifier '{rule}': {}", error.text())
-            };
-            changed.apply(rule, new).map_err(refused)?;
+            changed.apply(rule, new).map_err(|error| refused(rule, error))?;
         }
         if changed.rules().len() > USER_RULES_BYTES_MAX {
             return Err(RuleError::TooLong.text().to_owned());
@@ -179,8 +174,7 @@ impl User {
     pub fn change_by_line(&mut self, rules: &[&[u8]], new: &mut NewUser<'_>) -> Result<(), Vec<String>> {
         check_length(rules).map_err(|error| vec![error.text().to_owned()])?;
         let shown = |rule: &[u8]| String::from_utf8_lossy(rule).into_owned();
-        let rules = merged(rules)
-            .map_err(|open| vec![format!("Unmatched parenthesis in acl selector starting at '{}'", shown(open))])?;
+        let rules = merged(rules).map_err(|open| vec![unmatched(open)])?;
         let (mut changed, mut faults, mut has_other) = (self.clone(), Vec::new(), false);
         for rule in &rules {
             match changed.apply(rule, new) {
@@ -314,20 +308,36 @@ impl User {
     }
 }
 
+/// Whether a rule has a password, or what is kept of one. In parentheses it is an error, and must not be shown there either.
 fn is_secret(rule: &[u8]) -> bool {
-    matches!(rule, [b'>' | b'=', ..])
+    let is_one = |rule: &[u8]| matches!(rule, [b'>' | b'<' | b'=', ..]);
+    match rule {
+        [b'(', inner @ ..] => words(inner).into_iter().any(is_one),
+        rule => is_one(rule),
+    }
 }
 
-/// The same rules without a password in clear: as one node sends them to another. None: a client may not send one of them.
-#[must_use]
-pub fn without_passwords(rules: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
-    let hidden = |rule: &&[u8]| match *rule {
-        [b'=', ..] => None,
-        [b'>', password @ ..] => Some([KEEP_DIGEST, Digest::of(password).hex().as_bytes()].concat()),
-        [b'<', password @ ..] => Some([REMOVE_DIGEST, Digest::of(password).hex().as_bytes()].concat()),
-        rule => Some(rule.to_vec()),
+/// The same rules without a password in clear: as one node sends them to another, each selector in one. The error is the text of a
+/// reply without its code.
+pub fn without_passwords(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
+    let hidden = |rule: Cow<'_, [u8]>| match &*rule {
+        // No client may send it.
+        [b'=', ..] => Err(refused(b"=", RuleError::Syntax)),
+        [b'>', password @ ..] => Ok([KEEP_DIGEST, Digest::of(password).hex().as_bytes()].concat()),
+        [b'<', password @ ..] => Ok([REMOVE_DIGEST, Digest::of(password).hex().as_bytes()].concat()),
+        _ => Ok(rule.into_owned()),
     };
-    rules.iter().map(hidden).collect()
+    merged(rules).map_err(|open| unmatched(open) + ".")?.into_iter().map(hidden).collect()
+}
+
+/// Why a rule of ACL SETUSER is refused.
+fn refused(rule: &[u8], error: RuleError) -> String {
+    let rule = if is_secret(rule) { "(redacted)".into() } else { String::from_utf8_lossy(rule) };
+    format!("Error in ACL SETUSER modifier '{rule}': {}", error.text())
+}
+
+fn unmatched(open: &[u8]) -> String {
+    format!("Unmatched parenthesis in acl selector starting at '{}'", String::from_utf8_lossy(open))
 }
 
 /// Refuses rules that are too long to be looked at, whatever they come to.

@@ -22,13 +22,13 @@ impl Blocked {
     /// Whether there is nothing to do for any client.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.waiters.is_empty() && self.ended.is_empty() && self.lost.is_empty()
+        self.waiters.is_empty() && !self.waiters.has_losers() && self.ended.is_empty() && self.lost.is_empty()
     }
 
     /// Whether something is to be done at once.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.waiters.has_ready() || !self.ended.is_empty() || !self.lost.is_empty()
+        self.waiters.has_ready() || self.waiters.has_losers() || !self.ended.is_empty() || !self.lost.is_empty()
     }
 
     /// When the next wait ends, in µs of the steady clock.
@@ -89,8 +89,9 @@ impl Blocked {
         self.ended.extend(self.waiters.end(ticket, end));
     }
 
-    /// Ends the waits whose time is over, up to a bound.
+    /// Ends the waits whose time is over, or whose stream is gone, up to a bound.
     pub fn expire(&mut self, now_us: u64) {
+        self.ended.extend(self.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX));
         self.ended.extend(self.waiters.expire(now_us, BLOCKED_CLIENTS_STEP_MAX));
     }
 

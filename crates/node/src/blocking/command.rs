@@ -7,7 +7,7 @@ use resp::table::{CommandSpec, Group, KeyPlace, flag};
 use std::sync::Arc;
 use vocab::limits::{BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_MAX};
 
-/// The refusal of one that would wait for too much.
+/// The refusal of a command that would wait for too many keys, or for too long ones.
 pub(super) const TOO_MANY_KEYS: &str = "ERR a blocking command waits for at most 4096 keys, of 1 MiB together";
 const _: () = assert!(BLOCKED_KEYS_MAX == 4096 && BLOCKED_COMMAND_BYTES_MAX == 1024 * 1024);
 
@@ -28,16 +28,16 @@ struct TimeoutAt {
 }
 
 impl BlockingCommand {
-    /// Whether a request waits if it finds nothing.
+    /// Whether a request waits if its keys hold nothing.
     #[must_use]
     pub fn is_one(spec: &CommandSpec, args: &[&[u8]]) -> bool {
         spec.has(flag::BLOCKING) && timeout_at(spec, args).is_some()
     }
 
-    /// Why a request that waits if it finds nothing is refused before its keys are looked at: they are too many, or too long.
+    /// Why a blocking request is refused before its keys are looked at: they are too many, or too long.
     #[must_use]
     pub fn refusal(spec: &CommandSpec, args: &[&[u8]]) -> Option<&'static str> {
-        /// Of streams, each key has an id.
+        /// For commands over streams: the id that belongs to each key.
         const ARGUMENTS_MAX: usize = 2 * BLOCKED_KEYS_MAX + 16;
         let is_long = || {
             args.len() > ARGUMENTS_MAX || args.iter().map(|arg| arg.len()).sum::<usize>() > BLOCKED_COMMAND_BYTES_MAX
@@ -45,7 +45,7 @@ impl BlockingCommand {
         (spec.has(flag::BLOCKING) && is_long() && timeout_at(spec, args).is_some()).then_some(TOO_MANY_KEYS)
     }
 
-    /// The command, if it can wait; `None` also of one whose arguments make no sense, which its handler refuses.
+    /// The command, if it can wait. Also `None` if its arguments make no sense: then its handler refuses it.
     #[must_use]
     pub fn of(command: &EncodedCommand) -> Option<Self> {
         let spec = command.spec().filter(|spec| spec.has(flag::BLOCKING))?;
@@ -72,7 +72,7 @@ impl BlockingCommand {
         &self.command
     }
 
-    /// For how many ms it waits, `Some(None)`: without a limit; `None` if the arguments make no sense.
+    /// For how many ms it waits; `Some(None)`: without a limit; `None`: its arguments make no sense.
     #[must_use]
     pub fn timeout(&self) -> Option<Option<u64>> {
         let args = self.command.args();
@@ -87,7 +87,7 @@ impl BlockingCommand {
         &self.keys
     }
 
-    /// What a client that waits in it takes of memory, about, in bytes.
+    /// About how many bytes of memory a client takes while it waits in this command.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         2 * self.command.bytes() + 256 * self.keys.len()
@@ -99,14 +99,14 @@ impl BlockingCommand {
         self.keys.binary_search_by(|(hash, other)| (*hash, &**other).cmp(&(key_hash(key), key))).is_ok()
     }
 
-    /// Whether an error that an attempt has been answered is no outcome: another client has put another type at the key
-    /// meanwhile. Where a second key takes part, or a group, the client is told.
+    /// Whether an error of an attempt leaves the client waiting: another client has put another type at the key meanwhile.
+    /// If the command has a second key or a group, the client gets the error.
     #[must_use]
     pub fn stays_after(&self, reply: &[u8]) -> bool {
         !self.needs_keys() && self.spec.key_specs.len() == 1 && reply.starts_with(b"-WRONGTYPE")
     }
 
-    /// The command as if `key` were the only one that it waits for.
+    /// The command as if it waited for `key` alone.
     #[must_use]
     pub fn only(&self, key: &[u8]) -> EncodedCommand {
         let args = self.command.args();
@@ -119,7 +119,7 @@ impl BlockingCommand {
             KeyPlace::Counted { count, .. } => Some(usize::from(count)),
             _ => None,
         });
-        // Of streams, each key has its id behind the keys.
+        // For streams, each key has its id behind all keys.
         let ids = if self.awaited == Awaited::Stream { places.len() } else { 0 };
         let is_of_other = |at: usize| {
             let of = |place: usize| places.binary_search(&place).ok();
@@ -140,26 +140,26 @@ impl BlockingCommand {
         EncodedCommand::of(self.spec, &kept)
     }
 
-    /// Whether it fails where no key is there: it reads for groups.
+    /// Whether it fails if none of its keys exists: it reads for a group.
     #[must_use]
     pub fn needs_keys(&self) -> bool {
         self.awaited == Awaited::Stream && self.spec.is_write()
     }
 
-    /// Whether it fails without this key.
+    /// Whether it fails if this key does not exist.
     #[must_use]
     pub fn needs(&self, key: &[u8]) -> bool {
         self.needs_keys() && self.waits_for(key)
     }
 
-    /// Whether it names the ends of streams as they are when it begins.
+    /// Whether it uses `$`, the end of a stream as it is when the command begins.
     #[must_use]
     pub fn is_floating(&self) -> bool {
         let args = self.command.args();
         self.awaited == Awaited::Stream && ids_of(self.spec, &args).any(|(_, at)| is_end(args[at]))
     }
 
-    /// The same command with the ids that the ends of its streams have now.
+    /// The same command with the ids of its streams' last entries in place of `$`.
     pub fn fixed(&self, space: &mut dyn ReadSpace) -> Result<Self, Fault> {
         let args = self.command.args();
         let mut ends = Vec::new();

@@ -9,4 +9,4 @@ mod waiters;
 
 pub use blocked::Blocked;
 pub use command::BlockingCommand;
-pub use waiters::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn};
+pub use waiters::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn, is_ended_by_client};

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use vocab::ShardId;
-use vocab::limits::{BLOCKED_BYTES_MAX, BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_MAX};
+use vocab::limits::{BLOCKED_BYTES_MAX, BLOCKED_CLIENTS_STEP_MAX, BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_MAX};
 
 /// Tells the client that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +61,15 @@ pub enum End {
     Unread,
 }
 
+/// What a client is told whose wait ends with `End::Error`.
+const ENDED_BY_CLIENT: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+/// Whether an answer is that of a wait which has ended with `End::Error`.
+#[must_use]
+pub fn is_ended_by_client(reply: &[u8]) -> bool {
+    reply.strip_prefix(b"-").is_some_and(|text| text.trim_ascii_end() == ENDED_BY_CLIENT.as_bytes())
+}
+
 impl End {
     fn reply(self, ticket: &Ticket) -> Vec<u8> {
         let mut reply = Reply::new(ticket.proto);
@@ -69,7 +78,7 @@ impl End {
             Self::NoStream => reply.error("UNBLOCKED the stream key no longer exists"),
             Self::NoGroup => reply.error("NOGROUP the consumer group this client was blocked on no longer exists"),
             Self::Unread => reply.error("ERR the last id of a stream could not be read: see the node's log"),
-            Self::Error => reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            Self::Error => reply.error(ENDED_BY_CLIENT),
         }
         reply.buf
     }
@@ -157,6 +166,21 @@ pub struct Ended {
     pub reply: Vec<u8>,
 }
 
+/// Which of those who wait have lost something.
+#[derive(Clone, Copy, Default)]
+struct Losing {
+    /// Those up to here have been looked at.
+    after: QueuePlace,
+    /// Who came later has lost nothing.
+    until: QueuePlace,
+}
+
+/// A key at which no stream is any more.
+struct LostKey {
+    key: Vec<u8>,
+    losing: Losing,
+}
+
 /// The clients that wait for keys of one worker's shards.
 #[derive(Default)]
 pub struct Waiters {
@@ -172,8 +196,11 @@ pub struct Waiters {
     last_place: QueuePlace,
     /// What all that wait take of memory, about.
     bytes: usize,
-    /// How many fail where a key is gone.
-    needing: usize,
+    /// Those in queues that fail where a key is gone.
+    needing: BTreeSet<(QueuePlace, WaiterId)>,
+    /// Keys at which no stream is any more, and the shards that have no keys any more: who needed them is looked for some at a time.
+    lost_keys: BTreeMap<KeyHash, LostKey>,
+    lost_shards: BTreeMap<ShardId, Losing>,
     /// How many wait for keys of each shard.
     shards: BTreeMap<ShardId, usize>,
 }
@@ -245,7 +272,6 @@ impl Waiters {
         // A connection has one blocking request under way.
         self.remove(id);
         self.bytes += waiter.held_bytes;
-        self.needing += usize::from(waiter.command.needs_keys());
         self.waiters.insert(id, waiter);
         *self.shards.entry(shard).or_default() += 1;
         if !waits {
@@ -279,6 +305,9 @@ impl Waiters {
         let Some(waiter) = self.waiters.get_mut(&id) else { return };
         self.last_place.0 += 1;
         waiter.place = Some(self.last_place);
+        if waiter.command.needs_keys() {
+            self.needing.insert((self.last_place, id));
+        }
         if let Some(until_us) = waiter.until_us {
             self.deadlines.insert((until_us, id));
         }
@@ -292,7 +321,6 @@ impl Waiters {
     fn remove(&mut self, id: WaiterId) -> Option<Waiter> {
         let waiter = self.waiters.remove(&id)?;
         self.bytes -= waiter.held_bytes;
-        self.needing -= usize::from(waiter.command.needs_keys());
         if let Some(left) = self.shards.get_mut(&waiter.shard) {
             *left -= 1;
             if *left == 0 {
@@ -303,6 +331,7 @@ impl Waiters {
             self.deadlines.remove(&(until_us, id));
         }
         if let Some(place) = waiter.place {
+            self.needing.remove(&(place, id));
             for (key, _) in waiter.command.keys() {
                 if self.queues.remove(&(*key, place)).is_some() {
                     waiter.awaited_keys.end(*key);
@@ -361,28 +390,78 @@ impl Waiters {
         self.make_ready(Ready { key: key.to_vec(), what: served.command.awaited(), left: 1, after });
     }
 
-    /// An entry has written a key. Ends the waits for a stream's groups if the stream is gone.
+    /// An entry has written a key. Ends the waits for a stream's groups if the stream is gone: very many by and by, by `end_losers`.
     pub fn ready(&mut self, ready: ReadyKey) -> Vec<Ended> {
         let ReadyKey { key, holds } = ready;
-        let mut ended = Vec::new();
-        if self.needing > 0 && holds.is_none_or(|holds| holds.what != Awaited::Stream) {
-            let waiters: Vec<WaiterId> = self.queue(key_hash(&key), QueuePlace::default()).map(|(_, id)| id).collect();
-            let needs = |id: &WaiterId| self.waiters.get(id).is_some_and(|waiter| waiter.command.needs(&key));
-            let lost: Vec<WaiterId> = waiters.into_iter().filter(needs).collect();
-            ended.extend(lost.into_iter().filter_map(|id| self.end_of(id, End::NoStream)));
+        let hash = key_hash(&key);
+        if !self.needing.is_empty()
+            && holds.is_none_or(|holds| holds.what != Awaited::Stream)
+            && self.queue(hash, QueuePlace::default()).next().is_some()
+        {
+            let lost = || LostKey { key: key.clone(), losing: Losing::default() };
+            self.lost_keys.entry(hash).or_insert_with(lost).losing.until = self.last_place;
         }
+        let ended = self.end_losers(BLOCKED_CLIENTS_STEP_MAX);
         if let Some(holds) = holds {
             self.make_ready_for(key, holds);
         }
         ended
     }
 
-    /// A shard has no keys any more.
+    /// A shard has no keys any more. Very many waits end by and by.
     pub fn cleared(&mut self, shard: ShardId) -> Vec<Ended> {
-        let needs = |waiter: &Waiter| waiter.shard == shard && waiter.command.needs_keys();
-        let lost = self.waiters.iter().filter(|(_, waiter)| waiter.place.is_some() && needs(waiter));
-        let lost: Vec<WaiterId> = lost.map(|(id, _)| *id).collect();
-        lost.into_iter().filter_map(|id| self.end_of(id, End::NoStream)).collect()
+        if !self.needing.is_empty() {
+            self.lost_shards.entry(shard).or_default().until = self.last_place;
+        }
+        self.end_losers(BLOCKED_CLIENTS_STEP_MAX)
+    }
+
+    /// Whether there may be clients whose wait is to end because their stream is gone.
+    #[must_use]
+    pub fn has_losers(&self) -> bool {
+        !self.lost_keys.is_empty() || !self.lost_shards.is_empty()
+    }
+
+    /// Ends the waits of some whose stream is gone: looks at up to `looks` clients.
+    pub fn end_losers(&mut self, mut looks: usize) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        while looks > 0
+            && let Some((hash, mut lost)) = self.lost_keys.pop_first()
+        {
+            let Losing { after, until } = lost.losing;
+            let found: Vec<(QueuePlace, WaiterId)> =
+                self.queue(hash, after).take_while(|(place, _)| *place <= until).take(looks).collect();
+            let is_over = found.len() < looks;
+            looks = looks.saturating_sub(found.len().max(1));
+            for (place, id) in found {
+                lost.losing.after = place;
+                if self.waiters.get(&id).is_some_and(|waiter| waiter.command.needs(&lost.key)) {
+                    ended.extend(self.end_of(id, End::NoStream));
+                }
+            }
+            if !is_over {
+                self.lost_keys.insert(hash, lost);
+            }
+        }
+        while looks > 0
+            && let Some((shard, Losing { after, until })) = self.lost_shards.pop_first()
+        {
+            let last = WaiterId { worker: u32::MAX, connection: u32::MAX, generation: u32::MAX };
+            let range = (Bound::Excluded((after, last)), Bound::Included((until, last)));
+            let found: Vec<(QueuePlace, WaiterId)> = self.needing.range(range).take(looks).copied().collect();
+            let is_over = found.len() < looks;
+            looks = looks.saturating_sub(found.len().max(1));
+            let after = found.last().map_or(after, |(place, _)| *place);
+            for (_, id) in found {
+                if self.waiters.get(&id).is_some_and(|waiter| waiter.shard == shard) {
+                    ended.extend(self.end_of(id, End::NoStream));
+                }
+            }
+            if !is_over {
+                self.lost_shards.insert(shard, Losing { after, until });
+            }
+        }
+        ended
     }
 
     fn make_ready_for(&mut self, key: Vec<u8>, holds: Holds) {
@@ -803,6 +882,47 @@ mod tests {
             ("3 < -NOGROUP No such", "deliver"),
             ("1 out", "XREAD COUNT 2 BLOCK 0 STREAMS a 5"),
         ]);
+    }
+
+    #[test]
+    fn very_many_lose_their_stream_by_and_by() {
+        const MANY: u32 = 3 * BLOCKED_CLIENTS_STEP_MAX as u32;
+        for clears in [false, true] {
+            let mut test = Test::default();
+            let wait = |test: &mut Test, client: u32| {
+                // Every third waits for what need not be there.
+                let what = if client % 3 == 0 {
+                    "XREAD BLOCK 0 STREAMS a 5"
+                } else {
+                    "XREADGROUP GROUP g c BLOCK 0 STREAMS a >"
+                };
+                test.step(&format!("{client} {what}"));
+                test.step(&format!("{client} < *-1"));
+            };
+            (0..MANY).for_each(|client| wait(&mut test, client));
+            let gone = |test: &mut Test| match clears {
+                true => test.waiters.cleared(SHARD),
+                false => test.waiters.ready(ReadyKey { key: b"a".to_vec(), holds: None }),
+            };
+            let mut ended = gone(&mut test);
+            assert!((1..=BLOCKED_CLIENTS_STEP_MAX).contains(&ended.len()) && test.waiters.has_losers());
+            // Who comes now has lost nothing, until that is gone as well.
+            wait(&mut test, MANY + 1);
+            ended.extend(test.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX));
+            let mut steps = 0;
+            while test.waiters.has_losers() {
+                ended.extend(test.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX));
+                steps += 1;
+            }
+            let clients: BTreeSet<u32> = ended.iter().map(|ended| ended.ticket.connection).collect();
+            assert_eq!(clients, (0..MANY).filter(|client| client % 3 > 0).collect(), "clears: {clears}");
+            assert!(steps <= 3 && test.waiters.len() == MANY as usize / 3 + 1, "{steps}");
+            assert_eq!(gone(&mut test).len(), usize::from(clears));
+            while test.waiters.has_losers() {
+                test.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX);
+            }
+            assert_eq!(test.waiters.len(), MANY as usize / 3);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One command under way: what it is given, what runs it, and how it ends.
+//! One command under way: its arguments, space and reply, its handler, and how it ends.
 
 use super::cursors::ScanCursors;
 pub use super::error::{Error, Outcome};

@@ -1,4 +1,4 @@
-//! Where SCANs stand, so that a cursor of 62 bits resumes at an exact key.
+//! The positions of SCANs, so that a cursor of 62 bits resumes at an exact key.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! How a command ends.
+//! How a command fails: with an error reply, or a fault.
 
 use crate::Fault;
 use std::borrow::Cow;

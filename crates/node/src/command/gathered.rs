@@ -3,7 +3,7 @@
 use super::call::{Error, Outcome};
 use vocab::limits::GATHERED_BYTES_MAX;
 
-/// What an element that is held takes beside its bytes, about.
+/// About how many bytes an element takes beside its own.
 pub(super) const GATHERED_OVERHEAD_BYTES: usize = 32;
 
 /// Elements, each of a name and a value, in the order in which they came.
@@ -17,12 +17,12 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// None so far. With more than `count_max`, or too many bytes, `push` answers the error `refusal`.
+    /// Holds nothing yet. With more than `count_max` elements, or too many bytes, `push` answers the error `refusal`.
     pub(super) fn new(count_max: u64, refusal: &'static str) -> Self {
         Self { elements: Vec::new(), bytes: 0, count_max: usize::try_from(count_max).unwrap_or(usize::MAX), refusal }
     }
 
-    /// Adds one.
+    /// Adds an element.
     pub(super) fn push(&mut self, name: &[u8], value: &[u8]) -> Outcome {
         self.bytes += name.len() + value.len();
         if self.elements.len() >= self.count_max || self.bytes > GATHERED_BYTES_MAX {
@@ -32,12 +32,12 @@ impl Gathered {
         Ok(())
     }
 
-    /// How many there are.
+    /// The number of elements.
     pub(super) fn len(&self) -> usize {
         self.elements.len()
     }
 
-    /// Names and values, in order.
+    /// The elements' names and values, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.elements.iter().map(|(name, value)| (&name[..], &value[..]))
     }

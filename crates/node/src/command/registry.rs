@@ -98,6 +98,7 @@ mod tests {
     const SESSION: &[&str] = &[
         "KV.CONSISTENCY",
         "KV.DURABILITY",
+        "KV.MONITOR",
         "KV.SCRIPTUSER",
         "KV.SWAP",
         "KV.TRACKING",

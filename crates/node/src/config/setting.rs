@@ -1,4 +1,4 @@
-//! What one setting is.
+//! One setting: its name, kind, default, bounds and meaning.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! How much is to be evicted, where the room of what was evicted comes back late.
+//! How much to evict, when the room of evicted keys comes back late.
 
 /// The excess of a node's data over its bound.
 ///

@@ -11,14 +11,14 @@ use crate::command::about_bytes;
 use crate::{Fault, Record, RecordRange, ShardHandle, ShardSpace, SnapshotSpace};
 use vocab::Database;
 
-/// Keys that one look looks at, at most.
+/// The most keys that one step looks at.
 const KEYS_MAX: usize = 512;
-/// After so many bytes of their records it looks at no more.
+/// A step ends after this many bytes of records.
 const BYTES_SOFT: usize = 4 << 20;
-/// Elements of a large collection that stand for all of them.
+/// The number of elements of a large collection that are taken as a sample.
 const SAMPLES: usize = 5;
 
-/// Keys that were looked at, and what they take.
+/// The number of keys that were looked at, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     keys: u64,
@@ -28,11 +28,11 @@ struct Sum {
 /// Weighs one database.
 #[derive(Debug, Default)]
 pub struct Weighing {
-    /// From here on keys are looked at next; empty: from the first one.
+    /// The key from which the next step begins; empty: the first one.
     from: Vec<u8>,
-    /// Of the sweep that goes on.
+    /// The figures of the present sweep.
     swept: Sum,
-    /// Of the last whole sweep.
+    /// The figures of the last whole sweep.
     last: Sum,
     /// What the shard had applied at the last look.
     applied: u64,
@@ -57,7 +57,7 @@ impl Weighing {
         let page = page(space, start, &place.end())?;
         for (key, record) in page.records {
             let plain = (key.len() + record.bytes().len()) as u64;
-            // What is wrong with a record is told to those who ask for it.
+            // A damaged record is reported to clients that ask for it, not here.
             self.swept.bytes += about_bytes(space, &key, record, SAMPLES).unwrap_or(plain);
             self.swept.keys += 1;
         }

@@ -16,24 +16,26 @@
 //!  10 kept change bytes: as 5; replicas keep the change, rather than the map that it makes; alone in its entry
 //!  11 packing     varint, varint, varint: the settings of `Packing`, of all commands of the entry; only in format 2
 //!  13 together    (the commands behind pop members of large sets some together); only in format 2
-//!  14 going on    (the same, and go on where the entry before has ended); only in format 2
+//!  15 going on    (the same, and go on where the entry before has ended); only in format 2
+//!  14 key bounds  varint databases, each varint slot and varint: the most keys of the database of that slot; only in format 2
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
+use super::key_bound::KeyBound;
 use super::packing::Packing;
 use replica::Bytes;
 use resp::table::{self, CommandSpec};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vocab::limits::ENTRY_BYTES_SOFT;
-use vocab::{Malformed, Reader, ReplicaId, ShardId, put_bytes, put_varint, varint_bytes};
+use vocab::{Malformed, Reader, ReplicaId, ShardId, Slot, put_bytes, put_varint, varint_bytes};
 
 const FORMAT_FIRST: u8 = 1;
 const FORMAT_SECOND: u8 = 2;
 const HEAD_BYTES: usize = 9;
-/// Room that a new entry has: as a rule its commands fit.
+/// The capacity of a new entry, in bytes: as a rule its commands fit.
 const FIRST_BYTES: usize = 4096;
-/// Room that one which is made elsewhere has beside its item: for the heads of transactions, and for what is said before items.
+/// The capacity, beside its item, of an entry that is made elsewhere: for heads of transactions and for items that precede the rest.
 const PREPARED_BYTES_SPARE: usize = 128;
 const COMMAND: u8 = 1;
 const TRANSACTION: u8 = 2;
@@ -48,14 +50,15 @@ const KEPT_CHANGE: u8 = 10;
 const PACKING: u8 = 11;
 const COLLECT_FIELDS: u8 = 12;
 const TOGETHER: u8 = 13;
-const GOING_ON: u8 = 14;
+const GOING_ON: u8 = 15;
+const KEY_BOUNDS: u8 = 14;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// One command.
     Command(Args<'a>),
-    /// All or nothing, if every watched key still has the version it had.
+    /// Commands that are made all or none, if every watched key still has its version.
     Transaction {
         /// Key and version; 0 for a key that was absent.
         watches: Vec<(&'a [u8], u64)>,
@@ -64,30 +67,32 @@ pub enum Item<'a> {
     },
     /// One step of background collection.
     Housekeeping,
-    /// Remove every key.
+    /// Removes every key.
     Clear,
-    /// Change the map, and keep it whole.
+    /// Changes the map; replicas keep the whole map.
     Change(&'a [u8]),
-    /// Change the map, and keep the change.
+    /// Changes the map; replicas keep the change.
     KeptChange(&'a [u8]),
-    /// Take a snapshot here, to be compared with those of the other replicas. Which comparison it is for.
+    /// Each replica takes a snapshot here, to be compared with those of the others. The number of the comparison.
     Mark(u64),
-    /// Some of the shard's slots are another one's from here on.
+    /// From here on some of the shard's slots belong to another shard.
     Split(Split),
-    /// Write what is in memory to files.
+    /// Each replica writes its memtables to files.
     Seal,
     /// One step of background collection.
     Collect(CollectFrom),
-    /// How the commands behind it keep values.
+    /// How the commands behind it store values.
     Packing(Packing),
     /// The commands behind it pop members of large sets some together (`space::apply::stretch`).
     Together,
     /// The same, and they go on where the entry before has ended (`drawn_stretch`).
     GoingOn,
+    /// What leaves these databases with more keys is refused (`space::apply::bounded_keys`).
+    KeyBounds(Vec<KeyBound>),
 }
 
-/// The rules by which the commands of an entry are evaluated: its format tells, so that replicas of two releases come to
-/// the same rows.
+/// The rules by which the commands of an entry are evaluated. The entry's format says which, so that replicas of two releases
+/// come to the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evaluation {
     /// As in entries of format 1: elements of a large collection lie below its key, and RENAME copies them.
@@ -110,12 +115,14 @@ impl Evaluation {
 pub struct EntryTerms {
     /// The leader's clock.
     pub now_ms: u64,
-    /// By which rules commands are evaluated.
+    /// The rules by which commands are evaluated.
     pub evaluation: Evaluation,
-    /// Whether a change of the map is kept as such.
+    /// Whether replicas keep a change of the map, rather than the whole map.
     pub keeps_changes: bool,
     /// How members of large sets are popped.
     pub pops: Pops,
+    /// Whether they judge how many keys databases have.
+    pub bounds_keys: bool,
 }
 
 /// How SPOP draws members of large sets.
@@ -129,27 +136,27 @@ pub enum Pops {
     GoingOn,
 }
 
-/// From which tree keys on a step of background collection looks; empty: from the first. What lies before them has been
+/// The tree keys from which a step of background collection begins; empty: from the first. What lies before them has been
 /// collected, so that a step does not walk over what earlier ones have removed. It is in the item, so that all replicas
 /// collect the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CollectFrom {
-    /// In the expiry index.
+    /// Where it begins in the expiry index.
     pub expiry: Vec<u8>,
-    /// Among the collections that are to be collected.
+    /// Where it begins among the collections that are to be collected.
     pub garbage: Vec<u8>,
-    /// Among the hashes of which fields are due.
+    /// Where it begins among the hashes whose fields are due.
     pub fields: Vec<u8>,
 }
 
-/// A shard becomes two.
+/// A split: a shard becomes two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// The new one.
+    /// The new shard.
     pub child: ShardId,
-    /// Its slots: ranges of first and last.
+    /// The slots of the new shard: ranges of first and last.
     pub slots: Vec<(u16, u16)>,
-    /// Its members: those of the parent.
+    /// The members of the new shard: those of the parent.
     pub voters: Vec<ReplicaId>,
 }
 
@@ -160,13 +167,13 @@ pub struct Split {
 #[derive(Debug)]
 pub struct EntryBuilder {
     bytes: Vec<u8>,
-    /// All of its bytes, instead: they were made elsewhere.
+    /// If set, all bytes of the entry: they were made elsewhere.
     prepared: Option<Bytes>,
     /// What is still to be copied behind `bytes`.
     later: VecDeque<Bytes>,
-    /// Bytes of `later`.
+    /// The number of bytes in `later`.
     later_bytes: usize,
-    /// It holds what entries of format 1 cannot.
+    /// Whether it holds something that entries of format 1 cannot hold.
     is_second: bool,
 }
 
@@ -186,13 +193,13 @@ impl EntryBuilder {
         entry
     }
 
-    /// The entry whose data this is, but for its clock. It takes nothing more.
+    /// An entry made of its data, without the clock. Nothing can be added to it.
     pub(crate) fn of_prepared(data: Bytes) -> Self {
         debug_assert!(data.len() > HEAD_BYTES, "an entry without an item is not prepared");
         Self { bytes: Vec::new(), prepared: Some(data), later: VecDeque::new(), later_bytes: 0, is_second: false }
     }
 
-    /// What was prepared becomes its bytes: without a copy, unless another holds them.
+    /// Takes prepared data as the entry's bytes, without a copy if they are not shared.
     fn take_prepared(&mut self) {
         if let Some(prepared) = self.prepared.take() {
             self.bytes = prepared.into();
@@ -205,18 +212,18 @@ impl EntryBuilder {
         self.bytes.len() == HEAD_BYTES
     }
 
-    /// Its bytes so far, those that are still to be copied included.
+    /// The number of its bytes so far, including those that are still to be copied.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len() + self.later_bytes + self.prepared.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Copies at most about `budget` bytes of what is still to be copied; true if nothing is left.
+    /// Copies about `budget` bytes of `later`; true if nothing is left.
     pub fn fill(&mut self, budget: usize) -> bool {
         if self.later.is_empty() {
             return true;
         }
-        // Does nothing but the first time.
+        // Has an effect the first time only.
         self.bytes.reserve_exact(self.later_bytes);
         let mut left = budget;
         while left > 0
@@ -292,7 +299,7 @@ impl EntryBuilder {
         [&from.expiry, &from.garbage, &from.fields].into_iter().for_each(|key| put_bytes(&mut self.bytes, key));
     }
 
-    /// Says, before the items, how the commands of the entry keep values.
+    /// Writes, before the items, how the commands of the entry store values.
     pub fn packing(&mut self, packing: Packing) {
         self.take_prepared();
         self.is_second = true;
@@ -312,6 +319,19 @@ impl EntryBuilder {
         self.take_prepared();
         self.is_second = true;
         self.bytes.insert(HEAD_BYTES, item);
+    }
+
+    /// Says, before the items, how many keys databases may have.
+    pub fn bound_keys(&mut self, bounds: &[KeyBound]) {
+        self.take_prepared();
+        self.is_second = true;
+        let mut item = vec![KEY_BOUNDS];
+        put_varint(&mut item, bounds.len() as u64);
+        for bound in bounds {
+            put_varint(&mut item, u64::from(bound.slot.0));
+            put_varint(&mut item, bound.keys_max);
+        }
+        self.bytes.splice(HEAD_BYTES..HEAD_BYTES, item);
     }
 
     /// Adds the removal of every key.
@@ -352,7 +372,13 @@ impl EntryBuilder {
     /// The entry's data, with the leader's clock.
     #[must_use]
     pub fn seal(self, now_ms: u64) -> Vec<u8> {
-        self.seal_for(EntryTerms { now_ms, evaluation: Evaluation::Second, keeps_changes: false, pops: Pops::Alone })
+        self.seal_for(EntryTerms {
+            now_ms,
+            evaluation: Evaluation::Second,
+            keeps_changes: false,
+            pops: Pops::Alone,
+            bounds_keys: false,
+        })
     }
 
     /// The same on those terms; evaluated by the second rules where it holds what only they know.
@@ -402,7 +428,13 @@ const SCRIPT_BYTES_MIN: usize = 64;
 /// something else.
 pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
-    let _ = data.get(HEAD_BYTES).filter(|kind| matches!(**kind, TOGETHER | GOING_ON)).map(|_| reader.u8());
+    // What is said before the commands.
+    let mut ahead = reader.clone();
+    while let Ok(kind @ (TOGETHER | GOING_ON | KEY_BOUNDS)) = ahead.u8()
+        && (kind != KEY_BOUNDS || key_bounds(&mut ahead).is_ok())
+    {
+        reader = ahead.clone();
+    }
     std::iter::from_fn(move || {
         let Ok(COMMAND) = reader.u8() else { return None };
         let count = reader.count(1).ok()?;
@@ -490,6 +522,7 @@ impl<'a> Iterator for Items<'a> {
             PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
             TOGETHER if self.evaluation == Evaluation::Second => Ok(Item::Together),
             GOING_ON if self.evaluation == Evaluation::Second => Ok(Item::GoingOn),
+            KEY_BOUNDS if self.evaluation == Evaluation::Second => key_bounds(&mut self.reader).map(Item::KeyBounds),
             MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
         };
@@ -520,6 +553,12 @@ fn collect(reader: &mut Reader<'_>, has_fields: bool) -> Result<CollectFrom, &'s
 
 fn packing(reader: &mut Reader<'_>) -> Result<Packing, &'static str> {
     Ok(Packing { sketch_bytes: reader.varint()?, run_entries: reader.varint()?, run_bytes: reader.varint()? })
+}
+
+fn key_bounds(reader: &mut Reader<'_>) -> Result<Vec<KeyBound>, &'static str> {
+    let count = reader.count(2)?;
+    let bound = |_| Ok(KeyBound { slot: Slot(reader.number()?), keys_max: reader.varint()? });
+    (0..count).map(bound).collect()
 }
 
 fn split(reader: &mut Reader<'_>) -> Result<Split, &'static str> {
@@ -830,6 +869,20 @@ mod tests {
         let first: Vec<u8> = [&[FORMAT_FIRST][..], &data[1..]].concat();
         let (_, mut items) = decode(&first).expect("head");
         assert_eq!(items.next(), Some(Err("unknown item in an entry")));
+    }
+
+    #[test]
+    fn bounds_of_keys_come_first_and_hide_no_key() {
+        let bounds = [(7, 5), (16383, u64::MAX)].map(|(slot, keys_max)| KeyBound { slot: Slot(slot), keys_max });
+        let mut entry = EntryBuilder::new();
+        entry.command(&[b"SPOP", b"s"]);
+        entry.pop(Pops::Together);
+        entry.bound_keys(&bounds);
+        let data = entry.seal(5);
+        assert_eq!(first_keys(&data).collect::<Vec<_>>(), [b"s"]);
+        let (_, items) = decode(&data).expect("head");
+        let items: Vec<_> = items.map(|item| item.expect("item")).collect();
+        assert_eq!(items[..], [Item::KeyBounds(bounds.to_vec()), Item::Together, Item::Command(vec![b"SPOP", b"s"])]);
     }
 
     #[test]

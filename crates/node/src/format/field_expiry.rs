@@ -22,9 +22,9 @@ use super::packed_hash::{self, Malformed, Packed, Varint};
 use super::record::{EXPIRIES_BYTES, Kind, Layout, Record, Type};
 use vocab::Reader;
 
-/// So many bytes the expiry of one field adds to a small hash at most.
+/// The most bytes that the expiry of one field adds to a small hash.
 pub(crate) const PACKED_EXPIRY_BYTES_MAX: usize = 10;
-/// So many bytes the first expiry of a field adds beside.
+/// The bytes that the first expiry of a field adds beside.
 pub(crate) const PACKED_HEAD_BYTES_MAX: usize = 10;
 
 const NEVER: u64 = u64::MAX;
@@ -70,7 +70,7 @@ impl LiveFields {
         Ok(Self { packed: [Varint::new(count).bytes(), &body].concat(), expiries, expired })
     }
 
-    /// How many there are.
+    /// The number of fields.
     pub(crate) fn count(&self) -> Result<usize, Malformed> {
         Ok(Packed::parse(&self.packed)?.count())
     }
@@ -125,7 +125,7 @@ pub(crate) fn parse(payload: &[u8]) -> Result<(Places, &[u8]), Malformed> {
 /// What a large hash's record says of the expiries of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowExpiries {
-    /// Fields that have one.
+    /// The number of fields with an expiry.
     pub(crate) fields: u64,
     /// When background collection is to look at them, in ms since the epoch.
     pub(crate) due_ms: u64,
@@ -134,7 +134,7 @@ pub(crate) struct RowExpiries {
 }
 
 impl RowExpiries {
-    /// Those of a hash of which no field has one.
+    /// The value for a hash in which no field has an expiry.
     pub(crate) const NONE: Self = Self { fields: 0, due_ms: NEVER, first: (NEVER, element::POSITIONS - 1) };
 
     /// Whether fields may have expired that are not collected.

@@ -5,6 +5,7 @@ pub(crate) mod element;
 pub(crate) mod entry;
 pub(crate) mod field_expiry;
 pub(crate) mod internal_commands;
+pub(crate) mod key_bound;
 pub(crate) mod keys;
 pub(crate) mod packed_hash;
 pub(crate) mod packing;

@@ -25,6 +25,11 @@ impl EntryEvents {
         self.classes.is_empty()
     }
 
+    /// Whether events of that kind are collected.
+    pub(crate) fn tells(&self, event: Event) -> bool {
+        self.classes.has(event.class)
+    }
+
     /// An event of a key. That a key is new is told once, though the key may be named twice.
     #[inline]
     pub(crate) fn push(&mut self, event: Event, key: &[u8]) {

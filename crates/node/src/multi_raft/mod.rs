@@ -13,12 +13,13 @@ pub use bulk::BULK_BYTES_MIN;
 pub use hibernate::HIBERNATE_AFTER_TICKS;
 
 use crate::KeyHash;
+use crate::format::key_bound::KeyBound;
 use crate::peer_protocol::{Order, PeerMessage};
 use crate::shard::{AppliedAside, ArrivedSnapshot, CpuPrefetch, Effects, LEASE_US, Shard, Ticket, Write};
 use crate::shard_handle::load::LoadSampler;
 use crate::store_clock::StoreClock;
 use bulk::Bulk;
-use cluster::Map;
+use cluster::{DATABASES_SETTING, Databases, Map};
 use hosted_replica::{HostedReplica, Replicas, asks_for_vote};
 use live_nodes::{LiveNodes, SILENCE_US};
 use replica::{LogEntries, LogWrite, Message};
@@ -26,7 +27,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::Step;
-use vocab::{Moment, NodeId, ReplicaId, ShardId};
+use vocab::{Database, Moment, NodeId, ReplicaId, ShardId};
 
 /// How often `tick` is to be called, in ms: one tick of every group's clock.
 pub const TICK_MS: u64 = 50;
@@ -60,6 +61,8 @@ pub struct MultiRaft {
     waits_for_log: Vec<ShardId>,
     live: LiveNodes,
     map: Option<Arc<Map>>,
+    /// The most keys of databases, as the map says; none if none has a bound.
+    key_bounds: Option<Arc<[KeyBound]>>,
     /// The last request for a vote to each part that is being split off and is not here yet. It may be half a moment late.
     early: BTreeMap<ShardId, Message>,
     ticks: u64,
@@ -89,6 +92,7 @@ impl MultiRaft {
             waits_for_log: Vec::new(),
             live: LiveNodes::default(),
             map: None,
+            key_bounds: None,
             early: BTreeMap::new(),
             ticks: 0,
             ticked_us: 0,
@@ -112,6 +116,7 @@ impl MultiRaft {
     fn take(&mut self, mut shard: Shard, fresh: bool, stands: bool, now: Moment) {
         if let Some(map) = &self.map {
             place(&mut shard, map);
+            shard.bound_keys(self.key_bounds.clone());
         }
         let id = shard.handle().id();
         let mut hosted = HostedReplica::new(shard, fresh, now);
@@ -235,8 +240,10 @@ impl MultiRaft {
 
     /// There is a newer map.
     pub fn map_changed(&mut self, map: Arc<Map>) {
+        self.key_bounds = key_bounds_of(&map);
         for hosted in self.replicas.iter_mut() {
             place(&mut hosted.shard, &map);
+            hosted.shard.bound_keys(self.key_bounds.clone());
         }
         self.replicas.shards().for_each(|shard| self.replicas.touch(shard));
         self.early.retain(|shard, _| map.splits.contains_key(shard));
@@ -636,6 +643,15 @@ impl MultiRaft {
 const _: () = assert!(SILENCE_US >= 10 * TICK_MS * 1000);
 // A replica that wakes because its leader is silent has kept the promise on which leases are built.
 const _: () = assert!(SILENCE_US > LEASE_US + LEASE_US / 4);
+
+/// The most keys of databases, by slot. What is wrong with the setting is told where it is set.
+fn key_bounds_of(map: &Map) -> Option<Arc<[KeyBound]>> {
+    let databases: Databases = map.settings.get(DATABASES_SETTING)?.parse().ok()?;
+    let bound = |(place, keys_max): (Database, u64)| KeyBound { slot: place.slot(), keys_max };
+    let mut bounds: Vec<KeyBound> = databases.keys_max().map(bound).collect();
+    bounds.sort_by_key(|bound| bound.slot);
+    Some(bounds.into()).filter(|bounds: &Arc<[KeyBound]>| !bounds.is_empty())
+}
 
 fn place(shard: &mut Shard, map: &Map) {
     let info = map.shards.get(&shard.handle().id());

@@ -1,4 +1,4 @@
-//! What nodes say to each other.
+//! The messages between nodes, and their codec.
 
 mod codec;
 mod encoded;

@@ -9,14 +9,14 @@ use vocab::limits::{EVENT_BYTES_MAX, MEMBERS_MAX, REPORT_REPLICAS_MAX, REPORT_TR
 use vocab::{NodeId, Reader, ReplicaId, SLOT_COUNT, ShardId, Slot, put_varint};
 
 const FORMAT: u8 = 2;
-/// Without the place at which a shard would be divided.
+/// The format without the place at which a shard would be divided.
 const FORMAT_BEFORE: u8 = 1;
 const LEADS: u8 = 1;
 const BROKEN: u8 = 2;
 const DIVISION: u8 = 4;
 const VOTES: u8 = 1;
 const ACTIVE: u8 = 2;
-/// Of the leader itself, among its members: versions that do not know it read past it.
+/// `is_halved` of the leader itself, in its entry among the members: versions that do not know the flag skip it.
 const HALVED: u8 = 4;
 const INBOUND: u8 = 1;
 /// Longest name of a version, in bytes.
@@ -27,13 +27,13 @@ const VERSION_BYTES_MAX: usize = 64;
 pub struct NodeReport {
     /// The node as a whole.
     pub figures: NodeFigures,
-    /// Its replicas, or some of them: the others had their turn, or will.
+    /// Its replicas, or some of them: the others come in other reports.
     pub replicas: Vec<ReplicaReport>,
     /// Snapshots on their way.
     pub transfers: Vec<TransferReport>,
 }
 
-/// Figures of a node as a whole. What is counted is counted since the process started.
+/// Figures of a node as a whole. Counters begin when the process starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFigures {
     /// When the process was started, in ms since the epoch, by its own clock.
@@ -44,11 +44,11 @@ pub struct NodeFigures {
     pub disk_free_bytes: u64,
     /// Whether its disk takes writes.
     pub can_write: bool,
-    /// What its wall clock is ahead of that of most nodes, in ms; 0 where it does not know.
+    /// How far its wall clock is ahead of that of most nodes, in ms; 0 if it does not know.
     pub clock_skew_ms: i64,
-    /// That is so much that it does not lead.
+    /// Whether that is so much that the node does not lead.
     pub clock_is_off: bool,
-    /// Its replicas were set aside by `start --rebuild`, and are to be made anew.
+    /// Whether `start --rebuild` has set its replicas aside, to be built again.
     pub wants_rebuild: bool,
     /// Memory of the process, in bytes.
     pub rss_bytes: u64,
@@ -56,7 +56,7 @@ pub struct NodeFigures {
     pub cpu_us: u64,
     /// Commands that ran.
     pub commands: u64,
-    /// Those that were answered by an error.
+    /// Commands that were answered by an error.
     pub errors: u64,
     /// Clients that are connected.
     pub clients: u64,
@@ -71,11 +71,11 @@ pub struct ReplicaReport {
     pub shard: ShardId,
     /// Which.
     pub replica: ReplicaId,
-    /// What it holds, in bytes.
+    /// The bytes that it holds.
     pub bytes: u64,
-    /// Of a leader: rows that a split has given away are still to be removed, and its bytes are an estimate until then.
+    /// For a leader: whether rows that a split gave away are still to be removed. Until then its bytes are an estimate.
     pub is_halved: bool,
-    /// How many keys it holds.
+    /// The number of keys that it holds.
     pub keys: u64,
     /// Its last applied entry.
     pub applied: u64,
@@ -83,32 +83,31 @@ pub struct ReplicaReport {
     pub last: u64,
     /// Its term.
     pub term: u64,
-    /// What a leader knows beyond that.
+    /// For a leader: what it knows of its group.
     pub leads: Option<LeaderReport>,
-    /// Of a leader: where the shard would be divided.
+    /// For a leader: where the shard would be divided.
     pub division: Option<DivisionReport>,
-    /// Why it is of no use, if it is not.
+    /// Why it cannot be used, if it cannot.
     pub broken: Option<String>,
 }
 
 /// Where a shard would be divided, as its leader knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DivisionReport {
-    /// Operations that it was asked for since it was opened, about.
+    /// About how many operations it has had since it was opened.
     pub operations: u64,
-    /// From which slot on it has as many keys as before that; none if it has one slot only.
+    /// The slot that halves its keys; none if it has one slot only.
     pub by_keys: Option<Slot>,
-    /// From which slot on it was asked as often lately as before that; and of a thousand operations, how many the busier of
-    /// the two parts had.
+    /// The slot that halves its recent operations, and how many of a thousand operations the busier of the two parts had.
     pub by_load: Option<(Slot, u16)>,
 }
 
 /// What the leader of a group knows of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderReport {
-    /// An entry as of which the members are these.
+    /// The index of the entry as of which these are the members.
     pub index: u64,
-    /// The group is between two sets of voters.
+    /// Whether the group is between two sets of voters.
     pub joint: bool,
     /// All members, this one among them, by rising id.
     pub members: Vec<MemberReport>,
@@ -123,7 +122,7 @@ pub struct MemberReport {
     pub votes: bool,
     /// Whether it was heard of lately.
     pub active: bool,
-    /// It holds entries up to here.
+    /// The index up to which it holds entries.
     pub matched: u64,
 }
 
@@ -134,13 +133,13 @@ pub struct TransferReport {
     pub shard: ShardId,
     /// The other node.
     pub peer: NodeId,
-    /// It comes rather than goes.
+    /// Whether it is received rather than sent.
     pub inbound: bool,
-    /// Bytes that are there.
+    /// The bytes that have arrived.
     pub bytes: u64,
-    /// About how many there will be; 0: unknown.
+    /// About how many bytes there will be; 0: unknown.
     pub bytes_approx: u64,
-    /// Bytes a second, lately.
+    /// The present rate, in bytes a second.
     pub rate: u64,
 }
 
@@ -223,7 +222,7 @@ impl NodeFigures {
 }
 
 impl ReplicaReport {
-    /// Of one that could not be opened, and why.
+    /// The report of a replica that could not be opened, with the reason.
     #[must_use]
     pub fn broken(shard: ShardId, replica: ReplicaId, why: String) -> Self {
         Self {
@@ -297,7 +296,7 @@ impl ReplicaReport {
 impl DivisionReport {
     fn encode(&self, bytes: &mut Vec<u8>) {
         put_varint(bytes, self.operations);
-        // 0 stands for none: no part begins at the first slot.
+        // 0 means none: no part begins at the first slot.
         put_varint(bytes, self.by_keys.map_or(0, |slot| u64::from(slot.0)));
         put_varint(bytes, self.by_load.map_or(0, |(slot, _)| u64::from(slot.0)));
         if let Some((_, of_thousand)) = self.by_load {
@@ -324,7 +323,7 @@ impl DivisionReport {
 }
 
 impl LeaderReport {
-    /// Of the replica `me`, with whether its bytes are an estimate.
+    /// Encodes the replica `me`, with whether its bytes are an estimate.
     fn read(from: &mut Reader, me: ReplicaId) -> Result<(Self, bool), &'static str> {
         let index = from.varint()?;
         let joint = from.u8()? != 0;

@@ -1,4 +1,4 @@
-//! What nodes tell each other about subscribers: what comes of a message, what is to be sent, and whose a channel of a slot is.
+//! The nodes' exchange about subscribers: what a received message changes, what is sent, and which node has a slot's channels.
 
 use super::announcements::Answered;
 use super::broker::{Broker, Publication};

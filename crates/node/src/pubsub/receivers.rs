@@ -1,4 +1,4 @@
-//! How many clients got a message, over all nodes that it was sent to.
+//! Counts the clients that got a message, over all nodes that it was sent to.
 
 use crate::shard::Ticket;
 use std::collections::{BTreeSet, HashMap, VecDeque};

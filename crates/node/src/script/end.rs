@@ -1,4 +1,4 @@
-//! Why a run of a script ends before its time.
+//! Why a run of a script is ended early.
 
 /// Why a run ends whether or not the script catches errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a script runs on.
+//! What a script needs of its surroundings: commands, time, randomness.
 
 use crate::Fault;
 use crate::acl::Denial;

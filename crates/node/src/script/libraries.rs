@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vocab::{Reader, put_bytes, put_varint};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What a dump begins with: its kind and version.
+/// The first bytes of a dump: its kind and version.
 const DUMP_MARK: &[u8] = b"BASALTF\x01";
 
 /// One library.
@@ -15,21 +15,20 @@ const DUMP_MARK: &[u8] = b"BASALTF\x01";
 pub struct Library {
     /// Its code, with its header.
     pub source: Vec<u8>,
-    /// What it is called and has.
+    /// Its name and functions.
     pub loaded: LoadedLibrary,
 }
 
-/// A set of libraries: no two of them have functions of one name. Lower case and upper case are one name of a function, and two of a
-/// library.
+/// A set of libraries. No two of them have a function of the same name. Names of functions ignore case; names of libraries do not.
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
-    /// By the names of functions, in lower case.
+    /// The libraries by the names of their functions, in lower case.
     by_function: BTreeMap<String, Arc<Library>>,
 }
 
 impl Libraries {
-    /// All, by their names.
+    /// The libraries by their own names.
     pub fn all(&self) -> impl Iterator<Item = &Library> {
         self.by_name.values().map(|library| &**library)
     }
@@ -56,7 +55,7 @@ impl Libraries {
 
     /// Adds a library and answers its name; the error is the text of a reply.
     pub fn add(&mut self, source: &[u8], replace: bool) -> Result<String, String> {
-        // The code of a library comes to the same each time: it is not run again.
+        // The code of a library has the same result each time, so it is not run again.
         let known = self.all_shared().find(|library| library.source == source).cloned();
         let library = match known {
             Some(library) => library,
@@ -84,7 +83,7 @@ impl Libraries {
         Ok(name)
     }
 
-    /// Adds those of another set; none if the error is answered, the text of a reply.
+    /// Adds the libraries of another set. On an error, the text of a reply, none is added.
     pub fn join(&mut self, others: &Self, replace: bool) -> Result<(), String> {
         let mut joined = self.clone();
         for library in others.all_shared() {
@@ -102,7 +101,7 @@ impl Libraries {
         self.by_name.values()
     }
 
-    /// Removes a library; false if there is none of that name.
+    /// Removes a library; false if no library has that name.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(old) = self.by_name.remove(name) else { return false };
         for info in &old.loaded.functions {
@@ -146,7 +145,7 @@ impl Libraries {
         Self::default().decode_next(bytes)
     }
 
-    /// Reads a set that came of this one by some changes: the code of what is in both is not run again.
+    /// Reads a newer version of this set: the code of libraries that are in both is not run again.
     pub fn decode_next(&self, bytes: &[u8]) -> Result<Self, String> {
         const MALFORMED: &str = "ERR failed loading the given functions payload";
         let mut reader = Reader::new(bytes);

@@ -48,6 +48,6 @@ pub use known::{KnownScript, KnownScripts};
 pub use libraries::Libraries;
 pub use natives::{is_sha, sha1_hex};
 pub use stored::{
-    LIBRARIES_NAME, ScriptOrigin, keep_script, stored_libraries, stored_script, stored_script_names,
+    LIBRARIES_NAME, ScriptOrigin, ScriptTally, keep_script, stored_libraries, stored_script, stored_script_names,
     stored_script_sources,
 };

@@ -1,25 +1,25 @@
-//! Lua's patterns, as Lua 5.1 matches them, with every step counted: a pattern of a few bytes may take steps without end, and no hook of Lua
-//! sees them. How deep it calls itself is bounded, too.
+//! Lua's patterns, as Lua 5.1 matches them, with every step counted. A pattern of a few bytes may take any number of steps, and no hook of
+//! Lua sees them. The depth of recursion is bounded too.
 
 use super::meter::{Meter, NATIVE_CALL_INSTRUCTIONS};
 use super::raised::Raised;
 use mlua::{Error, Lua, MultiValue, Value};
 
 const CAPTURES_MAX: usize = 32;
-/// Calls within calls of the matcher.
+/// The deepest recursion of the matcher.
 const DEPTH_MAX: usize = 200;
-/// So many steps are counted at a time.
+/// Steps are counted in units of this many.
 const STEPS_AT_ONCE: u64 = 1000;
 /// Bytes of a pattern that are looked at for the price of one step.
 const BYTES_PER_STEP: usize = 4;
 const SPECIALS: &[u8] = b"^$*+?.([%-";
 const ESCAPE: u8 = b'%';
 
-/// Why a match has come to nothing.
+/// Why matching has stopped.
 enum Stop {
     /// The pattern is malformed: the text of an error.
     Malformed(&'static str),
-    /// The run is over.
+    /// The script's run is over: its budget is used up.
     Over(Error),
 }
 
@@ -126,7 +126,7 @@ impl<'a> Matcher<'a> {
                 (b'$', _) if p + 1 == self.pattern.len() => return Ok((s == self.text.len()).then_some(s)),
                 _ => {
                     let end = self.class_end(p)?;
-                    // A set is looked through twice: for its end, and for the byte.
+                    // A set is scanned twice: for its end, and for the byte.
                     self.steps((end - p) / BYTES_PER_STEP)?;
                     let is_match = self.is_single(s, p, end);
                     match self.at(end) {
@@ -364,7 +364,7 @@ fn find_plain(text: &[u8], part: &[u8], meter: &Meter) -> mlua::Result<Option<us
         return Ok(Some(0));
     }
     meter.spend(text.len() as u64 / 16)?;
-    // The first byte is looked for quickly; what comes of many false ones is counted.
+    // Finding the first byte is cheap; the comparisons after many false hits are counted.
     let mut at = 0;
     while let Some(next) = text[at..].iter().position(|&b| b == part[0]) {
         at += next;

@@ -1,4 +1,4 @@
-//! What functions in Rust raise, for the prelude to show to scripts.
+//! Errors that functions in Rust raise, and that the prelude shows to scripts.
 
 use mlua::{Error, Lua, Value};
 use std::fmt;
@@ -9,9 +9,9 @@ pub(super) const PRELUDE: &str = "=prelude";
 /// An error that a script may catch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Raised {
-    /// A text, as `error` raises one.
+    /// A text, as `error` raises it.
     Text(String),
-    /// A table with the text of a reply in its field `err`.
+    /// A table whose field `err` is the text of a reply.
     Reply(String),
 }
 
@@ -36,7 +36,7 @@ impl Raised {
         Error::external(Self::Reply(text.into()))
     }
 
-    /// What a failure is, if a function in Rust has raised it.
+    /// The error behind a failure, if a function in Rust has raised it.
     pub(super) fn of(error: &Error) -> Option<&Self> {
         match error {
             Error::CallbackError { cause, .. } | Error::WithContext { cause, .. } => Self::of(cause),
@@ -45,7 +45,7 @@ impl Raised {
         }
     }
 
-    /// What a script sees of it.
+    /// The value that a script sees.
     pub(super) fn to_value(&self, lua: &Lua) -> mlua::Result<Value> {
         match self {
             Self::Text(text) => Ok(Value::String(lua.create_string(text)?)),

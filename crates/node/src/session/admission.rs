@@ -11,6 +11,7 @@ use crate::RequestKeys;
 use crate::acl::Where;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
 use crate::eviction::Admitted;
+use crate::outcome::KEYS_MAX_REACHED;
 use crate::pubsub::SubscriptionKind;
 use crate::request::CROSSSLOT;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
@@ -19,7 +20,6 @@ use vocab::{Database, Slot, SlotSpan};
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
 /// What may add data to a database gets this that has as many keys as it may.
-pub const KEYS_MAX_REACHED: &str = "OOM the database has as many keys as it may ('keys-max' of `ctl database set`).";
 
 /// What the shell does with a request. See the contract in the module's documentation.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ fn refuse(session: &mut Session, spec: Option<CommandId>, text: &str, host: &dyn
 fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
     let spec = match row {
         Ok(spec) => spec,
-        Err(_) if is_http(args[0]) => return end_http(session, host),
+        Err(_) if is_http(args[0]) => return end_http(session),
         Err(text) => {
             return refuse(session, row_of(args), &text, host, reply);
         }
@@ -226,12 +226,9 @@ fn not_for_subscribers(spec: &CommandSpec) -> String {
 
 /// Ends the connection of a client that speaks HTTP, before anything in its request's body is run.
 #[cold]
-fn end_http(session: &mut Session, host: &dyn Host) -> Admission {
-    let now_s = host.now_us() / 1_000_000;
-    if host.clients().may_warn_of_foreign(now_s) {
-        let from = &session.entry.addr;
-        log::warn!("possible attack: {from} sends HTTP to the port for clients, as a web page may; it is closed");
-    }
+fn end_http(session: &mut Session) -> Admission {
+    let from = &session.entry.addr;
+    log::warn!("possible attack: {from} sends HTTP to the port for clients, as a web page may; it is closed");
     session.close();
     Admission::Answered(Effect::None)
 }

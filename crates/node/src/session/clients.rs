@@ -41,7 +41,7 @@ pub(super) mod state {
 /// One connection. Only its own thread writes the figures; any may read them.
 #[derive(Debug)]
 pub struct ClientEntry {
-    /// Its number, never used again.
+    /// The client's number, which is never used again.
     pub id: u64,
     /// The client's address and port.
     pub addr: String,
@@ -55,13 +55,13 @@ pub struct ClientEntry {
     /// The name of its user.
     user: Mutex<Arc<str>>,
     killed: AtomicBool,
-    /// CLIENT PAUSE holds its request back.
+    /// Whether CLIENT PAUSE keeps its request waiting.
     held: AtomicBool,
     /// Its place among its worker's connections, and its generation there.
     place: AtomicU64,
     /// The client that is told of invalidations instead: 0 for none, -1 without tracking.
     redirect: AtomicI64,
-    /// While it waits in a blocking command: one more than its place among its worker's connections; else 0.
+    /// While it waits in a blocking command: its place among its worker's connections plus one; else 0.
     blocked_at: AtomicUsize,
     states: AtomicU32,
     last_active_ms: AtomicU64,
@@ -78,21 +78,21 @@ pub struct ClientEntry {
     total_bytes: AtomicU64,
 }
 
-/// What a connection takes, in bytes.
+/// The memory of a connection, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// Requests that it has not been answered yet.
+    /// Requests without an answer yet.
     pub query_bytes: u64,
-    /// Answers that it has not read.
+    /// Answers that the client has not read.
     pub output_bytes: u64,
     /// Commands that MULTI has queued.
     pub queued_bytes: u64,
-    /// All of these, watched keys, and what buffers hold free.
+    /// The sum of these, of watched keys, and of the free parts of buffers.
     pub total_bytes: u64,
 }
 
 impl ClientEntry {
-    /// What it has told about itself.
+    /// What the client has told about itself.
     pub fn about(&self) -> MutexGuard<'_, About> {
         self.about.lock()
     }
@@ -113,7 +113,7 @@ impl ClientEntry {
         self.addr.parse::<SocketAddr>().ok().map(|address| address.ip())
     }
 
-    /// Whether another client has asked for its end.
+    /// Whether another client has asked to close it.
     #[must_use]
     pub fn killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
@@ -129,12 +129,12 @@ impl ClientEntry {
         self.database.store(number, Ordering::Relaxed);
     }
 
-    /// Its worker finds it at this place, in this generation.
+    /// Sets the place and generation at which its worker finds it.
     pub(super) fn set_place(&self, connection: u32, generation: u32) {
         self.place.store(u64::from(connection) << 32 | u64::from(generation), Ordering::Release);
     }
 
-    /// How its worker finds it.
+    /// The place and generation at which its worker finds it.
     #[must_use]
     pub fn subscriber(&self) -> Subscriber {
         let place = self.place.load(Ordering::Acquire);
@@ -170,7 +170,7 @@ impl ClientEntry {
         self.commands.store(self.commands.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Another command runs than the one that the client has sent, or none does: it is the sent one that clients are told of.
+    /// Begins to run another command than the client has sent, or none: other clients are shown the sent one.
     pub fn shows(&self, sent: CommandId) {
         self.last_command.store(sent.0, Ordering::Relaxed);
     }
@@ -206,7 +206,7 @@ impl ClientEntry {
         self.total_bytes.store(buffers.total_bytes, Ordering::Relaxed);
     }
 
-    /// What the connection took when that was last told, several times a second.
+    /// The connection's memory as of the last report; there are several a second.
     #[must_use]
     pub fn buffers(&self) -> Buffers {
         Buffers {
@@ -291,40 +291,14 @@ pub struct Clients {
     last_id: AtomicU64,
     /// How many wait in a blocking command, or until a pause is over.
     blocked: AtomicUsize,
-    /// Commands are held back until then, in ms since the epoch.
+    /// Until when commands wait for the end of a pause, in ms since the epoch.
     paused_until_ms: AtomicU64,
-    /// Of the pause: only writes.
+    /// Whether the pause is for writes only.
     paused_writes_only: AtomicBool,
-    /// Log lines about clients that speak another protocol.
-    foreign_warnings: Warnings,
-    /// Log lines about clients that are closed because it is unknown what has become of a request.
-    unknown_warnings: Warnings,
-}
-
-/// Log lines of one kind, of which there are not too many.
-#[derive(Debug, Default)]
-struct Warnings {
-    /// When there was one, in s since the epoch.
-    last_s: AtomicU64,
-}
-
-impl Warnings {
-    /// The shortest time between two, in s.
-    const PAUSE_S: u64 = 60;
-
-    /// Whether there may be one now.
-    fn may(&self, now_s: u64) -> bool {
-        let last_s = self.last_s.load(Ordering::Relaxed);
-        let may = now_s.saturating_sub(last_s) >= Self::PAUSE_S;
-        if may {
-            self.last_s.store(now_s, Ordering::Relaxed);
-        }
-        may
-    }
 }
 
 impl Clients {
-    /// Enters a connection.
+    /// Adds a connection.
     pub fn connect(&self, addr: String, laddr: String, worker: usize, now_ms: u64) -> Arc<ClientEntry> {
         let entry = Arc::new(ClientEntry {
             id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
@@ -364,20 +338,20 @@ impl Clients {
         });
     }
 
-    /// Asks for the end of a connection, whose owner must be woken. It counts no more, as in Redis.
+    /// Asks for a connection to be closed; the caller wakes its worker. From now on it does not count, as in Redis.
     pub(super) fn kill(&self, entry: &ClientEntry) {
         entry.killed.store(true, Ordering::Release);
         self.disconnect(entry.id);
     }
 
-    /// A pause holds the request of a connection back.
+    /// Notes that a pause keeps the request of a connection waiting.
     pub(super) fn hold(&self, entry: &ClientEntry) {
         if !entry.held.swap(true, Ordering::AcqRel) {
             self.blocked.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Its request is looked at again.
+    /// Notes that its request is looked at again.
     #[inline]
     pub(super) fn release(&self, entry: &ClientEntry) {
         if entry.held.load(Ordering::Relaxed) && entry.held.swap(false, Ordering::AcqRel) {
@@ -385,14 +359,14 @@ impl Clients {
         }
     }
 
-    /// A connection, which has this place among its worker's, waits in a blocking command from now on.
+    /// Notes that a connection, at this place among its worker's, waits in a blocking command.
     pub fn block(&self, entry: &ClientEntry, place: usize) {
         if entry.blocked_at.swap(place + 1, Ordering::AcqRel) == 0 {
             self.blocked.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// It waits no longer, or is to: its place, if it did.
+    /// Ends the wait of a connection. Answers its place, if it did wait.
     pub fn unblock(&self, entry: &ClientEntry) -> Option<usize> {
         let place = entry.blocked_at.swap(0, Ordering::AcqRel).checked_sub(1)?;
         self.blocked.fetch_sub(1, Ordering::Relaxed);
@@ -409,25 +383,25 @@ impl Clients {
         self.entries.lock()
     }
 
-    /// How many there are.
+    /// The number of connections.
     #[must_use]
     pub fn count(&self) -> usize {
         self.lock().len()
     }
 
-    /// All of them, in order of arrival.
+    /// All connections, in order of arrival.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<ClientEntry>> {
         self.lock().values().cloned().collect()
     }
 
-    /// One of them.
+    /// The connection with this number.
     #[must_use]
     pub fn get(&self, id: u64) -> Option<Arc<ClientEntry>> {
         self.lock().get(&id).cloned()
     }
 
-    /// Holds commands back until a time. An earlier pause stays if it ends later and is for as many commands.
+    /// Makes commands wait until a time. An earlier pause stays if it ends later and is for at least the same commands.
     pub fn pause(&self, now_ms: u64, until_ms: u64, writes_only: bool) {
         let going_on = self.paused_until_ms.load(Ordering::Relaxed) > now_ms;
         let all = !writes_only || (going_on && !self.paused_writes_only.load(Ordering::Relaxed));
@@ -436,22 +410,12 @@ impl Clients {
         self.paused_until_ms.store(until_ms.max(before), Ordering::Release);
     }
 
-    /// Whether a client that speaks another protocol is to be logged now, which is not done too often.
-    pub fn may_warn_of_foreign(&self, now_s: u64) -> bool {
-        self.foreign_warnings.may(now_s)
-    }
-
-    /// Whether a client that is closed, because it is unknown what has become of its request, is to be logged now.
-    pub fn may_warn_of_unknown(&self, now_s: u64) -> bool {
-        self.unknown_warnings.may(now_s)
-    }
-
     /// Ends the pause.
     pub fn unpause(&self) {
         self.paused_until_ms.store(0, Ordering::Release);
     }
 
-    /// Until when such a command may be held back, in ms since the epoch; 0 if there has been no pause.
+    /// Until when a pause makes such a command wait, in ms since the epoch; 0 if there has been no pause.
     #[inline]
     pub(super) fn paused_until_ms(&self, is_write: bool) -> u64 {
         let until = self.paused_until_ms.load(Ordering::Acquire);

@@ -61,7 +61,7 @@ mod wait;
 mod watches;
 
 pub use crate::guarantees::{Acks, Consistency, Durability, consistency_of};
-pub use admission::{Admission, KEYS_MAX_REACHED, admit};
+pub use admission::{Admission, admit};
 pub use clients::{About, Buffers, ClientEntry, Clients};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use commands::{info, published_kind};
@@ -76,7 +76,7 @@ pub use host::{
 pub use keyspace::Keyspace;
 pub use memory_figures::MemoryFigures;
 pub use resolved::Resolved;
-pub use rights::{authorize, note_denied_in_script};
+pub use rights::{authorize, note_denied_in_script, refused_wait};
 pub use shown_certificate::ShownCertificate;
 pub use state::{Discarded, Session, ToldHow};
 pub use transaction::{Transaction, check_flush, flushed_database};

@@ -7,6 +7,7 @@ use crate::DeniedCall;
 use crate::acl::{AuditEvent, AuditKind, Denial, DenialReason, LoggedDenial, Where};
 use resp::parse_integer;
 use resp::table::{CommandSpec, behaviour};
+use vocab::client_key;
 
 /// The row of a request, or the error that its user has no right to it. Call it before `admit`, with the client's own words.
 #[inline]
@@ -28,6 +29,20 @@ pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dy
         }
         row => row,
     }
+}
+
+/// Why the blocking command that a connection waits in is to end: its user has lost the right to it. ACL LOG and the audit log have it.
+/// `args`: as the command runs, with keys as they are stored.
+#[must_use]
+pub fn refused_wait(session: &Session, spec: &'static CommandSpec, args: &[&[u8]], host: &dyn Host) -> Option<String> {
+    let mut own = args.to_vec();
+    if session.keyspace().namespace().is_some() {
+        // The client's words: its keys as they are stored are those of a database.
+        spec.keys(args).into_iter().flatten().for_each(|at| own[at] = client_key(args[at]));
+    }
+    let denial = session.denies(spec, &own)?;
+    note_denial(session, &denial, &own, Where::Toplevel, host);
+    Some(denial.text())
 }
 
 /// What may name databases.

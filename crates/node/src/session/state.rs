@@ -8,7 +8,7 @@ use super::shown_certificate::ShownCertificate;
 use super::wait::{WaitFor, Written};
 use super::watches::Watches;
 use crate::WatchedVersion;
-use crate::acl::{DEFAULT_USER, Denial, User};
+use crate::acl::{AuditEvent, DEFAULT_USER, Denial, User};
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
 use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use crate::tracking::{Audience, Invalidation, Tracker, TrackingElsewhere, TrackingMode};
@@ -91,8 +91,10 @@ pub struct Session {
     subscriptions: Option<Box<ClientSubscriptions>>,
     /// How the keys that it reads are tracked; none: they are not.
     tracking: Option<Box<TrackingMode>>,
-    /// It is told of every command: MONITOR.
-    monitors: bool,
+    /// The command by which it is told of every command, if it is: MONITOR.
+    monitors_by: Option<&'static CommandSpec>,
+    /// Of a connection for a client of another node: that node is told what the client's scripts run.
+    shows_calls: bool,
     /// The request that was admitted last was refused.
     pub(super) rejected: bool,
     /// How its worker finds it.
@@ -137,7 +139,8 @@ impl Session {
             written: Written::default(),
             subscriptions: None,
             tracking: None,
-            monitors: false,
+            monitors_by: None,
+            shows_calls: false,
             rejected: false,
             subscriber,
             keyspace: Keyspace::Cluster,
@@ -186,8 +189,12 @@ impl Session {
     /// Its connection is encrypted, and its client has shown this certificate, which may log it in.
     pub fn secured(&mut self, certificate: Option<&ShownCertificate>, host: &dyn Host) {
         self.encrypted = true;
-        let users = host.access_control().users();
-        if let Some(user) = certificate.and_then(|shown| shown.user_among(&users, host.config())) {
+        let Some(certificate) = certificate else { return };
+        let Some(name) = certificate.user(host.config()) else { return };
+        let user = certificate.user_among(&host.access_control().users(), host.config());
+        let refusal = user.is_none().then_some("no user of that name may log in");
+        host.audit(&AuditEvent::of_certificate(name, &self.entry.addr, refusal));
+        if let Some(user) = user {
             self.log_in(user);
         }
     }
@@ -282,7 +289,8 @@ impl Session {
         if self.tracking.is_some() {
             self.set_tracking(None, host);
         }
-        self.set_monitor(false, host);
+        self.set_monitor(None, host);
+        self.show_calls(false, host);
         if let Some(own) = self.subscriptions.take() {
             self.set_subscriptions(Box::default());
             if host.broker().leave(self.subscriber, &own) {
@@ -335,19 +343,34 @@ impl Session {
         self.tracking = mode.map(Box::new);
     }
 
-    /// It is told of every command from now on, or no longer.
-    pub(super) fn set_monitor(&mut self, on: bool, host: &dyn Host) {
-        if self.monitors != on {
-            self.monitors = on;
+    /// It is told of every command from now on, since it has run this one; none: no longer.
+    pub(super) fn set_monitor(&mut self, by: Option<&'static CommandSpec>, host: &dyn Host) {
+        let on = by.is_some();
+        if self.is_monitor() != on {
+            self.monitors_by = by;
             self.entry.set(state::MONITOR, on);
             if on { host.monitors().add(self.subscriber) } else { host.monitors().remove(self.subscriber) }
         }
     }
 
+    /// The node for whose client the connection is is told what the scripts of that run from now on, or no longer.
+    pub(super) fn show_calls(&mut self, on: bool, host: &dyn Host) {
+        if self.shows_calls != on {
+            self.shows_calls = on;
+            host.monitors().count_elsewhere(on);
+        }
+    }
+
+    /// Whether the node for whose client it is is told what the scripts of that run.
+    #[must_use]
+    pub fn shows_calls(&self) -> bool {
+        self.shows_calls
+    }
+
     /// Whether it is told of every command.
     #[must_use]
     pub fn is_monitor(&self) -> bool {
-        self.monitors
+        self.monitors_by.is_some()
     }
 
     /// Whether the request that was admitted last was refused before it was run.
@@ -528,10 +551,14 @@ impl Session {
             return;
         }
         self.run_as(user);
-        if self.listens_without_right() {
+        if self.listens_without_right() || self.monitors_without_right() {
             self.closing = true;
             host.clients().kill(&self.entry);
         }
+    }
+
+    fn monitors_without_right(&self) -> bool {
+        self.monitors_by.is_some_and(|spec| self.denies(spec, &[spec.name.as_bytes()]).is_some())
     }
 
     fn listens_without_right(&self) -> bool {

@@ -121,12 +121,6 @@ impl Transaction {
         of_shard.map(|queued| queued.command.take()).collect()
     }
 
-    /// Why one of its commands is refused, if one is.
-    #[must_use]
-    pub fn refusal(&self) -> Option<&str> {
-        self.commands.iter().find_map(|queued| queued.refusal.as_deref())
-    }
-
     /// Whether any of them may write.
     #[must_use]
     pub fn has_writes(&self) -> bool {

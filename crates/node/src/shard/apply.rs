@@ -176,6 +176,10 @@ impl Applier {
                 parts.effects.denied(ticket, denied);
             }
         }
+        // What a client asks when it has its answer is shown behind.
+        if !evaluated.calls.is_empty() {
+            parts.effects.monitored(std::mem::take(&mut evaluated.calls), tickets);
+        }
         self.answer_all(index, tickets, &evaluated.ends, parts);
         // After the answers: a client of this entry may wait for what it has written.
         if !evaluated.ready.is_empty() {
@@ -192,9 +196,6 @@ impl Applier {
         }
         if !evaluated.messages.is_empty() {
             parts.effects.messages(std::mem::take(&mut evaluated.messages));
-        }
-        if !evaluated.calls.is_empty() {
-            parts.effects.monitored(std::mem::take(&mut evaluated.calls));
         }
         if evaluated.is_cleared {
             parts.effects.cleared(parts.handle.id());
@@ -258,6 +259,7 @@ impl Applier {
             | Item::Housekeeping
             | Item::Collect(_)
             | Item::Packing(_)
+            | Item::KeyBounds(_)
             | Item::Together
             | Item::GoingOn => {
                 return Err("a command is not alone in its entry".into());

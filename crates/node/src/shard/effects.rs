@@ -52,9 +52,10 @@ pub trait Effects: Answers {
         let _ = messages;
     }
 
-    /// The commands of scripts, of an entry that this replica has proposed: counters and monitors are told of them.
-    fn monitored(&mut self, calls: MonitoredCalls) {
-        let _ = calls;
+    /// The commands of scripts, of an entry that this replica has proposed: counters and monitors are told of them. `tickets` has the
+    /// clients of its items.
+    fn monitored(&mut self, calls: MonitoredCalls, tickets: &[Ticket]) {
+        let _ = (calls, tickets);
     }
 
     /// A script of that client, of an entry that this replica has proposed, was refused a command.
@@ -151,6 +152,12 @@ pub trait Effects: Answers {
     fn pops(&self, node: NodeId) -> Pops {
         let _ = node;
         Pops::GoingOn
+    }
+
+    /// Whether a node is known to judge how many keys databases have where an entry says so.
+    fn bounds_keys(&self, node: NodeId) -> bool {
+        let _ = node;
+        true
     }
 
     /// The map has changed.

@@ -18,13 +18,14 @@ use crate::command::{
 use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::keyspace_events::{EventClasses, KeyspaceEvent};
 use crate::monitored_calls::MonitoredCalls;
+use crate::outcome::KEYS_MAX_REACHED;
 use crate::script::Rights;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::{Collected, EntrySpace, Place};
 use crate::tracking::Changes;
 use crate::{Evaluation, Fault, ReadSpace, Record, WriteSpace, request};
-use resp::table::{self, CommandId, CommandSpec};
+use resp::table::{self, CommandId, CommandSpec, behaviour};
 use resp::{Proto, Reply};
 use vocab::limits::{
     APPLY_INLINE_ARGUMENTS_MAX, ENTRY_REPLIES_BYTES_MAX, ENTRY_WRITTEN_BYTES_MAX, ITEM_REPLY_BYTES_MAX, ITEM_ROWS_MAX,
@@ -169,6 +170,10 @@ fn each_item(
                 space.set_packing(*packing);
                 continue;
             }
+            Item::KeyBounds(bounds) => {
+                space.bound_keys(bounds);
+                continue;
+            }
             Item::Together => {
                 space.draw_together();
                 continue;
@@ -278,6 +283,9 @@ fn find(args: &[&[u8]], row: Option<CommandId>) -> Result<Found, Error> {
 
 /// Runs a handler in an entry; its errors are its reply. The error is a failure of this replica's storage.
 fn run(runs: Runs, args: &[&[u8]], space: &mut dyn WriteSpace, reply: &mut Reply) -> Result<Ran, Fault> {
+    if space.tells_misses() {
+        tell_misses(args, space)?;
+    }
     let mark = reply.buf.len();
     let done = match runs {
         Runs::Read(run) => run(&mut Call { args, space, reply }),
@@ -350,6 +358,18 @@ fn run_read(runs: Runs, args: &[&[u8]], space: &mut dyn ReadSpace, reply: &mut R
     conclude(done, mark, reply)
 }
 
+/// Tells which keys are not there that a command in an entry is about to look up. Of a script its own commands do so.
+#[cold]
+fn tell_misses(args: &[&[u8]], space: &mut dyn WriteSpace) -> Result<(), Fault> {
+    let Some(spec) = table::find(args).filter(|spec| !spec.does(behaviour::RUNS_SCRIPT)) else { return Ok(()) };
+    for (at, flags) in spec.keys_and_flags(args).unwrap_or_default() {
+        if spec.looks_up(args, flags) {
+            space.tell_if_missing(args[at])?;
+        }
+    }
+    Ok(())
+}
+
 fn conclude(done: Outcome, mark: usize, reply: &mut Reply) -> Result<Ran, Fault> {
     let text = match done {
         Ok(()) => return Ok(Ran::Well),
@@ -385,6 +405,7 @@ pub(super) fn command(
     let takes_back = space.takes_back() || (matches!(found.runs, Runs::Script(_)) && !space.is_slice());
     if !takes_back {
         run(found.runs, args, space, reply)?;
+        judge_keys(space, found.spec)?;
         let is_bounded =
             || found.spec.is_some_and(|spec| spec.answers_values(args) || matches!(found.runs, Runs::Script(_)));
         let is_refused = reply.exceeded() && is_bounded();
@@ -393,7 +414,7 @@ pub(super) fn command(
     }
     let mark = reply.buf.len();
     space.begin_attempt();
-    let ran = run(found.runs, args, space, reply);
+    let ran = run(found.runs, args, space, reply).and_then(|ran| judge_keys(space, found.spec).map(|()| ran));
     let refusal = refusal_of(&ran, space, reply, ANSWER_TOO_LONG);
     space.end_attempt(refusal.is_none() && matches!(ran, Ok(Ran::Well)));
     if let Some(text) = refusal {
@@ -402,6 +423,11 @@ pub(super) fn command(
         return Ok(());
     }
     ran.map(drop)
+}
+
+/// Refuses a client's command that has left a database with more keys than it may have. What nodes bring by themselves was judged before.
+fn judge_keys(space: &mut EntrySpace<'_>, spec: Option<&CommandSpec>) -> Result<(), Fault> {
+    if spec.is_some() { space.judge_keys(KEYS_MAX_REACHED) } else { Ok(()) }
 }
 
 /// Why an item that has run is taken back, if it is; `too_long` is the text about its answer.
@@ -439,7 +465,8 @@ pub(super) fn transaction(
     let mark = reply.buf.len();
     space.begin_item();
     space.begin_attempt();
-    let done = all(space, watches, commands, rows, reply, |runs, args, space, reply| run(runs, args, space, reply));
+    let done = all(space, watches, commands, rows, reply, |runs, args, space, reply| run(runs, args, space, reply))
+        .and_then(|()| space.judge_keys(KEYS_MAX_REACHED));
     let refusal = refusal_of(&done, space, reply, TRANSACTION_TOO_LONG);
     space.end_attempt(refusal.is_none() && done.is_ok());
     if let Some(text) = refusal {
@@ -580,11 +607,12 @@ fn all<S: ReadSpace + ?Sized>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::format::key_bound::KeyBound;
     use crate::test_shard::empty_shard;
     use crate::{EntryBuilder, Pops, ShardHandle};
     use std::sync::Arc;
-    use vocab::ShardId;
     use vocab::limits::VALUE_BYTES_MAX;
+    use vocab::{Database, Namespace, ShardId};
 
     struct Entries {
         handle: Arc<ShardHandle>,
@@ -650,6 +678,14 @@ mod tests {
         entry_of(EntryBuilder::new(), handle, index, lines, place)
     }
 
+    /// A key as it is stored: what begins with @ is one of database 3.
+    fn stored(word: &str) -> Vec<u8> {
+        match word.strip_prefix('@') {
+            Some(name) => Namespace::Database(Database::of_number(3).unwrap()).stored(name.as_bytes()),
+            None => word.as_bytes().to_vec(),
+        }
+    }
+
     /// The same of an entry that begins so.
     fn entry_of(
         mut builder: EntryBuilder,
@@ -659,7 +695,8 @@ mod tests {
         place: Place,
     ) -> Result<String, ApplyError> {
         for line in lines {
-            builder.command(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+            let words: Vec<Vec<u8>> = line.split(' ').map(stored).collect();
+            builder.command(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }
         let data = builder.seal(1_000);
         let (now_ms, found) = decode(&data).unwrap();
@@ -845,5 +882,51 @@ mod tests {
         assert!(entries.item(&["KEYS *"], 100).starts_with("-ERR "));
         assert!(entries.item(&["NOSUCH a"], 100).starts_with("-ERR unknown command"));
         assert_eq!(entries.handle.key_count(), 1);
+    }
+
+    #[test]
+    fn what_would_leave_a_database_with_too_many_keys_writes_nothing() {
+        let entries = Entries::new();
+        let (handle, slot) = (&entries.handle, Database::of_number(3).unwrap().slot());
+        let bounded = || {
+            let mut builder = EntryBuilder::new();
+            builder.bound_keys(&[KeyBound { slot, keys_max: 3 }]);
+            builder
+        };
+        // The items of an entry, and their answers.
+        for (at, (lines, answers)) in [
+            (
+                &["SET @a 1", "SET @b 1", "SET @c 1", "SET @d 1", "SET @a 2", "SET plain 1"][..],
+                "+OK +OK +OK OOM +OK +OK ",
+            ),
+            (&["DEL @a", "MSET @x 1 @y 2", "SET @x 1", "SET @y 1"], ":1 OOM +OK OOM "),
+            (&["RENAME @b @z", "COPY @z @copy", "SET @copy 1", "EXISTS @copy"], "+OK OOM OOM :0 "),
+            (&["DEL @z @c @x", "SET @a 1", "DEL @a", "MSET @a 1 @b 1 @c 1", "APPEND @d 1"], ":3 +OK :1 +OK OOM "),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let index = 2 * at as u64 + 1;
+            let on_loop = entry_of(bounded(), handle, index, lines, Place::EventLoop(None));
+            assert!(matches!(on_loop, Err(ApplyError::Fault(Fault::WouldBlock))), "a thread takes back");
+            let answer = entry_of(bounded(), handle, index, lines, Place::Aside).unwrap();
+            let shown = answer.replace(&format!("-{KEYS_MAX_REACHED}\r\n"), "OOM ").replace("\r\n", " ");
+            assert_eq!((shown.as_str(), handle.database_keys_in_slot(slot)), (answers, 3), "{lines:?}");
+        }
+        let mut transaction = bounded();
+        let commands = [&["DEL", "@a"][..], &["MSET", "@x", "1", "@y", "1"]].map(|words| {
+            let words: Vec<Vec<u8>> = words.iter().map(|word| stored(word)).collect();
+            EncodedCommand::new(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+        });
+        transaction.transaction(&[], &commands);
+        let answer = entry_of(transaction, handle, 9, &["EXISTS @a"], Place::Aside).unwrap();
+        assert_eq!(answer, format!("-{KEYS_MAX_REACHED}\r\n"), "all of it");
+        assert_eq!(entry(handle, 10, &["EXISTS @a @x @y", "SET @more 1"], Place::Aside).unwrap(), ":1\r\n+OK\r\n");
+        assert_eq!(handle.database_keys_in_slot(slot), 4, "an entry without a bound goes by none");
+        assert_eq!(
+            entry_of(bounded(), handle, 11, &["SET @a 2", "DEL @b", "SET @b 1"], Place::Aside).unwrap(),
+            format!("+OK\r\n:1\r\n-{KEYS_MAX_REACHED}\r\n"),
+            "above the bound nothing is added"
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! What the store remembers of its own life: a bounded list in the metadata group's tree, newest last.
+//! The events of the store: a bounded list in the metadata group's tree, newest last.
 //!
-//! Events come of the changes that the group applies, so that every replica has the same ones under the same numbers.
+//! Events follow from the changes that the group applies, so every replica has the same events under the same numbers.
 
 use crate::format::keys;
 use crate::shard_handle::ShardHandle;
@@ -22,7 +22,7 @@ pub struct StoreEvent {
     pub text: String,
 }
 
-/// One event that is to be remembered.
+/// An event that is to be added.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ToldEvent {
     at_ms: u64,
@@ -30,7 +30,7 @@ pub(super) struct ToldEvent {
     text: String,
 }
 
-/// Which numbers are taken.
+/// The numbers of the events that are stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventNumbers {
     first: u64,
@@ -44,7 +44,7 @@ impl Default for EventNumbers {
 }
 
 impl EventNumbers {
-    /// Those in the tree.
+    /// The numbers in the tree.
     pub(super) fn load(handle: &ShardHandle) -> storage::Result<Self> {
         let snapshot = handle.engine().snapshot();
         let end = |reverse: bool| -> storage::Result<Option<u64>> {
@@ -57,7 +57,7 @@ impl EventNumbers {
         })
     }
 
-    /// What remembering one more writes, and what is forgotten for it.
+    /// The writes that add one event and remove the oldest beyond the bound.
     pub(super) fn push(&mut self, told: &ToldEvent) -> Vec<(Slice, Option<Slice>)> {
         let mut writes = vec![(Slice::from(keys::event(self.next)), Some(Slice::from(encode(told))))];
         self.next += 1;
@@ -81,7 +81,7 @@ pub fn newest_events(handle: &ShardHandle, limit: usize) -> storage::Result<Vec<
     Ok(events)
 }
 
-/// The newest event for which `is_wanted` holds, if it is remembered.
+/// The newest stored event for which `is_wanted` holds.
 pub fn newest_event(
     handle: &ShardHandle,
     is_wanted: impl Fn(&StoreEvent) -> bool,
@@ -135,7 +135,7 @@ fn decode(number: u64, bytes: &[u8]) -> Option<StoreEvent> {
     Some(StoreEvent { number, at_ms, kind: text_of(kind)?, text: text_of(text)? })
 }
 
-/// What is to be remembered of a change that made `after` of `before`; `changed` tells whether it did.
+/// The events of a change that turned `before` into `after`; `changed` says whether it did.
 pub(super) fn told(before: &Map, after: &Map, change: &Change, changed: bool, now_ms: u64) -> Option<ToldEvent> {
     let (at_ms, kind, text) = match change {
         Change::Event { at_ms, kind, text } => (*at_ms, kind.as_str(), text.clone()),
@@ -186,7 +186,7 @@ pub(super) fn made(map: &Map, now_ms: u64) -> ToldEvent {
     ToldEvent { at_ms: now_ms, kind: "store".to_owned(), text }
 }
 
-/// Who has come, changed or gone. What their rules are is not told.
+/// Events about users that were added, changed or removed, without their rules.
 fn users_text(users: &[UserChange]) -> String {
     let text = |user: &UserChange| match (&user.was, &user.now) {
         (None, _) => format!("{} is made", user.name),
@@ -205,7 +205,7 @@ fn step_text(before: &Map, shard: ShardId, done: bool) -> Option<String> {
         (Some(add), Some(remove)) => format!("a replica on {add} in place of one on {remove}"),
         (Some(add), None) => format!("a replica on {add}"),
         (None, Some(remove)) => format!("a replica on {remove} taken away"),
-        // It has gone from the map already, as the removal was reported.
+        // The node is not in the map any more: its removal was reported.
         (None, None) => "a replica taken away".to_owned(),
     };
     let outcome = if done { "" } else { "; given up" };
@@ -235,7 +235,7 @@ fn why(detail: &str) -> String {
     if detail.is_empty() { String::new() } else { format!("; {detail}") }
 }
 
-/// No longer than it may be.
+/// Cut to the allowed length.
 fn cut(mut text: String) -> String {
     if text.len() > EVENT_BYTES_MAX {
         let end = (0..=EVENT_BYTES_MAX - '…'.len_utf8()).rev().find(|at| text.is_char_boundary(*at));

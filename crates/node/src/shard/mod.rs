@@ -52,6 +52,7 @@ pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};
 
 use crate::format::entry::{self, EntryTerms, Evaluation, Pops};
+use crate::format::key_bound::KeyBound;
 use crate::format::slots::Slots;
 use crate::outcome::{REPLICA_GONE, SLOT_GONE};
 use crate::peer_protocol::PeerMessage;
@@ -149,6 +150,11 @@ impl Shard {
         self.group.place(nodes);
     }
 
+    /// Databases may have so many keys from now on: sorted by slot; none if none has a bound.
+    pub(crate) fn bound_keys(&mut self, bounds: Option<Arc<[KeyBound]>>) {
+        self.proposals.bound_keys(bounds);
+    }
+
     /// The node of the replica that leads, as far as is known.
     #[must_use]
     pub fn leader_node(&self) -> Option<NodeId> {
@@ -237,7 +243,9 @@ impl Shard {
             Pops::Alone
         };
         let now_ms = self.applier.next_entry_ms(&self.handle, now.wall_ms);
-        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops };
+        let bounds_keys =
+            all_read && self.proposals.bounds_keys() && self.group.nodes().all(|node| effects.bounds_keys(node));
+        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops, bounds_keys };
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
     }
 

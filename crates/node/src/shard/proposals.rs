@@ -5,6 +5,7 @@ use super::entry_fill::EntryFill;
 use super::{Answers, CommandRows, Effects, KeyHash, Proposer, Ticket, Write, refuse};
 use crate::ShardHandle;
 use crate::format::entry::{CollectFrom, EncodedCommand, EntryBuilder, EntryTerms, Split};
+use crate::format::key_bound::KeyBound;
 use crate::format::packing::Packing;
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
@@ -13,7 +14,8 @@ use crate::read::Deadline;
 use crate::request::ITEM_BYTES_MAX;
 use replica::Replica;
 use resp::table::behaviour;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
 use vocab::{Moment, ShardId, limits};
 
 /// After this time, in µs, the client of a write that no majority has confirmed is told that the outcome is unknown. A large
@@ -159,6 +161,21 @@ pub(super) struct Proposals {
     now_us: u64,
     barrier: WriteBarrier,
     fill: EntryFill,
+    /// The most keys of databases, by slot; none if none has a bound.
+    key_bounds: Option<Arc<[KeyBound]>>,
+}
+
+/// Those of the bounds that are about what an entry's writes may touch.
+fn bounds_of(bounds: &[KeyBound], tickets: &[Ticket]) -> Vec<KeyBound> {
+    let (mut found, mut last) = (BTreeSet::new(), None);
+    for span in tickets.iter().map(Ticket::span) {
+        // Most are of one slot.
+        if last.replace(span) != Some(span) {
+            let first = bounds.partition_point(|bound| bound.slot < span.first());
+            found.extend((first..bounds.len()).take_while(|at| span.contains(bounds[*at].slot)));
+        }
+    }
+    found.into_iter().map(|at| bounds[at]).collect()
 }
 
 /// Whether what a command writes depends on what the entry says before it: the settings of `Packing`, and how SPOP draws.
@@ -235,6 +252,16 @@ impl Proposals {
     /// Whether what commands of a queued entry write depends on what it says before them.
     pub(super) fn pack(&self) -> bool {
         self.queue.iter().any(|pending| pending.packs)
+    }
+
+    /// Databases may have so many keys from now on: sorted by slot.
+    pub(super) fn bound_keys(&mut self, bounds: Option<Arc<[KeyBound]>>) {
+        self.key_bounds = bounds;
+    }
+
+    /// Whether databases have bounds.
+    pub(super) fn bounds_keys(&self) -> bool {
+        self.key_bounds.is_some()
     }
 
     /// A step of background collection. No client waits for it.
@@ -324,6 +351,15 @@ impl Proposals {
                     pending.entry.packing(packing);
                 }
                 pending.entry.pop(terms.pops);
+            }
+            if terms.bounds_keys
+                && !pending.rows.is_empty()
+                && let Some(bounds) = &self.key_bounds
+            {
+                let bounds = bounds_of(bounds, &pending.tickets);
+                if !bounds.is_empty() {
+                    pending.entry.bound_keys(&bounds);
+                }
             }
             let bytes = pending.entry.bytes() as u64;
             let proposed = if replica.is_leader() {

@@ -59,7 +59,8 @@ impl Ticket {
     }
 
     /// The client that waits, if one does.
-    pub(crate) fn client(&self) -> Option<Subscriber> {
+    #[must_use]
+    pub fn client(&self) -> Option<Subscriber> {
         let Self { worker, connection, generation, .. } = *self;
         (*self != Self::NONE).then_some(Subscriber { worker, connection, generation })
     }
@@ -240,6 +241,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::format::entry::{EntryTerms, Evaluation, Pops};
+    use crate::format::key_bound::KeyBound;
     use crate::format::packing::Packing;
 
     fn commands(lines: &[&str]) -> Vec<EncodedCommand> {
@@ -282,7 +284,13 @@ mod tests {
             for (evaluation, is_packed) in
                 [(Evaluation::First, false), (Evaluation::Second, false), (Evaluation::Second, true)]
             {
-                let terms = EntryTerms { now_ms: 1234, evaluation, keeps_changes: true, pops: Pops::Alone };
+                let terms = EntryTerms {
+                    now_ms: 1234,
+                    evaluation,
+                    keeps_changes: true,
+                    pops: Pops::Alone,
+                    bounds_keys: is_packed,
+                };
                 let sealed = |write: &Write| {
                     let mut entry = match write {
                         Write::Prepared(prepared) => EntryBuilder::of_prepared(prepared.entry.clone()),
@@ -297,6 +305,7 @@ mod tests {
                     if is_packed {
                         entry.packing(Packing { sketch_bytes: 7, ..Packing::default() });
                         entry.pop(Pops::GoingOn);
+                        entry.bound_keys(&[KeyBound { slot: Slot(9), keys_max: 300 }]);
                     }
                     (entry.bytes(), entry.seal_for(terms))
                 };

@@ -1,5 +1,6 @@
 //! A shard while an entry is applied: commands see the tree with what the entry has written so far above it.
 
+mod bounded_keys;
 mod collect;
 mod collect_fields;
 mod overlay;
@@ -14,6 +15,7 @@ pub(crate) use work::Place;
 use crate::config::SmallCollections;
 use crate::drawn_stretch::DrawnStretch;
 use crate::format::entry::CollectFrom;
+use crate::format::key_bound::KeyBound;
 use crate::format::keys;
 use crate::format::packing::Packing;
 use crate::key_usage::KeyUsage;
@@ -40,11 +42,11 @@ pub struct EntrySpace<'a> {
     index: u64,
     prng: Prng,
     writes: EntryWrites<'a>,
-    /// What its commands have read and written.
+    /// Counts what its commands have read and written.
     work: Work,
-    /// Whether each item is evaluated so that it can be taken back.
+    /// Whether the writes of each item can be undone.
     takes_back: bool,
-    /// Why the item under way is refused, where that is no matter of what it has touched.
+    /// Why the item under way is refused, if the reason is not how much it has touched.
     refusal: Option<&'static str>,
     /// Large collections that the entry has made.
     new_collections: u64,
@@ -94,64 +96,64 @@ impl<'a> EntrySpace<'a> {
         }
     }
 
-    /// Whether each item can be taken back, at some cost.
+    /// Sets whether the writes of each item can be undone, which costs something.
     pub(crate) fn take_back(&mut self, takes_back: bool) {
         self.takes_back = takes_back;
     }
 
-    /// Events of these classes are collected.
+    /// Collects keyspace events of these classes.
     pub(crate) fn tell(&mut self, classes: EventClasses) {
         self.writes.tell(classes);
     }
 
-    /// What is changed is noted.
+    /// Notes changed keys from here on.
     pub(crate) fn note_changes(&mut self) {
         self.writes.note_changes();
     }
 
-    /// The changes so far, which are taken out.
+    /// Takes out the changes so far.
     pub(crate) fn take_changes(&mut self) -> Changes {
         self.writes.take_changes()
     }
 
-    /// What is written from here on is of an item of the entry; `None`: of no client.
+    /// Says which item of the entry the next writes belong to; `None`: to no client.
     pub(crate) fn of_item(&mut self, item: Option<usize>) {
         self.writes.of_item(item);
     }
 
-    /// The commands of scripts are noted for counters, and for monitors if there are any.
+    /// Notes the commands of scripts for counters, and for monitors if there are any.
     pub(crate) fn note_calls(&mut self, is_monitored: bool) {
         *self.writes.calls() = MonitoredCalls::new(is_monitored);
     }
 
-    /// What is told of them so far, which is taken out.
+    /// Takes out what was noted of them so far.
     pub(crate) fn take_calls(&mut self) -> MonitoredCalls {
         self.writes.calls().take()
     }
 
-    /// The messages of scripts so far, which are taken out.
+    /// Takes out the messages of scripts so far.
     pub(crate) fn take_messages(&mut self) -> Vec<ScriptMessage> {
         self.writes.take_messages()
     }
 
-    /// The events so far, which are taken out.
+    /// Takes out the keyspace events so far.
     pub(crate) fn take_events(&mut self) -> Vec<KeyspaceEvent> {
         self.writes.take_events()
     }
 
-    /// Whether each item is to be evaluated so that it can be taken back.
+    /// Whether the writes of each item can be undone.
     pub(crate) fn takes_back(&self) -> bool {
         self.takes_back
     }
 
-    /// The next item of the entry begins.
+    /// Begins the next item of the entry.
     pub(crate) fn begin_item(&mut self) {
         self.work.begin_item();
         self.writes.begin_item();
         self.refusal = None;
     }
 
-    /// Why the item under way is refused, if there is a text of its own for it.
+    /// The text of the refusal of the item under way, if it has one of its own.
     pub(crate) fn refusal(&self) -> Option<&'static str> {
         self.refusal
     }
@@ -161,17 +163,27 @@ impl<'a> EntrySpace<'a> {
         self.work.is_refused()
     }
 
-    /// The item under way cannot be.
+    /// Refuses the item under way.
     pub(crate) fn refuse_item(&mut self) -> Result<(), Fault> {
         self.work.refuse()
     }
 
-    /// How the commands behind keep values.
+    /// Sets how the next commands store values.
     pub(crate) fn set_packing(&mut self, packing: Packing) {
         self.packing = packing;
     }
 
-    /// The commands behind pop members of large sets together.
+    /// The items behind are refused where they would leave these databases with more keys.
+    pub(crate) fn bound_keys(&mut self, bounds: &[KeyBound]) {
+        self.writes.bound_keys(bounds);
+    }
+
+    /// Refuses the item under way with that text if it has left a database with more keys than it may have.
+    pub(crate) fn judge_keys(&mut self, text: &'static str) -> Result<(), Fault> {
+        if self.writes.has_too_many_keys() { self.refuse(text).map_or(Ok(()), Err) } else { Ok(()) }
+    }
+
+    /// From here on, commands pop members of large sets together.
     pub(crate) fn draw_together(&mut self) {
         self.draws = Draws::Together(Box::default());
     }
@@ -181,15 +193,15 @@ impl<'a> EntrySpace<'a> {
         self.draws = Draws::GoingOn(None);
     }
 
-    /// What is written from here on can be taken back. Attempts do not nest.
+    /// Begins an attempt: what is written from here on can be undone. Attempts do not nest.
     pub(crate) fn begin_attempt(&mut self) {
         self.writes.begin_attempt();
     }
 
-    /// Keeps what was written since `begin_attempt`, or takes it back.
+    /// Keeps what was written since `begin_attempt`, or undoes it.
     pub(crate) fn end_attempt(&mut self, keep: bool) {
         self.writes.end_attempt(keep);
-        // What was popped is there again.
+        // The popped members exist again.
         match &mut self.draws {
             Draws::Together(stretch) if !keep => stretch.forget(),
             Draws::GoingOn(Some(stretch)) if !keep => stretch.forget(),
@@ -449,6 +461,18 @@ impl WriteSpace for EntrySpace<'_> {
 
     fn notify(&mut self, event: Event, key: &[u8]) {
         self.writes.notify(event, key);
+    }
+
+    fn tells_misses(&self) -> bool {
+        self.writes.tells(Event::KEYMISS)
+    }
+
+    fn tell_if_missing(&mut self, key: &[u8]) -> Result<(), Fault> {
+        let record = self.writes.record(key)?;
+        if live(record, self.writes.now_ms()).is_none() {
+            self.writes.notify(Event::KEYMISS, key);
+        }
+        Ok(())
     }
 
     fn notify_emptied(&mut self, what: Emptied) {

@@ -240,6 +240,18 @@ pub trait WriteSpace: ReadSpace {
         let _ = (event, key);
     }
 
+    /// Whether keys that are looked up and are not there are told.
+    fn tells_misses(&self) -> bool {
+        false
+    }
+
+    /// A command that is about to run looks this key up: that it is not there is told, if that is wanted. It counts as no work: what
+    /// is told may differ between replicas.
+    fn tell_if_missing(&mut self, key: &[u8]) -> Result<(), Fault> {
+        let _ = key;
+        Ok(())
+    }
+
     /// Tells that all keys of it are about to be removed: clients that have cached some are told to forget all, as in Redis, and not of
     /// each key. That holds for those that have cached that there was no key, too.
     fn notify_emptied(&mut self, what: Emptied) {

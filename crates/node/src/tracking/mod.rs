@@ -19,6 +19,7 @@ mod listeners;
 mod mode;
 mod options;
 mod prefixes;
+mod step_map;
 mod table;
 mod tracker;
 

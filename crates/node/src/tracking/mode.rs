@@ -63,10 +63,12 @@ impl TrackingMode {
         let had = before.map_or(&[][..], |before| &before.options.prefixes);
         check_prefixes(had, &options.prefixes)?;
         if options.is_broadcast {
-            if options.prefixes.is_empty() && had.is_empty() {
+            if options.prefixes.is_empty() {
+                // All keys: those with the prefixes that it had are among them.
                 options.prefixes.push(Prefix::from(&b""[..]));
+            } else {
+                options.prefixes.splice(..0, had.iter().cloned());
             }
-            options.prefixes.splice(..0, had.iter().cloned());
         }
         Ok(Self { options: Arc::new(options), ..Self::default() })
     }
@@ -201,7 +203,11 @@ mod tests {
         assert_eq!(all.options().prefixes, [Prefix::from(&b""[..])]);
         let more =
             TrackingMode::begin(Some(&TrackingMode::begin(None, options("bcast a")).unwrap()), options("bcast b"));
-        assert_eq!(more.unwrap().options().prefixes.len(), 2);
+        let more = more.unwrap();
+        assert_eq!(more.options().prefixes.len(), 2);
+        let all = TrackingMode::begin(Some(&more), options("bcast noloop")).unwrap();
+        assert_eq!(all.options().prefixes, [Prefix::from(&b""[..])], "all keys, with those of the prefixes before");
+        assert_eq!(TrackingMode::begin(Some(&all), options("bcast")).unwrap().options().prefixes.len(), 1);
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use super::changes::{ChangedKeys, Invalidation};
 use super::listeners::Listeners;
 use super::prefixes::Prefix;
+use super::step_map::{Entries, StepMap};
 use super::tracker::{Audience, Tracker};
 use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use smallvec::SmallVec;
-use std::collections::{BTreeSet, HashMap, hash_map};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vocab::limits::{TRACKED_CLIENTS_PER_KEY, TRACKED_KEY_BYTES_MAX};
@@ -38,7 +39,7 @@ pub struct Tracking {
 struct Lost {
     clients: BTreeSet<Subscriber>,
     /// Keys whose clients are not yet among them.
-    tables: Vec<hash_map::IntoIter<Box<[u8]>, Trackers>>,
+    tables: Vec<Entries<Trackers>>,
 }
 
 /// What a key takes of memory, about, in bytes.
@@ -119,7 +120,7 @@ impl Tracking {
     /// The node has come to lead a shard: who is told by leaders alone may have missed changes before.
     pub fn leads(&self) {
         if self.prefixes() > 0 {
-            self.lose(self.prefixes.read().clients_of_databases(), HashMap::new());
+            self.lose(self.prefixes.read().clients_of_databases(), StepMap::default());
         }
     }
 
@@ -136,10 +137,10 @@ impl Tracking {
     }
 
     /// These clients, and those of the table, are to forget all.
-    fn lose(&self, clients: impl IntoIterator<Item = Subscriber>, table: HashMap<Box<[u8]>, Trackers>) {
+    fn lose(&self, clients: impl IntoIterator<Item = Subscriber>, table: StepMap<Trackers>) {
         let mut lost = self.lost.lock();
         lost.clients.extend(clients);
-        if !table.is_empty() {
+        if table.len() > 0 {
             lost.tables.push(table.into_iter());
         }
         self.has_lost.store(!lost.clients.is_empty() || !lost.tables.is_empty(), Ordering::Release);
@@ -203,7 +204,7 @@ type Trackers = SmallVec<[Tracker; 2]>;
 pub struct TrackedKeys {
     /// How many there are, so that entries need not take the lock when there are none.
     count: AtomicUsize,
-    keys: Mutex<HashMap<Box<[u8]>, Trackers>>,
+    keys: Mutex<StepMap<Trackers>>,
     /// What they take, in bytes.
     bytes: AtomicUsize,
     node: Arc<Tracking>,
@@ -243,7 +244,7 @@ impl TrackedKeys {
                     self.node.keys.fetch_add(1, Ordering::Relaxed);
                     self.node.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
                     self.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
-                    all.entry(key.into()).or_default()
+                    all.insert(key)
                 }
             };
             let at = match trackers.binary_search_by_key(&tracker.client, |other| other.client) {
@@ -260,25 +261,32 @@ impl TrackedKeys {
                 // Most of so many are gone by now; one that is not is told to forget all.
                 let at = at.min(trackers.len() - 1);
                 let other = std::mem::replace(&mut trackers[at], tracker);
-                self.node.lose([other.client], HashMap::new());
+                self.node.lose([other.client], StepMap::default());
             }
         }
         self.count.store(all.len(), Ordering::SeqCst);
     }
 
     /// The clients that are registered for a key, and from here on are not; but for one that has changed the key itself and
-    /// does not want to know.
+    /// does not want to know: it stays, for it may have read the key behind its change, in the same script or transaction.
     fn take(&self, key: &[u8], writer: Option<Subscriber>) -> Option<Invalidation> {
         if self.count.load(Ordering::SeqCst) == 0 {
             return None;
         }
         let mut all = self.keys.lock();
-        let trackers = all.remove(key)?;
-        self.count.store(all.len(), Ordering::SeqCst);
+        let trackers = all.get_mut(key)?;
+        let stays = |tracker: &Tracker| tracker.no_loop && Some(tracker.client) == writer;
+        let mut told = std::mem::take(trackers);
+        if let Some(at) = told.iter().position(stays) {
+            trackers.push(told.remove(at));
+            self.node.items.fetch_sub(told.len(), Ordering::Relaxed);
+        } else {
+            all.remove(key);
+            self.count.store(all.len(), Ordering::SeqCst);
+            self.forgot(key, told.len());
+        }
         drop(all);
-        self.forgot(key, trackers.len());
-        let told = trackers.iter().filter(|tracker| !(tracker.no_loop && Some(tracker.client) == writer));
-        let clients: Vec<Subscriber> = told.map(|tracker| tracker.client).collect();
+        let clients: Vec<Subscriber> = told.iter().map(|tracker| tracker.client).collect();
         (!clients.is_empty()).then(|| Invalidation { keys: Some(vec![key.to_vec()]), is_broadcast: false, clients })
     }
 
@@ -289,7 +297,7 @@ impl TrackedKeys {
             return Vec::new();
         }
         let mut all = self.keys.lock();
-        let keys: Vec<Box<[u8]>> = all.keys().take(most).cloned().collect();
+        let keys = all.some_keys(most);
         let mut told = Vec::with_capacity(keys.len());
         for key in keys {
             let trackers = all.remove(&key).unwrap_or_default();
@@ -392,7 +400,9 @@ mod tests {
         add(&keys, &["a"], 10);
         assert_eq!((keys.node().keys(), keys.node().items()), (2, 4));
         assert_eq!(told(&[("c", 0)]), "");
-        assert_eq!(told(&[("a", 0), ("a", 1)]), "a: 1,2", "10 has changed it itself");
+        assert_eq!(told(&[("a", 0)]), "a: 1,2", "10 has changed it itself");
+        assert_eq!((keys.node().keys(), keys.node().items()), (2, 2));
+        assert_eq!(told(&[("a", 1)]), "a: 10", "it may have read it behind its change");
         assert_eq!(told(&[("a", 1)]), "");
         add(&keys, &["a"], 10);
         assert_eq!(told(&[("b", 1), ("a", 1)]), "b: 1; a: 10");

@@ -10,27 +10,27 @@ pub const CLEARS_STORE: u64 = 1 << 2;
 pub const LOOKS_UP: u64 = 1 << 3;
 /// Tells its client the version that it writes.
 pub const REPORTS_VERSION: u64 = 1 << 4;
-/// Ends, if the client wishes, in `DURABILITY word [word]` and `REQUEST client number`.
+/// May end in `DURABILITY word [word]` and `REQUEST client number`.
 pub const TAKES_DURABILITY: u64 = 1 << 5;
-/// Ends, if the client wishes, in how old its answer may be.
+/// May end in words that say how old its answer may be.
 pub const TAKES_CONSISTENCY: u64 = 1 << 6;
 /// Runs when nothing before it on its connection is under way.
 pub const ALONE: u64 = 1 << 16;
-/// Runs when no write before it on its connection is under way: who gets its message sees these writes.
+/// Runs when no write before it on its connection is under way: subscribers that get its message see these writes.
 pub const AFTER_WRITES: u64 = 1 << 17;
 /// Changes what all nodes share: in a transaction it runs when the shard has answered.
 pub const FOLLOWS_EXEC: u64 = 1 << 19;
 /// Allowed to a client of RESP2 that has subscribed to something.
 pub const FOR_SUBSCRIBERS: u64 = 1 << 18;
-/// No use of its keys: eviction does not go by it.
+/// Does not count as a use of its keys for eviction.
 pub const PEEKS: u64 = 1 << 14;
-/// A use of its keys even of a client that has said CLIENT NO-TOUCH.
+/// Counts as a use of its keys even after CLIENT NO-TOUCH.
 pub const USES: u64 = 1 << 15;
 /// Runs a script: its entry has the source, whatever the request names it by.
 pub const RUNS_SCRIPT: u64 = 1 << 20;
 /// The script may write.
 pub const WRITES_BY_SCRIPT: u64 = 1 << 21;
-/// Of those that a session answers itself: takes as many arguments as any request.
+/// Answered by the session, and takes as many arguments as any request.
 pub const TAKES_MANY: u64 = 1 << 11;
 /// What it writes depends on settings that its entry carries.
 pub const PACKS: u64 = 1 << 7;
@@ -72,10 +72,12 @@ pub const ONLY_SHOWS: u64 = 1 << 13;
 
 /// Logs its client in, if it has a name and a password.
 pub const LOGS_IN: u64 = 1 << 31;
+/// That its key is not there is no event, where Redis looks without telling.
+pub const MISSES_UNTOLD: u64 = 1 << 33;
 /// Chooses the protocol, and may log the client in with words behind an option.
 pub const GREETS: u64 = 1 << 10;
 
-/// Of those that a session answers itself: is about all that its node has of a kind, which may be very many: no work for an event loop.
+/// Answered by the session, about all of a kind that the node has. These may be very many, so an event loop does not run it.
 pub const ABOUT_NODE: u64 = 1 << 32;
 
 /// Which arguments of a command are secret: no log shows them.
@@ -83,8 +85,8 @@ pub const ABOUT_NODE: u64 = 1 << 32;
 pub enum SecretArgs {
     /// None.
     None,
-    /// All from that one on; the command's name is number 0.
+    /// All from this one on; the command's name is number 0.
     From(u16),
-    /// From that one on names and values of settings in turn: the values of settings that are secret.
+    /// From that one on, names and values of settings in turn: the values of secret settings.
     Settings(u16),
 }

@@ -1,6 +1,7 @@
 //! The command table: each command is one row, from which arity checks, key extraction, COMMAND and the
 //! documentation come.
 
+mod absent;
 pub mod behaviour;
 mod describe;
 mod docs;
@@ -12,6 +13,7 @@ mod rows;
 mod spec;
 mod syntax;
 
+pub use absent::is_absent;
 pub use behaviour::SecretArgs;
 pub use describe::command;
 pub use docs::docs_markdown;

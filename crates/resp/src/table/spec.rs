@@ -1,6 +1,6 @@
 //! What the table knows of one command, and how a row is written.
 
-use super::behaviour::{SecretArgs, WRITES_BY_SCRIPT};
+use super::behaviour::{MISSES_UNTOLD, SecretArgs, WRITES_BY_SCRIPT};
 use super::key_flag;
 use super::keys::{KeyPositions, MalformedKeys, after_word, counted, exec_ops, halved, one_or_rest};
 
@@ -482,6 +482,16 @@ impl CommandSpec {
                 args.iter().any(|arg| words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes())))
             }
         }
+    }
+
+    /// Whether a request looks a key up, as a read does, of which its specification says that; bits of `key_flag`. That such a key is not
+    /// there is an event.
+    #[must_use]
+    pub fn looks_up(&self, args: &[&[u8]], flags: u32) -> bool {
+        let is_read = flags & (key_flag::RO | key_flag::NOT_KEY) == key_flag::RO;
+        // Redis pops without looking up: only what a string was is asked for so.
+        let is_both = || flags & key_flag::RW != 0 && self.group == Group::String && self.answers_values(args);
+        (is_read || is_both()) && !self.does(MISSES_UNTOLD)
     }
 
     /// Whether a request of `argc` arguments, the name included, is of the right length.

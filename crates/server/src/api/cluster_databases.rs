@@ -1,6 +1,6 @@
 //! Databases of a cluster's clients beyond 0: how a store begins them, and FLUSHDB of one, which leaves the others.
 
-use super::databases::{knows_setting, run_at};
+use super::databases::{Made, knows_setting, run_at};
 use super::format_gate::CLUSTER_DATABASES;
 use super::handlers::{PoolHandler, Takes};
 use super::opening::open;
@@ -64,7 +64,7 @@ fn begin(store: &Arc<NodeShared>) -> Result<(), String> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    knows_setting(store, LAYOUT_SETTING, LAYOUT, until);
+    knows_setting(store, LAYOUT_SETTING, &Made { value: LAYOUT.to_owned(), epoch: None }, until);
     Ok(())
 }
 

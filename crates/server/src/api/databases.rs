@@ -1,9 +1,9 @@
-//! What is asked of several databases together: FLUSHALL, and MOVE and COPY from one shard to another.
+//! Commands about several databases: FLUSHALL, and MOVE and COPY from one shard to another.
 //!
-//! A move from shard to shard is two steps: for a moment both databases have the key, and if the node dies between them, both keep it.
-//! No write of others is lost.
+//! A move from shard to shard is two steps: for a moment both databases have the key, and if the node dies between the steps, both keep
+//! it. No write by another client is lost.
 
-use super::admin;
+use super::admin::{self, AdminError};
 use super::handlers::{PoolHandler, Takes};
 use super::writer::{ShardWrite, ShardWriter};
 use crate::peers::ask;
@@ -17,16 +17,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{Database, NodeId, ShardId, Slot, slot_of};
 
-/// The command that removes the keys of a database, and without arguments those of all.
+/// The command that removes the keys of a database; without arguments, those of all databases.
 const EMPTY: &str = "KV.EMPTY";
 const TRANSFER: &str = "KV.TRANSFER";
 const LATE: &str = "TIMEOUT a database was not emptied in time: that may be done later, or never";
-/// How often a key is moved anew that others change meanwhile.
+/// How often MOVE begins again if other clients change the key meanwhile.
 const MOVES_MAX: usize = 16;
 /// For how long a change of what is set for databases waits for the other nodes to know it.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 const KNOWN_PAUSE: Duration = Duration::from_millis(5);
-/// For how long a leader is looked for: longer than an election takes.
+/// How long a request looks for a leader: longer than an election takes.
 const LEADER_WITHIN: Duration = Duration::from_secs(10);
 const LEADER_PAUSE: Duration = Duration::from_millis(20);
 
@@ -91,34 +91,83 @@ pub(crate) fn change(
     store: &Arc<NodeShared>,
     make: impl Fn(&mut Databases) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut databases = Databases::clone(&store.known().databases);
-    make(&mut databases).map_err(|text| format!("ERR {text}"))?;
-    let text = databases.to_string();
-    admin::admin(store, &["SETTINGS", "SET", DATABASES_SETTING, &text]).map_err(|e| e.reply())?;
+    let made = change_setting(store, make)?;
     let until = Instant::now() + KNOWN_WITHIN;
-    while Instant::now() < until && store.known().databases.to_string() != text {
+    let is_known_here =
+        || made.is_in(store.known().map.as_ref().map(|map| map.epoch.0), &store.known().databases.to_string());
+    while !is_known_here() {
+        if Instant::now() > until {
+            return Err("TRYAGAIN the change is made, and this node does not know it yet".to_owned());
+        }
         std::thread::sleep(KNOWN_PAUSE);
     }
-    knows_setting(store, DATABASES_SETTING, &text, until);
+    knows_setting(store, DATABASES_SETTING, &made, until);
     Ok(())
 }
 
-/// Waits until all other nodes that can be reached have a setting.
-pub(super) fn knows_setting(store: &Arc<NodeShared>, setting: &str, value: &str, until: Instant) {
+/// A setting that was changed.
+pub(super) struct Made {
+    /// What it is.
+    pub(super) value: String,
+    /// The epoch of the map from which on it is so, where that is known.
+    pub(super) epoch: Option<u64>,
+}
+
+impl Made {
+    /// Whether a node knows it whose map is of that epoch and has that value.
+    fn is_in(&self, epoch: Option<u64>, value: &str) -> bool {
+        // Others may have changed it since.
+        value == self.value || self.epoch.is_some_and(|from| epoch.is_some_and(|epoch| epoch >= from))
+    }
+}
+
+/// Changes the setting of databases from what the metadata group has. Of two nodes that change it at once, one begins anew.
+fn change_setting(
+    store: &Arc<NodeShared>,
+    make: impl Fn(&mut Databases) -> Result<(), String>,
+) -> Result<Made, String> {
+    let settings = |words: &[&str]| admin::admin(store, &[&["SETTINGS"][..], words].concat());
+    let until = Instant::now() + KNOWN_WITHIN;
+    loop {
+        let value = settings(&["GET", DATABASES_SETTING]).map_err(|e| e.reply())?;
+        let was = value["value"].as_str().unwrap_or_default();
+        let mut databases = was.parse::<Databases>().map_err(|text| format!("ERR {text}"))?;
+        make(&mut databases).map_err(|text| format!("ERR {text}"))?;
+        let text = databases.to_string();
+        match settings(&["SET", DATABASES_SETTING, &text, "WAS", was]) {
+            Ok(answer) => return Ok(Made { value: text, epoch: answer["epoch"].as_u64() }),
+            // Another node's change came first.
+            Err(AdminError::Refused(_) | AdminError::Failed(_))
+                if Instant::now() < until && is_changed(&settings, was) => {}
+            // A leader of a release before compares nothing.
+            Err(AdminError::Usage(_)) => {
+                settings(&["SET", DATABASES_SETTING, &text]).map_err(|e| e.reply())?;
+                return Ok(Made { value: text, epoch: None });
+            }
+            Err(error) => return Err(error.reply()),
+        }
+    }
+}
+
+/// Whether the setting of databases is not what it was.
+fn is_changed(settings: &impl Fn(&[&str]) -> Result<serde_json::Value, AdminError>, was: &str) -> bool {
+    settings(&["GET", DATABASES_SETTING]).is_ok_and(|value| value["value"].as_str() != Some(was))
+}
+
+/// Waits until all other nodes that can be reached know a setting.
+pub(super) fn knows_setting(store: &Arc<NodeShared>, setting: &str, made: &Made, until: Instant) {
     for node in store.peers.nodes() {
-        while Instant::now() < until && store.peers.is_up(node) && !knows(store, node, setting, value) {
+        while Instant::now() < until && store.peers.is_up(node) && !knows(store, node, setting, made) {
             std::thread::sleep(KNOWN_PAUSE);
         }
     }
 }
 
-/// Whether another node has a setting.
-fn knows(store: &Arc<NodeShared>, node: NodeId, setting: &str, text: &str) -> bool {
-    // One that cannot be asked learns it when it is back.
-    let Ok(answer) = ask(store, node, &[b"KV.ADMIN", b"SETTINGS", b"GET", setting.as_bytes()]) else {
-        return true;
-    };
-    text.is_empty() || answer.windows(text.len()).any(|part| part == text.as_bytes())
+/// Whether another node knows a setting. One that cannot be asked learns it when it is back; one of a release before does not tell.
+fn knows(store: &Arc<NodeShared>, node: NodeId, setting: &str, made: &Made) -> bool {
+    let asked = ask(store, node, &[b"KV.ADMIN", b"SETTINGS", b"KNOWN", setting.as_bytes()]);
+    let known = asked.ok().and_then(|answer| admin::decode(&answer).ok());
+    known.is_none_or(|known| made.is_in(known["epoch"].as_u64(), known["value"].as_str().unwrap_or_default()))
 }
 
 /// MOVE, and COPY to another database, whose shards are two.
@@ -129,13 +178,13 @@ fn transfer(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     }
 }
 
-/// Whether there was something to copy, and room for it.
+/// Whether there was a key to copy, and the target was free.
 fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> {
     let [_, source, destination, word, options @ ..] = args else { return Err("ERR syntax error".to_owned()) };
     let moves = word.eq_ignore_ascii_case(b"MOVE");
     let replaces = options.iter().any(|option| option.eq_ignore_ascii_case(b"REPLACE"));
     for _ in 0..MOVES_MAX {
-        // What is read from here on is removed only if it is still so: no write of others is lost.
+        // The key is removed only if it is still what was read: no write by another client is lost.
         let Some(version) = version_of(store, source)? else { return Ok(false) };
         if !copied(store, source, destination, replaces)? {
             return Ok(false);
@@ -143,7 +192,7 @@ fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> 
         if !moves || ended(store, source, version)? {
             return Ok(true);
         }
-        // The copy is old by now: it goes, unless others have changed it.
+        // The copy is out of date: it is removed, unless another client has changed it.
         if let Some(version) = version_of(store, destination)? {
             ended(store, destination, version)?;
         }
@@ -151,7 +200,7 @@ fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> 
     Err("TRYAGAIN others changed the key all the time: it was not moved".to_owned())
 }
 
-/// The version of what is at a key; none if nothing is.
+/// The version of a key; none if it does not exist.
 pub(super) fn version_of(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<i64>, String> {
     match run_at_leader(store, key, &[b"KV.VERSION", key])? {
         Value::Int(version) => Ok(Some(version)),
@@ -161,7 +210,7 @@ pub(super) fn version_of(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<i
     }
 }
 
-/// Removes what is at a key, if it has that version; whether it had. What others have removed has none.
+/// Removes a key if it has that version; answers whether it had.
 pub(super) fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result<bool, String> {
     let version = version.to_string();
     match run_at_leader(store, key, &[b"KV.DEL", key, b"IFVERSION", version.as_bytes()])? {
@@ -180,9 +229,9 @@ pub(super) struct Dumped {
     pub(super) expire_at_ms: Option<u64>,
 }
 
-/// What is at a key, if there is something.
+/// Reads a key, if it exists.
 pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Dumped>, String> {
-    // First: of a key that expires meanwhile nothing is found, rather than that it has no expiry.
+    // The expiry first: a key that expires meanwhile is then not found, rather than found without an expiry.
     let expire_at_ms = match run_at_leader(store, key, &[b"PEXPIRETIME", key])? {
         Value::Int(at_ms) => u64::try_from(at_ms).ok(),
         Value::Error(text) => return Err(text),
@@ -196,7 +245,7 @@ pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Dumpe
     }
 }
 
-/// Copies what is at a key, with its expiry, into another shard. Whether there was something, and room for it.
+/// Copies a key with its expiry into another shard. Answers whether it existed, and the target was free.
 fn copied(store: &Arc<NodeShared>, source: &[u8], destination: &[u8], replaces: bool) -> Result<bool, String> {
     let Some(Dumped { dump, expire_at_ms }) = dumped(store, source)? else { return Ok(false) };
     let expiry = expire_at_ms.unwrap_or_default().to_string();
@@ -228,8 +277,8 @@ pub(super) fn run_at(store: &Arc<NodeShared>, slot: Slot, args: &[&[u8]]) -> Res
     }
 }
 
-/// Has the leader of a slot asked, once there is one: the node, or none if it is this one. What it refuses since it does not lead is
-/// asked again.
+/// Calls `ask` with the leader of a slot, once there is one: the node, or none if it is this one. If it refuses because it does not
+/// lead, the next leader is asked.
 fn patiently(
     store: &Arc<NodeShared>,
     slot: Slot,

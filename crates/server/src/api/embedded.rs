@@ -35,8 +35,8 @@ impl Caller {
         Self { writer: ShardWriter::new(store), seed }
     }
 
-    /// Takes a command. True when its answer, one RESP2 frame, has been appended to `reply`: reads run at once on this
-    /// thread, and wait for the disk where they must. Otherwise the answer comes through `wait` and bears `token`.
+    /// Takes a command. True if its answer, one RESP2 frame, has been appended to `reply`: reads run at once on this
+    /// thread, and wait for the disk if necessary. Otherwise the answer comes through `wait` with `token`.
     pub fn submit(&mut self, token: u32, args: &[&[u8]], reply: &mut Vec<u8>) -> bool {
         let mut own = Reply::with_buffer(std::mem::take(reply), Proto::Resp2);
         let later = self.start(token, args, &mut own);
@@ -139,7 +139,7 @@ impl Caller {
             reply.error("CLUSTERDOWN this node does not lead the shard");
             return reply.buf;
         };
-        // Before and after: rows of slots that are given away meanwhile would be missed.
+        // Checked before and after: otherwise rows of slots that are given away meanwhile would be missed.
         let ranges = || handle.owned().map(|slots| ranges_text(slots.ranges()).into_bytes());
         let divided = || slots.is_some_and(|slots| ranges().as_deref() != Some(slots));
         if !divided() {
@@ -172,7 +172,7 @@ impl Caller {
         }
     }
 
-    /// True if the answer will come later.
+    /// Answers true if the answer comes later.
     fn submit_write(&mut self, token: u32, write: ShardWrite, reply: &mut Reply) -> bool {
         let durability = Durability::of_settings(&self.store().config);
         match self.writer.submit(token, write, durability, reply.proto) {

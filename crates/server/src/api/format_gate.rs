@@ -1,4 +1,4 @@
-//! What nodes of an older release cannot follow: it begins by a setting of the map, once all nodes of the store know how.
+//! Features that nodes of an older release do not know: a setting of the map turns one on, once all nodes of the store know it.
 //!
 //! The leader of the metadata group decides that (`admin::settings`), by its newest map. A node whose clients ask looks itself first: the leader may be
 //! such an older node, which sets what it is told to.

@@ -1,4 +1,4 @@
-//! What runs the commands that need the server itself, rather than a shard's rows.
+//! Handlers of the commands that need the server itself, rather than a shard's rows.
 
 use crate::shared::NodeShared;
 use node::session::{Host, Keyspace};

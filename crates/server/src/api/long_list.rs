@@ -1,7 +1,7 @@
 //! LREM and LINSERT of lists that are too long to be searched in an entry, and SORT with STORE: searched and sorted in a
 //! snapshot, by a thread that may take its time, then written by one entry or in slices.
 //!
-//! What was found holds if the list has not changed since. Where it has, the search begins anew, a few times.
+//! The result counts if the list has not changed since. If it has, the search begins again, a few times.
 
 use super::copy::{Copying, answer, text_of, until_unchanged};
 use super::handlers::{PoolHandler, Takes};

@@ -1,4 +1,4 @@
-//! How a store begins what nodes of an older release cannot follow.
+//! How a store turns on a feature that nodes of an older release do not know.
 
 use super::admin::{AdminError, admin};
 use super::format_gate::FormatGate;

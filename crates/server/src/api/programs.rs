@@ -1,4 +1,4 @@
-//! What scripts and functions need of the metadata group, which keeps them.
+//! Reads and writes the scripts and functions that the metadata group keeps.
 
 use super::writer::ShardWriter;
 use crate::os::steady_us;

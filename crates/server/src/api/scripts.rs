@@ -300,7 +300,9 @@ fn leading(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) -> Result
     match args {
         [_, word, source] if is(word, KEEP_RUN) || is(word, b"LOAD") => {
             let origin = if is(word, KEEP_RUN) { ScriptOrigin::Run } else { ScriptOrigin::Loaded };
-            for words in keep_script(&handle, source, origin, now_ms())? {
+            // The lock is not held while the group writes.
+            let kept = keep_script(&handle, &mut store.script_tally.lock(), source, origin, now_ms())?;
+            for words in kept {
                 write_program(store, &words)?;
             }
             reply.ok();
@@ -330,6 +332,7 @@ fn leading(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) -> Result
                 words.extend_from_slice(names);
                 write_program(store, &words)?;
             }
+            store.script_tally.lock().reset();
             reply.ok();
         }
         _ => return Err("ERR this command is not for other nodes".to_owned()),

@@ -1,4 +1,4 @@
-//! How requests that are over are answered and counted.
+//! Answers and counts requests that have ended.
 
 use super::connection::{Connection, RunningTransaction};
 use super::forwarded::Forwarded;

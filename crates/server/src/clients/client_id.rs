@@ -1,4 +1,4 @@
-//! Which connection of a worker.
+//! The id of a connection within its worker.
 
 use node::Ticket;
 use node::pubsub::Subscriber;

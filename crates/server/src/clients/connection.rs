@@ -1,5 +1,7 @@
 //! One client's connection: what it has sent, what it is owed, and what of it is under way.
 
+use super::blocking_request::BlockingRequest;
+use super::forwarded::MONITOR_PUSH;
 use super::forwarding::{Forwarding, Kept, Watches};
 use super::is_large::is_large;
 use super::long_replies::LongReplies;
@@ -15,13 +17,13 @@ use node::config::OutputLimit;
 use node::pubsub::Push;
 use node::read::ReplyStream;
 use node::session::{Session, Transaction};
-use node::{Ticket, Write};
+use node::{EncodedCommand, Ticket, Write};
 use resp::table::{CommandSpec, behaviour};
 use resp::{ParseState, Proto, ProtocolError, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use vocab::{Millis, Moment, limits};
+use vocab::{Millis, limits};
 
 /// A write that is not submitted yet.
 struct PendingWrite {
@@ -76,7 +78,7 @@ pub(super) struct Connection {
     pending_writes: VecDeque<PendingWrite>,
     pub(super) transaction: Option<RunningTransaction>,
     /// The blocking command under way: what follows it is not looked at.
-    blocking: Option<Ticket>,
+    blocking: Option<BlockingRequest>,
     /// A WATCH is under way: what follows it is not looked at.
     looks_up_watched: bool,
     /// Whether the script of its next request is being looked up.
@@ -309,8 +311,8 @@ impl Connection {
     }
 
     /// Tells the client what is wrong with what it has sent, and closes it.
-    pub(super) fn end_for_its_bytes(&mut self, store: &NodeShared, error: &ProtocolError, now: Moment) {
-        if *error == ProtocolError::Tls && store.clients.may_warn_of_foreign(now.wall_ms / 1000) {
+    pub(super) fn end_for_its_bytes(&mut self, error: &ProtocolError) {
+        if *error == ProtocolError::Tls {
             let from = &self.session.entry().addr;
             log::warn!("the client at {from} speaks TLS at a port without it; it is closed");
         }
@@ -407,6 +409,22 @@ impl Connection {
             write(proto, &mut self.output.tail.buf);
         } else {
             self.queue.append(|output| write(proto, output));
+        }
+    }
+
+    /// Puts what another node is told of a command that its client's script has run before the answers of requests under way.
+    pub(super) fn show_before(&mut self, line: &[u8]) {
+        let write = |output: &mut Vec<u8>| {
+            let mut reply = Reply::with_buffer(std::mem::take(output), Proto::Resp3);
+            reply.push(2);
+            reply.bulk(MONITOR_PUSH);
+            reply.bulk(line);
+            *output = reply.buf;
+        };
+        if self.confirming.is_some() || self.queue.is_within_reply() {
+            self.queue.append(write);
+        } else {
+            write(&mut self.output.tail.buf);
         }
     }
 
@@ -632,19 +650,26 @@ impl Connection {
         self.pending_writes.drain(..).map(|pending| pending.submission.write)
     }
 
-    /// A blocking command is under way.
-    pub(super) fn begin_blocking(&mut self, ticket: Ticket) {
-        self.blocking = Some(ticket);
+    /// A blocking command is under way, in the words that its user was allowed.
+    pub(super) fn begin_blocking(&mut self, ticket: Ticket, command: EncodedCommand) {
+        self.blocking = Some(BlockingRequest::new(ticket, command));
     }
 
     /// The blocking command under way.
-    pub(super) fn blocking(&self) -> Option<Ticket> {
-        self.blocking
+    pub(super) fn blocking(&self) -> Option<&BlockingRequest> {
+        self.blocking.as_ref()
     }
 
     /// A request is over: whether it was the blocking command under way.
     pub(super) fn end_blocking(&mut self, sequence: u64) -> bool {
-        self.blocking.take_if(|blocking| blocking.sequence == sequence).is_some()
+        self.blocking.take_if(|blocking| blocking.ticket().sequence == sequence).is_some()
+    }
+
+    /// Users have changed. Answers whether the blocking command under way is to end: its user has lost the right to it.
+    pub(super) fn users_changed(&mut self, store: &NodeShared) -> bool {
+        self.session.users_changed(store);
+        let Some(blocking) = self.blocking.as_mut().filter(|_| !self.session.closing()) else { return false };
+        blocking.loses_right(&self.session, store)
     }
 
     /// A WATCH looks its keys up, or has done so.
@@ -735,7 +760,7 @@ impl Connection {
     /// The blocking command under way, if its client is gone or to be closed: it is taken out, and not answered.
     pub(super) fn take_abandoned(&mut self) -> Option<Ticket> {
         let is_over = self.deaf || self.hung_up || self.broken || self.session.closing();
-        let ticket = self.blocking.take_if(|_| is_over)?;
+        let ticket = self.blocking.take_if(|_| is_over)?.ticket();
         self.deaf = true;
         self.answer(ticket.sequence, Cow::Borrowed(b""));
         Some(ticket)

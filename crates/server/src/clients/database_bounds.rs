@@ -1,8 +1,9 @@
-//! What is set for single databases bounds: keys, and operations a second.
+//! The bounds of single databases: keys, and operations a second.
 
 use crate::shared::NodeShared;
 use cluster::DatabaseRow;
-use node::session::{Host as _, KEYS_MAX_REACHED};
+use node::KEYS_MAX_REACHED;
+use node::session::Host as _;
 use resp::table::{CommandSpec, flag};
 use vocab::Database;
 

@@ -1,4 +1,4 @@
-//! What the audit log is told of a request of an operator that the pool runs.
+//! The audit log's line about an operator's request that the pool runs.
 
 use crate::shared::NodeShared;
 use node::acl::{AuditEvent, AuditKind, audited, refusal_of};

@@ -49,14 +49,6 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     let databases = &turn.requests.store.known().databases;
     let slot = transaction.slot().or(database.map(|database| databases.place_of(database).slot()));
     let slot = slot.filter(|slot| forward::is_for_other_node(turn, id, *slot));
-    if slot.is_some()
-        && let Some(text) = transaction.refusal()
-    {
-        // The node that would run the rest could not answer for the refused ones.
-        reply.error(text);
-        turn.clients.put_unless_silent(id, &reply.buf);
-        return Step::Next;
-    }
     match slot {
         Some(slot) if transaction.watches().is_empty() && watches != Watches::Lost => {
             return forward::transaction(turn, id, transaction, slot);

@@ -108,6 +108,11 @@ impl Dispatcher {
         self.requests.clock > self.requests.turn_until
     }
 
+    /// Whether the turn has taken for so long by now that no more requests are to run.
+    pub(crate) fn is_late(&self) -> bool {
+        SteadyTime::now() > self.requests.turn_until
+    }
+
     /// Runs a large request of the connection that the thread has.
     pub(super) fn run_large(&mut self, clients: &mut Clients, id: usize, request: LargeRequest) {
         let Self { requests, scratch, of_database, look_ahead, delayed, served_others, .. } = self;
@@ -384,7 +389,7 @@ impl Dispatch<'_> {
                     (step, Some(typed), consumed)
                 }
                 Err(e) => {
-                    connection.end_for_its_bytes(&self.turn.requests.store, &e, self.turn.now);
+                    connection.end_for_its_bytes(&e);
                     return wait(input.len());
                 }
             };

@@ -13,6 +13,7 @@ use super::invalidations::tell_here;
 use super::is_large::is_large;
 use super::large_request::BackAgain;
 use super::letters::Letter;
+use super::monitor::show_line;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
@@ -28,7 +29,7 @@ use node::blocking::BlockingCommand;
 use node::read::Refusal;
 use node::session::{Durability, Keyspace, Transaction};
 use node::tracking::{Invalidation, TrackingElsewhere};
-use node::{Outcome, Ticket};
+use node::{EncodedCommand, Outcome, Ticket};
 use resp::Reply;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
     let ticket = Ticket { may_wait, ..ticket };
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     if may_wait {
-        connection.begin_blocking(ticket);
+        connection.begin_blocking(ticket, EncodedCommand::of(spec, args));
         turn.requests.store.clients.block(connection.session.entry(), id);
     }
     let forwarded = Forwarded::command(ticket, spec, args, steady_us());
@@ -171,9 +172,10 @@ impl<'a> Forwarder<'a> {
     }
 
     fn send_next(&mut self, client: ClientId, node: NodeId) {
+        let shows_calls = self.store.monitors.any();
         let Some(forwarding) = self.forwarding(client) else { return };
         let Some(mut request) = forwarding.take_next() else { return };
-        request.sent_us = steady_us();
+        (request.sent_us, request.shows_calls) = (steady_us(), shows_calls);
         let is_new = forwarding.to(node).is_none();
         if let Deed::WatchedExec(knows) = request.deed
             && (is_new || knows != node)
@@ -276,6 +278,7 @@ impl<'a> Forwarder<'a> {
                     is_refused |= !self.answered(client, node, request, reply, is_untold)
                 }
                 Some(Answer::Told(keys)) => self.forget(client, keys),
+                Some(Answer::Shown(line)) => show_line(&self.store, self.clients, line),
                 Some(Answer::Listens) => self.forget(client, None),
                 Some(Answer::CannotListen) => {
                     log::warn!("node {node} cannot tell a client of changes, which is closed: it asks for prefixes");

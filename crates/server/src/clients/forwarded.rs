@@ -12,6 +12,9 @@ use vocab::NodeId;
 /// For how long a leader is looked for, in µs: longer than an election takes.
 pub(super) const LEADER_WITHIN_US: u64 = 10_000_000;
 
+/// The kind of the push by which another node tells what a script runs.
+pub(super) const MONITOR_PUSH: &[u8] = b"monitor";
+
 /// What a request does, as far as it matters whether it may be made twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
@@ -33,6 +36,8 @@ pub(super) struct Forwarded {
     pub(super) bytes: Bytes,
     /// As whom its scripts run; none: they may run every command, or it runs none.
     pub(super) script_user: Option<Arc<str>>,
+    /// Whether a monitor of this node is to see what its scripts run.
+    pub(super) shows_calls: bool,
     /// How many answers that makes; the last one is the client's.
     pub(super) answers: usize,
     /// Whether that one goes to the client as it comes: nothing is to be done with it here.
@@ -57,6 +62,7 @@ impl Forwarded {
             ticket,
             bytes: bytes.into(),
             script_user: None,
+            shows_calls: false,
             answers: 1,
             is_passed_on: true,
             deed,
@@ -82,6 +88,7 @@ impl Forwarded {
             ticket,
             bytes: bytes.into(),
             script_user: None,
+            shows_calls: false,
             answers,
             is_passed_on: false,
             deed,

@@ -1,4 +1,4 @@
-//! Clients whose TLS handshakes are under way: they are no clients yet.
+//! Connections whose TLS handshake is under way: they do not count as clients yet.
 //!
 //! Invariant: at most `TLS_HANDSHAKES_MAX` of them, each for at most `HANDSHAKE_WITHIN`. When there are as many, the oldest
 //! makes room: a client that never ends its handshake keeps no other client out.
@@ -10,7 +10,8 @@ use crate::security::NodeTls;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
-use node::session::Keyspace;
+use node::acl::AuditEvent;
+use node::session::{Host as _, Keyspace};
 use slab::Slab;
 use std::io;
 use std::net::SocketAddr;
@@ -57,11 +58,15 @@ struct Failure {
     about: &'static str,
     /// And behind it.
     why: String,
+    /// Why the client's certificate was refused, if that is it.
+    refused: Option<String>,
 }
 
 impl Failure {
     fn of_handshake(e: &io::Error) -> Self {
-        Self { about: "the TLS handshake of the client at", why: format!("fails: {e}") }
+        let refused = tls::refused_certificate(e);
+        let why = format!("fails: {}", refused.clone().unwrap_or_else(|| e.to_string()));
+        Self { about: "the TLS handshake of the client at", why, refused }
     }
 }
 
@@ -101,7 +106,7 @@ impl Handshakes {
         Some(Secured { stream, keyspace })
     }
 
-    /// Ends handshakes that take too long.
+    /// Ends handshakes that take too long, and logs what was held back of failures.
     pub(crate) fn tick(&mut self, registry: &Registry) {
         let late =
             |(key, handshake): (usize, &Handshake)| (handshake.began.elapsed() > HANDSHAKE_WITHIN).then_some(key);
@@ -109,21 +114,26 @@ impl Handshakes {
         for key in late {
             self.end(key, registry, "it takes too long");
         }
+        self.complaints.overdue(Instant::now()).iter().for_each(|line| log::warn!("{line}"));
     }
 
     fn end(&mut self, key: usize, registry: &Registry, why: &str) {
         let Some(Handshake { stream, from, .. }) = self.all.try_remove(key) else { return };
         let _ = stream.deregister(registry);
-        let failure = Failure { about: "the TLS handshake of the client at", why: format!("is broken off: {why}") };
+        let why = format!("is broken off: {why}");
+        let failure = Failure { about: "the TLS handshake of the client at", why, refused: None };
         self.complain(&failure, from);
     }
 
-    /// Logs a failure, unless one with the same reason was logged just now.
+    /// Logs a failure, unless one with the same reason was logged just now. The audit log has each certificate that was refused.
     fn complain(&mut self, failure: &Failure, from: Option<SocketAddr>) {
-        let Failure { about, why } = failure;
-        if let Some(more) = self.complaints.note(why, Instant::now()) {
-            let from = from.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string());
-            log::warn!("{about} {from} {why}{more}");
+        let Failure { about, why, refused } = failure;
+        let from = from.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string());
+        if let Some(refused) = refused {
+            self.store.audit(&AuditEvent::of_certificate("", &from, Some(refused)));
+        }
+        if let Some(line) = self.complaints.note(why, format!("{about} {from} {why}"), Instant::now()) {
+            log::warn!("{line}");
         }
     }
 }
@@ -143,7 +153,7 @@ fn advance(stream: &mut Stream, tls: &NodeTls) -> Result<bool, Failure> {
                 stream.receive(&mut [0; READ_BYTES]);
                 stream.send(PLAIN);
                 let why = "does not speak TLS, and has connected to a port for TLS".to_owned();
-                return Err(Failure { about: "the client at", why });
+                return Err(Failure { about: "the client at", why, refused: None });
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use super::client_id::ClientId;
 use super::connection::Connection;
-use super::crowds::ForMany;
 use super::letters::Letter;
 use super::registry::Clients;
 use crate::mailbox::{SubscriberNews, WorkerMessage};
@@ -12,7 +11,7 @@ use node::pubsub::Subscriber;
 use node::session::ToldHow;
 use node::tracking::{Invalidation, write_broken_redirect};
 use resp::Proto;
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, behaviour};
 use std::sync::Arc;
 
 /// Keys that are evicted from the table in a turn.
@@ -20,10 +19,11 @@ const EVICTED_PER_TURN_MAX: usize = 1024;
 /// Clients, as often as they are registered, that are found in a turn to forget all.
 const LOST_PER_TURN_MAX: usize = 4096;
 
-/// Registers a client for the keys of a command before it is run, if that reads and its client is to be told of changes.
+/// Registers a client for the keys of a command before it is run, if that reads and its client is to be told of changes. A script may
+/// read all that it declares, also where it writes.
 #[inline]
 pub(super) fn track(connection: &Connection, handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) {
-    if !spec.is_write() {
+    if !spec.is_write() || spec.does(behaviour::RUNS_SCRIPT) {
         track_keys(connection, handle, spec, args);
     }
 }
@@ -60,7 +60,8 @@ pub(crate) fn tell(store: &NodeShared, clients: &mut Clients, told: Invalidation
 /// Tells the clients of this worker: very many by and by.
 pub(crate) fn tell_own(store: &NodeShared, clients: &mut Clients, told: &Arc<Invalidation>) {
     if clients.crowds.takes(told.clients.len()) {
-        clients.crowds.add(ForMany::Forgotten(told.clone()), 0);
+        let worker = clients.worker() as u32;
+        clients.crowds.add_forgotten(told, worker);
     } else {
         tell_here(store, clients, told);
     }

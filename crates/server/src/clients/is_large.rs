@@ -1,4 +1,4 @@
-//! What is too large for an event loop.
+//! Whether a request is too large for an event loop.
 
 use node::Write;
 use vocab::limits::{LARGE_REQUEST_ARGUMENTS, LARGE_REQUEST_BYTES};

@@ -14,6 +14,7 @@ use super::invalidations::{tell_here, tell_instead};
 use super::is_large::is_large;
 use super::large_request::{BackAgain, Job, Lender, Loan};
 use super::letters::{Letter, are_long};
+use super::monitor::show_call;
 use super::pushes::{evict_one, push_to, show_to};
 use super::ran::Collected;
 use super::registry::Clients;
@@ -260,6 +261,11 @@ fn read_letter(store: &NodeShared, clients: &mut Clients, back: BackAgain, lette
         Letter::Told(told) => tell_here(store, clients, &told),
         Letter::Instead(told) => tell_instead(clients, &told),
         Letter::Shown(line) => show_to(clients, client, &line),
+        Letter::Called(line) => {
+            if let Some(client) = clients.find(client).map(|connection| connection.session.subscriber()) {
+                show_call(store, clients, client, line);
+            }
+        }
         Letter::Unsent(unsent) => clients.take_back_unsent(&unsent),
         Letter::NodeLost(node) => return Some(Unread::NodeLost(back, node)),
         Letter::UsersChanged => clients.users_changed_of(client),

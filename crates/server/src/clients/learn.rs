@@ -1,4 +1,4 @@
-//! Scripts that this node does not know: the store is asked, and the request that runs one begins again.
+//! Scripts that this node does not know: it asks the metadata group, and the request that runs one begins again.
 
 use super::client_id::ClientId;
 use super::registry::Clients;

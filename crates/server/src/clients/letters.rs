@@ -29,6 +29,8 @@ pub(crate) enum Letter {
     Instead(Invalidation),
     /// A command was run.
     Shown(Vec<u8>),
+    /// Its script has run a command, which monitors are shown.
+    Called(Vec<u8>),
     /// What the send thread could not send.
     Unsent(Unsent),
     /// A node cannot be talked to.
@@ -50,7 +52,7 @@ impl Letter {
             Self::Push(delivery) => delivery.push.bytes(),
             Self::Evicted(evicted) => evicted.name.len(),
             Self::Told(told) | Self::Instead(told) => keys(told),
-            Self::Shown(line) => line.len(),
+            Self::Shown(line) | Self::Called(line) => line.len(),
             Self::Unsent(unsent) => unsent.bytes.len(),
             Self::Message(_) | Self::NodeLost(_) | Self::UsersChanged | Self::Look => 0,
         };

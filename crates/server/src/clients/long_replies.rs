@@ -1,4 +1,4 @@
-//! The long replies of one connection: which of them is to go on.
+//! The long replies of one connection, and which of them continues next.
 
 use node::Ticket;
 use node::read::ReplyStream;

@@ -2,6 +2,7 @@
 
 mod after_exec;
 mod answers;
+mod blocking_request;
 mod client_id;
 mod complaints;
 mod connection;
@@ -62,7 +63,7 @@ pub(crate) use handshakes::{FIRST_HANDSHAKE, Handshakes, Secured};
 pub(crate) use invalidations::{tell, tell_instead, tell_own, tend};
 pub(crate) use large::{LargeThread, Unread, give_back, hand_over};
 pub(crate) use learn::learned;
-pub(crate) use monitor::{show_here, show_line, tell_denied};
+pub(crate) use monitor::{show_call, show_calls_of_entry, show_here, tell_denied};
 pub(crate) use pushes::{bring_some, evict, push};
 pub(crate) use registry::{Clients, FIRST_CONNECTION};
 pub(crate) use reply_sender::ReplySender;

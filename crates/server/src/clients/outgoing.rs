@@ -1,23 +1,23 @@
-//! What is to be sent over a connection to another node: requests, in their order.
+//! The requests that a connection to another node has still to send, in their order.
 //!
-//! A long request is not copied: what waits for its answer shares its bytes. What a socket takes at once is bounded, so that to send
-//! one keeps no event loop.
+//! A long request is not copied: it shares its bytes with the request that waits for the answer. One pass sends a bounded number of
+//! bytes, so that a long request does not keep the event loop.
 
 use super::output::Output;
 use crate::net::{SendEnd, Stream};
 use replica::Bytes;
 
-/// A request of more bytes is not copied.
+/// From this size on, in bytes, a request is not copied.
 const SHARED_BYTES_MIN: usize = 16 * 1024;
 
-/// What is known of a socket once it was sent to.
+/// How a send has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Socket {
-    /// It has all.
+    /// The socket has taken everything.
     HasAll,
-    /// It takes more, once others have had their turn.
+    /// The socket takes more; other connections come first.
     TakesMore,
-    /// It takes no more for now.
+    /// The socket takes no more for now.
     Full,
     Broken,
 }
@@ -31,7 +31,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Bytes that were ever written.
+    /// The number of bytes that were ever written.
     pub(super) fn written(&self) -> u64 {
         self.sent + self.output.unsent() as u64
     }

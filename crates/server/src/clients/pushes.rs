@@ -2,7 +2,7 @@
 
 use super::client_id::ClientId;
 use super::crowds::ForMany;
-use super::invalidations::tell_these;
+use super::invalidations::{tell_here, tell_these};
 use super::letters::Letter;
 use super::registry::Clients;
 use crate::mailbox::WorkerMessage;
@@ -87,6 +87,11 @@ pub(crate) fn bring_some(clients: &mut Clients) {
     }
     let store = clients.store().clone();
     let mut left = CLIENTS_TOLD_STEP_MAX;
+    // Half of them: what else waits must go on, or it would stay too much.
+    if let Some(told) = clients.crowds.take_forgetful(left / 2) {
+        left -= told.clients.len();
+        tell_here(&store, clients, &told);
+    }
     while left > 0
         && let Some(mut crowd) = clients.crowds.take_next()
     {

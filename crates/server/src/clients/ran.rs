@@ -1,4 +1,4 @@
-//! What running requests comes to.
+//! The result of running requests.
 
 use super::turn::Wanted;
 use node::Ticket;

@@ -1,4 +1,4 @@
-//! The connections that are to be looked at in a turn, in their order.
+//! The connections that a turn looks at, in their order.
 //!
 //! Invariant: a connection that has had its turn and has more is among those that go on once.
 

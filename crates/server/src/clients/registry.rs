@@ -2,6 +2,7 @@
 
 use super::after_exec;
 use super::answers::{answer_command, answer_transaction, hand_on, note_written, outcome_for};
+use super::blocking_request::BlockingRequest;
 pub(super) use super::client_id::ClientId;
 use super::connection::Connection;
 use super::connections::{Away, Connections};
@@ -39,7 +40,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use vocab::Slot;
+use vocab::{Database, Slot};
 
 /// The token of the first connection's events; the others follow.
 pub(crate) const FIRST_CONNECTION: usize = 8;
@@ -237,7 +238,7 @@ impl Clients {
         for write in connection.take_pending_writes() {
             self.store.write_left(write.bytes());
         }
-        if let Some(ticket) = connection.blocking() {
+        if let Some(ticket) = connection.blocking().map(BlockingRequest::ticket) {
             connection.end_blocking(ticket.sequence);
             end_wait(&self.store, ticket, End::Gone);
         }
@@ -286,11 +287,15 @@ impl Clients {
     /// The clients of databases that may have cached keys, if what is set for single databases has changed since the last call: after
     /// SWAPDB their names are those of other keys. Requests before have found the old ones, later ones find the new.
     pub(super) fn take_renamed(&mut self) -> Vec<Subscriber> {
-        let known = self.store.known();
-        if Arc::ptr_eq(&self.databases, &known.databases) {
-            return Vec::new();
-        }
-        self.databases = known.databases.clone();
+        let databases = {
+            let known = self.store.known();
+            if Arc::ptr_eq(&self.databases, &known.databases) {
+                return Vec::new();
+            }
+            known.databases.clone()
+        };
+        let before = std::mem::replace(&mut self.databases, databases);
+        self.end_waits_elsewhere(&before);
         let caches =
             |session: &&Session| session.tracking_elsewhere().is_some() && session.keyspace().database().is_some();
         let here = self.connections.iter().map(|(_, connection)| &connection.session);
@@ -303,6 +308,20 @@ impl Clients {
             generation,
         });
         here.chain(away).collect()
+    }
+
+    /// Clients that wait in databases which are not where they were, wait for keys of others: they are answered as if their time was
+    /// over, and ask again.
+    fn end_waits_elsewhere(&mut self, before: &Databases) {
+        let is_elsewhere = |database: Database| before.place_of(database) != self.databases.place_of(database);
+        let waits = |(id, connection): (usize, &Connection)| {
+            let database = connection.blocking().and_then(|_| connection.session.database())?;
+            is_elsewhere(database).then(|| (id, connection.session.entry().id))
+        };
+        let waiting: Vec<(usize, u64)> = self.connections.iter().filter_map(waits).collect();
+        for (id, client) in waiting {
+            self.unblock(id, client, End::Timeout, None);
+        }
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {
@@ -498,11 +517,17 @@ impl Clients {
     /// `done` is told.
     pub(crate) fn users_changed(&mut self, done: Option<&SyncSender<()>>) {
         self.connections.all_away().for_each(|away| away.letters.keep(Letter::UsersChanged));
+        let mut refused = Vec::new();
         for (id, connection) in self.connections.iter_mut() {
-            connection.session.users_changed(&*self.store);
+            if connection.users_changed(&self.store) {
+                refused.push((id, connection.session.entry().id));
+            }
             if connection.session.closing() {
                 self.ready.push(id);
             }
+        }
+        for (id, client) in refused {
+            self.unblock(id, client, End::Error, None);
         }
         // It may have been given up.
         let _ = done.map(|done| done.send(()));
@@ -511,8 +536,10 @@ impl Clients {
     /// The same of one connection.
     pub(super) fn users_changed_of(&mut self, client: ClientId) {
         let store = self.store.clone();
-        if let Some(connection) = self.find(client) {
-            connection.session.users_changed(&*store);
+        let Some(connection) = self.find(client) else { return };
+        if connection.users_changed(&store) {
+            let entry = connection.session.entry().id;
+            self.unblock(client.id, entry, End::Error, None);
         }
     }
 
@@ -529,8 +556,15 @@ impl Clients {
         let client = ClientId::from(ticket);
         let store = self.store.clone();
         let Some(connection) = self.find(client) else { return };
-        if connection.blocking().is_some_and(|blocking| blocking.sequence == ticket.sequence) {
-            store.clients.block(connection.session.entry(), client.id);
+        let Some(blocking) = connection.blocking().filter(|blocking| blocking.ticket().sequence == ticket.sequence)
+        else {
+            return;
+        };
+        let (is_refused, entry) = (blocking.is_refused(), connection.session.entry());
+        store.clients.block(entry, client.id);
+        if is_refused {
+            let entry = entry.id;
+            self.unblock(client.id, entry, End::Error, None);
         }
     }
 
@@ -541,7 +575,7 @@ impl Clients {
         else {
             return;
         };
-        let Some(ticket) = connection.blocking() else { return };
+        let Some(ticket) = connection.blocking().map(BlockingRequest::ticket) else { return };
         if tried.is_some_and(|tried| tried.sequence != ticket.sequence) {
             return;
         }
@@ -756,6 +790,11 @@ impl Clients {
                 _ => {}
             }
         }
+        if let Some(blocking) = connection.blocking().filter(|blocking| blocking.ticket().sequence == ticket.sequence)
+            && let Some(refusal) = blocking.in_place_of(&reply)
+        {
+            reply = Cow::Owned(refusal);
+        }
         if connection.end_blocking(ticket.sequence) {
             self.store.clients.unblock(connection.session.entry());
         }
@@ -777,11 +816,9 @@ impl Clients {
     /// does not know that is one that has died, and clients know what to do then.
     fn end_unknown(&mut self, id: usize, ticket: &Ticket, reply: &[u8]) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if self.store.clients.may_warn_of_unknown(self.store.now_ms() / 1000) {
-            let from = &connection.session.entry().addr;
-            let why = String::from_utf8_lossy(reply.get(1..).unwrap_or_default());
-            log::warn!("the client of a database at {from} is closed, as by a Redis that dies: {}", why.trim_end());
-        }
+        let from = &connection.session.entry().addr;
+        let why = String::from_utf8_lossy(reply.get(1..).unwrap_or_default());
+        log::warn!("the client of a database at {from} is closed, as by a Redis that dies: {}", why.trim_end());
         if connection.end_blocking(ticket.sequence) {
             self.store.clients.unblock(connection.session.entry());
         }

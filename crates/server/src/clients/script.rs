@@ -1,7 +1,7 @@
-//! Scripts that the node knows: run as reads as long as they write nothing, else written.
+//! Scripts that the node knows: they run as reads while they write nothing, and are proposed otherwise.
 //!
-//! A read that is more work than an event loop should do at a time runs on a thread for such scripts. What is found to write
-//! there becomes a write with the same ticket: nothing that follows it on its connection has begun.
+//! A read that is more work than an event loop should do at a time runs on a thread for such scripts. If it turns out to write,
+//! it becomes a write with the same ticket: nothing that follows it on its connection has begun.
 
 use super::forwarding::Kept;
 use super::invalidations::{is_tracked, track_keys};
@@ -22,14 +22,14 @@ use resp::Reply;
 use std::sync::Arc;
 use vocab::limits::{SCRIPT_SLICE_ARGUMENTS_MAX, SCRIPT_SLICE_REQUEST_BYTES_MAX};
 
-/// About a third of a busy processor beside an event loop.
+/// The nice level of these threads: about a third of a busy processor beside an event loop.
 const NICE_SCRIPT: i32 = 5;
 /// A longer answer is not made on an event loop.
 const REPLY_HERE_BYTES_MAX: usize = 256 * 1024;
 
-/// A script that is to run.
+/// A script before it runs.
 pub(super) struct Script {
-    /// The command as an entry has it.
+    /// The command as an entry holds it.
     pub(super) command: EncodedCommand,
     /// Hashes of the keys that it declares.
     pub(super) keys: KeyHashes,
@@ -37,7 +37,7 @@ pub(super) struct Script {
     pub(super) runs: ScriptRuns,
 }
 
-/// Runs a script: here where it is short and writes nothing.
+/// Runs a script: here if it is short and writes nothing.
 pub(super) fn run(
     turn: &mut Turn<'_>,
     request: Request<'_>,
@@ -47,7 +47,7 @@ pub(super) fn run(
 ) -> Step {
     let Script { command, keys, runs } = script;
     let Request { id, spec, args } = request;
-    // It is written where it writes after all: then nothing that follows may have begun.
+    // If it writes after all it is proposed: then nothing that follows may have begun.
     let (may_write, effect) = match runs {
         ScriptRuns::Write => return write::write_command(turn, request, target, keys, Some(command)),
         ScriptRuns::ReadFirst(may_write) => (Some(may_write), Effect::Unsettled),
@@ -120,14 +120,14 @@ fn run_here(
         reply.buf.clear();
         reply.limit(REPLY_HERE_BYTES_MAX);
         let done = handler(may_write).run(&args, &mut space, reply);
-        // A thread makes a long answer: here it would keep other clients.
+        // A thread makes a long answer: here other clients would wait for it.
         let is_long = reply.exceeded();
         reply.limit(usize::MAX);
         let done = if is_long { done.and(Err(Error::Fault(Fault::WouldBlock))) } else { done };
         (done, space.lookups(), space.take_calls())
     };
     let (mut done, mut lookups, mut calls) = run();
-    // Only what it has read may be cached by its client, who is to be told from before it is read.
+    // A tracking client is registered for these keys before it gets an answer made of them: so the script runs again.
     if done.is_ok()
         && lookups.hits + lookups.misses > 0
         && let Some(connection) = turn.clients.get(request.id)
@@ -145,17 +145,17 @@ fn run_here(
                 .into_iter()
                 .for_each(|denied| note_denied_in_script(&connection.session, denied, store));
         }
-        monitor::show_calls(&turn.requests.store, turn.clients.worker(), calls);
+        monitor::show_calls_here(&turn.requests.store, turn.clients, request.id, calls);
     }
     done
 }
 
-/// What runs it as a read.
+/// The handler that runs it as a read.
 fn handler(may_write: bool) -> ReadHandler {
     ReadHandler::Keys(if may_write { node::read_script_first } else { node::read_script })
 }
 
-/// A script that a thread is to run.
+/// A script on its way to a thread.
 struct Beside {
     command: EncodedCommand,
     keys: KeyHashes,
@@ -163,7 +163,7 @@ struct Beside {
     effect: Effect,
 }
 
-/// Has a thread run a script.
+/// Gives a script to a thread.
 fn begin_beside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, script: Beside) -> Step {
     let Request { id, spec, args } = request;
     let Some(connection) = turn.clients.get(id) else { return Step::Next };
@@ -208,7 +208,9 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
             }
             let mut calls = space.take_calls();
             monitor::tell_denied(store, &ticket, calls.take_denied());
-            monitor::show_calls(store, ticket.worker as usize, calls);
+            if let Some(client) = ticket.client() {
+                monitor::show_calls(store, client, calls);
+            }
             drop(space);
             attempt.conclude(done, &mut reply, 0);
         }

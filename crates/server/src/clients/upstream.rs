@@ -3,7 +3,7 @@
 //!
 //! Invariant: each request that is written has its answers in `awaited`, in the order of the requests.
 
-use super::forwarded::Forwarded;
+use super::forwarded::{Forwarded, MONITOR_PUSH};
 use super::outgoing::{Outgoing, Socket};
 use crate::net::{Received, Stream};
 use node::Ticket;
@@ -46,6 +46,8 @@ struct Manner {
     proto: Proto,
     durability: Durability,
     script_user: Option<Arc<str>>,
+    /// It tells what the client's scripts run.
+    shows_calls: bool,
 }
 
 /// What came out of a connection to another node.
@@ -56,6 +58,8 @@ pub(super) enum Answer {
     Part(Ticket, Vec<u8>),
     /// Keys that the client is to forget; none: all.
     Told(Option<Vec<Vec<u8>>>),
+    /// What monitors are shown of a command that the client's script has run.
+    Shown(Vec<u8>),
     /// The node tells the client of all keys with its prefixes from here on: what was before may have been missed.
     Listens,
     /// The node cannot tell of all keys with the client's prefixes.
@@ -122,7 +126,7 @@ impl Upstream {
             awaited: VecDeque::new(),
             requests: 0,
             request_bytes: 0,
-            told: Manner { proto: Proto::Resp2, durability, script_user: None },
+            told: Manner { proto: Proto::Resp2, durability, script_user: None, shows_calls: false },
             tracking: None,
             tells: None,
             id: None,
@@ -152,8 +156,8 @@ impl Upstream {
 
     /// Sends a request with the next flush.
     pub(super) fn send(&mut self, request: Forwarded) {
-        let script_user = request.script_user.clone();
-        let manner = Manner { proto: request.ticket.proto, durability: request.durability(), script_user };
+        let (script_user, shows_calls) = (request.script_user.clone(), request.shows_calls);
+        let manner = Manner { proto: request.ticket.proto, durability: request.durability(), script_user, shows_calls };
         if manner.proto != self.told.proto {
             let version: &[u8] = if manner.proto == Proto::Resp3 { b"3" } else { b"2" };
             self.send_aside(&[b"HELLO", version]);
@@ -165,6 +169,10 @@ impl Upstream {
         if manner.script_user != self.told.script_user {
             let name = manner.script_user.as_deref().unwrap_or_default();
             self.send_aside(&[b"KV.SCRIPTUSER", name.as_bytes()]);
+        }
+        if manner.shows_calls != self.told.shows_calls {
+            let word: &[u8] = if manner.shows_calls { b"ON" } else { b"OFF" };
+            self.send_aside(&[b"KV.MONITOR", word]);
         }
         self.told = manner;
         self.track(request.tracking.as_ref());
@@ -340,7 +348,7 @@ impl Upstream {
             Ok(Some(length)) => {
                 let start = self.taken;
                 self.taken += length;
-                Some(told(&self.input[start..self.taken]).map_or(Answer::Broken, Answer::Told))
+                Some(told(&self.input[start..self.taken]).unwrap_or(Answer::Broken))
             }
             Err(_) => Some(Answer::Broken),
         }
@@ -394,14 +402,16 @@ impl Upstream {
     }
 }
 
-/// The keys of an invalidation; none: all. `None` if it is none.
-fn told(push: &[u8]) -> Option<Option<Vec<Vec<u8>>>> {
+/// What a push tells: an invalidation, or a command of a script. `None` if it is neither.
+fn told(push: &[u8]) -> Option<Answer> {
     let (Value::Push(elements), _) = decode(push).ok()?? else { return None };
     match &elements[..] {
-        [kind, Value::Null] if kind.as_bytes() == Some(b"invalidate") => Some(None),
+        [kind, Value::Null] if kind.as_bytes() == Some(b"invalidate") => Some(Answer::Told(None)),
         [kind, Value::Array(keys)] if kind.as_bytes() == Some(b"invalidate") => {
-            keys.iter().map(|key| key.as_bytes().map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>().map(Some)
+            let keys = keys.iter().map(|key| key.as_bytes().map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>()?;
+            Some(Answer::Told(Some(keys)))
         }
+        [kind, line] if kind.as_bytes() == Some(MONITOR_PUSH) => Some(Answer::Shown(line.as_bytes()?.to_vec())),
         _ => None,
     }
 }
@@ -443,6 +453,7 @@ mod tests {
             answers,
             is_passed_on: answers == 1,
             deed: Deed::Read,
+            shows_calls: false,
             tracking: None,
             until_us: 0,
             sent_us: 0,
@@ -470,6 +481,7 @@ mod tests {
                 Some(Answer::Listens) => return "listens".to_owned(),
                 Some(Answer::CannotListen) => return "cannot listen".to_owned(),
                 Some(Answer::Told(None)) => return "forget all".to_owned(),
+                Some(Answer::Shown(line)) => return format!("shown {}", String::from_utf8(line).unwrap()),
                 Some(Answer::Told(Some(keys))) => {
                     let keys: Vec<_> = keys.into_iter().map(|key| String::from_utf8(key).unwrap()).collect();
                     return format!("forget {}", keys.join(" "));
@@ -681,6 +693,30 @@ mod tests {
             };
             assert_eq!((bytes + rest, parts > 4), (length, is_passed_on), "{parts} parts");
             drop(writer.join().unwrap());
+        }
+    }
+
+    #[test]
+    fn what_a_script_runs_is_told_while_a_monitor_wants_it() {
+        let (mut upstream, mut node) = connected();
+        for (sequence, shows_calls, word) in [(1, true, "ON"), (2, true, ""), (3, false, "OFF")] {
+            upstream.send(Forwarded { shows_calls, ..request(sequence, "GET a", 1) });
+            upstream.flush();
+            let mut expected = Vec::new();
+            if !word.is_empty() {
+                encode_request(&mut expected, &[b"KV.MONITOR", word.as_bytes()]);
+                node.write_all(b"+OK\r\n").unwrap();
+            }
+            encode_request(&mut expected, &[b"GET", b"a"]);
+            let mut sent = vec![0; expected.len()];
+            node.read_exact(&mut sent).unwrap();
+            assert_eq!(sent, expected, "{}", sent.escape_ascii());
+            if shows_calls {
+                node.write_all(b">2\r\n$7\r\nmonitor\r\n$2\r\n+x\r\n").unwrap();
+                assert_eq!(next(&mut upstream), "shown +x");
+            }
+            node.write_all(b"$1\r\ny\r\n").unwrap();
+            assert_eq!(next(&mut upstream), format!("{sequence} $1\r\ny"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The connections to other nodes of a worker's clients: which of them have something to be done.
+//! The upstreams of a worker's clients, and which of them have work.
 //!
 //! Invariant: each place in `unread` is there once.
 

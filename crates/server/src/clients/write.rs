@@ -55,7 +55,7 @@ pub(super) fn write_command(
         track(connection, handle, spec, args);
     }
     let answers_values = spec.answers_values(args);
-    // How long the answer will be is only known of what is in memory.
+    // How long the answer will be is known only for rows in memory.
     let ready = (!answers_values && turn.requests.store.reads_are_fast(|| turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| {
             positions.len() <= CACHED_KEYS_MAX && positions.all(|at| handle.is_cached(args[at]))
@@ -74,11 +74,12 @@ pub(super) fn write_command(
         false => expected_rewrite(handle, spec, args),
     };
     let may_wait = BlockingCommand::is_one(spec, args);
+    let waits_in = may_wait.then(asked);
     let ticket = Ticket { slot, wider, reply_bytes, may_wait, ..ticket };
     turn.requests.store.write_queued(command.bytes());
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
-    if may_wait {
-        connection.begin_blocking(ticket);
+    if let Some(command) = waits_in {
+        connection.begin_blocking(ticket, command);
     }
     if answers_values {
         connection.promise(ticket.sequence, if ready { reply_bytes } else { LIKELY_REPLY_BYTES });
@@ -145,7 +146,7 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
             && let Some(handle) = store.known().handle(submission.shard)
             && let Some(spec) = command.spec()
         {
-            // By now it is known how long the answer will be.
+            // The rows are in memory, so it is known how long the answer will be.
             let args = command.args();
             let answered = ExpectedReply::of(handle, spec, &args).bytes();
             submission.ticket.reply_bytes = answered.max(expected_rewrite(handle, spec, &args));
@@ -158,21 +159,21 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
     }
 }
 
-/// Of so many commands of a transaction it is looked up what they will answer and store.
+/// The number of commands of a transaction for which the sizes of answers and stored values are looked up.
 const LOOKED_UP_MAX: usize = 1024;
-/// Of so many keys of a request it is looked up whether their rows are in memory.
+/// The number of keys of a request for which it is looked up whether their rows are in memory.
 const CACHED_KEYS_MAX: usize = 256;
 
 /// What is known of commands before they run.
 #[derive(Default)]
 struct Expected {
-    /// Of their answer.
+    /// The bytes of their answer, as far as known.
     answer: ExpectedReply,
     /// About how many bytes they store anew.
     rewritten_bytes: usize,
     /// How many keys of databases they look at to answer questions about all of them.
     walked_keys: u64,
-    /// How many of them run scripts.
+    /// The number of them that run scripts.
     scripts: usize,
 }
 
@@ -182,7 +183,7 @@ impl Expected {
         for (n, command) in commands.iter().enumerate() {
             let Some(spec) = command.spec() else { continue };
             expected.scripts += usize::from(spec.does(behaviour::RUNS_SCRIPT));
-            // The others answer and store what is not known.
+            // For the other commands the sizes are not known.
             if n >= LOOKED_UP_MAX && !spec.does(behaviour::WALKS_DATABASE) {
                 continue;
             }
@@ -211,8 +212,7 @@ fn runs_script(command: &EncodedCommand) -> bool {
     command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT))
 }
 
-/// Where the keys of a transaction are, if they are of several slots: those that its scripts may touch without declaring them
-/// included.
+/// The slots of a transaction's keys, including those that its scripts may use without declaring them, if there are several.
 fn span_of(store: &NodeShared, transaction: &Transaction, commands: &[EncodedCommand]) -> Option<SlotSpan> {
     match commands.iter().any(runs_script) {
         true => span_of_scripts(store, transaction.slot()?).or(transaction.wider()),
@@ -262,7 +262,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         return Step::Stall;
     };
     if transaction.slot().is_none() {
-        // No shard has a part in it: what it asks of the whole store comes at once.
+        // No shard takes part: its commands over the whole store run at once.
         if let Some(connection) = turn.clients.get_mut(id) {
             connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
         }
@@ -286,7 +286,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         Some(handle) => handle.watches_now(transaction.watches()),
         None => transaction.watches().to_vec(),
     };
-    // Its answer is the shard's, and may be as long as it likes.
+    // The shard makes its answer, of any length.
     let in_steps = !writes && transaction.is_of_shard();
     if let Some(connection) = turn.clients.get_mut(id) {
         if in_steps {
@@ -297,7 +297,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         }
     }
     if !writes {
-        // What only reads is no matter for the log: it is read from one snapshot.
+        // A transaction that only reads does not go through the log: it reads one snapshot.
         let mut item = EntryBuilder::new();
         item.transaction(&watches, &commands);
         let command = EncodedCommand::of(spec, &[spec.name.as_bytes(), &item.seal(0)]);

@@ -1,7 +1,7 @@
 //! Makes long replies part by part, on threads that may wait for the disk.
 //!
-//! A worker asks for the next part when its client has taken enough of those before: a reply of any length has a few parts
-//! in memory.
+//! A worker asks for the next part when its client has taken enough of the earlier ones, so a reply of any length has only a few
+//! parts in memory.
 
 use crate::mailbox::{ReplyPart, WorkerMessage};
 use crate::shared::NodeShared;
@@ -36,7 +36,7 @@ pub(crate) fn next_part(
     }
 }
 
-/// A reply breaks off: its client has been told of more elements than there are, and is closed.
+/// A reply breaks off: its head has promised the client more elements than come, so the client is closed.
 fn note_failure(stream: &ReplyStream, error: Error) {
     let mut text = Reply::default();
     if let Some(handle) = stream.handle() {

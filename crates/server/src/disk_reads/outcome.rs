@@ -1,4 +1,4 @@
-//! What came of an attempt at a deferred read that does not wait.
+//! The outcome of an attempt at a deferred read that does not wait.
 
 use crate::mailbox::WorkerMessage;
 use crate::shared::Job;

@@ -22,7 +22,7 @@ pub(crate) struct Applying {
     since: Instant,
 }
 
-/// After so long an event loop does something else before it applies the next entry.
+/// After this time an event loop does something else before it applies the next entry.
 const APPLY_SPAN: Duration = Duration::from_micros(500);
 
 impl Default for Applying {
@@ -48,11 +48,11 @@ impl Applying {
     }
 }
 
-/// What waits for rows.
+/// Who waits for the rows.
 enum Awaiting {
     /// A write of one of the worker's connections.
     Write(Ticket),
-    /// The entries of a shard, together with so many other prefetches.
+    /// The entries of a shard, which wait for this number of other prefetches too.
     Entries(Arc<AtomicUsize>),
 }
 
@@ -82,7 +82,7 @@ impl Prefetch {
         Self { store: store.clone(), handle, item, worker, awaiting, held: Vec::new() }
     }
 
-    /// Reads them, with what is in memory or held.
+    /// Reads the rows from memory and held blocks.
     pub(crate) fn read_now(mut self) -> Outcome<Self> {
         let mut held = Held { blocks: std::mem::take(&mut self.held), lacking: None };
         match (self.item.read(&self.handle, Some(&mut held)), held.lacking) {
@@ -96,7 +96,7 @@ impl Prefetch {
         }
     }
 
-    /// Reads them, and waits for the disk. If they are more than the records of some keys, the rest is a job.
+    /// Reads the rows and waits for the disk. If they are more than the records of some keys, the rest becomes a job.
     pub(crate) fn read(self) -> Result<Option<WorkerMessage>, Job> {
         let begun = Instant::now();
         let prefetched = self.item.read(&self.handle, None);
@@ -115,7 +115,7 @@ impl Prefetch {
         })
     }
 
-    /// The message for their worker, now that they are in memory.
+    /// The message to the worker that the rows are in memory.
     fn end(&self) -> Option<WorkerMessage> {
         match &self.awaiting {
             Awaiting::Write(ticket) => Some(WorkerMessage::WritePrefetched(*ticket)),

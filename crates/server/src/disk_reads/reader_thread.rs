@@ -75,7 +75,7 @@ impl Drop for ReaderThread {
 
 impl Shared {
     fn run(&self, mut poll: Poll, readers: usize, begun: &SyncSender<io::Result<()>>, mailbox: &Mailbox) {
-        // The kernel wants a ring to be made by the thread that uses it.
+        // The kernel requires that the thread which uses a ring makes it.
         let mut disk = match DiskReader::new(&self.store, readers, poll.registry(), READS) {
             Ok(disk) => disk,
             Err(e) => return begun.send(Err(e)).unwrap_or_default(),

@@ -8,9 +8,9 @@ use crate::shared::NodeShared;
 use mio::{Registry, Token};
 use std::sync::Arc;
 
-/// Reads that the event loop always keeps: they cost it little.
+/// The number of reads that the event loop always keeps: they cost it little.
 const KEPT_MIN: usize = 8;
-/// The event loop keeps one more read for so many that its thread has.
+/// The event loop keeps one more read for each so many reads of its thread.
 const THREAD_EACH: usize = 3;
 
 /// The disk reads of a worker.
@@ -23,7 +23,7 @@ pub(crate) struct DiskReads {
     queue: Vec<DeferredRead>,
     /// The event loop's own reader. None where the kernel has no io_uring: then the pool makes all reads.
     reader: Option<DiskReader>,
-    /// Takes most of many reads. None until that is of use.
+    /// The reader thread, which takes most of many reads. None until it is useful.
     thread: Option<ReaderThread>,
     may_have_thread: bool,
 }
@@ -51,18 +51,18 @@ impl DiskReads {
         &mut self.queue
     }
 
-    /// Whether there is something to do at once.
+    /// Whether reads can begin or go on now.
     pub(crate) fn is_behind(&mut self) -> bool {
         !self.queue.is_empty() || self.reader.as_mut().is_some_and(DiskReader::is_behind)
     }
 
-    /// How many reads the disk has of the event loop's own.
+    /// The number of the event loop's own reads that the disk has.
     pub(crate) fn with_disk(&mut self) -> usize {
         self.reader.as_mut().map_or(0, DiskReader::with_disk)
     }
 
-    /// Begins what is queued, and has those reads go on that have what they lacked. What the worker is to be told of
-    /// those that are over is added to `messages`.
+    /// Begins queued reads, and continues reads whose blocks have come. Adds to `messages` what the worker is told of reads that have
+    /// ended.
     pub(crate) fn go(&mut self, messages: &mut Vec<WorkerMessage>) {
         self.hand_over();
         match &mut self.reader {

@@ -1,4 +1,4 @@
-//! What was logged about each node, so that it is not logged again with every try.
+//! Remembers what was logged about each node, so that failed calls do not repeat it.
 
 use super::refusal::RefusalKind;
 use std::collections::HashSet;

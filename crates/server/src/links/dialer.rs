@@ -1,4 +1,4 @@
-//! The nodes that this one calls: where they are, when a call is due, what came of it, and what is logged about them.
+//! The nodes that this one calls: their addresses, when a call is due, how calls end, and what is logged about them.
 
 use super::complaints::{Complaint, Complaints};
 use super::contacts::Contacts;
@@ -28,9 +28,9 @@ pub(super) struct Call {
 pub(super) struct Ended<'a> {
     pub(super) contact: Option<u64>,
     pub(super) address: SocketAddr,
-    /// The node that was at the other end, as far as it had said so.
+    /// The node at the other end, if it had said which it is.
     pub(super) met: Option<NodeId>,
-    /// It was the link to that node.
+    /// Whether it was the link to that node.
     pub(super) was_up: bool,
     pub(super) end: &'a End,
 }
@@ -67,7 +67,7 @@ impl Dialer {
         self.contacts.know(node, address, now);
     }
 
-    /// Calls a node no more.
+    /// Stops calling a node.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.next_due.set(None);
         self.contacts.forget(node);

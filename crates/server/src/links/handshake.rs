@@ -1,4 +1,4 @@
-//! How two nodes get to know each other: pure, bytes in and bytes out.
+//! The handshake of two nodes: pure, bytes in and bytes out.
 //!
 //! ```text
 //! dialer    greeting →                            who I am, what for, a nonce

@@ -1,4 +1,4 @@
-//! Who a node is, as it says to others when they meet.
+//! The identity of a node, as its hello tells it to others.
 
 use crate::os::random;
 use crate::security::{NodeTls, PeerMode};

@@ -1,4 +1,4 @@
-//! Why one node does not talk to another, in words for operators.
+//! Why a node refuses the link to another, in words for operators.
 
 use std::fmt;
 

@@ -1,11 +1,11 @@
-//! What a worker is told, and what its messages carry.
+//! The messages to a worker, and their contents.
 
 use super::queue::Queue;
 use crate::net::Stream;
 use node::blocking::End;
 use node::control::director::StoreStatus;
 use node::peer_protocol::{NodeReport, PeerMessage};
-use node::pubsub::{Delivery, Evicted};
+use node::pubsub::{Delivery, Evicted, Subscriber};
 use node::read::ReplyStream;
 use node::session::{Keyspace, WaitFor};
 use node::tracking::Invalidation;
@@ -138,8 +138,8 @@ pub(crate) enum SubscriberNews {
     Redirected(Box<Invalidation>),
     /// A command was run: for the monitors of this worker.
     Monitored(Arc<[u8]>),
-    /// What scripts have run, for the monitors of all workers.
-    ScriptCalls(Vec<Vec<u8>>),
+    /// What scripts of a client of this worker have run, for the monitors of its node.
+    ScriptCalls(Subscriber, Vec<Vec<u8>>),
     /// Other nodes are to be told what this node's clients have subscribed to: for the worker that has the links.
     Announce,
 }

@@ -22,21 +22,21 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vocab::Database;
 
-/// Between two looks at the data while there is a bound, unless writes ask for one.
+/// The time between two checks of the data while there is a bound, unless writes ask for one.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Between two looks at the settings while there is none.
+/// The time between two checks of the settings while there is no bound.
 const IDLE: Duration = Duration::from_millis(250);
-/// For how long the removal of one choice of keys is waited for.
+/// How long the thread waits for the removal of one choice of keys.
 const REMOVED_WITHIN: Duration = Duration::from_secs(2);
-/// Writes that wait are refused after so long without any key gone.
+/// Waiting writes are refused after this time in which no key was removed.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
-/// In memory, keys are evicted this part of the bound ahead of it.
+/// With the memory engine, eviction begins this part of the bound before it.
 const AHEAD_PART: u64 = 16;
-/// On disk, writes wait this part of the bound beyond it.
+/// With the lsm engine, writes wait from this part of the bound beyond it.
 const SLACK_PART: u64 = 8;
-/// Of the memory budget, the part that what is known of the use of keys takes.
+/// The part of the memory budget for what is known of the use of keys.
 const USAGE_PART: u64 = 256;
-/// Half of what was evicted is no longer waited for after so long, in ms: in memory, and on disk.
+/// The half-life, in ms, of evicted bytes whose room has not come back yet: in memory, and on disk.
 const HALF_LIVES_MS: (u64, u64) = (1_000, 10_000);
 
 /// The thread; it ends when the store stops.
@@ -67,13 +67,13 @@ struct Evictor<'a> {
     /// Removes keys, as a client would.
     caller: Caller,
     pace: Pace,
-    /// Of the policy that was set last.
+    /// The chooser of the present policy.
     victims: Option<Victims>,
     /// The databases that have a bound and that this node leads, by the places of their keys.
     databases: BTreeMap<Database, BoundedDatabase>,
-    /// What the next removal bears.
+    /// The number of the next removal.
     token: u32,
-    /// When a key was gone last, or writes had room.
+    /// When a key was last removed, or writes last had room.
     moved: Instant,
 }
 
@@ -82,25 +82,25 @@ struct BoundedDatabase {
     weighing: Weighing,
     /// Of its policy, as of the last time that keys were to go.
     victims: Option<Victims>,
-    /// When a key was gone last, or writes had room.
+    /// When a key was last removed, or writes last had room.
     moved: Instant,
 }
 
 /// The bytes of data at which something happens.
 struct Bounds {
-    /// Keys are evicted.
+    /// From here on keys are evicted.
     evict: u64,
-    /// Writes wait.
+    /// From here on writes wait.
     wait: u64,
 }
 
-/// A key that is to go, and how much of its room comes back late.
+/// A key to evict, and how many of its bytes come back late.
 struct Chosen {
     victim: Victim,
     late_bytes: u64,
 }
 
-/// What has become of one choice of keys.
+/// The outcome of one choice of keys.
 #[derive(Default)]
 struct Round {
     /// The policy finds keys.
@@ -110,7 +110,7 @@ struct Round {
 }
 
 impl Evictor<'_> {
-    /// Looks at the settings and the data, and evicts some keys if these are too many; when to look again.
+    /// Checks the settings and the data, and evicts some keys if there is too much; answers when to check again.
     fn turn(&mut self) -> Duration {
         let store = self.store;
         let config = &store.config;
@@ -172,7 +172,7 @@ impl Evictor<'_> {
         self.store.room.leave(left(bound, taken));
     }
 
-    /// Has uses of keys noted while the policy goes by them.
+    /// Turns on the noting of uses of keys while the policy needs them.
     fn track(&self, policy: Option<EvictionPolicy>) {
         let (store, config) = (self.store, &self.store.config);
         match policy.filter(|policy| policy.asks_for_usage()) {
@@ -284,7 +284,7 @@ impl Evictor<'_> {
         pause
     }
 
-    /// The same of one database.
+    /// The same for one database.
     fn look_at(
         &mut self,
         database: &mut BoundedDatabase,
@@ -329,7 +329,7 @@ impl Evictor<'_> {
         Ok(if round.removed > 0 { Duration::ZERO } else { LOOK_EVERY })
     }
 
-    /// Has those keys removed that were not written since; how many are gone.
+    /// Removes the keys that were not written since; answers how many.
     fn remove(&mut self, chosen: &[Chosen]) -> u64 {
         let (store, first) = (self.store, self.token);
         let usage = &store.usage;
@@ -362,13 +362,13 @@ impl Evictor<'_> {
     }
 }
 
-/// What is set of single databases.
+/// The settings of single databases.
 fn rows_of<'a>(store: &NodeShared, set: &'a Databases) -> impl Iterator<Item = (Database, &'a DatabaseRow)> {
     let all = (0..store.config.databases()).filter_map(Database::of_number);
     all.filter_map(|database| Some((database, set.row(database)?)))
 }
 
-/// By which policy keys of a database go within its own bound; `of_store` is that of the store.
+/// The policy within a database's own bound; `of_store` is that of the store.
 fn policy_of(row: &DatabaseRow, of_store: Option<EvictionPolicy>) -> Option<EvictionPolicy> {
     row.eviction.map_or(of_store, EvictionPolicy::of_name)
 }

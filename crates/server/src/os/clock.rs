@@ -1,4 +1,4 @@
-//! The clocks.
+//! The wall clock and the steady clock of the system.
 
 use node::multi_raft::TICK_MS;
 use std::ops::Add;

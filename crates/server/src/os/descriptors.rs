@@ -5,15 +5,15 @@
 use node::Config;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept for the log, event loops, listeners, links, transfers and files that are being written.
+/// The reserve: for the log, event loops, listeners, links, transfers and files that are being written.
 const RESERVE: u64 = 192;
 /// Descriptors that a worker takes besides: its event loop, its mailbox, its rings.
 const RESERVE_OF_WORKER: u64 = 8;
-/// Files of trees that are kept open where descriptors are no question.
+/// Files of trees that are kept open if there are enough descriptors.
 const FILES: u64 = 900;
 /// Descriptors for each of them: half of them are open a second time, past the page cache.
 const FILES_OPEN_PARTS: (u64, u64) = (3, 2);
-/// As many clients are served however few descriptors there are.
+/// The least number of clients that are served, however few descriptors there are.
 const CLIENTS_MIN: u64 = 8;
 /// A limit that is larger than this is as good as none.
 const LIMIT_MAX: u64 = 1 << 20;
@@ -28,8 +28,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// What a process with so many descriptors and workers has. Files of trees get up to a half of what the reserve leaves:
-    /// they only make reads faster.
+    /// Shares out this number of descriptors for this number of workers. Files of trees get up to half of what the reserve leaves,
+    /// because they only make reads faster.
     fn of(limit: u64, workers: u64) -> Self {
         let (parts, of) = FILES_OPEN_PARTS;
         let reserve = (RESERVE + RESERVE_OF_WORKER * workers).min(limit / 4);
@@ -38,14 +38,14 @@ impl Shares {
         Self { clients: left.saturating_sub(files * parts / of).max(CLIENTS_MIN), files }
     }
 
-    /// The limit at which so many clients can be connected.
+    /// The limit that this number of clients needs.
     fn limit_for(clients: u64, workers: u64) -> u64 {
         let (parts, of) = FILES_OPEN_PARTS;
         clients + RESERVE + RESERVE_OF_WORKER * workers + FILES * parts / of
     }
 }
 
-/// Raises the process's limit as far as it may, and lowers `maxclients` to what there are descriptors for.
+/// Raises the process's limit as far as the system allows, and lowers `maxclients` to the number that the descriptors are enough for.
 pub(crate) fn share_out(config: &Config, workers: usize) -> Shares {
     let (limit, workers) = (raise(), workers as u64);
     let shares = Shares::of(limit, workers);
@@ -61,7 +61,7 @@ pub(crate) fn share_out(config: &Config, workers: usize) -> Shares {
     shares
 }
 
-/// Raises the limit of this process to what the system lets it have; answers what it is then.
+/// Raises the limit of this process as far as the system allows; answers the new limit.
 fn raise() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let may = maximum.unwrap_or(LIMIT_MAX).min(LIMIT_MAX);

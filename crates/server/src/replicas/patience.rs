@@ -1,5 +1,5 @@
-//! Opening what needs descriptors and memory: tried again while the process lacks them. A replica that cannot be opened for
-//! that is not damaged.
+//! Opens what needs descriptors and memory, and tries again while the process lacks them. A replica that cannot be opened for lack of
+//! them is not damaged.
 
 use crate::shared::NodeShared;
 use std::thread::sleep;
@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Why something could not be opened.
 pub(super) enum OpenError {
-    /// Storage has failed; for want of something that passes, perhaps.
+    /// Storage has failed, perhaps for a shortage that passes.
     Storage(storage::Error),
     /// Anything else.
     Other(String),
@@ -35,7 +35,7 @@ impl From<String> for OpenError {
     }
 }
 
-/// Opens something of a shard, as soon as there are descriptors and memory for it. Blocks.
+/// Opens something of a shard as soon as there are descriptors and memory for it. Blocks until then.
 pub(super) fn patiently<T>(
     store: &NodeShared,
     shard: ShardId,

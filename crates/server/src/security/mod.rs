@@ -1,4 +1,4 @@
-//! What protects the node's connections.
+//! TLS of the node's connections: certificates, and what they show.
 
 mod node_tls;
 mod shown;

@@ -1,7 +1,7 @@
 //! The certificates of a node as they are loaded, and how its connections use them.
 //!
-//! Connections that are open keep what they were made with. New ones use what was loaded last. Files that cannot be used leave
-//! what there is in use.
+//! Open connections keep the certificates that they were made with. New ones use those that were loaded last. Files that cannot be
+//! used leave the old certificates in use.
 
 use super::tls_ports::TlsPorts;
 use node::Config;
@@ -14,22 +14,22 @@ use tls::{Authorities, Certificate, ClientCertificates, ClientSide, Credentials,
 use vocab::host_of;
 
 const DAY_S: i64 = 24 * 3600;
-/// From so many seconds before its end on, a certificate expires soon.
+/// A certificate counts as expiring soon during its last seconds, this many.
 const SOON_S: i64 = 14 * DAY_S;
 
 /// `tls-cluster`: whether nodes speak TLS to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerMode {
-    /// Calls are made without. Those of others may have it.
+    /// Calls are made without TLS. Calls of other nodes may have it.
     No,
-    /// With TLS alone.
+    /// Only TLS.
     Yes,
-    /// Calls are made with TLS, and without where that fails.
+    /// Calls are made with TLS, and without it if that fails.
     Optional,
 }
 
 impl PeerMode {
-    /// Whether a call of a node has TLS: what is tried, in that order.
+    /// What a call to a node tries, in order: with TLS (true) or without.
     pub(crate) fn tries(self) -> &'static [bool] {
         match self {
             Self::No => &[false],
@@ -38,7 +38,7 @@ impl PeerMode {
         }
     }
 
-    /// Whether the next call of a node has TLS, if so many in a row have failed.
+    /// Whether the next call to a node has TLS, when this many in a row have failed.
     pub(crate) fn encrypts(self, failures: u32) -> bool {
         let tries = self.tries();
         tries[failures as usize % tries.len()]
@@ -53,11 +53,11 @@ struct PeerSides {
     call: ClientSide,
 }
 
-/// What is in use.
+/// The certificates in use.
 struct Loaded {
     clients: ServerSide,
     http: ServerSide,
-    /// None without authorities: nodes have to trust each other.
+    /// None without authorities, because nodes must verify each other.
     peers: Option<PeerSides>,
     certificate: Certificate,
     authority: Option<Certificate>,
@@ -72,7 +72,7 @@ struct Watched {
     seen: Vec<Seen>,
     /// The files at the last look.
     last: Vec<Seen>,
-    /// Why the files cannot be used that there are now.
+    /// Why the present files cannot be used.
     trouble: Option<String>,
 }
 
@@ -90,12 +90,12 @@ pub struct NodeTls {
     loaded: RwLock<Option<Arc<Loaded>>>,
     /// Held while files are read.
     watched: Mutex<Watched>,
-    /// Where nodes serve clients with TLS.
+    /// The ports for clients with TLS.
     pub(crate) ports: Arc<TlsPorts>,
 }
 
 impl NodeTls {
-    /// Loads what the settings name; an error if the node is told to use TLS and cannot.
+    /// Loads the files that the settings name; an error if the settings ask for TLS and it cannot be used.
     pub(crate) fn open(config: Arc<Config>) -> Result<Self, String> {
         let (loaded, watched) = (RwLock::default(), Mutex::default());
         let tls = Self { config, loaded, watched, ports: Arc::default() };
@@ -110,7 +110,7 @@ impl NodeTls {
     }
 
     fn reload_now(&self, watched: &mut Watched) -> Result<(), String> {
-        // Before they are read: what changes meanwhile is read again.
+        // Noted before the files are read, so that a change meanwhile causes another reading.
         watched.seen = self.see();
         watched.last.clone_from(&watched.seen);
         let loaded = load(&self.config);
@@ -170,14 +170,14 @@ impl NodeTls {
         }
     }
 
-    /// This side of a connection that another node has begun with TLS.
+    /// The server's side of a connection that another node has begun with TLS.
     pub(crate) fn accept_peer(&self) -> Result<tls::Connection, String> {
         let loaded = self.now();
         let sides = loaded.as_ref().and_then(|loaded| loaded.peers.as_ref());
         sides.ok_or(NOT_FOR_PEERS)?.accept.accept()
     }
 
-    /// This side of a call of the node at an address, `HOST:PORT`.
+    /// The client's side of a call to the node at an address, `HOST:PORT`.
     pub(crate) fn call_peer(&self, address: &str) -> Result<tls::Connection, String> {
         let loaded = self.now();
         let sides = loaded.as_ref().and_then(|loaded| loaded.peers.as_ref());
@@ -263,7 +263,7 @@ fn load(config: &Config) -> Result<Option<Loaded>, String> {
         (Some(word), None) => return Err(needed(&format!("tls-auth-clients {word}"))),
         (None, None) => ClientCertificates::No,
     };
-    // Browsers and scrapers have none, but for those whom it logs in.
+    // Browsers and scrapers have no certificate, except those that it logs in.
     let of_operators = match &authorities {
         Some(authorities) if !is("tls-auth-clients-user", "off") => ClientCertificates::Optional(authorities.clone()),
         _ => ClientCertificates::No,

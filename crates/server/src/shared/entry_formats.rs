@@ -1,4 +1,4 @@
-//! Which versions of the protocol other nodes speak: of an older release, they cannot read the newest entries.
+//! Which versions of the protocol other nodes speak: nodes of an older release cannot read the newest entries.
 
 use node::Pops;
 use parking_lot::Mutex;
@@ -14,32 +14,34 @@ const MAP_CHANGES: u16 = 4;
 const USERS: u16 = 6;
 /// The first version whose speakers pop members of large sets together.
 const TOGETHER: u16 = 8;
-/// The first version whose speakers go on with those of the entry before.
-const GOING_ON: u16 = 9;
+/// The first version whose speakers judge how many keys databases have.
+const KEY_BOUNDS: u16 = 9;
+/// The first version whose speakers go on with the members that the entry before has popped from.
+const GOING_ON: u16 = 10;
 
-/// What the links have told. A leader writes entries that all members of its shard read.
+/// The versions that links have reported. A leader writes entries that all members of its shard can read.
 #[derive(Default)]
 pub(crate) struct EntryFormats {
-    /// Whether there is a node of an older version: read for every entry.
+    /// Whether any node speaks an older version: read for every entry.
     any_old: AtomicBool,
-    /// The nodes that were heard of, and the version that each spoke last.
+    /// The nodes that have had a link, and the version that each spoke last.
     spoken: Mutex<BTreeMap<NodeId, u16>>,
 }
 
 impl EntryFormats {
-    /// A link to `node` has come up, over which that version of the protocol is spoken.
+    /// A link to `node` has come up and speaks this version of the protocol.
     pub(crate) fn heard(&self, node: NodeId, version: u16) {
         let mut spoken = self.spoken.lock();
         spoken.insert(node, version);
         self.any_old.store(spoken.values().any(|version| *version < MAP_CHANGES), Ordering::Release);
     }
 
-    /// Whether a node reads entries of format 2. One that was never heard of does.
+    /// Whether a node reads entries of format 2. True for a node without a link so far.
     pub(crate) fn reads_second(&self, node: NodeId) -> bool {
         self.speaks(node, SECOND_FORMAT)
     }
 
-    /// Whether a node knows changes of the map, in messages and in entries. One that was never heard of does.
+    /// Whether a node knows changes of the map, in messages and in entries. True for a node without a link so far.
     pub(crate) fn knows_map_changes(&self, node: NodeId) -> bool {
         self.speaks(node, MAP_CHANGES)
     }
@@ -53,12 +55,17 @@ impl EntryFormats {
         }
     }
 
-    /// The version that a node speaks, if it was heard of.
+    /// Whether a node judges how many keys databases have. One that was never heard of may not.
+    pub(crate) fn bounds_keys(&self, node: NodeId) -> bool {
+        self.spoken(node).is_some_and(|version| version >= KEY_BOUNDS)
+    }
+
+    /// The version that a node speaks, if it has had a link.
     pub(crate) fn spoken(&self, node: NodeId) -> Option<u16> {
         self.spoken.lock().get(&node).copied()
     }
 
-    /// Whether a node reads maps with users; none if it was never heard of.
+    /// Whether a node reads maps with users; none for a node without a link so far.
     pub(crate) fn knows_users(&self, node: NodeId) -> Option<bool> {
         self.spoken(node).map(|version| version >= USERS)
     }
@@ -91,6 +98,9 @@ mod tests {
         formats.heard(NodeId(3), 6);
         assert_eq!([2, 3, 9].map(|node| formats.knows_users(NodeId(node))), [Some(false), Some(true), None]);
         formats.heard(NodeId(3), TOGETHER);
+        assert_eq!([2, 3, 9].map(|node| formats.bounds_keys(NodeId(node))), [false, false, false]);
+        formats.heard(NodeId(3), KEY_BOUNDS);
+        assert_eq!([2, 3, 9].map(|node| formats.bounds_keys(NodeId(node))), [false, true, false]);
         formats.heard(NodeId(1), GOING_ON);
         let pops = [2, 3, 9, 1].map(|node| formats.pops(NodeId(node)));
         assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);

@@ -5,7 +5,7 @@ use crate::mailbox::WorkerMessage;
 use node::pubsub::{SubscriptionKind, posts};
 use node::stats::Lookups;
 use node::{Event, KeyspaceEvent, ShardHandle};
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, behaviour};
 
 /// Publishes which keys of a read were not there, if that is wanted.
 #[inline]
@@ -15,7 +15,10 @@ pub(crate) fn tell_misses(
     request: (&CommandSpec, &[&[u8]]),
     lookups: Lookups,
 ) {
-    if lookups.misses > 0 && store.config.event_classes().told().has(Event::KEYMISS.class) {
+    if lookups.misses > 0
+        && !request.0.does(behaviour::MISSES_UNTOLD)
+        && store.config.event_classes().told().has(Event::KEYMISS.class)
+    {
         publish(store, handle, request, lookups);
     }
 }

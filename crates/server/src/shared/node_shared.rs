@@ -38,7 +38,8 @@ use node::pubsub::{Answered, Broker};
 use node::session::{Clients, ProgramFacts};
 use node::stats::Stats;
 use node::tracking::Tracking;
-use node::{Config, KnownScripts, Monitors, ScriptWatch, ShardHandle, StoreClock};
+use node::{Config, KnownScripts, Monitors, ScriptTally, ScriptWatch, ShardHandle, StoreClock};
+use parking_lot::Mutex;
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -115,6 +116,8 @@ pub(crate) struct NodeShared {
     pub(crate) tracking: Arc<Tracking>,
     /// The scripts that this node knows the store to know.
     pub(crate) scripts: KnownScripts,
+    /// About how many the store keeps, while this node leads the metadata group.
+    pub(crate) script_tally: Mutex<ScriptTally>,
     /// The functions that this node knows the store to have.
     pub(crate) functions: KnownFunctions,
     /// Logins, refusals and the deeds of operators.
@@ -216,6 +219,7 @@ impl NodeShared {
             monitors,
             script_pool: Pool::start("script", SCRIPT_THREADS).map_err(|e| e.to_string())?,
             scripts: KnownScripts::default(),
+            script_tally: Mutex::default(),
             functions: KnownFunctions::default(),
             users: StoreUsers::new(random()),
             announces: AtomicBool::new(false),

@@ -1,4 +1,4 @@
-//! What is sent, what was received, and who is told.
+//! The snapshots of a node as its worker asks for them and hears of them.
 
 use std::sync::Arc;
 use storage::{Ingest, Ingested, Slice, Snapshot};

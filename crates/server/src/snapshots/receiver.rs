@@ -1,4 +1,4 @@
-//! What becomes of a connection that brings a snapshot: a new intake, one that goes on, or none.
+//! A connection that brings a snapshot: it begins a new intake, continues one, or is refused.
 
 use super::intake::Intake;
 use super::parts::{BEGIN, BUSY, Begin, DONE, REFUSED, as_words};

@@ -1,4 +1,4 @@
-//! Connections are accepted, a listener after the other, and given to the workers in turn.
+//! Accepts connections, one listener after the other, and gives them to the workers in turn.
 
 use crate::mailbox::WorkerMessage;
 use crate::net::Stream;

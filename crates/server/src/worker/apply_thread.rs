@@ -1,4 +1,4 @@
-//! Large entries are evaluated by a thread of their own: the event loop goes on meanwhile.
+//! Evaluates a large entry on a thread of its own, while the event loop goes on.
 
 use crate::mailbox::WorkerMessage;
 use crate::os::{set_niceness, spawn_critical};

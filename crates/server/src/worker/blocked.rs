@@ -1,4 +1,4 @@
-//! What is proposed for clients that wait (`node::blocking`), as a worker submits it.
+//! Submits what `node::blocking` proposes for clients that wait.
 
 use crate::mailbox::Submission;
 use node::blocking::Attempt;

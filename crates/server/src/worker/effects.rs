@@ -5,7 +5,9 @@ use super::apply_thread::apply_beside;
 use super::peers::Peers;
 use super::telling::Telling;
 use crate::api::digest_marked;
-use crate::clients::{Clients, evict, push, show_here, show_line, tell_denied, tell_instead, tell_own};
+use crate::clients::{
+    Clients, evict, push, show_call, show_calls_of_entry, show_here, tell_denied, tell_instead, tell_own,
+};
 use crate::disk_reads::{Applying, DeferredRead, DiskReads, rows_of_entries};
 use crate::mailbox::{BlockingMessage, EMBEDDED, SubscriberNews, WorkerMessage};
 use crate::os::steady_us;
@@ -82,8 +84,8 @@ impl Shell {
             }
             SubscriberNews::Invalidated(told) => tell_own(&self.store, &mut self.clients, &told),
             SubscriberNews::Redirected(told) => tell_instead(&mut self.clients, &told),
-            SubscriberNews::ScriptCalls(lines) => {
-                lines.into_iter().for_each(|line| show_line(&self.store, &mut self.clients, line));
+            SubscriberNews::ScriptCalls(client, lines) => {
+                lines.into_iter().for_each(|line| show_call(&self.store, &mut self.clients, client, line));
             }
             SubscriberNews::Monitored(line) => {
                 show_here(&self.store, &mut self.clients, &line);
@@ -225,9 +227,9 @@ impl Effects for Shell {
         self.telling.messages(messages);
     }
 
-    fn monitored(&mut self, calls: MonitoredCalls) {
+    fn monitored(&mut self, calls: MonitoredCalls, tickets: &[Ticket]) {
         self.store.stats.worker(self.worker).ran_in_script(calls.all_ended());
-        calls.into_lines().into_iter().for_each(|line| show_line(&self.store, &mut self.clients, line));
+        show_calls_of_entry(&self.store, &mut self.clients, calls.into_lines(), tickets);
     }
 
     fn denied(&mut self, ticket: &Ticket, denied: DeniedCall) {
@@ -316,6 +318,10 @@ impl Effects for Shell {
 
     fn pops(&self, node: NodeId) -> Pops {
         if node == self.store.node() { Pops::GoingOn } else { self.store.entry_formats.pops(node) }
+    }
+
+    fn bounds_keys(&self, node: NodeId) -> bool {
+        node == self.store.node() || self.store.entry_formats.bounds_keys(node)
     }
 
     fn map(&mut self, update: MapUpdate) {

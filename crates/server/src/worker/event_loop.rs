@@ -273,7 +273,8 @@ impl Worker {
             self.pump();
             self.shell.tell();
             self.shell.flush_peers();
-            if !self.shell.clients.has_ready() || self.dispatcher.is_turn_over() {
+            // What was written and applied meanwhile counts as well: it may be as long as the requests were.
+            if !self.shell.clients.has_ready() || self.dispatcher.is_late() {
                 break;
             }
         }

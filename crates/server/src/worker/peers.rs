@@ -58,15 +58,15 @@ pub(super) struct Peers {
     posts: Vec<Post>,
     events: Vec<PeerEvent>,
     subscribers: Subscribers,
-    /// Shards that have another leader.
+    /// Shards whose leader has changed.
     led: Vec<ShardId>,
     /// The worker that serves the next client of another node.
     next_client: usize,
-    /// Nodes have shown that they know the secret.
+    /// Whether nodes have proven that they know the secret.
     has_secret: bool,
 }
 
-/// Refuses nodes that could not read what a store of that map has.
+/// Refuses nodes whose release cannot read the data of a store with that map.
 pub(crate) fn require_versions(identity: &SharedIdentity, map: &Map) {
     if let Some(engine) = script_engine(map) {
         identity.require_version(if engine < EngineVersion::Third { SCRIPTS_SINCE } else { THIRD_ENGINE_SINCE });
@@ -84,12 +84,12 @@ impl Peers {
         Self { index, store, links, control, posts, events, subscribers, led, next_client: 0, has_secret }
     }
 
-    /// Whether an event is of a link.
+    /// Whether an event belongs to a link.
     pub(super) fn owns(&self, token: Token) -> bool {
         self.links.as_ref().is_some_and(|links| links.owns(token))
     }
 
-    /// When the links are to be resumed.
+    /// When the links next need to run.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.links.as_ref().and_then(Links::deadline)
     }
@@ -109,7 +109,7 @@ impl Peers {
         self.subscribers.take_deliveries()
     }
 
-    /// Tells other nodes what this node's clients have subscribed to, as far as they do not know it.
+    /// Tells other nodes of subscriptions of this node's clients that they do not know yet.
     pub(super) fn announce(&mut self) {
         for Note { to, message } in self.subscribers.announcements() {
             self.post(to, message);
@@ -125,7 +125,7 @@ impl Peers {
         self.hear(heard, now);
     }
 
-    /// Goes on with what was left to do.
+    /// Continues the work that was left.
     pub(super) fn resume(&mut self, now: Moment) {
         self.subscribers.settle_some();
         let mut heard = Vec::new();
@@ -268,14 +268,14 @@ impl Peers {
         }
     }
 
-    /// Whether a node may say that. One that is not in the map can do nothing but join.
+    /// Whether a node may send this message. A node that is not in the map may only join.
     fn may_say(&self, from: NodeId, message: &PeerMessage) -> bool {
         let known = self.store.known();
         let Some(map) = &known.map else { return message.is_for_newcomers() };
         if map.nodes.contains_key(&from) || message.is_from_newcomers() {
             return true;
         }
-        // Only nodes know the secret, and one that has missed changes hears from nodes that its map has not.
+        // Only nodes know the secret, and a node that has missed changes may hear from nodes that its map lacks.
         let offers_map = matches!(message, PeerMessage::Map(_) | PeerMessage::MapChanges { .. });
         offers_map && (!self.store.peers.is_encrypted(from) || self.has_secret)
     }
@@ -312,7 +312,7 @@ impl Peers {
         }
     }
 
-    /// Puts a message with those that go out next.
+    /// Adds a message to those that go out next.
     pub(super) fn post(&mut self, to: NodeId, message: PeerMessage) {
         self.posts.push(Post { to, message });
     }
@@ -322,7 +322,7 @@ impl Peers {
         self.led.push(shard);
     }
 
-    /// Spreads the news of leaders and sends what is to be sent; answers whether there was news.
+    /// Spreads changes of leaders and sends queued messages; answers whether there were changes.
     pub(super) fn flush(&mut self) -> bool {
         let has_news = !self.led.is_empty();
         if has_news {
@@ -350,7 +350,7 @@ impl Peers {
         has_news
     }
 
-    /// Some shards have other leaders: requests that wait for them go on, and other nodes hear of those here.
+    /// Leaders of some shards have changed: requests that wait for them go on, and other nodes are told of those that lead here.
     fn spread_news(&mut self) {
         let mut led = std::mem::take(&mut self.led);
         led.sort_unstable();
@@ -418,7 +418,7 @@ impl Peers {
         }
     }
 
-    /// Brings a change of the map to the metadata group's leader. It may be lost: then it is proposed again.
+    /// Sends a change of the map to the metadata group's leader. If it is lost, it is proposed again.
     pub(super) fn propose(&mut self, change: &Change) {
         let message = PeerMessage::Propose { change: change.encode() };
         match self.store.leader_of(ShardId::META) {
@@ -428,7 +428,7 @@ impl Peers {
         }
     }
 
-    /// Keeps a map and goes by it; false if it cannot be kept.
+    /// Stores a map and uses it; false if it cannot be stored.
     fn adopt_map(&mut self, update: &MapUpdate, now: Moment) -> bool {
         let map = &update.map;
         if let Err(e) = self.store.dir.keep_map(update) {
@@ -450,14 +450,14 @@ impl Peers {
         true
     }
 
-    /// Links wait longer for a sign of life while large requests are under way.
+    /// While large requests are under way, links wait longer for a sign of life.
     pub(super) fn be_patient(&mut self, is_bulk: bool) {
         if let Some(links) = &mut self.links {
             links.be_patient(is_bulk);
         }
     }
 
-    /// Gives the control what this node reports to the director.
+    /// Hands over this node's report to the director.
     pub(super) fn report(&mut self, report: NodeReport, now: Moment) {
         let meta = self.store.leader_of(ShardId::META);
         let mut actions = Vec::new();

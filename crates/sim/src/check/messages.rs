@@ -1,4 +1,4 @@
-//! What is published reaches all that listen, in the order of its publisher, and never twice.
+//! A published message reaches every subscriber, in the order of its publisher, and never twice.
 //!
 //! Between two nodes that holds while their link stays, from when the subscription was confirmed, or since both ends have had the
 //! link for a moment. Where a link breaks or has no room, or a node stands still, messages may be lost for a while.

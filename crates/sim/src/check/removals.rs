@@ -1,4 +1,4 @@
-//! No voter is removed where those that stay are no majority that lives, unless there was none before.
+//! No voter is removed if the living ones of those that stay are not a majority, unless there was no such majority before.
 
 use std::collections::BTreeMap;
 use vocab::{ReplicaId, ShardId};
@@ -8,14 +8,14 @@ use vocab::{ReplicaId, ShardId};
 pub struct Removals(BTreeMap<ShardId, (u64, Vec<ReplicaId>)>);
 
 impl Removals {
-    /// The entry that has changed the members of a shard last.
+    /// The entry that last changed the members of a shard.
     #[must_use]
     pub fn newest(&self, shard: ShardId) -> u64 {
         self.0.get(&shard).map_or(0, |known| known.0)
     }
 
-    /// A replica has applied that entry `index` makes these the voters. `is_dead`: of a replica whose node has been down for
-    /// so long that everybody knows.
+    /// A replica has applied entry `index`, which makes these the voters. `is_dead` is true of a replica whose node has been down for so
+    /// long that every node knows it.
     pub fn changed(
         &mut self,
         shard: ShardId,

@@ -1,7 +1,7 @@
-//! What a replica that does not lead may answer: what was written and committed, nothing older than it showed before,
-//! than the token asks for, or than the lag allows.
+//! Answers of replicas that do not lead: only what was written and committed, and nothing older than the replica has shown before,
+//! than the token, or than the lag allows.
 //!
-//! That a removed key is not shown again is not checked here: only versions are compared.
+//! Only versions are compared: this does not check that a removed key stays removed.
 
 use crate::history::{Key, Seen};
 use crate::schedule::Micros;
@@ -20,13 +20,13 @@ pub type Opened = (usize, u64, ShardId);
 pub struct WeakRead {
     /// Which replica answers.
     pub replica: Opened,
-    /// Of which group.
+    /// The group of keys.
     pub group: usize,
-    /// Which key.
+    /// The key.
     pub key: Key,
-    /// What was there.
+    /// The value that was read.
     pub seen: Seen,
-    /// What was promised.
+    /// The consistency that was promised.
     pub consistency: Consistency,
     /// When it began.
     pub began: Micros,
@@ -114,7 +114,7 @@ impl Weak {
             return Err(format!("version {floor} at least was to be seen: {read:?}"));
         }
         let shown = self.shown.entry((read.replica, place)).or_default();
-        // Of reads at the same time, any may be answered first.
+        // Reads at the same time may be answered in any order.
         let before = shown.iter().rev().find(|(ended, _)| *ended <= read.began);
         if let Some((_, before)) = before.filter(|(_, before)| version < *before) {
             return Err(format!("the replica had shown version {before} before: {read:?}"));

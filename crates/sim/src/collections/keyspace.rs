@@ -1,4 +1,4 @@
-//! The keys of a group and what they hold, as plainly as can be.
+//! The plain model: the keys of a group, and what they hold.
 
 use super::stream::Stream;
 use resp::Value;
@@ -45,14 +45,14 @@ pub struct Keyspace(BTreeMap<Vec<u8>, Rc<Held>>);
 pub type Replied = Result<Value, &'static str>;
 
 impl Keyspace {
-    /// Without what has expired by a clock.
+    /// Removes what has expired by a clock.
     #[must_use]
     pub fn at(&self, now_ms: u64) -> Self {
         let is_there = |held: &Rc<Held>| held.expire_at_ms.is_none_or(|at_ms| at_ms > now_ms);
         Self(self.0.iter().filter(|(_, held)| is_there(held)).map(|(key, held)| (key.clone(), held.clone())).collect())
     }
 
-    /// Made of `before` without what had expired there: that is still there where nothing was written to its key.
+    /// Adds keys of `before` that had expired there: they are still stored if nothing was written to them.
     #[must_use]
     pub fn over(mut self, before: &Self, now_ms: u64) -> Self {
         let expired = before.0.iter().filter(|(_, held)| held.expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms));
@@ -67,7 +67,7 @@ impl Keyspace {
         self.0.values().filter_map(|held| held.expire_at_ms)
     }
 
-    /// When a key expires: not if it has no expiry, and none if it is absent.
+    /// When a key expires. The outer option is none if the key is absent.
     #[must_use]
     pub fn expiry(&self, key: &[u8]) -> Option<Option<u64>> {
         self.0.get(key).map(|held| held.expire_at_ms)

@@ -10,7 +10,7 @@ use crate::hash_index::HashIndex;
 
 /// A value longer than this part of a segment is not cached.
 const SEGMENT_PART_MAX: usize = 32;
-/// For so many bytes of rows, one that was refused is remembered.
+/// The doorkeeper remembers one refused row for this many bytes of rows.
 const BYTES_PER_REFUSED: usize = 512;
 /// Rows in one allocation, a power of two: by how large the segment is, for what lies idle in the last one is a part of it. The first
 /// grows from the least: a small cache has as many segments as a large one.
@@ -37,17 +37,17 @@ pub struct CacheStats {
 
 pub(super) struct Segment {
     places: HashIndex,
-    /// Of the rows in a chunk, the logarithm.
+    /// The logarithm of the number of rows in a chunk.
     chunk_bits: u32,
-    /// All are full but the last, or the one before an empty one, which is kept for the next row.
+    /// All chunks are full except the last; an empty chunk behind it may be kept for the next row.
     chunks: Vec<Vec<Row>>,
     count: usize,
-    /// Of rows that were refused recently, a part of the hash, at a place that the hash says; 0: none.
+    /// The doorkeeper: a part of the hash of each row that was refused recently, at a place that follows from the hash; 0: none.
     refused: Box<[u16]>,
-    /// Of the rows' own allocations.
+    /// The bytes of the rows' own allocations.
     row_bytes: usize,
     bytes_max: usize,
-    /// The row that is looked at next when there is no room.
+    /// The hand of the clock: the row that is checked next when there is no room.
     hand: usize,
     hits: u64,
     misses: u64,
@@ -58,7 +58,7 @@ pub(super) struct Segment {
 /// memtable.
 #[repr(align(64))]
 pub(super) struct Row {
-    /// Of its key, what `FoldedKey` has beside the tag.
+    /// The part of its key that `FoldedKey` has beside the tag.
     rest: Slice,
     value: Slice,
     hash: u32,
@@ -139,7 +139,7 @@ impl Segment {
         bytes <= self.bytes_max / SEGMENT_PART_MAX
     }
 
-    /// Puts a row in the place of an older one, or of those that were not hit; false if it is too large.
+    /// Puts a row in, in place of its older version or of rows without a hit; false if it is too large.
     pub(super) fn insert(&mut self, hash: u64, shard: u32, epoch: u32, key: &[u8], value: Slice) -> bool {
         if !self.takes(key.len() + value.len()) {
             self.remove(hash, shard, key);
@@ -166,7 +166,7 @@ impl Segment {
         true
     }
 
-    /// Whether a row may come in: there is room for it, or it was refused before, not long ago.
+    /// Whether a row may come in: there is room for it, or it was refused a short while ago.
     pub(super) fn admits(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
         if self.has_room(cost(FoldedKey::of_name(key).rest, value)) || self.refused.is_empty() {
             return true;

@@ -13,7 +13,7 @@ pub(super) struct BlobDirSync {
 }
 
 impl BlobDirSync {
-    /// Of the tree in `folder`.
+    /// For the tree in `folder`.
     pub(super) fn new(folder: &Path) -> Self {
         Self { folder: folder.join("blobs"), failed: Mutex::new(None) }
     }

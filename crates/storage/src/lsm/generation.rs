@@ -54,23 +54,23 @@ pub(super) struct Generation {
     pub(super) usage: Arc<Usage>,
     /// The index that its files hold.
     pub(super) flushed: AtomicU64,
-    /// One flush at a time.
+    /// Held during a flush: there is one at a time.
     pub(super) flushing: Mutex<()>,
-    /// One compaction at a time.
+    /// Held during a compaction: there is one at a time.
     pub(super) compacting: Mutex<()>,
-    /// Of that compaction, if it is a purge.
+    /// The pace of that compaction, if it is a purge.
     pub(super) pace: Arc<Pace>,
     /// Held for reading while files are written, for writing while leftovers are removed.
     pub(super) writing: RwLock<()>,
-    /// A write failed and may have left files behind.
+    /// Whether a write failed and may have left files behind.
     pub(super) littered: AtomicBool,
-    /// That leftovers are removed has been said since files were last written without a failure.
+    /// Whether the log says that leftovers are removed, since files were last written without a failure.
     pub(super) litter_told: AtomicBool,
     strategy: Arc<Leveled>,
     pub(super) blob_dir: Arc<BlobDirSync>,
-    /// Of its tables, for scans.
+    /// What is known of its tables, for scans.
     pub(super) blocks: Known<Blocks>,
-    /// Of its value files.
+    /// Its open value files.
     pub(super) values: Known<Closing>,
     /// Which rows compaction keeps; all if it does not say.
     pub(super) keep: Arc<ArcSwapOption<Keep>>,

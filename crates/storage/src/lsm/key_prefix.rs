@@ -15,7 +15,7 @@ impl KeyPrefix {
         Self::of_bytes(bytes)
     }
 
-    /// That of these bytes.
+    /// The prefix that consists of these bytes.
     pub(super) fn of_bytes(bytes: [u8; KEY_PREFIX_BYTES]) -> Self {
         let whole = u128::from_be_bytes(bytes);
         Self([(whole >> 64) as u64, whole as u64])

@@ -58,7 +58,7 @@ impl Direction {
 }
 
 impl<'a> Merge<'a> {
-    /// Of sources that begin with the first key of the range in this direction.
+    /// Merges sources that begin with the first key of the range in this direction.
     pub(super) fn new(sources: impl Iterator<Item = Entries<'a>>, direction: Direction, seqno: u64) -> Self {
         let sources = sources.map(|entries| Source { entries, head: None }).collect();
         Self { sources, order: Vec::new(), seqno, direction, last: None, begun: false }
@@ -88,7 +88,7 @@ impl<'a> Merge<'a> {
             && let Some(head) = &self.sources[other].head
         {
             let keys = self.direction.compare(&head.key.user_key, &new.key.user_key);
-            // Of one key, the newest comes first.
+            // Among entries of one key, the newest comes first.
             let order = keys.then(new.key.seqno.cmp(&head.key.seqno)).then(other.cmp(&source));
             if order.is_gt() {
                 break;

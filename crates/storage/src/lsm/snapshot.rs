@@ -22,7 +22,7 @@ const DROPPED_ROWS_MAX: usize = 4;
 pub(super) struct LsmSnapshot {
     pub(super) view: Arc<View>,
     pub(super) index: u64,
-    /// Of the view's memtable, which may go on.
+    /// Keeps this index readable in the view's memtable, which may change further.
     _hold: Hold,
 }
 
@@ -81,7 +81,7 @@ struct Rows<'a> {
     /// What is left of the range.
     start: Slice,
     end: Slice,
-    /// Of the range.
+    /// The dropped prefixes that cover the range.
     dropped: DroppedPrefixes<u64>,
     /// How many rows of dropped prefixes came one after the other.
     passed: usize,

@@ -26,17 +26,17 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-/// What is known of a table's blocks, once it is needed.
+/// What is known of a table's blocks; each part is read when it is first needed.
 #[derive(Default)]
 pub(super) struct Blocks {
-    /// Of a table whose index is one block: those of the blocks of rows.
+    /// If the table's index is one block: the ends of the blocks of rows.
     pub(super) ends: OnceLock<Ends>,
-    /// Of a table whose index and filter are in parts: those of the parts.
+    /// If the table's index and filter are in parts: the ends of the parts.
     pub(super) index_parts: OnceLock<Ends>,
     pub(super) filter_parts: OnceLock<Ends>,
-    /// Of its file for reading past the page cache.
+    /// The table's file, opened for reading past the page cache.
     pub(super) closing: Arc<Closing>,
-    /// Of a table with a partitioned index, those of the partitions, if a sample needed them.
+    /// If the table's index is partitioned: the ends of the partitions, if a sample needed them.
     partitions: OnceLock<Ends>,
     /// The most blocks in a unit and the most rows in a block that samples have found.
     blocks_max: AtomicU64,
@@ -53,11 +53,11 @@ pub(super) struct SampledRow {
 pub(super) struct Ends {
     /// The prefix that all keys of the table share. What follows it is a key's *rest*.
     prefix: Slice,
-    /// Of each block, the head of its last key's rest.
+    /// For each block, the head of its last key's rest.
     heads: Vec<KeyPrefix>,
     /// The whole rests of those last keys whose head a neighbour shares.
     rests: Rests,
-    /// Of each block, its offset and its length.
+    /// For each block, its offset and its length.
     places: Vec<(u64, u32)>,
 }
 
@@ -104,7 +104,7 @@ impl Ends {
         Ok(Self::of(table, &IndexBlock::new(block)))
     }
 
-    /// Those of an index of `table`.
+    /// The ends in an index of `table`.
     pub(super) fn of(table: &Table, index: &IndexBlock) -> Self {
         let (min, max) = (table.metadata.key_range.min(), table.metadata.key_range.max());
         let shared = min.iter().zip(max.iter()).take_while(|(a, b)| a == b).count();
@@ -121,7 +121,7 @@ impl Ends {
         Self { prefix: Slice::from(&min[..shared]), heads, rests, places }
     }
 
-    /// The first block that may hold a key that is not below `key`: it does, or the next one does.
+    /// The first block that may hold a key ≥ `key`: this block or the next one holds the first such key.
     fn find(&self, key: &[u8]) -> usize {
         match key.strip_prefix(&self.prefix[..]) {
             Some(rest) => self.first_from(KeyPrefix::of(rest), rest),
@@ -130,7 +130,7 @@ impl Ends {
         }
     }
 
-    /// The block that holds `key` if any does; `None` if what is kept here does not tell.
+    /// The only block that may hold `key`; `None` if the ends do not tell.
     #[expect(clippy::option_option, reason = "not to be told is not the same as none")]
     pub(super) fn only(&self, key: &[u8]) -> Option<Option<BlockHandle>> {
         let rest = key.strip_prefix(&self.prefix[..])?;
@@ -146,8 +146,7 @@ impl Ends {
         self.places.get(at).map(|&(offset, bytes)| BlockHandle::new(BlockOffset(offset), bytes))
     }
 
-    /// The first block whose end is not below `rest`. If only one end has the same head, that block, even if its end is
-    /// below.
+    /// The first block whose end ≥ `rest`. If exactly one end has the head of `rest`, that block, even if its end is below.
     fn first_from(&self, head: KeyPrefix, rest: &[u8]) -> usize {
         let mut low = self.heads.partition_point(|end| *end < head);
         if self.rests.of(low).is_empty() || self.heads[low] != head {
@@ -163,7 +162,7 @@ impl Ends {
 }
 
 impl Rests {
-    /// Those whose head equals a neighbour's; the others are left empty.
+    /// Keeps the rests whose head equals a neighbour's; the others stay empty.
     fn of_equals(heads: &[KeyPrefix], rests: &[&[u8]]) -> Self {
         let is_shared = |i: usize| i > 0 && heads[i - 1] == heads[i] || heads.get(i + 1) == Some(&heads[i]);
         if !(0..heads.len()).any(is_shared) {
@@ -193,14 +192,14 @@ struct Walk<'a> {
     table: &'a Table,
     access: Access<'a>,
     ends: &'a Ends,
-    /// Not below this key; empty once it was passed.
+    /// Rows ≥ this key; empty once the scan has passed it.
     start: Slice,
     next: usize,
     rows: Option<Rows>,
 }
 
 impl Blocks {
-    /// The rows of `table`, whose blocks these are, from `start` on.
+    /// The rows of `table` from `start` on; these are its blocks.
     pub(super) fn rows_from<'a>(
         &'a self,
         table: &'a Table,
@@ -216,9 +215,9 @@ impl Blocks {
         }
     }
 
-    /// About how many bytes of `table`, whose blocks these are, are between two keys (`end` empty: to its end).
+    /// About how many bytes of `table` are between two keys (`end` empty: to the end of the table).
     pub(super) fn bytes_between(&self, table: &Table, start: &[u8], end: &[u8]) -> u64 {
-        // Of a table with a partitioned index, the ends of the partitions: large ranges span many of them.
+        // If the index is partitioned, the ends of the partitions suffice: large ranges span many of them.
         let read;
         let ends = match self.ends(table) {
             Some(ends) => ends,
@@ -245,7 +244,7 @@ impl Blocks {
         units.find(start).min(behind)..behind
     }
 
-    /// A row by its number, of a block by its number, of a unit; `None` if there are not so many.
+    /// The row at a number within the block at a number within a unit; `None` if there are fewer.
     pub(super) fn row_at(
         &self,
         table: &Table,
@@ -289,7 +288,7 @@ impl Blocks {
         Some(self.partitions.get_or_init(|| partitions))
     }
 
-    /// None of a table that is left to lsm-tree.
+    /// None if the table is left to lsm-tree.
     fn ends(&self, table: &Table) -> Option<&Ends> {
         if table.regions.index.is_some() {
             return None;
@@ -315,7 +314,7 @@ pub(super) fn load(
     match table.cache.get_block(id, handle.offset()) {
         Some(block) => Ok(block),
         None => {
-            // It is open from here on: lsm-tree would not tell the system how it is read.
+            // The file is opened here, because lsm-tree would not tell the system how it is read.
             FileKey::Table((access.tree, table.id())).open(&table.path, access.descriptors)?;
             let file = FileAccessor::DescriptorTable(access.descriptors.clone());
             load_block(id, &table.path, &file, &table.cache, handle, kind, compression)

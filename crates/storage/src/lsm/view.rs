@@ -32,9 +32,9 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The record that says what the files hold.
 pub(super) const APPLIED_KEY: &[u8] = b"\0applied";
 const APPLIED_FORMAT: u8 = 1;
-/// Before the keys of meta records.
+/// The prefix of the tree keys of meta records.
 const META_PREFIX: &[u8] = b"\0meta\0";
-/// Before a dropped prefix: the record of the entry that dropped it. It is there until no file has rows of that prefix.
+/// The prefix of the tree keys of drop records, before the dropped prefix. A record stays until no file has rows of that prefix.
 const DROP_PREFIX: &[u8] = b"\0drop\0";
 const DROP_FORMAT: u8 = 1;
 
@@ -45,7 +45,7 @@ static VIEWS: AtomicU64 = AtomicU64::new(0);
 
 /// See the module's documentation for what a reader may rely on.
 pub(super) struct View {
-    /// Of all views of this process, no other has this one.
+    /// Unique among all views of this process.
     pub(super) number: u64,
     pub(super) generation: Arc<Generation>,
     pub(super) active: Arc<Memtable>,
@@ -54,9 +54,9 @@ pub(super) struct View {
     /// Newest first; within a run no two tables overlap, and they are in order.
     runs: Vec<Run>,
     blobs: HashMap<u64, ValueFile>,
-    /// What was dropped that its tables may still hold rows of. Every reader's index is at or above those kept here.
+    /// The dropped prefixes of which its tables may still hold rows. Every reader's index ≥ the indexes kept here.
     pub(super) dropped: Arc<DroppedPrefixes<u64>>,
-    /// Of the files: the newest version below a seqno of each key between two bounds, in falling order, without removals.
+    /// Scans the files: each key between two bounds with its newest version below a seqno, in falling order, without removals.
     falling: Box<Scan>,
     pub(super) l0_runs: usize,
     /// The applied index when it was published: no reader may take it to be of an earlier one.
@@ -76,13 +76,13 @@ pub(super) struct Sealed {
 #[derive(Clone)]
 pub(super) struct ValueFile {
     pub(super) file: BlobFile,
-    /// Of the same file for reading past the page cache.
+    /// The same file, opened for reading past the page cache.
     pub(super) closing: Arc<Closing>,
 }
 
 struct Run {
     tables: Vec<Table>,
-    /// Of each of them.
+    /// What is known of the blocks of each of them.
     blocks: Vec<Arc<Blocks>>,
 }
 
@@ -188,7 +188,7 @@ impl View {
         Ok(Short::Found(Some(value)))
     }
 
-    /// The newest entry of `key` as of `index`, a removal perhaps.
+    /// The newest entry of `key` as of `index`; it may be a removal.
     fn entry(&self, key: &[u8], index: u64) -> Result<Option<InternalValue>> {
         if let Some(entry) = self.unflushed(key, index) {
             return Ok(Some(entry));
@@ -222,7 +222,7 @@ impl View {
         runs.filter_map(move |(at, run)| run.table_for(key).map(|(table, blocks)| (at, table, blocks)))
     }
 
-    /// What memtables have of `key` as of `index`.
+    /// The newest entry of `key` in memtables as of `index`.
     pub(super) fn unflushed(&self, key: &[u8], index: u64) -> Option<InternalValue> {
         self.memtables().find_map(|memtable| memtable.get(key, index))
     }
@@ -260,7 +260,7 @@ impl View {
         Ok(unpack_head(&stored, VALUE_HEAD_BYTES))
     }
 
-    /// Where a value is that is kept out of the levels.
+    /// The place of a value that is kept out of the levels.
     pub(super) fn place_of(&self, entry: &InternalValue) -> Result<(Handle, &ValueFile)> {
         let misread = |detail| self.misread(&entry.key.user_key, detail);
         let handle = Handle::decode(&entry.value).map_err(|_| misread("a malformed value handle"))?;

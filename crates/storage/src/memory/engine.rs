@@ -43,7 +43,7 @@ pub struct MemoryEngine {
     applied: AtomicU64,
     sealed: AtomicU64,
     flushed: AtomicU64,
-    /// Of its files: asked for much more often than they change.
+    /// The bytes of its files: kept, because they are asked for much more often than they change.
     disk_bytes: AtomicU64,
     /// Bytes applied since the last seal.
     bytes_since: AtomicU64,

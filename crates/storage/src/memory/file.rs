@@ -25,9 +25,9 @@ const CHUNK_BYTES_MAX: usize = CHUNK_BYTES + vocab::limits::STORED_BYTES_MAX + 2
 const ROW: u8 = 1;
 const META: u8 = 2;
 const END: u8 = 3;
-/// Where a flush writes.
+/// The name under which a flush writes.
 pub(super) const TEMPORARY: &str = "snapshot.new";
-/// Where a clear writes, which may come while a flush is under way.
+/// The name under which a clear writes, which may come while a flush is under way.
 const TEMPORARY_EMPTY: &str = "snapshot.empty";
 const PREFIX: &str = "snapshot-";
 
@@ -38,7 +38,7 @@ pub(super) struct Content {
     pub(super) meta: BTreeMap<Slice, Slice>,
 }
 
-/// A file being written. Dropped before `publish`, it leaves only rubbish that the next one overwrites.
+/// A file being written. Dropped before `publish`, it leaves only a file that the next one overwrites.
 pub(super) struct Writer {
     folder: PathBuf,
     path: PathBuf,
@@ -76,7 +76,7 @@ impl Writer {
         self.item(ROW, key, value)
     }
 
-    /// Makes the content durable, but not yet the shard's.
+    /// Makes the content durable. It is not the shard's snapshot yet.
     pub(super) fn finish(mut self) -> Result<Finished> {
         self.chunk.push(END);
         self.chunk.extend_from_slice(&self.rows.to_le_bytes());
@@ -112,7 +112,7 @@ impl Writer {
     }
 }
 
-/// A complete, durable file that is not the shard's yet.
+/// A complete, durable file that is not the shard's snapshot yet.
 pub(super) struct Finished {
     folder: PathBuf,
     path: PathBuf,
@@ -120,10 +120,10 @@ pub(super) struct Finished {
 }
 
 impl Finished {
-    /// Makes it the shard's, and removes those that it replaces. After a passing error it may be called again.
+    /// Makes it the shard's snapshot, and removes the older ones. After a passing error it may be called again.
     pub(super) fn publish(&self) -> Result<()> {
         put_in_place(&self.path, &self.folder, &name_of(self.index))?;
-        // Of several the newest counts: those that stay only take room.
+        // If there are several the newest counts: the others only take room.
         let older = || -> Result<()> {
             for (_, path) in list(&self.folder)?.into_iter().filter(|(index, _)| *index < self.index) {
                 fs::remove_file(&path).map_err(|error| system_error(&path, error))?;

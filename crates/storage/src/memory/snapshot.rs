@@ -74,7 +74,7 @@ pub(super) struct Rows<'a> {
     reverse: bool,
     /// Rows that the next turn collects.
     turn: usize,
-    /// Of the row that a cursor is at.
+    /// The value of the row that a cursor is at.
     value: Option<Slice>,
 }
 

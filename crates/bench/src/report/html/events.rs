@@ -20,9 +20,9 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// Of a chart that is one of two side by side.
+    /// The size in a chart that is one of two side by side.
     pub(super) const HALF: Self = Self { character: 5.6, row: 11.0 };
-    /// Of a chart that is as wide as the page, where the same letters are half as many units.
+    /// The size in a chart as wide as the page, where the same letters are half as many units.
     pub(super) const WIDE: Self = Self { character: 3.1, row: 6.5 };
 }
 

@@ -1,7 +1,7 @@
-//! The length of a vector, which charts are drawn with.
+//! `hypot`, the length of a vector: charts use it.
 //!
-//! glibc has this function in a version of its own since 2.35, and no other function that the program calls is newer than 2.34. With this
-//! one in its place the program starts on systems with 2.34.
+//! glibc 2.35 has a new version of this function, and no other function that the program calls is newer than 2.34. With ours the
+//! program starts on systems with 2.34.
 #![allow(unsafe_code, reason = "it has the name of the function in C")]
 
 /// `sqrt(x² + y²)`: squares of floats are exact in doubles, and none is too large.

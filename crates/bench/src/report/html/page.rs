@@ -26,7 +26,7 @@ pub fn render(report: &RunReport) -> String {
         search::section(&mut out, &format!("search{index}"), search, report, &mut data);
         out.push_str("</section>\n");
     }
-    // Of a search, the trials are what there is to see; what each of them measured is for those who doubt.
+    // A search shows its trials; the figures of each trial are folded up, for readers who doubt.
     let closed = !report.searches.is_empty();
     if closed {
         let phases = figure::plural(report.phases.len() as u64, "phase");

@@ -320,7 +320,7 @@ fn one(out: &mut String, index: usize, report_steps: usize, step: &StepRecord, d
         for (number, of) in report.searches.iter().enumerate() {
             search::section(out, &format!("step{index}-search{number}"), of, report, data);
         }
-        // Of a search only the trial that stands for it is drawn whole: the others are points of its chart.
+        // From a search only the trial that stands for it is drawn whole: the others are points of its chart.
         let drawn: Vec<_> = match report.searches.is_empty() {
             true => report.phases.iter().collect(),
             false => step.phase().into_iter().collect(),

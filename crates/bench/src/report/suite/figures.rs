@@ -11,9 +11,9 @@ use crate::figure;
 pub enum Figure {
     /// Operations a second.
     Rate,
-    /// Of one busy core of the store's processes.
+    /// Operations a second for each busy core of the store's processes.
     PerBusyCore,
-    /// Of one core of the machine, the clients' work included; published ones of all cores of the servers.
+    /// Operations a second for each core of the machine, which clients use too; for published rows, for each core of the servers.
     PerCore,
     /// How many times the published figure per core.
     Times,
@@ -115,7 +115,7 @@ impl Figure {
         NAMES.iter().find(|(known, ..)| *known == name).map_or("", |(.., help)| help)
     }
 
-    /// Of one of our steps.
+    /// The figures of one of our steps.
     #[must_use]
     pub fn of(self, step: &StepRecord, beside: Option<PublishedRow<'_>>) -> Option<String> {
         let report = step.report.as_ref()?;
@@ -158,7 +158,7 @@ impl Figure {
         }
     }
 
-    /// Of a published row.
+    /// The figures of a published row.
     #[must_use]
     pub fn published(self, row: PublishedRow<'_>) -> Option<String> {
         let rate = |name: &str| row.number(name).map(figure::rate);

@@ -18,7 +18,7 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// Of the runs that have the figure; none for a figure of which no median is taken, or when no run has it.
+    /// The median over the runs that have the figure; none if no median is taken of this figure, or no run has it.
     #[must_use]
     pub fn of(figure: Figure, runs: &[&StepRecord]) -> Option<Self> {
         let values: Option<Vec<f64>> = runs.iter().map(|step| value(figure, step)).collect();

@@ -14,7 +14,7 @@ pub(crate) use grid::{Grid, MedianRow, beside, grids, median_bars};
 pub(crate) use markdown::render as document;
 pub(crate) use report::STOPPED;
 pub use report::SuiteReport;
-/// Whether a table's column is a figure that steps have by themselves.
+/// Whether a table's column is a figure that every step has.
 pub(crate) fn is_figure(column: &str) -> bool {
     figures::Figure::named(column).is_some()
 }

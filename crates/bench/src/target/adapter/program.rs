@@ -21,7 +21,7 @@ const UP_WITHIN: Duration = Duration::from_secs(60);
 const END_WITHIN: Duration = Duration::from_secs(3);
 /// How often an end is looked for.
 const POLL: Duration = Duration::from_millis(10);
-/// So many of its last lines are remembered…
+/// The number of its last lines that are remembered…
 const LINES_MAX: usize = 12;
 /// …and so much of each, in bytes.
 const LINE_BYTES_MAX: usize = 500;

@@ -1,4 +1,4 @@
-//! Which bits there are.
+//! Bit offsets and the bits of a value: parsed, checked, read.
 
 use crate::command::call::Error;
 use vocab::limits::VALUE_BYTES_MAX;

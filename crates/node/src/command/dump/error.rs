@@ -1,4 +1,4 @@
-//! What is wrong with a dump, or with a value that is to be dumped.
+//! The errors of a dump, and of a value that cannot be dumped.
 
 pub(super) const TOO_LARGE: &str = "ERR value is too large to dump (proto-max-bulk-len)";
 pub(super) const TORN: &str = "ERR DUMP payload version or checksum are wrong";

@@ -11,7 +11,7 @@ use rdb::Checksum;
 use resp::Reply;
 use vocab::limits::BULK_BYTES_MAX;
 
-/// A large collection is read twice, for how long its dump is, and to write it.
+/// A large collection is read twice: for the length of its dump, and to write it.
 pub(super) fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     let key = call.args[1];
     let Some(record) = call.space.get(key)? else {
@@ -21,7 +21,7 @@ pub(super) fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     let ty = record.view().kind.ty;
     if record.view().fields(key).filter(|_| ty != Type::Stream).is_none() {
         let sealed = whole(call.space, key, record, BULK_BYTES_MAX)?.map(|whole| rdb::seal(whole.bytes, whole.version));
-        // What RESTORE could not be given back as one argument is not handed out.
+        // A dump that RESTORE could not take as one argument is refused.
         if sealed.as_ref().is_some_and(|sealed| sealed.len() > BULK_BYTES_MAX) {
             return Err(TOO_LARGE.into());
         }
@@ -41,7 +41,7 @@ pub(super) fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     Ok(Some(Box::new(DumpLeft { left, dumped })))
 }
 
-/// How long the elements of a large collection are.
+/// The length of the elements of a large collection.
 struct Length {
     count: u64,
     bytes: usize,
@@ -77,16 +77,16 @@ impl Length {
 
 /// A dump that is answered in pieces.
 struct Dumped {
-    /// Of all that was answered.
+    /// The checksum of everything that was answered.
     checksum: Checksum,
-    /// What is still to be answered.
+    /// The part that is still to be answered.
     piece: Vec<u8>,
-    /// Of the format.
+    /// The version of the format.
     version: u16,
 }
 
 impl Dumped {
-    /// Answers how long the dump of a collection is.
+    /// Answers the length of a collection's dump.
     fn begin(reply: &mut Reply, ty: Type, length: &Length) -> Result<Self, Error> {
         let piece = head(ty, length.earliest_ms, length.count);
         let bytes = piece.len() + length.bytes + rdb::FOOTER_BYTES;

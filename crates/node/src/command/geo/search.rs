@@ -1,4 +1,4 @@
-//! GEOSEARCH, GEOSEARCHSTORE, GEORADIUS and GEORADIUSBYMEMBER: what lies within a shape.
+//! GEOSEARCH, GEOSEARCHSTORE, GEORADIUS and GEORADIUSBYMEMBER: the members within a shape.
 //!
 //! The cells that cover the shape are ranges of scores; each member of theirs is looked at. What is found is in memory only
 //! where it must be: to be put in order, to be cut to COUNT, or to be stored.

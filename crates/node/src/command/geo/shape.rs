@@ -1,4 +1,4 @@
-//! Where a search looks: a circle or a rectangle on the earth, the cells that cover it, and distances.
+//! The shape of a search: a circle or a rectangle on the earth, the cells that cover it, and distances.
 //!
 //! The formulas are Redis's. Sines are those of `libm`, so that every replica comes to the same bits; they differ from those
 //! of a C library in the last bit at most.

@@ -15,7 +15,7 @@ use crate::{Kind, Record, Rows, Type, WriteSpace};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use vocab::limits;
 
-/// Requests for more fields than this are put in order first.
+/// Requests for more fields than this are sorted first.
 const ONE_BY_ONE_MAX: usize = 16;
 
 pub(super) fn hset(call: &mut WriteCall<'_>) -> Outcome {
@@ -65,7 +65,7 @@ pub(super) fn hgetdel(call: &mut WriteCall<'_>) -> Outcome {
     };
     let mut answered = HashSet::with_capacity(fields.len());
     for field in fields {
-        // It is gone by the time that it is asked for again.
+        // The field is gone when it is asked for again.
         let value = if answered.insert(field) { hash.get(call.space, field)? } else { None };
         call.reply.bulk_or_null(value.as_deref());
     }
@@ -84,8 +84,8 @@ fn set_all(call: &mut WriteCall<'_>, odd: &'static str) -> Result<usize, Error> 
     Ok(created)
 }
 
-/// Sets fields of the hash (or set) at `key`, which `hash` is; `pairs` are fields and values in turn, of which the last counts.
-/// Keeps the key's expiry, and not those of the fields. Answers how many fields are new.
+/// Sets fields of `hash`, the hash (or set) at `key`. `pairs` are fields and values in turn; the last value of a field counts.
+/// Keeps the key's expiry, but not those of the fields. Answers how many fields are new.
 pub(in crate::command) fn put(
     space: &mut dyn WriteSpace,
     ty: Type,
@@ -109,7 +109,7 @@ pub(in crate::command) fn put(
     }
 }
 
-/// One field of an inline hash: what stands before and after it is taken over as it is.
+/// Sets one field of an inline hash: the bytes before and after it are copied unchanged.
 fn put_one(
     space: &mut dyn WriteSpace,
     hash: &Stored<'_>,
@@ -134,7 +134,7 @@ fn put_one(
     Ok(created)
 }
 
-/// Makes the hash anew of the fields it had and those to be set.
+/// Builds the hash again from its old fields and the new ones.
 fn put_whole(
     space: &mut dyn WriteSpace,
     ty: Type,
@@ -178,7 +178,7 @@ fn merge<'a>(mut fields: Vec<Entry<'a>>, pairs: &[&'a [u8]]) -> Vec<Entry<'a>> {
 }
 
 fn put_elements(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows, pairs: &[&[u8]]) -> Result<usize, Error> {
-    // In the order of the fields, which is the same on every replica.
+    // In the order of the fields, so that every replica does the same.
     let fields: BTreeMap<&[u8], &[u8]> = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let mut created = 0;
     let mut writes = Vec::with_capacity(fields.len());
@@ -199,7 +199,7 @@ fn put_count(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows) -> Outc
     Ok(space.put(hash.key, record)?)
 }
 
-/// Removes fields and, with the last of them, the key, and tells it. Answers how many fields there were.
+/// Removes fields and, with the last of them, the key; publishes the events. Answers how many of the fields existed.
 pub(in crate::command) fn remove_told(
     space: &mut dyn WriteSpace,
     event: Event,
@@ -271,7 +271,7 @@ fn remove_elements(
     remove_found(space, hash, rows, &found)
 }
 
-/// Removes elements that are there.
+/// Removes elements that exist.
 fn remove_found<N: AsRef<[u8]>>(
     space: &mut dyn WriteSpace,
     hash: &Stored<'_>,
@@ -282,7 +282,7 @@ fn remove_found<N: AsRef<[u8]>>(
     let left = rows.count.checked_sub(removed as u64);
     let left = left.ok_or_else(|| hash.corrupt("hash with more elements than its count"))?;
     if left == 0 {
-        // The elements go with the record.
+        // The elements are dropped with the record.
         space.delete(hash.key)?;
     } else if removed > 0 {
         for name in found {
@@ -293,7 +293,7 @@ fn remove_found<N: AsRef<[u8]>>(
     Ok(Removed { fields: removed, is_gone: left == 0 })
 }
 
-/// Removes the element of that name, which was drawn, and tells it.
+/// Removes the element that was drawn, and publishes the event.
 pub(in crate::command) fn remove_drawn(
     space: &mut dyn WriteSpace,
     event: Event,

@@ -56,7 +56,7 @@ pub(super) fn pfadd(call: &mut WriteCall<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reads what it counts: the number is not kept, as a read writes nothing.
+/// Counts anew each time: the number is not stored, because a read writes nothing.
 pub(super) fn pfcount(call: &mut ReadCall<'_>) -> Outcome {
     if let [_, key] = call.args {
         let count = match sketch_of(call.space.get(key)?.as_ref())? {

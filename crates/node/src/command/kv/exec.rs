@@ -22,7 +22,7 @@ const BAD_COUNT: &str = "ERR the count of operations or of an operation's words 
 
 pub(in crate::command) const ROWS: &[HandlerRow] = &[write("KV.EXEC", exec)];
 
-/// One operation, understood.
+/// One parsed operation.
 enum Operation<'a> {
     Get(&'a [u8]),
     Put(Put<'a>),
@@ -49,7 +49,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// A key as the operations so far leave it.
+/// The state of a key after the operations so far.
 struct Draft<'a> {
     key: &'a [u8],
     record: Option<Record>,
@@ -83,7 +83,7 @@ impl Draft<'_> {
         match operation {
             Operation::Get(_) => answer_get(current, reply)?,
             Operation::Put(put) => {
-                // One that does not look at a collection may replace it, as KV.PUT does.
+                // A PUT that does not read a collection may replace it, as KV.PUT does.
                 let seen = current.filter(|_| put.looks());
                 if !put.answer(seen, version, reply)? {
                     return Ok(false);

@@ -1,4 +1,4 @@
-//! Natural numbers of any size: just what exact conversion between decimal and binary floats takes.
+//! Natural numbers of any size, with the operations that exact conversion between decimal and binary floats needs.
 
 /// Limbs of 32 bits, the lowest first; no zeros at the top.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl Natural {
         }
     }
 
-    /// How many bits it takes; 0 for 0.
+    /// The number of bits up to the highest set one; 0 for 0.
     pub(super) fn bits(&self) -> usize {
         self.limbs.last().map_or(0, |top| self.limbs.len() * 32 - top.leading_zeros() as usize)
     }

@@ -1,4 +1,4 @@
-//! XGROUP, XACK and XREADGROUP: groups, what they are given, and what they have done with.
+//! XGROUP, XACK and XREADGROUP: groups, the entries that they are given, and those that they acknowledge.
 
 use super::entry::{Entry, write_id};
 use super::group::{Group, GroupChange, NameWalk, Pending};

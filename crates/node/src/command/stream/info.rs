@@ -1,4 +1,4 @@
-//! XINFO: what is known of a stream, its groups and their consumers.
+//! XINFO: the figures of a stream, its groups and their consumers.
 
 use super::entry::write_id;
 use super::group::{Group, NameWalk, Pending};

@@ -1,4 +1,4 @@
-//! What a stream's record says of it, beside its entries.
+//! The head of a stream's record, beside its entries: ids and counts.
 //!
 //! ```text
 //! 16 bytes  last id        u64 ms, u64 number

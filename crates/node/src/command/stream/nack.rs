@@ -10,7 +10,7 @@ use crate::command::call::{Error, Outcome, WriteCall};
 const NOT_POSITIVE: &str = "ERR Number of IDs must be a positive integer";
 const OTHER_NUMBER: &str = "ERR The `numids` parameter must match the number of arguments";
 const BAD_COUNT: &str = "ERR Invalid RETRYCOUNT option argument for XNACK";
-/// What an entry that is given up for good counts as delivered.
+/// The delivery count of an entry that is given up for good.
 const FATAL: u64 = i64::MAX as u64;
 
 /// Why an entry is given back.
@@ -39,13 +39,13 @@ impl Mode {
     }
 }
 
-/// The words of XNACK behind the group.
+/// The arguments of XNACK behind the group.
 struct Words {
     mode: Mode,
     ids: Vec<StreamId>,
-    /// What the entries count as delivered, whatever the mode says.
+    /// The delivery count that the entries get, in place of the mode's.
     deliveries: Option<u64>,
-    /// Entries that are not pending become so.
+    /// Entries that are not pending become pending.
     forces: bool,
 }
 

@@ -15,12 +15,12 @@ use vocab::limits::{STREAM_TRIM_LIMIT, STREAM_TRIM_LIMIT_MAX};
 
 const TWICE: &str = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible";
 
-/// What is to be kept.
+/// What the cut keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// So many entries, the last ones: MAXLEN.
+    /// MAXLEN: this many entries, the last ones.
     Length(u64),
-    /// Those from an id on: MINID.
+    /// MINID: the entries from this id on.
     From(StreamId),
 }
 
@@ -28,28 +28,28 @@ pub(super) enum Keep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trim {
     keep: Keep,
-    /// Only whole runs of entries go: `~`.
+    /// `~`: only whole runs of entries are removed.
     is_rough: bool,
-    /// Of a rough one: no more than so many entries go. `None`: as many as the settings say; 0: any number.
+    /// For `~`: the most entries that are removed. `None`: as many as the settings say; 0: any number.
     limit: Option<u64>,
     references: References,
 }
 
-/// The words of XADD before its fields, or those of XTRIM behind its key.
+/// The arguments of XADD before its fields, or those of XTRIM behind its key.
 #[derive(Debug, Default)]
 pub(super) struct TrimWords {
     pub(super) trim: Option<Trim>,
     pub(super) no_stream: bool,
-    /// Of XADD: the request is applied once.
+    /// For XADD: the request is applied once.
     pub(super) request: Option<RequestName>,
-    /// Of XADD; `None` for `*`.
+    /// For XADD: the id; `None` for `*`.
     pub(super) id: Option<NewId>,
-    /// How many words there were: the fields of XADD begin behind them.
+    /// The number of these arguments: the fields of XADD begin behind them.
     pub(super) count: usize,
 }
 
 impl TrimWords {
-    /// Parses the words behind the key; those of XADD end with its id.
+    /// Parses the arguments behind the key; for XADD they end with the id.
     pub(super) fn parse(words: &[&[u8]], of_xadd: bool) -> Result<Self, Error> {
         let mut parsed = Self::default();
         let (mut keep, mut is_rough, mut limit) = (None, false, None);
@@ -117,7 +117,7 @@ impl TrimWords {
     }
 }
 
-/// Cuts a stream; answers how many entries went. The caller saves it.
+/// Cuts a stream; answers how many entries were removed. The caller saves the stream.
 pub(super) fn cut(space: &mut dyn WriteSpace, stream: &mut Stream<'_>, trim: Trim) -> Result<u64, Error> {
     let mut to = match trim.keep {
         Keep::Length(length) => stream.behind(space, stream.meta.length.saturating_sub(length))?,
@@ -152,8 +152,8 @@ pub(super) fn cut(space: &mut dyn WriteSpace, stream: &mut Stream<'_>, trim: Tri
     Ok(removed)
 }
 
-/// Removes the entries before `to` that all groups have acknowledged. Of a length that is to be kept exactly, those behind make
-/// up for the ones that stay.
+/// Removes the entries before `to` that all groups have acknowledged. If the length is to be exact, entries behind `to` are removed in
+/// place of those that stay.
 fn cut_acknowledged(
     space: &mut dyn WriteSpace,
     stream: &mut Stream<'_>,
@@ -188,7 +188,7 @@ fn whole_runs(stream: &Stream<'_>, to: Ordinal, run: u64) -> Ordinal {
     if to == stream.meta.next { to } else { Ordinal(to.0 - to.0 % run) }
 }
 
-/// How many entries make a run: what Redis would keep in one node, about.
+/// How many entries make a run: about as many as Redis would keep in one node.
 fn run_of(stream: &Stream<'_>, packing: &Packing) -> u64 {
     let entry_bytes = (stream.meta.bytes / stream.meta.length.max(1)).max(1);
     let by_bytes = if packing.run_bytes == 0 { u64::MAX } else { (packing.run_bytes / entry_bytes).max(1) };
@@ -196,7 +196,7 @@ fn run_of(stream: &Stream<'_>, packing: &Packing) -> u64 {
     by_bytes.min(by_entries)
 }
 
-/// How many entries a rough cut removes at most, if it is not told.
+/// The most entries that a cut with `~` removes without LIMIT.
 fn limit_of(packing: &Packing) -> u64 {
     match packing.run_entries.saturating_mul(100) {
         0 => STREAM_TRIM_LIMIT,
@@ -204,7 +204,7 @@ fn limit_of(packing: &Packing) -> u64 {
     }
 }
 
-/// The id that XADD gives an entry.
+/// The id that XADD gives its entry.
 pub(super) fn new_id(stream: &Stream<'_>, asked: Option<NewId>, now_ms: u64) -> Result<StreamId, Error> {
     const NOT_ABOVE: &str = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
     let last = stream.meta.last_id;

@@ -1,4 +1,4 @@
-//! How entries come to a stream and go. The caller saves the record afterwards.
+//! Adds and removes entries of a stream. The caller saves the record afterwards.
 
 use super::entry::{Entry, Spot};
 use super::id::StreamId;

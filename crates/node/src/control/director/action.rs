@@ -1,4 +1,4 @@
-//! What the director asks for.
+//! What the director asks of its node: changes of the map, and orders to replicas.
 
 use crate::peer_protocol::Order;
 use cluster::Change;

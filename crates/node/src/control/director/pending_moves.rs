@@ -1,4 +1,4 @@
-//! The moves that placement wants: its cached output, worked out again when its inputs change or it is too old.
+//! The moves that placement wants: its cached output, computed again when its inputs change or it is too old.
 
 use super::explicit_moves::own_moves;
 use super::inputs::Inputs;
@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use vocab::{NodeId, PlanId, ShardId};
 
-/// The moves are worked out again after this time, in µs, even if nothing has changed.
+/// The moves are computed again after this time, in µs, even if nothing has changed.
 const MOVES_KEPT_US: u64 = 2_000_000;
-/// For each shard of the store, this much longer, in µs: it takes longer to work them out. They are kept for the sum of
-/// these even if the map changes.
+/// Added to that for each shard of the store, in µs, because more shards take longer to compute. The moves are kept for the
+/// sum of these even if the map changes.
 const MOVES_KEPT_US_EACH: u64 = 200;
 
-/// The moves that were last worked out, and the inputs that they follow from.
+/// The moves that were last computed, and their inputs.
 #[derive(Debug, Default)]
 pub(super) struct PendingMoves {
     pub(super) moves: Vec<Move>,
@@ -29,13 +29,13 @@ pub(super) struct PendingMoves {
 /// What a plan still has to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PlanLeft {
-    /// Steps that are not begun.
+    /// The steps that have not begun.
     pub(super) steps: usize,
-    /// Bytes that are to be moved, including those under way.
+    /// The bytes that are still to be moved, including those under way.
     pub(super) bytes: u64,
 }
 
-/// Inputs whose change makes the moves be worked out again at once.
+/// Inputs: when one changes, the moves are computed again at once.
 #[derive(Debug, PartialEq, Eq)]
 struct Basis {
     down: BTreeSet<NodeId>,
@@ -78,7 +78,7 @@ impl PendingMoves {
         self.moves.retain(|step| !is_done(map, step));
     }
 
-    /// Works out the moves again if that is due. While no plan moves anything, only a change of the inputs makes it due.
+    /// Computes the moves again if that is due. While no plan moves anything, only a change of the inputs makes it due.
     pub(super) fn refresh(&mut self, inputs: &Inputs<'_>, map: &Arc<Map>) {
         let &Inputs { settings, seen, now, .. } = inputs;
         let observed = seen.observed(map, settings, now);
@@ -91,8 +91,8 @@ impl PendingMoves {
         let wanted = map.open_plans().any(|plan| plan.kind.moves_replicas());
         let other = self.map.epoch != map.epoch && age_us >= each_us;
         if self.basis.as_ref() != Some(&basis) || other || (wanted && age_us >= kept_us) {
-            // Whether or not a plan is open: what none is about may have to be moved.
-            // Of those for balance, what a plan allows: others will not be made.
+            // Also without an open plan: replicas may have to move for other reasons.
+            // Moves for balance count only if a plan allows them: others will not be made.
             let may = |step: &Move| plan_of(map, step).is_some();
             let is_due = wanted || settings.auto_rebalance;
             self.moves = if is_due { next_moves_that(map, &observed, &may) } else { Vec::new() };
@@ -101,7 +101,7 @@ impl PendingMoves {
         }
     }
 
-    /// What a plan still has to do, by the moves as they are.
+    /// What a plan still has to do, according to the present moves.
     pub(super) fn left(&self, inputs: &Inputs<'_>, plan: &Plan) -> PlanLeft {
         let &Inputs { map, seen, .. } = inputs;
         let of_plan = self.moves.iter().filter(|step| !is_done(map, step) && allows(&plan.kind, step, map));

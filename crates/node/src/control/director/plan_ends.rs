@@ -1,4 +1,4 @@
-//! Plans that have nothing left to do: what becomes of each.
+//! Plans that have nothing left to do, and how each kind ends.
 
 use super::action::DirectorAction;
 use super::explicit_moves::{own_moves, receiver};

@@ -21,11 +21,11 @@ const BEHIND: u64 = 10_000;
 pub struct StoreStatus {
     /// Its id.
     pub store: String,
-    /// The map's number.
+    /// The map's epoch.
     pub epoch: u64,
     /// When the status was made, in ms since the epoch.
     pub at_ms: u64,
-    /// Whether enough was heard since this node directs: if not, much is missing.
+    /// Whether enough nodes have reported since this node directs: if not, much is missing.
     pub complete: bool,
     /// How many replicas each shard is to have.
     pub replication_factor: u32,
@@ -39,7 +39,7 @@ pub struct StoreStatus {
     pub nodes: Vec<NodeStatus>,
     /// Every shard, the metadata group first.
     pub shards: Vec<ShardStatus>,
-    /// Every plan that is remembered, the oldest first.
+    /// Every plan that the map still has, the oldest first.
     pub plans: Vec<PlanStatus>,
 }
 
@@ -48,27 +48,27 @@ pub struct StoreStatus {
 pub struct NodeStatus {
     /// Its id.
     pub id: String,
-    /// Where clients reach it.
+    /// Its address for clients.
     pub client_address: String,
-    /// Where nodes reach it.
+    /// Its address for nodes.
     pub peer_address: String,
     /// Its zone.
     pub zone: String,
-    /// How much it takes, against others.
+    /// Its capacity, in proportion to that of others.
     pub capacity: u64,
     /// `up`, `silent` or `lost`.
     pub state: &'static str,
-    /// For how long it was not heard of, in ms.
+    /// For how long it has been silent, in ms.
     pub silent_ms: u64,
-    /// It is to hold nothing.
+    /// Whether it must hold nothing.
     pub leaving: bool,
     /// Replicas that it has or is about to have.
     pub replicas: usize,
-    /// Replicas that are of no use.
+    /// Replicas that cannot be used.
     pub broken: usize,
     /// Shards that it leads.
     pub leaders: usize,
-    /// It leads nothing, and who leads what it holds is known.
+    /// Whether it leads nothing, and the leaders of all shards that it holds are known.
     pub leads_nothing: bool,
     /// Bytes of the rows of its replicas.
     pub bytes: u64,
@@ -78,7 +78,7 @@ pub struct NodeStatus {
     pub ops_per_s: f64,
     /// Commands since it was started.
     pub commands: u64,
-    /// Those that were answered by an error.
+    /// Commands that were answered by an error.
     pub errors: u64,
     /// Clients that are connected.
     pub clients: u64,
@@ -111,9 +111,9 @@ pub struct TransferStatus {
     pub shard: u32,
     /// The other node.
     pub peer: String,
-    /// It comes rather than goes.
+    /// Whether it is received rather than sent.
     pub inbound: bool,
-    /// Bytes that are there.
+    /// The bytes that have arrived.
     pub bytes: u64,
     /// About how many there will be; 0: unknown.
     pub bytes_approx: u64,
@@ -140,7 +140,7 @@ pub struct ShardStatus {
     pub bytes: u64,
     /// Its keys.
     pub keys: u64,
-    /// Of a shard without a majority: the nodes that it waits for.
+    /// For a shard without a majority: the nodes that it waits for.
     pub waits_for: Vec<String>,
     /// The plan that changes its replicas or its slots now.
     pub plan: Option<u64>,
@@ -165,7 +165,7 @@ pub struct MemberStatus {
     pub lag: u64,
     /// Bytes of its rows.
     pub bytes: u64,
-    /// Why it is of no use.
+    /// Why it cannot be used.
     pub broken: Option<String>,
 }
 
@@ -196,11 +196,11 @@ pub struct PlanStatus {
     pub bytes_moved: u64,
     /// Bytes that are to be moved.
     pub bytes_left: u64,
-    /// Bytes a second, lately.
+    /// The present rate, in bytes a second.
     pub rate: u64,
-    /// In how many seconds it will be done, if that can be told.
+    /// The estimated time to its end, in seconds.
     pub eta_s: Option<u64>,
-    /// What it waits for, if it does.
+    /// The reason for its waiting, if it waits.
     pub waits_for: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! CLUSTER: what clients need to find the node of a slot. How a store changes its shape is not asked for here.
+//! CLUSTER: what clients need to find the node of a slot. These commands do not change the store's shape.
 //!
 //! Clients of Redis Cluster see every node as a master of the slots whose shards it leads, be they none. A node leads some
 //! shards and follows in others, so no node is shown as a replica of another. Followers are shown in replies about slots:

@@ -1,4 +1,4 @@
-//! Commands about the connection itself, and small ones that need nothing else.
+//! Commands about the connection itself, and small ones without data.
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX, is_word};
 use crate::session::host::ClusterDatabases;
@@ -24,6 +24,7 @@ pub(super) const ROWS: &[Row] = &[
     ("REPLICAOF", replica_of),
     ("SLAVEOF", replica_of),
     ("MONITOR", monitor),
+    ("KV.MONITOR", monitor_for_node),
     ("MODULE|LIST", no_modules),
     ("COMMAND", command),
     ("COMMAND|COUNT", command),
@@ -35,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
     ("COMMAND|LIST", command),
 ];
 
-/// By this word a replica of Redis asks again later; any other error has it ask for all keys again and again.
+/// With this error code a replica of Redis asks again later; with any other it asks for all keys again and again.
 const NO_CHANGES: &str =
     "NOMASTERLINK Basalt sends a replica no changes: copy the keys once, with `redis-cli --rdb` or `basalt export`";
 
@@ -64,7 +65,20 @@ fn echo(ask: &mut Ask<'_>) -> Outcome {
 }
 
 fn monitor(ask: &mut Ask<'_>) -> Outcome {
-    ask.session.set_monitor(true, ask.host);
+    ask.session.set_monitor(Some(ask.spec), ask.host);
+    ok(ask)
+}
+
+/// What a client's scripts run is to be told to its node, for which this connection was made.
+fn monitor_for_node(ask: &mut Ask<'_>) -> Outcome {
+    if ask.session.keyspace() != Keyspace::Stored {
+        return Err("ERR this command is for other nodes".into());
+    }
+    let is_on = is_word(ask.args[1], "ON");
+    if !is_on && !is_word(ask.args[1], "OFF") {
+        return Err(SYNTAX);
+    }
+    ask.session.show_calls(is_on, ask.host);
     ok(ask)
 }
 
@@ -122,7 +136,7 @@ fn select_of_cluster(ask: &mut Ask<'_>, number: i64) -> Outcome {
         match ask.host.cluster_databases() {
             ClusterDatabases::Begun => {}
             ClusterDatabases::Refused(text) => return Err(text.into()),
-            // It was held back until they had begun: EXEC runs one that was refused when it was queued.
+            // It waited until databases of cluster clients had begun: EXEC runs a SELECT that was refused when it was queued.
             ClusterDatabases::Awaited => return Err(NOT_BEGUN.into()),
         }
     }

@@ -1,5 +1,5 @@
 //! Members that SPOP draws from a large set, some together: a draw walks over the tree, so the pops of one entry share it. By item
-//! 13 of an entry; by item 14 entries share it, too (`drawn_stretch`).
+//! 13 of an entry; by item 15 entries share it, too (`drawn_stretch`).
 //!
 //! Positions are divided into stretches that hold `STRETCH_MEAN` members on average, and each stretch has `STRETCH_MAX` places, of
 //! which its members take the first ones. A place is drawn until one is taken; its member is the first that is popped, and `TOGETHER`

@@ -1,9 +1,11 @@
 //! The writes of one entry, above the tree that does not have them yet: one for each tree key, a later write in place of
 //! an earlier one.
 
+use super::bounded_keys::BoundedKeys;
 use super::overlay::{Edits, KeysOnce, NearRows, Overlay, UndoneRows};
 use super::work::Place;
 use crate::counters::Counted;
+use crate::format::key_bound::KeyBound;
 use crate::format::keys;
 use crate::keyspace_events::{EntryEvents, Event, EventClasses, KeyspaceEvent};
 use crate::monitored_calls::{CallsLen, MonitoredCalls};
@@ -40,6 +42,8 @@ pub(super) struct EntryWrites<'a> {
     drops: Vec<Slice>,
     /// Keys that came and went, each with 1 or -1.
     counts: Vec<(Counted, i64)>,
+    /// The databases that may have so many, where the entry says so.
+    bounded: Option<Box<BoundedKeys>>,
     /// Keys that got an expiry or lost it, each with 1 or -1.
     expiring: Vec<(Counted, i64)>,
     /// Keys that went, or were replaced, after their time had come.
@@ -120,6 +124,7 @@ impl<'a> EntryWrites<'a> {
             bytes: 0,
             drops: Vec::new(),
             counts: Vec::new(),
+            bounded: None,
             expiring: Vec::new(),
             expired: 0,
             made: KeysOnce::default(),
@@ -170,6 +175,11 @@ impl<'a> EntryWrites<'a> {
     /// Events of these classes are collected.
     pub(super) fn tell(&mut self, classes: EventClasses) {
         self.events = EntryEvents::of(classes);
+    }
+
+    /// Whether events of that kind are told.
+    pub(super) fn tells(&self, event: Event) -> bool {
+        self.events.tells(event)
     }
 
     /// Something has happened to a key.
@@ -417,6 +427,19 @@ impl<'a> EntryWrites<'a> {
     /// The next item of the entry begins.
     pub(super) fn begin_item(&mut self) {
         self.near.begin_item();
+        if let Some(bounded) = &mut self.bounded {
+            bounded.begin_item(&self.counts);
+        }
+    }
+
+    /// From here on these databases may have so many keys.
+    pub(super) fn bound_keys(&mut self, bounds: &[KeyBound]) {
+        self.bounded = Some(Box::new(BoundedKeys::of(bounds, self.handle)));
+    }
+
+    /// Whether the item under way has left a database with more keys than it may have.
+    pub(super) fn has_too_many_keys(&self) -> bool {
+        self.bounded.as_ref().is_some_and(|bounded| bounded.are_passed(&self.counts))
     }
 
     /// Writes a row of a collection, or removes it.

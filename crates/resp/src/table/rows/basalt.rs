@@ -15,12 +15,12 @@ const fn own(name: &'static str, arity: i16, summary: &'static str) -> CommandSp
     command(Group::Basalt, acl::KEYSPACE, name, arity, "0.1.0", summary)
 }
 
-/// What a connection asks for itself.
+/// Commands about the connection itself.
 const fn promise(name: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Basalt, acl::CONNECTION, name, -1, "0.1.0", summary).flags(NOSCRIPT | LOADING | STALE | FAST)
 }
 
-/// What an operator with that role asks of the store as a whole.
+/// Commands about the whole store, for an operator with this role.
 const fn admin(role: Role, name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
     command(Group::Basalt, 0, name, arity, "0.1.0", summary)
         .flags(ADMIN | NOSCRIPT | NO_MULTI | LOADING | STALE)
@@ -201,6 +201,16 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .touches(&[key(1, RO)])
     .cost("O(N), N being the number of keys of the database; O(1) for DBSIZE")
     .args("database:key <DBSIZE | KEYS pattern:pattern | RANDOMKEY | SCAN cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type:string]>"),
+    command(
+        Group::Basalt,
+        acl::CONNECTION,
+        "KV.MONITOR",
+        2,
+        "0.1.0",
+        "Has what the scripts of a client of another node run shown there; refused to clients.",
+    )
+    .flags(NOSCRIPT | NO_MULTI | LOADING | STALE | FAST)
+    .args("<ON | OFF>"),
     own("KV.PUT", -3, "Sets a key and returns its version, on request under a condition and with what it held before.")
         .answers(Answers::ValuesWith(&["RETURN"]))
         .flags(WRITE | DENYOOM | FAST)

@@ -1,6 +1,8 @@
 //! Keys of any type.
 
-use crate::table::behaviour::{ASKS_DATABASE, BARRIER, PEEKS, READS_BY_PATTERN, SecretArgs, TO_DATABASE, USES};
+use crate::table::behaviour::{
+    ASKS_DATABASE, BARRIER, MISSES_UNTOLD, PEEKS, READS_BY_PATTERN, SecretArgs, TO_DATABASE, USES,
+};
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{
@@ -109,26 +111,26 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("Depends on the subcommand."),
     generic("OBJECT|ENCODING", 3, "2.2.3", "Returns how the value of a key is kept.")
         .flags(READONLY)
-        .does_also(PEEKS)
+        .does_also(PEEKS | MISSES_UNTOLD)
         .touches(&[key(2, RO)])
         .tips(UNREPEATABLE)
         .args("key"),
     generic("OBJECT|FREQ", 3, "4.0.0", "Returns how often a key is used, on a logarithmic scale.")
         .flags(READONLY)
-        .does_also(PEEKS)
+        .does_also(PEEKS | MISSES_UNTOLD)
         .touches(&[key(2, RO)])
         .tips(UNREPEATABLE)
         .args("key"),
     generic("OBJECT|HELP", 2, "6.2.0", "Lists the subcommands.").flags(LOADING | STALE),
     generic("OBJECT|IDLETIME", 3, "2.2.3", "Returns for how many seconds a key has not been used.")
         .flags(READONLY)
-        .does_also(PEEKS)
+        .does_also(PEEKS | MISSES_UNTOLD)
         .touches(&[key(2, RO)])
         .tips(UNREPEATABLE)
         .args("key"),
     generic("OBJECT|REFCOUNT", 3, "2.2.3", "Returns how many references there are to a value.")
         .flags(READONLY)
-        .does_also(PEEKS)
+        .does_also(PEEKS | MISSES_UNTOLD)
         .touches(&[key(2, RO)])
         .tips(UNREPEATABLE)
         .args("key"),

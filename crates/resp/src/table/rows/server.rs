@@ -1,7 +1,7 @@
 //! The server.
 
 use crate::table::behaviour::{
-    ABOUT_NODE, ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, FOLLOWS_EXEC, ONLY_SHOWS, PEEKS,
+    ABOUT_NODE, ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, FOLLOWS_EXEC, MISSES_UNTOLD, ONLY_SHOWS, PEEKS,
     READS_ALL_KEYS, READS_REPLICAS, SWAPS_DATABASES, SecretArgs, TAKES_MANY,
 };
 use crate::table::key_flag::RO;
@@ -254,7 +254,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     server("MEMORY|STATS", 2, "4.0.0", "Returns figures of memory.").tips(ASK_ALL_SHARDS),
     server("MEMORY|USAGE", -3, "4.0.0", "Returns how many bytes a key and its value take.")
         .flags(READONLY)
-        .does_also(PEEKS)
+        .does_also(PEEKS | MISSES_UNTOLD)
         .touches(&[key(2, RO)])
         .cost("O(N), N being the number of samples")
         .args("key [SAMPLES count:integer]"),

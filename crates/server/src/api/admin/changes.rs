@@ -1,4 +1,4 @@
-//! Changes of the map that an operator waits for: what the metadata group refuses is told.
+//! Changes of the map that an operator waits for, with the reason if the metadata group refuses one.
 
 use super::error::AdminError;
 use crate::api::ShardWriter;

@@ -1,4 +1,4 @@
-//! Computes what this node's replicas hold at the entries that a comparison has marked.
+//! Computes digests of this node's replicas, as of the entries that a comparison has marked.
 
 use crate::os::{NICE_BACKGROUND, now_ms, set_niceness};
 use crate::shared::{Digest, NodeShared};

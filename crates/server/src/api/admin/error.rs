@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// The answer to a request of an operator.
-pub(super) type Answer = Result<Value, AdminError>;
+pub(crate) type Answer = Result<Value, AdminError>;
 
 /// Why a request was not done; each is one code of error replies and one status of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl AdminError {
 }
 
 /// What another node has answered.
-pub(super) fn decode(frame: &[u8]) -> Answer {
+pub(crate) fn decode(frame: &[u8]) -> Answer {
     let wrong = || AdminError::Failed("another node's answer cannot be read".to_owned());
     match resp::decode(frame) {
         Ok(Some((resp::Value::Bulk(text), _))) => serde_json::from_slice(&text).map_err(|_| wrong()),

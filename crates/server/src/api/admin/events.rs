@@ -1,4 +1,4 @@
-//! What has happened to the store.
+//! The events of the store, for operators.
 
 use super::changes::change;
 use super::error::AdminError;

@@ -1,4 +1,4 @@
-//! What a map may have wrong with it that no single change refuses: the rules of placement.
+//! Breaches of the rules of placement in a map: no single change is refused for them.
 
 use crate::shared::Finding;
 use cluster::Map;

@@ -1,4 +1,4 @@
-//! The map, as it is.
+//! The present map, for operators.
 
 use super::error::AdminError;
 use super::sight::Sight;

@@ -24,7 +24,7 @@ mod users;
 mod verify;
 
 pub(crate) use digests::digest_marked;
-pub(crate) use error::AdminError;
+pub(crate) use error::{AdminError, decode};
 pub(crate) use run::{admin, call_handler, handler};
 pub(crate) use sight::director_status;
 pub(crate) use users::{call_handler as call_users_handler, handler as users_handler, import_patiently};

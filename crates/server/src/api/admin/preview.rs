@@ -10,12 +10,12 @@ use node::ShardHandle;
 use serde_json::{Value, json};
 use vocab::{NodeId, PlanId, ShardId};
 
-/// Moves that are listed one by one.
+/// The most moves that are listed one by one.
 const MOVES_SHOWN: usize = 1000;
-/// What moves take of a node unless something else is set, in MB a second.
+/// MB a second that moves may use at a node, by default.
 const MOVE_RATE_MB: u64 = 200;
 
-/// What would happen; refusals are those of the map.
+/// What the plan would do; it is refused if the map refuses it.
 pub(super) fn preview(sight: &Sight, handle: &ShardHandle, words: &[String]) -> Result<Value, AdminError> {
     let map = newest_map(handle)?;
     let kind = plans::read(&map, words)?;
@@ -64,7 +64,7 @@ pub(super) fn preview(sight: &Sight, handle: &ShardHandle, words: &[String]) -> 
     }))
 }
 
-/// How many shards become two.
+/// The number of shards that become two.
 fn splits(kind: &PlanKind, map: &Map) -> usize {
     match kind {
         PlanKind::SplitShard { .. } => 1,
@@ -73,7 +73,7 @@ fn splits(kind: &PlanKind, map: &Map) -> usize {
     }
 }
 
-/// What placement knows beside the map, out of the status.
+/// What placement needs beside the map: taken from the status.
 fn observed(sight: &Sight, map: &Map) -> Observed {
     let mut observed = Observed { leaving: map.leaving.clone(), ..Observed::default() };
     for node in &sight.status.nodes {
@@ -89,13 +89,13 @@ fn observed(sight: &Sight, map: &Map) -> Observed {
     observed
 }
 
-/// Leaders that change for it at once.
+/// The leaders that change at once.
 fn hand_overs(sight: &Sight, kind: &PlanKind) -> usize {
     let PlanKind::DrainLeaders(node) = kind else { return 0 };
     sight.status.nodes.iter().find(|known| known.id == node.to_string()).map_or(0, |known| known.leaders)
 }
 
-/// What the plan cannot do as things are, if anything.
+/// What the plan cannot do at present, if anything.
 fn note(kind: &PlanKind, map: &Map, observed: &Observed, moves: &[Move]) -> Option<String> {
     let able = map.nodes.values().filter(|node| node.capacity > 0 && !observed.leaving.contains(&node.id)).count();
     let emptied = map.nodes.keys().find(|node| kind.empties(**node));
@@ -137,14 +137,14 @@ fn moves(sight: &Sight, kind: &PlanKind, map: &Map, observed: &Observed) -> Vec<
     }
 }
 
-/// A move of a plan that says where to.
+/// The move of a plan that names its target.
 fn redirected(kind: &PlanKind, step: Move, map: &Map) -> Move {
     let PlanKind::ReplaceNode { with, .. } = kind else { return step };
     let has_one = map.shards.get(&step.shard).is_some_and(|info| info.replica_on(*with).is_some());
     if step.remove.is_none() || has_one { step } else { Move { add: Some(*with), ..step } }
 }
 
-/// How long it takes at least: the node that gives or takes most sets the time.
+/// The least time that the moves take: that of the node which sends or receives most.
 fn seconds(map: &Map, moves: &[Move], bytes_of: &dyn Fn(ShardId) -> u64) -> u64 {
     let rate = match Settings::of(map).move_rate_mb.unwrap_or(MOVE_RATE_MB) {
         0 => return 0,

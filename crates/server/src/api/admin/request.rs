@@ -1,4 +1,4 @@
-//! What an operator may ask, as words: those behind KV.ADMIN, and those that routes of HTTP stand for.
+//! The requests of operators, as words: the arguments of KV.ADMIN, which routes of HTTP are turned into.
 
 use super::error::AdminError;
 use cluster::ACCEPT_DATA_LOSS;
@@ -48,7 +48,15 @@ pub(crate) enum AdminRequest {
 pub(crate) enum SettingsRequest {
     List,
     Get(String),
+    /// What the node that is asked knows of it.
+    Known(String),
     Set(String, String),
+    /// To a value, if it has another one now: nodes ask so, which have worked out the one from the other.
+    Replace {
+        name: String,
+        was: String,
+        now: String,
+    },
     Reset(String),
 }
 
@@ -131,6 +139,7 @@ impl AdminRequest {
     pub(crate) fn whose(&self) -> Whose {
         match self {
             Self::Status | Self::Nodes | Self::Shards | Self::Map => Whose::MetaOrHere,
+            Self::Settings(SettingsRequest::Known(_)) => Whose::Here,
             Self::Events { .. } | Self::Note { .. } | Self::Settings(_) | Self::Plan(_) | Self::DrainLeaders(_) => {
                 Whose::Meta
             }
@@ -181,7 +190,12 @@ fn settings(words: &[&str]) -> Result<SettingsRequest, AdminError> {
     match (verb.to_ascii_uppercase().as_str(), rest) {
         ("LIST", []) => Ok(SettingsRequest::List),
         ("GET", [name]) => Ok(SettingsRequest::Get((*name).to_owned())),
+        ("KNOWN", [name]) => Ok(SettingsRequest::Known((*name).to_owned())),
         ("SET", [name, value]) => Ok(SettingsRequest::Set((*name).to_owned(), (*value).to_owned())),
+        ("SET", [name, now, word, was]) if word.eq_ignore_ascii_case("WAS") => {
+            let [name, was, now] = [name, was, now].map(|word| (*word).to_owned());
+            Ok(SettingsRequest::Replace { name, was, now })
+        }
         ("RESET", [name]) => Ok(SettingsRequest::Reset((*name).to_owned())),
         _ => Err(usage("SETTINGS LIST | GET name | SET name value | RESET name")),
     }
@@ -242,6 +256,15 @@ mod tests {
             ("EVENTS limit 5 AFTER 7", AdminRequest::Events { after: Some(7), limit: 5 }),
             ("SETTINGS", AdminRequest::Settings(SettingsRequest::List)),
             ("SETTINGS set a b", AdminRequest::Settings(SettingsRequest::Set("a".to_owned(), "b".to_owned()))),
+            ("SETTINGS known a", AdminRequest::Settings(SettingsRequest::Known("a".to_owned()))),
+            (
+                "SETTINGS set a b was c",
+                AdminRequest::Settings(SettingsRequest::Replace {
+                    name: "a".to_owned(),
+                    was: "c".to_owned(),
+                    now: "b".to_owned(),
+                }),
+            ),
             ("PLAN PAUSE 3", AdminRequest::Plan(PlanRequest::Pause(3))),
             (
                 "PLAN APPLY drain-node a REASON disk",

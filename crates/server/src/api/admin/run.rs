@@ -1,4 +1,4 @@
-//! From words to an answer: here, or by the node that has to know.
+//! Runs an operator's request: on this node, or on the node that has the newest map.
 
 use super::error::{AdminError, Answer, decode};
 use super::query::{NodeQuery, mark};
@@ -116,8 +116,14 @@ fn leading(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
         AdminRequest::Note { kind, text } => events::note(store, &handle, kind, text),
         AdminRequest::Settings(SettingsRequest::List) => settings::list(&handle),
         AdminRequest::Settings(SettingsRequest::Get(name)) => settings::get(&handle, name),
-        AdminRequest::Settings(SettingsRequest::Set(name, value)) => settings::set(store, &handle, name, Some(value)),
-        AdminRequest::Settings(SettingsRequest::Reset(name)) => settings::set(store, &handle, name, None),
+        AdminRequest::Settings(SettingsRequest::Known(name)) => settings::known_here(store, name),
+        AdminRequest::Settings(SettingsRequest::Set(name, value)) => {
+            settings::set(store, &handle, name, Some(value), None)
+        }
+        AdminRequest::Settings(SettingsRequest::Replace { name, was, now }) => {
+            settings::set(store, &handle, name, Some(now), Some(was))
+        }
+        AdminRequest::Settings(SettingsRequest::Reset(name)) => settings::set(store, &handle, name, None, None),
         AdminRequest::Plan(plan) => match plan {
             PlanRequest::List => Ok(plans::list(&Sight::of_leader(store))),
             PlanRequest::Show(id) => plans::show(&Sight::of_leader(store), *id),
@@ -154,6 +160,7 @@ fn here(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
         AdminRequest::Verify(VerifyRequest::Stop) => Ok(verify::stop(store)),
         AdminRequest::RecoverMap(request) => recover::run(store, *request),
         AdminRequest::Digest(comparison) => Ok(NodeQuery::Digest(*comparison).answer(store)),
+        AdminRequest::Settings(SettingsRequest::Known(name)) => settings::known_here(store, name),
         _ => Ok(NodeQuery::Replicas.answer(store)),
     }
 }

@@ -18,18 +18,29 @@ pub(super) fn get(handle: &ShardHandle, name: &str) -> Result<Value, AdminError>
     Ok(shown(&newest_map(handle)?, known(name)?))
 }
 
-/// Sets it, or with none lets the default hold again.
+/// What this node knows of it, and as of which epoch of the map.
+pub(super) fn known_here(store: &NodeShared, name: &str) -> Result<Value, AdminError> {
+    let (setting, known) = (known(name)?, store.known());
+    let map = known.map.as_ref().ok_or_else(|| AdminError::Unavailable("this node has no map yet".to_owned()))?;
+    Ok(json!({"value": setting_value(map, setting), "epoch": map.epoch.0}))
+}
+
+/// Sets it, or with none lets the default hold again; if `expected` is given, only where that is its value.
 pub(super) fn set(
     store: &Arc<NodeShared>,
     handle: &ShardHandle,
     name: &str,
     value: Option<&str>,
+    expected: Option<&str>,
 ) -> Result<Value, AdminError> {
     let setting = known(name)?;
     let now = value.map(|value| setting.parse(value).map_err(AdminError::Usage)).transpose()?;
     let was = change(store, handle, |map| {
         let (name, was) = (setting.name.to_owned(), map.settings.get(setting.name).cloned());
         let before = setting_value(map, setting);
+        if expected.is_some_and(|expected| before.as_deref() != Some(expected)) {
+            return Err(AdminError::Refused(format!("{name} is {} by now", before.unwrap_or_default())));
+        }
         let set = now.as_ref().filter(|_| was != now);
         if let Some(gate) = set.and_then(|value| FormatGate::of_setting(setting.name, value)) {
             gate.check(map, store.node(), &store.entry_formats).map_err(AdminError::Refused)?;
@@ -37,8 +48,10 @@ pub(super) fn set(
         let change = (was != now).then(|| Change::Setting { name, was, now: now.clone() });
         Ok((change, before))
     })?;
-    let mut answer = shown(&newest_map(handle)?, setting);
+    let map = newest_map(handle)?;
+    let mut answer = shown(&map, setting);
     answer["was"] = json!(was);
+    answer["epoch"] = json!(map.epoch.0);
     Ok(answer)
 }
 

@@ -1,4 +1,4 @@
-//! How the store is, in short: everything that fits one screen, and what is wrong with it in words.
+//! The status of the store on one screen, with what is wrong in words.
 
 use super::sight::Sight;
 use node::control::director::NodeStatus;

@@ -63,7 +63,7 @@ fn answer(reply: &mut Reply, outcome: Result<(), String>) {
 
 fn set(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(), String> {
     let name = user_name(args[2])?;
-    let rules = without_passwords(&args[3..]).ok_or("ERR Error in ACL SETUSER modifier '=': Syntax error")?;
+    let rules = without_passwords(&args[3..]).map_err(|why| format!("ERR {why}"))?;
     import(store)?;
     let all_channels = store.config.new_users_have_all_channels();
     let base = match name {

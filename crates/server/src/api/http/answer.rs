@@ -1,4 +1,4 @@
-//! A request's way: who asks, what for, and the answer.
+//! Answers one request: finds its user and its route, checks the rights, and runs it.
 
 use super::asker::Asker;
 use super::body::{BodyError, Whole, read};

@@ -1,4 +1,4 @@
-//! Who has sent a request, and whether it may.
+//! The sender of a request, and whether it has the right.
 
 use crate::api::admin::AdminError;
 use crate::shared::NodeShared;

@@ -1,4 +1,4 @@
-//! What a request gives beside its route: parts of the path, the query, the body.
+//! The parameters of a request: parts of the path, the query, the body.
 
 use crate::api::admin::AdminError;
 use serde_json::Value;

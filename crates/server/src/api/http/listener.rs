@@ -1,4 +1,4 @@
-//! Where operators' HTTP connections arrive: so many at once, and each with its own thread and time.
+//! The listener for operators' HTTP: a bounded number of connections, each with a thread and a time limit of its own.
 
 use super::answer::{Client, answer};
 use super::drive::{ready, split};

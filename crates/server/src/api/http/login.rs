@@ -1,4 +1,4 @@
-//! Who asks: a user with a password, by Basic; `default` with its password, by Bearer; or the user that a certificate names.
+//! The user of a request: by Basic a user with a password, by Bearer `default` with its password, or the user that a certificate names.
 
 use crate::shared::NodeShared;
 use base64::Engine;
@@ -17,7 +17,7 @@ pub(super) enum Stranger {
     TooOften,
 }
 
-/// As whom a request runs. What its header says comes before what its connection's certificate does. Waits while a password is
+/// The user that a request runs as. Its header counts before the certificate of its connection. Waits while a password is
 /// compared.
 pub(super) fn user_of(
     store: &NodeShared,

@@ -1,6 +1,6 @@
 //! The HTTP listener for operators: metrics, health, the admin API, its OpenAPI document and the console.
 //!
-//! A thread a connection, and few of them: what is asked here may wait for other nodes, and never touches an event loop.
+//! A thread a connection, and few of them: a request may wait for other nodes, and never runs on an event loop.
 //! hyper speaks HTTP; there is no runtime beneath it, only a wait for the socket. See docs/adr/0015.
 
 mod answer;

@@ -22,7 +22,7 @@ const FEW: usize = 16;
 /// Rows that are looked at while the writer waits: it takes about a tenth of a millisecond.
 const LOCKED_ROWS_MAX: usize = 1024;
 
-/// So many places with one head are sorted by their keys one by one.
+/// Up to this many places with one head are sorted by whole keys directly.
 const FEW_EQUAL: usize = 8;
 /// Heads of a key that are looked at before its rest is compared as a whole.
 const HEADS_MAX: usize = 8;

@@ -41,7 +41,7 @@ impl Version {
 
 /// All that a memtable has under one key.
 pub(super) struct Row {
-    /// Of its key, what `FoldedKey` has beside the rest.
+    /// The part of its key that `FoldedKey` has beside the rest.
     first: u8,
     tag: Tag,
     rest: Slice,

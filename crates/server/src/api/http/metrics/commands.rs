@@ -1,4 +1,4 @@
-//! Figures of commands and of errors: of those that there were.
+//! Figures of the commands that have run, and of the errors that have been answered.
 
 use super::table as m;
 use super::text::Exposition;

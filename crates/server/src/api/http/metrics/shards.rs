@@ -1,4 +1,4 @@
-//! Figures of this node's replicas: of each, as long as there are not too many for a scraper.
+//! Figures of this node's replicas: of each replica, unless there are too many for a scraper.
 
 use super::table as m;
 use super::text::Exposition;
