@@ -891,7 +891,7 @@ mod tests {
             let mut test = Test::default();
             let wait = |test: &mut Test, client: u32| {
                 // Every third waits for what need not be there.
-                let what = if client % 3 == 0 {
+                let what = if client.is_multiple_of(3) {
                     "XREAD BLOCK 0 STREAMS a 5"
                 } else {
                     "XREADGROUP GROUP g c BLOCK 0 STREAMS a >"

@@ -19,7 +19,6 @@ use resp::{Reply, parse_integer};
 use vocab::{Database, Slot, SlotSpan};
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
-/// What may add data to a database gets this that has as many keys as it may.
 
 /// What the shell does with a request. See the contract in the module's documentation.
 #[derive(Debug)]

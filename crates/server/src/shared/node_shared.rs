@@ -190,9 +190,7 @@ impl NodeShared {
         let resources = resources(&config, &budget, descriptors)?;
         let (cache, health) = (Arc::new(RowCache::new(budget.row_cache)), Arc::new(DiskHealth::default()));
         let (alone, stats) = (text("peer-listen").is_empty(), Arc::new(Stats::new(workers)));
-        if text("rebuild") == "yes" {
-            set_aside(&mut dir, alone)?;
-        }
+        (text("rebuild") == "yes").then(|| set_aside(&mut dir, alone)).transpose()?;
         let (threads, monitors, log) = (processors(), Arc::default(), open_log(&dir, &health, alone)?);
         Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
