@@ -86,6 +86,8 @@ pub enum TreeKey<'a> {
         /// Its name.
         name: &'a [u8],
     },
+    /// The members of a set that SPOP draws from.
+    Drawn,
     /// Elements that are to be collected.
     Garbage {
         /// The key of the hash that they belonged to.
@@ -113,6 +115,9 @@ impl<'a> TreeKey<'a> {
         }
         if let Some((at_ms, client)) = keys::parse_forgetting(tree_key) {
             return Some(Self::Forgetting { at_ms, client });
+        }
+        if tree_key == keys::DRAWN {
+            return Some(Self::Drawn);
         }
         if tree_key == keys::MAP {
             return Some(Self::Map);
@@ -159,7 +164,7 @@ impl<'a> TreeKey<'a> {
             | Self::Garbage { key, .. } => Some(key),
             Self::Row { .. } => None,
             Self::Requests { .. } | Self::Forgetting { .. } => None,
-            Self::Map | Self::MapChange { .. } | Self::Event { .. } | Self::Program { .. } => None,
+            Self::Map | Self::MapChange { .. } | Self::Event { .. } | Self::Program { .. } | Self::Drawn => None,
         }
     }
 }
@@ -239,7 +244,8 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
         | Item::Split(_)
         | Item::Packing(_)
         | Item::KeyBounds(_)
-        | Item::Together => false,
+        | Item::Together
+        | Item::GoingOn => false,
     }
 }
 
@@ -271,6 +277,7 @@ mod tests {
             (keys::requests(b"c"), TreeKey::Requests { client: b"c" }),
             (keys::forgetting(9, b"c"), TreeKey::Forgetting { at_ms: 9, client: b"c" }),
             (keys::MAP.to_vec(), TreeKey::Map),
+            (keys::DRAWN.to_vec(), TreeKey::Drawn),
             (keys::map_change(9), TreeKey::MapChange { epoch: 9 }),
             (keys::event(9), TreeKey::Event { number: 9 }),
             (keys::program(b"sx"), TreeKey::Program { name: b"sx" }),

@@ -10,6 +10,7 @@ pub mod command;
 pub mod config;
 pub mod control;
 mod counters;
+mod drawn_stretch;
 pub mod eviction;
 mod fault;
 mod format;
@@ -57,7 +58,9 @@ pub use config::Config;
 pub use counters::DatabaseKeys;
 pub use fault::Fault;
 pub use format::Fact;
-pub use format::entry::{CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, decode as decode_entry};
+pub use format::entry::{
+    CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, Pops, decode as decode_entry,
+};
 pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;
 pub use hot_keys::{HotCost, HotKeys};

@@ -127,6 +127,8 @@ pub const WATCHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const QUIET_CHANGES_MAX: usize = 1024;
 /// Bytes of their keys.
 pub const QUIET_CHANGES_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of names that a shard keeps of the members of a set that SPOP draws from.
+pub const KEPT_STRETCH_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of commands in one Raft entry beyond which the next entry is begun.
 pub const ENTRY_BYTES_SOFT: usize = 256 * 1024;
 /// Arguments of commands in one Raft entry beyond which the next entry is begun.

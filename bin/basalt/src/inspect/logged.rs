@@ -51,6 +51,8 @@ pub enum LoggedItem {
     Packing,
     /// SPOP takes members of large sets some together.
     Together,
+    /// The same, and goes on where the entry before has ended.
+    GoingOn,
     KeyBounds,
     Mark {
         comparison: u64,
@@ -155,6 +157,7 @@ impl LoggedItem {
             Item::Seal => Self::Seal,
             Item::Packing(_) => Self::Packing,
             Item::Together => Self::Together,
+            Item::GoingOn => Self::GoingOn,
             Item::KeyBounds(_) => Self::KeyBounds,
         }
     }
@@ -182,6 +185,9 @@ impl LoggedItem {
             }
             Self::Seal => writeln!(out, "      (trees are flushed here)"),
             Self::Together => writeln!(out, "      (members of large sets are popped some together)"),
+            Self::GoingOn => {
+                writeln!(out, "      (members of large sets are popped some together, as the entry before has begun)")
+            }
             Self::KeyBounds => writeln!(out, "      (databases may have so many keys)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),

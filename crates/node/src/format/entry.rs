@@ -16,6 +16,7 @@
 //!  10 kept change bytes: as 5; replicas keep the change, rather than the map that it makes; alone in its entry
 //!  11 packing     varint, varint, varint: the settings of `Packing`, of all commands of the entry; only in format 2
 //!  13 together    (the commands behind pop members of large sets some together); only in format 2
+//!  15 going on    (the same, and go on where the entry before has ended); only in format 2
 //!  14 key bounds  varint databases, each varint slot and varint: the most keys of the database of that slot; only in format 2
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
@@ -49,6 +50,7 @@ const KEPT_CHANGE: u8 = 10;
 const PACKING: u8 = 11;
 const COLLECT_FIELDS: u8 = 12;
 const TOGETHER: u8 = 13;
+const GOING_ON: u8 = 15;
 const KEY_BOUNDS: u8 = 14;
 
 /// One item of an entry.
@@ -83,6 +85,8 @@ pub enum Item<'a> {
     Packing(Packing),
     /// The commands behind it pop members of large sets some together (`space::apply::stretch`).
     Together,
+    /// The same, and they go on where the entry before has ended (`drawn_stretch`).
+    GoingOn,
     /// What leaves these databases with more keys is refused (`space::apply::bounded_keys`).
     KeyBounds(Vec<KeyBound>),
 }
@@ -115,10 +119,21 @@ pub struct EntryTerms {
     pub evaluation: Evaluation,
     /// Whether replicas keep a change of the map, rather than the whole map.
     pub keeps_changes: bool,
-    /// Whether members of large sets may be popped together.
-    pub pops_together: bool,
+    /// How members of large sets are popped.
+    pub pops: Pops,
     /// Whether they judge how many keys databases have.
     pub bounds_keys: bool,
+}
+
+/// How SPOP draws members of large sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pops {
+    /// Each by itself.
+    Alone,
+    /// Some together (`space::apply::stretch`).
+    Together,
+    /// The same, also those of several entries (`drawn_stretch`).
+    GoingOn,
 }
 
 /// The tree keys from which a step of background collection begins; empty: from the first. What lies before them has been
@@ -294,11 +309,16 @@ impl EntryBuilder {
         self.bytes.splice(HEAD_BYTES..HEAD_BYTES, item);
     }
 
-    /// Writes, before the items, that the commands pop several members of large sets together.
-    pub fn pop_together(&mut self) {
+    /// Says, before the items, how they pop members of large sets.
+    pub fn pop(&mut self, how: Pops) {
+        let item = match how {
+            Pops::Alone => return,
+            Pops::Together => TOGETHER,
+            Pops::GoingOn => GOING_ON,
+        };
         self.take_prepared();
         self.is_second = true;
-        self.bytes.insert(HEAD_BYTES, TOGETHER);
+        self.bytes.insert(HEAD_BYTES, item);
     }
 
     /// Says, before the items, how many keys databases may have.
@@ -356,7 +376,7 @@ impl EntryBuilder {
             now_ms,
             evaluation: Evaluation::Second,
             keeps_changes: false,
-            pops_together: false,
+            pops: Pops::Alone,
             bounds_keys: false,
         })
     }
@@ -410,8 +430,8 @@ pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
     // What is said before the commands.
     let mut ahead = reader.clone();
-    while let Ok(kind @ (TOGETHER | KEY_BOUNDS)) = ahead.u8()
-        && (kind == TOGETHER || key_bounds(&mut ahead).is_ok())
+    while let Ok(kind @ (TOGETHER | GOING_ON | KEY_BOUNDS)) = ahead.u8()
+        && (kind != KEY_BOUNDS || key_bounds(&mut ahead).is_ok())
     {
         reader = ahead.clone();
     }
@@ -501,6 +521,7 @@ impl<'a> Iterator for Items<'a> {
             }
             PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
             TOGETHER if self.evaluation == Evaluation::Second => Ok(Item::Together),
+            GOING_ON if self.evaluation == Evaluation::Second => Ok(Item::GoingOn),
             KEY_BOUNDS if self.evaluation == Evaluation::Second => key_bounds(&mut self.reader).map(Item::KeyBounds),
             MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
@@ -839,7 +860,7 @@ mod tests {
     fn that_members_are_popped_together_comes_first_and_hides_no_key() {
         let mut entry = EntryBuilder::new();
         entry.command(&[b"SPOP", b"s"]);
-        entry.pop_together();
+        entry.pop(Pops::Together);
         let data = entry.seal(5);
         assert_eq!(first_keys(&data).collect::<Vec<_>>(), [b"s"]);
         let (_, items) = decode(&data).expect("head");
@@ -855,7 +876,7 @@ mod tests {
         let bounds = [(7, 5), (16383, u64::MAX)].map(|(slot, keys_max)| KeyBound { slot: Slot(slot), keys_max });
         let mut entry = EntryBuilder::new();
         entry.command(&[b"SPOP", b"s"]);
-        entry.pop_together();
+        entry.pop(Pops::Together);
         entry.bound_keys(&bounds);
         let data = entry.seal(5);
         assert_eq!(first_keys(&data).collect::<Vec<_>>(), [b"s"]);

@@ -13,6 +13,7 @@
 //! m                                          the map; only in the metadata group
 //! m epoch(u64)                               the change that made the map of that epoch; the same
 //! v number(u64)                              an event of the store; only in the metadata group
+//! d                                          the members of a large set that SPOP draws from (`drawn_stretch`)
 //! p name                                     a program of the store, such as a script; only in the metadata group
 //! ```
 //! Integers are big-endian, so that byte order is their order. Byte 0 belongs to storage.
@@ -39,6 +40,8 @@ pub(crate) const META_SLOTS: &[u8] = b"slots";
 pub const META_SNAPSHOT: &[u8] = b"snapshot";
 /// The map, in the metadata group's tree.
 pub(crate) const MAP: &[u8] = b"m";
+/// The members of a large set that SPOP draws from.
+pub(crate) const DRAWN: &[u8] = b"d";
 
 const RECORD: u8 = b'r';
 const KEYED_ROW: u8 = b'e';

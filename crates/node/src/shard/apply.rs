@@ -260,7 +260,8 @@ impl Applier {
             | Item::Collect(_)
             | Item::Packing(_)
             | Item::KeyBounds(_)
-            | Item::Together => {
+            | Item::Together
+            | Item::GoingOn => {
                 return Err("a command is not alone in its entry".into());
             }
         }

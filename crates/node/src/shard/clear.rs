@@ -22,6 +22,7 @@ pub(crate) fn clear(handle: &ShardHandle, index: u64) -> storage::Result<()> {
     handle.begin_write(index);
     // The cache goes first, so that no one sees a row of it beside the empty tree.
     handle.cache().clear_shard(handle.id().0);
+    handle.kept_stretch().forget();
     // As of the entry before: this one is applied, without writes, when it is committed.
     handle.engine().clear(index - 1, handle.facts_when_cleared(), requests)?;
     handle.counters().clear();

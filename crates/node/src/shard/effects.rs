@@ -5,6 +5,7 @@ use super::prefetch::PrefetchItem;
 use super::ticket::{Answers, Ticket};
 use crate::awaited_keys::ReadyKey;
 use crate::format::Fact;
+use crate::format::entry::Pops;
 use crate::format::slots::Slots;
 use crate::keyspace_events::KeyspaceEvent;
 use crate::monitored_calls::{DeniedCall, MonitoredCalls};
@@ -147,10 +148,10 @@ pub trait Effects: Answers {
         true
     }
 
-    /// Whether a node is known to pop members of large sets together where an entry says so.
-    fn pops_together(&self, node: NodeId) -> bool {
+    /// How a node is known to pop members of large sets where an entry says so.
+    fn pops(&self, node: NodeId) -> Pops {
         let _ = node;
-        true
+        Pops::GoingOn
     }
 
     /// Whether a node is known to judge how many keys databases have where an entry says so.

@@ -178,6 +178,10 @@ fn each_item(
                 space.draw_together();
                 continue;
             }
+            Item::GoingOn => {
+                space.draw_on();
+                continue;
+            }
             Item::Collect(from) => {
                 space.of_item(None);
                 done.collected.push(space.collect(from)?);
@@ -605,7 +609,7 @@ mod tests {
     use super::*;
     use crate::format::key_bound::KeyBound;
     use crate::test_shard::empty_shard;
-    use crate::{EntryBuilder, ShardHandle};
+    use crate::{EntryBuilder, Pops, ShardHandle};
     use std::sync::Arc;
     use vocab::limits::VALUE_BYTES_MAX;
     use vocab::{Database, Namespace, ShardId};
@@ -733,7 +737,7 @@ mod tests {
                 entry(handle, index, &[line], Place::Aside).unwrap();
             }
             let mut together = EntryBuilder::new();
-            together.pop_together();
+            together.pop(Pops::Together);
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
             let answers = entry_of(together, handle, 3, &lines, place).unwrap();
             let left = entry(handle, 4, &["SCARD s", "SMEMBERS s"], Place::Aside).unwrap();
@@ -748,6 +752,73 @@ mod tests {
         assert_eq!(run(Place::EventLoop(None), false), run(Place::Aside, false));
         // Of an item that is refused, members that it has popped are there again.
         assert_eq!(run(Place::Aside, true), run(Place::Aside, true));
+    }
+
+    /// Commands of one entry: mostly pops of a large set and of another one, and what changes them beside.
+    fn popping_entry(prng: &mut vocab::Prng, too_much: &str) -> Vec<String> {
+        let member = |prng: &mut vocab::Prng| format!("m{}", prng.below(6000));
+        (0..1 + prng.below(40))
+            .map(|_| match prng.below(60) {
+                0 => format!("SADD s {}", member(prng)),
+                1 => format!("SREM s {}", member(prng)),
+                2 => "SPOP other".to_owned(),
+                3 if prng.below(4) == 0 => too_much.to_owned(),
+                4 => format!("SADD other {}", member(prng)),
+                5 if prng.below(12) == 0 => "SPOP s 9".to_owned(),
+                _ => "SPOP s".to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn pops_that_go_on_are_the_same_whether_or_not_a_replica_has_kept_the_names() {
+        let last = VALUE_BYTES_MAX * 8 - 1;
+        let too_much = format!("EXISTS {}", ["long"; 20].join(" "));
+        let add = |key: &str, count: usize| {
+            format!("SADD {key} {}", (0..count).map(|n| format!("m{n}")).collect::<Vec<_>>().join(" "))
+        };
+        let fill = [add("s", 3000), add("other", 500), format!("SETBIT long {last} 1")];
+        for seed in 0..12 {
+            let (keeps, forgets) = (Entries::new(), Entries::new());
+            let mut prng = vocab::Prng::new(seed);
+            let (mut index, mut kept) = (0, 0);
+            let mut both = |lines: &[&str], how: Pops, prng: &mut vocab::Prng| {
+                index += 1;
+                let places = [Place::Aside, Place::EventLoop(None)];
+                let [one, other] = [&keeps, &forgets].map(|entries| {
+                    let builder = || {
+                        let mut builder = EntryBuilder::new();
+                        builder.pop(how);
+                        builder
+                    };
+                    let place = places[prng.below(2) as usize];
+                    entry_of(builder(), &entries.handle, index, lines, place)
+                        .or_else(|_| entry_of(builder(), &entries.handle, index, lines, Place::Aside))
+                        .unwrap()
+                });
+                assert_eq!(one, other, "seed {seed}, entry {index}");
+                kept += usize::from(keeps.handle.kept_stretch().take().is_some_and(|stretch| {
+                    keeps.handle.kept_stretch().keep(stretch);
+                    true
+                }));
+                forgets.handle.kept_stretch().forget();
+                one
+            };
+            fill.iter().for_each(|line| _ = both(&[line], Pops::Alone, &mut prng));
+            for _ in 0..150 {
+                let lines = popping_entry(&mut prng, &too_much);
+                let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+                let how = [Pops::GoingOn, Pops::GoingOn, Pops::GoingOn, Pops::Together][prng.below(4) as usize];
+                both(&lines, how, &mut prng);
+            }
+            let left = both(&["SCARD s", "SMEMBERS s", "SCARD other", "SMEMBERS other"], Pops::Alone, &mut prng);
+            assert!(left.len() > 20 && kept > 50, "{kept}");
+            let rows = |entries: &Entries| {
+                let all = storage::Span { start: Vec::new(), end: Vec::new() };
+                entries.handle.engine().snapshot().iter(all, false).collect::<Result<Vec<_>, _>>().unwrap()
+            };
+            assert_eq!(rows(&keeps), rows(&forgets));
+        }
     }
 
     #[test]

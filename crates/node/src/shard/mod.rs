@@ -51,7 +51,7 @@ pub use scripts::{
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};
 
-use crate::format::entry::{self, EntryTerms, Evaluation};
+use crate::format::entry::{self, EntryTerms, Evaluation, Pops};
 use crate::format::key_bound::KeyBound;
 use crate::format::slots::Slots;
 use crate::outcome::{REPLICA_GONE, SLOT_GONE};
@@ -237,12 +237,15 @@ impl Shard {
         let all_read = self.group.nodes().all(|node| effects.reads_second_format(node));
         self.evaluation = if all_read { Evaluation::Second } else { Evaluation::First };
         let keeps_changes = self.is_meta() && self.group.nodes().all(|node| effects.keeps_map_changes(node));
-        let pops_together =
-            all_read && self.proposals.pack() && self.group.nodes().all(|node| effects.pops_together(node));
+        let pops = if all_read && self.proposals.pack() {
+            self.group.nodes().map(|node| effects.pops(node)).min().unwrap_or(Pops::GoingOn)
+        } else {
+            Pops::Alone
+        };
         let now_ms = self.applier.next_entry_ms(&self.handle, now.wall_ms);
         let bounds_keys =
             all_read && self.proposals.bounds_keys() && self.group.nodes().all(|node| effects.bounds_keys(node));
-        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops_together, bounds_keys };
+        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops, bounds_keys };
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
     }
 

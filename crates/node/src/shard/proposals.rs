@@ -350,9 +350,7 @@ impl Proposals {
                 if packing != Packing::default() {
                     pending.entry.packing(packing);
                 }
-                if terms.pops_together {
-                    pending.entry.pop_together();
-                }
+                pending.entry.pop(terms.pops);
             }
             if terms.bounds_keys
                 && !pending.rows.is_empty()

@@ -240,7 +240,7 @@ fn reports_version(command: &EncodedCommand) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::format::entry::{EntryTerms, Evaluation};
+    use crate::format::entry::{EntryTerms, Evaluation, Pops};
     use crate::format::key_bound::KeyBound;
     use crate::format::packing::Packing;
 
@@ -288,7 +288,7 @@ mod tests {
                     now_ms: 1234,
                     evaluation,
                     keeps_changes: true,
-                    pops_together: is_packed,
+                    pops: Pops::Alone,
                     bounds_keys: is_packed,
                 };
                 let sealed = |write: &Write| {
@@ -304,7 +304,7 @@ mod tests {
                     assert!(!entry.is_empty() && entry.fill(1));
                     if is_packed {
                         entry.packing(Packing { sketch_bytes: 7, ..Packing::default() });
-                        entry.pop_together();
+                        entry.pop(Pops::GoingOn);
                         entry.bound_keys(&[KeyBound { slot: Slot(9), keys_max: 300 }]);
                     }
                     (entry.bytes(), entry.seal_for(terms))

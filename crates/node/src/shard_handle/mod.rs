@@ -14,6 +14,7 @@ use crate::awaited_keys::AwaitedKeys;
 use crate::cluster_database_counts::ClusterDatabaseKeys;
 use crate::config::{Config, SmallCollections};
 use crate::counters::{Counters, DatabaseKeys, Stored};
+use crate::drawn_stretch::KeptStretch;
 use crate::fault::Fault;
 use crate::format::Fact;
 use crate::format::packing::Packing;
@@ -84,6 +85,8 @@ pub struct ShardHandle {
     absent: Arc<AbsentKeys>,
     /// Changes that those who watch a key do not see.
     quiet: QuietChanges,
+    /// Members of a set that SPOP goes on with.
+    kept_stretch: KeptStretch,
     /// Keys for which clients wait.
     awaited: Arc<AwaitedKeys>,
     /// Keys that clients of this node may have cached.
@@ -130,6 +133,7 @@ impl ShardHandle {
             damage: Damage::default(),
             absent: Arc::default(),
             quiet: QuietChanges::default(),
+            kept_stretch: KeptStretch::default(),
             awaited: Arc::default(),
             tracked: OnceLock::new(),
             config: OnceLock::new(),
@@ -278,6 +282,7 @@ impl ShardHandle {
         // is older than `index`, and not taken.
         self.cache.clear_shard(self.id.0);
         self.absent.made_all();
+        self.kept_stretch.forget();
         if let Some(whole) = rows.take() {
             self.engine.install(whole).map_err(|not| {
                 *rows = not.rows;
@@ -476,6 +481,11 @@ impl ShardHandle {
     /// Whether the tree at index `applied` is all that there is: only then may a row read from it be cached.
     pub(crate) fn is_newest(&self, applied: u64) -> bool {
         self.writing.load(Ordering::SeqCst) <= applied
+    }
+
+    /// Members of a set that SPOP goes on with.
+    pub(crate) fn kept_stretch(&self) -> &KeptStretch {
+        &self.kept_stretch
     }
 
     pub(crate) fn begin_write(&self, index: u64) {

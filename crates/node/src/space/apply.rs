@@ -13,6 +13,7 @@ pub(crate) use collect::Collected;
 pub(crate) use work::Place;
 
 use crate::config::SmallCollections;
+use crate::drawn_stretch::DrawnStretch;
 use crate::format::entry::CollectFrom;
 use crate::format::key_bound::KeyBound;
 use crate::format::keys;
@@ -50,9 +51,18 @@ pub struct EntrySpace<'a> {
     /// Large collections that the entry has made.
     new_collections: u64,
     packing: Packing,
-    /// Members of a large set that are popped together; `None`: each is drawn alone.
-    stretch: Option<Stretch>,
+    draws: Draws,
     is_in_script: bool,
+}
+
+/// How members of a large set are drawn. Few entries draw any, so that what these need lies elsewhere.
+enum Draws {
+    /// Each by itself.
+    Alone,
+    /// Some together, of this entry alone.
+    Together(Box<Stretch>),
+    /// Some together, also those of several entries; `None`: the entry has drawn none yet.
+    GoingOn(Option<Box<DrawnStretch>>),
 }
 
 /// Collections that one entry can make: bits of an id below the entry's index.
@@ -81,7 +91,7 @@ impl<'a> EntrySpace<'a> {
             refusal: None,
             new_collections: 0,
             packing: Packing::default(),
-            stretch: None,
+            draws: Draws::Alone,
             is_in_script: false,
         }
     }
@@ -175,7 +185,12 @@ impl<'a> EntrySpace<'a> {
 
     /// From here on, commands pop members of large sets together.
     pub(crate) fn draw_together(&mut self) {
-        self.stretch = Some(Stretch::default());
+        self.draws = Draws::Together(Box::default());
+    }
+
+    /// The same, and go on where the entry before has ended.
+    pub(crate) fn draw_on(&mut self) {
+        self.draws = Draws::GoingOn(None);
     }
 
     /// Begins an attempt: what is written from here on can be undone. Attempts do not nest.
@@ -187,7 +202,11 @@ impl<'a> EntrySpace<'a> {
     pub(crate) fn end_attempt(&mut self, keep: bool) {
         self.writes.end_attempt(keep);
         // The popped members exist again.
-        self.stretch.iter_mut().filter(|_| !keep).for_each(Stretch::forget);
+        match &mut self.draws {
+            Draws::Together(stretch) if !keep => stretch.forget(),
+            Draws::GoingOn(Some(stretch)) if !keep => stretch.forget(),
+            _ => {}
+        }
     }
 
     /// What the commands wrote so far.
@@ -214,8 +233,12 @@ impl<'a> EntrySpace<'a> {
     }
 
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
-    pub fn commit(self) {
+    pub fn commit(mut self) {
+        let Draws::GoingOn(Some(mut stretch)) = self.draws else { return self.writes.commit(self.index) };
+        self.writes.write(keys::DRAWN, Some(Slice::from(stretch.encode())));
+        let handle = self.writes.handle();
         self.writes.commit(self.index);
+        handle.kept_stretch().keep(stretch);
     }
 
     /// One step of background collection, from `from` on.
@@ -484,26 +507,36 @@ impl WriteSpace for EntrySpace<'_> {
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
         self.work.add(1, rows.prefix.len() + element.len() + value.len())?;
         self.may_write(value.len())?;
-        if let Some(stretch) = &mut self.stretch {
-            stretch.written(&rows.prefix, element);
+        match &mut self.draws {
+            Draws::GoingOn(Some(stretch)) => stretch.written(&rows.prefix, element),
+            Draws::Together(stretch) => stretch.written(&rows.prefix, element),
+            Draws::GoingOn(None) | Draws::Alone => {}
         }
+        self.writes.handle().kept_stretch().touched(&rows.prefix, element);
         self.writes.write_element(&rows.prefix, element, Some(Slice::from(value)));
         Ok(())
     }
 
     fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault> {
         self.work.add(1, 0)?;
-        if let Some(stretch) = &mut self.stretch {
-            stretch.removed(&rows.prefix, element);
+        match &mut self.draws {
+            Draws::GoingOn(Some(stretch)) => stretch.removed(&rows.prefix, element),
+            Draws::Together(stretch) => stretch.removed(&rows.prefix, element),
+            Draws::GoingOn(None) | Draws::Alone => {}
         }
+        self.writes.handle().kept_stretch().touched(&rows.prefix, element);
         self.writes.write_element(&rows.prefix, element, None);
         Ok(())
     }
 
     fn draw_element(&mut self, rows: &Rows) -> Result<Option<Slice>, Fault> {
-        let Some(stretch) = &mut self.stretch else { return Ok(None) };
         let mut source = EntrySource { writes: &mut self.writes, work: &mut self.work, prng: &mut self.prng };
-        stretch.draw(rows, &mut source)
+        match &mut self.draws {
+            Draws::Alone => Ok(None),
+            Draws::Together(stretch) => stretch.draw(rows, &mut source),
+            Draws::GoingOn(Some(stretch)) => stretch.draw(rows, &mut source),
+            Draws::GoingOn(goes_on) => goes_on.insert(source.drawn_stretch(rows)?).draw(rows, &mut source),
+        }
     }
 
     fn requests(&mut self, client: &[u8]) -> Result<Option<Slice>, Fault> {

@@ -1,5 +1,6 @@
 //! Which versions of the protocol other nodes speak: nodes of an older release cannot read the newest entries.
 
+use node::Pops;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,8 @@ const USERS: u16 = 6;
 const TOGETHER: u16 = 8;
 /// The first version whose speakers judge how many keys databases have.
 const KEY_BOUNDS: u16 = 9;
+/// The first version whose speakers go on with the members that the entry before has popped from.
+const GOING_ON: u16 = 10;
 
 /// The versions that links have reported. A leader writes entries that all members of its shard can read.
 #[derive(Default)]
@@ -43,9 +46,13 @@ impl EntryFormats {
         self.speaks(node, MAP_CHANGES)
     }
 
-    /// Whether a node pops members of large sets together. False for a node without a link so far.
-    pub(crate) fn pops_together(&self, node: NodeId) -> bool {
-        self.spoken(node).is_some_and(|version| version >= TOGETHER)
+    /// How a node pops members of large sets. One that was never heard of may know none of it.
+    pub(crate) fn pops(&self, node: NodeId) -> Pops {
+        match self.spoken(node) {
+            Some(GOING_ON..) => Pops::GoingOn,
+            Some(TOGETHER..) => Pops::Together,
+            _ => Pops::Alone,
+        }
     }
 
     /// Whether a node judges how many keys databases have. One that was never heard of may not.
@@ -91,9 +98,11 @@ mod tests {
         formats.heard(NodeId(3), 6);
         assert_eq!([2, 3, 9].map(|node| formats.knows_users(NodeId(node))), [Some(false), Some(true), None]);
         formats.heard(NodeId(3), TOGETHER);
-        assert_eq!([2, 3, 9].map(|node| formats.pops_together(NodeId(node))), [false, true, false]);
         assert_eq!([2, 3, 9].map(|node| formats.bounds_keys(NodeId(node))), [false, false, false]);
         formats.heard(NodeId(3), KEY_BOUNDS);
         assert_eq!([2, 3, 9].map(|node| formats.bounds_keys(NodeId(node))), [false, true, false]);
+        formats.heard(NodeId(1), GOING_ON);
+        let pops = [2, 3, 9, 1].map(|node| formats.pops(NodeId(node)));
+        assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);
     }
 }

@@ -19,8 +19,8 @@ use node::control::report_members;
 use node::peer_protocol::PeerMessage;
 use node::tracking::ChangedKeys;
 use node::{
-    Answers, ApplyTask, DeniedCall, Effects, KeyspaceEvent, MonitoredCalls, PrefetchItem, ReadyKey, ScriptMessage,
-    ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry,
+    Answers, ApplyTask, DeniedCall, Effects, KeyspaceEvent, MonitoredCalls, Pops, PrefetchItem, ReadyKey,
+    ScriptMessage, ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry,
 };
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
@@ -316,8 +316,8 @@ impl Effects for Shell {
         self.store.entry_formats.knows_map_changes(node)
     }
 
-    fn pops_together(&self, node: NodeId) -> bool {
-        node == self.store.node() || self.store.entry_formats.pops_together(node)
+    fn pops(&self, node: NodeId) -> Pops {
+        if node == self.store.node() { Pops::GoingOn } else { self.store.entry_formats.pops(node) }
     }
 
     fn bounds_keys(&self, node: NodeId) -> bool {

@@ -1,4 +1,5 @@
-//! Members that SPOP draws from a large set, some together: a draw walks over the tree, so the pops of one entry share it.
+//! Members that SPOP draws from a large set, some together: a draw walks over the tree, so the pops of one entry share it. By item
+//! 13 of an entry; by item 15 entries share it, too (`drawn_stretch`).
 //!
 //! Positions are divided into stretches that hold `STRETCH_MEAN` members on average, and each stretch has `STRETCH_MAX` places, of
 //! which its members take the first ones. A place is drawn until one is taken; its member is the first that is popped, and `TOGETHER`
@@ -10,7 +11,8 @@
 
 use super::work::Work;
 use super::writes::EntryWrites;
-use crate::format::element;
+use crate::drawn_stretch::{DrawnStretch, Source};
+use crate::format::{element, keys};
 use crate::space::read::elements_between;
 use crate::{Fault, Rows};
 use storage::Slice;
@@ -25,20 +27,29 @@ const TOGETHER: usize = 16;
 /// How many draws are tried. A try succeeds in two of five cases.
 const TRIES_MAX: usize = 128;
 
-/// What a stretch is drawn from.
-pub(super) trait Source {
-    /// A random number of the entry, below `bound`.
-    fn below(&mut self, bound: u64) -> u64;
-
-    /// The names of up to `limit` elements between those two; an empty one: no bound.
-    fn names(&mut self, rows: &Rows, from: &[u8], until: &[u8], limit: usize) -> Result<Vec<Slice>, Fault>;
-}
-
 /// The entry that pops.
 pub(super) struct EntrySource<'s, 'a> {
     pub(super) writes: &'s mut EntryWrites<'a>,
     pub(super) work: &'s mut Work,
     pub(super) prng: &'s mut Prng,
+}
+
+impl EntrySource<'_, '_> {
+    /// What the entries before have left of theirs, for pops of that set. It counts as read row by row, wherever it is read from.
+    pub(super) fn drawn_stretch(&mut self, rows: &Rows) -> Result<Box<DrawnStretch>, Fault> {
+        if let Some(kept) = self.writes.handle().kept_stretch().take() {
+            if kept.is_of(rows) {
+                // An event loop has read nothing. Whether an item is refused is never decided there.
+                let (names, bytes) = if self.work.is_slice() { (0, 0) } else { kept.touched() };
+                self.work.add(1 + names, bytes)?;
+            }
+            return Ok(kept);
+        }
+        match self.writes.row(keys::DRAWN)? {
+            Some(row) => DrawnStretch::load(&row, rows, self).map(Box::new),
+            None => Ok(Box::default()),
+        }
+    }
 }
 
 impl Source for EntrySource<'_, '_> {
