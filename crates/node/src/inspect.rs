@@ -245,8 +245,7 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
         | Item::Packing(_)
         | Item::KeyBounds(_)
         | Item::Together
-        | Item::GoingOn
-        | Item::Room => false,
+        | Item::GoingOn => false,
     }
 }
 

@@ -261,8 +261,7 @@ impl Applier {
             | Item::Packing(_)
             | Item::KeyBounds(_)
             | Item::Together
-            | Item::GoingOn
-            | Item::Room => {
+            | Item::GoingOn => {
                 return Err("a command is not alone in its entry".into());
             }
         }

@@ -220,11 +220,6 @@ pub trait WriteSpace: ReadSpace {
         Packing::default()
     }
 
-    /// Whether the leaves of sorted sets that are filled in order are left with room: the entry says so, likewise.
-    fn leaves_room(&self) -> bool {
-        false
-    }
-
     /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a large
     /// collection is replaced by something else, its garbage in order.
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault>;

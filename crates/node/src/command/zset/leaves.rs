@@ -176,7 +176,7 @@ impl Leaves {
             self.put(space, cursor.key(), &members)?;
             return self.index.add(space, &cursor, 1);
         }
-        let right = members.split_off(division(members.len(), at, space.leaves_room()));
+        let right = members.split_off(division(members.len(), at));
         let bound = separator(&members[members.len() - 1], &right[0]);
         self.put(space, cursor.key(), &members)?;
         self.put(space, &bound, &right)?;

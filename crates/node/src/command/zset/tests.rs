@@ -293,34 +293,6 @@ fn a_range_without_an_end_does_not_look_for_it() {
 }
 
 #[test]
-fn with_room_a_member_that_comes_between_divides_nothing() {
-    for falls in [false, true] {
-        let (mut space, mut full) = (TestSpace::new(), TestSpace::new());
-        space.leaves_room = true;
-        for n in 0..20_000 {
-            let score = if falls { -n } else { n };
-            let add = format!("ZADD z {score} member:{n:012}");
-            assert_eq!(run_words(&mut space, &add), run_words(&mut full, &add));
-        }
-        space.validate();
-        let (rows, full_rows) = (space.row_count(), full.row_count());
-        // Beside a row for each member, leaves of 18 members of 22.
-        assert!(rows - 20_000 < (full_rows - 20_000) * 5 / 4 + 10, "{rows} {full_rows}");
-        for n in (500..19_500).step_by(97) {
-            let add = format!("ZADD z {}.5 between:{n:011}", if falls { -n } else { n });
-            (space.writes, full.writes) = (0, 0);
-            assert_eq!(run_words(&mut space, &add), run_words(&mut full, &add));
-            // The leaf, the member, the count of the set, and the counts of two levels.
-            assert!(space.writes == 5 && full.writes > 5, "{n}: {} {}", space.writes, full.writes);
-        }
-        space.validate();
-        for range in ["ZRANGE z 0 -1 WITHSCORES", "ZRANGE z 9000 9100", "ZCOUNT z 100 (7000"] {
-            assert_eq!(run_words(&mut space, range), run_words(&mut full, range));
-        }
-    }
-}
-
-#[test]
 fn a_large_sorted_set_is_trimmed_by_what_is_left() {
     for (words, left) in [("ZREMRANGEBYRANK z 100 -1", 0..100), ("ZREMRANGEBYRANK z 50 19899", 0..150)] {
         let mut space = space_with(20_000);
