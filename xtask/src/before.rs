@@ -38,7 +38,8 @@ pub fn build(root: &Path, commit: Option<&str>) -> Result<PathBuf, String> {
     Ok(binary)
 }
 
-fn resolved(root: &Path, commit: &str) -> Result<String, String> {
+/// The whole name of a commit.
+pub fn resolved(root: &Path, commit: &str) -> Result<String, String> {
     let mut git = Command::new("git");
     let output = git.args(["rev-parse", "--verify", "--quiet", commit]).current_dir(root).output();
     let output = output.map_err(|e| format!("git: {e}"))?;
@@ -47,7 +48,7 @@ fn resolved(root: &Path, commit: &str) -> Result<String, String> {
 }
 
 /// Writes the commit's files, all of them as of now: cargo goes by their times.
-fn unpack(root: &Path, commit: &str, source: &Path) -> Result<(), String> {
+pub fn unpack(root: &Path, commit: &str, source: &Path) -> Result<(), String> {
     let mut git = Command::new("git");
     let mut archive = git.args(["archive", commit]).current_dir(root).stdout(Stdio::piped()).spawn();
     let archive = archive.as_mut().map_err(|e| format!("git: {e}"))?;

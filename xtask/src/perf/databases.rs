@@ -2,12 +2,14 @@
 
 use super::bar::{Bar, Sample};
 use super::bench::Bench;
+use super::ceiling::{Ceiling, Rows};
+use super::findings::Findings;
 use super::redis::{start_basalt, start_redis};
 use super::redis_benchmark::{Load, RedisBenchmark};
 use super::server::{Server, free_port};
 use super::store::{NODES, Store};
 use super::wire::Connection;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const KEYS: u64 = 100_000;
 const VALUE_BYTES: usize = 100;
@@ -99,7 +101,7 @@ pub fn single(bench: &Bench) -> Result<Vec<Bar>, String> {
 }
 
 /// Three nodes: at the node that leads the database, against its cluster listener; and by way of another node.
-pub fn nodes(bench: &Bench) -> Result<Vec<Bar>, String> {
+pub fn nodes(bench: &Bench) -> Result<Findings, String> {
     let store = Store::start_with_databases(bench, "nosync", SHARDS)?;
     let ports = store.ports();
     let leader = store.leader_of_database_0()?;
@@ -109,14 +111,17 @@ pub fn nodes(bench: &Bench) -> Result<Vec<Bar>, String> {
     let mut bars =
         compare(bench, LOADS_OF_SLOT, ("three nodes, at the leader", "the cluster listener"), 0.95, &own, &cluster)?;
     bars.extend(compare(bench, LOADS_OF_SLOT, ("three nodes, by way of another", "at the leader"), 0.5, &other, &own)?);
+    let (mut rows, count) = (Rows::default(), bench.options.scale(20_000, 1_000));
     for (name, door) in [("at the leader", &own), ("by way of another node", &other)] {
-        let mut latencies = latencies(door, bench.options.scale(20_000, 1_000))?;
-        latencies.sort_unstable();
-        let at = |part: usize| latencies[latencies.len() * part / 1000];
-        eprintln!("GET {name}, one client: median {} µs, p99 {} µs", at(500), at(990));
+        for command in [&["GET", "key:000000000001"][..], &["SET", "key:000000000001", VALUE]] {
+            let at = latencies(door, command, count)?;
+            let what = |part: &str| format!("{} of a database of three nodes, {name}, one client: {part}", command[0]);
+            rows.push(Ceiling::told(what("median"), "µs", at(500)))?;
+            rows.push(Ceiling::told(what("p99"), "µs", at(990)))?;
+        }
     }
     store.stop()?;
-    Ok(bars)
+    Ok(Findings { bars, ceilings: rows.all(), ..Findings::default() })
 }
 
 /// Transactions of five SETs a second, one behind the other on one connection.
@@ -133,14 +138,16 @@ fn multi(door: &Door<'_>, transactions: u64) -> Result<Sample, String> {
     Ok(Sample { rate, cpu_us_per_op: Some(cpu_us as f64 / transactions as f64) })
 }
 
-/// How long each of so many GETs takes, one at a time, in µs.
-fn latencies(door: &Door<'_>, count: u64) -> Result<Vec<u128>, String> {
+/// How long so many requests take, one at a time: what so many of a thousand stay below, in µs.
+fn latencies(door: &Door<'_>, command: &[&str], count: u64) -> Result<impl Fn(usize) -> f64, String> {
     let mut connection = Connection::open(door.port)?;
-    let one = |_| {
+    let mut one = |_| {
         let start = Instant::now();
-        connection.ask(&["GET", "key:000000000001"])?;
+        connection.ask(command)?;
         connection.answer()?;
-        Ok(start.elapsed().as_micros())
+        Ok(start.elapsed())
     };
-    (0..count).map(one).collect()
+    let mut all = (0..count).map(&mut one).collect::<Result<Vec<Duration>, String>>()?;
+    all.sort_unstable();
+    Ok(move |part: usize| all[all.len() * part / 1000].as_secs_f64() * 1e6)
 }

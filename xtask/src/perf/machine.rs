@@ -73,14 +73,25 @@ fn field_kib(path: &Path, name: &str) -> Option<u64> {
 pub fn process_cpu_us(id: u32) -> Result<u64, String> {
     let path = format!("/proc/{id}/stat");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    stat_cpu_us(&text).ok_or_else(|| format!("{path}: not understood"))
+    cpu_us_at(&text, OF_PROCESS).ok_or_else(|| format!("{path}: not understood"))
 }
 
+/// Where a process's own time stands behind its name, user and system, and that of those that it has waited for.
+const OF_PROCESS: usize = 11;
+const OF_ENDED: usize = 13;
+
 /// The name, in parentheses, may hold anything.
-fn stat_cpu_us(text: &str) -> Option<u64> {
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+fn cpu_us_at(text: &str, place: usize) -> Option<u64> {
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(place);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some((user + system) * MICROSECONDS_PER_TICK)
+}
+
+/// Processor time of the processes that this one has started and waited for, and of those that they have waited for.
+pub fn ended_cpu_us() -> Result<u64, String> {
+    let path = "/proc/self/stat";
+    let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    cpu_us_at(&text, OF_ENDED).ok_or_else(|| format!("{path}: not understood"))
 }
 
 /// What a process has had read from disk, in bytes.
@@ -186,8 +197,9 @@ mod tests {
     #[test]
     fn processor_time_is_read_past_any_name() {
         let text = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 120 30 0 0 20 0 1 0";
-        assert_eq!(stat_cpu_us(text), Some(1_500_000));
-        assert_eq!(stat_cpu_us("7 (a) S 1"), None);
+        assert_eq!(cpu_us_at(text, OF_PROCESS), Some(1_500_000));
+        assert_eq!(cpu_us_at("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 120 30 7 8 20 0 1 0", OF_ENDED), Some(150_000));
+        assert_eq!(cpu_us_at("7 (a) S 1", OF_PROCESS), None);
         assert!(process_cpu_us(std::process::id()).is_ok());
         assert!(process_peak_bytes(std::process::id()).is_ok_and(|bytes| bytes > 1 << 20));
     }

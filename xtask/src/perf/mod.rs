@@ -4,6 +4,7 @@ mod acl;
 mod bar;
 mod bench;
 mod bounded;
+mod build_time;
 mod ceiling;
 mod certificates;
 mod crowd;
@@ -28,6 +29,7 @@ pub mod program;
 mod programs;
 mod progress;
 mod queue;
+mod queue_killed;
 mod redis;
 mod redis_benchmark;
 mod report;
@@ -117,8 +119,8 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement {
         name: "databases/nodes",
         what: "database-listen of three nodes at the leader, and by way of another node",
-        rows: 8,
-        run: |bench| databases::nodes(bench).map(Into::into),
+        rows: 16,
+        run: databases::nodes,
     },
     Measurement {
         name: "databases/forwarded",
@@ -298,10 +300,28 @@ const MEASUREMENTS: &[Measurement] = &[
         run: |bench| spare_threads::reading(bench).map(Into::into),
     },
     Measurement {
-        name: "moving",
+        name: "moving/files",
         what: "1 GB of strings of 100 bytes into three nodes and out again: RDB and NDJSON",
         rows: 4,
-        run: |bench| bounded::runs(bench, moving::measure).map(Into::into),
+        run: |bench| bounded::runs(bench, moving::files).map(Into::into),
+    },
+    Measurement {
+        name: "moving/redis",
+        what: "the same into three nodes from a Redis that goes on (PSYNC)",
+        rows: 1,
+        run: |bench| bounded::runs(bench, moving::from_redis).map(Into::into),
+    },
+    Measurement {
+        name: "nodes/queue-killed",
+        what: "queues sync on three nodes, one of which is killed: elements lost, and doubled",
+        rows: 6,
+        run: |bench| queue_killed::measure(bench).map(Into::into),
+    },
+    Measurement {
+        name: "build",
+        what: "processor time of `cargo build --release` from nothing, against an older commit (--against)",
+        rows: 5,
+        run: |bench| build_time::measure(bench).map(Into::into),
     },
     Measurement {
         name: "nodes/queue",

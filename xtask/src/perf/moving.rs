@@ -1,9 +1,11 @@
-//! Keys on their way in and out: a file of strings of 100 bytes into a store of three nodes, and out of it again.
+//! Keys on their way in and out: strings of 100 bytes from a file or a Redis into a store of three nodes, and out of it again.
 
 use super::bench::Bench;
 use super::ceiling::{Ceiling, Rows};
 use super::program;
+use super::server::{Server, free_port};
 use super::store::Store;
+use super::wire::Connection;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,17 +22,14 @@ const GB_S_MAX: f64 = 60.0;
 const GB: f64 = 1e9;
 
 /// One run: in from RDB, out to RDB and to NDJSON, in from NDJSON.
-pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+pub fn files(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let folder = bench.empty_folder("moving")?;
     let keys = bench.options.scale(1_000_000_000 / RECORD_BYTES, 50_000);
     let dump = folder.join("in.rdb");
     let bytes = write_dump(&dump, keys).map_err(|error| format!("{}: {error}", dump.display()))?;
     let gigabytes = bytes as f64 / GB;
     let mut rows = Rows::default();
-    let mut row = |what: &str, seconds: f64| {
-        let what = format!("1 GB of strings of {VALUE_BYTES} bytes, three nodes, `nosync`: {what}");
-        rows.push(Ceiling::new(what, "s", GB_S_MAX, seconds / gigabytes))
-    };
+    let mut row = |what: &str, seconds: f64| rows.push(row(what, seconds / gigabytes));
     let (out, lines) = (folder.join("out.rdb"), folder.join("out.ndjson"));
     let store = Store::start(bench, "nosync", SHARDS)?;
     row("`basalt import` of RDB", run(bench, &store, &["import"], &dump)?)?;
@@ -45,7 +44,40 @@ pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     Ok(rows.all())
 }
 
-/// Runs a command on a file; how long it took, in s.
+/// One run: in from a Redis that goes on, until nothing of it is missing.
+pub fn from_redis(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let redis_server = program::installed("redis-server", "redis-server")?;
+    let (folder, port) = (bench.empty_folder("redis")?, free_port()?);
+    let keys = bench.options.scale(1_000_000_000 / RECORD_BYTES, 50_000);
+    let dump = folder.join("dump.rdb");
+    let bytes = write_dump(&dump, keys).map_err(|error| format!("{}: {error}", dump.display()))?;
+    let mut command = Command::new(redis_server);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]).arg(&folder);
+    // It would wait for more replicas before it sends its keys.
+    command.args(["--repl-diskless-sync-delay", "0"]);
+    let redis = Server::start("redis-server", &mut command, port, &folder)?;
+    redis.wait_until_quiet()?;
+    let found = Connection::open(port)?.key_count()?;
+    if found != keys {
+        return Err(format!("redis-server: has {found} keys of {keys}"));
+    }
+    let store = Store::start(bench, "nosync", SHARDS)?;
+    let source = format!("redis://127.0.0.1:{port}");
+    let seconds = run(bench, &store, &["import", "--cut-over"], Path::new(&source))?;
+    store.stop()?;
+    redis.stop()?;
+    bench.empty_folder("redis")?;
+    let mut rows = Rows::default();
+    rows.push(row("`basalt import` from a live Redis (PSYNC)", seconds / (bytes as f64 / GB)))?;
+    Ok(rows.all())
+}
+
+fn row(what: &str, seconds: f64) -> Ceiling {
+    let what = format!("1 GB of strings of {VALUE_BYTES} bytes, three nodes, `nosync`: {what}");
+    Ceiling::new(what, "s", GB_S_MAX, seconds)
+}
+
+/// Runs a command on a file or another source; how long it took, in s.
 fn run(bench: &Bench, store: &Store<'_>, words: &[&str], file: &Path) -> Result<f64, String> {
     let node = format!("127.0.0.1:{}", store.ports()[0]);
     let begun = Instant::now();

@@ -19,6 +19,8 @@ pub struct Options {
     pub list: bool,
     /// The optimised binaries are there already.
     pub no_build: bool,
+    /// The older commit that `build` compares with.
+    pub against: Option<String>,
     /// The program to measure, in place of the one of this tree.
     pub program: Option<String>,
 }
@@ -35,6 +37,7 @@ impl Options {
                 "--list" => options.list = true,
                 "--no-build" => options.no_build = true,
                 "--program" => options.program = Some(rest.next().ok_or("--program needs a file")?.clone()),
+                "--against" => options.against = Some(rest.next().ok_or("--against needs a commit")?.clone()),
                 "--runs" => {
                     let text = rest.next().ok_or("--runs needs a number")?;
                     let number = text.parse().ok().filter(|n| (1..=RUNS_MAX).contains(n));
@@ -97,6 +100,7 @@ mod tests {
             ("--runs", Err("--runs needs a number")),
             ("noop --program /usr/bin/basalt", Ok("[\"noop\"] 5 false false")),
             ("--program", Err("--program needs a file")),
+            ("--against", Err("--against needs a commit")),
             ("disk", Err("disk is none of redis, noop")),
             ("--fast", Err("unknown option --fast")),
         ] {

@@ -1,6 +1,7 @@
 //! A connection to a server: enough of the protocol to load records and to ask how it is.
 
 use super::progress;
+use resp::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -209,6 +210,28 @@ impl Connection {
             }
         }
         Ok(bytes)
+    }
+
+    /// Reads one whole answer of RESP2, errors too.
+    pub fn value(&mut self) -> Result<Value, String> {
+        let line = self.line()?;
+        let rest = line.get(1..).unwrap_or_default().to_owned();
+        let number = rest.parse::<i64>();
+        let not_understood = || format!("port {}: answered with {line}", self.port);
+        Ok(match (line.as_bytes().first(), number) {
+            (Some(b'+'), _) => Value::Simple(rest),
+            (Some(b'-'), _) => Value::Error(rest),
+            (Some(b':'), Ok(number)) => Value::Int(number),
+            (Some(b'$' | b'*'), Ok(-1)) => Value::Null,
+            (Some(b'$'), Ok(length @ 0..)) if length as usize <= REPLY_BYTES_MAX => {
+                let mut bytes = vec![0; length as usize + 2];
+                self.read(&mut bytes)?;
+                bytes.truncate(length as usize);
+                Value::Bulk(bytes)
+            }
+            (Some(b'*'), Ok(count @ 0..)) => Value::Array((0..count).map(|_| self.value()).collect::<Result<_, _>>()?),
+            _ => return Err(not_understood()),
+        })
     }
 
     fn skip(&mut self, bytes: u64) -> Result<(), String> {
