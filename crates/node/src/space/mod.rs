@@ -11,6 +11,7 @@
 //! `Fault::WouldBlock`: the handler is run again on one that can. At apply nothing answers that.
 
 pub(crate) mod apply;
+mod loop_time;
 pub(crate) mod read;
 pub(crate) mod remote;
 

@@ -269,6 +269,11 @@ impl Connection {
         noticed.collect()
     }
 
+    /// The places of its connections to other nodes.
+    pub(super) fn places_of_upstreams(&self) -> impl Iterator<Item = usize> {
+        self.forwarding.iter().flat_map(|forwarding| forwarding.upstreams.iter()).map(|upstream| upstream.place)
+    }
+
     /// Whether it holds so much that to free it takes a while.
     pub(super) fn holds_much(&self) -> bool {
         is_large(0, self.owed().max(self.input.len()))

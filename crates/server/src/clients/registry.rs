@@ -727,11 +727,15 @@ impl Clients {
         }
     }
 
-    /// Has the next part of a connection's long reply made, if its client has taken enough.
+    /// Has the next part of a connection's long reply made or read, if its client has taken enough.
     pub(super) fn go_on(&mut self, id: usize) {
-        let Some(connection) = self.connections.get_mut(id).filter(|connection| connection.has_long_reply()) else {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if !connection.has_much_unsent() {
+            connection.places_of_upstreams().for_each(|place| self.upstreams.let_go(place));
+        }
+        if !connection.has_long_reply() {
             return;
-        };
+        }
         if let Some((ticket, stream)) = connection.next_long_reply() {
             let store = self.store.clone();
             self.store.pool.run(Box::new(move || make_next_part(&store, ticket, stream)));

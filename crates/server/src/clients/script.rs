@@ -116,7 +116,7 @@ fn run_here(
             true => SnapshotSpace::new(handle, now_ms, seed),
             false => SnapshotSpace::without_waiting(handle, now_ms, seed, &mut held),
         };
-        let mut space = space.of_few_rows().showing_calls();
+        let mut space = space.of_few_rows(Some(steady_us)).showing_calls();
         reply.buf.clear();
         reply.limit(REPLY_HERE_BYTES_MAX);
         let done = handler(may_write).run(&args, &mut space, reply);
