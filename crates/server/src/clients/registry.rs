@@ -33,6 +33,7 @@ use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::Subscriber;
 use node::session::{Durability, Keyspace, Session, note_denied_in_script};
+use node::tracking::Registers;
 use node::{DeniedCall, Outcome, Ticket, Write};
 use resp::table::Group;
 use std::borrow::Cow;
@@ -472,6 +473,7 @@ impl Clients {
             acks,
             reply_bytes: 0,
             may_wait: false,
+            registers: Registers::Nothing,
         })
     }
 
