@@ -28,6 +28,7 @@ mod long_replies;
 mod look_ahead;
 mod message_send;
 mod monitor;
+mod moved_waits;
 mod outgoing;
 mod output;
 mod output_watch;
