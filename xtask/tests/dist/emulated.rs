@@ -3,13 +3,14 @@
 use super::{MADE, SERVES, free_port, in_namespace, is_asked};
 use std::path::Path;
 
-/// The program of its package says who it is, serves, keeps what was written, and stops in order.
+/// The program of its package says who it is, serves as in a container, keeps what was written, and stops in order.
 const EMULATED: &str = r#"
-runs() { "$EMULATOR" -L "$SYSTEM" "$T/usr/bin/basalt" "$@"; }
+# No function: the process in the background has to be the program, which signals are for.
+basalt=("$EMULATOR" -L "$SYSTEM" "$T/usr/bin/basalt")
 dpkg-deb -x "$DEB" "$T"
-runs --version
+"${basalt[@]}" --version
 start() {
-    runs start --dir "$T/data" --listen "127.0.0.1:$PORT" --memory 256mb >"$T/log" 2>&1 &
+    "${basalt[@]}" container --dir "$T/data" --listen "127.0.0.1:$PORT" --memory 256mb >"$T/log" 2>&1 &
     server=$!
     serves "$server" "$T/log" redis-cli -p "$PORT" PING
 }
@@ -19,7 +20,7 @@ start
 stop
 start
 [ "$(redis-cli -p "$PORT" EVAL 'return redis.call("GET", KEYS[1])' 1 a)" = 1 ]
-[ "$(runs ctl health)" = "the node works" ]
+[ "$("${basalt[@]}" ctl health)" = "the node works" ]
 redis-cli -p "$PORT" EVAL "$NUMBERS" 0 >"$T/numbers"
 stop
 cat "$T/numbers"
