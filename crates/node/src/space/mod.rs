@@ -123,6 +123,14 @@ pub trait ReadSpace {
         None
     }
 
+    /// Whether the keys that commands read are noted: their client is to be told of changes.
+    fn notes_reads(&self) -> bool {
+        false
+    }
+
+    /// A command is about to read this key.
+    fn note_read(&mut self, _key: &[u8]) {}
+
     /// From now on what runs is a command of a script, or not.
     fn run_in_script(&mut self, _is_in_script: bool) {}
 

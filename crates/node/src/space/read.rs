@@ -8,6 +8,7 @@ use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ABSENT, ShardHandle};
 use crate::space::loop_time::LoopTime;
 use crate::stats::Lookups;
+use crate::tracking::KeysRead;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -158,6 +159,8 @@ pub struct SnapshotSpace<'a> {
     at_one_time: bool,
     /// What monitors are to see of the commands of scripts.
     calls: MonitoredCalls,
+    /// The keys that commands read, if they are noted.
+    reads: Option<KeysRead>,
     is_in_script: bool,
 }
 
@@ -221,6 +224,7 @@ impl<'a> SnapshotSpace<'a> {
             long: None,
             at_one_time: false,
             calls: MonitoredCalls::default(),
+            reads: None,
             is_in_script: false,
         }
     }
@@ -251,6 +255,17 @@ impl<'a> SnapshotSpace<'a> {
     pub fn showing_calls(self) -> Self {
         let is_wanted = self.handle.script_watch().is_some_and(|watch| watch.is_monitored());
         Self { calls: MonitoredCalls::new(is_wanted), ..self }
+    }
+
+    /// The same space, which notes the keys that commands read.
+    #[must_use]
+    pub fn noting_reads(self) -> Self {
+        Self { reads: Some(KeysRead::default()), ..self }
+    }
+
+    /// The keys that were noted, which are taken out.
+    pub fn take_reads(&mut self) -> Option<KeysRead> {
+        self.reads.take()
     }
 
     /// What is told of the commands of scripts, which is taken out.
@@ -574,6 +589,16 @@ impl ReadSpace for SnapshotSpace<'_> {
 
     fn monitored_calls(&mut self) -> Option<&mut MonitoredCalls> {
         Some(&mut self.calls)
+    }
+
+    fn notes_reads(&self) -> bool {
+        self.reads.is_some()
+    }
+
+    fn note_read(&mut self, key: &[u8]) {
+        if let Some(reads) = &mut self.reads {
+            reads.note(key);
+        }
     }
 
     fn run_in_script(&mut self, is_in_script: bool) {

@@ -665,6 +665,16 @@ impl Connection {
         self.blocking.as_ref()
     }
 
+    /// The same, to be changed.
+    pub(super) fn blocking_mut(&mut self) -> Option<&mut BlockingRequest> {
+        self.blocking.as_mut()
+    }
+
+    /// The blocking command under way goes on as another one.
+    pub(super) fn go_on_blocking(&mut self, blocking: BlockingRequest) {
+        self.blocking = Some(blocking);
+    }
+
     /// A request is over: whether it was the blocking command under way.
     pub(super) fn end_blocking(&mut self, sequence: u64) -> bool {
         self.blocking.take_if(|blocking| blocking.ticket().sequence == sequence).is_some()

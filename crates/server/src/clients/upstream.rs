@@ -429,7 +429,7 @@ mod tests {
     use crate::clients::forwarded::Deed;
     use node::Ticket;
     use node::session::Acks;
-    use node::tracking::TrackingMode;
+    use node::tracking::{Registers, TrackingMode};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use vocab::Slot;
@@ -449,6 +449,7 @@ mod tests {
             acks: Acks::Majority,
             reply_bytes: 0,
             may_wait: false,
+            registers: Registers::Nothing,
         };
         let mut bytes = Vec::new();
         encode_request(&mut bytes, &words.split(' ').map(str::as_bytes).collect::<Vec<_>>());
