@@ -245,7 +245,8 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
         | Item::Packing(_)
         | Item::KeyBounds(_)
         | Item::Together
-        | Item::GoingOn => false,
+        | Item::GoingOn
+        | Item::Room => false,
     }
 }
 

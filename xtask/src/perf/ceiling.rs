@@ -26,6 +26,15 @@ impl Ceiling {
         Self { what: what.into(), unit, at_most, figures: vec![figure] }
     }
 
+    /// The same without a bar: a figure that is asked for.
+    pub fn told(what: impl Into<String>, unit: &'static str, figure: f64) -> Self {
+        Self::new(what, unit, f64::INFINITY, figure)
+    }
+
+    fn has_bar(&self) -> bool {
+        self.at_most.is_finite()
+    }
+
     /// All figures; none if nothing was measured.
     pub fn spread(&self) -> Option<Spread> {
         Spread::of(self.figures.iter().copied())
@@ -41,8 +50,8 @@ impl Ceiling {
         json!({
             "what": self.what,
             "unit": self.unit,
-            "at_most": self.at_most,
-            "held": self.held(),
+            "at_most": self.has_bar().then_some(self.at_most),
+            "held": self.has_bar().then(|| self.held()),
             "runs": self.figures,
         })
     }
@@ -50,12 +59,13 @@ impl Ceiling {
     /// Its row in Markdown.
     pub fn row(&self) -> String {
         let Some(Spread { median, min, max }) = self.spread() else { return String::new() };
-        let verdict = if self.held() { "held" } else { "**missed**" };
         let unit = self.unit;
-        format!(
-            "| {} | ≤ {:.1} {unit} | {median:.1} ({min:.1}–{max:.1}) {unit} | {verdict} |\n",
-            self.what, self.at_most
-        )
+        let (bar, verdict) = match self.has_bar() {
+            true if self.held() => (format!("≤ {:.1} {unit}", self.at_most), "held"),
+            true => (format!("≤ {:.1} {unit}", self.at_most), "**missed**"),
+            false => ("–".to_owned(), ""),
+        };
+        format!("| {} | {bar} | {median:.1} ({min:.1}–{max:.1}) {unit} | {verdict} |\n", self.what)
     }
 }
 
@@ -104,5 +114,12 @@ mod tests {
         assert!(rows[0].held());
         assert_eq!(rows[0].row(), "| HGETALL | ≤ 1.5 s | 1.2 (1.0–1.5) s | held |\n");
         assert!(!join(rows, run(1.6))[0].held());
+    }
+
+    #[test]
+    fn what_has_no_bar_is_told() {
+        let row = Ceiling::told("a message", "µs", 2.0);
+        assert_eq!(row.row(), "| a message | – | 2.0 (2.0–2.0) µs |  |\n");
+        assert_eq!((&row.json()["at_most"], &row.json()["held"]), (&Value::Null, &Value::Null));
     }
 }

@@ -91,6 +91,12 @@ pub fn process_read_bytes(id: u32) -> Result<u64, String> {
     line.and_then(|number| number.trim().parse().ok()).ok_or_else(|| format!("{path}: has no read_bytes"))
 }
 
+/// The memory that a process has now.
+pub fn process_memory_bytes(id: u32) -> Result<u64, String> {
+    let path = format!("/proc/{id}/status");
+    field_kib(Path::new(&path), "VmRSS").ok_or_else(|| format!("{path}: has no VmRSS"))
+}
+
 /// The most memory that a process had at once.
 pub fn process_peak_bytes(id: u32) -> Result<u64, String> {
     let path = format!("/proc/{id}/status");

@@ -6,14 +6,18 @@ mod bench;
 mod bounded;
 mod ceiling;
 mod certificates;
+mod crowd;
 mod databases;
 mod death;
+mod disk;
 mod embedded;
 mod etcd;
 mod findings;
 mod floor;
+mod forwarded;
 mod larger;
 mod machine;
+mod messages_nodes;
 mod moving;
 mod nodes;
 mod noop;
@@ -36,6 +40,7 @@ mod tls;
 mod turns;
 mod types;
 mod types_size;
+mod waiting;
 pub mod wire;
 
 use bench::Bench;
@@ -88,7 +93,7 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement {
         name: "types/large",
         what: "a sorted set of 10,000,000 members in 256 MiB of memory against GETs of strings",
-        rows: 3,
+        rows: 4,
         run: |bench| types_size::beyond_memory(bench).map(Into::into),
     },
     Measurement {
@@ -96,6 +101,12 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "bytes an element of small and large collections against Redis's MEMORY USAGE",
         rows: 10,
         run: |bench| types_size::bytes(bench).map(Into::into),
+    },
+    Measurement {
+        name: "types/disk",
+        what: "bytes an element of small and large collections on disk, beside Redis's MEMORY USAGE",
+        rows: 10,
+        run: |bench| disk::measure(bench).map(Into::into),
     },
     Measurement {
         name: "databases/single",
@@ -108,6 +119,12 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "database-listen of three nodes at the leader, and by way of another node",
         rows: 8,
         run: |bench| databases::nodes(bench).map(Into::into),
+    },
+    Measurement {
+        name: "databases/forwarded",
+        what: "a database's requests by way of another node: latency added, processor time there",
+        rows: 11,
+        run: |bench| bounded::runs(bench, forwarded::measure).map(Into::into),
     },
     Measurement {
         name: "tls/single",
@@ -138,6 +155,12 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "PUBLISH and GET with tracking against redis-server",
         rows: 4,
         run: |bench| programs::messages(bench).map(Into::into),
+    },
+    Measurement {
+        name: "programs/messages-nodes",
+        what: "PUBLISH on three nodes: processor time of each, with subscribers on all and on none",
+        rows: 6,
+        run: |bench| bounded::runs(bench, messages_nodes::measure).map(Into::into),
     },
     Measurement {
         name: "embedded",
@@ -234,6 +257,12 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "1,100 idle connections with 1,024 descriptors, and 100 MB written",
         rows: 2,
         run: |bench| bounded::runs(bench, bounded::idle_clients).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/waiting",
+        what: "memory of each of 100,000 clients that wait in BLPOP on one node",
+        rows: 3,
+        run: |bench| bounded::runs(bench, waiting::measure).map(Into::into),
     },
     Measurement {
         name: "bounded/stop",

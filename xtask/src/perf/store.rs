@@ -4,17 +4,20 @@ use super::bench::Bench;
 use super::certificates::Certificates;
 use super::phase::Phase;
 use super::program;
+use super::progress;
 use super::server::{Server, free_ports, wait_until_up};
 use super::wire::Connection;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// As many nodes as a shard has replicas.
 pub const NODES: usize = 3;
 /// A key in the slot of database 0.
 const IN_DATABASE_0: &str = "{06S}probe";
 const PHASE_BOUND: Duration = Duration::from_secs(900);
+const BALANCED_BOUND: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(100);
 /// Of each node, unless a measurement says otherwise.
 const MEMORY: &str = "1G";
 
@@ -127,6 +130,7 @@ impl<'a> Store<'a> {
 
     /// The node that leads database 0.
     pub fn leader_of_database_0(&self) -> Result<usize, String> {
+        self.wait_until_balanced()?;
         let leads = |port: &u16| Connection::open(*port).and_then(|mut node| node.set(IN_DATABASE_0, "x")).is_ok();
         Ok(self.ports().iter().position(leads).ok_or("no node leads database 0")?)
     }
@@ -157,6 +161,26 @@ impl<'a> Store<'a> {
     /// Waits until every node says that every slot is served.
     pub fn wait_until_up(&self) -> Result<(), String> {
         wait_until_up(&self.nodes)
+    }
+
+    /// Waits until each node leads as many shards as the others, or one more: a store that has just begun moves its leaders, and
+    /// redis-benchmark does not follow them.
+    pub fn wait_until_balanced(&self) -> Result<(), String> {
+        let (start, bound) = (Instant::now(), progress::within(BALANCED_BOUND));
+        progress::doing("waiting until all nodes lead as many shards");
+        loop {
+            let led = |port: &u16| Connection::open(*port)?.told("shards_leading");
+            let leading = self.ports().iter().map(led).collect::<Result<Vec<u64>, String>>()?;
+            let (most, least) = (leading.iter().max().copied(), leading.iter().min().copied());
+            let all: u64 = leading.iter().sum();
+            if all == u64::from(self.shards) && most <= least.map(|shards| shards + 1) {
+                return Ok(());
+            }
+            if start.elapsed() > bound {
+                return Err(format!("the nodes still lead {leading:?} shards after {} s", bound.as_secs()));
+            }
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Waits until no node works in the background.

@@ -14,6 +14,8 @@ const LOADED_AT_A_TIME: u64 = 100;
 /// Elements of the list, and members of the sorted set and the set, that reads are about.
 const LENGTH: u64 = 1_000_000;
 const LENGTH_QUICK: u64 = 10_000;
+/// Requests of a quick run that each wait for the disk: a slow one does a few hundred in a second for 50 clients.
+const SYNC_QUICK: u64 = 3_000;
 
 const VALUE: &str =
     "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
@@ -46,9 +48,9 @@ const READS: [Command; 7] = [
     ("SISMEMBER", &["SISMEMBER", "set", "member:__rand_int__"]),
 ];
 
-fn load(bench: &Bench, peers: &Peers, command: &'static [&'static str], depth: u64) -> Load {
+fn load(bench: &Bench, peers: &Peers, command: &'static [&'static str], depth: u64, quick: u64) -> Load {
     // As many pushes as pops, so that each pop finds an element.
-    let requests = bench.options.scale(if depth == 1 { 200_000 } else { 800_000 }, 20_000);
+    let requests = bench.options.scale(if depth == 1 { 200_000 } else { 800_000 }, quick);
     Load { command, value_bytes: VALUE_BYTES, depth, requests, keys: peers.keys }
 }
 
@@ -60,7 +62,7 @@ pub fn writes(bench: &Bench) -> Result<Vec<Bar>, String> {
         for (name, command) in WRITES {
             let how = if depth == 1 { "one at a time".to_owned() } else { format!("pipeline of {depth}") };
             let bar = Bar::new(format!("{name}, {how}"), "redis-server, everysec", at_least);
-            bars.push(peers.compare(bench.options.runs, bar, load(bench, &peers, command, depth))?);
+            bars.push(peers.compare(bench.options.runs, bar, load(bench, &peers, command, depth, 20_000))?);
         }
         peers.stop(bench)?;
     }
@@ -73,7 +75,7 @@ pub fn writes_sync(bench: &Bench) -> Result<Vec<Bar>, String> {
     let mut bars = Vec::new();
     for (name, command) in WRITES {
         let bar = Bar::new(format!("{name}, `sync`"), "redis-server, always", 1.2);
-        bars.push(peers.compare(bench.options.runs, bar, load(bench, &peers, command, 1))?);
+        bars.push(peers.compare(bench.options.runs, bar, load(bench, &peers, command, 1, SYNC_QUICK))?);
     }
     peers.stop(bench)?;
     Ok(bars)

@@ -156,6 +156,11 @@ impl Connection {
         self.text(&["SCRIPT", "LOAD", script]).map(|text| text.trim_end().to_owned())
     }
 
+    /// The stream itself; nothing may be left unread.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream.into_inner()
+    }
+
     /// Subscribes to a channel, and hands over the stream of its messages.
     pub fn subscribe(mut self, channel: &str) -> Result<TcpStream, String> {
         self.ask(&["SUBSCRIBE", channel])?;
@@ -256,6 +261,12 @@ impl Connection {
         self.text(&["INFO", "all"]).map(|info| background_work(&info))
     }
 
+    /// A number that the server tells by that name in INFO.
+    pub fn told(&mut self, name: &str) -> Result<u64, String> {
+        let info = self.text(&["INFO", "all"])?;
+        number_in(&info, name).ok_or_else(|| format!("port {}: INFO tells no {name}", self.port))
+    }
+
     /// Whether the server says that every slot of its store is served, by nodes that are `nodes` in number.
     pub fn store_is_up(&mut self, nodes: usize) -> Result<bool, String> {
         let info = self.text(&["CLUSTER", "INFO"])?;
@@ -286,7 +297,8 @@ impl Connection {
     }
 }
 
-fn request(args: &[&str]) -> Vec<u8> {
+/// A request as it is sent.
+pub fn request(args: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", args.len());
     args.iter().for_each(|arg| bytes += &format!("${}\r\n{arg}\r\n", arg.len()));
     bytes.into_bytes()
@@ -296,6 +308,12 @@ fn background_work(info: &str) -> Option<String> {
     let fields = info.lines().filter_map(|line| line.trim_end().split_once(':'));
     let mut at_work = fields.filter(|(name, value)| BACKGROUND.contains(name) && *value != "0");
     at_work.next().map(|(name, value)| format!("INFO says {name}:{value}"))
+}
+
+/// The number of the field of that name in INFO.
+fn number_in(info: &str, name: &str) -> Option<u64> {
+    let value = |line: &str| line.trim_end().strip_prefix(name)?.strip_prefix(':')?.parse().ok();
+    info.lines().find_map(value)
 }
 
 fn push_set(number: u64, value_bytes: usize, out: &mut Vec<u8>) {
@@ -336,5 +354,12 @@ mod tests {
         ] {
             assert_eq!(background_work(info).as_deref(), expected, "{info}");
         }
+    }
+
+    #[test]
+    fn a_number_of_info_is_found_by_its_whole_name() {
+        let info = "# Basalt\r\nshards:16\r\nshards_leading:6\r\nversion:7.0\r\n";
+        let found = ["shards", "shards_leading", "version", "leading"].map(|name| number_in(info, name));
+        assert_eq!(found, [Some(16), Some(6), None, None]);
     }
 }

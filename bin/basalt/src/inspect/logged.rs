@@ -53,6 +53,8 @@ pub enum LoggedItem {
     Together,
     /// The same, and goes on where the entry before has ended.
     GoingOn,
+    /// Large sorted sets that are filled in order are left with room.
+    Room,
     KeyBounds,
     Mark {
         comparison: u64,
@@ -158,6 +160,7 @@ impl LoggedItem {
             Item::Packing(_) => Self::Packing,
             Item::Together => Self::Together,
             Item::GoingOn => Self::GoingOn,
+            Item::Room => Self::Room,
             Item::KeyBounds(_) => Self::KeyBounds,
         }
     }
@@ -188,6 +191,7 @@ impl LoggedItem {
             Self::GoingOn => {
                 writeln!(out, "      (members of large sets are popped some together, as the entry before has begun)")
             }
+            Self::Room => writeln!(out, "      (large sorted sets that are filled in order are left with room)"),
             Self::KeyBounds => writeln!(out, "      (databases may have so many keys)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),

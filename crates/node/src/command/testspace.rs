@@ -29,6 +29,8 @@ pub(crate) struct TestSpace {
     pub writes: u64,
     /// How many calls have read; what a command may cost can be asserted.
     pub reads: u64,
+    /// What `leaves_room` answers.
+    pub leaves_room: bool,
     random: Prng,
     records: BTreeMap<Vec<u8>, Record>,
     /// The rows of large collections, by their tree keys.
@@ -49,6 +51,7 @@ impl TestSpace {
             version: 0,
             writes: 0,
             reads: 0,
+            leaves_room: false,
             random: Prng::new(42),
             records: BTreeMap::new(),
             elements: BTreeMap::new(),
@@ -242,6 +245,10 @@ impl ReadSpace for TestSpace {
 }
 
 impl WriteSpace for TestSpace {
+    fn leaves_room(&self) -> bool {
+        self.leaves_room
+    }
+
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.writes += 1;
         let record = record.due_from(self.now_ms + 1);

@@ -17,6 +17,7 @@
 //!  11 packing     varint, varint, varint: the settings of `Packing`, of all commands of the entry; only in format 2
 //!  13 together    (the commands behind pop members of large sets some together); only in format 2
 //!  15 going on    (the same, and go on where the entry before has ended); only in format 2
+//!  16 room         (the commands behind leave room in what they fill in order, in large sorted sets); only in format 2
 //!  14 key bounds  varint databases, each varint slot and varint: the most keys of the database of that slot; only in format 2
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
@@ -52,6 +53,7 @@ const COLLECT_FIELDS: u8 = 12;
 const TOGETHER: u8 = 13;
 const GOING_ON: u8 = 15;
 const KEY_BOUNDS: u8 = 14;
+const ROOM: u8 = 16;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -87,6 +89,8 @@ pub enum Item<'a> {
     Together,
     /// The same, and they go on where the entry before has ended (`drawn_stretch`).
     GoingOn,
+    /// The commands behind it leave room in the leaves of large sorted sets that they fill in order (`command::counted::division`).
+    Room,
     /// What leaves these databases with more keys is refused (`space::apply::bounded_keys`).
     KeyBounds(Vec<KeyBound>),
 }
@@ -123,6 +127,8 @@ pub struct EntryTerms {
     pub pops: Pops,
     /// Whether they judge how many keys databases have.
     pub bounds_keys: bool,
+    /// Whether they leave room in what they fill in order.
+    pub leaves_room: bool,
 }
 
 /// How SPOP draws members of large sets.
@@ -321,6 +327,13 @@ impl EntryBuilder {
         self.bytes.insert(HEAD_BYTES, item);
     }
 
+    /// Says, before the items, that their commands leave room in what they fill in order.
+    pub fn leave_room(&mut self) {
+        self.take_prepared();
+        self.is_second = true;
+        self.bytes.insert(HEAD_BYTES, ROOM);
+    }
+
     /// Says, before the items, how many keys databases may have.
     pub fn bound_keys(&mut self, bounds: &[KeyBound]) {
         self.take_prepared();
@@ -378,6 +391,7 @@ impl EntryBuilder {
             keeps_changes: false,
             pops: Pops::Alone,
             bounds_keys: false,
+            leaves_room: false,
         })
     }
 
@@ -430,7 +444,7 @@ pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
     // What is said before the commands.
     let mut ahead = reader.clone();
-    while let Ok(kind @ (TOGETHER | GOING_ON | KEY_BOUNDS)) = ahead.u8()
+    while let Ok(kind @ (TOGETHER | GOING_ON | ROOM | KEY_BOUNDS)) = ahead.u8()
         && (kind != KEY_BOUNDS || key_bounds(&mut ahead).is_ok())
     {
         reader = ahead.clone();
@@ -522,6 +536,7 @@ impl<'a> Iterator for Items<'a> {
             PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
             TOGETHER if self.evaluation == Evaluation::Second => Ok(Item::Together),
             GOING_ON if self.evaluation == Evaluation::Second => Ok(Item::GoingOn),
+            ROOM if self.evaluation == Evaluation::Second => Ok(Item::Room),
             KEY_BOUNDS if self.evaluation == Evaluation::Second => key_bounds(&mut self.reader).map(Item::KeyBounds),
             MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
@@ -869,6 +884,19 @@ mod tests {
         let first: Vec<u8> = [&[FORMAT_FIRST][..], &data[1..]].concat();
         let (_, mut items) = decode(&first).expect("head");
         assert_eq!(items.next(), Some(Err("unknown item in an entry")));
+    }
+
+    #[test]
+    fn that_room_is_left_comes_first_and_hides_no_key() {
+        let mut entry = EntryBuilder::new();
+        entry.command(&[b"ZADD", b"z", b"1", b"m"]);
+        entry.pop(Pops::GoingOn);
+        entry.leave_room();
+        let data = entry.seal(5);
+        assert_eq!(first_keys(&data).collect::<Vec<_>>(), [b"z"]);
+        let (_, items) = decode(&data).expect("head");
+        let items: Vec<_> = items.map(|item| item.expect("item")).collect();
+        assert_eq!(items[..], [Item::Room, Item::GoingOn, Item::Command(vec![b"ZADD", b"z", b"1", b"m"])]);
     }
 
     #[test]

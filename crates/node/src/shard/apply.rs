@@ -261,7 +261,8 @@ impl Applier {
             | Item::Packing(_)
             | Item::KeyBounds(_)
             | Item::Together
-            | Item::GoingOn => {
+            | Item::GoingOn
+            | Item::Room => {
                 return Err("a command is not alone in its entry".into());
             }
         }

@@ -160,6 +160,12 @@ pub trait Effects: Answers {
         true
     }
 
+    /// Whether a node is known to leave room in large sorted sets where an entry says so.
+    fn leaves_room(&self, node: NodeId) -> bool {
+        let _ = node;
+        true
+    }
+
     /// The map has changed.
     fn map(&mut self, update: cluster::MapUpdate);
 }

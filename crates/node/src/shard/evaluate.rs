@@ -182,6 +182,10 @@ fn each_item(
                 space.draw_on();
                 continue;
             }
+            Item::Room => {
+                space.leave_room();
+                continue;
+            }
             Item::Collect(from) => {
                 space.of_item(None);
                 done.collected.push(space.collect(from)?);

@@ -245,7 +245,9 @@ impl Shard {
         let now_ms = self.applier.next_entry_ms(&self.handle, now.wall_ms);
         let bounds_keys =
             all_read && self.proposals.bounds_keys() && self.group.nodes().all(|node| effects.bounds_keys(node));
-        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops, bounds_keys };
+        let leaves_room = all_read && self.proposals.pack() && self.group.nodes().all(|node| effects.leaves_room(node));
+        let evaluation = self.evaluation;
+        let terms = EntryTerms { now_ms, evaluation, keeps_changes, pops, bounds_keys, leaves_room };
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
     }
 

@@ -178,7 +178,8 @@ fn bounds_of(bounds: &[KeyBound], tickets: &[Ticket]) -> Vec<KeyBound> {
     found.into_iter().map(|at| bounds[at]).collect()
 }
 
-/// Whether what a command writes depends on what the entry says before it: the settings of `Packing`, and how SPOP draws.
+/// Whether what a command writes depends on what the entry says before it: the settings of `Packing`, how SPOP draws, and whether
+/// sorted sets leave room.
 fn packs(command: &EncodedCommand) -> bool {
     command.spec().is_some_and(|spec| spec.does(behaviour::PACKS))
 }
@@ -351,6 +352,9 @@ impl Proposals {
                     pending.entry.packing(packing);
                 }
                 pending.entry.pop(terms.pops);
+                if terms.leaves_room {
+                    pending.entry.leave_room();
+                }
             }
             if terms.bounds_keys
                 && !pending.rows.is_empty()

@@ -290,6 +290,7 @@ mod tests {
                     keeps_changes: true,
                     pops: Pops::Alone,
                     bounds_keys: is_packed,
+                    leaves_room: is_packed,
                 };
                 let sealed = |write: &Write| {
                     let mut entry = match write {
@@ -305,6 +306,7 @@ mod tests {
                     if is_packed {
                         entry.packing(Packing { sketch_bytes: 7, ..Packing::default() });
                         entry.pop(Pops::GoingOn);
+                        entry.leave_room();
                         entry.bound_keys(&[KeyBound { slot: Slot(9), keys_max: 300 }]);
                     }
                     (entry.bytes(), entry.seal_for(terms))

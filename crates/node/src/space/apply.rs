@@ -51,6 +51,8 @@ pub struct EntrySpace<'a> {
     /// Large collections that the entry has made.
     new_collections: u64,
     packing: Packing,
+    /// Whether what is filled in order is left with room.
+    leaves_room: bool,
     draws: Draws,
     is_in_script: bool,
 }
@@ -91,6 +93,7 @@ impl<'a> EntrySpace<'a> {
             refusal: None,
             new_collections: 0,
             packing: Packing::default(),
+            leaves_room: false,
             draws: Draws::Alone,
             is_in_script: false,
         }
@@ -171,6 +174,11 @@ impl<'a> EntrySpace<'a> {
     /// Sets how the next commands store values.
     pub(crate) fn set_packing(&mut self, packing: Packing) {
         self.packing = packing;
+    }
+
+    /// From here on, commands leave room in what they fill in order.
+    pub(crate) fn leave_room(&mut self) {
+        self.leaves_room = true;
     }
 
     /// The items behind are refused where they would leave these databases with more keys.
@@ -356,6 +364,10 @@ impl ReadSpace for EntrySpace<'_> {
         self.work.is_slice()
     }
 
+    fn counts_reads(&self) -> bool {
+        true
+    }
+
     fn refuse(&mut self, text: &'static str) -> Option<Fault> {
         self.refusal = Some(text);
         self.work.refuse().err()
@@ -408,6 +420,10 @@ impl WriteSpace for EntrySpace<'_> {
 
     fn packing(&self) -> Packing {
         self.packing
+    }
+
+    fn leaves_room(&self) -> bool {
+        self.leaves_room
     }
 
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {

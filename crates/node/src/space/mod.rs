@@ -135,6 +135,11 @@ pub trait ReadSpace {
         false
     }
 
+    /// Whether replicas must agree about how many rows are read: then a command reads what it has always read, and no less.
+    fn counts_reads(&self) -> bool {
+        false
+    }
+
     /// Gives up what runs, for it passes a bound: the fault that says so, or none where the text is its reply. In an entry
     /// nothing of it is written.
     fn refuse(&mut self, _text: &'static str) -> Option<Fault> {
@@ -213,6 +218,11 @@ pub trait WriteSpace: ReadSpace {
     /// How values are kept, where that is a setting: of the entry, so that it is the same on every replica.
     fn packing(&self) -> Packing {
         Packing::default()
+    }
+
+    /// Whether the leaves of sorted sets that are filled in order are left with room: the entry says so, likewise.
+    fn leaves_room(&self) -> bool {
+        false
     }
 
     /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a large

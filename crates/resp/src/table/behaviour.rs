@@ -32,7 +32,7 @@ pub const RUNS_SCRIPT: u64 = 1 << 20;
 pub const WRITES_BY_SCRIPT: u64 = 1 << 21;
 /// Answered by the session, and takes as many arguments as any request.
 pub const TAKES_MANY: u64 = 1 << 11;
-/// What it writes depends on settings that its entry carries.
+/// What it writes depends on what its entry says before it.
 pub const PACKS: u64 = 1 << 7;
 
 /// On a database: `DATABASE number` follows on its arguments; on a cluster database `SELECTED number`.

@@ -18,6 +18,8 @@ const TOGETHER: u16 = 8;
 const KEY_BOUNDS: u16 = 9;
 /// The first version whose speakers go on with the members that the entry before has popped from.
 const GOING_ON: u16 = 10;
+/// The first version whose speakers leave room in large sorted sets.
+const ROOM: u16 = 11;
 /// The first version whose speakers read reports with problems.
 const PROBLEMS: u16 = 12;
 
@@ -60,6 +62,11 @@ impl EntryFormats {
     /// Whether a node judges how many keys databases have. One that was never heard of may not.
     pub(crate) fn bounds_keys(&self, node: NodeId) -> bool {
         self.spoken(node).is_some_and(|version| version >= KEY_BOUNDS)
+    }
+
+    /// Whether a node leaves room in large sorted sets. One that was never heard of may not.
+    pub(crate) fn leaves_room(&self, node: NodeId) -> bool {
+        self.spoken(node).is_some_and(|version| version >= ROOM)
     }
 
     /// Whether a node reads reports with problems. One that was never heard of may not.
@@ -113,5 +120,7 @@ mod tests {
         assert_eq!([1, 4, 9].map(|node| formats.reads_problems(NodeId(node))), [false, true, false]);
         let pops = [2, 3, 9, 1].map(|node| formats.pops(NodeId(node)));
         assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);
+        formats.heard(NodeId(2), ROOM);
+        assert_eq!([1, 2, 9].map(|node| formats.leaves_room(NodeId(node))), [false, true, false]);
     }
 }

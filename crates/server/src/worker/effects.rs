@@ -324,6 +324,10 @@ impl Effects for Shell {
         node == self.store.node() || self.store.entry_formats.bounds_keys(node)
     }
 
+    fn leaves_room(&self, node: NodeId) -> bool {
+        node == self.store.node() || self.store.entry_formats.leaves_room(node)
+    }
+
     fn map(&mut self, update: MapUpdate) {
         let before = self.follow_up.applied_map.take();
         self.follow_up.applied_map = Some(before.map_or(update.clone(), |before| before.then(update)));

@@ -140,6 +140,31 @@ fn rising_and_falling_keys_fill_their_nodes() {
 }
 
 #[test]
+fn with_room_rising_and_falling_keys_fill_three_quarters_of_their_nodes() {
+    for rises in [true, false] {
+        let mut model = Model::new(4, 1);
+        model.space.leaves_room = true;
+        let count = 97 * 97u32;
+        let key = |n: u32| if rises { n } else { 2 * count - n };
+        for n in 0..count {
+            model.tree.insert(&mut model.space, &(2 * key(n)).to_be_bytes(), 1).unwrap();
+            model.counts.insert((2 * key(n)).to_be_bytes().to_vec(), 1);
+        }
+        model.check();
+        let rows = model.space.row_count();
+        assert!((2 * 95..=2 * 100).contains(&rows), "{rows}");
+        // One more in the middle divides no node.
+        for n in [count / 3, count / 2, count * 2 / 3] {
+            let between = (2 * key(n) + 1).to_be_bytes().to_vec();
+            model.tree.insert(&mut model.space, &between, 1).unwrap();
+            model.counts.insert(between, 1);
+        }
+        model.check();
+        assert_eq!(model.space.row_count(), rows);
+    }
+}
+
+#[test]
 fn what_is_emptied_leaves_its_root_alone() {
     let mut model = Model::new(5, 1);
     for n in 0..2_000u32 {

@@ -134,7 +134,7 @@ impl Counted {
             };
             let (id, level) = (node.id, node.level());
             if !fits(&entries) {
-                let right = entries.split_off(division(entries.len(), inserted));
+                let right = entries.split_off(division(entries.len(), inserted, space.leaves_room()));
                 let (left_id, right_id) = if id == NodeId::ROOT {
                     ids += 2;
                     (NodeId(ids - 2), NodeId(ids - 1))
@@ -324,11 +324,13 @@ impl Counted {
 }
 
 /// Where what is full is divided, a node or a leaf of `length` entries of which the one at `inserted` is new. In rising or
-/// falling order of insertion, the part that is left is full.
-pub(in crate::command) fn division(length: usize, inserted: usize) -> usize {
+/// falling order of insertion, the part that is left behind is full. Then each later insertion into it would divide it, and write
+/// its node's keys too: with `leaves_room` it is three quarters full.
+pub(in crate::command) fn division(length: usize, inserted: usize, leaves_room: bool) -> usize {
+    let moved = if leaves_room { (length / 4).max(1) } else { 1 };
     match inserted {
-        0 => 1,
-        last if last + 1 == length => last,
+        0 => moved,
+        last if last + 1 == length => length - moved,
         _ => length / 2,
     }
 }

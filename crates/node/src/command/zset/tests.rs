@@ -52,7 +52,7 @@ impl Model {
     fn score(&mut self) -> f64 {
         match self.prng.below(10) {
             0 => 0.0,
-            1 => f64::INFINITY,
+            1 => [f64::INFINITY, f64::NEG_INFINITY][self.prng.below(2) as usize],
             2 | 3 => self.prng.below(5) as f64,
             _ => self.prng.below(100_000) as f64 / 8.0 - 5_000.0,
         }
@@ -269,6 +269,54 @@ fn a_command_costs_the_same_in_a_large_sorted_set() {
     for (small, large) in costs[0].iter().zip(&costs[1]) {
         // A tree of one level more, and of a node that is divided now and then.
         assert!(*large <= small + 16 && *large < 60, "{costs:?}");
+    }
+}
+
+#[test]
+fn a_range_without_an_end_does_not_look_for_it() {
+    let mut space = space_with(40_000);
+    // The way to a leaf is two levels of two rows. The members that are shown lie in one leaf or two.
+    for (words, costly, reads_max) in [
+        ("ZCOUNT z -inf +inf", "ZCOUNT z (-inf (+inf", 1),
+        ("ZRANGEBYSCORE z -inf 20000 LIMIT 0 10", "ZRANGEBYSCORE z (-inf 20000 LIMIT 0 10", 1 + 5 + 6),
+        ("ZRANGE z 20000 +inf BYSCORE LIMIT 0 10", "ZRANGE z 20000 (+inf BYSCORE LIMIT 0 10", 1 + 5 + 2),
+        ("ZREVRANGEBYSCORE z +inf -inf LIMIT 3 7", "ZREVRANGEBYSCORE z (+inf (-inf LIMIT 3 7", 1 + 6),
+        ("ZREVRANGEBYSCORE z 20010 -inf LIMIT 3 7", "ZREVRANGEBYSCORE z 20010 (-inf LIMIT 3 7", 1 + 5 + 2),
+    ] {
+        let mut cost = |words: &str| {
+            space.reads = 0;
+            (run_words(&mut space, words), space.reads)
+        };
+        let ((found, reads), (same, more)) = (cost(words), cost(costly));
+        assert!(found == same && reads <= reads_max && reads < more, "{words}: {reads}, {more}");
+    }
+}
+
+#[test]
+fn with_room_a_member_that_comes_between_divides_nothing() {
+    for falls in [false, true] {
+        let (mut space, mut full) = (TestSpace::new(), TestSpace::new());
+        space.leaves_room = true;
+        for n in 0..20_000 {
+            let score = if falls { -n } else { n };
+            let add = format!("ZADD z {score} member:{n:012}");
+            assert_eq!(run_words(&mut space, &add), run_words(&mut full, &add));
+        }
+        space.validate();
+        let (rows, full_rows) = (space.row_count(), full.row_count());
+        // Beside a row for each member, leaves of 18 members of 22.
+        assert!(rows - 20_000 < (full_rows - 20_000) * 5 / 4 + 10, "{rows} {full_rows}");
+        for n in (500..19_500).step_by(97) {
+            let add = format!("ZADD z {}.5 between:{n:011}", if falls { -n } else { n });
+            (space.writes, full.writes) = (0, 0);
+            assert_eq!(run_words(&mut space, &add), run_words(&mut full, &add));
+            // The leaf, the member, the count of the set, and the counts of two levels.
+            assert!(space.writes == 5 && full.writes > 5, "{n}: {} {}", space.writes, full.writes);
+        }
+        space.validate();
+        for range in ["ZRANGE z 0 -1 WITHSCORES", "ZRANGE z 9000 9100", "ZCOUNT z 100 (7000"] {
+            assert_eq!(run_words(&mut space, range), run_words(&mut full, range));
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Places on the earth.
 
+use crate::table::behaviour::PACKS;
 use crate::table::key_flag::{ACCESS, OW, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, READONLY, WRITE};
@@ -16,6 +17,7 @@ const AREA: &str = "O(N+log(M)), N being the number of members in the cells arou
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     geo("GEOADD", -5, "3.2.0", "Adds members to a sorted set by their positions; creates the key if it does not exist.")
         .flags(WRITE | DENYOOM)
+        .does_also(PACKS)
         .touches(&[key(1, RW | UPDATE)])
         .cost(LOG_EACH)
         .args("key [NX | XX] [CH] longitude:double latitude:double member [longitude:double latitude:double member ...]"),

@@ -1,5 +1,6 @@
 //! Sorted sets.
 
+use crate::table::behaviour::PACKS;
 use crate::table::key_flag::{ACCESS, DELETE, OW, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -25,6 +26,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Adds members to a sorted set, or changes their scores; creates the key if it does not exist.",
     )
     .flags(WRITE | DENYOOM | FAST)
+    .does_also(PACKS)
     .touches(&[key(1, RW | UPDATE)])
     .cost("O(log(N)) for each member, N being the number of members of the sorted set")
     .args("key [NX | XX] [GT | LT] [CH] [INCR] score:double member [score:double member ...]"),
@@ -50,6 +52,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("destination:key numkeys:integer key [key ...]"),
     zset("ZINCRBY", 4, "1.2.0", "Adds to the score of a member of a sorted set, 0 at first.")
         .flags(WRITE | DENYOOM | FAST)
+        .does_also(PACKS)
         .touches(&[key(1, RW | ACCESS | UPDATE)])
         .cost(LOG)
         .args("key increment:double member"),
