@@ -474,6 +474,33 @@ fn nodes_change_to_tls_and_back_under_load() {
     });
 }
 
+/// Whichever node is asked, and whichever directs the store: the status names each node whose certificate ends soon.
+#[test]
+fn certificates_of_all_nodes_are_watched() {
+    let dir = Dir::new("tls-watch");
+    let authority = Authority::new(&dir.join("tls"));
+    authority.sign("soon", "soon", 5);
+    authority.sign("later", "later", 100);
+    let nodes = Nodes::start_with(&dir, 3, &[("--shards", "3")], &vec![Vec::new(); 3]);
+    let set = |n: usize, name: &str| {
+        let (certificate, key) = (authority.path(&format!("{name}.crt")), authority.path(&format!("{name}.key")));
+        let told = nodes.connect(n).call(&format!("CONFIG SET tls-cert-file {certificate} tls-key-file {key}"));
+        assert_eq!(told, Value::ok());
+    };
+    let warned = |asked: usize| {
+        let status = basalt(&["ctl", "status", "--node", &nodes.server(asked).address()]);
+        text(&status).lines().filter(|line| line.contains("expires in ")).count()
+    };
+    for n in 0..3 {
+        set(n, "soon");
+        eventually("the status names the nodes with such certificates", WITHIN, || {
+            (0..3).all(|asked| warned(asked) == n + 1).then_some(())
+        });
+    }
+    (0..3).for_each(|n| set(n, "later"));
+    eventually("all is well again", WITHIN, || (0..3).all(|asked| warned(asked) == 0).then_some(()));
+}
+
 #[test]
 fn a_throw_away_authority_is_made_for_a_store_on_this_machine() {
     let dir = Dir::new("tls-up");

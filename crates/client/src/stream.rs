@@ -94,7 +94,10 @@ pub(crate) fn connect(
         _ => io::Error::new(error.kind(), format!("TLS: {error}")),
     };
     if !stream.handshake().map_err(|error| named(told(error)))? {
-        return Err(named(io::Error::new(ErrorKind::TimedOut, "TLS: no answer in time")));
+        return Err(named(io::Error::new(
+            ErrorKind::TimedOut,
+            "TLS: no answer in time; does it speak TLS at this port?",
+        )));
     }
     Ok(stream)
 }

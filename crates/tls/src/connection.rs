@@ -208,7 +208,7 @@ impl Connection {
                     Err(e) => {
                         // The other side is told what is wrong.
                         let _ = self.push(socket);
-                        return Err(io::Error::new(ErrorKind::InvalidData, e));
+                        return Err(failed(e));
                     }
                 };
                 self.has_ended = state.peer_has_closed();
@@ -247,6 +247,16 @@ impl Connection {
             count -= taken;
         }
         Ok(())
+    }
+}
+
+/// The error of a session. What is no record of TLS at all has a text of its own: the ports were mixed up.
+fn failed(error: rustls::Error) -> io::Error {
+    match error {
+        rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
+            io::Error::new(ErrorKind::InvalidData, "the other side does not speak TLS: is it the port without it?")
+        }
+        error => io::Error::new(ErrorKind::InvalidData, error),
     }
 }
 

@@ -215,6 +215,18 @@ fn a_session_is_resumed_unless_sessions_are_off() {
 }
 
 #[test]
+fn a_side_without_tls_is_told_of_in_words() {
+    let pki = Pki::new(&["db"]);
+    let (_, client) = sides(&ClientCertificates::No, &Trust::Any, None, &pki);
+    for answer in ["-ERR unknown command\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n"] {
+        let mut connection = client.connect("db.example").unwrap();
+        let mut pipe = Pipe { room: 1 << 20, from: answer.into(), ..Pipe::default() };
+        let why = connection.handshake(&mut pipe).unwrap_err().to_string();
+        assert!(why.contains("does not speak TLS"), "{answer}: {why}");
+    }
+}
+
+#[test]
 fn faults_of_files_are_told_with_what_to_do() {
     let pki = Pki::new(&["db", "alice"]);
     fs::write(pki.path("empty"), "").unwrap();

@@ -85,7 +85,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn file(&mut self, path: &Arc<Path>, text: &str, depth: usize) {
-        for (at, line) in text.lines().enumerate() {
+        // Editors of Windows begin files with a mark of their byte order.
+        for (at, line) in text.trim_start_matches('\u{FEFF}').lines().enumerate() {
             let line_text = line.trim();
             if line_text.is_empty() || line_text.starts_with('#') {
                 continue;
@@ -338,6 +339,7 @@ mod tests {
         assert_eq!(pairs(&settings), expected);
         let warned: Vec<_> = settings.warnings.iter().map(|note| note.line).collect();
         assert_eq!(warned, [10, 11, 12]);
+        assert_eq!(pairs(&parsed("\u{FEFF}timeout 7\r\nhz 5\r\n")), [("timeout", "7"), ("hz", "5")]);
         assert_eq!(pairs(&parsed("cluster-enabled yes\nport 7001\nbind *\n")), [("listen", "0.0.0.0:7001")]);
     }
 

@@ -7,8 +7,8 @@ pub(super) fn words(text: &[u8]) -> Vec<&[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect()
 }
 
-/// Rules of which those in parentheses are one argument each. The error is the argument with the parenthesis that is never
-/// closed.
+/// Rules of which those in parentheses are one argument each. The error is the last argument that opens a
+/// parenthesis, if one is never closed, as Redis tells it.
 pub(super) fn merged<'a>(rules: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, &'a [u8]> {
     let mut merged = Vec::with_capacity(rules.len());
     let mut open: Option<(&[u8], Vec<u8>)> = None;
@@ -17,9 +17,12 @@ pub(super) fn merged<'a>(rules: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, &'a [
         match &mut open {
             None if rule.starts_with(b"(") && !closes => open = Some((rule, rule.to_vec())),
             None => merged.push(Cow::Borrowed(*rule)),
-            Some((_, selector)) => {
+            Some((first, selector)) => {
                 selector.push(b' ');
                 selector.extend_from_slice(rule);
+                if rule.starts_with(b"(") && !closes {
+                    *first = rule;
+                }
                 if closes && let Some((_, selector)) = open.take() {
                     merged.push(Cow::Owned(selector));
                 }

@@ -86,11 +86,30 @@ impl<'a> AuditEvent<'a> {
     }
 }
 
-/// What a reply says against the request: the text of its error, if it is one.
+/// What a reply says against the request: the text of its error, if it is one, without what it repeats of the arguments.
 #[must_use]
-pub fn refusal_of(reply: &[u8]) -> Option<Cow<'_, str>> {
+pub fn refusal_of<'r>(reply: &'r [u8], args: &[&[u8]]) -> Option<Cow<'r, str>> {
     let text = reply.strip_prefix(b"-")?.trim_ascii_end();
-    Some(String::from_utf8_lossy(text))
+    Some(without_arguments(String::from_utf8_lossy(text), args))
+}
+
+/// An error's text with `…` for each argument that is a word of it, the longest first. The command and its subcommand stay.
+#[must_use]
+pub fn without_arguments<'t>(text: Cow<'t, str>, args: &[&[u8]]) -> Cow<'t, str> {
+    let mut text = text;
+    let mut words: Vec<Cow<'_, str>> = args.iter().skip(2).map(|arg| String::from_utf8_lossy(arg)).collect();
+    words.retain(|word| (1..=text.len()).contains(&word.len()));
+    words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+    for word in &words {
+        let joins = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        let is_word =
+            |at: usize| !joins(text[..at].chars().next_back()) && !joins(text[at + word.len()..].chars().next());
+        let places: Vec<usize> = text.match_indices(&**word).map(|(at, _)| at).filter(|&at| is_word(at)).collect();
+        for at in places.into_iter().rev() {
+            text.to_mut().replace_range(at..at + word.len(), "…");
+        }
+    }
+    text
 }
 
 /// An error's text without what it quotes: errors quote arguments, and one of these may be a password where none is expected. The
@@ -137,6 +156,23 @@ mod tests {
         let head = r#"{"at_ms":7,"kind":"login","user":"a\"b\\\u000a","address":"1.2.3.4:5","what":"xxx"#;
         assert!(line.starts_with(head), "{line}");
         assert!(line.ends_with(r#"x…","outcome":"refused","why":"wrong"}"#), "{line}");
+    }
+
+    #[test]
+    fn what_an_error_repeats_of_the_request_is_not_told() {
+        let line = "CONFIG SET audit-log /x/geheim a failed";
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).chain([&b""[..], &[0xFF]]).collect();
+        for (reply, told) in [
+            (
+                "-ERR CONFIG SET failed (possibly related to argument 'audit-log') - the log /x/geheim cannot be a file\r\n",
+                Some("ERR CONFIG SET … (possibly related to argument '…') - the log … cannot be … file"),
+            ),
+            ("-ERR /x/geheimer and /x/geheim/a\r\n", Some("ERR /x/geheimer and …/…")),
+            ("-\r\n", Some("")),
+            ("+OK\r\n", None),
+        ] {
+            assert_eq!(refusal_of(reply.as_bytes(), &args).as_deref(), told, "{reply}");
+        }
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! Which commands the audit log records, and which of their arguments.
 
 use super::audit_event::AuditKind;
+use crate::config;
 use resp::table::{CommandSpec, acl, behaviour, flag};
+use std::borrow::Cow;
 
-/// What is told of a request: so many words behind the command's name, or every second one.
+/// What is told of a request: so many words behind the command's name, or every second one, if it names a setting.
 #[derive(Clone, Copy)]
 enum ToldArguments {
     First(usize),
-    Names,
+    Settings,
 }
 
 /// Of what kind commands are, and how much of their arguments is told. Others are `Admin`, with two.
@@ -15,7 +17,7 @@ const KINDS: &[(&[&str], AuditKind, ToldArguments)] = &[
     (&["ACL|SETUSER"], AuditKind::User, ToldArguments::First(1)),
     (&["ACL|DELUSER"], AuditKind::User, ToldArguments::First(usize::MAX)),
     (&["ACL|LOAD", "ACL|SAVE"], AuditKind::User, ToldArguments::First(0)),
-    (&["CONFIG|SET"], AuditKind::Setting, ToldArguments::Names),
+    (&["CONFIG|SET"], AuditKind::Setting, ToldArguments::Settings),
     (&["CONFIG|REWRITE"], AuditKind::Setting, ToldArguments::First(0)),
     (&["KV.ADMIN|SETTINGS"], AuditKind::Setting, ToldArguments::First(2)),
     (&["KV.ADMIN|PLAN", "KV.ADMIN|DRAIN-LEADERS"], AuditKind::Plan, ToldArguments::First(usize::MAX)),
@@ -38,13 +40,19 @@ pub fn audited(spec: &CommandSpec, args: &[&[u8]]) -> Option<(AuditKind, String)
     let (kind, told) = row.map_or((AuditKind::Admin, ToldArguments::First(2)), |(_, kind, told)| (*kind, *told));
     let mut text = spec.shown_name();
     let rest = args.get(depth..).unwrap_or_default();
-    let words: Vec<&&[u8]> = match told {
-        ToldArguments::First(count) => rest.iter().take(count).collect(),
-        ToldArguments::Names => rest.iter().step_by(2).collect(),
+    let words: Vec<Cow<'_, str>> = match told {
+        ToldArguments::First(count) => rest.iter().take(count).map(|word| String::from_utf8_lossy(word)).collect(),
+        // A password with a space that was not quoted stands where a name is expected.
+        ToldArguments::Settings => {
+            let told = |word: &&[u8]| {
+                if config::is_known(word) { String::from_utf8_lossy(word).into_owned() } else { "…".into() }
+            };
+            rest.iter().step_by(2).map(|word| told(word).into()).collect()
+        }
     };
     for word in words {
         text.push(' ');
-        text.push_str(&String::from_utf8_lossy(word));
+        text.push_str(&word);
     }
     Some((kind, text))
 }
@@ -67,6 +75,8 @@ mod tests {
             ("KV.ADMIN STATUS", None),
             ("KV.ADMIN PLAN LIST", None),
             ("CONFIG SET requirepass x timeout 5", Some("setting config|set requirepass timeout")),
+            ("CONFIG SET requirepass two words", Some("setting config|set requirepass …")),
+            ("CONFIG SET requirepas x", Some("setting config|set …")),
             ("ACL SETUSER a >x on", Some("user acl|setuser a")),
             ("ACL DELUSER a b", Some("user acl|deluser a b")),
             ("KV.ADMIN SETTINGS SET durability nosync", Some("setting kv.admin|settings SET durability")),

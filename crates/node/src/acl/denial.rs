@@ -14,9 +14,9 @@ pub enum Subject {
     Key(usize),
     /// The channel at that place among its arguments.
     Channel(usize),
-    /// The option BY of SORT, at that place: its pattern names any keys.
+    /// The pattern of SORT's option BY, at that place: it names any keys.
     SortBy(usize),
-    /// The option GET of SORT, at that place.
+    /// The pattern of SORT's option GET, at that place.
     SortGet(usize),
 }
 

@@ -29,7 +29,7 @@ mod user_file;
 mod users;
 
 pub use access_control::AccessControl;
-pub use audit_event::{AuditEvent, AuditKind, refusal_of};
+pub use audit_event::{AuditEvent, AuditKind, refusal_of, without_arguments};
 pub use audited::audited;
 pub use denial::{Denial, Subject};
 pub use denial_log::{DenialLog, DenialReason, LoggedDenial, Where};

@@ -290,14 +290,14 @@ fn names_stored_key(spec: &CommandSpec, args: &[&[u8]]) -> bool {
     spec.has_keys() && spec.keys(args).into_iter().flatten().any(|at| is_database_key(args[at]))
 }
 
-/// The first option of a SORT that reads keys which it does not name.
+/// The first pattern of a SORT by which it reads keys that it does not name.
 fn pattern_of_sort(args: &[&[u8]]) -> Option<Subject> {
     let mut at = 2;
     while let Some(option) = args.get(at) {
         let pattern = args.get(at + 1)?;
         match option.to_ascii_uppercase().as_slice() {
-            b"BY" if pattern.contains(&b'*') => return Some(Subject::SortBy(at)),
-            b"GET" => return Some(Subject::SortGet(at)),
+            b"BY" if pattern.contains(&b'*') => return Some(Subject::SortBy(at + 1)),
+            b"GET" => return Some(Subject::SortGet(at + 1)),
             b"BY" | b"STORE" => at += 2,
             b"LIMIT" => at += 3,
             _ => at += 1,

@@ -83,6 +83,9 @@ fn what_is_wrong_is_told_as_by_redis_and_changes_nothing() {
         ("#12", "modifier '#12': The password hash must be exactly 64 characters"),
         ("!zz", "modifier '!zz': The password hash must be exactly 64 characters"),
         ("(+get", "Unmatched parenthesis in acl selector starting at '(+get'."),
+        ("(+get (~a", "Unmatched parenthesis in acl selector starting at '(~a'."),
+        ("(>secret", "Unmatched parenthesis in acl selector starting at '(redacted)'."),
+        ("(+get (~a ~b", "Unmatched parenthesis in acl selector starting at '(~a'."),
         ("+save|x", "modifier '+save|x': Unknown command or category name in ACL"),
         ("(+get >secret)", "modifier '(redacted)': Syntax error"),
         ("(+get <secret)", "modifier '(redacted)': Syntax error"),
@@ -397,5 +400,12 @@ fn sort_by_patterns_is_for_those_who_read_all_keys() {
         let denial = |user: &User| user.denies(table::resolve(&args).unwrap(), &args, 0).map(|denial| denial.text());
         assert_eq!(denial(&few).as_deref(), why, "{request}");
         assert_eq!(denial(&all), None, "{request}");
+    }
+    for (request, pattern) in [("SORT a BY w_* GET x", "w_*"), ("SORT a BY w GET x", "x")] {
+        let args = rules(request);
+        let denial = few.denies(table::resolve(&args).unwrap(), &args, 0).unwrap();
+        let told = format!("This user has no permissions to access the '{pattern}' key");
+        assert_eq!(denial.text_of_trial(&args), told);
+        assert_eq!(denial.logged(&args).1, pattern.as_bytes());
     }
 }

@@ -313,7 +313,7 @@ fn is_secret(rule: &[u8]) -> bool {
     let is_one = |rule: &[u8]| matches!(rule, [b'>' | b'<' | b'=', ..]);
     match rule {
         [b'(', inner @ ..] => words(inner).into_iter().any(is_one),
-        rule => is_one(rule),
+        rule => words(rule).into_iter().any(is_one),
     }
 }
 
@@ -337,7 +337,8 @@ fn refused(rule: &[u8], error: RuleError) -> String {
 }
 
 fn unmatched(open: &[u8]) -> String {
-    format!("Unmatched parenthesis in acl selector starting at '{}'", String::from_utf8_lossy(open))
+    let open = if is_secret(open) { "(redacted)".into() } else { String::from_utf8_lossy(open) };
+    format!("Unmatched parenthesis in acl selector starting at '{open}'")
 }
 
 /// Refuses rules that are too long to be looked at, whatever they come to.

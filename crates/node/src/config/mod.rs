@@ -17,5 +17,5 @@ pub use output_limit::{ClientClass, OutputLimit};
 pub use setting::{Kind, Setting, SettingFiles};
 pub use small_collections::SmallCollections;
 pub use table::SETTINGS;
-pub use values::{Config, RewriteError, SetError, is_secret};
+pub use values::{Config, RewriteError, SetError, is_known, is_secret};
 pub use vocab::memory_bytes;

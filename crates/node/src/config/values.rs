@@ -70,6 +70,12 @@ pub fn is_secret(name: &[u8]) -> bool {
     SETTINGS.iter().any(|setting| setting.secret && setting.is_named(name))
 }
 
+/// Whether there is a setting of that name.
+#[must_use]
+pub fn is_known(name: &[u8]) -> bool {
+    SETTINGS.iter().any(|setting| setting.is_named(name))
+}
+
 /// Why a setting was not set. `Display` words it as CONFIG SET does, without its `ERR `.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SetError {

@@ -1,7 +1,8 @@
 //! What a node tells the director of itself: its figures, its replicas, what its leaders know, its transfers.
 //!
 //! ```text
-//! u8 format (2), the node's figures (varints, a text), varint count of replicas and these, varint count of transfers and these
+//! u8 format (2 or 3), the node's figures (varints, a text), varint count of replicas and these, varint count of transfers and
+//! these; in format 3: varint count of problems, and these (texts)
 //! ```
 //! docs/FORMATS.md, "Between nodes", has the layout. A node with many replicas tells of them in turns.
 
@@ -9,6 +10,8 @@ use vocab::limits::{EVENT_BYTES_MAX, MEMBERS_MAX, REPORT_REPLICAS_MAX, REPORT_TR
 use vocab::{NodeId, Reader, ReplicaId, SLOT_COUNT, ShardId, Slot, put_varint};
 
 const FORMAT: u8 = 2;
+/// The format of a report with problems. A node of an older version cannot read it: it is told of none.
+const FORMAT_WITH_PROBLEMS: u8 = 3;
 /// The format without the place at which a shard would be divided.
 const FORMAT_BEFORE: u8 = 1;
 const LEADS: u8 = 1;
@@ -21,6 +24,8 @@ const HALVED: u8 = 4;
 const INBOUND: u8 = 1;
 /// Longest name of a version, in bytes.
 const VERSION_BYTES_MAX: usize = 64;
+/// Most problems that a report tells of.
+const PROBLEMS_MAX: usize = 8;
 
 /// What a node tells the director, every half second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +67,8 @@ pub struct NodeFigures {
     pub clients: u64,
     /// The version of the program.
     pub version: String,
+    /// What is wrong with its certificates, or will be soon, in words.
+    pub problems: Vec<String>,
 }
 
 /// One replica.
@@ -148,12 +155,17 @@ impl NodeReport {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64 + self.replicas.len() * 48);
-        bytes.push(FORMAT);
+        let problems = &self.figures.problems[..self.figures.problems.len().min(PROBLEMS_MAX)];
+        bytes.push(if problems.is_empty() { FORMAT } else { FORMAT_WITH_PROBLEMS });
         self.figures.encode(&mut bytes);
         put_varint(&mut bytes, self.replicas.len() as u64);
         self.replicas.iter().for_each(|replica| replica.encode(&mut bytes));
         put_varint(&mut bytes, self.transfers.len() as u64);
         self.transfers.iter().for_each(|transfer| transfer.encode(&mut bytes));
+        if !problems.is_empty() {
+            put_varint(&mut bytes, problems.len() as u64);
+            problems.iter().for_each(|problem| put_text(&mut bytes, problem, EVENT_BYTES_MAX));
+        }
         bytes
     }
 
@@ -161,14 +173,19 @@ impl NodeReport {
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut reader = Reader::new(bytes);
         let from = &mut reader;
-        if ![FORMAT, FORMAT_BEFORE].contains(&from.u8()?) {
+        let format = from.u8()?;
+        if ![FORMAT_WITH_PROBLEMS, FORMAT, FORMAT_BEFORE].contains(&format) {
             return Err("a report of an unknown format");
         }
-        let figures = NodeFigures::read(from)?;
+        let mut figures = NodeFigures::read(from)?;
         let count = from.count_at_most(REPORT_REPLICAS_MAX, 8)?;
         let replicas = (0..count).map(|_| ReplicaReport::read(from)).collect::<Result<_, _>>()?;
         let count = from.count_at_most(REPORT_TRANSFERS_MAX, 6)?;
         let transfers = (0..count).map(|_| TransferReport::read(from)).collect::<Result<_, _>>()?;
+        if format == FORMAT_WITH_PROBLEMS {
+            let count = from.count_at_most(PROBLEMS_MAX, 1)?;
+            figures.problems = (0..count).map(|_| text(from, EVENT_BYTES_MAX)).collect::<Result<_, _>>()?;
+        }
         reader.end()?;
         Ok(Self { figures, replicas, transfers })
     }
@@ -217,6 +234,7 @@ impl NodeFigures {
             errors: from.varint()?,
             clients: from.varint()?,
             version: text(from, VERSION_BYTES_MAX)?,
+            problems: Vec::new(),
         })
     }
 }
@@ -407,15 +425,20 @@ mod tests {
             rate: 3,
         };
         let figures = NodeFigures { version: "1.2.3".to_owned(), can_write: true, ..NodeFigures::default() };
-        let report = NodeReport { figures, replicas: vec![replica], transfers: vec![transfer] };
-        let bytes = report.encode();
-        assert_eq!(NodeReport::decode(&bytes).unwrap(), report);
-        fuzz::rounds(1, |prng| {
-            let mut bytes = bytes.clone();
-            fuzz::mutate(&mut bytes, 4, prng);
-            if let Ok(read) = NodeReport::decode(&bytes) {
-                assert_eq!(NodeReport::decode(&read.encode()).unwrap(), read);
-            }
-        });
+        let mut report = NodeReport { figures, replicas: vec![replica], transfers: vec![transfer] };
+        for (problems, format) in
+            [(vec![], FORMAT), (vec!["its certificate has expired".to_owned()], FORMAT_WITH_PROBLEMS)]
+        {
+            report.figures.problems = problems;
+            let bytes = report.encode();
+            assert_eq!((NodeReport::decode(&bytes).unwrap(), bytes[0]), (report.clone(), format));
+            fuzz::rounds(1, |prng| {
+                let mut bytes = bytes.clone();
+                fuzz::mutate(&mut bytes, 4, prng);
+                if let Ok(read) = NodeReport::decode(&bytes) {
+                    assert_eq!(NodeReport::decode(&read.encode()).unwrap(), read);
+                }
+            });
+        }
     }
 }

@@ -111,9 +111,14 @@ pub(crate) fn without_secret<'a>(spec: &CommandSpec, args: &[&'a [u8]], at: usiz
     let is_secret = match spec.secrets {
         SecretArgs::None => false,
         SecretArgs::From(first) => at >= usize::from(first),
-        // A value stands behind its name.
+        // A value stands behind its name. If they are no pairs, a password had a space, and all behind the name may be of it.
         SecretArgs::Settings(first) => {
-            at > usize::from(first) && (at - usize::from(first)) % 2 == 1 && config::is_secret(args[at - 1])
+            let all = args.get(usize::from(first)..).unwrap_or_default();
+            let before = args.get(usize::from(first)..at).unwrap_or_default();
+            match all.len().is_multiple_of(2) && all.iter().step_by(2).all(|name| config::is_known(name)) {
+                true => before.len() % 2 == 1 && before.last().is_some_and(|name| config::is_secret(name)),
+                false => before.iter().any(|name| config::is_secret(name)),
+            }
         }
     };
     if is_secret { b"(redacted)" } else { client_key(args[at]) }
@@ -143,6 +148,19 @@ mod tests {
             vec![&b"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"[..]; 32];
         (0..5000).for_each(|n| log.add(logged(n, &[&[&b"DEL"[..]], &wide[1..]].concat()), 10_000));
         assert!(log.bytes <= COMMAND_LOG_BYTES_MAX && (500..2000).contains(&log.iter().len()), "{}", log.iter().len());
+        let hidden = |line: &str| {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            ShortArgs::of(resp::table::resolve(&args).expect("a command"), &args).as_slice().join(&b' ')
+        };
+        for (line, shown) in [
+            ("CONFIG SET timeout 5 requirepass a", "CONFIG SET timeout 5 requirepass (redacted)"),
+            ("CONFIG SET requirepass a timeout 5", "CONFIG SET requirepass (redacted) timeout 5"),
+            ("CONFIG SET requirepass two words", "CONFIG SET requirepass (redacted) (redacted)"),
+            ("CONFIG SET requirepass three words now", "CONFIG SET requirepass (redacted) (redacted) (redacted)"),
+            ("CONFIG SET timeout 5 6", "CONFIG SET timeout 5 6"),
+        ] {
+            assert_eq!(hidden(line), shown.as_bytes(), "{line}");
+        }
         let long = [b'x'; 130];
         let mut args = vec![&b"MSET"[..], &long];
         args.extend(std::iter::repeat_n(&b"y"[..], 40));

@@ -12,8 +12,8 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// subscribed to, and brings them messages. Version 6 evaluates scripts by the rules of their second engine, reads maps with
 /// users, and knows as whom scripts run. Version 7 tells the keys of cluster databases apart. Version 8 evaluates scripts by
 /// the rules of their third engine, and pops members of large sets together. Version 9 judges how many keys databases have.
-/// Version 10 goes on with those members in the next entry.
-pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 10);
+/// Version 10 goes on with those members in the next entry. Version 11 reads reports with problems.
+pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 11);
 /// The first version whose speakers evaluate scripts by the rules of the second engine.
 pub(crate) const SCRIPTS_SINCE: u16 = 6;
 /// The first version whose speakers evaluate scripts by the rules of the third engine.

@@ -1,6 +1,6 @@
 //! What this node reports to the director.
 
-use crate::os::process_facts;
+use crate::os::{now_ms, process_facts};
 use crate::shared::NodeShared;
 use crate::snapshots::{Direction, TransferStatus};
 use node::peer_protocol::{NodeFigures, NodeReport, ReplicaReport, TransferReport};
@@ -55,6 +55,7 @@ impl Reporter {
             errors: store.stats.errors().values().sum(),
             clients: store.clients.count() as u64,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            problems: store.tls.problems((now_ms() / 1000) as i64),
         }
     }
 }

@@ -18,6 +18,8 @@ const TOGETHER: u16 = 8;
 const KEY_BOUNDS: u16 = 9;
 /// The first version whose speakers go on with the members that the entry before has popped from.
 const GOING_ON: u16 = 10;
+/// The first version whose speakers read reports with problems.
+const PROBLEMS: u16 = 11;
 
 /// The versions that links have reported. A leader writes entries that all members of its shard can read.
 #[derive(Default)]
@@ -58,6 +60,11 @@ impl EntryFormats {
     /// Whether a node judges how many keys databases have. One that was never heard of may not.
     pub(crate) fn bounds_keys(&self, node: NodeId) -> bool {
         self.spoken(node).is_some_and(|version| version >= KEY_BOUNDS)
+    }
+
+    /// Whether a node reads reports with problems. One that was never heard of may not.
+    pub(crate) fn reads_problems(&self, node: NodeId) -> bool {
+        self.spoken(node).is_some_and(|version| version >= PROBLEMS)
     }
 
     /// The version that a node speaks, if it has had a link.
@@ -102,6 +109,8 @@ mod tests {
         formats.heard(NodeId(3), KEY_BOUNDS);
         assert_eq!([2, 3, 9].map(|node| formats.bounds_keys(NodeId(node))), [false, true, false]);
         formats.heard(NodeId(1), GOING_ON);
+        formats.heard(NodeId(4), PROBLEMS);
+        assert_eq!([1, 4, 9].map(|node| formats.reads_problems(NodeId(node))), [false, true, false]);
         let pops = [2, 3, 9, 1].map(|node| formats.pops(NodeId(node)));
         assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);
     }

@@ -458,8 +458,11 @@ impl Peers {
     }
 
     /// Hands over this node's report to the director.
-    pub(super) fn report(&mut self, report: NodeReport, now: Moment) {
+    pub(super) fn report(&mut self, mut report: NodeReport, now: Moment) {
         let meta = self.store.leader_of(ShardId::META);
+        if meta.is_some_and(|meta| meta != self.store.node() && !self.store.entry_formats.reads_problems(meta)) {
+            report.figures.problems.clear();
+        }
         let mut actions = Vec::new();
         if let Some(control) = &mut self.control {
             control.reported(report, meta, &mut actions);

@@ -100,6 +100,8 @@ pub struct NodeStatus {
     pub started_ms: u64,
     /// The version of its program.
     pub version: String,
+    /// What is wrong with its certificates, or will be soon, in words.
+    pub problems: Vec<String>,
     /// Snapshots on their way from or to it.
     pub transfers: Vec<TransferStatus>,
 }
@@ -285,6 +287,7 @@ impl StatusOf<'_> {
             cpu_us: figures.cpu_us,
             started_ms: figures.started_ms,
             version: figures.version,
+            problems: figures.problems,
             transfers: if state == "up" { transfers.collect() } else { Vec::new() },
         }
     }

@@ -147,7 +147,7 @@ fn audit(ask: &Ask<'_>, mark: usize) {
         user: ask.session.user().name().as_ref().into(),
         address: ask.session.entry().addr.as_str().into(),
         what: what.into(),
-        refusal: ask.reply.buf.get(mark..).and_then(refusal_of),
+        refusal: ask.reply.buf.get(mark..).and_then(|reply| refusal_of(reply, ask.args)),
     });
 }
 

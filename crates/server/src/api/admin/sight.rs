@@ -32,8 +32,6 @@ pub(crate) struct Sight {
     pub(super) directed: bool,
     /// Nodes of other stores that it has met: where, and what is wrong.
     pub(super) strangers: Vec<(String, String)>,
-    /// What is wrong with the certificates of the node that is asked.
-    pub(super) tls_problems: Vec<String>,
 }
 
 impl Sight {
@@ -67,14 +65,7 @@ impl Sight {
             Some(map) => own_status(store, map),
             None => StoreStatus { at_ms: now_ms(), nodes: strangers(store), ..StoreStatus::default() },
         };
-        Self {
-            node: store.node(),
-            map,
-            status,
-            directed: false,
-            strangers: store.peers.strangers(),
-            tls_problems: store.tls.problems((now_ms() / 1000) as i64),
-        }
+        Self { node: store.node(), map, status, directed: false, strangers: store.peers.strangers() }
     }
 
     /// The addresses of all nodes, as clients know them, by id.
@@ -192,6 +183,7 @@ fn node_status(store: &NodeShared, info: &NodeInfo, map: Option<&Map>, leaders: 
         cpu_us: of_facts(|facts| Some(facts.cpu_user_us? + facts.cpu_system_us?)),
         started_ms: of_facts(|facts| Some(facts.started_ms)),
         version: if me { env!("CARGO_PKG_VERSION").to_owned() } else { String::new() },
+        problems: if me { store.tls.problems((now_ms() / 1000) as i64) } else { Vec::new() },
         transfers: Vec::new(),
     }
 }

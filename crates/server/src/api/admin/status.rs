@@ -118,9 +118,6 @@ fn problems(sight: &Sight) -> Vec<String> {
     for node in status.nodes.iter().filter(|node| node.state == "up") {
         problems.extend(node_problems(&named_node(sight, &node.id), node));
     }
-    for problem in &sight.tls_problems {
-        problems.push(format!("{}: {problem}", named_node(sight, &sight.node.to_string())));
-    }
     for (about, why) in &sight.strangers {
         problems.push(format!("{about} belongs to another store: {why}"));
     }
@@ -145,6 +142,7 @@ fn node_problems(name: &str, node: &NodeStatus) -> Vec<String> {
             node.clock_skew_ms
         ));
     }
+    problems.extend(node.problems.iter().map(|problem| format!("{name}: {problem}")));
     problems
 }
 

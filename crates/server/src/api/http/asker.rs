@@ -2,7 +2,7 @@
 
 use crate::api::admin::AdminError;
 use crate::shared::NodeShared;
-use node::acl::{AuditEvent, AuditKind, User, audited};
+use node::acl::{AuditEvent, AuditKind, User, audited, without_arguments};
 use node::session::Host as _;
 use resp::table;
 use std::net::IpAddr;
@@ -28,7 +28,8 @@ impl Asker {
     pub(super) fn note(&self, store: &NodeShared, request: &[&str], error: Option<&AdminError>) {
         let args: Vec<&[u8]> = request.iter().map(|word| word.as_bytes()).collect();
         if let Some((kind, what)) = table::find(&args).and_then(|spec| audited(spec, &args)) {
-            self.audit(store, kind, what, error.map(AdminError::reply));
+            let why = error.map(|error| without_arguments(error.reply().into(), &args).into_owned());
+            self.audit(store, kind, what, why);
         }
     }
 

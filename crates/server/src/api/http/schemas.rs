@@ -325,6 +325,7 @@ const NODE: &[Field] = &[
     field("cpu_us", "count", "processor time, in µs"),
     field("started_ms", "count", "when it was started, in ms since 1970; 0 if that was not told"),
     field("version", "text", "the version of its program"),
+    field("problems", "text[]", "what is wrong with its certificates, or will be soon, in words"),
     field("transfers", "Transfer[]", "snapshots on their way from or to it"),
 ];
 
