@@ -15,7 +15,7 @@
 use crate::format::element;
 use crate::{Fault, Rows};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use storage::Slice;
 use vocab::limits::KEPT_STRETCH_BYTES_MAX;
 use vocab::{Reader, put_bytes, put_varint};
@@ -221,9 +221,17 @@ impl DrawnStretch {
 /// Invariant: if there is one, its row says the same, and its names are those of the tree as of the applied index.
 #[derive(Default)]
 pub(crate) struct KeptStretch {
-    /// Whether there is one: asked for every element that is written.
-    any: AtomicBool,
+    /// Of which set (`mark`); `NONE`: there is none. It is asked for every element that is written.
+    of: AtomicU64,
     stretch: Mutex<Option<Box<DrawnStretch>>>,
+}
+
+/// The mark of no set.
+const NONE: u64 = 0;
+
+/// Tells nearly all sets apart by what their rows begin with: the end of it is a number of the set's own.
+fn mark(prefix: &[u8]) -> u64 {
+    prefix.last_chunk().map_or(1, |number| u64::from_be_bytes(*number).max(1))
 }
 
 impl KeptStretch {
@@ -231,13 +239,14 @@ impl KeptStretch {
     pub(crate) fn keep(&self, stretch: Box<DrawnStretch>) {
         let (_, bytes) = stretch.touched();
         let is_worth_it = stretch.wanted > 0 && bytes <= KEPT_STRETCH_BYTES_MAX;
+        let of = if is_worth_it { mark(&stretch.prefix) } else { NONE };
         *self.stretch.lock() = is_worth_it.then_some(stretch);
-        self.any.store(is_worth_it, Ordering::Release);
+        self.of.store(of, Ordering::Release);
     }
 
     /// Takes it out: the entry that goes on with it keeps it again when it is applied.
     pub(crate) fn take(&self) -> Option<Box<DrawnStretch>> {
-        if !self.any.swap(false, Ordering::Acquire) {
+        if self.of.swap(NONE, Ordering::Acquire) == NONE {
             return None;
         }
         self.stretch.lock().take()
@@ -246,7 +255,8 @@ impl KeptStretch {
     /// An element is written or removed by an entry that has not taken it.
     #[inline]
     pub(crate) fn touched(&self, prefix: &[u8], name: &[u8]) {
-        if self.any.load(Ordering::Relaxed) {
+        let of = self.of.load(Ordering::Relaxed);
+        if of != NONE && of == mark(prefix) {
             let is_in_it = |stretch: &DrawnStretch| stretch.includes(prefix, name);
             if self.stretch.lock().as_deref().is_none_or(is_in_it) {
                 self.forget();

@@ -356,13 +356,13 @@ pub fn listeners(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let server = start_basalt(bench, &["--durability", "nosync", "--memory", "256M"])?;
     let mut client = Connection::open(server.port)?;
     client.set_config("notify-keyspace-events", "KEA")?;
-    let names: Vec<String> = (0..many).map(|n| format!("{{l}}{n}")).collect();
+    let names: Vec<String> = (0..many).map(|n| format!("{{b}}{n}")).collect();
     let mut set = vec!["MSET"];
     set.extend(names.iter().flat_map(|name| [&name[..], "v"]));
     let mut get = vec!["MGET"];
     get.extend(names.iter().map(String::as_str));
     let prefixes = |client: usize| -> Vec<String> {
-        let each = (0..1000).flat_map(|n| ["PREFIX".to_owned(), format!("{{l}}{client}:{n}:")]);
+        let each = (0..1000).flat_map(|n| ["PREFIX".to_owned(), format!("{{b}}{client}:{n}:")]);
         ["CLIENT", "TRACKING", "ON", "BCAST"].map(str::to_owned).into_iter().chain(each).collect()
     };
     let many_prefixes: Vec<Vec<String>> = (0..20).map(prefixes).collect();
@@ -396,7 +396,7 @@ pub fn long_questions(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let clients = bench.options.scale(50, 5);
     let server = start_basalt(bench, &["--durability", "nosync", "--memory", "256M"])?;
     let waits_for = |client: u64, keys: u64| -> Vec<String> {
-        let keys = (0..keys).map(|n| format!("{{q}}{client}:{n}"));
+        let keys = (0..keys).map(|n| format!("{{b}}{client}:{n}"));
         std::iter::once("BLPOP".to_owned()).chain(keys).chain(["0".to_owned()]).collect()
     };
     let mut rows = Rows::default();

@@ -18,7 +18,8 @@ pub struct Waits {
     pub max_ms: f64,
 }
 
-/// Runs `busy` while a client sets and another gets small values: what `busy` answers, and what these waited for.
+/// Runs `busy` while a client sets and another gets small values: what `busy` answers, and what these waited for. `busy` has to write
+/// to other shards than that of `{other}`: entries of one shard are applied one behind the other, however long one takes.
 pub fn meanwhile<T: Send>(port: u16, busy: impl FnOnce() -> Result<T, String> + Send) -> Result<(T, Waits), String> {
     let stop = AtomicBool::new(false);
     let mut first = Connection::open(port)?;

@@ -65,6 +65,11 @@ dpkg -i /one.deb
 installed
 dpkg -i /two.deb
 upgraded
+# Settings that the operator keeps elsewhere are no fault of an upgrade.
+mv /etc/basalt/basalt.toml /kept.toml
+dpkg -i /two.deb
+[ ! -e /etc/basalt/basalt.toml ] || fail "settings that were removed are there again"
+mv /kept.toml /etc/basalt/basalt.toml
 dpkg -r basalt
 [ ! -e /usr/bin/basalt ] && [ -d /var/lib/basalt/data ] && [ -e /etc/basalt/basalt.toml ] || fail "a removal keeps data and settings alone"
 dpkg -P basalt

@@ -356,6 +356,10 @@ impl ReadSpace for EntrySpace<'_> {
         self.work.is_slice()
     }
 
+    fn counts_reads(&self) -> bool {
+        true
+    }
+
     fn refuse(&mut self, text: &'static str) -> Option<Fault> {
         self.refusal = Some(text);
         self.work.refuse().err()

@@ -135,6 +135,11 @@ pub trait ReadSpace {
         false
     }
 
+    /// Whether replicas must agree about how many rows are read: then a command reads what it has always read, and no less.
+    fn counts_reads(&self) -> bool {
+        false
+    }
+
     /// Gives up what runs, for it passes a bound: the fault that says so, or none where the text is its reply. In an entry
     /// nothing of it is written.
     fn refuse(&mut self, _text: &'static str) -> Option<Fault> {

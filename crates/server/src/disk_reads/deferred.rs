@@ -128,6 +128,20 @@ pub(crate) fn read_in_pool(pool: &Pool, reads: &mut Vec<DeferredRead>) {
     pool.run_all(batches);
 }
 
+/// Has threads of the pool do jobs that wait for the disk alone; `jobs` is empty afterwards. Each thread gets about as many, at
+/// once: to wake one for each would cost more than most of them do.
+pub(super) fn run_in_pool(pool: &Pool, jobs: &mut Vec<Job>) {
+    let each = jobs.len().div_ceil(pool.size().max(1)).max(1);
+    let mut batches: Vec<Job> = Vec::with_capacity(jobs.len().div_ceil(each));
+    while !jobs.is_empty() {
+        let batch: Vec<Job> = jobs.drain(..jobs.len().min(each)).collect();
+        batches.push(Box::new(move || batch.into_iter().for_each(|job| job())));
+    }
+    if !batches.is_empty() {
+        pool.run_all(batches);
+    }
+}
+
 /// Makes the reads of a batch and tells their workers.
 ///
 /// The disk is asked for what all of them need before the first one waits for it.
@@ -147,5 +161,31 @@ fn wait_for_all(batch: Vec<DeferredRead>) {
         if let Some(mailbox) = store.mailboxes.of_worker(worker) {
             mailbox.send_all(mine.map(|(_, message)| message));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn each_job_is_done_once_however_many_there_are() {
+        let pool = Pool::start("test", 4).unwrap();
+        for jobs in [0, 1, 3, 4, 5, 100] {
+            let (sender, receiver) = channel();
+            let job = |n: usize| -> Job {
+                let sender = sender.clone();
+                Box::new(move || sender.send(n).unwrap())
+            };
+            let mut queued: Vec<Job> = (0..jobs).map(job).collect();
+            run_in_pool(&pool, &mut queued);
+            drop(sender);
+            let mut done: Vec<usize> = receiver.iter().collect();
+            done.sort_unstable();
+            assert!(queued.is_empty() && done == (0..jobs).collect::<Vec<_>>(), "{jobs}: {done:?}");
+        }
+        pool.stop();
     }
 }

@@ -12,6 +12,8 @@ pub(crate) enum Outcome<T> {
     Lacks(T, BlockRead),
     /// A thread that may wait for the disk has to do it.
     WouldWait(T),
+    /// A thread has to do the rest: which rows it needs is only known by doing it.
+    Rest(Job),
     /// It waits for something other than the disk.
     Patient(Job),
 }
@@ -23,6 +25,7 @@ impl<T> Outcome<T> {
             Self::Over(message) => Outcome::Over(message),
             Self::Lacks(read, block) => Outcome::Lacks(wrap(read), block),
             Self::WouldWait(read) => Outcome::WouldWait(wrap(read)),
+            Self::Rest(job) => Outcome::Rest(job),
             Self::Patient(job) => Outcome::Patient(job),
         }
     }

@@ -92,7 +92,7 @@ impl Prefetch {
                 Outcome::Lacks(self, block)
             }
             (Prefetched::Lacking, None) => Outcome::WouldWait(self),
-            (Prefetched::More, _) => Outcome::Patient(self.rest()),
+            (Prefetched::More, _) => Outcome::Rest(self.rest()),
         }
     }
 

@@ -10,10 +10,10 @@
 //! long as half of those are found there, all are read so. Blocks of indexes and filters, which a hundred blocks of rows
 //! share, are always read through it.
 
-use super::deferred::{DeferredRead, read_in_pool};
+use super::deferred::{DeferredRead, read_in_pool, run_in_pool};
 use super::outcome::Outcome;
 use crate::mailbox::WorkerMessage;
-use crate::shared::{NodeShared, SLOW_READ};
+use crate::shared::{Job, NodeShared, SLOW_READ};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::io::{ReadWriteFlags, preadv2};
@@ -92,6 +92,8 @@ pub(crate) struct DiskReader {
     waiting: Slab<Waiting>,
     /// Reads for the pool.
     left_over: Vec<DeferredRead>,
+    /// Rests of reads, likewise.
+    rests: Vec<Job>,
     page_cache: PageCache,
     /// For bytes from the page cache.
     buffer: Vec<u8>,
@@ -145,6 +147,7 @@ impl DiskReader {
             held_back: VecDeque::new(),
             waiting: Slab::new(),
             left_over: Vec::new(),
+            rests: Vec::new(),
             page_cache: PageCache { found: 0.0, passed: 0 },
             buffer: Vec::new(),
             now: Instant::now(),
@@ -195,6 +198,7 @@ impl DiskReader {
             self.go_on(read, 0, messages);
         }
         read_in_pool(&self.store.pool, &mut self.left_over);
+        run_in_pool(&self.store.pool, &mut self.rests);
         self.submit();
     }
 
@@ -221,6 +225,7 @@ impl DiskReader {
             if blocks.is_empty() {
                 match read.go_on() {
                     Outcome::Over(message) => return messages.extend(message),
+                    Outcome::Rest(job) => return self.rests.push(job),
                     Outcome::Patient(job) => return self.store.pool.run(job),
                     Outcome::WouldWait(back) => return self.left_over.push(back),
                     Outcome::Lacks(back, block) => {

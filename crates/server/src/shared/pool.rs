@@ -89,12 +89,15 @@ struct Shared {
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    /// How many threads it has been given.
+    size: usize,
 }
 
 impl Pool {
     pub(crate) fn start(name: &str, threads: usize) -> std::io::Result<Self> {
         let queue = Mutex::new(Queue::new(threads));
-        let pool = Self { shared: Arc::new(Shared { queue, ready: Condvar::new() }), threads: Arc::default() };
+        let pool =
+            Self { shared: Arc::new(Shared { queue, ready: Condvar::new() }), threads: Arc::default(), size: threads };
         let start = |i| {
             let pool = pool.clone();
             spawn_critical(&format!("{name}-{i}"), move || pool.serve())
@@ -102,6 +105,11 @@ impl Pool {
         let threads = (0..threads).map(start).collect::<std::io::Result<Vec<_>>>()?;
         *pool.threads.lock() = threads;
         Ok(pool)
+    }
+
+    /// How many threads it has.
+    pub(crate) fn size(&self) -> usize {
+        self.size
     }
 
     /// Queues a job.

@@ -13,6 +13,7 @@ use crate::command::call::{Error, Outcome};
 use crate::command::counted::{Counted, Cursor, division};
 use crate::command::error::corrupt_rows;
 use crate::{ReadSpace, Rows, WriteSpace};
+use std::cell::RefCell;
 use std::cmp::Ordering;
 
 /// The part of a sorted set's rows that has its leaves.
@@ -55,6 +56,16 @@ impl Cut<'_> {
         }
     }
 
+    /// Whether it is before every member that may be.
+    pub(super) fn is_before_all(&self) -> bool {
+        self.score == f64::NEG_INFINITY && self.among == Among::First
+    }
+
+    /// Whether it is behind every member that may be.
+    pub(super) fn is_behind_all(&self) -> bool {
+        self.score == f64::INFINITY && self.among == Among::Last
+    }
+
     /// The leaf that the cut is in, or at the end of, is the last one whose bound is at most this.
     fn key(&self) -> Vec<u8> {
         match self.among {
@@ -73,12 +84,17 @@ pub(super) type Visit<'v> = &'v mut dyn FnMut(Scored<'_>);
 pub(super) struct Leaves {
     rows: Rows,
     index: Counted,
+    /// Where the last cuts were found, for the walk from one of them on. Of reads of one snapshot alone.
+    found: RefCell<Vec<Cursor>>,
 }
+
+/// The ends of a range are two.
+const FOUND_MAX: usize = 2;
 
 impl Leaves {
     /// Those of the sorted set whose rows these are.
     pub(super) fn of(rows: &Rows) -> Self {
-        Self { rows: rows.part(LEAVES), index: Counted::new(rows.part(INDEX)) }
+        Self { rows: rows.part(LEAVES), index: Counted::new(rows.part(INDEX)), found: RefCell::default() }
     }
 
     /// How many members come before a cut.
@@ -86,7 +102,22 @@ impl Leaves {
         let Some(cursor) = self.index.find(space, &cut.key())? else { return Ok(0) };
         let leaf = self.read(space, &cursor)?;
         let within = self.members(&leaf)?.iter().take_while(|scored| cut.is_after(scored)).count();
-        Ok(cursor.before() + within as u64)
+        let rank = cursor.before() + within as u64;
+        let mut found = self.found.borrow_mut();
+        if !space.counts_reads() && found.len() < FOUND_MAX {
+            found.push(cursor);
+        }
+        Ok(rank)
+    }
+
+    /// The leaf that has the n-th member, which a cut may have found before.
+    fn nth(&self, space: &mut dyn ReadSpace, n: u64) -> Result<Option<Cursor>, Error> {
+        let has = |cursor: &Cursor| n.checked_sub(cursor.before()).is_some_and(|within| within < cursor.count());
+        let mut found = self.found.take();
+        match found.iter().position(has) {
+            Some(at) => Ok(Some(found.swap_remove(at))),
+            None => self.index.nth(space, n),
+        }
     }
 
     /// Shows members from number `from` on, up to `count` of them, in rising order or in falling order.
@@ -102,7 +133,7 @@ impl Leaves {
         if left == 0 {
             return Ok(());
         }
-        let Some(mut cursor) = self.index.nth(space, from)? else { return Ok(()) };
+        let Some(mut cursor) = self.nth(space, from)? else { return Ok(()) };
         let mut within = Some((from - cursor.before()) as usize);
         loop {
             let leaf = self.read(space, &cursor)?;

@@ -52,7 +52,7 @@ impl Model {
     fn score(&mut self) -> f64 {
         match self.prng.below(10) {
             0 => 0.0,
-            1 => f64::INFINITY,
+            1 => [f64::INFINITY, f64::NEG_INFINITY][self.prng.below(2) as usize],
             2 | 3 => self.prng.below(5) as f64,
             _ => self.prng.below(100_000) as f64 / 8.0 - 5_000.0,
         }
@@ -269,6 +269,26 @@ fn a_command_costs_the_same_in_a_large_sorted_set() {
     for (small, large) in costs[0].iter().zip(&costs[1]) {
         // A tree of one level more, and of a node that is divided now and then.
         assert!(*large <= small + 16 && *large < 60, "{costs:?}");
+    }
+}
+
+#[test]
+fn a_range_without_an_end_does_not_look_for_it() {
+    let mut space = space_with(40_000);
+    // The way to a leaf is two levels of two rows. The members that are shown lie in one leaf or two.
+    for (words, costly, reads_max) in [
+        ("ZCOUNT z -inf +inf", "ZCOUNT z (-inf (+inf", 1),
+        ("ZRANGEBYSCORE z -inf 20000 LIMIT 0 10", "ZRANGEBYSCORE z (-inf 20000 LIMIT 0 10", 1 + 5 + 6),
+        ("ZRANGE z 20000 +inf BYSCORE LIMIT 0 10", "ZRANGE z 20000 (+inf BYSCORE LIMIT 0 10", 1 + 5 + 2),
+        ("ZREVRANGEBYSCORE z +inf -inf LIMIT 3 7", "ZREVRANGEBYSCORE z (+inf (-inf LIMIT 3 7", 1 + 6),
+        ("ZREVRANGEBYSCORE z 20010 -inf LIMIT 3 7", "ZREVRANGEBYSCORE z 20010 (-inf LIMIT 3 7", 1 + 5 + 2),
+    ] {
+        let mut cost = |words: &str| {
+            space.reads = 0;
+            (run_words(&mut space, words), space.reads)
+        };
+        let ((found, reads), (same, more)) = (cost(words), cost(costly));
+        assert!(found == same && reads <= reads_max && reads < more, "{words}: {reads}, {more}");
     }
 }
 
