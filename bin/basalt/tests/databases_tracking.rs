@@ -54,14 +54,44 @@ fn a_client_is_told_of_what_it_has_read_at_any_node() {
             let mut reader = tracked(*port, "");
             assert_eq!(writer.call("SET a 1"), Value::ok());
             let of_script = "EVAL_RO return(redis.call('GET',KEYS[1])) 1 a";
-            for requests in [&["GET a"][..], &["MULTI", "GET a", "EXEC"], &[of_script]] {
+            // Those that write too go through the log; some declare nothing, or read what they have written.
+            let of_writer = "EVAL redis.call('SET','w','1');return(redis.call('GET',KEYS[1])) 1 a";
+            let of_undeclared = "EVAL redis.call('SET','w','1');return(redis.call('GET','a')) 1 w";
+            let behind = "EVAL redis.call('SET',KEYS[1],'1');return(redis.call('GET',KEYS[1])) 1 a";
+            let within: [&[&str]; 9] = [
+                &["GET a"],
+                &["MULTI", "GET a", "EXEC"],
+                &["MULTI", "SET w 1", "GET a", "EXEC"],
+                &[of_script],
+                &["EVAL return(redis.call('GET','a')) 0"],
+                &[of_writer],
+                &[of_undeclared],
+                &["MULTI", of_writer, "EXEC"],
+                &[behind],
+            ];
+            for requests in within {
                 let replies: Vec<String> = requests.iter().map(|request| reader.call(request).words()).collect();
-                assert_eq!(replies.last().unwrap(), "1");
+                assert!(replies.last().unwrap().ends_with('1'), "{requests:?}: {replies:?}");
                 assert_eq!(writer.call("SET a 1"), Value::ok());
                 assert_eq!(pushed(&mut reader), "invalidate a", "{factor}: node {n}: {requests:?}");
             }
+            // What scripts declare and do not read is none of it.
+            for request in ["EVAL return(redis.call('SET','w','1')) 1 a", "EVAL return(1) 1 a", "EVAL_RO return(1) 1 a"]
+            {
+                reader.call(request);
+            }
             assert_eq!(writer.call("SET a 2"), Value::ok());
             told_no_more(&mut reader);
+            // A change behind the read is told at once.
+            let request = "EVAL return(redis.call('SET','a',redis.call('GET','a')+1)) 1 a";
+            assert_eq!(reader.call(request), Value::ok());
+            assert_eq!(pushed(&mut reader), "invalidate a");
+            told_no_more(&mut reader);
+            // A script that is new to the store changes its map, and no key.
+            reader.call("GET a");
+            assert_eq!(writer.call(&format!("EVAL return('{n}-{factor}') 0")).text(), format!("{n}-{factor}"));
+            assert_eq!(writer.call("SET a 2"), Value::ok());
+            assert_eq!(pushed(&mut reader), "invalidate a", "{factor}: node {n}: a new script");
             // Its own change is told behind the answer.
             reader.call("GET a");
             assert_eq!(reader.call("SET a 1"), Value::ok());

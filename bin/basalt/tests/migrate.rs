@@ -58,6 +58,11 @@ fn keys_go_to_a_redis_and_come_back() {
     let denied = here.call(&format!("{there} list 0 5000")).text();
     assert!(denied.contains("NOAUTH"), "{denied}");
     let keys: Vec<String> = here.call("KEYS *").items().iter().map(Value::text).collect();
+    let ends = here.call("TIME").items()[0].text().parse::<i64>().unwrap() * 1000 + 1_000_000;
+    assert_eq!(here.call(&format!("SET expires v PXAT {ends}")), Value::ok());
+    assert_eq!(here.call(&format!("{there} expires 0 5000 AUTH secret")), Value::ok());
+    assert_eq!(redis.call("PEXPIRETIME expires").int(), ends, "to the millisecond");
+    assert_eq!(redis.call("DEL expires").int(), 1);
     migrate(&mut here, &there, "0 5000 AUTH2 default secret", &keys);
     assert_eq!(here.call("DBSIZE").int(), 0);
     assert_eq!(digest(&mut redis), expected);

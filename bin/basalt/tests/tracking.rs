@@ -82,6 +82,19 @@ fn a_client_is_told_of_what_it_has_read() {
     reader.call("SET {x}1 own");
     writer.call("SET {x}2 other");
     assert_eq!(pushed(reader), "invalidate {x}2");
+    // A script that writes has read it, and a function.
+    writer.call("SET {x}1 1");
+    assert_eq!(pushed(reader), "invalidate {x}1");
+    let library = "#!lua name=l\nredis.register_function('f', function(k) redis.call('SET', k[1], 1); return redis.call('GET', k[2]) end)";
+    assert_eq!(writer.try_call(&["FUNCTION", "LOAD", library]).unwrap().text(), "l");
+    for script in
+        ["EVAL redis.call('SET',KEYS[1],1)return(redis.call('GET',KEYS[2])) 2 {x}1 {x}2", "FCALL f 2 {x}1 {x}2"]
+    {
+        assert_eq!(reader.call(script).text(), "other");
+        assert!(writer.call("INFO stats").text().contains("tracking_total_keys:1\r\n"), "{script}");
+        writer.call("MSET {x}1 other {x}2 other");
+        assert_eq!(pushed(reader), "invalidate {x}2", "{script}");
+    }
     // All is gone, and the table is bounded.
     reader.call("GET {t}a");
     writer.call("FLUSHALL");

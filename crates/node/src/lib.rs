@@ -74,7 +74,8 @@ pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use script::{
     EngineVersion, FunctionInfo, KnownScript, KnownScripts, LIBRARIES_NAME, Libraries, LoadedLibrary, ScriptContext,
     ScriptDatabases, ScriptFlags, ScriptHeader, ScriptOrigin, ScriptTally, check_library, check_script, is_sha,
-    keep_script, sha1_hex, stored_libraries, stored_script, stored_script_names, stored_script_sources,
+    keep_script, keep_script_state, sha1_hex, stored_libraries, stored_script, stored_script_names,
+    stored_script_sources,
 };
 pub use script_message::ScriptMessage;
 pub use script_watch::{Killed, RunningScript, ScriptWatch};

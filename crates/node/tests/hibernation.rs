@@ -6,6 +6,7 @@ use cluster::{Map, NodeInfo, Split};
 use node::multi_raft::{BULK_BYTES_MIN, MultiRaft, TICK_MS};
 use node::peer_protocol::{Order, PeerMessage};
 use node::session::Acks;
+use node::tracking::Registers;
 use node::{Answers, Effects, EncodedCommand, Shard, ShardHandle, SnapshotTask, SplitTask, Ticket, Write};
 use replica::{DiskHealth, LogStore, LogWrite, Members, MemoryLog, Replica};
 use resp::Proto;
@@ -184,6 +185,7 @@ impl World {
             acks: Acks::Majority,
             reply_bytes: 0,
             may_wait: false,
+            registers: Registers::Nothing,
         };
         let Node { core, outbox, .. } = &mut self.nodes[at];
         let write = Write::Command(EncodedCommand::new(&[b"SET", b"k", b"v"]));

@@ -3,6 +3,7 @@
 
 use node::peer_protocol::PeerMessage;
 use node::session::Acks;
+use node::tracking::Registers;
 use node::{Answers, Effects, EncodedCommand, Shard, ShardHandle, Slots, SnapshotTask, SplitTask, Ticket, Write};
 use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Members, Replica};
 use resp::Proto;
@@ -166,6 +167,7 @@ impl<'a> Node<'a> {
             acks: Acks::Majority,
             reply_bytes: 0,
             may_wait: false,
+            registers: Registers::Nothing,
         };
         let write = Write::Command(EncodedCommand::new(&words));
         self.shards.get_mut(&id).unwrap().submit(&write, &[], ticket, &mut self.inbox);

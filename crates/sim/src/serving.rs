@@ -16,6 +16,7 @@ use crate::schedule::MILLISECOND;
 use crate::store::Store;
 use node::read::{Deadline, NotHere, is_slot_moving, leader_access};
 use node::session::Acks;
+use node::tracking::Registers;
 use node::{Ticket, key_hash};
 use resp::Proto;
 use vocab::{NodeId, ShardId, Slot, slot_of};
@@ -140,6 +141,7 @@ pub fn ticket(store: &Store, shard: ShardId, slot: Slot, sequence: u64) -> Ticke
         acks: Acks::Majority,
         reply_bytes: 0,
         may_wait: false,
+        registers: Registers::Nothing,
     }
 }
 

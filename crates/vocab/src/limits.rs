@@ -113,6 +113,10 @@ pub const LARGE_REQUEST_BYTES: usize = 256 * 1024;
 pub const CONNECTION_SPAN_US: u64 = 400;
 /// For so long it runs requests in one turn, in µs: what is left has the next turn.
 pub const REQUESTS_SPAN_US: u64 = 700;
+/// For so long an event loop reads for one command, in µs, before a thread makes the read.
+pub const READ_INLINE_US_MAX: u64 = 400;
+/// For so long it takes answers of other nodes in one turn, and for so long it sends requests to them, in µs.
+pub const FORWARD_SPAN_US: u64 = 300;
 /// Bytes that it sends to one client in one turn.
 pub const CLIENT_SEND_BYTES_SOFT: usize = 512 * 1024;
 /// Requests of one connection that may be under way at once.
@@ -488,6 +492,8 @@ pub const SCRIPT_SLICE_REQUEST_BYTES_MAX: usize = 128 * 1024;
 pub const TRANSACTION_SCRIPTS_MAX: usize = 1024;
 /// Instructions of Lua that a script may run on an event loop before a thread takes it.
 pub const SCRIPT_SLICE_INSTRUCTIONS_MAX: u64 = 100_000;
+/// Bytes of a script or a library that an event loop compiles; a thread compiles longer ones.
+pub const SCRIPT_SLICE_SOURCE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that the Lua state of an event loop may hold.
 pub const SCRIPT_SLICE_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Threads of a node for scripts that only read, and take long.

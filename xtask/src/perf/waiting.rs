@@ -35,7 +35,7 @@ pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let arguments = ["--durability", "nosync", "--memory", "1G", "--set", &most];
     let server = start_with(bench, Command::new(&bench.basalt), "basalt", &arguments)?;
     server.wait_until_quiet()?;
-    let nobody = process_memory_bytes(server.id())?;
+    let alone = process_memory_bytes(server.id())?;
     progress::doing(format!("connecting {clients} clients"));
     let mut streams = Vec::new();
     for first in (0..clients).step_by(AT_A_TIME as usize) {
@@ -58,7 +58,7 @@ pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let waiting = process_memory_bytes(server.id())?;
     drop(streams);
     server.stop()?;
-    let each = |bytes: u64| bytes.saturating_sub(nobody) as f64 / clients as f64;
+    let each = |bytes: u64| bytes.saturating_sub(alone) as f64 / clients as f64;
     let what = |what: &str| format!("{} clients on one node: bytes {what}", grouped(clients as f64));
     let mut rows = Rows::default();
     rows.push(Ceiling::new(what("of one that waits in BLPOP"), "bytes", BYTES_MAX, each(waiting)))?;

@@ -299,9 +299,9 @@ fn exchanges_of_databases_at_once_are_all_made() {
     }
 }
 
-/// A client that waits in a database which another one takes the place of does not wait for that one's keys: it is to ask again.
+/// A client that waits in a database which another one takes the place of waits on, for that one's keys: as in Redis.
 #[test]
-fn a_client_that_waits_in_a_database_that_is_exchanged_asks_again() {
+fn a_client_that_waits_in_a_database_that_is_exchanged_waits_on() {
     let dir = Dir::new("databases-exchanged-wait");
     let (nodes, ports) = three_nodes(&dir);
     nodes.wait_spread();
@@ -313,12 +313,34 @@ fn a_client_that_waits_in_a_database_that_is_exchanged_asks_again() {
         eventually("it waits", PATIENCE, || asked.call("CLIENT LIST").text().contains(" flags=b").then_some(()));
     }
     assert_eq!(writer.call("SWAPDB 0 4"), Value::ok());
-    for client in &mut waiting {
-        assert_eq!(client.read().unwrap(), Value::NilArray, "its time is over");
-    }
+    // They wait on, for the keys that database 0 has now.
+    let mut other = Connection::open(ports[1]).unwrap();
+    assert_eq!(other.call("SELECT 4"), Value::ok());
+    assert_eq!(other.call("RPUSH q none").int(), 1);
+    let elements: Vec<String> = (0..3).map(|n| n.to_string()).collect();
+    assert_eq!(writer.call(&format!("RPUSH q {}", elements.join(" "))).int(), 3);
+    let mut popped: Vec<String> = waiting.iter_mut().map(|client| client.read().unwrap().words()).collect();
+    popped.sort();
+    assert_eq!(popped, ["q 0", "q 1", "q 2"]);
+    // What the other database has is theirs at once, a time that they have set is over when it is, and they can be told to wait no longer.
     for (n, client) in waiting.iter_mut().enumerate() {
-        assert_eq!(writer.call(&format!("RPUSH q {n}")).int(), 1);
-        assert_eq!(client.call("BLPOP q 0").words(), format!("q {n}"));
+        let mut asked = Connection::open(ports[n]).unwrap();
+        let id = client.call("CLIENT ID").int();
+        let mut swap_while = |words: &str| {
+            client.send(&Connection::encode(&words.split(' ').collect::<Vec<_>>())).unwrap();
+            eventually("it waits", PATIENCE, || asked.call("CLIENT LIST").text().contains(" flags=b").then_some(()));
+            assert_eq!(writer.call("SWAPDB 0 4"), Value::ok());
+            if words.starts_with("XREAD") {
+                assert_eq!(asked.call(&format!("CLIENT UNBLOCK {id} ERROR")).int(), 1);
+            }
+            client.read().unwrap().words()
+        };
+        assert_eq!(swap_while("BLMOVE q to LEFT RIGHT 0"), "none", "{n}");
+        assert_eq!(swap_while("BZPOPMIN z 0.5"), "*-1", "{n}");
+        assert_eq!(swap_while("XREAD BLOCK 0 STREAMS s 0"), "UNBLOCKED client unblocked via CLIENT UNBLOCK", "{n}");
+        assert_eq!(writer.call("LPOP to").text(), "none", "{n}");
+        assert_eq!(writer.call("SWAPDB 0 4"), Value::ok());
+        assert_eq!(other.call("RPUSH q none").int(), 1);
     }
 }
 

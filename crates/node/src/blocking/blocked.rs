@@ -5,6 +5,8 @@ use crate::awaited_keys::ReadyKey;
 use crate::outcome::NO_LEADER;
 use crate::shard::Ticket;
 use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
 use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 use vocab::{Moment, ShardId};
 
@@ -16,19 +18,25 @@ pub struct Blocked {
     ended: Vec<Ended>,
     /// Commands of clients whose shard is another one now, or led elsewhere.
     lost: Vec<Attempt>,
+    /// Shards that have given slots away, for whose keys more clients wait than were withdrawn at once.
+    moved: VecDeque<Weak<ShardHandle>>,
 }
 
 impl Blocked {
     /// Whether there is nothing to do for any client.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.waiters.is_empty() && !self.waiters.has_losers() && self.ended.is_empty() && self.lost.is_empty()
+        self.waiters.is_empty() && !self.has_work()
     }
 
     /// Whether something is to be done at once.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.waiters.has_ready() || self.waiters.has_losers() || !self.ended.is_empty() || !self.lost.is_empty()
+        self.waiters.has_ready()
+            || self.waiters.has_losers()
+            || !self.ended.is_empty()
+            || !self.lost.is_empty()
+            || !self.moved.is_empty()
     }
 
     /// When the next wait ends, in µs of the steady clock.
@@ -103,8 +111,12 @@ impl Blocked {
         is_known
     }
 
-    /// Clients that wait for keys of a shard that this node does not lead are routed anew, up to a bound.
+    /// Clients that wait for keys of a shard that this node does not lead, or that has given their slots away, are routed anew, up to a
+    /// bound.
     pub fn withdraw_lost(&mut self, now_us: u64, leads: impl Fn(ShardId) -> bool) {
+        if let Some(shard) = self.moved.pop_front().and_then(|shard| shard.upgrade()) {
+            self.withdraw_moved(&shard, now_us);
+        }
         if self.waiters.shards().all(&leads) {
             return;
         }
@@ -112,10 +124,13 @@ impl Blocked {
         lost.into_iter().for_each(|withdrawn| self.take_out(withdrawn));
     }
 
-    /// A shard has given slots away: clients that wait for their keys are routed anew.
-    pub fn withdraw_moved(&mut self, shard: &ShardHandle, now_us: u64) {
+    /// A shard has given slots away: clients that wait for their keys are routed anew, some of very many at once.
+    pub fn withdraw_moved(&mut self, shard: &Arc<ShardHandle>, now_us: u64) {
         let is_moved = |of: ShardId, ticket: &Ticket| of == shard.id() && !shard.owns_all(ticket.span());
-        let moved = self.waiters.withdraw_all(now_us, usize::MAX, is_moved);
+        let moved = self.waiters.withdraw_all(now_us, BLOCKED_CLIENTS_STEP_MAX, is_moved);
+        if moved.len() == BLOCKED_CLIENTS_STEP_MAX {
+            self.moved.push_back(Arc::downgrade(shard));
+        }
         moved.into_iter().for_each(|withdrawn| self.take_out(withdrawn));
     }
 
@@ -140,5 +155,37 @@ impl Blocked {
     #[must_use]
     pub fn refusal<'a>(ticket: &Ticket, text: &'a str) -> &'a str {
         if ticket.may_wait && text.starts_with("CLUSTERDOWN") { NO_LEADER } else { text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::test_shard::empty_shard;
+    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
+
+    #[test]
+    fn very_many_clients_of_slots_that_moved_are_routed_anew_some_at_a_time() {
+        let (before, _folder) = empty_shard(ShardId(3));
+        let folder = tempfile::tempdir().unwrap();
+        let resources = SharedResources::new(StorageOptions::default());
+        let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
+        let after = ShardHandle::open(ShardId(3), (1, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+        let mut blocked = Blocked::default();
+        let command = EncodedCommand::new(&[b"BLPOP", b"k", b"0"]);
+        for connection in 0..BLOCKED_CLIENTS_STEP_MAX as u32 + 10 {
+            let ticket = Ticket { connection, may_wait: true, ..Ticket::NONE };
+            assert!(!after.owns_all(ticket.span()) && before.owns_all(ticket.span()));
+            if blocked.begin(&before, ticket, &command, 0) == Begin::Propose {
+                blocked.answered(&ticket, b"*-1\r\n", Moment::default(), |_| None);
+            }
+        }
+        blocked.withdraw_moved(&before, 0);
+        assert!(blocked.take_lost().is_empty() && !blocked.has_work());
+        blocked.withdraw_moved(&after, 0);
+        assert_eq!((blocked.take_lost().len(), blocked.has_work()), (BLOCKED_CLIENTS_STEP_MAX, true));
+        blocked.withdraw_lost(0, |_| true);
+        assert_eq!((blocked.take_lost().len(), blocked.is_idle()), (10, true));
     }
 }

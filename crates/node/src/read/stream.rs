@@ -253,7 +253,7 @@ mod tests {
                 let Some(Handler::Read(handler)) = handler(table::resolve(&args).unwrap()) else { panic!("{line}") };
                 let (mut whole, mut reply) = (Reply::default(), Reply::default());
                 handler.run(&args, &mut SnapshotSpace::new(handle, ARRIVED.wall_ms, 0), &mut whole).unwrap();
-                let mut space = SnapshotSpace::new(handle, ARRIVED.wall_ms, 0).of_few_rows();
+                let mut space = SnapshotSpace::new(handle, ARRIVED.wall_ms, 0).of_few_rows(None);
                 match handler.run(&args, &mut space, &mut reply) {
                     Ok(()) => assert!(at_once && reply.buf == whole.buf, "{line}"),
                     Err(Error::Fault(crate::Fault::WouldBlock)) => assert!(!at_once, "{line}"),

@@ -2,7 +2,7 @@
 
 use super::context::{EngineVersion, ScriptContext};
 use super::end::End;
-use super::engine::{Compiled, Engine, text_of, with_used_again};
+use super::engine::{Compiled, Engine, may_run_at_once, text_of, with_used_again};
 use super::host::ScriptHost;
 use super::lent::Answers;
 use super::meter::Meter;
@@ -72,6 +72,9 @@ pub(crate) fn run(
 ) -> Outcome {
     // A budget that refuses what a script does must do so on all replicas: there the state is new.
     let is_exact = rights == Rights::Write && !host.is_slice();
+    if host.is_slice() && host.goes_on_elsewhere() && !may_run_at_once(context.engine) {
+        return Err(host.refuse(TOO_LONG));
+    }
     let watch = host.watch();
     let seen = watch.as_deref().filter(|_| !host.is_slice()).map(|watch| {
         watch.begin(RunningScript::new(source.function, source.words, rights == Rights::Write, host.now_ms()))
@@ -94,11 +97,14 @@ fn fail(error: &mlua::Error) -> Error {
     Error::Reply(format!("ERR no state for a script: {error}").into())
 }
 
-/// What is to be called; the error is the text of a reply.
-fn script_of(engine: &mut Engine, source: &Source<'_>) -> Result<Rc<Compiled>, String> {
+/// What is to be called; the error is the text of a reply. `goes_on_elsewhere`: a thread compiles what is long.
+fn script_of(engine: &mut Engine, source: &Source<'_>, goes_on_elsewhere: bool) -> Result<Rc<Compiled>, String> {
+    if goes_on_elsewhere && !engine.compiles_quickly(source.text) {
+        return Err(TOO_LARGE.to_owned());
+    }
     let Some(name) = source.function else { return engine.compile(source.text) };
-    let (_, functions) = engine.load(source.text)?;
-    let found = functions.into_iter().find(|(info, _)| info.name.eq_ignore_ascii_case(name));
+    let loaded = engine.load(source.text)?;
+    let found = loaded.find(name).map_err(|e| format!("ERR {}", text_of(&e)))?;
     let (info, function) = found.ok_or("ERR Function not found")?;
     Ok(Rc::new(Compiled { function, flags: info.script_flags(), sha: name.into() }))
 }
@@ -133,7 +139,7 @@ impl Run<'_> {
         if let Some(seen) = self.seen.take() {
             engine.meter.seen_as(seen);
         }
-        let script = match script_of(engine, source) {
+        let script = match script_of(engine, source, self.host.goes_on_elsewhere()) {
             Ok(script) => script,
             // It may want for memory, which a thread has.
             Err(_) if is_slice => return Err(self.host.refuse(TOO_LARGE)),

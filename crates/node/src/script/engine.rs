@@ -5,7 +5,7 @@ use super::allocation::{Allocation, Installed};
 use super::calls::Calls;
 use super::context::EngineVersion;
 use super::direct::push_texts;
-use super::functions::{FunctionInfo, Registered};
+use super::functions::{FunctionInfo, Loaded, Registered};
 use super::header::{ScriptFlags, ScriptHeader};
 use super::library::{JsonSettings, libraries};
 use super::library_source::LibraryHeader;
@@ -13,12 +13,14 @@ use super::meter::{INSTRUCTIONS_AT_ONCE, Meter};
 use super::natives::{natives, sha1_hex};
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, ffi};
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ptr;
 use std::rc::Rc;
 use vocab::client_key;
-use vocab::limits::{SCRIPT_SLICE_MEMORY_BYTES_MAX, SCRIPTS_COMPILED_BYTES_MAX, SCRIPTS_COMPILED_MAX};
+use vocab::limits::{
+    SCRIPT_SLICE_MEMORY_BYTES_MAX, SCRIPT_SLICE_SOURCE_BYTES_MAX, SCRIPTS_COMPILED_BYTES_MAX, SCRIPTS_COMPILED_MAX,
+};
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 const PRELUDE: &str = include_str!("prelude.lua");
@@ -26,6 +28,34 @@ const PRELUDE: &str = include_str!("prelude.lua");
 thread_local! {
     /// The state that a thread uses again: nothing of a run is left in it but what is compiled.
     static USED_AGAIN: RefCell<Option<Engine>> = const { RefCell::new(None) };
+    /// The rules of which an event loop keeps a state, if this thread is one: it makes it at times of its own.
+    static KEPT: Cell<Option<EngineVersion>> = const { Cell::new(None) };
+}
+
+/// Makes the state that scripts on this event loop use, if it lacks it: at the start, and where a script has worn it out. To make it
+/// takes a millisecond, so no script does: until then threads run them.
+pub fn keep_script_state() {
+    let version = KEPT.get().unwrap_or(EngineVersion::NEWEST);
+    KEPT.set(Some(version));
+    USED_AGAIN.with(|place| {
+        let mut place = place.borrow_mut();
+        if place.as_ref().is_none_or(|engine| engine.version != version) {
+            match Engine::new(version, true) {
+                Ok(engine) => *place = Some(engine),
+                Err(e) => log::warn!("no state for scripts: {e}"),
+            }
+        }
+    });
+}
+
+/// Whether this thread may run a script of that version at once. An event loop makes the state that it lacks later.
+pub(super) fn may_run_at_once(version: EngineVersion) -> bool {
+    let has_it = || USED_AGAIN.with(|place| place.borrow().as_ref().is_some_and(|engine| engine.version == version));
+    if KEPT.get().is_none() || has_it() {
+        return true;
+    }
+    KEPT.set(Some(version));
+    false
 }
 
 /// A script that is compiled.
@@ -100,8 +130,7 @@ pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
             Err(e) => Err(format!("ERR {}", text_of(&e))),
         };
         engine.meter.finish();
-        let (name, functions) = loaded?;
-        let mut functions: Vec<FunctionInfo> = functions.into_iter().map(|(info, _)| info).collect();
+        let Loaded { name, mut functions, .. } = loaded?;
         functions.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(LoadedLibrary { name, functions })
     });
@@ -190,8 +219,13 @@ impl Engine {
         Ok(compiled)
     }
 
+    /// Whether that source is compiled, or short: to compile a long one would keep an event loop.
+    pub(super) fn compiles_quickly(&self, source: &[u8]) -> bool {
+        source.len() <= SCRIPT_SLICE_SOURCE_BYTES_MAX || self.compiled.contains_key(source)
+    }
+
     /// Runs the code of a library; the error is the text of a reply.
-    pub(super) fn load(&mut self, source: &[u8]) -> Result<(String, Vec<(FunctionInfo, Function)>), String> {
+    pub(super) fn load(&mut self, source: &[u8]) -> Result<Loaded, String> {
         let header = LibraryHeader::of(source)?;
         let code = match self.compiled.get(source) {
             Some(compiled) => compiled.function.clone(),
@@ -206,13 +240,14 @@ impl Engine {
                 code
             }
         };
-        let registered = Rc::new(Registered::default());
+        let registered = Registered::new(&self.lua).map_err(|e| format!("ERR {}", text_of(&e)))?;
+        let registered = Rc::new(registered);
         let done = registered.register_function(&self.lua).and_then(|register| self.load.call((code, register)));
-        let functions = registered.take();
+        let loaded = registered.take(header.name);
         let (ok, failure): (bool, Value) =
             done.map_err(|e| format!("ERR Error registering functions: {}", text_of(&e)))?;
         match (ok, failure) {
-            (true, _) => Ok((header.name, functions)),
+            (true, _) => Ok(loaded),
             _ if self.meter.end().is_some() => Err("ERR Error registering functions: FUNCTION LOAD timeout".to_owned()),
             (_, failure) => Err(format!("ERR Error registering functions: {}", failure_of(&failure))),
         }

@@ -5,6 +5,7 @@ use super::library_source::is_name;
 use super::raised::Raised;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// The flags of a function, and the words for them.
@@ -34,54 +35,93 @@ impl FunctionInfo {
 }
 
 /// What a library has registered so far.
-#[derive(Debug, Default)]
+///
+/// What its functions call is in one table of Lua: a state has room for some thousand values that are kept outside, and panics beyond.
 pub(super) struct Registered {
-    functions: RefCell<Vec<(FunctionInfo, Function)>>,
+    functions: RefCell<Functions>,
+    /// By their places, from 1 on.
+    callbacks: Table,
+}
+
+#[derive(Default)]
+struct Functions {
+    infos: Vec<FunctionInfo>,
+    /// Their names in lower case.
+    names: BTreeSet<String>,
+}
+
+/// A library whose code has been run.
+pub(super) struct Loaded {
+    /// Its name.
+    pub(super) name: String,
+    pub(super) functions: Vec<FunctionInfo>,
+    /// What they call, by their places from 1 on.
+    callbacks: Table,
+}
+
+impl Loaded {
+    /// The function of a name, and what it calls.
+    pub(super) fn find(&self, name: &str) -> mlua::Result<Option<(&FunctionInfo, Function)>> {
+        let found = self.functions.iter().position(|info| info.name.eq_ignore_ascii_case(name));
+        found.map(|at| Ok((&self.functions[at], self.callbacks.raw_get(at + 1)?))).transpose()
+    }
 }
 
 impl Registered {
-    /// The functions, which are taken out.
-    pub(super) fn take(&self) -> Vec<(FunctionInfo, Function)> {
-        std::mem::take(&mut *self.functions.borrow_mut())
+    /// Nothing.
+    pub(super) fn new(lua: &Lua) -> mlua::Result<Self> {
+        Ok(Self { functions: RefCell::default(), callbacks: lua.create_table()? })
+    }
+
+    /// The library of that name with the functions, which are taken out.
+    pub(super) fn take(&self, name: String) -> Loaded {
+        let Functions { infos, .. } = std::mem::take(&mut *self.functions.borrow_mut());
+        Loaded { name, functions: infos, callbacks: self.callbacks.clone() }
     }
 
     /// `redis.register_function`.
     pub(super) fn register_function(self: &Rc<Self>, lua: &Lua) -> mlua::Result<Function> {
         let of = self.clone();
-        lua.create_function(move |_, args: MultiValue| {
-            of.register(&args).map_err(|text| Raised::reply(format!("ERR {text}")))
+        lua.create_function(move |_, args: MultiValue| match parse(&args) {
+            Ok((info, callback)) => of.register(info, callback),
+            Err(text) => Err(Raised::reply(format!("ERR {text}"))),
         })
     }
 
-    fn register(&self, args: &MultiValue) -> Result<(), String> {
-        let (info, callback) = match (args.len(), args.front(), args.get(1)) {
-            (1, Some(Value::Table(table)), _) => named(table)?,
-            (1, ..) => {
-                return Err("calling redis.register_function with a single argument is only applicable to Lua table \
-                            (representing named arguments)."
-                    .to_owned());
-            }
-            (2, Some(name), Some(callback)) => {
-                let name = text(name).ok_or("first argument to redis.register_function must be a string")?;
-                let Value::Function(callback) = callback else {
-                    return Err("second argument to redis.register_function must be a function".to_owned());
-                };
-                (FunctionInfo { name, ..FunctionInfo::default() }, callback.clone())
-            }
-            _ => return Err("wrong number of arguments to redis.register_function".to_owned()),
-        };
-        if !is_name(info.name.as_bytes()) {
-            return Err("Library names can only contain letters, numbers, or underscores(_) and must be at least one \
-                        character long"
+    fn register(&self, info: FunctionInfo, callback: Function) -> mlua::Result<()> {
+        let mut functions = self.functions.borrow_mut();
+        if !functions.names.insert(info.name.to_ascii_lowercase()) {
+            return Err(Raised::reply("ERR Function already exists in the library".to_owned()));
+        }
+        functions.infos.push(info);
+        self.callbacks.raw_set(functions.infos.len(), callback)
+    }
+}
+
+/// What `redis.register_function` is given.
+fn parse(args: &MultiValue) -> Result<(FunctionInfo, Function), String> {
+    let (info, callback) = match (args.len(), args.front(), args.get(1)) {
+        (1, Some(Value::Table(table)), _) => named(table)?,
+        (1, ..) => {
+            return Err("calling redis.register_function with a single argument is only applicable to Lua table \
+                        (representing named arguments)."
                 .to_owned());
         }
-        let mut functions = self.functions.borrow_mut();
-        if functions.iter().any(|(known, _)| known.name.eq_ignore_ascii_case(&info.name)) {
-            return Err("Function already exists in the library".to_owned());
+        (2, Some(name), Some(callback)) => {
+            let name = text(name).ok_or("first argument to redis.register_function must be a string")?;
+            let Value::Function(callback) = callback else {
+                return Err("second argument to redis.register_function must be a function".to_owned());
+            };
+            (FunctionInfo { name, ..FunctionInfo::default() }, callback.clone())
         }
-        functions.push((info, callback));
-        Ok(())
+        _ => return Err("wrong number of arguments to redis.register_function".to_owned()),
+    };
+    if !is_name(info.name.as_bytes()) {
+        return Err("Library names can only contain letters, numbers, or underscores(_) and must be at least one \
+                    character long"
+            .to_owned());
     }
+    Ok((info, callback))
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -143,4 +183,23 @@ fn flags_of(table: &Table) -> Result<Vec<&'static str>, String> {
     }
     // In the order in which Redis lists them, each once.
     Ok(FLAGS.iter().copied().filter(|flag| flags.contains(flag)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::script::check_library;
+
+    /// More than a state has room for outside of its tables: it panics beyond.
+    #[test]
+    fn a_library_may_have_many_functions() {
+        let count = 9000;
+        let code = format!(
+            "#!lua name=many\nfor i = 1, {count} do redis.register_function('f' .. i, function() return i end) end"
+        );
+        let library = check_library(code.as_bytes()).unwrap();
+        assert_eq!(library.functions.len(), count);
+        let twice = format!("{code}\nredis.register_function('F1', function() end)");
+        assert!(check_library(twice.as_bytes()).unwrap_err().ends_with("Function already exists in the library"));
+    }
 }

@@ -40,7 +40,7 @@ mod values;
 pub(crate) use call::{Rights, Source, run};
 pub use context::{EngineVersion, ScriptContext};
 pub use databases::ScriptDatabases;
-pub use engine::{LoadedLibrary, check_library, check_script};
+pub use engine::{LoadedLibrary, check_library, check_script, keep_script_state};
 pub use functions::FunctionInfo;
 pub use header::{ScriptFlags, ScriptHeader};
 pub(crate) use host::ScriptHost;

@@ -132,7 +132,7 @@ impl Applier {
             self.count_in(data, now_ms);
             return self.apply_alone(index, now_ms, &item?, &own.tickets, parts);
         }
-        let awaited = own.tickets.iter().map(Ticket::awaited_proto);
+        let awaited = own.tickets.iter().map(Ticket::awaited);
         let place = Place::EventLoop(parts.effects.steady_clock());
         let (replies, proposer) = (&mut self.scratch, own.proposer());
         let clients = (awaited, &own.rows[..]);
@@ -180,10 +180,18 @@ impl Applier {
         if !evaluated.calls.is_empty() {
             parts.effects.monitored(std::mem::take(&mut evaluated.calls), tickets);
         }
+        // Before them: an answer says that its client is registered.
+        let tracker = |item: usize| tickets.get(item).and_then(Ticket::tracker);
+        if evaluated.registers {
+            parts.handle.register_reads(&mut evaluated.changes, tracker);
+        }
         self.answer_all(index, tickets, &evaluated.ends, parts);
         // After the answers: a client of this entry may wait for what it has written.
         if !evaluated.ready.is_empty() {
             parts.effects.keys_ready(std::mem::take(&mut evaluated.ready));
+        }
+        if evaluated.registers && !(evaluated.changes.are_known() && parts.handle.leading()) {
+            parts.handle.lose_readers((0..tickets.len()).filter_map(tracker));
         }
         if parts.handle.has_trackers() {
             let client = |item: usize| tickets.get(item).and_then(Ticket::client);
@@ -212,7 +220,7 @@ impl Applier {
         parts: &mut Parts<'_>,
     ) -> Result<(), ApplyError> {
         let handle = parts.handle;
-        let proto = tickets.first().and_then(Ticket::awaited_proto);
+        let proto = tickets.first().and_then(Ticket::awaited).map(|awaited| awaited.proto);
         self.scratch.buf.clear();
         self.scratch.proto = proto.unwrap_or(Proto::Resp2);
         self.scratch.discard(proto.is_none());
@@ -405,10 +413,11 @@ impl ApplyQueue {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::EntryBuilder;
     use crate::shard::apply_task::ApplyTask;
     use crate::shard::fixture::{Member, Shell, elect_first};
     use crate::test_nodes::node_info;
+    use crate::tracking::{Registers, Tracking};
+    use crate::{EncodedCommand, EntryBuilder};
     use vocab::StoreId;
 
     const SHARD: ShardId = ShardId(1);
@@ -428,7 +437,10 @@ mod tests {
     fn tickets(requests: &[u64]) -> Vec<Ticket> {
         let ticket = |request: &u64| match request {
             0 => Ticket::NONE,
-            _ => Ticket { worker: 0, sequence: *request, ..Ticket::NONE },
+            _ => {
+                let registers = if *request < 100 { Registers::Nothing } else { Registers::Reads };
+                Ticket { worker: 0, sequence: *request, registers, ..Ticket::NONE }
+            }
         };
         requests.iter().map(ticket).collect()
     }
@@ -469,9 +481,9 @@ mod tests {
             let Self { member, applier, proposals, splitting, shell } = self;
             let mut later = LogWrite::default();
             let evaluated = aside.then(|| {
-                let protos = own.tickets.iter().map(Ticket::awaited_proto).collect();
+                let awaited = own.tickets.iter().map(Ticket::awaited).collect();
                 let log = member.log.clone();
-                ApplyTask::new(member.handle.clone(), log, entry.clone(), (protos, own.rows.clone()), own.proposer())
+                ApplyTask::new(member.handle.clone(), log, entry.clone(), (awaited, own.rows.clone()), own.proposer())
                     .run()
             });
             let mut parts = Parts {
@@ -508,6 +520,33 @@ mod tests {
                 assert_eq!(answers, wanted, "{requests:?}, aside: {aside}");
                 let engine = shard.member.handle.engine();
                 assert_eq!((shard.member.handle.key_count(), engine.applied_index()), (0, 2), "{requests:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_entry_reads_is_registered_for_the_clients_that_are_to_be_told() {
+        let lines = |lines: &[&str]| -> Vec<EncodedCommand> {
+            lines
+                .iter()
+                .map(|line| EncodedCommand::new(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()))
+                .collect()
+        };
+        for aside in [false, true] {
+            let mut shard = Fixture::new(SHARD);
+            let tracking = Arc::new(Tracking::default());
+            shard.member.handle.set_tracking(tracking.clone());
+            shard.member.handle.lease().set_leading(true);
+            let entry = || {
+                entry_of(|entry| {
+                    entry.transaction(&[], &lines(&["GET a", "SET b 1", "GET b", "MGET a c", "GETDEL d"]));
+                    entry.transaction(&[], &lines(&["GET e", "SET f 1"]));
+                })
+            };
+            // The requests of its items: those from 100 on are of clients that are to be told.
+            for (requests, keys) in [(&[1, 2][..], 0), (&[], 0), (&[1, 100], 1), (&[100, 2], 4), (&[100, 101], 4)] {
+                shard.apply(entry(), requests, aside).unwrap();
+                assert_eq!((tracking.keys(), tracking.take_lost(9)), (keys, None), "{requests:?}, aside: {aside}");
             }
         }
     }

@@ -5,6 +5,7 @@ use super::clear::apply_clear;
 use super::evaluate::{self, Evaluated};
 use super::prepared_write::CommandRows;
 use super::proposer::Proposer;
+use super::ticket::Awaited;
 use crate::format::entry;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::Place;
@@ -19,8 +20,8 @@ pub struct ApplyTask {
     handle: Arc<ShardHandle>,
     log: Arc<dyn LogStore>,
     entry: Entry,
-    /// How to encode the answers that clients wait for, by item.
-    protos: Vec<Option<Proto>>,
+    /// The clients that wait for answers, by item.
+    awaited: Vec<Option<Awaited>>,
     /// The rows of its commands, as far as this replica has proposed them.
     rows: CommandRows,
     proposer: Proposer,
@@ -45,10 +46,10 @@ impl ApplyTask {
         handle: Arc<ShardHandle>,
         log: Arc<dyn LogStore>,
         entry: Entry,
-        (protos, rows): (Vec<Option<Proto>>, CommandRows),
+        (awaited, rows): (Vec<Option<Awaited>>, CommandRows),
         proposer: Proposer,
     ) -> Self {
-        Self { handle, log, entry, protos, rows, proposer }
+        Self { handle, log, entry, awaited, rows, proposer }
     }
 
     /// Whose entry it is.
@@ -60,19 +61,19 @@ impl ApplyTask {
     /// Evaluates the entry, and makes it visible in the tree.
     #[must_use]
     pub fn run(self) -> AppliedAside {
-        let Self { handle, log, entry, protos, rows, proposer } = self;
+        let Self { handle, log, entry, awaited, rows, proposer } = self;
         let mut reply = Reply::default();
         let evaluate = AssertUnwindSafe(|| {
             let (now_ms, items) = entry::decode(&entry.data)?;
             if entry::clears(&entry.data) {
                 log.sync()?;
                 apply_clear(&handle, entry.index, now_ms)?;
-                reply.proto = protos.first().copied().flatten().unwrap_or_default();
+                reply.proto = awaited.first().copied().flatten().map_or_else(Proto::default, |awaited| awaited.proto);
                 reply.ok();
                 let ends = vec![reply.buf.len()];
                 return Ok(Evaluated { now_ms, ends, is_cleared: true, ..Evaluated::default() });
             }
-            let clients = (protos.iter().copied(), &rows[..]);
+            let clients = (awaited.iter().copied(), &rows[..]);
             let (at, how, mut done) = ((entry.index, now_ms), (Place::Aside, proposer), Evaluated::default());
             evaluate::items(&handle, at, &items, clients, &mut reply, how, &mut done)?;
             Ok(done)

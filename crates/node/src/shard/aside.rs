@@ -58,8 +58,8 @@ impl Aside {
         own: OwnEntry,
         effects: &mut dyn Effects,
     ) {
-        let protos = own.tickets.iter().map(Ticket::awaited_proto).collect();
-        let task = ApplyTask::new(handle.clone(), log, entry.clone(), (protos, own.rows.clone()), own.proposer());
+        let awaited = own.tickets.iter().map(Ticket::awaited).collect();
+        let task = ApplyTask::new(handle.clone(), log, entry.clone(), (awaited, own.rows.clone()), own.proposer());
         self.stage = match effects.apply_aside(task) {
             None => Stage::Awaited { index: entry.index, own },
             Some(task) => Stage::Done { applied: Box::new(task.run()), own },

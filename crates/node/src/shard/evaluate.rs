@@ -10,6 +10,7 @@
 use super::apply_error::ApplyError;
 use super::proposer::Proposer;
 use super::scripts::{self, Commands};
+use super::ticket::Awaited;
 use crate::awaited_keys::ReadyKey;
 use crate::command::{
     Call, Error, Handler, Outcome, Progress, ReadCall, ReadHandler, ReplySteps, Rest, ScriptCommand, StepHandler,
@@ -87,6 +88,8 @@ pub(crate) struct Evaluated {
     pub(super) ready: Vec<ReadyKey>,
     /// Which keys were changed, where clients are told of it.
     pub(super) changes: Changes,
+    /// What it has read is registered for some of its clients.
+    pub(super) registers: bool,
     /// What has happened to keys, where it is to be told.
     pub(super) events: Vec<KeyspaceEvent>,
     /// What its scripts have published, where this replica has proposed the entry.
@@ -98,14 +101,14 @@ pub(crate) struct Evaluated {
 }
 
 /// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree; `done` is what they
-/// come to. `awaited` tells of each item for which a client may wait how to encode the answer, if one does; `rows` has the
+/// come to. `awaited` tells of each item for which a client may wait what is known of that client, if one does; `rows` has the
 /// rows of the commands, as far as this replica has proposed them. On an event loop, `Fault::WouldBlock` says that a thread
 /// is to do it.
 pub(crate) fn items(
     handle: &ShardHandle,
     (index, now_ms): (u64, u64),
     items: &Items<'_>,
-    (awaited, rows): (impl Iterator<Item = Option<Proto>> + Clone, &[Option<CommandId>]),
+    (awaited, rows): (impl Iterator<Item = Option<Awaited>> + Clone, &[Option<CommandId>]),
     reply: &mut Reply,
     (place, proposer): (Place, Proposer),
     done: &mut Evaluated,
@@ -117,14 +120,15 @@ pub(crate) fn items(
         let mut space = EntrySpace::at(place, handle, (index, now_ms), items.evaluation());
         space.take_back(takes_back);
         space.tell(told);
-        if handle.has_trackers() {
+        if proposer.registers || handle.has_trackers() {
             space.note_changes();
         }
         if proposer.is_here {
             space.note_calls(handle.script_watch().is_some_and(|watch| watch.is_monitored()));
         }
         let within = items.clone().within(arguments_max);
-        *done = Evaluated { now_ms, ends: Vec::with_capacity(awaited.size_hint().0), ..Evaluated::default() };
+        let ends = Vec::with_capacity(awaited.size_hint().0);
+        *done = Evaluated { now_ms, ends, registers: proposer.registers, ..Evaluated::default() };
         match each_item(&mut space, within, (awaited.clone(), rows), reply, done) {
             // Taking back costs the others so much that it is done only where an item has to be.
             Err(ApplyError::Fault(Fault::WouldBlock)) if space.refuses_item() && !takes_back => takes_back = true,
@@ -147,7 +151,7 @@ pub(crate) fn items(
 fn each_item(
     space: &mut EntrySpace<'_>,
     items: Items<'_>,
-    (mut awaited, mut rows): (impl Iterator<Item = Option<Proto>>, &[Option<CommandId>]),
+    (mut awaited, mut rows): (impl Iterator<Item = Option<Awaited>>, &[Option<CommandId>]),
     reply: &mut Reply,
     done: &mut Evaluated,
 ) -> Result<(), ApplyError> {
@@ -189,11 +193,15 @@ fn each_item(
             }
             _ => {}
         }
-        let proto = awaited.next().flatten();
+        let awaited = awaited.next().flatten();
+        let proto = awaited.map(|awaited| awaited.proto);
         reply.proto = proto.unwrap_or(Proto::Resp2);
         reply.discard(proto.is_none());
         reply.limit(bounds.of_item());
         space.of_item(Some(done.ends.len()));
+        if awaited.is_some_and(|awaited| awaited.registers) {
+            space.note_reads();
+        }
         match item {
             Item::Command(args) => {
                 let row = take_rows(&mut rows, 1).first().copied().flatten();
@@ -286,6 +294,7 @@ fn run(runs: Runs, args: &[&[u8]], space: &mut dyn WriteSpace, reply: &mut Reply
     if space.tells_misses() {
         tell_misses(args, space)?;
     }
+    note_reads(runs, args, space);
     let mark = reply.buf.len();
     let done = match runs {
         Runs::Read(run) => run(&mut Call { args, space, reply }),
@@ -345,6 +354,7 @@ fn run_script(call: &mut ReadCall<'_>, rights: Rights) -> Outcome {
 
 /// Runs a handler outside of an entry: a command that may write is refused.
 fn run_read(runs: Runs, args: &[&[u8]], space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Ran, Fault> {
+    note_reads(runs, args, space);
     let mark = reply.buf.len();
     let done = match runs {
         Runs::Read(run) => run(&mut Call { args, space, reply }),
@@ -356,6 +366,16 @@ fn run_read(runs: Runs, args: &[&[u8]], space: &mut dyn ReadSpace, reply: &mut R
         }
     };
     conclude(done, mark, reply)
+}
+
+/// Notes the keys that a command is about to read, if its client is to be told of their changes. Of a script its own commands do so.
+#[inline]
+fn note_reads<S: ReadSpace + ?Sized>(runs: Runs, args: &[&[u8]], space: &mut S) {
+    if matches!(runs, Runs::Read(_) | Runs::Steps(_)) && space.notes_reads() {
+        let spec = table::find(args);
+        let positions = spec.and_then(|spec| spec.keys(args).ok());
+        positions.into_iter().flatten().for_each(|at| space.note_read(args[at]));
+    }
 }
 
 /// Tells which keys are not there that a command in an entry is about to look up. Of a script its own commands do so.
@@ -701,7 +721,7 @@ mod tests {
         let data = builder.seal(1_000);
         let (now_ms, found) = decode(&data).unwrap();
         let mut reply = Reply::default();
-        let clients = (lines.iter().map(|_| Some(Proto::Resp2)), &[][..]);
+        let clients = (lines.iter().map(|_| Some(Awaited { proto: Proto::Resp2, registers: false })), &[][..]);
         let (how, mut done) = ((place, Proposer::default()), Evaluated::default());
         items(handle, (index, now_ms), &found, clients, &mut reply, how, &mut done)?;
         Ok(String::from_utf8(reply.buf).unwrap())

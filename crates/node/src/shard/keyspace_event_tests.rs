@@ -37,7 +37,7 @@ impl Teller {
         let data = builder.seal(self.now_ms);
         let (now_ms, items) = decode(&data).unwrap();
         let clients = (std::iter::repeat_n(None, 8), &[][..]);
-        let proposer = Proposer { is_here, may_wait: false };
+        let proposer = Proposer { is_here, ..Proposer::default() };
         let mut reply = Reply::default();
         let at = (self.index, now_ms);
         let (how, mut done) = ((Place::Aside, proposer), Evaluated::default());

@@ -12,6 +12,7 @@ use crate::guarantees::Acks;
 use crate::outcome::{NOT_WRITTEN, REPLICA_GONE, ROWS_ARRIVED, SLOT_GONE, UNCONFIRMED, UNKNOWN};
 use crate::read::Deadline;
 use crate::request::ITEM_BYTES_MAX;
+use crate::tracking::Registers;
 use replica::Replica;
 use resp::table::behaviour;
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -106,7 +107,12 @@ pub(super) struct OwnEntry {
 impl OwnEntry {
     /// Who has proposed it.
     pub(super) fn proposer(&self) -> Proposer {
-        Proposer { is_here: self.is_own, may_wait: self.tickets.iter().any(|ticket| ticket.may_wait) }
+        let (mut may_wait, mut registers) = (false, false);
+        for ticket in &self.tickets {
+            may_wait |= ticket.may_wait;
+            registers |= ticket.registers != Registers::Nothing;
+        }
+        Proposer { is_here: self.is_own, may_wait, registers }
     }
 }
 

@@ -7,4 +7,6 @@ pub(crate) struct Proposer {
     pub(crate) is_here: bool,
     /// One of the clients of the entry may begin to wait for keys that the entry writes.
     pub(crate) may_wait: bool,
+    /// One of the clients of the entry is to be told of changes of what its item reads.
+    pub(crate) registers: bool,
 }

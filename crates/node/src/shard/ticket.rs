@@ -5,11 +5,12 @@ use crate::command::{known_answer, rewrites};
 use crate::format::entry::{EncodedCommand, EntryBuilder};
 use crate::guarantees::Acks;
 use crate::subscriber::Subscriber;
+use crate::tracking::{Registers, Tracker};
 use resp::table::{CommandSpec, behaviour};
 use resp::{Proto, Reply};
 use vocab::{Slot, SlotSpan};
 
-/// Who waits for an answer, and what for: opaque to the shard, but for the last four.
+/// Who waits for an answer, and what for: opaque to the shard, but for the last five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The thread that the connection belongs to.
@@ -35,6 +36,17 @@ pub struct Ticket {
     pub reply_bytes: usize,
     /// The command blocks: its client waits if it finds nothing.
     pub may_wait: bool,
+    /// Whether what its commands read is registered for the client.
+    pub registers: Registers,
+}
+
+/// A client that waits for the answer of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// How to encode the answer.
+    pub(crate) proto: Proto,
+    /// What the item reads is registered for the client.
+    pub(crate) registers: bool,
 }
 
 impl Ticket {
@@ -51,6 +63,7 @@ impl Ticket {
         acks: Acks::Majority,
         reply_bytes: 0,
         may_wait: false,
+        registers: Registers::Nothing,
     };
 
     /// Where its keys are.
@@ -71,9 +84,16 @@ impl Ticket {
         self.may_wait && matches!(reply, b"*-1\r\n" | b"$-1\r\n" | b"_\r\n")
     }
 
-    /// How to encode the answer, if a client waits for it.
-    pub(crate) fn awaited_proto(&self) -> Option<Proto> {
-        (*self != Self::NONE).then_some(self.proto)
+    /// As whom the client is registered for what its commands read, if it is.
+    #[must_use]
+    pub fn tracker(&self) -> Option<Tracker> {
+        self.client().and_then(|client| self.registers.tracker(client))
+    }
+
+    /// What is known of the client that waits for the answer, if one does.
+    pub(crate) fn awaited(&self) -> Option<Awaited> {
+        let Self { proto, registers, .. } = *self;
+        (*self != Self::NONE).then_some(Awaited { proto, registers: registers != Registers::Nothing })
     }
 }
 

@@ -29,7 +29,7 @@ use crate::script_watch::ScriptWatch;
 use crate::skipped;
 use crate::store_clock::entry_time;
 use crate::subscriber::Subscriber;
-use crate::tracking::{ChangedKeys, Changes, TrackedKeys, Tracking};
+use crate::tracking::{ChangedKeys, Changes, TrackedKeys, Tracker, Tracking};
 use clock::ShardClock;
 use damage::Damage;
 use freshness::FreshnessCell;
@@ -614,6 +614,21 @@ impl ShardHandle {
             self.lose_trackers();
         }
         changed
+    }
+
+    /// Registers the clients of an entry for the keys that its items have read; `tracker` finds the client of an item.
+    pub(crate) fn register_reads(&self, changes: &mut Changes, tracker: impl Fn(usize) -> Option<Tracker>) {
+        if let Some(tracked) = self.tracked.get() {
+            changes.register(tracker, |key, tracker| tracked.add_if_new(key, tracker));
+        }
+    }
+
+    /// What an entry has read for these clients is not known, or the shard's changes are not seen in time any more: they are to
+    /// forget all.
+    pub(crate) fn lose_readers(&self, trackers: impl Iterator<Item = Tracker>) {
+        if let Some(tracked) = self.tracked.get() {
+            tracked.lose_clients(trackers.map(|tracker| tracker.client));
+        }
     }
 
     /// Changes may have been missed, or may be from here on: those who may have cached keys are to forget all.

@@ -111,6 +111,11 @@ impl<'a> EntrySpace<'a> {
         self.writes.note_changes();
     }
 
+    /// Notes the keys that the item under way reads, from here on.
+    pub(crate) fn note_reads(&mut self) {
+        self.writes.note_reads();
+    }
+
     /// Takes out the changes so far.
     pub(crate) fn take_changes(&mut self) -> Changes {
         self.writes.take_changes()
@@ -342,6 +347,14 @@ impl ReadSpace for EntrySpace<'_> {
 
     fn monitored_calls(&mut self) -> Option<&mut MonitoredCalls> {
         Some(self.writes.calls())
+    }
+
+    fn notes_reads(&self) -> bool {
+        self.writes.notes_reads()
+    }
+
+    fn note_read(&mut self, key: &[u8]) {
+        self.writes.note_read(key);
     }
 
     fn run_in_script(&mut self, is_in_script: bool) {

@@ -11,6 +11,7 @@
 //! `Fault::WouldBlock`: the handler is run again on one that can. At apply nothing answers that.
 
 pub(crate) mod apply;
+mod loop_time;
 pub(crate) mod read;
 pub(crate) mod remote;
 
@@ -121,6 +122,14 @@ pub trait ReadSpace {
     fn monitored_calls(&mut self) -> Option<&mut MonitoredCalls> {
         None
     }
+
+    /// Whether the keys that commands read are noted: their client is to be told of changes.
+    fn notes_reads(&self) -> bool {
+        false
+    }
+
+    /// A command is about to read this key.
+    fn note_read(&mut self, _key: &[u8]) {}
 
     /// From now on what runs is a command of a script, or not.
     fn run_in_script(&mut self, _is_in_script: bool) {}

@@ -6,12 +6,15 @@ use crate::key_usage::KeyUsage;
 use crate::monitored_calls::MonitoredCalls;
 use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ABSENT, ShardHandle};
+use crate::space::loop_time::LoopTime;
 use crate::stats::Lookups;
+use crate::tracking::KeysRead;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use std::ops::Deref;
 use std::sync::Arc;
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Short, Slice, Snapshot, Span};
-use vocab::{ClusterDatabase, Database, Prng, Slot, database_keys, is_database_key};
+use vocab::limits::READ_INLINE_US_MAX;
+use vocab::{ClusterDatabase, Database, Prng, Slot, SteadyClock, database_keys, is_database_key};
 
 /// The space that the event loop tries first: it answers one row from the row cache, or `Fault::WouldBlock`.
 ///
@@ -63,7 +66,7 @@ impl ReadSpace for CachedSpace<'_> {
         }
         let record = self.handle.decode(bytes)?;
         // To copy a long one would keep the event loop.
-        if record.view().version > self.applied || record.bytes().len() > FEW_ROWS_BYTES {
+        if record.view().version > self.applied || record.bytes().len() > CACHED_ROW_BYTES_MAX {
             return Err(Fault::WouldBlock);
         }
         self.shown += 1;
@@ -147,21 +150,31 @@ pub struct SnapshotSpace<'a> {
     rows_left: usize,
     /// Bytes of rows after which it reads no more.
     bytes_left: usize,
+    /// The time that an event loop has for it.
+    time: LoopTime,
+    is_late: bool,
     /// The last long row that was found, and its key: a transaction may ask for parts of it thousands of times.
     long: Option<(Box<[u8]>, Record)>,
     /// Whether keys expire by `now_ms` alone.
     at_one_time: bool,
     /// What monitors are to see of the commands of scripts.
     calls: MonitoredCalls,
+    /// The keys that commands read, if they are noted.
+    reads: Option<KeysRead>,
     is_in_script: bool,
 }
 
 /// The most rows that an event loop reads for one command.
 const FEW_ROWS: usize = 256;
+/// A scan takes as long as so many rows that are asked for by name.
+const ROWS_OF_SCAN: u32 = 8;
 /// The most elements that it visits at a time for one command.
 const FEW_ELEMENTS: u64 = 4096;
-/// After how many bytes of rows it reads no more.
-const FEW_ROWS_BYTES: usize = 1 << 20;
+/// After how many bytes of rows it reads no more: to unpack them and to take pages for them takes up to 2 ms for 1 MiB. The same for steps
+/// of another kind that a command says it takes.
+const FEW_ROWS_BYTES: usize = 256 << 10;
+/// The longest row of the row cache that it shows, in bytes: it is copied once, into the answer.
+const CACHED_ROW_BYTES_MAX: usize = 512 << 10;
 /// How many keys whose time has come one draw may hit before it gives up.
 const SAMPLES_MAX: usize = 64;
 
@@ -206,9 +219,12 @@ impl<'a> SnapshotSpace<'a> {
             fill,
             rows_left: usize::MAX,
             bytes_left: usize::MAX,
+            time: LoopTime::new(None, 0),
+            is_late: false,
             long: None,
             at_one_time: false,
             calls: MonitoredCalls::default(),
+            reads: None,
             is_in_script: false,
         }
     }
@@ -219,11 +235,12 @@ impl<'a> SnapshotSpace<'a> {
         Self { fill: FillMode::Always, ..self }
     }
 
-    /// The same space for an event loop: a command that reads many rows gets `Fault::WouldBlock`, and is run again in a
-    /// thread of the pool.
+    /// The same space for an event loop: a command that reads many rows, or for long by that clock, gets `Fault::WouldBlock`, and is
+    /// run again in a thread of the pool.
     #[must_use]
-    pub fn of_few_rows(self) -> Self {
-        Self { rows_left: FEW_ROWS, bytes_left: FEW_ROWS_BYTES, ..self }
+    pub fn of_few_rows(self, clock: Option<SteadyClock>) -> Self {
+        let time = LoopTime::new(clock, READ_INLINE_US_MAX);
+        Self { rows_left: FEW_ROWS, bytes_left: FEW_ROWS_BYTES, time, ..self }
     }
 
     /// The same space, in which what has expired depends on its time alone: the same rows are live however often they
@@ -238,6 +255,17 @@ impl<'a> SnapshotSpace<'a> {
     pub fn showing_calls(self) -> Self {
         let is_wanted = self.handle.script_watch().is_some_and(|watch| watch.is_monitored());
         Self { calls: MonitoredCalls::new(is_wanted), ..self }
+    }
+
+    /// The same space, which notes the keys that commands read.
+    #[must_use]
+    pub fn noting_reads(self) -> Self {
+        Self { reads: Some(KeysRead::default()), ..self }
+    }
+
+    /// The keys that were noted, which are taken out.
+    pub fn take_reads(&mut self) -> Option<KeysRead> {
+        self.reads.take()
     }
 
     /// What is told of the commands of scripts, which is taken out.
@@ -294,16 +322,17 @@ impl<'a> SnapshotSpace<'a> {
     }
 
     /// Refuses to read rows that are not asked for by name, where that would wait or be too many.
-    fn may_read_rows(&self) -> Result<(), Fault> {
+    fn may_read_rows(&mut self) -> Result<(), Fault> {
         self.may_wait()?;
         if self.rows_left != usize::MAX && !self.handle.engine().scans_at_once() {
             return Err(Fault::WouldBlock);
         }
+        self.time.note(ROWS_OF_SCAN);
         self.has_left()
     }
 
     fn has_left(&self) -> Result<(), Fault> {
-        if self.rows_left == 0 || self.bytes_left == 0 { Err(Fault::WouldBlock) } else { Ok(()) }
+        if self.rows_left == 0 || self.bytes_left == 0 || self.is_late { Err(Fault::WouldBlock) } else { Ok(()) }
     }
 
     /// Refuses to show a row of so many bytes to an event loop, if they are many: copying them would keep it.
@@ -316,6 +345,7 @@ impl<'a> SnapshotSpace<'a> {
         if self.rows_left != usize::MAX {
             self.rows_left = self.rows_left.saturating_sub(rows);
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
+            self.is_late |= self.time.passes(rows, bytes);
         }
     }
 
@@ -561,6 +591,16 @@ impl ReadSpace for SnapshotSpace<'_> {
         Some(&mut self.calls)
     }
 
+    fn notes_reads(&self) -> bool {
+        self.reads.is_some()
+    }
+
+    fn note_read(&mut self, key: &[u8]) {
+        if let Some(reads) = &mut self.reads {
+            reads.note(key);
+        }
+    }
+
     fn run_in_script(&mut self, is_in_script: bool) {
         self.is_in_script = is_in_script;
     }
@@ -672,6 +712,29 @@ mod tests {
     use crate::{Kind, WriteSpace};
     use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
     use vocab::ShardId;
+
+    /// How many rows there are says little of how long they take.
+    #[test]
+    fn an_event_loop_gives_up_what_takes_long_by_its_clock() {
+        // Each look is as long as an event loop has.
+        fn clock() -> u64 {
+            use std::sync::atomic::{AtomicU64, Ordering};
+            static NOW_US: AtomicU64 = AtomicU64::new(0);
+            NOW_US.fetch_add(READ_INLINE_US_MAX, Ordering::Relaxed)
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let resources = SharedResources::new(StorageOptions::default());
+        let tree = open_engine(EngineKind::Lsm, folder.path(), &resources).unwrap();
+        let handle = ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+        let (collection, mut read) = (Rows { prefix: b"collection".to_vec(), count: 1 }, Vec::new());
+        for clock in [None, Some(clock as SteadyClock)] {
+            let mut space = SnapshotSpace::new(&handle, 1_000, 1).of_few_rows(clock);
+            let scan = |_: &u32| space.elements_within(&collection, None, 1, 1).is_ok();
+            read.push((0..1000).take_while(scan).count());
+        }
+        assert_eq!(read[0], 1000, "the scans find nothing, and no one looks at a clock");
+        assert!((1..100).contains(&read[1]), "{}", read[1]);
+    }
 
     /// A transaction may ask 20,000 times for 200 bytes of a string of 32 MB.
     #[test]

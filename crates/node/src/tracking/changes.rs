@@ -1,7 +1,9 @@
 //! What entries have changed, and what clients are told of it.
 
+use super::tracker::Tracker;
 use crate::subscriber::{Subscriber, workers_of};
 use resp::{Proto, Reply};
+use std::collections::HashMap;
 use vocab::limits::ENTRY_TOLD_BYTES_MAX;
 use vocab::{Database, client_key};
 
@@ -24,7 +26,23 @@ impl Change {
     }
 }
 
-/// The keys that one entry has changed.
+/// A key that an item of an entry has read, whose client is to be told of changes behind that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyRead {
+    key: Vec<u8>,
+    item: usize,
+    /// How many of the entry's changes came before it.
+    behind: usize,
+}
+
+impl KeyRead {
+    /// What it takes of memory, about, in bytes.
+    fn bytes(&self) -> usize {
+        64 + self.key.len()
+    }
+}
+
+/// The keys that one entry has changed, and those that tracked clients have read with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Changes {
     /// These.
@@ -34,12 +52,30 @@ pub enum Changes {
     Unknown,
 }
 
-/// Changes in their order. Invariant: they take at most [`ENTRY_TOLD_BYTES_MAX`].
+/// Changes in their order, and reads in theirs. Invariant: they take at most [`ENTRY_TOLD_BYTES_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownChanges {
     list: Vec<Change>,
+    reads: Vec<KeyRead>,
     bytes: usize,
+    /// Clients that are registered already for keys that the entry has changed before they have read them.
+    behind: ReadsBehind,
     flush: Option<Flush>,
+}
+
+impl KnownChanges {
+    /// Whether the last of them is that one, and nothing was read behind it.
+    fn ends_with(&self, key: &[u8], item: Option<usize>) -> bool {
+        let is_last = self.list.last().is_some_and(|last| last.item == item && last.key == key);
+        is_last && self.reads.last().is_none_or(|read| read.behind < self.list.len())
+    }
+}
+
+/// How many changes and reads are noted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChangesLen {
+    changes: usize,
+    reads: usize,
 }
 
 /// Databases were emptied: as in Redis, clients are told to forget all, rather than each key. Keys of databases that change behind that
@@ -64,13 +100,52 @@ impl Changes {
         {
             flush.has_changed = true;
         } else if let Self::Known(changes) = self
-            && changes.list.last().is_none_or(|last| last.item != item || last.key != key)
+            && !changes.ends_with(key, item)
         {
             let change = Change { key: key.to_vec(), item };
             changes.bytes += change.bytes();
             changes.list.push(change);
-            if changes.bytes > ENTRY_TOLD_BYTES_MAX {
-                *self = Self::Unknown;
+            self.bound();
+        }
+    }
+
+    /// An item is about to read a key, and its client is to be told of changes behind that.
+    pub(crate) fn note_read(&mut self, key: &[u8], item: usize) {
+        let Self::Known(changes) = self else { return };
+        let behind = changes.list.len();
+        match changes.reads.last_mut().filter(|last| last.item == item && last.key == key) {
+            // The last read counts.
+            Some(last) => last.behind = behind,
+            None => {
+                let read = KeyRead { key: key.to_vec(), item, behind };
+                changes.bytes += read.bytes();
+                changes.reads.push(read);
+                self.bound();
+            }
+        }
+    }
+
+    fn bound(&mut self) {
+        if let Self::Known(changes) = self
+            && changes.bytes > ENTRY_TOLD_BYTES_MAX
+        {
+            *self = Self::Unknown;
+        }
+    }
+
+    /// Registers the clients that have read keys, by `register`, which answers whether a client was not registered for that key
+    /// before; `tracker` finds the client of an item.
+    pub(crate) fn register(
+        &mut self,
+        tracker: impl Fn(usize) -> Option<Tracker>,
+        mut register: impl FnMut(&[u8], Tracker) -> bool,
+    ) {
+        let Self::Known(changes) = self else { return };
+        for KeyRead { key, item, behind } in std::mem::take(&mut changes.reads) {
+            let Some(tracker) = tracker(item) else { continue };
+            let is_new = register(&key, tracker);
+            if behind > 0 {
+                changes.behind.note(key, behind, tracker.client, is_new);
             }
         }
     }
@@ -90,29 +165,86 @@ impl Changes {
         }
     }
 
+    /// Whether they are known.
+    pub(crate) fn are_known(&self) -> bool {
+        matches!(self, Self::Known(_))
+    }
+
     /// How many are noted.
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> ChangesLen {
         match self {
-            Self::Known(changes) => changes.list.len(),
-            Self::Unknown => 0,
+            Self::Known(changes) => ChangesLen { changes: changes.list.len(), reads: changes.reads.len() },
+            Self::Unknown => ChangesLen::default(),
         }
     }
 
     /// Those behind the first `len` were not made.
-    pub(crate) fn truncate(&mut self, len: usize) {
-        if let Self::Known(changes) = self
-            && len < changes.list.len()
-        {
-            changes.bytes -= changes.list.drain(len..).map(|change| change.bytes()).sum::<usize>();
+    pub(crate) fn truncate(&mut self, len: ChangesLen) {
+        let Self::Known(changes) = self else { return };
+        if len.changes < changes.list.len() {
+            changes.bytes -= changes.list.drain(len.changes..).map(|change| change.bytes()).sum::<usize>();
+        }
+        if len.reads < changes.reads.len() {
+            changes.bytes -= changes.reads.drain(len.reads..).map(|read| read.bytes()).sum::<usize>();
         }
     }
 
     /// The changes with their clients, if they are known; `client` finds the client of an item.
     pub(crate) fn by_client(self, client: impl Fn(usize) -> Option<Subscriber>) -> Option<ChangedKeys> {
-        let Self::Known(KnownChanges { list, bytes, .. }) = self else { return None };
-        let changed = |change: Change| ChangedKey { client: change.item.and_then(&client), key: change.key };
-        Some(ChangedKeys { left: list.into_iter().map(changed).collect::<Vec<_>>().into_iter(), bytes })
+        let Self::Known(KnownChanges { list, bytes, behind, .. }) = self else { return None };
+        let changed =
+            |change: Change| ChangedKey { client: change.item.and_then(&client), key: change.key, stay: Vec::new() };
+        Some(ChangedKeys {
+            left: list.into_iter().map(changed).collect::<Vec<_>>().into_iter(),
+            taken: 0,
+            bytes,
+            behind,
+        })
     }
+}
+
+/// Who has read which keys behind changes of the same entry: such a client stays registered, for it has read the newer value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ReadsBehind(HashMap<Vec<u8>, Vec<ReadBehind>>);
+
+/// A client that has read a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ReadBehind {
+    /// How many of the entry's changes came before that.
+    changes: usize,
+    stays: Stays,
+}
+
+impl ReadsBehind {
+    /// A client has read a key behind the first so many changes, and was registered for it before, or is new.
+    fn note(&mut self, key: Vec<u8>, changes: usize, client: Subscriber, is_new: bool) {
+        let readers = self.0.entry(key).or_default();
+        match readers.iter_mut().find(|reader| reader.stays.client == client) {
+            Some(reader) => reader.changes = reader.changes.max(changes),
+            None => readers.push(ReadBehind { changes, stays: Stays { client, is_told: !is_new } }),
+        }
+    }
+
+    /// The clients that have read a key behind change `n`, the next one that is told.
+    fn of(&mut self, key: &[u8], n: usize) -> Vec<Stays> {
+        let Some(readers) = self.0.get_mut(key) else { return Vec::new() };
+        let stays = |reader: &mut ReadBehind| {
+            let stays = reader.stays;
+            // Once told, it would have been registered no longer.
+            reader.stays.is_told = false;
+            stays
+        };
+        readers.iter_mut().filter(|reader| reader.changes > n).map(stays).collect()
+    }
+}
+
+/// A client that stays registered for a key that has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stays {
+    /// The client.
+    pub client: Subscriber,
+    /// It is told all the same: it may have an older value.
+    pub is_told: bool,
 }
 
 /// A key that an entry has changed, and the client that has done it; `None`: no client that waits for an answer.
@@ -122,12 +254,17 @@ pub struct ChangedKey {
     pub key: Vec<u8>,
     /// The client.
     pub client: Option<Subscriber>,
+    /// Those who have read it behind the change.
+    pub stay: Vec<Stays>,
 }
 
 /// Keys that an entry has changed, of which clients are still to be told: some at a time.
 #[derive(Debug)]
 pub struct ChangedKeys {
     left: std::vec::IntoIter<ChangedKey>,
+    /// How many were taken out.
+    taken: usize,
+    behind: ReadsBehind,
     /// What they took when there were all, in bytes.
     bytes: usize,
 }
@@ -153,7 +290,15 @@ impl ChangedKeys {
 
     /// Takes the next ones out.
     pub fn take(&mut self, most: usize) -> Vec<ChangedKey> {
-        self.left.by_ref().take(most).collect()
+        let Self { left, taken, behind, .. } = self;
+        let next = |mut changed: ChangedKey| {
+            if !behind.0.is_empty() {
+                changed.stay = behind.of(&changed.key, *taken);
+            }
+            *taken += 1;
+            changed
+        };
+        left.by_ref().take(most).map(next).collect()
     }
 }
 
@@ -260,16 +405,85 @@ mod tests {
         for (key, item) in [("a", Some(0)), ("a", Some(0)), ("a", Some(1)), ("b", None)] {
             changes.note(key.as_bytes(), item);
         }
-        assert_eq!(changes.len(), 3);
-        changes.truncate(1);
+        assert_eq!(changes.len(), ChangesLen { changes: 3, reads: 0 });
+        changes.truncate(ChangesLen { changes: 1, reads: 0 });
         let client = |item: usize| Some(Subscriber { connection: item as u32, ..Subscriber::default() });
         let mut changed = changes.clone().by_client(client).unwrap();
         assert_eq!((changed.len(), changed.bytes()), (1, 65));
-        assert_eq!(changed.take(9), [ChangedKey { key: b"a".to_vec(), client: client(0) }]);
+        assert_eq!(changed.take(9), [ChangedKey { key: b"a".to_vec(), client: client(0), stay: Vec::new() }]);
         assert!(changed.is_empty());
         let long = vec![b'k'; ENTRY_TOLD_BYTES_MAX / 2];
         changes.note(&long, Some(1));
         changes.note(&long, Some(2));
         assert_eq!(changes, Changes::Unknown, "too many");
+    }
+
+    #[test]
+    fn who_has_read_a_key_stays_registered_for_it_behind_changes_before() {
+        let client = |item: usize| Subscriber { connection: item as u32, ..Subscriber::default() };
+        // Writes and reads of the key by items; an item of 9 is no tracked client's, and 5 is registered already.
+        // Behind each change, who stays, with ! where it is told.
+        for (deeds, expected) in [
+            ("w1 r1", "1"),
+            ("r1 w1", ""),
+            ("w1 r1 w1", "1,"),
+            ("w1 r1 w1 r1", "1,1"),
+            ("w1 r5 w2 r5 w3", "5!,5,"),
+            ("w1 r9 w2", ","),
+            ("w1 r1 r2 w3 r2", "1+2,2"),
+        ] {
+            let mut changes = Changes::noted();
+            for deed in deeds.split(' ') {
+                let (deed, item) = deed.split_at(1);
+                let item = item.parse().unwrap();
+                if deed == "r" { changes.note_read(b"k", item) } else { changes.note(b"k", Some(item)) }
+            }
+            let mut registered = vec![client(5)];
+            let tracker = |item: usize| (item < 9).then(|| Tracker { client: client(item), no_loop: false });
+            changes.register(tracker, |key, tracker| {
+                assert_eq!(key, b"k");
+                let is_new = !registered.contains(&tracker.client);
+                registered.push(tracker.client);
+                is_new
+            });
+            let mut changed = changes.by_client(|item| Some(client(item))).unwrap();
+            let shown = |stays: &Stays| format!("{}{}", stays.client.connection, if stays.is_told { "!" } else { "" });
+            let behind: Vec<String> = std::iter::from_fn(|| changed.take(1).pop())
+                .map(|key| key.stay.iter().map(shown).collect::<Vec<_>>().join("+"))
+                .collect();
+            assert_eq!(behind.join(","), expected, "{deeds}");
+        }
+    }
+
+    #[test]
+    fn reads_that_are_taken_back_or_too_many_are_not_registered() {
+        let registered = |changes: &mut Changes| {
+            let mut keys = Vec::new();
+            let tracker = |item: usize| {
+                Some(Tracker {
+                    client: Subscriber { connection: item as u32, ..Subscriber::default() },
+                    no_loop: false,
+                })
+            };
+            changes.register(tracker, |key, tracker| {
+                keys.push(format!("{}{}", String::from_utf8_lossy(key), tracker.client.connection));
+                true
+            });
+            keys.join(" ")
+        };
+        let mut changes = Changes::noted();
+        changes.note_read(b"a", 1);
+        let before = changes.len();
+        ["b", "b", "c"].iter().for_each(|key| changes.note_read(key.as_bytes(), 2));
+        changes.note(b"w", Some(2));
+        changes.truncate(before);
+        changes.note_read(b"d", 3);
+        assert_eq!(registered(&mut changes), "a1 d3");
+        assert_eq!(registered(&mut changes), "", "once");
+        let long = vec![b'k'; ENTRY_TOLD_BYTES_MAX / 2];
+        changes.note_read(&long, 1);
+        changes.note_read(&long, 2);
+        assert_eq!(changes, Changes::Unknown);
+        assert_eq!(registered(&mut changes), "");
     }
 }

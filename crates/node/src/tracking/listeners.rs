@@ -88,7 +88,8 @@ mod tests {
             (of_database, false, None),
             (b"b".to_vec(), true, None),
         ] {
-            let told = listeners.invalidations(&[ChangedKey { key: key.clone(), client: None }], leads);
+            let told =
+                listeners.invalidations(&[ChangedKey { key: key.clone(), client: None, stay: Vec::new() }], leads);
             let clients: Vec<Subscriber> = told.into_iter().flat_map(|told| told.clients).collect();
             assert_eq!(clients, told_to.map(client).into_iter().collect::<Vec<_>>(), "{} {leads}", key.escape_ascii());
         }

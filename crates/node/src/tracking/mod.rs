@@ -5,7 +5,7 @@
 //! be sure to see the changes in time: another node leads the shard, the slots are split off, rows come by snapshot, all keys
 //! are removed, the replica is closed. Then those clients are told to forget all.
 //!
-//! Invariant: a client is registered for a key before the key is read for it, and the change of a key is looked up among the
+//! Invariant: a client is registered for a key before the key is read for it, or with the entry that has read it, and the change of a key is looked up among the
 //! registered clients after the change is visible. So a client that has read an older value is registered by then. The server
 //! sends what a client is told behind the replies that were under way.
 //!
@@ -15,6 +15,7 @@
 
 mod changes;
 mod elsewhere;
+mod keys_read;
 mod listeners;
 mod mode;
 mod options;
@@ -23,11 +24,12 @@ mod step_map;
 mod table;
 mod tracker;
 
-pub(crate) use changes::Changes;
-pub use changes::{ChangedKey, ChangedKeys, Invalidation, write_broken_redirect};
+pub use changes::{ChangedKey, ChangedKeys, Invalidation, Stays, write_broken_redirect};
+pub(crate) use changes::{Changes, ChangesLen};
 pub use elsewhere::TrackingElsewhere;
+pub use keys_read::KeysRead;
 pub use mode::TrackingMode;
 pub use options::TrackingOptions;
 pub use prefixes::Prefix;
 pub use table::{TrackedKeys, Tracking};
-pub use tracker::{Audience, Tracker};
+pub use tracker::{Audience, Registers, Tracker};

@@ -91,7 +91,7 @@ impl Prefixes {
     /// of those of others.
     pub(super) fn invalidations<'c>(&self, changed: impl Iterator<Item = &'c ChangedKey>) -> Vec<Invalidation> {
         let mut by_prefix: BTreeMap<&Prefix, Fits<'_>> = BTreeMap::new();
-        for ChangedKey { key, client } in changed {
+        for ChangedKey { key, client, .. } in changed {
             for (prefix, trackers) in self.of_key(client_key(key)) {
                 let fits = by_prefix.entry(prefix).or_insert_with(|| Fits { trackers, keys: BTreeMap::new() });
                 fits.keys.insert(key, *client);

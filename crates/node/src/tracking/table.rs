@@ -1,6 +1,6 @@
 //! The keys that clients may have cached, and who they are.
 
-use super::changes::{ChangedKeys, Invalidation};
+use super::changes::{ChangedKey, ChangedKeys, Invalidation};
 use super::listeners::Listeners;
 use super::prefixes::Prefix;
 use super::step_map::{Entries, StepMap};
@@ -128,8 +128,7 @@ impl Tracking {
     #[must_use]
     pub fn told(&self, keys: &TrackedKeys, changed: &mut ChangedKeys, most: usize, leads: bool) -> Vec<Invalidation> {
         let changed = changed.take(most);
-        let mut told: Vec<Invalidation> =
-            changed.iter().filter_map(|changed| keys.take(&changed.key, changed.client)).collect();
+        let mut told: Vec<Invalidation> = changed.iter().filter_map(|changed| keys.take(changed)).collect();
         if self.prefixes() > 0 {
             told.extend(self.prefixes.read().invalidations(&changed, leads));
         }
@@ -238,56 +237,78 @@ impl TrackedKeys {
                 self.count.store(all.len(), Ordering::SeqCst);
                 MutexGuard::bump(&mut all);
             }
-            let trackers = match all.get_mut(key) {
-                Some(trackers) => trackers,
-                None => {
-                    self.node.keys.fetch_add(1, Ordering::Relaxed);
-                    self.node.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
-                    self.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
-                    all.insert(key)
-                }
-            };
-            let at = match trackers.binary_search_by_key(&tracker.client, |other| other.client) {
-                Ok(at) => {
-                    trackers[at].no_loop = tracker.no_loop;
-                    continue;
-                }
-                Err(at) => at,
-            };
-            if trackers.len() < TRACKED_CLIENTS_PER_KEY {
-                self.node.items.fetch_add(1, Ordering::Relaxed);
-                trackers.insert(at, tracker);
-            } else {
-                // Most of so many are gone by now; one that is not is told to forget all.
-                let at = at.min(trackers.len() - 1);
-                let other = std::mem::replace(&mut trackers[at], tracker);
-                self.node.lose([other.client], StepMap::default());
-            }
+            self.add_one(&mut all, key, tracker);
         }
         self.count.store(all.len(), Ordering::SeqCst);
     }
 
-    /// The clients that are registered for a key, and from here on are not; but for one that has changed the key itself and
-    /// does not want to know: it stays, for it may have read the key behind its change, in the same script or transaction.
-    fn take(&self, key: &[u8], writer: Option<Subscriber>) -> Option<Invalidation> {
+    /// Registers a client for a key; whether it was not registered for it.
+    pub(crate) fn add_if_new(&self, key: &[u8], tracker: Tracker) -> bool {
+        let mut all = self.keys.lock();
+        let is_new = self.add_one(&mut all, key, tracker);
+        self.count.store(all.len(), Ordering::SeqCst);
+        is_new
+    }
+
+    fn add_one(&self, all: &mut StepMap<Trackers>, key: &[u8], tracker: Tracker) -> bool {
+        let trackers = match all.get_mut(key) {
+            Some(trackers) => trackers,
+            None => {
+                self.node.keys.fetch_add(1, Ordering::Relaxed);
+                self.node.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
+                self.bytes.fetch_add(bytes_of(key), Ordering::Relaxed);
+                all.insert(key)
+            }
+        };
+        let at = match trackers.binary_search_by_key(&tracker.client, |other| other.client) {
+            Ok(at) => {
+                trackers[at].no_loop = tracker.no_loop;
+                return false;
+            }
+            Err(at) => at,
+        };
+        if trackers.len() < TRACKED_CLIENTS_PER_KEY {
+            self.node.items.fetch_add(1, Ordering::Relaxed);
+            trackers.insert(at, tracker);
+        } else {
+            // Most of so many are gone by now; one that is not is told to forget all.
+            let at = at.min(trackers.len() - 1);
+            let other = std::mem::replace(&mut trackers[at], tracker);
+            self.node.lose([other.client], StepMap::default());
+        }
+        true
+    }
+
+    /// The clients that are told of a change, of those that are registered for its key, and from here on are not. A client that has read
+    /// the key behind the change stays, with the same entry; so does one that has changed it itself and does not want to know.
+    fn take(&self, changed: &ChangedKey) -> Option<Invalidation> {
         if self.count.load(Ordering::SeqCst) == 0 {
             return None;
         }
+        let key = &changed.key[..];
         let mut all = self.keys.lock();
         let trackers = all.get_mut(key)?;
-        let stays = |tracker: &Tracker| tracker.no_loop && Some(tracker.client) == writer;
-        let mut told = std::mem::take(trackers);
-        if let Some(at) = told.iter().position(stays) {
-            trackers.push(told.remove(at));
-            self.node.items.fetch_sub(told.len(), Ordering::Relaxed);
-        } else {
+        let is_own = |tracker: &Tracker| tracker.no_loop && Some(tracker.client) == changed.client;
+        let stays = |tracker: &Tracker| changed.stay.iter().find(|stays| stays.client == tracker.client);
+        let is_told = |tracker: &&Tracker| !is_own(tracker) && stays(tracker).is_none_or(|stays| stays.is_told);
+        let clients: Vec<Subscriber> = trackers.iter().filter(is_told).map(|tracker| tracker.client).collect();
+        let before = trackers.len();
+        trackers.retain(|tracker| is_own(tracker) || stays(tracker).is_some());
+        let left = trackers.len();
+        if left == 0 {
             all.remove(key);
             self.count.store(all.len(), Ordering::SeqCst);
-            self.forgot(key, told.len());
+            self.forgot(key, before);
+        } else {
+            self.node.items.fetch_sub(before - left, Ordering::Relaxed);
         }
         drop(all);
-        let clients: Vec<Subscriber> = told.iter().map(|tracker| tracker.client).collect();
         (!clients.is_empty()).then(|| Invalidation { keys: Some(vec![key.to_vec()]), is_broadcast: false, clients })
+    }
+
+    /// These clients may have missed changes: they are to forget all.
+    pub fn lose_clients(&self, clients: impl IntoIterator<Item = Subscriber>) {
+        self.node.lose(clients, StepMap::default());
     }
 
     /// Some of them, to make room: their clients are told as if the keys had changed.
@@ -407,6 +428,37 @@ mod tests {
         add(&keys, &["a"], 10);
         assert_eq!(told(&[("b", 1), ("a", 1)]), "b: 1; a: 10");
         assert_eq!((keys.any(), keys.node().keys(), keys.node().items()), (false, 0, 0));
+    }
+
+    #[test]
+    fn what_an_entry_reads_behind_its_changes_stays_registered() {
+        // The items of an entry that write the key or read it, and who is told of its changes, then of another one. Of the clients, 2 is
+        // registered before the entry, and 10 does not want to know of its own changes.
+        for (deeds, own, other) in [
+            ("r1 w1", "a: 1,2", ""),
+            ("w1 r1", "a: 2", "a: 1"),
+            ("w2 r2", "a: 2", "a: 2"),
+            ("w1 r10 w10", "a: 2", "a: 10"),
+            ("r10 w10", "a: 2", "a: 10"),
+            ("r10 w1", "a: 2,10", ""),
+            ("w1 r1 r2 w2", "a: 2; a: 1,2", ""),
+            ("r1 r3", "", "a: 1,2,3"),
+        ] {
+            let keys = TrackedKeys::default();
+            add(&keys, &["a"], 2);
+            let mut changes = Changes::noted();
+            for deed in deeds.split(' ') {
+                let (deed, item) = deed.split_at(1);
+                let item = item.parse().unwrap();
+                if deed == "r" { changes.note_read(b"a", item) } else { changes.note(b"a", Some(item)) }
+            }
+            changes.register(|item| Some(tracker(item as u32)), |key, tracker| keys.add_if_new(key, tracker));
+            assert!(keys.any());
+            let mut of_entry = changes.by_client(|item| Some(client(item as u32))).unwrap();
+            assert_eq!(shown(&keys.node().told(&keys, &mut of_entry, 9, true)), own, "{deeds}");
+            assert_eq!(told(&keys, &[("a", 99)]), other, "{deeds}");
+            assert_eq!((keys.any(), keys.node().keys(), keys.node().items()), (false, 0, 0), "{deeds}");
+        }
     }
 
     #[test]

@@ -20,3 +20,34 @@ pub struct Tracker {
     /// It is not told of its own changes.
     pub no_loop: bool,
 }
+
+/// Whether what a request of a client reads while it is applied is registered for that client: of a script, and of a transaction, what its
+/// commands read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Registers {
+    /// It is not.
+    #[default]
+    Nothing,
+    /// The client is told of all changes.
+    Reads,
+    /// The client is told of all changes but its own.
+    ReadsNoLoop,
+}
+
+impl Registers {
+    /// That of a request of a client, if it is registered.
+    #[must_use]
+    pub fn of(tracker: Option<Tracker>) -> Self {
+        match tracker {
+            None => Self::Nothing,
+            Some(Tracker { no_loop: false, .. }) => Self::Reads,
+            Some(Tracker { no_loop: true, .. }) => Self::ReadsNoLoop,
+        }
+    }
+
+    /// As whom a client is registered, if it is.
+    #[must_use]
+    pub fn tracker(self, client: Subscriber) -> Option<Tracker> {
+        (self != Self::Nothing).then_some(Tracker { client, no_loop: self == Self::ReadsNoLoop })
+    }
+}

@@ -4,6 +4,7 @@ use node::command::{Handler, handler};
 use node::key_hash;
 use node::peer_protocol::PeerMessage;
 use node::session::Acks;
+use node::tracking::Registers;
 use node::{
     Answers, ApplyTask, CachedSpace, Effects, Fault, PrefetchItem, Shard, ShardHandle, SnapshotSpace, SnapshotTask,
     SplitTask, Ticket, Write,
@@ -141,6 +142,7 @@ impl Driver {
             acks: Acks::Majority,
             reply_bytes: 0,
             may_wait: false,
+            registers: Registers::Nothing,
         };
         assert!(self.shard.submit(write, &hashes, ticket, &mut self.inbox));
         self.sequence

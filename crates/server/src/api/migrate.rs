@@ -126,20 +126,38 @@ impl<'a> Migration<'a> {
     /// Sends what is to be sent, and removes what the other server has taken; how many keys stay because they have changed.
     fn settle(&self, store: &Arc<NodeShared>, to: &mut Target, sent: &mut Vec<(&[u8], i64)>) -> Result<usize, String> {
         to.flush()?;
-        let (mut changed, mut refusal) = (0, None);
+        let (mut changed, mut refusal, mut again) = (0, None, Vec::new());
         for (key, version) in sent.drain(..) {
-            if let Err(text) = to.answer()? {
-                refusal.get_or_insert(text);
-                continue;
+            match to.answer()? {
+                Err(text) if to.knows_absolute && text.starts_with(SYNTAX) => {
+                    again.push(key);
+                    continue;
+                }
+                Err(text) => {
+                    refusal.get_or_insert(text);
+                    continue;
+                }
+                Ok(()) => {}
             }
             if !self.copies && !ended(store, key, version)? {
                 changed += 1;
             }
         }
-        match refusal {
-            Some(text) => Err(format!("ERR Target instance replied with error: {text}")),
-            None => Ok(changed),
+        if let Some(text) = refusal {
+            return Err(format!("ERR Target instance replied with error: {text}"));
         }
+        if again.is_empty() {
+            return Ok(changed);
+        }
+        // Refused for their words: they are sent in older ones, once.
+        to.knows_absolute = false;
+        for key in again {
+            if let Some(held) = Held::read(store, key)? {
+                to.restore(client_key(key), &held, self.replaces);
+                sent.push((key, held.version));
+            }
+        }
+        Ok(changed + self.settle(store, to, sent)?)
     }
 }
 
@@ -168,8 +186,8 @@ struct Target {
     before: usize,
     /// The first error among them.
     refusal: Option<String>,
-    /// The store's time when the connection was made.
-    now_ms: u64,
+    /// Whether it may know expiries as absolute times: servers before version 5 do not.
+    knows_absolute: bool,
 }
 
 impl Target {
@@ -180,7 +198,7 @@ impl Target {
         let stream = Stream::connect(&address, migration.timeout).map_err(failed)?;
         stream.set_timeouts(migration.timeout).and_then(|()| stream.set_nodelay()).map_err(failed)?;
         let (output, input) = (Vec::new(), Vec::new());
-        let mut target = Self { stream, output, input, before: 1, refusal: None, now_ms: vocab::wall_clock_ms() };
+        let mut target = Self { stream, output, input, before: 1, refusal: None, knows_absolute: true };
         if !migration.login.is_empty() {
             let auth: Vec<&[u8]> = [&b"AUTH"[..]].into_iter().chain(migration.login.iter().copied()).collect();
             resp::encode_request(&mut target.output, &auth);
@@ -192,10 +210,13 @@ impl Target {
     }
 
     fn restore(&mut self, key: &[u8], held: &Held, replaces: bool) {
-        // As Redis sends it: servers before version 5 know no absolute time.
-        let ttl = held.expire_at_ms.map_or(0, |at| at.saturating_sub(self.now_ms).max(1)).to_string();
+        // An absolute time is the same when it arrives.
+        let is_absolute = self.knows_absolute && held.expire_at_ms.is_some();
+        let from_ms = if is_absolute { 0 } else { vocab::wall_clock_ms() };
+        let ttl = held.expire_at_ms.map_or(0, |at| at.saturating_sub(from_ms).max(1)).to_string();
         let mut args: Vec<&[u8]> = vec![b"RESTORE", key, ttl.as_bytes(), &held.dump];
         args.extend(replaces.then_some(&b"REPLACE"[..]));
+        args.extend(is_absolute.then_some(&b"ABSTTL"[..]));
         resp::encode_request(&mut self.output, &args);
     }
 
@@ -245,6 +266,10 @@ impl Target {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::testing::TestNode;
+    use resp::Value;
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
 
     fn parsed(request: &str) -> Result<String, String> {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
@@ -261,6 +286,65 @@ mod tests {
             shown(&m.login),
             shown(&m.keys)
         ))
+    }
+
+    /// A server that takes keys: the words of their requests but for the values. One that is old knows no absolute times.
+    fn target(is_old: bool, keys: usize) -> (u16, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serve = move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut input, mut taken) = (Vec::new(), Vec::new());
+            while taken.len() < keys {
+                let mut room = [0; 4096];
+                let read = stream.read(&mut room).unwrap();
+                input.extend_from_slice(&room[..read]);
+                while let Some((Value::Array(words), consumed)) = resp::decode(&input).unwrap() {
+                    input.drain(..consumed);
+                    let word = |at: usize| match words.get(at) {
+                        Some(Value::Bulk(word)) => String::from_utf8_lossy(word).into_owned(),
+                        _ => String::new(),
+                    };
+                    let is_refused = is_old && word(words.len() - 1) == "ABSTTL";
+                    if word(0) == "RESTORE" && !is_refused {
+                        taken.push([1, 2, 4].map(word).join(" "));
+                    }
+                    stream.write_all(if is_refused { b"-ERR syntax error\r\n" } else { b"+OK\r\n" }).unwrap();
+                }
+            }
+            taken
+        };
+        (port, std::thread::spawn(serve))
+    }
+
+    #[test]
+    fn expiries_are_sent_as_absolute_times_to_servers_that_know_them() {
+        let node = TestNode::start(&[]);
+        for is_old in [false, true] {
+            let at_ms = vocab::wall_clock_ms() + 100_000;
+            node.call("SET {k}plain v");
+            node.call(&format!("SET {{k}}one v PXAT {at_ms}"));
+            node.call(&format!("SET {{k}}two v PXAT {at_ms}"));
+            let (port, server) = target(is_old, 3);
+            let port = port.to_string();
+            let words =
+                ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS", "{k}plain", "{k}one", "{k}none", "{k}two"];
+            let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            assert_eq!(Migration::parse(&args).unwrap().run(node.store()), Ok(3));
+            let taken = server.join().unwrap();
+            let ttl = |line: &str| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
+            if is_old {
+                assert_eq!(taken[0], "{k}plain 0 ");
+                assert!(
+                    taken[1..].iter().all(|line| (1..=100_000).contains(&ttl(line)) && line.ends_with(' ')),
+                    "{taken:?}"
+                );
+            } else {
+                let absolute = |key: &str| format!("{key} {at_ms} ABSTTL");
+                assert_eq!(taken, ["{k}plain 0 ".to_owned(), absolute("{k}one"), absolute("{k}two")]);
+            }
+            assert_eq!(node.call("EXISTS {k}plain {k}one {k}two"), ":0\r\n", "they are away");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::mailbox::{EMBEDDED, Submission, WorkerMessage};
 use crate::shared::{AnswerBox, Answers, NodeShared};
 use node::session::{Acks, Durability};
+use node::tracking::Registers;
 use node::{EncodedCommand, KeyHashes, Ticket, Write};
 use resp::Proto;
 use std::sync::Arc;
@@ -82,6 +83,7 @@ impl ShardWriter {
             acks,
             reply_bytes: 0,
             may_wait: false,
+            registers: Registers::Nothing,
         };
         let mailbox = self
             .store

@@ -269,6 +269,11 @@ impl Connection {
         noticed.collect()
     }
 
+    /// The places of its connections to other nodes.
+    pub(super) fn places_of_upstreams(&self) -> impl Iterator<Item = usize> {
+        self.forwarding.iter().flat_map(|forwarding| forwarding.upstreams.iter()).map(|upstream| upstream.place)
+    }
+
     /// Whether it holds so much that to free it takes a while.
     pub(super) fn holds_much(&self) -> bool {
         is_large(0, self.owed().max(self.input.len()))
@@ -658,6 +663,16 @@ impl Connection {
     /// The blocking command under way.
     pub(super) fn blocking(&self) -> Option<&BlockingRequest> {
         self.blocking.as_ref()
+    }
+
+    /// The same, to be changed.
+    pub(super) fn blocking_mut(&mut self) -> Option<&mut BlockingRequest> {
+        self.blocking.as_mut()
+    }
+
+    /// The blocking command under way goes on as another one.
+    pub(super) fn go_on_blocking(&mut self, blocking: BlockingRequest) {
+        self.blocking = Some(blocking);
     }
 
     /// A request is over: whether it was the blocking command under way.

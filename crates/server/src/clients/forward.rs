@@ -20,7 +20,7 @@ use super::request::Request;
 use super::turn::{Step, Turn};
 use super::upstream::{Answer, Unanswered};
 use crate::mailbox::{Called, WorkerMessage};
-use crate::os::steady_us;
+use crate::os::{SteadyTime, steady_us};
 use crate::peers::call_for_client;
 use crate::shared::NodeShared;
 use mio::event::Event;
@@ -33,8 +33,12 @@ use node::{EncodedCommand, Outcome, Ticket};
 use resp::Reply;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use vocab::limits::{FORWARDED_BYTES_SOFT, READ_BUFFER_BYTES};
+use std::time::Duration;
+use vocab::limits::{FORWARD_SPAN_US, FORWARDED_BYTES_SOFT, READ_BUFFER_BYTES};
 use vocab::{Database, NodeId, Slot};
+
+/// For how long answers of other nodes are taken in a turn; also for how long requests are sent to them.
+const FORWARD_SPAN: Duration = Duration::from_micros(FORWARD_SPAN_US);
 
 /// The token of the first connection to another node for a client; those of clients are below, those of links far above.
 pub(crate) const FIRST_UPSTREAM: usize = 1 << 40;
@@ -252,18 +256,18 @@ impl<'a> Forwarder<'a> {
         if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.at(place)) {
             upstream.notice(event.is_readable() || event.is_read_closed(), event.is_writable());
             self.clients.upstreams.touch(place);
+            self.clients.upstreams.leave_unread(place);
         }
-        self.take_answers(client, place);
     }
 
-    /// Takes the answers that are there.
-    fn take_answers(&mut self, client: ClientId, place: usize) {
+    /// Takes the answers that are there, until a moment: what is left comes once others have had their turn.
+    fn take_answers(&mut self, client: ClientId, place: usize, until: SteadyTime) {
         let mut buffer = self.clients.upstreams.take_buffer();
         buffer.resize(READ_BUFFER_BYTES, 0);
         let mut is_refused = false;
         while let Some(connection) = self.clients.find(client) {
             if connection.has_much_unsent() {
-                self.clients.upstreams.leave_unread(place);
+                self.clients.upstreams.hold(place);
                 break;
             }
             let Some(upstream) = connection.forwarding().at(place) else { break };
@@ -293,6 +297,10 @@ impl<'a> Forwarder<'a> {
                     self.over(client, place);
                     break;
                 }
+            }
+            if SteadyTime::now() > until {
+                self.clients.upstreams.leave_unread(place);
+                break;
             }
         }
         self.clients.upstreams.put_buffer(buffer);
@@ -387,21 +395,25 @@ impl<'a> Forwarder<'a> {
         }
     }
 
-    /// Sends what sockets take.
+    /// Sends what sockets take, for a while.
     pub(crate) fn flush(&mut self) {
-        let mut takes_more = Vec::new();
-        while let Some(place) = self.clients.upstreams.next_dirty() {
+        let until = SteadyTime::now() + FORWARD_SPAN;
+        for _ in 0..self.clients.upstreams.dirty_count() {
+            let Some(place) = self.clients.upstreams.next_dirty() else { break };
             let Some(client) = self.clients.upstreams.client_at(place) else { continue };
             if let Some(upstream) = self.forwarding(client).and_then(|forwarding| forwarding.at(place)) {
-                if upstream.flush() && !takes_more.contains(&place) {
-                    takes_more.push(place);
+                let (takes_more, is_broken) = (upstream.flush(), upstream.is_broken());
+                if takes_more {
+                    self.clients.upstreams.touch(place);
                 }
-                if upstream.is_broken() {
-                    self.take_answers(client, place);
+                if is_broken {
+                    self.clients.upstreams.leave_unread(place);
                 }
             }
+            if SteadyTime::now() > until {
+                break;
+            }
         }
-        self.clients.upstreams.put_dirty(takes_more);
     }
 
     /// Time has passed, or there is news of leaders: sends what waits.
@@ -410,7 +422,6 @@ impl<'a> Forwarder<'a> {
             self.send(client);
         }
         self.listen();
-        self.resume();
     }
 
     /// Has the nodes that lead databases tell the clients of this one that ask for prefixes.
@@ -458,19 +469,23 @@ impl<'a> Forwarder<'a> {
         all.filter_map(leader).filter(|node| *node != self.store.node()).collect()
     }
 
-    /// Reads on where clients have taken what they were owed, and where others have had their turn.
+    /// Takes for a while what other nodes have answered.
     pub(crate) fn resume(&mut self) {
-        for place in self.clients.upstreams.take_unread() {
+        let until = SteadyTime::now() + FORWARD_SPAN;
+        for _ in 0..self.clients.upstreams.unread_count() {
+            let Some(place) = self.clients.upstreams.next_unread() else { break };
             if let Some(client) = self.clients.upstreams.client_at(place) {
-                self.take_answers(client, place);
+                self.take_answers(client, place, until);
+            }
+            if SteadyTime::now() > until {
+                break;
             }
         }
     }
 
-    /// Whether there is something to read on.
+    /// Whether there is something to read.
     pub(crate) fn can_resume(clients: &Clients) -> bool {
-        let takes_more = |client: ClientId| clients.get(client.id).is_some_and(|client| !client.has_much_unsent());
-        clients.upstreams.clients_unread().any(takes_more)
+        clients.upstreams.unread_count() > 0
     }
 
     /// A node cannot be talked to any more.

@@ -11,7 +11,7 @@ use node::pubsub::Subscriber;
 use node::session::ToldHow;
 use node::tracking::{Invalidation, write_broken_redirect};
 use resp::Proto;
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, behaviour};
 use std::sync::Arc;
 
 /// Keys that are evicted from the table in a turn.
@@ -20,28 +20,17 @@ const EVICTED_PER_TURN_MAX: usize = 1024;
 const LOST_PER_TURN_MAX: usize = 4096;
 
 /// Registers a client for the keys of a command before it is run, if that reads and its client is to be told of changes. Of a script
-/// that only reads, its run tells what it reads; one that writes registers nothing.
+/// its run tells what it reads.
 #[inline]
 pub(super) fn track(connection: &Connection, handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) {
-    if !spec.is_write() {
-        track_keys(connection, handle, spec, args);
-    }
-}
-
-/// The same of a command of which only its run tells whether it reads.
-#[inline]
-pub(super) fn track_keys(connection: &Connection, handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) {
-    if let Some(tracker) = connection.session.tracker()
+    if !spec.is_write()
+        && !spec.does(behaviour::RUNS_SCRIPT)
+        && let Some(tracker) = connection.session.tracker()
         && let Some(keys) = handle.tracked()
         && let Ok(positions) = spec.keys(args)
     {
         keys.add(positions.map(|at| args[at]), tracker);
     }
-}
-
-/// Whether a client is to be told of changes of what it reads.
-pub(super) fn is_tracked(connection: &Connection, handle: &ShardHandle) -> bool {
-    handle.tracked().is_some() && connection.session.tracker().is_some()
 }
 
 /// Tells clients of an invalidation, whichever workers they are of.

@@ -28,6 +28,7 @@ mod long_replies;
 mod look_ahead;
 mod message_send;
 mod monitor;
+mod moved_waits;
 mod outgoing;
 mod output;
 mod output_watch;
@@ -42,6 +43,7 @@ mod reply_queue;
 mod reply_sender;
 mod request;
 mod script;
+mod script_reads;
 mod send_queue;
 #[cfg(test)]
 mod send_queue_shuttle_tests;

@@ -68,7 +68,7 @@ pub(super) fn read(
         if turn.requests.store.reads_are_fast(|| turn.now.wall_ms) {
             let begun = Instant::now();
             let seed = turn.requests.next_seed();
-            let mut space = SnapshotSpace::new(handle, turn.now.wall_ms, seed).of_few_rows();
+            let mut space = SnapshotSpace::new(handle, turn.now.wall_ms, seed).of_few_rows(Some(steady_us));
             done = handler.run(args, &mut space, reply);
             lookups = space.lookups();
             drop(space);

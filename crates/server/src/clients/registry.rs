@@ -10,6 +10,7 @@ use super::crowds::Crowds;
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::large_request::{Job, Lender, Loan};
 use super::letters::{Letter, OwedMax};
+use super::moved_waits::{WaitsOn, waiting_elsewhere, waits_on};
 use super::output_watch::Slow;
 use super::ready::{Next, Ready};
 use super::reply_queue::{Begun, Effect, Mask};
@@ -17,8 +18,7 @@ use super::request::Request;
 use super::send_queue::Unsent;
 use super::slow::note_slow;
 use super::upstreams::Upstreams;
-use crate::api::DIVIDED;
-use crate::api::{close_session, open_session};
+use crate::api::{DIVIDED, close_session, open_session};
 use crate::disk_reads::make_next_part;
 use crate::mailbox::{BlockingMessage, ReplyPart, StoreAnswers, WorkerMessage};
 use crate::net::Stream;
@@ -33,6 +33,7 @@ use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::Subscriber;
 use node::session::{Durability, Keyspace, Session, note_denied_in_script};
+use node::tracking::Registers;
 use node::{DeniedCall, Outcome, Ticket, Write};
 use resp::table::Group;
 use std::borrow::Cow;
@@ -40,7 +41,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use vocab::{Database, Slot};
+use vocab::Slot;
 
 /// The token of the first connection's events; the others follow.
 pub(crate) const FIRST_CONNECTION: usize = 8;
@@ -295,7 +296,16 @@ impl Clients {
             known.databases.clone()
         };
         let before = std::mem::replace(&mut self.databases, databases);
-        self.end_waits_elsewhere(&before);
+        // Other changes of the map bring the same anew: that of a setting, of a node, or a new script.
+        if before.are_ordered_as(&self.databases) {
+            return Vec::new();
+        }
+        for (id, client) in waiting_elsewhere(&self.connections, &before, &self.databases) {
+            self.unblock(id, client, End::Error, None);
+            if let Some(blocking) = self.connections.get_mut(id).and_then(Connection::blocking_mut) {
+                blocking.moves();
+            }
+        }
         let caches =
             |session: &&Session| session.tracking_elsewhere().is_some() && session.keyspace().database().is_some();
         let here = self.connections.iter().map(|(_, connection)| &connection.session);
@@ -308,20 +318,6 @@ impl Clients {
             generation,
         });
         here.chain(away).collect()
-    }
-
-    /// Clients that wait in databases which are not where they were, wait for keys of others: they are answered as if their time was
-    /// over, and ask again.
-    fn end_waits_elsewhere(&mut self, before: &Databases) {
-        let is_elsewhere = |database: Database| before.place_of(database) != self.databases.place_of(database);
-        let waits = |(id, connection): (usize, &Connection)| {
-            let database = connection.blocking().and_then(|_| connection.session.database())?;
-            is_elsewhere(database).then(|| (id, connection.session.entry().id))
-        };
-        let waiting: Vec<(usize, u64)> = self.connections.iter().filter_map(waits).collect();
-        for (id, client) in waiting {
-            self.unblock(id, client, End::Timeout, None);
-        }
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {
@@ -472,6 +468,7 @@ impl Clients {
             acks,
             reply_bytes: 0,
             may_wait: false,
+            registers: Registers::Nothing,
         })
     }
 
@@ -575,8 +572,9 @@ impl Clients {
         else {
             return;
         };
-        let Some(ticket) = connection.blocking().map(BlockingRequest::ticket) else { return };
-        if tried.is_some_and(|tried| tried.sequence != ticket.sequence) {
+        let Some(blocking) = connection.blocking_mut() else { return };
+        let ticket = blocking.ticket();
+        if !blocking.ends(tried.is_none()) || tried.is_some_and(|tried| tried.sequence != ticket.sequence) {
             return;
         }
         if !connection.is_forwarding() {
@@ -727,11 +725,15 @@ impl Clients {
         }
     }
 
-    /// Has the next part of a connection's long reply made, if its client has taken enough.
+    /// Has the next part of a connection's long reply made or read, if its client has taken enough.
     pub(super) fn go_on(&mut self, id: usize) {
-        let Some(connection) = self.connections.get_mut(id).filter(|connection| connection.has_long_reply()) else {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if !connection.has_much_unsent() {
+            connection.places_of_upstreams().for_each(|place| self.upstreams.let_go(place));
+        }
+        if !connection.has_long_reply() {
             return;
-        };
+        }
         if let Some((ticket, stream)) = connection.next_long_reply() {
             let store = self.store.clone();
             self.store.pool.run(Box::new(move || make_next_part(&store, ticket, stream)));
@@ -789,6 +791,11 @@ impl Clients {
                 }
                 _ => {}
             }
+        }
+        match waits_on(&self.store, connection, ticket, &reply) {
+            WaitsOn::No => {}
+            WaitsOn::Here => return,
+            WaitsOn::AtAnother => return self.upstreams.wait(ticket.into()),
         }
         if let Some(blocking) = connection.blocking().filter(|blocking| blocking.ticket().sequence == ticket.sequence)
             && let Some(refusal) = blocking.in_place_of(&reply)

@@ -24,6 +24,8 @@ const TURN_BYTES_MAX: usize = 2 * CLIENT_SEND_BYTES_SOFT;
 const SEND_SPAN: Duration = Duration::from_micros(600);
 /// It looks at the clock after so many clients.
 const SENDS_PER_LOOK: usize = 8;
+/// So many bytes that are owed to one client count as another client.
+const BYTES_PER_SEND: usize = 8 << 10;
 /// For so long it closes connections in one turn.
 const CLOSE_SPAN: Duration = Duration::from_micros(200);
 /// The mean is over about so many turns.
@@ -41,6 +43,28 @@ impl MeanClients {
     fn note(&mut self, clients: usize) -> bool {
         self.scaled = self.scaled - self.scaled / TURNS_NOTED + clients;
         clients >= CLIENTS_MIN && self.scaled >= CLIENTS_MEAN_MIN * TURNS_NOTED
+    }
+}
+
+/// The time that a turn has for sending. A send of few bytes takes about as long as any other, one of many as long as many of them.
+#[derive(Default)]
+struct SendSpan {
+    /// Sends since the clock was looked at.
+    sends: usize,
+    /// When it was looked at first.
+    begun: Option<Instant>,
+}
+
+impl SendSpan {
+    /// Whether the time is over before so many bytes are sent to another client, as far as `now` is asked.
+    fn is_over(&mut self, bytes: usize, now: impl FnOnce() -> Instant) -> bool {
+        self.sends += 1 + bytes / BYTES_PER_SEND;
+        if self.sends < SENDS_PER_LOOK {
+            return false;
+        }
+        self.sends = 0;
+        let now = now();
+        now.duration_since(*self.begun.get_or_insert(now)) > SEND_SPAN
     }
 }
 
@@ -95,23 +119,16 @@ impl ReplySender {
 
     /// Sends what there is to send, for a while.
     fn send(&mut self, clients: &mut Clients) -> usize {
-        let (mut sent, mut looked_at, mut begun, mut later) = (0, 0_usize, None, Vec::new());
+        let (mut sent, mut span, mut later) = (0, SendSpan::default(), Vec::new());
         while let Some(id) = clients.next_dirty() {
-            looked_at += 1;
-            if looked_at.is_multiple_of(SENDS_PER_LOOK) {
-                let now = Instant::now();
-                if now.duration_since(*begun.get_or_insert(now)) > SEND_SPAN {
-                    clients.put_dirty_first(id);
-                    break;
-                }
-            }
-            if sent > TURN_BYTES_MAX {
-                // The others have their turn first the next time.
-                later.push(id);
+            let Some(connection) = clients.get_mut(id) else { continue };
+            if connection.is_settled() {
                 continue;
             }
-            if clients.get_mut(id).is_some_and(Connection::is_settled) {
-                continue;
+            // The others have their turn first the next time.
+            if sent > TURN_BYTES_MAX || span.is_over(connection.unsent(), Instant::now) {
+                clients.put_dirty_first(id);
+                break;
             }
             clients.end_abandoned(id);
             let Some(connection) = clients.get_mut(id) else { continue };
@@ -253,6 +270,26 @@ fn is_for_thread(connection: &Connection) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_is_looked_at_before_long_sends_and_after_some_short_ones() {
+        let start = Instant::now();
+        let (mut span, mut looks) = (SendSpan::default(), 0);
+        let mut is_over = |bytes, passed| {
+            let is_over = span.is_over(bytes, || {
+                looks += 1;
+                start + passed
+            });
+            (is_over, looks)
+        };
+        for _ in 1..SENDS_PER_LOOK {
+            assert_eq!(is_over(100, Duration::ZERO), (false, 0));
+        }
+        assert_eq!(is_over(100, Duration::ZERO), (false, 1), "the span begins");
+        assert_eq!(is_over(100, 2 * SEND_SPAN), (false, 1), "it is not looked at for a short one");
+        assert_eq!(is_over(SENDS_PER_LOOK * BYTES_PER_SEND, SEND_SPAN), (false, 2));
+        assert_eq!(is_over(CLIENT_SEND_BYTES_SOFT, SEND_SPAN + Duration::from_micros(1)), (true, 3));
+    }
 
     #[test]
     fn many_clients_are_many_only_if_that_is_usual() {

@@ -4,10 +4,10 @@
 //! it becomes a write with the same ticket: nothing that follows it on its connection has begun.
 
 use super::forwarding::Kept;
-use super::invalidations::{is_tracked, track_keys};
 use super::is_large::prepared_by;
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
+use super::script_reads::ScriptReads;
 use super::turn::{Step, Target, Turn};
 use super::{monitor, write};
 use crate::api::{MayWrite, ScriptRuns};
@@ -17,6 +17,7 @@ use crate::shared::{NodeShared, tell_misses};
 use node::command::{Error, Outcome, ReadHandler, conclude_on};
 use node::read::{Attempt, Begin, Finish, ReadRequest};
 use node::session::{Consistency, note_denied_in_script};
+use node::tracking::{Registers, Tracker};
 use node::{EncodedCommand, Fault, Held, KeyHashes, ShardHandle, SnapshotSpace, Ticket, Write};
 use resp::Reply;
 use std::sync::Arc;
@@ -109,14 +110,16 @@ fn run_here(
     reply: &mut Reply,
 ) -> Outcome {
     let (args, seed, now_ms) = (command.args(), turn.requests.next_seed(), turn.now.wall_ms);
+    let tracker = tracker_of(turn, request.id);
+    let mut reads = ScriptReads::of(tracker, handle);
     let is_fast = turn.requests.store.reads_are_fast(|| now_ms);
-    let mut run = || {
+    let mut run = |reads: &mut ScriptReads| {
         let mut held = Held { blocks: Vec::new(), lacking: None };
         let space = match is_fast {
             true => SnapshotSpace::new(handle, now_ms, seed),
             false => SnapshotSpace::without_waiting(handle, now_ms, seed, &mut held),
         };
-        let mut space = space.of_few_rows().showing_calls();
+        let mut space = reads.noted_by(space.of_few_rows(Some(steady_us)).showing_calls());
         reply.buf.clear();
         reply.limit(REPLY_HERE_BYTES_MAX);
         let done = handler(may_write).run(&args, &mut space, reply);
@@ -124,18 +127,16 @@ fn run_here(
         let is_long = reply.exceeded();
         reply.limit(usize::MAX);
         let done = if is_long { done.and(Err(Error::Fault(Fault::WouldBlock))) } else { done };
-        (done, space.lookups(), space.take_calls())
+        let is_again = done.is_ok() && !reads.count(handle, &mut space, command);
+        (done, space.lookups(), space.take_calls(), is_again)
     };
-    let (mut done, mut lookups, mut calls) = run();
-    // A tracking client is registered for these keys before it gets an answer made of them: so the script runs again.
-    if done.is_ok()
-        && lookups.hits + lookups.misses > 0
-        && let Some(connection) = turn.clients.get(request.id)
-        && is_tracked(connection, handle)
-    {
-        track_keys(connection, handle, request.spec, request.args);
-        (done, lookups, calls) = run();
-    }
+    let (done, lookups, mut calls) = loop {
+        let (done, lookups, calls, is_again) = run(&mut reads);
+        if !is_again {
+            break (done, lookups, calls);
+        }
+    };
+    reads.end(handle);
     if done.is_ok() {
         turn.looked_up(handle, request, lookups);
         if let Some(connection) = turn.clients.get(request.id) {
@@ -170,7 +171,7 @@ fn begin_beside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, scr
     if !connection.may_owe_more() {
         return turn.stall(id);
     }
-    track_keys(connection, attempt.handle(), spec, args);
+    let registers = Registers::of(connection.session.tracker());
     let Some(ticket) = turn.clients.begin(request, ALL_KEYS, script.effect, turn.requests.clock) else {
         return Step::Stall;
     };
@@ -180,7 +181,7 @@ fn begin_beside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, scr
         connection.begin_slow_read(ticket.sequence, spec, args);
     }
     write::keep(turn, &ticket, || Kept::Command(EncodedCommand::of(spec, args)));
-    let ticket = Ticket { slot: attempt.request().slot, wider: attempt.request().wider, ..ticket };
+    let ticket = Ticket { slot: attempt.request().slot, wider: attempt.request().wider, registers, ..ticket };
     let (store, seed) = (turn.requests.store.clone(), turn.requests.next_seed());
     turn.requests.store.script_pool.run(Box::new(move || run_beside(&store, attempt, script, ticket, seed)));
     Step::Next
@@ -192,12 +193,18 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
     set_niceness(NICE_SCRIPT);
     let Beside { command, keys, may_write, .. } = script;
     let (mut reply, args) = (Reply::new(ticket.proto), command.args());
-    let mut writes_to = None;
+    let (mut writes_to, mut read_from) = (None, None);
     let done = store.access().run_read(attempt, |attempt| {
         let handle = attempt.handle();
-        let mut space = SnapshotSpace::new(handle, store.now_ms(), seed).showing_calls();
-        reply.buf.clear();
-        let done = handler(may_write.is_some()).run(&args, &mut space, &mut reply);
+        let (_, reads) = read_from.insert((handle.clone(), ScriptReads::of(ticket.tracker(), handle)));
+        let (done, mut space) = loop {
+            let mut space = reads.noted_by(SnapshotSpace::new(handle, store.now_ms(), seed).showing_calls());
+            reply.buf.clear();
+            let done = handler(may_write.is_some()).run(&args, &mut space, &mut reply);
+            if done.is_err() || reads.count(handle, &mut space, &command) {
+                break (done, space);
+            }
+        };
         let writes = matches!(done, Err(Error::Fault(Fault::Writes)));
         writes_to = writes.then(|| handle.id());
         if !writes {
@@ -229,4 +236,12 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
         (Ok(()), None) => {}
     }
     store.mailboxes.answer(ticket, reply.buf);
+    if let Some((handle, reads)) = read_from {
+        reads.end(&handle);
+    }
+}
+
+/// As whom a client is registered for what its script reads, if it is.
+fn tracker_of(turn: &Turn<'_>, id: usize) -> Option<Tracker> {
+    turn.clients.get(id).and_then(|connection| connection.session.tracker())
 }

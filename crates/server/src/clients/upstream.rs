@@ -15,8 +15,8 @@ use std::sync::Arc;
 use vocab::NodeId;
 use vocab::limits::{READ_BUFFER_BYTES, STREAM_STEP_BYTES_SOFT};
 
-/// Buffers that are read from a connection before others have their turn.
-const READS_MAX: usize = 8;
+/// Buffers that are read from a connection before others have their turn, where no answer or part of one comes of them.
+const READS_MAX: usize = 4;
 
 /// What an answer, or some of them, are to.
 enum Asked {
@@ -371,6 +371,12 @@ impl Upstream {
             return None;
         }
         awaited.is_partly = true;
+        if start == 0 && self.taken == self.input.len() {
+            // It is all that is there, and need not be copied.
+            self.taken = 0;
+            let next = Vec::with_capacity(STREAM_STEP_BYTES_SOFT + 2 * READ_BUFFER_BYTES);
+            return Some((ticket, std::mem::replace(&mut self.input, next)));
+        }
         Some((ticket, self.input[start..self.taken].to_vec()))
     }
 
@@ -423,7 +429,7 @@ mod tests {
     use crate::clients::forwarded::Deed;
     use node::Ticket;
     use node::session::Acks;
-    use node::tracking::TrackingMode;
+    use node::tracking::{Registers, TrackingMode};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use vocab::Slot;
@@ -443,6 +449,7 @@ mod tests {
             acks: Acks::Majority,
             reply_bytes: 0,
             may_wait: false,
+            registers: Registers::Nothing,
         };
         let mut bytes = Vec::new();
         encode_request(&mut bytes, &words.split(' ').map(str::as_bytes).collect::<Vec<_>>());

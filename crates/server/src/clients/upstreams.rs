@@ -1,22 +1,32 @@
 //! The upstreams of a worker's clients, and which of them have work.
 //!
-//! Invariant: each place in `unread` is there once.
+//! Invariant: each place in `unread` and in `dirty` is there once, unless its connection is over.
 
 use super::client_id::ClientId;
 use super::upstream::Upstream;
 use mio::Registry;
 use slab::Slab;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+
+/// What is known of a connection to another node.
+struct Place {
+    client: ClientId,
+    /// It is in `dirty`.
+    is_dirty: bool,
+    /// It is in `unread`.
+    is_unread: bool,
+    /// It is to be read once its client has taken what it is owed.
+    is_held: bool,
+}
 
 /// The connections to other nodes of a worker's clients.
 #[derive(Default)]
 pub(super) struct Upstreams {
-    /// The client of each, by its place.
-    clients: Slab<ClientId>,
-    /// Places of those with something to send.
-    dirty: Vec<usize>,
-    /// Places of those that were left unread, because their clients do not take what they are owed, or others had their turn.
-    unread: Vec<usize>,
+    places: Slab<Place>,
+    /// Places of those with something to send, the first that has its turn first.
+    dirty: VecDeque<usize>,
+    /// Places of those that are to be read, likewise.
+    unread: VecDeque<usize>,
     /// Clients with requests that are to be sent.
     waiting: Vec<ClientId>,
     /// Clients that nodes tell of all keys with their prefixes.
@@ -28,22 +38,22 @@ pub(super) struct Upstreams {
 impl Upstreams {
     /// A connection begins; its place.
     pub(super) fn begin(&mut self, client: ClientId) -> usize {
-        self.clients.insert(client)
+        self.places.insert(Place { client, is_dirty: false, is_unread: false, is_held: false })
     }
 
     /// The client of the connection at a place.
     pub(super) fn client_at(&self, place: usize) -> Option<ClientId> {
-        self.clients.get(place).copied()
+        self.places.get(place).map(|place| place.client)
     }
 
     /// All connections: the place of each, and its client.
     pub(super) fn all(&self) -> Vec<(usize, ClientId)> {
-        self.clients.iter().map(|(place, client)| (place, *client)).collect()
+        self.places.iter().map(|(at, place)| (at, place.client)).collect()
     }
 
     /// A connection is over.
     pub(super) fn remove(&mut self, upstream: &Upstream, registry: Option<&Registry>) {
-        self.clients.try_remove(upstream.place);
+        self.places.try_remove(upstream.place);
         if let (Some(stream), Some(registry)) = (upstream.stream(), registry) {
             let _ = stream.deregister(registry);
         }
@@ -51,17 +61,23 @@ impl Upstreams {
 
     /// A connection has something to send.
     pub(super) fn touch(&mut self, place: usize) {
-        self.dirty.push(place);
+        if self.places.get_mut(place).is_some_and(|place| !std::mem::replace(&mut place.is_dirty, true)) {
+            self.dirty.push_back(place);
+        }
+    }
+
+    /// How many have something to send.
+    pub(super) fn dirty_count(&self) -> usize {
+        self.dirty.len()
     }
 
     /// Takes out one that has something to send.
     pub(super) fn next_dirty(&mut self) -> Option<usize> {
-        self.dirty.pop()
-    }
-
-    /// These had something to send, and still have: their sockets take no more.
-    pub(super) fn put_dirty(&mut self, places: Vec<usize>) {
-        self.dirty = places;
+        let next = self.dirty.pop_front()?;
+        if let Some(place) = self.places.get_mut(next) {
+            place.is_dirty = false;
+        }
+        Some(next)
     }
 
     /// Whether one has something to send.
@@ -69,21 +85,42 @@ impl Upstreams {
         !self.dirty.is_empty()
     }
 
-    /// A connection is to be read later.
+    /// A connection is to be read, once the others have had their turn.
     pub(super) fn leave_unread(&mut self, place: usize) {
-        if !self.unread.contains(&place) {
-            self.unread.push(place);
+        if let Some(found) = self.places.get_mut(place) {
+            found.is_held = false;
+            if !std::mem::replace(&mut found.is_unread, true) {
+                self.unread.push_back(place);
+            }
         }
     }
 
-    /// The clients of those that are to be read later.
-    pub(super) fn clients_unread(&self) -> impl Iterator<Item = ClientId> {
-        self.unread.iter().filter_map(|place| self.client_at(*place))
+    /// A connection is to be read once its client has taken what it is owed.
+    pub(super) fn hold(&mut self, place: usize) {
+        if let Some(place) = self.places.get_mut(place) {
+            place.is_held = true;
+        }
     }
 
-    /// Takes out the places of those that are to be read later.
-    pub(super) fn take_unread(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.unread)
+    /// The client of a connection takes more: if that was waited for, it is to be read.
+    pub(super) fn let_go(&mut self, place: usize) {
+        if self.places.get(place).is_some_and(|place| place.is_held) {
+            self.leave_unread(place);
+        }
+    }
+
+    /// How many are to be read.
+    pub(super) fn unread_count(&self) -> usize {
+        self.unread.len()
+    }
+
+    /// Takes out the place of one that is to be read.
+    pub(super) fn next_unread(&mut self) -> Option<usize> {
+        let next = self.unread.pop_front()?;
+        if let Some(place) = self.places.get_mut(next) {
+            place.is_unread = false;
+        }
+        Some(next)
     }
 
     /// A client has requests that are to be sent.
@@ -140,9 +177,15 @@ mod tests {
         let places = [5, 6].map(|id| upstreams.begin(client(id)));
         for place in [places[1], places[0], places[1]] {
             upstreams.leave_unread(place);
+            upstreams.touch(place);
         }
-        assert_eq!(upstreams.clients_unread().collect::<Vec<_>>(), [client(6), client(5)]);
-        assert_eq!((upstreams.take_unread(), upstreams.take_unread()), (vec![places[1], places[0]], vec![]));
+        assert_eq!((upstreams.unread_count(), upstreams.dirty_count()), (2, 2));
+        let unread = [upstreams.next_unread(), upstreams.next_unread(), upstreams.next_unread()];
+        assert_eq!(unread, [Some(places[1]), Some(places[0]), None]);
+        let dirty = [upstreams.next_dirty(), upstreams.next_dirty(), upstreams.next_dirty()];
+        assert_eq!(dirty, [Some(places[1]), Some(places[0]), None]);
+        upstreams.leave_unread(places[1]);
+        assert_eq!(upstreams.next_unread(), Some(places[1]), "it is to be read again");
         for id in [6, 5, 6] {
             upstreams.wait(client(id));
         }
@@ -151,6 +194,20 @@ mod tests {
         upstreams.take_over(of_thread);
         assert_eq!(upstreams.take_waiting(), [client(5), client(6), client(7)]);
         assert!(upstreams.take_waiting().is_empty());
+    }
+
+    #[test]
+    fn what_is_held_is_read_once_its_client_takes_more() {
+        let mut upstreams = Upstreams::default();
+        let places = [5, 6].map(|id| upstreams.begin(client(id)));
+        upstreams.hold(places[0]);
+        assert_eq!(upstreams.unread_count(), 0);
+        for place in [places[0], places[1], places[0]] {
+            upstreams.let_go(place);
+        }
+        assert_eq!((upstreams.next_unread(), upstreams.next_unread()), (Some(places[0]), None));
+        upstreams.let_go(places[0]);
+        assert_eq!(upstreams.next_unread(), None, "it is not held any more");
     }
 
     #[test]

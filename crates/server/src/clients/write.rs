@@ -18,6 +18,7 @@ use node::blocking::BlockingCommand;
 use node::command::{ReadHandler, walks_keys};
 use node::read::{Begin, Deadline, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
+use node::tracking::Registers;
 use node::{
     EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, ShardHandle, Ticket, Write, expected_rewrite, request,
     script_as,
@@ -75,7 +76,11 @@ pub(super) fn write_command(
     };
     let may_wait = BlockingCommand::is_one(spec, args);
     let waits_in = may_wait.then(asked);
-    let ticket = Ticket { slot, wider, reply_bytes, may_wait, ..ticket };
+    let registers = match turn.clients.get(id) {
+        Some(connection) if spec.does(behaviour::RUNS_SCRIPT) => Registers::of(connection.session.tracker()),
+        _ => Registers::Nothing,
+    };
+    let ticket = Ticket { slot, wider, reply_bytes, may_wait, registers, ..ticket };
     turn.requests.store.write_queued(command.bytes());
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     if let Some(command) = waits_in {
@@ -273,7 +278,10 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     let commands = as_entry_has_them(turn, id, transaction.take_data(), slot);
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let handle = known.handle(shard);
-    if let (Some(connection), Some(handle)) = (turn.clients.get(id), handle) {
+    let tracker = turn.clients.get(id).and_then(|connection| connection.session.tracker());
+    // Of what goes through the log, applying it tells what it reads.
+    let registers = if writes { Registers::of(tracker) } else { Registers::Nothing };
+    if let (Some(connection), Some(handle), false) = (turn.clients.get(id), handle, writes) {
         let specs = commands.iter().filter_map(|command| Some((command.spec()?, command)));
         specs.for_each(|(spec, command)| track(connection, handle, spec, &command.args()));
     }
@@ -281,7 +289,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     let expected = handle.map(|handle| Expected::of(handle, &commands)).unwrap_or_default();
     let wider = span_of(&turn.requests.store, &transaction, &commands);
     let reply_bytes = expected.answer.bytes().saturating_add(expected.rewritten_bytes);
-    let ticket = Ticket { slot, wider, reply_bytes, ..ticket };
+    let ticket = Ticket { slot, wider, reply_bytes, registers, ..ticket };
     let watches = match handle {
         Some(handle) => handle.watches_now(transaction.watches()),
         None => transaction.watches().to_vec(),

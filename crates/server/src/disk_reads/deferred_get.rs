@@ -92,7 +92,7 @@ impl DeferredGet {
         reply.buf.clear();
         reply.limit(ITEM_REPLY_BYTES_MAX);
         let mut space = match held {
-            Some(held) => SnapshotSpace::without_waiting(handle, now_ms, self.seed, held).of_few_rows(),
+            Some(held) => SnapshotSpace::without_waiting(handle, now_ms, self.seed, held).of_few_rows(Some(steady_us)),
             None => SnapshotSpace::new(handle, now_ms, self.seed),
         };
         let done = self.handler.run(&self.command.args(), &mut space, reply);

@@ -165,6 +165,7 @@ impl Worker {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
+        node::keep_script_state();
         self.large = LargeThread::of(&mut self.shell.clients, &self.mailbox);
         self.shell.disk_reads.open_reader(self.poll.registry(), MAIL);
         self.log.open_ring(self.poll.registry(), MAIL);
@@ -255,6 +256,9 @@ impl Worker {
         self.dispatcher.begin_turn();
         self.dispatcher.take_served_others();
         self.dispatcher.clear_again(&mut self.shell.clients, self.now);
+        if Forwarder::can_resume(&self.shell.clients) {
+            self.forwarder().resume();
+        }
         self.end_waits();
         self.release_fenced_writes();
         self.take_wanted();
@@ -277,9 +281,6 @@ impl Worker {
             if !self.shell.clients.has_ready() || self.dispatcher.is_late() {
                 break;
             }
-        }
-        if Forwarder::can_resume(&self.shell.clients) {
-            self.forwarder().resume();
         }
         if Forwarder::is_dirty(&self.shell.clients) {
             self.forwarder().flush();
@@ -791,6 +792,7 @@ impl Worker {
     }
 
     fn tick(&mut self) {
+        node::keep_script_state();
         self.forwarder().tick();
         // Connections that could not be accepted for want of descriptors are not announced again.
         self.acceptor

@@ -3,6 +3,7 @@
 //! The bounds of an item decide what is refused, so the count is the same on every replica, whatever is in its memory. The
 //! bounds of an event loop decide only where the entry is evaluated.
 
+use crate::space::loop_time::LoopTime;
 use crate::{Evaluation, Fault};
 use vocab::SteadyClock;
 use vocab::limits::{
@@ -26,9 +27,7 @@ impl Place {
     }
 }
 
-/// After so many rows an event loop looks at the clock.
-const ROWS_PER_LOOK: u32 = 32;
-/// For that an item counts as so many rows: it may be a script.
+/// For the looks at the clock an item counts as so many rows: it may be a script.
 const ROWS_OF_ITEM: u32 = 8;
 
 /// Records and elements that were read or written, and their bytes.
@@ -65,15 +64,17 @@ pub(super) struct Work {
     refused: bool,
     /// Elements that were visited, of many at a time. An event loop alone goes by it: replicas need not agree about it.
     visited: u64,
-    /// Rows since the last look.
-    unlooked: u32,
-    /// When an event loop first looked at the clock, in µs.
-    since_us: Option<u64>,
+    /// The time of an event loop.
+    time: LoopTime,
 }
 
 impl Work {
     /// An entry that is evaluated by those rules. Entries of format 1 had no bounds.
     pub(super) fn new(evaluation: Evaluation, place: Place) -> Self {
+        let clock = match place {
+            Place::EventLoop(clock) => clock,
+            Place::Aside => None,
+        };
         let mut work = Self {
             touched: Touched::NONE,
             max: Touched::ANY,
@@ -81,8 +82,7 @@ impl Work {
             evaluation,
             refused: false,
             visited: 0,
-            unlooked: 0,
-            since_us: None,
+            time: LoopTime::new(clock, APPLY_INLINE_US_MAX),
         };
         work.begin_item();
         work
@@ -91,7 +91,7 @@ impl Work {
     /// The next item of the entry begins.
     pub(super) fn begin_item(&mut self) {
         self.refused = false;
-        self.unlooked += ROWS_OF_ITEM;
+        self.time.note(ROWS_OF_ITEM);
         self.max = match (self.place, self.evaluation) {
             (Place::EventLoop(_), _) => Touched::INLINE_MAX,
             (Place::Aside, Evaluation::First) => Touched::ANY,
@@ -113,20 +113,10 @@ impl Work {
     /// So many rows of so many bytes together are read or written. The error: that is too much.
     pub(super) fn add(&mut self, rows: usize, bytes: usize) -> Result<(), Fault> {
         self.touched.add(rows, bytes);
-        self.unlooked += 1;
-        if self.unlooked >= ROWS_PER_LOOK && self.is_late() {
+        if self.time.passes(rows, bytes) {
             return Err(Fault::WouldBlock);
         }
         if self.touched.exceeds(self.max) { Err(Fault::WouldBlock) } else { Ok(()) }
-    }
-
-    /// Whether an event loop has been at it for long: rows cost it more or less, by where they are.
-    #[cold]
-    fn is_late(&mut self) -> bool {
-        self.unlooked = 0;
-        let Place::EventLoop(Some(clock)) = self.place else { return false };
-        let now_us = clock();
-        now_us.saturating_sub(*self.since_us.get_or_insert(now_us)) > APPLY_INLINE_US_MAX
     }
 
     /// So many elements are visited, of which some lie together in each row. The error: they are too many for an event loop.
@@ -184,11 +174,11 @@ mod tests {
         }
         let added = |place| {
             let mut work = Work::new(Evaluation::Second, place);
-            (0..10 * ROWS_PER_LOOK).take_while(|_| work.add(1, 1).is_ok()).count() as u32
+            (0..1000).take_while(|_| work.add(1, 1).is_ok()).count()
         };
-        assert_eq!(added(Place::EventLoop(Some(clock))), 4 * ROWS_PER_LOOK - 1 - ROWS_OF_ITEM);
-        assert_eq!(added(Place::EventLoop(None)), 10 * ROWS_PER_LOOK, "no one looks at a clock");
-        assert_eq!(added(Place::Aside), 10 * ROWS_PER_LOOK);
+        assert!((1..1000 - ROWS_OF_ITEM as usize).contains(&added(Place::EventLoop(Some(clock)))));
+        assert_eq!(added(Place::EventLoop(None)), 1000, "no one looks at a clock");
+        assert_eq!(added(Place::Aside), 1000);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::request::key_hash;
 use crate::script_message::ScriptMessage;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::Patch;
-use crate::tracking::Changes;
+use crate::tracking::{Changes, ChangesLen};
 use crate::{Evaluation, Fault, Record, Rows, Type};
 use storage::{PutMode, Short, Slice, Span, WriteBatch};
 use vocab::Database;
@@ -58,6 +58,8 @@ pub(super) struct EntryWrites<'a> {
     changes: Changes,
     /// The item of the entry that is evaluated; `None`: it is no client's.
     item: Option<usize>,
+    /// Its client is to be told of changes of what it reads.
+    notes_reads: bool,
     /// What has happened to keys, where it is to be told.
     events: EntryEvents,
     /// What scripts have published.
@@ -103,7 +105,7 @@ struct Undo {
     made: usize,
     drops: usize,
     events: usize,
-    changes: usize,
+    changes: ChangesLen,
     messages: usize,
     calls: CallsLen,
 }
@@ -132,6 +134,7 @@ impl<'a> EntryWrites<'a> {
             awaited: KeysOnce::default(),
             changes: Changes::Unknown,
             item: None,
+            notes_reads: false,
             events: EntryEvents::default(),
             messages: Vec::new(),
             calls: MonitoredCalls::default(),
@@ -163,8 +166,25 @@ impl<'a> EntryWrites<'a> {
 
     /// What is written from here on is of an item of the entry; `None`: of no client.
     pub(super) fn of_item(&mut self, item: Option<usize>) {
-        self.item = item;
+        (self.item, self.notes_reads) = (item, false);
         self.calls.of_item(item);
+    }
+
+    /// Whether the keys that the item reads are noted.
+    pub(super) fn notes_reads(&self) -> bool {
+        self.notes_reads
+    }
+
+    /// Notes the keys that the item reads from here on.
+    pub(super) fn note_reads(&mut self) {
+        self.notes_reads = true;
+    }
+
+    /// The item is about to read a key.
+    pub(super) fn note_read(&mut self, key: &[u8]) {
+        if let Some(item) = self.item {
+            self.changes.note_read(key, item);
+        }
     }
 
     /// The changes so far, which are taken out.

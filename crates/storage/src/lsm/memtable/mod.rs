@@ -28,8 +28,8 @@ use std::time::Duration;
 /// An index that is after every entry: what is as of it is the newest.
 pub(super) const NEWEST: u64 = u64::MAX >> 1;
 
-/// Rows that a scan puts in order by itself: it takes about two milliseconds.
-const UNORDERED_FEW: u32 = 2048;
+/// Rows that a scan puts in order by itself: it takes about a millisecond.
+const UNORDERED_FEW: u32 = 1024;
 
 /// Rows that are written while readers wait: it takes about two milliseconds.
 const LOCKED_ROWS_MAX: usize = 4096;
