@@ -1,4 +1,4 @@
-//! A queue on three nodes while one of them is killed and comes back: elements that nobody was given, and that two were given.
+//! A queue on three nodes while one of them is killed and comes back: elements that no client was given, and that two were given.
 
 use super::bench::Bench;
 use super::ceiling::{Ceiling, Rows, join};
@@ -16,7 +16,7 @@ const QUEUES: usize = 16;
 const ELEMENT_BYTES: usize = 1_000;
 /// Before a node is asked again that did not do what it was asked.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Until all that was pushed is taken, once nobody pushes any more.
+/// Until all that was pushed is taken, once no client pushes any more.
 const DRAIN_BOUND: Duration = Duration::from_secs(120);
 /// Errors that say that nothing was done.
 const REFUSALS: [&str; 6] = ["CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "LOADING", "MASTERDOWN", "ASK"];
@@ -82,7 +82,7 @@ fn is_refusal(error: &str) -> bool {
 struct Queue {
     /// Elements whose push was acknowledged.
     pushed: Vec<u64>,
-    /// Pushes whose outcome is not known. They are not tried again, and nobody misses their elements.
+    /// Pushes whose outcome is not known. They are not tried again, and their elements are not missed.
     pushes_cut_off: u64,
     /// How often each element was given to a client.
     taken: BTreeMap<u64, u64>,
@@ -91,7 +91,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Elements that were pushed and that nobody was given.
+    /// Elements that were pushed and that no client was given.
     fn missing(&self) -> u64 {
         self.pushed.iter().filter(|element| !self.taken.contains_key(element)).count() as u64
     }
@@ -187,7 +187,7 @@ fn push(ports: &[u16], queue: usize, stop: &AtomicBool) -> Queue {
     of
 }
 
-/// Takes elements until nobody pushes any more and none is left: how often each was given, and how many pops were cut off.
+/// Takes elements until no client pushes any more and no element is left: how often each was given, and how many pops were cut off.
 fn take(ports: &[u16], queue: usize, over: &AtomicBool) -> Result<(BTreeMap<u64, u64>, u64), String> {
     let mut client = Follower { ports, at: queue % ports.len(), connection: None };
     let (name, mut taken, mut cut_off, mut ends) = (name_of(queue), BTreeMap::new(), 0, None);
@@ -222,7 +222,7 @@ mod tests {
     fn what_is_lost_and_doubled_is_counted() {
         let taken = BTreeMap::from([(0, 1), (2, 2), (3, 1)]);
         let mut queue = Queue { pushed: vec![0, 1, 2, 4, 5], pushes_cut_off: 1, taken, pops_cut_off: 2 };
-        // 3 is of the push that was cut off; 1, 4 and 5 were given to nobody, two of them perhaps to the pops that were cut off.
+        // 3 is of the push that was cut off; 1, 4 and 5 were given to no client, two of them perhaps to the pops that were cut off.
         assert_eq!((queue.missing(), queue.lost(), queue.doubled()), (3, 1, 1));
         queue.pops_cut_off = 7;
         assert_eq!(queue.lost(), 0);

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const BYTES_MAX: f64 = 1024.0;
 /// An address has 28,000 ports for connections that go out.
 const CLIENTS_AN_ADDRESS: u64 = 10_000;
+/// Clients whose first requests are on their way at once.
+const AT_A_TIME: u64 = 100;
 /// Besides those of the clients: the node's files, above all.
 const OTHER_DESCRIPTORS: u64 = 4_000;
 const BOUND: Duration = Duration::from_secs(120);
@@ -33,12 +35,15 @@ pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let arguments = ["--durability", "nosync", "--memory", "1G", "--set", &most];
     let server = start_with(bench, Command::new(&bench.basalt), "basalt", &arguments)?;
     server.wait_until_quiet()?;
-    let nobody = process_memory_bytes(server.id())?;
+    let alone = process_memory_bytes(server.id())?;
     progress::doing(format!("connecting {clients} clients"));
     let mut streams = Vec::new();
-    for number in 0..clients {
-        streams.push(open(&server, number)?);
-        progress::counted(number, clients);
+    for first in (0..clients).step_by(AT_A_TIME as usize) {
+        for number in first..clients.min(first + AT_A_TIME) {
+            streams.push(open(&server, number).map_err(|error| format!("client {number}: {error}"))?);
+        }
+        streams[first as usize..].iter_mut().try_for_each(answered)?;
+        progress::counted(first, clients);
     }
     server.wait_until_quiet()?;
     let idle = process_memory_bytes(server.id())?;
@@ -53,7 +58,7 @@ pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let waiting = process_memory_bytes(server.id())?;
     drop(streams);
     server.stop()?;
-    let each = |bytes: u64| bytes.saturating_sub(nobody) as f64 / clients as f64;
+    let each = |bytes: u64| bytes.saturating_sub(alone) as f64 / clients as f64;
     let what = |what: &str| format!("{} clients on one node: bytes {what}", grouped(clients as f64));
     let mut rows = Rows::default();
     rows.push(Ceiling::new(what("of one that waits in BLPOP"), "bytes", BYTES_MAX, each(waiting)))?;
@@ -83,23 +88,24 @@ fn allowed(wanted: u64) -> u64 {
     clients
 }
 
-/// Connects from one of several addresses of this machine, and has one request answered.
-fn open(server: &Server, number: u64) -> Result<TcpStream, String> {
-    let failed = |error: std::io::Error| format!("client {number}: {error}");
+/// Connects from one of several addresses of this machine, and sends a first request.
+fn open(server: &Server, number: u64) -> std::io::Result<TcpStream> {
     let from = Ipv4Addr::new(127, 0, 1, 1 + (number / CLIENTS_AN_ADDRESS) as u8);
-    let made = || -> rustix::io::Result<TcpStream> {
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        bind(&socket, &SocketAddrV4::new(from, 0))?;
-        connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, server.port))?;
-        Ok(socket.into())
-    };
-    let mut stream = made().map_err(|error| failed(error.into()))?;
-    stream.set_read_timeout(Some(BOUND)).map_err(failed)?;
-    stream.write_all(PING).map_err(failed)?;
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&socket, &SocketAddrV4::new(from, 0))?;
+    connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, server.port))?;
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(BOUND))?;
+    stream.write_all(PING)?;
+    Ok(stream)
+}
+
+/// Reads the answer to that request.
+fn answered(stream: &mut TcpStream) -> Result<(), String> {
     let mut answer = [0; PONG.len()];
-    stream.read_exact(&mut answer).map_err(failed)?;
+    stream.read_exact(&mut answer).map_err(|error| format!("a client that asks for the first time: {error}"))?;
     let said = String::from_utf8_lossy(&answer);
-    if answer == *PONG { Ok(stream) } else { Err(format!("client {number}: answered with {said}")) }
+    if answer == *PONG { Ok(()) } else { Err(format!("a client that asks for the first time is answered with {said}")) }
 }
 
 fn until_all_wait(server: &Server, clients: u64) -> Result<(), String> {
