@@ -6,6 +6,7 @@
 use super::client_id::ClientId;
 use super::connection::Connection;
 use super::letters::{Letters, OwedMax};
+use node::pubsub::Subscriber;
 use slab::Slab;
 
 /// What an event loop has noticed of a socket.
@@ -99,11 +100,13 @@ impl Connections {
         })
     }
 
-    /// Those that are away.
-    pub(super) fn clients_away(&self) -> impl Iterator<Item = ClientId> {
-        self.places.iter().filter_map(|(id, place)| match place {
+    /// Those that are away, as what they are told of has them.
+    pub(super) fn subscribers_away(&self, worker: u32) -> impl Iterator<Item = Subscriber> {
+        self.places.iter().filter_map(move |(id, place)| match place {
             ConnectionPlace::Here(_) => None,
-            ConnectionPlace::Away(away) => Some(ClientId { id, generation: away.generation }),
+            ConnectionPlace::Away(away) => {
+                Some(Subscriber { worker, connection: id as u32, generation: away.generation })
+            }
         })
     }
 

@@ -311,13 +311,7 @@ impl Clients {
         let here = self.connections.iter().map(|(_, connection)| &connection.session);
         let here = here.filter(caches).map(Session::subscriber);
         // Those that are away are asked when they are back: who caches nothing is told nothing.
-        let worker = self.worker as u32;
-        let away = self.connections.clients_away().map(|ClientId { id, generation }| Subscriber {
-            worker,
-            connection: id as u32,
-            generation,
-        });
-        here.chain(away).collect()
+        here.chain(self.connections.subscribers_away(self.worker as u32)).collect()
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {
