@@ -58,7 +58,7 @@ fn a_client_is_told_of_what_it_has_read_at_any_node() {
             let of_writer = "EVAL redis.call('SET','w','1');return(redis.call('GET',KEYS[1])) 1 a";
             let of_undeclared = "EVAL redis.call('SET','w','1');return(redis.call('GET','a')) 1 w";
             let behind = "EVAL redis.call('SET',KEYS[1],'1');return(redis.call('GET',KEYS[1])) 1 a";
-            let within: [&[&str]; 9] = [
+            let within: [&[&str]; 10] = [
                 &["GET a"],
                 &["MULTI", "GET a", "EXEC"],
                 &["MULTI", "SET w 1", "GET a", "EXEC"],
@@ -67,6 +67,7 @@ fn a_client_is_told_of_what_it_has_read_at_any_node() {
                 &[of_writer],
                 &[of_undeclared],
                 &["MULTI", of_writer, "EXEC"],
+                &["MULTI", of_script, "EXEC"],
                 &[behind],
             ];
             for requests in within {

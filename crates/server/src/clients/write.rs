@@ -2,7 +2,7 @@
 
 use super::connection::RunningTransaction;
 use super::forwarding::Kept;
-use super::invalidations::track;
+use super::invalidations::{track, track_declared};
 use super::is_large::prepared_by;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
@@ -283,7 +283,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     let registers = if writes { Registers::of(tracker) } else { Registers::Nothing };
     if let (Some(connection), Some(handle), false) = (turn.clients.get(id), handle, writes) {
         let specs = commands.iter().filter_map(|command| Some((command.spec()?, command)));
-        specs.for_each(|(spec, command)| track(connection, handle, spec, &command.args()));
+        specs.for_each(|(spec, command)| track_declared(connection, handle, spec, &command.args()));
     }
     let handle = handle.filter(|handle| handle.leading());
     let expected = handle.map(|handle| Expected::of(handle, &commands)).unwrap_or_default();
