@@ -1,6 +1,6 @@
 //! Writes of one shard, and of all: from the request to the shard's next entry.
 
-use super::connection::RunningTransaction;
+use super::connection::{Connection, RunningTransaction};
 use super::forwarding::Kept;
 use super::invalidations::{track, track_declared};
 use super::is_large::prepared_by;
@@ -25,6 +25,7 @@ use node::{
 };
 use resp::Reply;
 use resp::table::behaviour;
+use std::sync::Arc;
 use vocab::{Slot, SlotSpan, slot_of};
 
 pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, keys: KeyHashes) -> Step {
@@ -254,6 +255,24 @@ fn refuse(turn: &mut Turn<'_>, ticket: &Ticket, text: &str) -> Step {
     Step::Next
 }
 
+/// What a transaction's client is to be told changes of: what it only reads is registered here; of what goes through the log, applying it
+/// tells what it reads.
+fn registered(
+    connection: Option<&Connection>,
+    handle: Option<&Arc<ShardHandle>>,
+    commands: &[EncodedCommand],
+    writes: bool,
+) -> Registers {
+    if writes {
+        return Registers::of(connection.and_then(|connection| connection.session.tracker()));
+    }
+    if let (Some(connection), Some(handle)) = (connection, handle) {
+        let specs = commands.iter().filter_map(|command| Some((command.spec()?, command)));
+        specs.for_each(|(spec, command)| track_declared(connection, handle, spec, &command.args()));
+    }
+    Registers::Nothing
+}
+
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
     let Some(shard) = turn.requests.store.known().shard_of(slot) else {
@@ -278,13 +297,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     let commands = as_entry_has_them(turn, id, transaction.take_data(), slot);
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let handle = known.handle(shard);
-    let tracker = turn.clients.get(id).and_then(|connection| connection.session.tracker());
-    // Of what goes through the log, applying it tells what it reads.
-    let registers = if writes { Registers::of(tracker) } else { Registers::Nothing };
-    if let (Some(connection), Some(handle), false) = (turn.clients.get(id), handle, writes) {
-        let specs = commands.iter().filter_map(|command| Some((command.spec()?, command)));
-        specs.for_each(|(spec, command)| track_declared(connection, handle, spec, &command.args()));
-    }
+    let registers = registered(turn.clients.get(id), handle, &commands, writes);
     let handle = handle.filter(|handle| handle.leading());
     let expected = handle.map(|handle| Expected::of(handle, &commands)).unwrap_or_default();
     let wider = span_of(&turn.requests.store, &transaction, &commands);
