@@ -68,18 +68,20 @@ fn an_event_loop_is_told_that_a_scan_would_keep_it_until_another_thread_has_prep
         memtable.apply((first - 1, first), rows.collect(), Vec::new(), |_| true, || ());
     };
     let count = || entries(&memtable, &Slice::empty(), &Slice::empty(), NEWEST, false).map_or(0, Iterator::count);
-    put(1, 2000);
+    let few = u64::from(super::UNORDERED_FEW);
+    put(1, few);
     assert!(memtable.scans_at_once());
     super::scan::prepare(&memtable);
     assert_eq!(memtable.ordered.load(Ordering::Relaxed), 0, "no event loop has asked");
-    put(2001, 5000);
+    put(few + 1, 5000);
     assert!(!memtable.scans_at_once() && !memtable.scans_at_once());
     super::scan::prepare(&memtable);
     assert!(memtable.scans_at_once());
-    assert_eq!((count(), memtable.ordered.load(Ordering::Relaxed)), (7000, 7000));
-    put(7001, 2048);
+    let both = few as usize + 5000;
+    assert_eq!((count(), memtable.ordered.load(Ordering::Relaxed) as usize), (both, both));
+    put(few + 5001, few);
     assert!(memtable.scans_at_once(), "what is new is few");
-    assert_eq!(count(), 9048);
+    assert_eq!(count(), both + few as usize);
 }
 
 #[test]
