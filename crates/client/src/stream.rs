@@ -53,10 +53,17 @@ impl<S: Read + Write> Stream<S> {
 }
 
 impl<S: Read + Write> Read for Stream<S> {
+    /// A program that is stopped and goes on (Ctrl-Z, `fg`) reads on: the time limit of a socket makes the system say that it was interrupted.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            Some(tls) => tls.read(&mut self.socket, buffer),
-            None => self.socket.read(buffer),
+        loop {
+            let read = match &mut self.tls {
+                Some(tls) => tls.read(&mut self.socket, buffer),
+                None => self.socket.read(buffer),
+            };
+            match read {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read,
+            }
         }
     }
 }
