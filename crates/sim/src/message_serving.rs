@@ -37,6 +37,8 @@ pub fn ask(store: &mut Store, place: Place, request: MessageRequest) -> Outcome 
             let Some(own) = own.get_mut(&listened.party) else { return Ok(()) };
             let (kind, name) = (listened.kind, listened.name.as_bytes());
             broker.unsubscribe(subscriber(listened.party), own, kind, &[name], |_, _| ());
+            // A confirmation that is under way is of the subscription that ends, not of the next one to that name.
+            process.sessions.unconfirmed.retain(|_, of| *of != listened);
             store.checks.messages.ended(&listened, store.env.now());
         }
         MessageRequest::Leave(party) => {
