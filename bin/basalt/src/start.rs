@@ -314,6 +314,7 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
     while !signals.stop.load(Ordering::Acquire) && !server.stop_asked() {
         if signals.reload.swap(false, Ordering::AcqRel) {
             logging::reopen();
+            server.reopen_audit_log();
             match server.reload_certificates() {
                 Ok(()) => log::info!("SIGHUP: the certificates are read again"),
                 Err(e) => log::error!("SIGHUP: the certificates in use stay: {e}"),
@@ -344,7 +345,7 @@ pub fn run(options: &StartOptions, matches: Option<&ArgMatches>, verbose: u8) ->
 struct Signals {
     /// The end.
     stop: Arc<AtomicBool>,
-    /// To read the certificates again, and to open the file of the log again.
+    /// To read the certificates again, and to open the files of the log and of the audit log again.
     reload: Arc<AtomicBool>,
 }
 

@@ -227,6 +227,14 @@ fn operators_have_roles_and_what_they_do_is_noted() {
         text.contains("acl|setuser default").then_some(text)
     };
     let text = eventually("the last line of the audit log", PATIENCE, noted);
+    let moved = dir.join("audit.log.moved");
+    std::fs::rename(&log, &moved).unwrap();
+    server.signal("-HUP");
+    let again = || {
+        assert_eq!(ask(&mut locked, &["ACL", "SETUSER", "default", "on"]), "OK");
+        log.exists().then_some(())
+    };
+    eventually("the audit log is opened again", PATIENCE, again);
     for line in [
         r#""kind":"user","user":"default","#,
         r#""what":"acl|setuser eyes","outcome":"done""#,

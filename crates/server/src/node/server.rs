@@ -210,6 +210,11 @@ impl Server {
         self.store.tls.reload()
     }
 
+    /// Opens the file of the audit log again, as when a program that rotates logs has renamed it.
+    pub fn reopen_audit_log(&self) {
+        self.store.audit_log.reopen();
+    }
+
     /// Its figures, in the text format of Prometheus.
     #[must_use]
     pub fn metrics(&self) -> String {

@@ -26,6 +26,8 @@ pub(crate) struct AuditLog {
     config: Arc<Config>,
     /// Lines that were ever lost.
     lost: Arc<AtomicU64>,
+    /// How often it was asked to open its file again.
+    reopened: Arc<AtomicU64>,
 }
 
 impl AuditLog {
@@ -33,10 +35,12 @@ impl AuditLog {
     pub(crate) fn start(config: Arc<Config>) -> io::Result<Self> {
         let (lines, queued) = sync_channel(QUEUED_MAX);
         let lost = Arc::new(AtomicU64::new(0));
-        let writer = Writer { config: config.clone(), lost: lost.clone(), told: 0, open: None };
+        let reopened = Arc::new(AtomicU64::new(0));
+        let asked = reopened.clone();
+        let writer = Writer { config: config.clone(), lost: lost.clone(), told: 0, asked, seen: 0, open: None };
         let builder = std::thread::Builder::new().name("audit".to_owned());
         builder.spawn(move || writer.run(&queued))?;
-        let log = Self { lines, config, lost };
+        let log = Self { lines, config, lost, reopened };
         // It may come to be writable, and clients are served meanwhile; what is lost is counted.
         if let Err(why) = log.check() {
             log::error!("{why}: lines of it are lost");
@@ -58,6 +62,11 @@ impl AuditLog {
         if self.lines.try_send(event.line(at_ms)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The next line goes to a file that is opened anew: the old one may have another name by now.
+    pub(crate) fn reopen(&self) {
+        self.reopened.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many lines were ever lost.
@@ -93,6 +102,10 @@ struct Writer {
     lost: Arc<AtomicU64>,
     /// How many lost lines the log has told of.
     told: u64,
+    /// `AuditLog::reopened`.
+    asked: Arc<AtomicU64>,
+    /// What it was when the file was opened.
+    seen: u64,
     /// The value of `audit-log`, and what it names.
     open: Option<(String, Sink)>,
 }
@@ -123,8 +136,9 @@ impl Writer {
 
     fn write(&mut self, line: &str) -> io::Result<()> {
         let target = self.config.text("audit-log").unwrap_or_default();
-        if self.open.as_ref().is_none_or(|(open, _)| *open != target) {
-            self.open = None;
+        let asked = self.asked.load(Ordering::Relaxed);
+        if self.open.as_ref().is_none_or(|(open, _)| *open != target) || self.seen != asked {
+            (self.open, self.seen) = (None, asked);
             let Some(sink) = Sink::open(&target)? else { return Ok(()) };
             self.open = Some((target, sink));
         }
