@@ -73,7 +73,8 @@ fn wanted_rebuild(inputs: &Inputs<'_>, node: NodeId) -> Option<(PlanKind, String
         able.next()?;
         return Some((kind, "the node was started with --rebuild".to_owned()));
     }
-    let recent = map.plans.values().filter(|plan| is_about(plan) && now.wall_ms < plan.began_ms + DAY_MS).count();
+    let recent =
+        map.plans.values().filter(|plan| is_about(plan) && now.wall_ms.abs_diff(plan.began_ms) < DAY_MS).count();
     if !settings.auto_rebuild || recent >= REBUILDS_A_DAY_MAX || !seen.can_take(node, now) {
         return None;
     }
