@@ -145,7 +145,7 @@ fn leaders_drained(inputs: &Inputs<'_>, plan: &Plan, node: NodeId) -> Verdict {
     } else if figures.is_some_and(|of| of.started_ms > plan.began_ms) && seen.is_settled(node, now) {
         Verdict::Over(PlanState::Done, format!("node {node} was restarted and may lead again"))
     } else if now.wall_ms.abs_diff(plan.began_ms) > DRAINED_MS_MAX {
-        // So far ahead, too: the clock of whoever directed then had jumped, and the restart that is waited for would never be later.
+        // So far ahead, too: the clock of the node that directed then had jumped, and the restart that is waited for would never be later.
         Verdict::Over(PlanState::Done, format!("node {node} was not restarted, and may lead again"))
     } else {
         Verdict::Open
