@@ -1,6 +1,7 @@
 //! The death of a node under load: for how long nothing could be read, and for how long its shards took no writes.
 
 use super::bench::Bench;
+use super::outage::Outage;
 use super::program;
 use super::progress;
 use super::spread::Spread;
@@ -45,17 +46,10 @@ pub struct Death {
     runs: Vec<Fall>,
 }
 
-/// When what happens, from the load's begin on.
-struct Script {
-    dies: Duration,
-    returns: Duration,
-    ends: Duration,
-}
-
 /// Three nodes under B, half of whose clients read from any replica and half from leaders.
 pub fn measure(bench: &Bench) -> Result<Vec<Death>, String> {
     let seconds = |full, quick| Duration::from_secs(bench.options.scale(full, quick));
-    let script = Script { dies: seconds(6, 2), returns: seconds(14, 6), ends: seconds(22, 10) };
+    let outage = Outage { dies: seconds(6, 2), returns: seconds(14, 6), ends: seconds(22, 10) };
     let properties =
         vec![format!("recordcount={}", bench.options.scale(300_000, 10_000)), "operationcount=0".to_owned()];
     let mut store = Store::start(bench, "nosync", SHARDS)?;
@@ -64,7 +58,7 @@ pub fn measure(bench: &Bench) -> Result<Vec<Death>, String> {
     for number in 0..bench.options.runs {
         store.wait_until_up()?;
         store.wait_until_quiet()?;
-        let fall = fall(&mut store, &properties, (number + 1) % NODES, &script)?;
+        let fall = fall(&mut store, &properties, (number + 1) % NODES, &outage)?;
         eprintln!("a node dies under B, run {} of {}: {fall:?}", number + 1, bench.options.runs);
         runs.push(fall);
         progress::step()?;
@@ -76,8 +70,8 @@ pub fn measure(bench: &Bench) -> Result<Vec<Death>, String> {
     Ok(vec![Death { runs }])
 }
 
-fn fall(store: &mut Store<'_>, properties: &[String], victim: usize, script: &Script) -> Result<Fall, String> {
-    let duration = format!("{}s", script.ends.as_secs());
+fn fall(store: &mut Store<'_>, properties: &[String], victim: usize, outage: &Outage) -> Result<Fall, String> {
+    let duration = format!("{}s", outage.ends.as_secs());
     let load = |report: &str, read_from: &str| -> Result<Command, String> {
         let mut command = store.bench_command("run", report, properties)?;
         command.args(["-P", "workloadb", "--clients", "32", "--duration", &duration, "--read-from", read_from]);
@@ -96,12 +90,7 @@ fn fall(store: &mut Store<'_>, properties: &[String], victim: usize, script: &Sc
         let writers: Vec<_> =
             keys.iter().map(|key| scope.spawn(|| longest_write(&ports, victim, key, &stop))).collect();
         let _stop = StopOnDrop(&stop);
-        let begun = Instant::now();
-        let wait = |until: Duration| std::thread::sleep(until.saturating_sub(begun.elapsed()));
-        wait(script.dies);
-        store.kill(victim);
-        wait(script.returns);
-        store.restart(victim)?;
+        outage.of(store, victim)?;
         let ((_, any, _), (_, absolute, _)) = (joined(any)??, joined(absolute)??);
         stop.0.store(true, Ordering::Release);
         let mut fall = Fall::default();
@@ -136,7 +125,8 @@ impl Flag {
     }
 }
 
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> Result<T, String> {
+/// What a thread has answered.
+pub fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> Result<T, String> {
     thread.join().map_err(|_| "a thread that watched has panicked".to_owned())
 }
 

@@ -24,6 +24,7 @@ mod nodes;
 mod noop;
 mod options;
 mod others;
+mod outage;
 mod phase;
 pub mod program;
 mod programs;

@@ -2,6 +2,8 @@
 
 use super::bench::Bench;
 use super::ceiling::{Ceiling, Rows, join};
+use super::death::joined;
+use super::outage::{Outage, wait_until};
 use super::progress;
 use super::store::{NODES, Store};
 use super::wire::Connection;
@@ -106,22 +108,15 @@ impl Queue {
     }
 }
 
-/// When what happens, from the begin on.
-struct Script {
-    dies: Duration,
-    returns: Duration,
-    ends: Duration,
-}
-
 /// In each run another node is killed.
 pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let seconds = |full, quick| Duration::from_secs(bench.options.scale(full, quick));
-    let script = Script { dies: seconds(6, 2), returns: seconds(14, 5), ends: seconds(22, 8) };
+    let outage = Outage { dies: seconds(6, 2), returns: seconds(14, 5), ends: seconds(22, 8) };
     let mut all = Vec::new();
     for number in 0..bench.options.runs {
         let mut store = Store::start(bench, "sync", SHARDS)?;
         store.wait_until_balanced()?;
-        let queues = run(&mut store, number % NODES, &script)?;
+        let queues = run(&mut store, number % NODES, &outage)?;
         store.stop()?;
         let sum = |of: fn(&Queue) -> u64| queues.iter().map(of).sum::<u64>() as f64;
         let what = |what: &str| format!("a queue on three nodes, `sync`, one is killed and comes back: {what}");
@@ -137,7 +132,7 @@ pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     Ok(all)
 }
 
-fn run(store: &mut Store<'_>, victim: usize, script: &Script) -> Result<Vec<Queue>, String> {
+fn run(store: &mut Store<'_>, victim: usize, outage: &Outage) -> Result<Vec<Queue>, String> {
     let ports = store.ports();
     let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
     progress::doing("pushing and taking while a node is killed and comes back");
@@ -145,22 +140,16 @@ fn run(store: &mut Store<'_>, victim: usize, script: &Script) -> Result<Vec<Queu
         let (ports, stop, over) = (&ports[..], &stop, &over);
         let pushing: Vec<_> = (0..QUEUES).map(|queue| scope.spawn(move || push(ports, queue, stop))).collect();
         let taking: Vec<_> = (0..QUEUES).map(|queue| scope.spawn(move || take(ports, queue, over))).collect();
-        let mut script_of = || -> Result<(), String> {
-            let begun = Instant::now();
-            let wait = |until: Duration| std::thread::sleep(until.saturating_sub(begun.elapsed()));
-            wait(script.dies);
-            store.kill(victim);
-            wait(script.returns);
-            store.restart(victim)?;
-            wait(script.ends);
+        let mut all_happens = || -> Result<(), String> {
+            let begun = outage.of(store, victim)?;
+            wait_until(begun, outage.ends);
             store.wait_until_up()
         };
-        let done = script_of();
+        let done = all_happens();
         stop.store(true, Ordering::Release);
-        let joined = |_| "a client has panicked".to_owned();
-        let pushed = pushing.into_iter().map(|client| client.join().map_err(joined)).collect::<Result<Vec<_>, _>>();
+        let pushed = pushing.into_iter().map(joined).collect::<Result<Vec<_>, _>>();
         over.store(true, Ordering::Release);
-        let taken = taking.into_iter().map(|client| client.join().map_err(joined)?).collect::<Result<Vec<_>, _>>();
+        let taken = taking.into_iter().map(|client| joined(client)?).collect::<Result<Vec<_>, _>>();
         done?;
         let both = pushed?.into_iter().zip(taken?);
         Ok(both.map(|(queue, (taken, pops_cut_off))| Queue { taken, pops_cut_off, ..queue }).collect())
