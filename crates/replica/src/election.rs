@@ -20,12 +20,16 @@ pub(crate) struct ElectionTimer {
     ticks: usize,
     /// Ticks for which it neither votes nor stands: before the restart it may have promised a leader not to.
     mute: usize,
+    /// Ticks for which it votes for no other than the leader that it heard of, unless that one hands leadership over.
+    /// raft-rs keeps this promise only until word of a newer term comes, from whomever: then it knows no leader any more,
+    /// and would vote at once, while the leader of before still reads by its lease.
+    promised: usize,
 }
 
 impl ElectionTimer {
     pub(crate) fn new(seed: u64, was_member: bool) -> Self {
         let mute = if was_member { ELECTION_TICKS } else { 0 };
-        let mut timer = Self { prng: Prng::new(seed), ticks: 0, mute };
+        let mut timer = Self { prng: Prng::new(seed), ticks: 0, mute, promised: 0 };
         timer.draw();
         timer
     }
@@ -38,6 +42,22 @@ impl ElectionTimer {
     /// One tick has passed.
     pub(crate) fn tick(&mut self) {
         self.mute = self.mute.saturating_sub(1);
+        self.promised = self.promised.saturating_sub(1);
+    }
+
+    /// A leader was heard of.
+    pub(crate) fn promise(&mut self) {
+        self.promised = ELECTION_TICKS;
+    }
+
+    /// The leader was not heard of for longer than was promised.
+    pub(crate) fn end_promise(&mut self) {
+        self.promised = 0;
+    }
+
+    /// Whether it may vote for another leader.
+    pub(crate) fn may_vote(&self) -> bool {
+        self.promised == 0 && !self.is_mute()
     }
 
     /// Whether a replica that has heard of no leader for so many ticks is to stand.
@@ -53,6 +73,7 @@ impl ElectionTimer {
     /// It has promised nothing before.
     pub(crate) fn speak(&mut self) {
         self.mute = 0;
+        self.promised = 0;
     }
 }
 

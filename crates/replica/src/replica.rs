@@ -228,6 +228,9 @@ impl Replica {
         if self.must_ignore(&message) {
             return Ok(());
         }
+        if self.is_of_leader(&message) {
+            self.timer.promise();
+        }
         let is_installing = self.is_installing();
         let mut validation =
             Validation { shard: self.shard, raw: &mut self.raw, verified: &mut self.verified, is_installing };
@@ -466,6 +469,7 @@ impl Replica {
 
     /// The leader was not heard of for so long that this replica may vote for another, though its clock stood still.
     pub fn end_promise(&mut self) {
+        self.timer.end_promise();
         if !self.is_leader() {
             self.raw.raft.election_elapsed = self.raw.raft.election_elapsed.max(ELECTION_TICKS);
         }
@@ -518,11 +522,17 @@ impl Replica {
     fn must_ignore(&self, message: &Message) -> bool {
         match message.get_msg_type() {
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
-                self.timer.is_mute() && message.context != raft::CAMPAIGN_TRANSFER
+                !self.timer.may_vote() && message.context != raft::CAMPAIGN_TRANSFER
             }
             MessageType::MsgTimeoutNow => !self.may_stand(),
             _ => false,
         }
+    }
+
+    /// Whether a leader sent it that this replica does not know to have been replaced.
+    fn is_of_leader(&self, message: &Message) -> bool {
+        let kinds = [MessageType::MsgAppend, MessageType::MsgHeartbeat, MessageType::MsgSnapshot];
+        message.term >= self.term() && kinds.contains(&message.get_msg_type())
     }
 
     /// Hands leadership to `to`; false if it cannot. It takes effect in a moment or, if `to` does not answer, not at

@@ -105,6 +105,47 @@ fn a_restart_breaks_no_promise() {
     assert!(asks(b""));
 }
 
+/// A candidate of a newer term refuses a pre-vote that was asked for before the leader was heard of again, and then asks
+/// for votes itself: its word of the term must not undo what the leader's lease rests on.
+#[test]
+fn word_of_a_newer_term_breaks_no_promise() {
+    let (mut group, leader, other) = settled(true, 3);
+    let third = (1..=3).find(|id| ![leader.0, other.0].contains(id)).unwrap();
+    let status = group.node(other.0).replica().status();
+    let of = |kind: MessageType, from: u64, term: u64| {
+        let mut message = Message { to: other.0, from, term, ..Message::default() };
+        message.set_msg_type(kind);
+        message
+    };
+    let node = group.node(other.0);
+    let mut history = History::new(false);
+    node.receive(Parcel { message: of(MessageType::MsgHeartbeat, leader.0, status.term), rows: None }, &mut history);
+    let mut refused = of(MessageType::MsgRequestPreVoteResponse, third, status.term + 1);
+    refused.reject = true;
+    node.receive(Parcel { message: refused, rows: None }, &mut history);
+    while node.has_writes() {
+        node.finish_write(&mut history);
+    }
+    node.out.clear();
+    let mut votes = |context: &'static [u8]| {
+        let mut asks = of(MessageType::MsgRequestVote, third, status.term + 1);
+        (asks.index, asks.log_term, asks.context) = (status.last + 9, status.term, context.into());
+        node.receive(Parcel { message: asks, rows: None }, &mut history);
+        while node.has_writes() {
+            node.finish_write(&mut history);
+        }
+        node.replica().tick();
+        let granted = node.out.iter().any(|parcel| !parcel.message.reject);
+        node.out.clear();
+        granted
+    };
+    // The ticks of an election timeout.
+    for _ in 0..16 {
+        assert!(!votes(b""), "a vote that a leader was promised not to be given");
+    }
+    assert!(votes(b""));
+}
+
 #[test]
 fn a_term_is_on_the_disk_before_it_is_told() {
     let log = Arc::new(MemoryLog::default());
