@@ -235,6 +235,12 @@ pub(crate) fn inspect(me: ReplicaId, message: &Message) -> Result<()> {
     Ok(())
 }
 
+/// Whether a leader sent it that a replica of `term` does not know to have been replaced.
+pub(crate) fn is_of_leader(message: &Message, term: u64) -> bool {
+    let kinds = [MessageType::MsgAppend, MessageType::MsgHeartbeat, MessageType::MsgSnapshot];
+    message.term >= term && kinds.contains(&message.get_msg_type())
+}
+
 /// The kinds that replicas send each other here: nothing is forwarded to a leader.
 pub(crate) fn is_known(kind: MessageType) -> bool {
     matches!(

@@ -10,7 +10,7 @@ use crate::log_store::{GroupState, LogStore};
 use crate::log_write::{Install, LogGate, LogWrite, SYNC, is_member_change};
 use crate::member_change::change_entry;
 use crate::members::{MemberChange, MemberKind, Members, conf_change, decode_conf_change};
-use crate::message_validation::{Validation, Verified, inspect};
+use crate::message_validation::{Validation, Verified, inspect, is_of_leader};
 use crate::progress::{LogMarks, followers, needed_by, next_in_log};
 use crate::raft_storage::RaftStorage;
 use crate::ready::{FollowerState, Ready, ReplicaStatus, SnapshotPoint};
@@ -228,7 +228,7 @@ impl Replica {
         if self.must_ignore(&message) {
             return Ok(());
         }
-        if self.is_of_leader(&message) {
+        if is_of_leader(&message, self.term()) {
             self.timer.promise();
         }
         let is_installing = self.is_installing();
@@ -527,12 +527,6 @@ impl Replica {
             MessageType::MsgTimeoutNow => !self.may_stand(),
             _ => false,
         }
-    }
-
-    /// Whether a leader sent it that this replica does not know to have been replaced.
-    fn is_of_leader(&self, message: &Message) -> bool {
-        let kinds = [MessageType::MsgAppend, MessageType::MsgHeartbeat, MessageType::MsgSnapshot];
-        message.term >= self.term() && kinds.contains(&message.get_msg_type())
     }
 
     /// Hands leadership to `to`; false if it cannot. It takes effect in a moment or, if `to` does not answer, not at
