@@ -295,8 +295,11 @@ impl Plan {
             bulk.is_calm = false;
         }
         match bug {
+            // A leader that is cut off, or stands still, while a read of it waits for the disk.
             Bug::LeaseOnce => {
                 self.faults.pauses = true;
+                self.faults.network = true;
+                self.cold_reads_per_mille = 900;
                 self.astray_per_mille = 400;
             }
             Bug::OwnerOnce => {
