@@ -7,7 +7,7 @@ use crate::shard::Ticket;
 use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
-use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
+use vocab::limits::{BLOCKED_CLIENTS_STEP_MAX, BLOCKED_KEYS_STEP_MAX};
 use vocab::{Moment, ShardId};
 
 /// The clients that wait for keys of a worker's shards.
@@ -34,6 +34,7 @@ impl Blocked {
     pub fn has_work(&self) -> bool {
         self.waiters.has_ready()
             || self.waiters.has_losers()
+            || self.waiters.has_leaving()
             || !self.ended.is_empty()
             || !self.lost.is_empty()
             || !self.moved.is_empty()
@@ -97,8 +98,9 @@ impl Blocked {
         self.ended.extend(self.waiters.end(ticket, end));
     }
 
-    /// Ends the waits whose time is over, or whose stream is gone, up to a bound.
+    /// Ends the waits whose time is over, or whose stream is gone, and forgets clients that wait no longer, each up to a bound.
     pub fn expire(&mut self, now_us: u64) {
+        self.waiters.forget(BLOCKED_KEYS_STEP_MAX);
         self.ended.extend(self.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX));
         self.ended.extend(self.waiters.expire(now_us, BLOCKED_CLIENTS_STEP_MAX));
     }
@@ -120,15 +122,17 @@ impl Blocked {
         if self.waiters.shards().all(&leads) {
             return;
         }
-        let lost = self.waiters.withdraw_all(now_us, BLOCKED_CLIENTS_STEP_MAX, |shard, _| !leads(shard));
+        let mut looks = BLOCKED_CLIENTS_STEP_MAX;
+        let lost = self.waiters.withdraw_all(now_us, &mut looks, |shard, _| !leads(shard));
         lost.into_iter().for_each(|withdrawn| self.take_out(withdrawn));
     }
 
     /// A shard has given slots away: clients that wait for their keys are routed anew, some of very many at once.
     pub fn withdraw_moved(&mut self, shard: &Arc<ShardHandle>, now_us: u64) {
         let is_moved = |of: ShardId, ticket: &Ticket| of == shard.id() && !shard.owns_all(ticket.span());
-        let moved = self.waiters.withdraw_all(now_us, BLOCKED_CLIENTS_STEP_MAX, is_moved);
-        if moved.len() == BLOCKED_CLIENTS_STEP_MAX {
+        let mut looks = BLOCKED_CLIENTS_STEP_MAX;
+        let moved = self.waiters.withdraw_all(now_us, &mut looks, is_moved);
+        if looks == 0 {
             self.moved.push_back(Arc::downgrade(shard));
         }
         moved.into_iter().for_each(|withdrawn| self.take_out(withdrawn));

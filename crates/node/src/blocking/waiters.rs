@@ -6,6 +6,7 @@
 //! - While a key holds something for which a client waits that has no attempt under way, the key is among `ready`.
 
 use super::command::{BlockingCommand, TOO_MANY_KEYS};
+use super::queues::{Leaving, QueuePlace, Queues, WaiterId};
 use crate::awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
 use crate::{EncodedCommand, KeyHash, Ticket, key_hash};
 use resp::Reply;
@@ -13,25 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use vocab::ShardId;
-use vocab::limits::{BLOCKED_BYTES_MAX, BLOCKED_CLIENTS_STEP_MAX, BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_MAX};
-
-/// Tells the client that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct WaiterId {
-    worker: u32,
-    connection: u32,
-    generation: u32,
-}
-
-impl WaiterId {
-    fn of(ticket: &Ticket) -> Self {
-        Self { worker: ticket.worker, connection: ticket.connection, generation: ticket.generation }
-    }
-}
-
-/// A waiter's place: the lower one came first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct QueuePlace(u64);
+use vocab::limits::{
+    BLOCKED_BYTES_MAX, BLOCKED_CLIENTS_STEP_MAX, BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_LOOK, BLOCKED_KEYS_MAX,
+};
 
 /// What is under way for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +86,8 @@ struct Waiter {
     end: Option<End>,
     /// One of its keys became ready while an attempt was under way.
     missed: bool,
+    /// It is among those to be tried with all their keys.
+    is_to_retry: bool,
 }
 
 /// A key that may hold something for those who wait.
@@ -185,8 +172,8 @@ struct LostKey {
 #[derive(Default)]
 pub struct Waiters {
     waiters: BTreeMap<WaiterId, Waiter>,
-    /// Who waits for each key, the first first.
-    queues: BTreeMap<(KeyHash, QueuePlace), WaiterId>,
+    /// Who waits for each key, the first first, and who has just left.
+    queues: Queues,
     deadlines: BTreeSet<(u64, WaiterId)>,
     ready: BTreeMap<KeyHash, Ready>,
     /// The keys of `ready`, in the order in which they became so.
@@ -194,7 +181,7 @@ pub struct Waiters {
     /// Who is to be tried with all its keys.
     retries: VecDeque<WaiterId>,
     last_place: QueuePlace,
-    /// What all that wait take of memory, about.
+    /// What all that wait, and those that leave, take of memory, about.
     bytes: usize,
     /// Those in queues that fail where a key is gone.
     needing: BTreeSet<(QueuePlace, WaiterId)>,
@@ -268,6 +255,7 @@ impl Waiters {
             until_us,
             end: None,
             missed: false,
+            is_to_retry: false,
         };
         // A connection has one blocking request under way.
         self.remove(id);
@@ -283,21 +271,20 @@ impl Waiters {
 
     /// Whether others wait for each of the command's keys. A stream serves all, so no client stands behind others there.
     fn stands_behind_others(&self, command: &BlockingCommand) -> bool {
-        /// So many of a key's waiters are looked at: others may wait for another type.
+        /// So many of a key's waiters are looked at: others may wait for another type, or have left.
         const LOOKS_MAX: usize = 8;
         let is_awaited = |(hash, key): &(KeyHash, Box<[u8]>)| {
-            let waiters = self.queue(*hash, QueuePlace::default()).take(LOOKS_MAX);
-            let mut commands = waiters.filter_map(|(_, id)| self.waiters.get(&id)).map(|waiter| &waiter.command);
+            let waiters = self.queues.behind(*hash, QueuePlace::default()).take(LOOKS_MAX);
+            let mut commands = waiters.filter_map(|place| self.at(place)).map(|waiter| &waiter.command);
             commands.any(|other| other.awaited() == command.awaited() && other.waits_for(key))
         };
         let keys = command.keys();
         command.awaited() != Awaited::Stream && !keys.is_empty() && keys.iter().all(is_awaited)
     }
 
-    /// Those that wait for a key behind a place.
-    fn queue(&self, key: KeyHash, after: QueuePlace) -> impl Iterator<Item = (QueuePlace, WaiterId)> + '_ {
-        let range = (Bound::Excluded((key, after)), Bound::Included((key, QueuePlace(u64::MAX))));
-        self.queues.range(range).map(|((_, place), id)| (*place, *id))
+    /// The client that waits at a place; `None`: it has left.
+    fn at(&self, (place, id): (QueuePlace, WaiterId)) -> Option<&Waiter> {
+        self.waiters.get(&id).filter(|waiter| waiter.place == Some(place))
     }
 
     /// A client stands at the end of the queues of its keys.
@@ -311,16 +298,11 @@ impl Waiters {
         if let Some(until_us) = waiter.until_us {
             self.deadlines.insert((until_us, id));
         }
-        for (key, _) in waiter.command.keys() {
-            if self.queues.insert((*key, self.last_place), id).is_none() {
-                waiter.awaited_keys.begin(*key);
-            }
-        }
+        self.queues.join(self.last_place, id, waiter.command.keys(), &waiter.awaited_keys);
     }
 
     fn remove(&mut self, id: WaiterId) -> Option<Waiter> {
         let waiter = self.waiters.remove(&id)?;
-        self.bytes -= waiter.held_bytes;
         if let Some(left) = self.shards.get_mut(&waiter.shard) {
             *left -= 1;
             if *left == 0 {
@@ -332,13 +314,25 @@ impl Waiters {
         }
         if let Some(place) = waiter.place {
             self.needing.remove(&(place, id));
-            for (key, _) in waiter.command.keys() {
-                if self.queues.remove(&(*key, place)).is_some() {
-                    waiter.awaited_keys.end(*key);
-                }
-            }
         }
+        self.bytes -= self.queues.leave(Leaving {
+            place: waiter.place,
+            command: waiter.command.clone(),
+            awaited_keys: waiter.awaited_keys.clone(),
+            held_bytes: waiter.held_bytes,
+        });
         Some(waiter)
+    }
+
+    /// Whether clients that wait no longer are still known by some of their keys.
+    #[must_use]
+    pub fn has_leaving(&self) -> bool {
+        self.queues.are_left()
+    }
+
+    /// Forgets clients that wait no longer: of as many as have `keys` keys together.
+    pub fn forget(&mut self, keys: usize) {
+        self.bytes -= self.queues.step(keys);
     }
 
     fn known(&mut self, ticket: &Ticket) -> Option<&mut Waiter> {
@@ -373,6 +367,7 @@ impl Waiters {
         }
         if std::mem::take(&mut waiter.missed) {
             waiter.serving = Some(Serving::All);
+            waiter.is_to_retry = true;
             self.retries.push_back(id);
         }
         if is_first {
@@ -396,7 +391,7 @@ impl Waiters {
         let hash = key_hash(&key);
         if !self.needing.is_empty()
             && holds.is_none_or(|holds| holds.what != Awaited::Stream)
-            && self.queue(hash, QueuePlace::default()).next().is_some()
+            && self.queues.behind(hash, QueuePlace::default()).next().is_some()
         {
             let lost = || LostKey { key: key.clone(), losing: Losing::default() };
             self.lost_keys.entry(hash).or_insert_with(lost).losing.until = self.last_place;
@@ -430,12 +425,12 @@ impl Waiters {
         {
             let Losing { after, until } = lost.losing;
             let found: Vec<(QueuePlace, WaiterId)> =
-                self.queue(hash, after).take_while(|(place, _)| *place <= until).take(looks).collect();
+                self.queues.behind(hash, after).take_while(|(place, _)| *place <= until).take(looks).collect();
             let is_over = found.len() < looks;
             looks = looks.saturating_sub(found.len().max(1));
             for (place, id) in found {
                 lost.losing.after = place;
-                if self.waiters.get(&id).is_some_and(|waiter| waiter.command.needs(&lost.key)) {
+                if self.at((place, id)).is_some_and(|waiter| waiter.command.needs(&lost.key)) {
                     ended.extend(self.end_of(id, End::NoStream));
                 }
             }
@@ -471,37 +466,50 @@ impl Waiters {
 
     fn make_ready(&mut self, ready: Ready) {
         let hash = key_hash(&ready.key);
-        if self.queue(hash, ready.after).next().is_some() && self.ready.insert(hash, ready).is_none() {
+        if self.queues.behind(hash, ready.after).next().is_some() && self.ready.insert(hash, ready).is_none() {
             self.ready_order.push_back(hash);
         }
     }
 
-    /// What is to be proposed now; looks at up to `looks` clients.
-    pub fn take_attempts(&mut self, looks: usize) -> Vec<Attempt> {
+    /// What is to be proposed now; looks at up to `looks` clients, fewer if they wait for many keys.
+    pub fn take_attempts(&mut self, mut looks: usize) -> Vec<Attempt> {
         let mut attempts = Vec::new();
-        for _ in 0..looks {
-            if let Some(id) = self.retries.pop_front() {
-                let waiter = self.waiters.get(&id).filter(|waiter| waiter.serving == Some(Serving::All));
-                attempts.extend(waiter.map(|waiter| waiter.attempt(waiter.command.whole().clone())));
-                continue;
-            }
-            let Some(&hash) = self.ready_order.front() else { break };
-            let after = self.ready.get(&hash).map(|ready| ready.after).unwrap_or_default();
-            let next = self.queue(hash, after).next();
-            let is_over = match (self.ready.get_mut(&hash), next) {
-                (Some(ready), Some((place, id))) if ready.left > 0 => {
-                    ready.after = place;
-                    attempts.extend(self.waiters.get_mut(&id).and_then(|waiter| waiter.try_for(hash, ready)));
-                    ready.left == 0
-                }
-                _ => true,
+        while looks > 0 {
+            let attempt = if let Some(id) = self.retries.pop_front() {
+                self.waiters.get_mut(&id).and_then(Waiter::retry)
+            } else if let Some(&hash) = self.ready_order.front() {
+                self.attempt_for(hash)
+            } else {
+                break;
             };
-            if is_over {
-                self.ready.remove(&hash);
-                self.ready_order.pop_front();
-            }
+            let of = attempt.as_ref().and_then(|attempt| self.waiters.get(&WaiterId::of(&attempt.ticket)));
+            looks = looks.saturating_sub(of.map_or(1, Waiter::looks));
+            attempts.extend(attempt);
         }
         attempts
+    }
+
+    /// The attempt for the next one that waits for a key that is ready, if there is one to make.
+    fn attempt_for(&mut self, hash: KeyHash) -> Option<Attempt> {
+        let after = self.ready.get(&hash).map(|ready| ready.after).unwrap_or_default();
+        let next = self.queues.behind(hash, after).next();
+        let (Some(ready), Some((place, id))) = (self.ready.get_mut(&hash).filter(|ready| ready.left > 0), next) else {
+            self.end_ready(hash);
+            return None;
+        };
+        ready.after = place;
+        let waiter = self.waiters.get_mut(&id).filter(|waiter| waiter.place == Some(place));
+        let attempt = waiter.and_then(|waiter| waiter.try_for(hash, ready));
+        if ready.left == 0 {
+            self.end_ready(hash);
+        }
+        attempt
+    }
+
+    /// The first of the keys that are ready has served all that it can.
+    fn end_ready(&mut self, hash: KeyHash) {
+        self.ready.remove(&hash);
+        self.ready_order.pop_front();
     }
 
     /// What a client waits for that begins to wait, if it names the ends of streams as they are now.
@@ -541,7 +549,7 @@ impl Waiters {
 
     fn end_of(&mut self, id: WaiterId, end: End) -> Option<Ended> {
         let waiter = self.waiters.get_mut(&id)?;
-        if waiter.serving.is_some() && !self.retries.contains(&id) {
+        if waiter.serving.is_some() && !waiter.is_to_retry {
             waiter.end = Some(end);
             return None;
         }
@@ -561,23 +569,40 @@ impl Waiters {
         Some(Withdrawn::Again(waiter.attempt(waiter.command.with_timeout(left_ms))))
     }
 
-    /// Takes clients out that have no attempt under way and wait for keys of these shards and slots: up to `max`, the first
-    /// first.
+    /// Takes clients out that have no attempt under way and wait for keys of these shards and slots, the first first. Where `looks` are
+    /// used up, more of them may be left.
     pub fn withdraw_all(
         &mut self,
         now_us: u64,
-        max: usize,
+        looks: &mut usize,
         is_lost: impl Fn(ShardId, &Ticket) -> bool,
     ) -> Vec<Withdrawn> {
         let idle = self.waiters.values().filter(|waiter| waiter.serving.is_none());
-        let lost = idle.filter(|waiter| is_lost(waiter.shard, &waiter.ticket)).take(max);
-        let mut lost: Vec<(Option<QueuePlace>, Ticket)> = lost.map(|waiter| (waiter.place, waiter.ticket)).collect();
+        let mut lost: Vec<(Option<QueuePlace>, Ticket)> = idle
+            .filter(|waiter| is_lost(waiter.shard, &waiter.ticket))
+            .take_while(|waiter| {
+                let is_one = *looks > 0;
+                *looks = looks.saturating_sub(waiter.looks());
+                is_one
+            })
+            .map(|waiter| (waiter.place, waiter.ticket))
+            .collect();
         lost.sort_by_key(|(place, _)| *place);
         lost.iter().filter_map(|(_, ticket)| self.withdraw(ticket, now_us)).collect()
     }
 }
 
 impl Waiter {
+    /// As how many looks it counts if its command is made anew: that goes through all its keys.
+    fn looks(&self) -> usize {
+        1 + self.command.keys().len() / BLOCKED_KEYS_LOOK
+    }
+
+    /// The attempt for all its keys, if it still is to be made.
+    fn retry(&mut self) -> Option<Attempt> {
+        std::mem::take(&mut self.is_to_retry).then(|| self.attempt(self.command.whole().clone()))
+    }
+
     fn attempt(&self, command: EncodedCommand) -> Attempt {
         Attempt { shard: self.shard, ticket: self.ticket, command }
     }
@@ -630,6 +655,12 @@ mod tests {
     }
 
     impl Test {
+        fn forget_all(&mut self) {
+            while self.waiters.has_leaving() {
+                self.waiters.forget(usize::MAX);
+            }
+        }
+
         /// `CLIENT command …`: it comes; `CLIENT < reply`: its attempt is answered; `CLIENT ! how`: its wait is to end;
         /// `CLIENT out`: it is taken out; `key type n`: an entry has left n elements there; `at ms`.
         fn step(&mut self, step: &str) -> String {
@@ -708,6 +739,7 @@ mod tests {
         let refused = commands.iter().position(|command| test.step(command) == TOO_MUCH_WAITS).unwrap();
         assert!((100..300).contains(&refused), "{refused}");
         (1..=refused as u32).for_each(|client| _ = test.step(&format!("{client} out")));
+        test.forget_all();
         assert_eq!((test.waiters.bytes, test.step("1 BLPOP a 0")), (0, "propose".to_owned()));
     }
 
@@ -728,6 +760,61 @@ mod tests {
         assert_eq!(refusal("DEL", 100_000, 1, ""), None);
     }
 
+    #[test]
+    fn clients_of_very_many_keys_leave_some_keys_at_a_time() {
+        const CLIENTS: u32 = 3;
+        let mut test = Test::default();
+        let keys: Vec<String> = (0..BLOCKED_KEYS_MAX).map(|n| format!("k{n}")).collect();
+        let blpop = format!("BLPOP {} 0", keys.join(" "));
+        let wait = |test: &mut Test, client: u32, command: &str| {
+            if test.step(&format!("{client} {command}")) == "propose" {
+                assert_eq!(test.step(&format!("{client} < *-1")), "waits");
+            }
+        };
+        (0..CLIENTS).for_each(|client| wait(&mut test, client, &blpop));
+        wait(&mut test, CLIENTS, "BLPOP k7 0");
+        let held_bytes = test.waiters.bytes;
+        for client in 0..CLIENTS {
+            assert_eq!(test.step(&format!("{client} ! timeout")), "*-1");
+        }
+        assert_eq!((test.waiters.len(), test.waiters.bytes, test.waiters.has_leaving()), (1, held_bytes, true));
+        // One of them waits anew for one of the keys, behind the one that stayed: who has left is passed over.
+        wait(&mut test, 0, "BLPOP k7 0");
+        assert_eq!(test.step("k7 list 1"), "");
+        let served: Vec<u32> = test.waiters.take_attempts(64).iter().map(|it| it.ticket.connection).collect();
+        assert_eq!(served, [CLIENTS]);
+        let mut steps = 0;
+        while test.waiters.has_leaving() {
+            test.waiters.forget(1000);
+            steps += 1;
+        }
+        let all_keys = CLIENTS as usize * BLOCKED_KEYS_MAX;
+        assert_eq!(steps, all_keys.div_ceil(1000));
+        assert_eq!(test.step(&format!("{CLIENTS} < *2")), "deliver");
+        assert_eq!(test.step("0 ! gone"), "*-1");
+        assert_eq!((test.waiters.bytes, test.awaited_keys.any()), (0, false));
+    }
+
+    #[test]
+    fn one_that_ends_before_it_is_tried_again_is_not_tried_twice_when_it_waits_anew() {
+        let mut test = Test::default();
+        for _ in 0..2 {
+            for step in ["1 BLPOP a b 0", "1 < *-1", "b list 1"] {
+                test.step(step);
+            }
+            assert_eq!(test.waiters.take_attempts(10).len(), 1);
+            test.step("a list 1");
+            assert!(test.waiters.take_attempts(10).is_empty());
+            assert_eq!(test.step("1 < *-1"), "waits on");
+            assert!(test.waiters.has_ready());
+            // The second time it stays.
+            if test.waiters.retries.len() == 1 {
+                assert_eq!(test.step("1 ! error"), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            }
+        }
+        assert_eq!(test.waiters.take_attempts(10).len(), 1);
+    }
+
     /// Each step, what comes of it, and what is proposed then.
     fn run(steps: &[(&str, &str)]) {
         let mut test = Test::default();
@@ -738,6 +825,7 @@ mod tests {
             }
             assert_eq!(found.trim_start(), *expected, "step {n}, {step:?}, of {steps:?}");
         }
+        test.forget_all();
         assert_eq!(test.awaited_keys.any(), !test.waiters.queues.is_empty());
         assert_eq!(test.waiters.is_empty(), test.waiters.shards().count() == 0);
     }

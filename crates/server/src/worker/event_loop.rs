@@ -534,6 +534,8 @@ impl Worker {
         for ended in self.shell.blocked.take_ended() {
             self.shell.deliver(&ended.ticket, &ended.reply);
         }
+        // Those that were not looked at yet, where no entry is applied now.
+        self.serve_blocked();
     }
 
     /// Makes the writes whose slot has its new shard by now.
