@@ -6,7 +6,7 @@
 //! - While a key holds something for which a client waits that has no attempt under way, the key is among `ready`.
 
 use super::command::{BlockingCommand, TOO_MANY_KEYS};
-use super::queues::{Leaving, QueuePlace, Queues, WaiterId};
+use super::queues::{Joining, Leaving, QueuePlace, Queues, WaiterId};
 use crate::awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
 use crate::{EncodedCommand, KeyHash, Ticket, key_hash};
 use resp::Reply;
@@ -77,8 +77,12 @@ struct Waiter {
     command: BlockingCommand,
     /// What it takes of memory, about.
     held_bytes: usize,
-    /// None before it has been tried.
+    /// Where it stands in the queues of its keys. None before it has been tried, unless its keys are very many.
     place: Option<QueuePlace>,
+    /// Its place, or behind that: where it stood when it had been tried and began to wait. None before.
+    since: Option<QueuePlace>,
+    /// It does not stand in all its queues yet, and is tried then.
+    joins: bool,
     serving: Option<Serving>,
     /// When it waits no longer, in µs of the steady clock.
     until_us: Option<u64>,
@@ -107,6 +111,8 @@ pub enum Begin {
     Propose,
     /// It waits behind others for each of its keys.
     Wait,
+    /// It is proposed a little later, as an attempt: its keys are very many.
+    Later,
     /// It is refused, with this text: it would take too much while it waits.
     Refuse(&'static str),
 }
@@ -169,8 +175,9 @@ struct LostKey {
 }
 
 /// The clients that wait for keys of one worker's shards.
-#[derive(Default)]
 pub struct Waiters {
+    /// A client of more keys joins their queues by and by, and is tried then.
+    keys_at_once: usize,
     waiters: BTreeMap<WaiterId, Waiter>,
     /// Who waits for each key, the first first, and who has just left.
     queues: Queues,
@@ -178,7 +185,7 @@ pub struct Waiters {
     ready: BTreeMap<KeyHash, Ready>,
     /// The keys of `ready`, in the order in which they became so.
     ready_order: VecDeque<KeyHash>,
-    /// Who is to be tried with all its keys.
+    /// Who is to be tried with all its keys, if its `is_to_retry` says so.
     retries: VecDeque<WaiterId>,
     last_place: QueuePlace,
     /// What all that wait, and those that leave, take of memory, about.
@@ -193,6 +200,26 @@ pub struct Waiters {
 }
 
 impl Waiters {
+    /// None wait. A client of more keys than that joins their queues by and by.
+    #[must_use]
+    pub fn new(keys_at_once: usize) -> Self {
+        Self {
+            keys_at_once,
+            waiters: BTreeMap::new(),
+            queues: Queues::default(),
+            deadlines: BTreeSet::new(),
+            ready: BTreeMap::new(),
+            ready_order: VecDeque::new(),
+            retries: VecDeque::new(),
+            last_place: QueuePlace::default(),
+            bytes: 0,
+            needing: BTreeSet::new(),
+            lost_keys: BTreeMap::new(),
+            lost_shards: BTreeMap::new(),
+            shards: BTreeMap::new(),
+        }
+    }
+
     /// Whether no client waits, or is about to.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -239,7 +266,8 @@ impl Waiters {
             return Begin::Refuse(TOO_MUCH_WAITS);
         }
         let until_us = command.timeout().flatten().map(|ms| now_us.saturating_add(ms.saturating_mul(1000)));
-        let waits = self.stands_behind_others(&command);
+        let joins = command.keys().len() > self.keys_at_once;
+        let waits = !joins && self.stands_behind_others(&command);
         let id = WaiterId::of(&ticket);
         let serving = (!waits).then_some(Serving::First);
         let awaited_keys = awaited_keys.clone();
@@ -251,6 +279,8 @@ impl Waiters {
             command,
             held_bytes,
             place: None,
+            since: None,
+            joins,
             serving,
             until_us,
             end: None,
@@ -262,11 +292,28 @@ impl Waiters {
         self.bytes += waiter.held_bytes;
         self.waiters.insert(id, waiter);
         *self.shards.entry(shard).or_default() += 1;
-        if !waits {
-            return Begin::Propose;
+        if joins {
+            self.join_slowly(id);
+            Begin::Later
+        } else if waits {
+            self.queue_up(id);
+            Begin::Wait
+        } else {
+            Begin::Propose
         }
-        self.queue_up(id);
-        Begin::Wait
+    }
+
+    /// A client is tried when it stands in the queues of all its keys. What is left at one of them until then is noted as missed.
+    fn join_slowly(&mut self, id: WaiterId) {
+        let Some(waiter) = self.waiters.get_mut(&id) else { return };
+        self.last_place.0 += 1;
+        waiter.place = Some(self.last_place);
+        self.queues.join_slowly(Joining {
+            place: self.last_place,
+            id,
+            command: waiter.command.clone(),
+            awaited_keys: waiter.awaited_keys.clone(),
+        });
     }
 
     /// Whether others wait for each of the command's keys. A stream serves all, so no client stands behind others there.
@@ -275,7 +322,9 @@ impl Waiters {
         const LOOKS_MAX: usize = 8;
         let is_awaited = |(hash, key): &(KeyHash, Box<[u8]>)| {
             let waiters = self.queues.behind(*hash, QueuePlace::default()).take(LOOKS_MAX);
-            let mut commands = waiters.filter_map(|place| self.at(place)).map(|waiter| &waiter.command);
+            // One that was not tried yet does not know that the key holds nothing.
+            let waiters = waiters.filter_map(|place| self.at(place)).filter(|waiter| waiter.since.is_some());
+            let mut commands = waiters.map(|waiter| &waiter.command);
             commands.any(|other| other.awaited() == command.awaited() && other.waits_for(key))
         };
         let keys = command.keys();
@@ -287,18 +336,21 @@ impl Waiters {
         self.waiters.get(&id).filter(|waiter| waiter.place == Some(place))
     }
 
-    /// A client stands at the end of the queues of its keys.
+    /// A client begins to wait: it stands at the end of the queues of its keys, unless it does so already.
     fn queue_up(&mut self, id: WaiterId) {
         let Some(waiter) = self.waiters.get_mut(&id) else { return };
         self.last_place.0 += 1;
-        waiter.place = Some(self.last_place);
+        waiter.since = Some(self.last_place);
         if waiter.command.needs_keys() {
             self.needing.insert((self.last_place, id));
         }
         if let Some(until_us) = waiter.until_us {
             self.deadlines.insert((until_us, id));
         }
-        self.queues.join(self.last_place, id, waiter.command.keys(), &waiter.awaited_keys);
+        if waiter.place.is_none() {
+            waiter.place = waiter.since;
+            self.queues.join(self.last_place, id, waiter.command.keys(), &waiter.awaited_keys);
+        }
     }
 
     fn remove(&mut self, id: WaiterId) -> Option<Waiter> {
@@ -312,8 +364,8 @@ impl Waiters {
         if let Some(until_us) = waiter.until_us {
             self.deadlines.remove(&(until_us, id));
         }
-        if let Some(place) = waiter.place {
-            self.needing.remove(&(place, id));
+        if let Some(since) = waiter.since {
+            self.needing.remove(&(since, id));
         }
         self.bytes -= self.queues.leave(Leaving {
             place: waiter.place,
@@ -324,15 +376,23 @@ impl Waiters {
         Some(waiter)
     }
 
-    /// Whether clients that wait no longer are still known by some of their keys.
+    /// Whether clients of many keys have begun to wait, or have ended, and that is not noted at all of their keys.
     #[must_use]
-    pub fn has_leaving(&self) -> bool {
-        self.queues.are_left()
+    pub fn is_changing(&self) -> bool {
+        self.queues.are_changing()
     }
 
-    /// Forgets clients that wait no longer: of as many as have `keys` keys together.
-    pub fn forget(&mut self, keys: usize) {
-        self.bytes -= self.queues.step(keys);
+    /// Notes who has begun to wait and who has ended at up to `keys` keys each.
+    pub fn go_on(&mut self, keys: usize) {
+        self.bytes -= self.queues.leave_some(keys);
+        let is_there =
+            |place: QueuePlace, id: WaiterId| self.waiters.get(&id).is_some_and(|waiter| waiter.place == Some(place));
+        for id in self.queues.join_some(keys, is_there) {
+            if let Some(waiter) = self.waiters.get_mut(&id) {
+                (waiter.joins, waiter.is_to_retry) = (false, true);
+                self.retries.push_back(id);
+            }
+        }
     }
 
     fn known(&mut self, ticket: &Ticket) -> Option<&mut Waiter> {
@@ -430,7 +490,9 @@ impl Waiters {
             looks = looks.saturating_sub(found.len().max(1));
             for (place, id) in found {
                 lost.losing.after = place;
-                if self.at((place, id)).is_some_and(|waiter| waiter.command.needs(&lost.key)) {
+                // One that began to wait afterwards has lost nothing.
+                let loses = |waiter: &Waiter| waiter.since.is_some_and(|since| since <= until);
+                if self.at((place, id)).is_some_and(|waiter| loses(waiter) && waiter.command.needs(&lost.key)) {
                     ended.extend(self.end_of(id, End::NoStream));
                 }
             }
@@ -549,7 +611,7 @@ impl Waiters {
 
     fn end_of(&mut self, id: WaiterId, end: End) -> Option<Ended> {
         let waiter = self.waiters.get_mut(&id)?;
-        if waiter.serving.is_some() && !waiter.is_to_retry {
+        if waiter.serving.is_some() && !waiter.is_to_retry && !waiter.joins {
             waiter.end = Some(end);
             return None;
         }
@@ -634,7 +696,6 @@ mod tests {
     const SHARD: ShardId = ShardId(3);
 
     /// Waiters, and the clients' tickets by their numbers.
-    #[derive(Default)]
     struct Test {
         waiters: Waiters,
         awaited_keys: Arc<AwaitedKeys>,
@@ -654,10 +715,16 @@ mod tests {
         String::from_utf8_lossy(reply).trim_end().replace("\r\n", " ")
     }
 
+    impl Default for Test {
+        fn default() -> Self {
+            Self { waiters: Waiters::new(BLOCKED_KEYS_MAX), awaited_keys: Arc::default(), now_us: 0 }
+        }
+    }
+
     impl Test {
-        fn forget_all(&mut self) {
-            while self.waiters.has_leaving() {
-                self.waiters.forget(usize::MAX);
+        fn go_on(&mut self) {
+            while self.waiters.is_changing() {
+                self.waiters.go_on(usize::MAX);
             }
         }
 
@@ -716,6 +783,7 @@ mod tests {
             match self.waiters.begin((SHARD, &self.awaited_keys), ticket, &command, self.now_us) {
                 Begin::Propose => "propose".to_owned(),
                 Begin::Wait => "wait".to_owned(),
+                Begin::Later => "joins".to_owned(),
                 Begin::Refuse(text) => text.to_owned(),
             }
         }
@@ -739,7 +807,7 @@ mod tests {
         let refused = commands.iter().position(|command| test.step(command) == TOO_MUCH_WAITS).unwrap();
         assert!((100..300).contains(&refused), "{refused}");
         (1..=refused as u32).for_each(|client| _ = test.step(&format!("{client} out")));
-        test.forget_all();
+        test.go_on();
         assert_eq!((test.waiters.bytes, test.step("1 BLPOP a 0")), (0, "propose".to_owned()));
     }
 
@@ -777,15 +845,15 @@ mod tests {
         for client in 0..CLIENTS {
             assert_eq!(test.step(&format!("{client} ! timeout")), "*-1");
         }
-        assert_eq!((test.waiters.len(), test.waiters.bytes, test.waiters.has_leaving()), (1, held_bytes, true));
+        assert_eq!((test.waiters.len(), test.waiters.bytes, test.waiters.is_changing()), (1, held_bytes, true));
         // One of them waits anew for one of the keys, behind the one that stayed: who has left is passed over.
         wait(&mut test, 0, "BLPOP k7 0");
         assert_eq!(test.step("k7 list 1"), "");
         let served: Vec<u32> = test.waiters.take_attempts(64).iter().map(|it| it.ticket.connection).collect();
         assert_eq!(served, [CLIENTS]);
         let mut steps = 0;
-        while test.waiters.has_leaving() {
-            test.waiters.forget(1000);
+        while test.waiters.is_changing() {
+            test.waiters.go_on(1000);
             steps += 1;
         }
         let all_keys = CLIENTS as usize * BLOCKED_KEYS_MAX;
@@ -796,9 +864,62 @@ mod tests {
     }
 
     #[test]
+    fn a_client_of_many_keys_is_tried_when_it_stands_in_all_their_queues() {
+        let mut test = Test { waiters: Waiters::new(2), ..Test::default() };
+        let tried = |test: &mut Test| -> Vec<u32> {
+            test.waiters.take_attempts(10).iter().map(|attempt| attempt.ticket.connection).collect()
+        };
+        assert_eq!(test.step("1 BLPOP a b c 0"), "joins");
+        for _ in 0..3 {
+            assert!(test.waiters.is_changing() && tried(&mut test).is_empty());
+            test.waiters.go_on(1);
+        }
+        // It does not know yet that there is nothing: another one does not stand behind it.
+        assert_eq!((test.step("2 BLPOP a 0"), test.waiters.is_changing()), ("propose".to_owned(), false));
+        assert_eq!(tried(&mut test), [1]);
+        assert_eq!((test.step("b list 1"), tried(&mut test)), (String::new(), vec![]));
+        assert_eq!((test.step("1 < *-1"), tried(&mut test)), ("waits".to_owned(), vec![1]), "it has missed b");
+        assert_eq!(test.step("2 < *-1"), "waits");
+        assert_eq!(
+            (test.step("1 < *-1"), test.step("a list 1"), tried(&mut test)),
+            ("waits on".to_owned(), String::new(), vec![1])
+        );
+        assert_eq!(test.step("3 BLPOP a 0"), "wait");
+        assert_eq!(
+            (test.step("1 < *2"), test.step("2 ! gone"), test.step("3 ! gone")),
+            ("deliver".to_owned(), "*-1".to_owned(), "*-1".to_owned())
+        );
+        // One leaves while it joins, and one while it leaves others' queues.
+        assert_eq!(test.step("4 BLPOP a b c 0"), "joins");
+        test.waiters.go_on(1);
+        assert_eq!((test.step("4 ! gone"), test.step("5 BLPOP a b c 0")), ("*-1".to_owned(), "joins".to_owned()));
+        test.go_on();
+        assert_eq!(tried(&mut test), [5]);
+        assert_eq!(test.step("5 ! timeout"), "later");
+        assert_eq!(test.step("5 < *-1"), "instead *-1");
+        test.go_on();
+        assert_eq!((test.waiters.bytes, test.waiters.queues.is_empty(), test.awaited_keys.any()), (0, true, false));
+    }
+
+    #[test]
+    fn a_client_of_many_streams_loses_none_that_came_back_before_it_was_tried() {
+        let mut test = Test { waiters: Waiters::new(1), ..Test::default() };
+        for client in [1, 2] {
+            assert_eq!(test.step(&format!("{client} XREADGROUP GROUP g c BLOCK 0 STREAMS a b > >")), "joins");
+            test.go_on();
+            assert_eq!(test.waiters.take_attempts(10).len(), 1);
+            if client == 1 {
+                assert_eq!(test.step("1 < *-1"), "waits");
+            }
+        }
+        assert_eq!(test.step("a none 0"), "-UNBLOCKED the stream key no longer exists");
+        assert_eq!((test.step("2 < *-1"), test.waiters.len()), ("waits".to_owned(), 1));
+    }
+
+    #[test]
     fn one_that_ends_before_it_is_tried_again_is_not_tried_twice_when_it_waits_anew() {
         let mut test = Test::default();
-        for _ in 0..2 {
+        for stays in [false, true] {
             for step in ["1 BLPOP a b 0", "1 < *-1", "b list 1"] {
                 test.step(step);
             }
@@ -807,8 +928,7 @@ mod tests {
             assert!(test.waiters.take_attempts(10).is_empty());
             assert_eq!(test.step("1 < *-1"), "waits on");
             assert!(test.waiters.has_ready());
-            // The second time it stays.
-            if test.waiters.retries.len() == 1 {
+            if !stays {
                 assert_eq!(test.step("1 ! error"), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
             }
         }
@@ -825,7 +945,7 @@ mod tests {
             }
             assert_eq!(found.trim_start(), *expected, "step {n}, {step:?}, of {steps:?}");
         }
-        test.forget_all();
+        test.go_on();
         assert_eq!(test.awaited_keys.any(), !test.waiters.queues.is_empty());
         assert_eq!(test.waiters.is_empty(), test.waiters.shards().count() == 0);
     }
