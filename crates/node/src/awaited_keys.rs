@@ -4,7 +4,7 @@
 
 use crate::request::KeyHash;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a blocking command waits for: a key that holds this.
@@ -41,8 +41,8 @@ pub struct Holds {
 pub struct AwaitedKeys {
     /// How many there are, so that entries need not take the lock when there are none.
     count: AtomicUsize,
-    /// How many clients wait for each.
-    clients: Mutex<HashMap<KeyHash, usize>>,
+    /// How many clients wait for each. No hash table: of very many keys, making it larger would keep the event loop.
+    clients: Mutex<BTreeMap<KeyHash, usize>>,
 }
 
 impl AwaitedKeys {

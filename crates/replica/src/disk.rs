@@ -53,6 +53,8 @@ pub(crate) struct GuardedHandle {
     staging: Staging,
     /// It was not fsynced since it took its place.
     is_new: AtomicBool,
+    /// Where the next write of it goes.
+    at: AtomicU64,
 }
 
 pub(crate) struct GuardedReader {
@@ -136,6 +138,11 @@ impl GuardedFs {
         self.active.lock().clone()
     }
 
+    /// Whether the file that is appended to has `bytes` or more: raft-engine fsyncs it and begins another one within the next append then.
+    pub(crate) fn active_has(&self, bytes: u64) -> bool {
+        self.active.lock().as_ref().is_some_and(|active| active.at.load(Ordering::Relaxed) >= bytes)
+    }
+
     /// If fsyncs are many, frees the page cache of files that are full, and makes the file ahead that will follow the one that
     /// is appended to, once that is a quarter full: only then is it worth its room.
     pub(crate) fn prepare(&self, dir: &Path, bytes: u64, go_on: impl FnMut() -> bool) -> io::Result<()> {
@@ -171,6 +178,7 @@ impl GuardedFs {
             path: path.to_owned(),
             staging,
             is_new: AtomicBool::new(true),
+            at: AtomicU64::new(0),
         }
     }
 }
@@ -346,7 +354,7 @@ impl Write for GuardedWriter {
             self.inner.seek(SeekFrom::Start(self.at))?;
             handle.staging.unsynced(|| handle.health.wait_out(&handle.path, || self.inner.write(buf)))?
         };
-        self.at += written as u64;
+        self.go_to(self.at + written as u64);
         self.end = self.end.max(self.at);
         Ok(written)
     }
@@ -356,11 +364,20 @@ impl Write for GuardedWriter {
     }
 }
 
+impl GuardedWriter {
+    /// The next write goes there.
+    fn go_to(&mut self, at: u64) {
+        self.at = at;
+        self.handle.at.store(at, Ordering::Relaxed);
+    }
+}
+
 impl Seek for GuardedWriter {
     fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
         self.inner.seek(SeekFrom::Start(self.at))?;
-        self.at = self.inner.seek(pos)?;
-        Ok(self.at)
+        let at = self.inner.seek(pos)?;
+        self.go_to(at);
+        Ok(at)
     }
 }
 
@@ -369,7 +386,8 @@ impl WriteExt for GuardedWriter {
         self.handle.staging.close()?;
         let GuardedHandle { staging, health, path, .. } = &*self.handle;
         staging.unsynced(|| health.wait_out(path, || self.inner.truncate(offset)))?;
-        (self.at, self.end) = (offset as u64, offset as u64);
+        self.go_to(offset as u64);
+        self.end = offset as u64;
         Ok(())
     }
 

@@ -146,6 +146,11 @@ impl Log {
         self.try_append(write, false)
     }
 
+    /// Whether the next write begins a log file: the full one is fsynced within it, which may take long.
+    pub fn begins_file(&self) -> bool {
+        self.fs.active_has(self.file_bytes)
+    }
+
     /// Fsyncs as `sync` does, for an event loop, which must not wait for room, descriptors or memory. False if it would have
     /// to: then nothing is lost, and a thread that may wait is to `sync`.
     pub fn try_sync(&self) -> Result<bool> {
@@ -414,6 +419,29 @@ mod tests {
             assert!(fsyncs(&|| log.write(entries(next + 3, 40), false).unwrap()) <= 1);
             assert_eq!(fsyncs(&|| log.sync().unwrap()), 1, "after other files were begun");
             next += 43;
+        }
+    }
+
+    #[test]
+    fn it_is_known_which_write_begins_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = LogOptions { file_bytes: 16 << 10, ..LogOptions::default() };
+        let files = || {
+            let names = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
+            names.filter(|name| name.extension().is_some_and(|kind| kind == "raftlog")).count()
+        };
+        let mut next = 1;
+        for _ in 0..3 {
+            let log = Log::open(dir.path(), &options, Arc::default()).unwrap();
+            let mut begun = 0;
+            for index in next..next + 50 {
+                let (before, begins) = (files(), log.begins_file());
+                log.write(entries(index, 1), false).unwrap();
+                assert_eq!(files() > before, begins, "at {index}");
+                begun += usize::from(begins);
+            }
+            assert!(begun >= 2, "{begun}");
+            next += 50;
         }
     }
 

@@ -36,9 +36,13 @@ pub fn ask(store: &mut Store, place: Place, request: CollectionRequest, out: &mu
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     let (write, keys) = (request.write(), request.key_hashes());
     process.collections.insert((ticket.connection, ticket.sequence), request);
-    if waits_at_once(process, shard, &write, ticket, now) {
-        store.checks.waits_collection(ticket.sequence);
-        return Ok(());
+    match begins(process, shard, &write, ticket, now) {
+        Begin::Wait => {
+            store.checks.waits_collection(ticket.sequence);
+            return Ok(());
+        }
+        Begin::Later => return Ok(()),
+        Begin::Propose | Begin::Refuse(_) => {}
     }
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     process.core.submit(shard, &write, &keys, ticket, out);
@@ -55,13 +59,13 @@ fn told(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>
     Ok(())
 }
 
-/// A blocking command has come to its shard: whether its client waits at once, behind others.
-fn waits_at_once(process: &mut Process, shard: ShardId, write: &Write, ticket: Ticket, now: Moment) -> bool {
+/// What the client of a command does first, which is blocking or is proposed.
+fn begins(process: &mut Process, shard: ShardId, write: &Write, ticket: Ticket, now: Moment) -> Begin {
     let Process { core, blocked, .. } = process;
     let (Some(shard), Write::Command(command), true) = (core.shard(shard), write, ticket.may_wait) else {
-        return false;
+        return Begin::Propose;
     };
-    blocked.begin(shard.handle(), ticket, command, now.mono_us) == Begin::Wait
+    blocked.begin(shard.handle(), ticket, command, now.mono_us)
 }
 
 /// There is news of keys for which clients may wait.
@@ -145,10 +149,10 @@ fn route_again(store: &mut Store, place: Place, attempt: Attempt, out: &mut Outb
     let Some(request) = process.collections.get(&(ticket.connection, ticket.sequence)) else { return Ok(()) };
     let (keys, ticket) = (keys_of(&command), Ticket { generation: shard.0, ..ticket });
     let write = Write::Command(request.tagged(&command));
-    if waits_at_once(process, shard, &write, ticket, now) {
-        store.checks.waits_collection(ticket.sequence);
-    } else {
-        process.core.submit(shard, &write, &keys, ticket, out);
+    match begins(process, shard, &write, ticket, now) {
+        Begin::Wait => store.checks.waits_collection(ticket.sequence),
+        Begin::Later => {}
+        Begin::Propose | Begin::Refuse(_) => process.core.submit(shard, &write, &keys, ticket, out),
     }
     Ok(())
 }

@@ -252,6 +252,12 @@ pub const BLOCKED_COMMAND_BYTES_MAX: usize = 1024 * 1024;
 pub const BLOCKED_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Most clients that wait in blocking commands and are looked at in one turn of a worker.
 pub const BLOCKED_CLIENTS_STEP_MAX: usize = 512;
+/// For so many keys a client counts as one more, where its command is made anew.
+pub const BLOCKED_KEYS_LOOK: usize = 16;
+/// A client of more keys joins their queues by and by, before its command is proposed.
+pub const BLOCKED_KEYS_AT_ONCE: usize = 256;
+/// Most keys whose queues clients join in one turn of a worker, and as many that they leave.
+pub const BLOCKED_KEYS_STEP_MAX: usize = 2048;
 /// Keys whose time has come that one step of background collection removes.
 pub const EXPIRE_STEP_MAX: usize = 256;
 /// By when a large collection that is made in slices must be whole, in ms after it was begun.

@@ -7,11 +7,10 @@ use crate::shard::Ticket;
 use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
-use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
+use vocab::limits::{BLOCKED_CLIENTS_STEP_MAX, BLOCKED_KEYS_AT_ONCE, BLOCKED_KEYS_STEP_MAX};
 use vocab::{Moment, ShardId};
 
 /// The clients that wait for keys of a worker's shards.
-#[derive(Default)]
 pub struct Blocked {
     waiters: Waiters,
     /// Answers of waits that have ended.
@@ -22,7 +21,19 @@ pub struct Blocked {
     moved: VecDeque<Weak<ShardHandle>>,
 }
 
+impl Default for Blocked {
+    fn default() -> Self {
+        Self::new(BLOCKED_KEYS_AT_ONCE)
+    }
+}
+
 impl Blocked {
+    /// No client waits. One of more keys than that joins their queues by and by.
+    #[must_use]
+    pub fn new(keys_at_once: usize) -> Self {
+        Self { waiters: Waiters::new(keys_at_once), ended: Vec::new(), lost: Vec::new(), moved: VecDeque::new() }
+    }
+
     /// Whether there is nothing to do for any client.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -34,6 +45,7 @@ impl Blocked {
     pub fn has_work(&self) -> bool {
         self.waiters.has_ready()
             || self.waiters.has_losers()
+            || self.waiters.is_changing()
             || !self.ended.is_empty()
             || !self.lost.is_empty()
             || !self.moved.is_empty()
@@ -97,8 +109,10 @@ impl Blocked {
         self.ended.extend(self.waiters.end(ticket, end));
     }
 
-    /// Ends the waits whose time is over, or whose stream is gone, up to a bound.
+    /// Ends the waits whose time is over, or whose stream is gone, and notes at the keys who waits and who does not any longer, each up
+    /// to a bound.
     pub fn expire(&mut self, now_us: u64) {
+        self.waiters.go_on(BLOCKED_KEYS_STEP_MAX);
         self.ended.extend(self.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX));
         self.ended.extend(self.waiters.expire(now_us, BLOCKED_CLIENTS_STEP_MAX));
     }
@@ -120,15 +134,17 @@ impl Blocked {
         if self.waiters.shards().all(&leads) {
             return;
         }
-        let lost = self.waiters.withdraw_all(now_us, BLOCKED_CLIENTS_STEP_MAX, |shard, _| !leads(shard));
+        let mut looks = BLOCKED_CLIENTS_STEP_MAX;
+        let lost = self.waiters.withdraw_all(now_us, &mut looks, |shard, _| !leads(shard));
         lost.into_iter().for_each(|withdrawn| self.take_out(withdrawn));
     }
 
     /// A shard has given slots away: clients that wait for their keys are routed anew, some of very many at once.
     pub fn withdraw_moved(&mut self, shard: &Arc<ShardHandle>, now_us: u64) {
         let is_moved = |of: ShardId, ticket: &Ticket| of == shard.id() && !shard.owns_all(ticket.span());
-        let moved = self.waiters.withdraw_all(now_us, BLOCKED_CLIENTS_STEP_MAX, is_moved);
-        if moved.len() == BLOCKED_CLIENTS_STEP_MAX {
+        let mut looks = BLOCKED_CLIENTS_STEP_MAX;
+        let moved = self.waiters.withdraw_all(now_us, &mut looks, is_moved);
+        if looks == 0 {
             self.moved.push_back(Arc::downgrade(shard));
         }
         moved.into_iter().for_each(|withdrawn| self.take_out(withdrawn));

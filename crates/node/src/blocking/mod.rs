@@ -5,6 +5,7 @@
 
 mod blocked;
 mod command;
+mod queues;
 mod waiters;
 
 pub use blocked::Blocked;

@@ -6,6 +6,7 @@
 //! - While a key holds something for which a client waits that has no attempt under way, the key is among `ready`.
 
 use super::command::{BlockingCommand, TOO_MANY_KEYS};
+use super::queues::{Joining, Leaving, QueuePlace, Queues, WaiterId};
 use crate::awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
 use crate::{EncodedCommand, KeyHash, Ticket, key_hash};
 use resp::Reply;
@@ -13,25 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use vocab::ShardId;
-use vocab::limits::{BLOCKED_BYTES_MAX, BLOCKED_CLIENTS_STEP_MAX, BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_MAX};
-
-/// Tells the client that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct WaiterId {
-    worker: u32,
-    connection: u32,
-    generation: u32,
-}
-
-impl WaiterId {
-    fn of(ticket: &Ticket) -> Self {
-        Self { worker: ticket.worker, connection: ticket.connection, generation: ticket.generation }
-    }
-}
-
-/// A waiter's place: the lower one came first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct QueuePlace(u64);
+use vocab::limits::{
+    BLOCKED_BYTES_MAX, BLOCKED_CLIENTS_STEP_MAX, BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_LOOK, BLOCKED_KEYS_MAX,
+};
 
 /// What is under way for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +77,12 @@ struct Waiter {
     command: BlockingCommand,
     /// What it takes of memory, about.
     held_bytes: usize,
-    /// None before it has been tried.
+    /// Where it stands in the queues of its keys. None before it has been tried, unless its keys are very many.
     place: Option<QueuePlace>,
+    /// Its place, or behind that: where it stood when it had been tried and began to wait. None before.
+    since: Option<QueuePlace>,
+    /// It does not stand in all its queues yet, and is tried then.
+    joins: bool,
     serving: Option<Serving>,
     /// When it waits no longer, in µs of the steady clock.
     until_us: Option<u64>,
@@ -101,6 +90,8 @@ struct Waiter {
     end: Option<End>,
     /// One of its keys became ready while an attempt was under way.
     missed: bool,
+    /// It is among those to be tried with all their keys.
+    is_to_retry: bool,
 }
 
 /// A key that may hold something for those who wait.
@@ -120,6 +111,8 @@ pub enum Begin {
     Propose,
     /// It waits behind others for each of its keys.
     Wait,
+    /// It is proposed a little later, as an attempt: its keys are very many.
+    Later,
     /// It is refused, with this text: it would take too much while it waits.
     Refuse(&'static str),
 }
@@ -182,19 +175,20 @@ struct LostKey {
 }
 
 /// The clients that wait for keys of one worker's shards.
-#[derive(Default)]
 pub struct Waiters {
+    /// A client of more keys joins their queues by and by, and is tried then.
+    keys_at_once: usize,
     waiters: BTreeMap<WaiterId, Waiter>,
-    /// Who waits for each key, the first first.
-    queues: BTreeMap<(KeyHash, QueuePlace), WaiterId>,
+    /// Who waits for each key, the first first, and who has just left.
+    queues: Queues,
     deadlines: BTreeSet<(u64, WaiterId)>,
     ready: BTreeMap<KeyHash, Ready>,
     /// The keys of `ready`, in the order in which they became so.
     ready_order: VecDeque<KeyHash>,
-    /// Who is to be tried with all its keys.
+    /// Who is to be tried with all its keys, if its `is_to_retry` says so.
     retries: VecDeque<WaiterId>,
     last_place: QueuePlace,
-    /// What all that wait take of memory, about.
+    /// What all that wait, and those that leave, take of memory, about.
     bytes: usize,
     /// Those in queues that fail where a key is gone.
     needing: BTreeSet<(QueuePlace, WaiterId)>,
@@ -206,6 +200,26 @@ pub struct Waiters {
 }
 
 impl Waiters {
+    /// None wait. A client of more keys than that joins their queues by and by.
+    #[must_use]
+    pub fn new(keys_at_once: usize) -> Self {
+        Self {
+            keys_at_once,
+            waiters: BTreeMap::new(),
+            queues: Queues::default(),
+            deadlines: BTreeSet::new(),
+            ready: BTreeMap::new(),
+            ready_order: VecDeque::new(),
+            retries: VecDeque::new(),
+            last_place: QueuePlace::default(),
+            bytes: 0,
+            needing: BTreeSet::new(),
+            lost_keys: BTreeMap::new(),
+            lost_shards: BTreeMap::new(),
+            shards: BTreeMap::new(),
+        }
+    }
+
     /// Whether no client waits, or is about to.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -252,7 +266,8 @@ impl Waiters {
             return Begin::Refuse(TOO_MUCH_WAITS);
         }
         let until_us = command.timeout().flatten().map(|ms| now_us.saturating_add(ms.saturating_mul(1000)));
-        let waits = self.stands_behind_others(&command);
+        let joins = command.keys().len() > self.keys_at_once;
+        let waits = !joins && self.stands_behind_others(&command);
         let id = WaiterId::of(&ticket);
         let serving = (!waits).then_some(Serving::First);
         let awaited_keys = awaited_keys.clone();
@@ -264,63 +279,82 @@ impl Waiters {
             command,
             held_bytes,
             place: None,
+            since: None,
+            joins,
             serving,
             until_us,
             end: None,
             missed: false,
+            is_to_retry: false,
         };
         // A connection has one blocking request under way.
         self.remove(id);
         self.bytes += waiter.held_bytes;
         self.waiters.insert(id, waiter);
         *self.shards.entry(shard).or_default() += 1;
-        if !waits {
-            return Begin::Propose;
+        if joins {
+            self.join_slowly(id);
+            Begin::Later
+        } else if waits {
+            self.queue_up(id);
+            Begin::Wait
+        } else {
+            Begin::Propose
         }
-        self.queue_up(id);
-        Begin::Wait
+    }
+
+    /// A client is tried when it stands in the queues of all its keys. What is left at one of them until then is noted as missed.
+    fn join_slowly(&mut self, id: WaiterId) {
+        let Some(waiter) = self.waiters.get_mut(&id) else { return };
+        self.last_place.0 += 1;
+        waiter.place = Some(self.last_place);
+        self.queues.join_slowly(Joining {
+            place: self.last_place,
+            id,
+            command: waiter.command.clone(),
+            awaited_keys: waiter.awaited_keys.clone(),
+        });
     }
 
     /// Whether others wait for each of the command's keys. A stream serves all, so no client stands behind others there.
     fn stands_behind_others(&self, command: &BlockingCommand) -> bool {
-        /// So many of a key's waiters are looked at: others may wait for another type.
+        /// So many of a key's waiters are looked at: others may wait for another type, or have left.
         const LOOKS_MAX: usize = 8;
         let is_awaited = |(hash, key): &(KeyHash, Box<[u8]>)| {
-            let waiters = self.queue(*hash, QueuePlace::default()).take(LOOKS_MAX);
-            let mut commands = waiters.filter_map(|(_, id)| self.waiters.get(&id)).map(|waiter| &waiter.command);
+            let waiters = self.queues.behind(*hash, QueuePlace::default()).take(LOOKS_MAX);
+            // One that was not tried yet does not know that the key holds nothing.
+            let waiters = waiters.filter_map(|place| self.at(place)).filter(|waiter| waiter.since.is_some());
+            let mut commands = waiters.map(|waiter| &waiter.command);
             commands.any(|other| other.awaited() == command.awaited() && other.waits_for(key))
         };
         let keys = command.keys();
         command.awaited() != Awaited::Stream && !keys.is_empty() && keys.iter().all(is_awaited)
     }
 
-    /// Those that wait for a key behind a place.
-    fn queue(&self, key: KeyHash, after: QueuePlace) -> impl Iterator<Item = (QueuePlace, WaiterId)> + '_ {
-        let range = (Bound::Excluded((key, after)), Bound::Included((key, QueuePlace(u64::MAX))));
-        self.queues.range(range).map(|((_, place), id)| (*place, *id))
+    /// The client that waits at a place; `None`: it has left.
+    fn at(&self, (place, id): (QueuePlace, WaiterId)) -> Option<&Waiter> {
+        self.waiters.get(&id).filter(|waiter| waiter.place == Some(place))
     }
 
-    /// A client stands at the end of the queues of its keys.
+    /// A client begins to wait: it stands at the end of the queues of its keys, unless it does so already.
     fn queue_up(&mut self, id: WaiterId) {
         let Some(waiter) = self.waiters.get_mut(&id) else { return };
         self.last_place.0 += 1;
-        waiter.place = Some(self.last_place);
+        waiter.since = Some(self.last_place);
         if waiter.command.needs_keys() {
             self.needing.insert((self.last_place, id));
         }
         if let Some(until_us) = waiter.until_us {
             self.deadlines.insert((until_us, id));
         }
-        for (key, _) in waiter.command.keys() {
-            if self.queues.insert((*key, self.last_place), id).is_none() {
-                waiter.awaited_keys.begin(*key);
-            }
+        if waiter.place.is_none() {
+            waiter.place = waiter.since;
+            self.queues.join(self.last_place, id, waiter.command.keys(), &waiter.awaited_keys);
         }
     }
 
     fn remove(&mut self, id: WaiterId) -> Option<Waiter> {
         let waiter = self.waiters.remove(&id)?;
-        self.bytes -= waiter.held_bytes;
         if let Some(left) = self.shards.get_mut(&waiter.shard) {
             *left -= 1;
             if *left == 0 {
@@ -330,15 +364,35 @@ impl Waiters {
         if let Some(until_us) = waiter.until_us {
             self.deadlines.remove(&(until_us, id));
         }
-        if let Some(place) = waiter.place {
-            self.needing.remove(&(place, id));
-            for (key, _) in waiter.command.keys() {
-                if self.queues.remove(&(*key, place)).is_some() {
-                    waiter.awaited_keys.end(*key);
-                }
+        if let Some(since) = waiter.since {
+            self.needing.remove(&(since, id));
+        }
+        self.bytes -= self.queues.leave(Leaving {
+            place: waiter.place,
+            command: waiter.command.clone(),
+            awaited_keys: waiter.awaited_keys.clone(),
+            held_bytes: waiter.held_bytes,
+        });
+        Some(waiter)
+    }
+
+    /// Whether clients of many keys have begun to wait, or have ended, and that is not noted at all of their keys.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        self.queues.are_changing()
+    }
+
+    /// Notes who has begun to wait and who has ended at up to `keys` keys each.
+    pub fn go_on(&mut self, keys: usize) {
+        self.bytes -= self.queues.leave_some(keys);
+        let is_there =
+            |place: QueuePlace, id: WaiterId| self.waiters.get(&id).is_some_and(|waiter| waiter.place == Some(place));
+        for id in self.queues.join_some(keys, is_there) {
+            if let Some(waiter) = self.waiters.get_mut(&id) {
+                (waiter.joins, waiter.is_to_retry) = (false, true);
+                self.retries.push_back(id);
             }
         }
-        Some(waiter)
     }
 
     fn known(&mut self, ticket: &Ticket) -> Option<&mut Waiter> {
@@ -373,6 +427,7 @@ impl Waiters {
         }
         if std::mem::take(&mut waiter.missed) {
             waiter.serving = Some(Serving::All);
+            waiter.is_to_retry = true;
             self.retries.push_back(id);
         }
         if is_first {
@@ -396,7 +451,7 @@ impl Waiters {
         let hash = key_hash(&key);
         if !self.needing.is_empty()
             && holds.is_none_or(|holds| holds.what != Awaited::Stream)
-            && self.queue(hash, QueuePlace::default()).next().is_some()
+            && self.queues.behind(hash, QueuePlace::default()).next().is_some()
         {
             let lost = || LostKey { key: key.clone(), losing: Losing::default() };
             self.lost_keys.entry(hash).or_insert_with(lost).losing.until = self.last_place;
@@ -430,12 +485,14 @@ impl Waiters {
         {
             let Losing { after, until } = lost.losing;
             let found: Vec<(QueuePlace, WaiterId)> =
-                self.queue(hash, after).take_while(|(place, _)| *place <= until).take(looks).collect();
+                self.queues.behind(hash, after).take_while(|(place, _)| *place <= until).take(looks).collect();
             let is_over = found.len() < looks;
             looks = looks.saturating_sub(found.len().max(1));
             for (place, id) in found {
                 lost.losing.after = place;
-                if self.waiters.get(&id).is_some_and(|waiter| waiter.command.needs(&lost.key)) {
+                // One that began to wait afterwards has lost nothing.
+                let loses = |waiter: &Waiter| waiter.since.is_some_and(|since| since <= until);
+                if self.at((place, id)).is_some_and(|waiter| loses(waiter) && waiter.command.needs(&lost.key)) {
                     ended.extend(self.end_of(id, End::NoStream));
                 }
             }
@@ -471,37 +528,50 @@ impl Waiters {
 
     fn make_ready(&mut self, ready: Ready) {
         let hash = key_hash(&ready.key);
-        if self.queue(hash, ready.after).next().is_some() && self.ready.insert(hash, ready).is_none() {
+        if self.queues.behind(hash, ready.after).next().is_some() && self.ready.insert(hash, ready).is_none() {
             self.ready_order.push_back(hash);
         }
     }
 
-    /// What is to be proposed now; looks at up to `looks` clients.
-    pub fn take_attempts(&mut self, looks: usize) -> Vec<Attempt> {
+    /// What is to be proposed now; looks at up to `looks` clients, fewer if they wait for many keys.
+    pub fn take_attempts(&mut self, mut looks: usize) -> Vec<Attempt> {
         let mut attempts = Vec::new();
-        for _ in 0..looks {
-            if let Some(id) = self.retries.pop_front() {
-                let waiter = self.waiters.get(&id).filter(|waiter| waiter.serving == Some(Serving::All));
-                attempts.extend(waiter.map(|waiter| waiter.attempt(waiter.command.whole().clone())));
-                continue;
-            }
-            let Some(&hash) = self.ready_order.front() else { break };
-            let after = self.ready.get(&hash).map(|ready| ready.after).unwrap_or_default();
-            let next = self.queue(hash, after).next();
-            let is_over = match (self.ready.get_mut(&hash), next) {
-                (Some(ready), Some((place, id))) if ready.left > 0 => {
-                    ready.after = place;
-                    attempts.extend(self.waiters.get_mut(&id).and_then(|waiter| waiter.try_for(hash, ready)));
-                    ready.left == 0
-                }
-                _ => true,
+        while looks > 0 {
+            let attempt = if let Some(id) = self.retries.pop_front() {
+                self.waiters.get_mut(&id).and_then(Waiter::retry)
+            } else if let Some(&hash) = self.ready_order.front() {
+                self.attempt_for(hash)
+            } else {
+                break;
             };
-            if is_over {
-                self.ready.remove(&hash);
-                self.ready_order.pop_front();
-            }
+            let of = attempt.as_ref().and_then(|attempt| self.waiters.get(&WaiterId::of(&attempt.ticket)));
+            looks = looks.saturating_sub(of.map_or(1, Waiter::looks));
+            attempts.extend(attempt);
         }
         attempts
+    }
+
+    /// The attempt for the next one that waits for a key that is ready, if there is one to make.
+    fn attempt_for(&mut self, hash: KeyHash) -> Option<Attempt> {
+        let after = self.ready.get(&hash).map(|ready| ready.after).unwrap_or_default();
+        let next = self.queues.behind(hash, after).next();
+        let (Some(ready), Some((place, id))) = (self.ready.get_mut(&hash).filter(|ready| ready.left > 0), next) else {
+            self.end_ready(hash);
+            return None;
+        };
+        ready.after = place;
+        let waiter = self.waiters.get_mut(&id).filter(|waiter| waiter.place == Some(place));
+        let attempt = waiter.and_then(|waiter| waiter.try_for(hash, ready));
+        if ready.left == 0 {
+            self.end_ready(hash);
+        }
+        attempt
+    }
+
+    /// The first of the keys that are ready has served all that it can.
+    fn end_ready(&mut self, hash: KeyHash) {
+        self.ready.remove(&hash);
+        self.ready_order.pop_front();
     }
 
     /// What a client waits for that begins to wait, if it names the ends of streams as they are now.
@@ -541,7 +611,7 @@ impl Waiters {
 
     fn end_of(&mut self, id: WaiterId, end: End) -> Option<Ended> {
         let waiter = self.waiters.get_mut(&id)?;
-        if waiter.serving.is_some() && !self.retries.contains(&id) {
+        if waiter.serving.is_some() && !waiter.is_to_retry && !waiter.joins {
             waiter.end = Some(end);
             return None;
         }
@@ -561,23 +631,40 @@ impl Waiters {
         Some(Withdrawn::Again(waiter.attempt(waiter.command.with_timeout(left_ms))))
     }
 
-    /// Takes clients out that have no attempt under way and wait for keys of these shards and slots: up to `max`, the first
-    /// first.
+    /// Takes clients out that have no attempt under way and wait for keys of these shards and slots, the first first. Where `looks` are
+    /// used up, more of them may be left.
     pub fn withdraw_all(
         &mut self,
         now_us: u64,
-        max: usize,
+        looks: &mut usize,
         is_lost: impl Fn(ShardId, &Ticket) -> bool,
     ) -> Vec<Withdrawn> {
         let idle = self.waiters.values().filter(|waiter| waiter.serving.is_none());
-        let lost = idle.filter(|waiter| is_lost(waiter.shard, &waiter.ticket)).take(max);
-        let mut lost: Vec<(Option<QueuePlace>, Ticket)> = lost.map(|waiter| (waiter.place, waiter.ticket)).collect();
+        let mut lost: Vec<(Option<QueuePlace>, Ticket)> = idle
+            .filter(|waiter| is_lost(waiter.shard, &waiter.ticket))
+            .take_while(|waiter| {
+                let is_one = *looks > 0;
+                *looks = looks.saturating_sub(waiter.looks());
+                is_one
+            })
+            .map(|waiter| (waiter.place, waiter.ticket))
+            .collect();
         lost.sort_by_key(|(place, _)| *place);
         lost.iter().filter_map(|(_, ticket)| self.withdraw(ticket, now_us)).collect()
     }
 }
 
 impl Waiter {
+    /// As how many looks it counts if its command is made anew: that goes through all its keys.
+    fn looks(&self) -> usize {
+        1 + self.command.keys().len() / BLOCKED_KEYS_LOOK
+    }
+
+    /// The attempt for all its keys, if it still is to be made.
+    fn retry(&mut self) -> Option<Attempt> {
+        std::mem::take(&mut self.is_to_retry).then(|| self.attempt(self.command.whole().clone()))
+    }
+
     fn attempt(&self, command: EncodedCommand) -> Attempt {
         Attempt { shard: self.shard, ticket: self.ticket, command }
     }
@@ -609,7 +696,6 @@ mod tests {
     const SHARD: ShardId = ShardId(3);
 
     /// Waiters, and the clients' tickets by their numbers.
-    #[derive(Default)]
     struct Test {
         waiters: Waiters,
         awaited_keys: Arc<AwaitedKeys>,
@@ -629,7 +715,19 @@ mod tests {
         String::from_utf8_lossy(reply).trim_end().replace("\r\n", " ")
     }
 
+    impl Default for Test {
+        fn default() -> Self {
+            Self { waiters: Waiters::new(BLOCKED_KEYS_MAX), awaited_keys: Arc::default(), now_us: 0 }
+        }
+    }
+
     impl Test {
+        fn go_on(&mut self) {
+            while self.waiters.is_changing() {
+                self.waiters.go_on(usize::MAX);
+            }
+        }
+
         /// `CLIENT command …`: it comes; `CLIENT < reply`: its attempt is answered; `CLIENT ! how`: its wait is to end;
         /// `CLIENT out`: it is taken out; `key type n`: an entry has left n elements there; `at ms`.
         fn step(&mut self, step: &str) -> String {
@@ -685,6 +783,7 @@ mod tests {
             match self.waiters.begin((SHARD, &self.awaited_keys), ticket, &command, self.now_us) {
                 Begin::Propose => "propose".to_owned(),
                 Begin::Wait => "wait".to_owned(),
+                Begin::Later => "joins".to_owned(),
                 Begin::Refuse(text) => text.to_owned(),
             }
         }
@@ -708,6 +807,7 @@ mod tests {
         let refused = commands.iter().position(|command| test.step(command) == TOO_MUCH_WAITS).unwrap();
         assert!((100..300).contains(&refused), "{refused}");
         (1..=refused as u32).for_each(|client| _ = test.step(&format!("{client} out")));
+        test.go_on();
         assert_eq!((test.waiters.bytes, test.step("1 BLPOP a 0")), (0, "propose".to_owned()));
     }
 
@@ -728,6 +828,113 @@ mod tests {
         assert_eq!(refusal("DEL", 100_000, 1, ""), None);
     }
 
+    #[test]
+    fn clients_of_very_many_keys_leave_some_keys_at_a_time() {
+        const CLIENTS: u32 = 3;
+        let mut test = Test::default();
+        let keys: Vec<String> = (0..BLOCKED_KEYS_MAX).map(|n| format!("k{n}")).collect();
+        let blpop = format!("BLPOP {} 0", keys.join(" "));
+        let wait = |test: &mut Test, client: u32, command: &str| {
+            if test.step(&format!("{client} {command}")) == "propose" {
+                assert_eq!(test.step(&format!("{client} < *-1")), "waits");
+            }
+        };
+        (0..CLIENTS).for_each(|client| wait(&mut test, client, &blpop));
+        wait(&mut test, CLIENTS, "BLPOP k7 0");
+        let held_bytes = test.waiters.bytes;
+        for client in 0..CLIENTS {
+            assert_eq!(test.step(&format!("{client} ! timeout")), "*-1");
+        }
+        assert_eq!((test.waiters.len(), test.waiters.bytes, test.waiters.is_changing()), (1, held_bytes, true));
+        // One of them waits anew for one of the keys, behind the one that stayed: who has left is passed over.
+        wait(&mut test, 0, "BLPOP k7 0");
+        assert_eq!(test.step("k7 list 1"), "");
+        let served: Vec<u32> = test.waiters.take_attempts(64).iter().map(|it| it.ticket.connection).collect();
+        assert_eq!(served, [CLIENTS]);
+        let mut steps = 0;
+        while test.waiters.is_changing() {
+            test.waiters.go_on(1000);
+            steps += 1;
+        }
+        let all_keys = CLIENTS as usize * BLOCKED_KEYS_MAX;
+        assert_eq!(steps, all_keys.div_ceil(1000));
+        assert_eq!(test.step(&format!("{CLIENTS} < *2")), "deliver");
+        assert_eq!(test.step("0 ! gone"), "*-1");
+        assert_eq!((test.waiters.bytes, test.awaited_keys.any()), (0, false));
+    }
+
+    #[test]
+    fn a_client_of_many_keys_is_tried_when_it_stands_in_all_their_queues() {
+        let mut test = Test { waiters: Waiters::new(2), ..Test::default() };
+        let tried = |test: &mut Test| -> Vec<u32> {
+            test.waiters.take_attempts(10).iter().map(|attempt| attempt.ticket.connection).collect()
+        };
+        assert_eq!(test.step("1 BLPOP a b c 0"), "joins");
+        for _ in 0..3 {
+            assert!(test.waiters.is_changing() && tried(&mut test).is_empty());
+            test.waiters.go_on(1);
+        }
+        // It does not know yet that there is nothing: another one does not stand behind it.
+        assert_eq!((test.step("2 BLPOP a 0"), test.waiters.is_changing()), ("propose".to_owned(), false));
+        assert_eq!(tried(&mut test), [1]);
+        assert_eq!((test.step("b list 1"), tried(&mut test)), (String::new(), vec![]));
+        assert_eq!((test.step("1 < *-1"), tried(&mut test)), ("waits".to_owned(), vec![1]), "it has missed b");
+        assert_eq!(test.step("2 < *-1"), "waits");
+        assert_eq!(
+            (test.step("1 < *-1"), test.step("a list 1"), tried(&mut test)),
+            ("waits on".to_owned(), String::new(), vec![1])
+        );
+        assert_eq!(test.step("3 BLPOP a 0"), "wait");
+        assert_eq!(
+            (test.step("1 < *2"), test.step("2 ! gone"), test.step("3 ! gone")),
+            ("deliver".to_owned(), "*-1".to_owned(), "*-1".to_owned())
+        );
+        // One leaves while it joins, and one while it leaves others' queues.
+        assert_eq!(test.step("4 BLPOP a b c 0"), "joins");
+        test.waiters.go_on(1);
+        assert_eq!((test.step("4 ! gone"), test.step("5 BLPOP a b c 0")), ("*-1".to_owned(), "joins".to_owned()));
+        test.go_on();
+        assert_eq!(tried(&mut test), [5]);
+        assert_eq!(test.step("5 ! timeout"), "later");
+        assert_eq!(test.step("5 < *-1"), "instead *-1");
+        test.go_on();
+        assert_eq!((test.waiters.bytes, test.waiters.queues.is_empty(), test.awaited_keys.any()), (0, true, false));
+    }
+
+    #[test]
+    fn a_client_of_many_streams_loses_none_that_came_back_before_it_was_tried() {
+        let mut test = Test { waiters: Waiters::new(1), ..Test::default() };
+        for client in [1, 2] {
+            assert_eq!(test.step(&format!("{client} XREADGROUP GROUP g c BLOCK 0 STREAMS a b > >")), "joins");
+            test.go_on();
+            assert_eq!(test.waiters.take_attempts(10).len(), 1);
+            if client == 1 {
+                assert_eq!(test.step("1 < *-1"), "waits");
+            }
+        }
+        assert_eq!(test.step("a none 0"), "-UNBLOCKED the stream key no longer exists");
+        assert_eq!((test.step("2 < *-1"), test.waiters.len()), ("waits".to_owned(), 1));
+    }
+
+    #[test]
+    fn one_that_ends_before_it_is_tried_again_is_not_tried_twice_when_it_waits_anew() {
+        let mut test = Test::default();
+        for stays in [false, true] {
+            for step in ["1 BLPOP a b 0", "1 < *-1", "b list 1"] {
+                test.step(step);
+            }
+            assert_eq!(test.waiters.take_attempts(10).len(), 1);
+            test.step("a list 1");
+            assert!(test.waiters.take_attempts(10).is_empty());
+            assert_eq!(test.step("1 < *-1"), "waits on");
+            assert!(test.waiters.has_ready());
+            if !stays {
+                assert_eq!(test.step("1 ! error"), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            }
+        }
+        assert_eq!(test.waiters.take_attempts(10).len(), 1);
+    }
+
     /// Each step, what comes of it, and what is proposed then.
     fn run(steps: &[(&str, &str)]) {
         let mut test = Test::default();
@@ -738,6 +945,7 @@ mod tests {
             }
             assert_eq!(found.trim_start(), *expected, "step {n}, {step:?}, of {steps:?}");
         }
+        test.go_on();
         assert_eq!(test.awaited_keys.any(), !test.waiters.queues.is_empty());
         assert_eq!(test.waiters.is_empty(), test.waiters.shards().count() == 0);
     }

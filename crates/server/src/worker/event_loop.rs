@@ -484,13 +484,14 @@ impl Worker {
         }
     }
 
-    /// Whether the client of a blocking command waits at once, behind others, or is refused.
+    /// Whether the client of a blocking command waits at once, behind others, is tried later, or is refused.
     fn is_not_proposed(&mut self, submission: &Submission) -> bool {
         let Some(shard) = self.multi_raft.shard(submission.shard) else { return false };
         let Write::Command(command) = &submission.write else { return false };
         match self.shell.blocked.begin(shard.handle(), submission.ticket, command, self.now.mono_us) {
             Begin::Propose => return false,
             Begin::Wait => self.shell.begins_to_wait(&submission.ticket),
+            Begin::Later => {}
             Begin::Refuse(text) => {
                 let mut reply = Reply::new(submission.ticket.proto);
                 reply.error(text);
@@ -534,6 +535,8 @@ impl Worker {
         for ended in self.shell.blocked.take_ended() {
             self.shell.deliver(&ended.ticket, &ended.reply);
         }
+        // Those that were not looked at yet, where no entry is applied now.
+        self.serve_blocked();
     }
 
     /// Makes the writes whose slot has its new shard by now.

@@ -193,9 +193,10 @@ impl LogPipeline {
 
     /// Begins a log write. What is over at once is told. `is_bulk`: large requests are under way.
     pub(super) fn write(&mut self, write: LogWrite, logging: Logging, now_us: u64, is_bulk: bool) -> Option<Logged> {
-        // No event loop waits for room on the device or makes a long write, and later writes keep their place behind one that
-        // a log thread makes. Behind large ones any write may take long: it may have to fsync a file that is full.
-        let is_long = write.bytes() > LOG_WRITE_BYTES_SOFT || (is_bulk && self.will_sync(&write));
+        // No event loop waits for room on the device, makes a long write, or fsyncs a file that is full, and later writes keep their
+        // place behind one that a log thread makes. Behind large ones any write may take long.
+        let is_long =
+            write.bytes() > LOG_WRITE_BYTES_SOFT || self.store.log.begins_file() || (is_bulk && self.will_sync(&write));
         if is_long || self.under_way.back().is_some_and(|last| last.is_unwritten) || self.is_short_of_room(now_us) {
             self.hand_over_write(write, logging);
             return None;
