@@ -182,22 +182,25 @@ impl Applier {
         }
         // Before them: an answer says that its client is registered.
         let tracker = |item: usize| tickets.get(item).and_then(Ticket::tracker);
+        let is_known = evaluated.changes.are_known();
         if evaluated.registers {
             parts.handle.register_reads(&mut evaluated.changes, tracker);
         }
+        // Before them, too: who reads when an answer is out reads what the entry has written, and need not be told.
+        let client = |item: usize| tickets.get(item).and_then(Ticket::client);
+        let changes = std::mem::take(&mut evaluated.changes);
+        let has_trackers = parts.handle.has_trackers();
+        let changed = has_trackers.then(|| parts.handle.changed_keys(changes, client)).flatten();
         self.answer_all(index, tickets, &evaluated.ends, parts);
         // After the answers: a client of this entry may wait for what it has written.
         if !evaluated.ready.is_empty() {
             parts.effects.keys_ready(std::mem::take(&mut evaluated.ready));
         }
-        if evaluated.registers && !(evaluated.changes.are_known() && parts.handle.leading()) {
+        if evaluated.registers && !(is_known && parts.handle.leading()) {
             parts.handle.lose_readers((0..tickets.len()).filter_map(tracker));
         }
-        if parts.handle.has_trackers() {
-            let client = |item: usize| tickets.get(item).and_then(Ticket::client);
-            if let Some(changed) = parts.handle.changed_keys(std::mem::take(&mut evaluated.changes), client) {
-                parts.effects.keys_changed(parts.handle, changed);
-            }
+        if let Some(changed) = changed {
+            parts.effects.keys_changed(parts.handle, changed);
         }
         if !evaluated.events.is_empty() {
             parts.effects.keyspace_events(std::mem::take(&mut evaluated.events));
@@ -548,6 +551,24 @@ mod tests {
                 shard.apply(entry(), requests, aside).unwrap();
                 assert_eq!((tracking.keys(), tracking.take_lost(9)), (keys, None), "{requests:?}, aside: {aside}");
             }
+        }
+    }
+
+    #[test]
+    fn who_reads_when_an_answer_is_out_is_not_told_of_its_entry() {
+        let clear = entry_of(|entry| entry.clear());
+        for (aside, data) in [(false, &clear), (true, &clear), (false, &commands(&["SET a 1"]))] {
+            let mut shard = Fixture::new(SHARD);
+            let tracking = Arc::new(Tracking::default());
+            shard.member.handle.set_tracking(tracking.clone());
+            shard.shell.read_when_answered = Some(shard.member.handle.clone());
+            shard.apply(data.clone(), &[1], aside).unwrap();
+            assert_eq!((tracking.keys(), tracking.take_lost(9)), (1, None), "aside: {aside}");
+            // What was read before is told.
+            shard.shell.read_when_answered = None;
+            shard.apply(data.clone(), &[1], aside).unwrap();
+            let told = tracking.take_lost(9).map(|lost| lost.clients.len());
+            assert_eq!(told, (data == &clear).then_some(1), "aside: {aside}");
         }
     }
 

@@ -9,6 +9,7 @@ use super::ticket::Awaited;
 use crate::format::entry;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::Place;
+use crate::tracking::Changes;
 use replica::{Bytes, Entry, LogStore};
 use resp::{Proto, Reply};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,7 +72,9 @@ impl ApplyTask {
                 reply.proto = awaited.first().copied().flatten().map_or_else(Proto::default, |awaited| awaited.proto);
                 reply.ok();
                 let ends = vec![reply.buf.len()];
-                return Ok(Evaluated { now_ms, ends, is_cleared: true, ..Evaluated::default() });
+                // Who had read keys is told to forget all: there is nothing more to tell.
+                let changes = Changes::noted();
+                return Ok(Evaluated { now_ms, ends, changes, is_cleared: true, ..Evaluated::default() });
             }
             let clients = (awaited.iter().copied(), &rows[..]);
             let (at, how, mut done) = ((entry.index, now_ms), (Place::Aside, proposer), Evaluated::default());

@@ -6,7 +6,9 @@ use super::prefetch::PrefetchItem;
 use super::ticket::{Answers, Ticket};
 use crate::peer_protocol::PeerMessage;
 use crate::shard_handle::ShardHandle;
+use crate::subscriber::Subscriber;
 use crate::test_shard::empty_shard;
+use crate::tracking::Tracker;
 use replica::{Entry, LogStore, LogWrite, Members, MemoryLog, Message, Replica, SnapshotPoint};
 use std::sync::Arc;
 use storage::Snapshot;
@@ -29,10 +31,16 @@ pub(super) struct Shell {
     /// Comparisons, and the index of the rows that each compares.
     pub(super) marks: Vec<(u64, u64)>,
     pub(super) maps: Vec<cluster::MapUpdate>,
+    /// Where a client that has tracking on reads a key as soon as a request is answered.
+    pub(super) read_when_answered: Option<Arc<ShardHandle>>,
 }
 
 impl Answers for Shell {
     fn answer(&mut self, ticket: &Ticket, reply: &[u8]) {
+        if let Some(keys) = self.read_when_answered.as_ref().and_then(|handle| handle.tracked()) {
+            let tracker = Tracker { client: Subscriber::default(), no_loop: false };
+            keys.add([&b"a"[..]].into_iter(), tracker);
+        }
         self.answers.push((ticket.sequence, String::from_utf8_lossy(reply).into_owned()));
     }
 }
