@@ -100,7 +100,7 @@ impl Validation<'_> {
         if self.verified.term == term { self.verified.last.max(committed) } else { committed }
     }
 
-    fn admit_append(&mut self, message: &Message) -> Result<bool> {
+    fn admit_append(&mut self, message: &mut Message) -> Result<bool> {
         let log = &self.raw.raft.raft_log;
         if log.unstable_snapshot().is_some() {
             // The leader sends it again.
@@ -121,6 +121,9 @@ impl Validation<'_> {
                 "shard {}: entry {} or one after it, committed here, is another one on the leader of term {}",
                 self.shard, message.index, message.term
             )));
+        }
+        if let Ok(term) = log.term(committed) {
+            leave_out(message, (committed, term));
         }
         if message.index >= committed && log.match_term(message.index, message.log_term) {
             let last = message.index + message.entries.len() as u64;
@@ -208,6 +211,20 @@ impl Validation<'_> {
     }
 }
 
+/// Leaves entries out that are committed here, if others follow them. raft-rs takes nothing of a message that begins below what is
+/// committed: a replica to which much is sent again would get nothing new of it, and refuse all that is under way behind it.
+fn leave_out(message: &mut Message, (committed, term): (u64, u64)) {
+    let Some(known) = committed.checked_sub(message.index + 1) else { return };
+    let place = usize::try_from(known).unwrap_or(usize::MAX);
+    if message.entries.get(place).is_none_or(|entry| entry.term != term) || place + 1 == message.entries.len() {
+        return;
+    }
+    let mut entries = message.take_entries().into_vec();
+    entries.drain(..=place);
+    message.set_entries(entries.into());
+    (message.index, message.log_term) = (committed, term);
+}
+
 /// What holds for every message to replica `me`.
 pub(crate) fn inspect(me: ReplicaId, message: &Message) -> Result<()> {
     let malformed = |detail: &str| Err(Error::Malformed(format!("{detail}, from replica {}", message.from)));
@@ -273,6 +290,28 @@ mod tests {
         message.set_msg_type(MessageType::MsgAppend);
         message.set_entries(vec![entry(5, 3), entry(6, 4)].into());
         message
+    }
+
+    #[test]
+    fn entries_that_are_committed_are_left_out_if_others_follow() {
+        let left = |committed: (u64, u64)| {
+            let mut message = append();
+            leave_out(&mut message, committed);
+            let entries: Vec<u64> = message.entries.iter().map(|entry| entry.index).collect();
+            ((message.index, message.log_term), entries)
+        };
+        let whole = ((4, 3), vec![5, 6]);
+        assert_eq!(left((5, 3)), ((5, 3), vec![6]));
+        for (committed, what) in [
+            ((3, 3), "none is committed"),
+            ((4, 3), "the one before is"),
+            ((5, 2), "another one is, which was refused before"),
+            ((6, 4), "all are"),
+            ((7, 4), "all are, and one more"),
+            ((u64::MAX, 4), "far more are"),
+        ] {
+            assert_eq!(left(committed), whole, "{what}");
+        }
     }
 
     #[test]
