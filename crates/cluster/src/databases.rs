@@ -29,7 +29,7 @@ pub const DATABASE_WORDS: &[(&str, &str)] = &[
     ("keys-max", "with so many keys the database takes no command that may add data"),
     ("max-bytes", "about the most bytes, such as 64mb; then keys are evicted, or data is refused"),
     ("eviction", "which keys go, as maxmemory-policy has it; where nothing is set, that policy"),
-    ("ops-max", "operations a second on each node; what is more is refused"),
+    ("ops-max", "operations a second; what is more is refused"),
 ];
 
 /// What is set of one database.
@@ -43,7 +43,7 @@ pub struct DatabaseRow {
     pub reads_any: bool,
     /// Most keys.
     pub keys_max: Option<u64>,
-    /// Most operations a second, on each node.
+    /// Most operations a second.
     pub ops_max: Option<u64>,
     /// About how many bytes its keys and values may take.
     pub bytes_max: Option<u64>,

@@ -244,6 +244,7 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
         | Item::Split(_)
         | Item::Packing(_)
         | Item::KeyBounds(_)
+        | Item::BoundsOfAll(_)
         | Item::Together
         | Item::GoingOn => false,
     }

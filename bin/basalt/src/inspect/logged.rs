@@ -54,6 +54,8 @@ pub enum LoggedItem {
     /// The same, and goes on where the entry before has ended.
     GoingOn,
     KeyBounds,
+    /// The same, also of what nodes make of clients' commands.
+    BoundsOfAll,
     Mark {
         comparison: u64,
     },
@@ -159,6 +161,7 @@ impl LoggedItem {
             Item::Together => Self::Together,
             Item::GoingOn => Self::GoingOn,
             Item::KeyBounds(_) => Self::KeyBounds,
+            Item::BoundsOfAll(_) => Self::BoundsOfAll,
         }
     }
 
@@ -188,7 +191,7 @@ impl LoggedItem {
             Self::GoingOn => {
                 writeln!(out, "      (members of large sets are popped some together, as the entry before has begun)")
             }
-            Self::KeyBounds => writeln!(out, "      (databases may have so many keys)"),
+            Self::KeyBounds | Self::BoundsOfAll => writeln!(out, "      (databases may have so many keys)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),
             Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),

@@ -207,7 +207,45 @@ fn keys_are_bounded(nodes: &Nodes, ports: &[u16]) {
         assert_eq!(client.call("FLUSHDB"), Value::ok());
         no_way_leads_beyond(&mut client, *port);
         assert_eq!(client.call("FLUSHDB"), Value::ok());
+        no_slices_lead_beyond(&mut client, *port);
+        assert_eq!(client.call("FLUSHDB"), Value::ok());
+        no_other_database_leads_beyond(&mut client, *port);
+        assert_eq!(client.call("FLUSHDB"), Value::ok());
     }
+}
+
+/// What comes from another database is judged where it goes to, and stays where it was.
+fn no_other_database_leads_beyond(client: &mut Connection, port: u16) {
+    for request in ["SET one v", "SET two v", "SELECT 4", "SET moved v"] {
+        assert_eq!(client.call(request), Value::ok(), "{port}: {request}");
+    }
+    for request in ["MOVE moved 3", "COPY moved other DB 3"] {
+        assert!(client.call(request).text().starts_with("OOM "), "{port}: {request}");
+    }
+    assert_eq!(client.call("DEL moved").int(), 1, "{port}: it is still there");
+    assert_eq!(client.call("SELECT 3"), Value::ok());
+    assert_eq!(client.call("RENAME one three"), Value::ok(), "{port}");
+    assert_eq!(client.call("COPY three three DB 4").int(), 1, "{port}: it goes to another one");
+    assert_eq!(client.call("DBSIZE").int(), 2, "{port}");
+    assert_eq!(client.call("SELECT 4"), Value::ok());
+    assert_eq!(client.call("FLUSHDB"), Value::ok());
+    assert_eq!(client.call("SELECT 3"), Value::ok());
+}
+
+/// What is made in slices passes the gate long before it is there: of many that begin at once, only as many are made as fit.
+fn no_slices_lead_beyond(client: &mut Connection, port: u16) {
+    let fields: String = (0..10_000).map(|n| format!(" field{n} value")).collect();
+    assert_eq!(client.call(&format!("HSET large{fields}")).int(), 10_000, "{port}");
+    let mut clients: Vec<Connection> = (0..8).map(|_| Connection::open(port).unwrap()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.call("SELECT 3"), Value::ok()));
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.send(&Connection::encode(&["COPY", "large", &format!("copy{n}")])).unwrap();
+    }
+    let answers: Vec<Value> = clients.iter_mut().map(|client| client.read().unwrap()).collect();
+    assert_eq!(answers.iter().filter(|answer| **answer == Value::Int(1)).count(), 1, "{port}: {answers:?}");
+    let is_refused = |answer: &&Value| answer.text().starts_with("OOM ");
+    assert_eq!(answers.iter().filter(is_refused).count(), clients.len() - 1, "{port}: {answers:?}");
+    assert_eq!(client.call("DBSIZE").int(), 2, "{port}");
 }
 
 /// What was under way when the bound was reached is judged where it is made: a database that may have two keys never has three.
@@ -236,6 +274,35 @@ fn no_way_leads_beyond(client: &mut Connection, port: u16) {
         "1 1 OK OK",
         "{port}: nothing was written"
     );
+}
+
+/// A database is asked no more often than it may be, on however many nodes its clients are.
+#[test]
+fn a_bound_of_operations_holds_over_all_nodes() {
+    const PER_SECOND: usize = 40;
+    let dir = Dir::new("databases-ops-max");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    assert!(nodes.run_ctl(&["database", "set", "3", &format!("ops-max={PER_SECOND}")]).status.success());
+    let requests = Connection::encode(&["GET", "key"]).repeat(2 * PER_SECOND);
+    let made = |client: &mut Connection| {
+        let answers = (0..2 * PER_SECOND).map(|_| client.read().unwrap());
+        answers.filter(|answer| !matches!(answer, Value::Error(_))).count()
+    };
+    let mut clients: Vec<Connection> = ports.iter().map(|port| Connection::open(*port).unwrap()).collect();
+    for client in &mut clients {
+        assert_eq!(client.call("SELECT 3"), Value::ok());
+        eventually("the node has heard of the bound", PATIENCE, || {
+            client.send(&requests).unwrap();
+            (made(client) < 2 * PER_SECOND).then_some(())
+        });
+    }
+    let begun = std::time::Instant::now();
+    clients.iter_mut().for_each(|client| client.send(&requests).unwrap());
+    let made: usize = clients.iter_mut().map(made).sum();
+    // One second may have begun before, and another one begins when it is over.
+    let seconds = begun.elapsed().as_secs() as usize + 2;
+    assert!(made <= PER_SECOND * seconds, "{made} operations in {seconds} seconds");
 }
 
 /// KV.RANGE is about the database that is chosen, whichever node leads it.

@@ -52,6 +52,7 @@ const COLLECT_FIELDS: u8 = 12;
 const TOGETHER: u8 = 13;
 const GOING_ON: u8 = 15;
 const KEY_BOUNDS: u8 = 14;
+const BOUNDS_OF_ALL: u8 = 16;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -87,8 +88,10 @@ pub enum Item<'a> {
     Together,
     /// The same, and they go on where the entry before has ended (`drawn_stretch`).
     GoingOn,
-    /// What leaves these databases with more keys is refused (`space::apply::bounded_keys`).
+    /// What leaves these databases with more keys is refused (`space::apply::bounded_keys`), if a client has sent it.
     KeyBounds(Vec<KeyBound>),
+    /// The same, whoever has sent it: also what a node makes of a client's command that goes in slices.
+    BoundsOfAll(Vec<KeyBound>),
 }
 
 /// The rules by which the commands of an entry are evaluated. The entry's format says which, so that replicas of two releases
@@ -121,8 +124,19 @@ pub struct EntryTerms {
     pub keeps_changes: bool,
     /// How members of large sets are popped.
     pub pops: Pops,
-    /// Whether they judge how many keys databases have.
-    pub bounds_keys: bool,
+    /// Which commands they refuse for how many keys databases have.
+    pub bounding: Bounding,
+}
+
+/// Which commands of an entry are refused if they would leave a database with more keys than it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bounding {
+    /// None.
+    None,
+    /// Those of clients.
+    OfClients,
+    /// All, also those that nodes make of what clients have sent.
+    OfAll,
 }
 
 /// How SPOP draws members of large sets.
@@ -322,10 +336,15 @@ impl EntryBuilder {
     }
 
     /// Says, before the items, how many keys databases may have.
-    pub fn bound_keys(&mut self, bounds: &[KeyBound]) {
+    pub fn bound_keys(&mut self, bounds: &[KeyBound], of: Bounding) {
+        let kind = match of {
+            Bounding::None => return,
+            Bounding::OfClients => KEY_BOUNDS,
+            Bounding::OfAll => BOUNDS_OF_ALL,
+        };
         self.take_prepared();
         self.is_second = true;
-        let mut item = vec![KEY_BOUNDS];
+        let mut item = vec![kind];
         put_varint(&mut item, bounds.len() as u64);
         for bound in bounds {
             put_varint(&mut item, u64::from(bound.slot.0));
@@ -377,7 +396,7 @@ impl EntryBuilder {
             evaluation: Evaluation::Second,
             keeps_changes: false,
             pops: Pops::Alone,
-            bounds_keys: false,
+            bounding: Bounding::None,
         })
     }
 
@@ -430,8 +449,8 @@ pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
     // What is said before the commands.
     let mut ahead = reader.clone();
-    while let Ok(kind @ (TOGETHER | GOING_ON | KEY_BOUNDS)) = ahead.u8()
-        && (kind != KEY_BOUNDS || key_bounds(&mut ahead).is_ok())
+    while let Ok(kind @ (TOGETHER | GOING_ON | KEY_BOUNDS | BOUNDS_OF_ALL)) = ahead.u8()
+        && (!matches!(kind, KEY_BOUNDS | BOUNDS_OF_ALL) || key_bounds(&mut ahead).is_ok())
     {
         reader = ahead.clone();
     }
@@ -523,6 +542,9 @@ impl<'a> Iterator for Items<'a> {
             TOGETHER if self.evaluation == Evaluation::Second => Ok(Item::Together),
             GOING_ON if self.evaluation == Evaluation::Second => Ok(Item::GoingOn),
             KEY_BOUNDS if self.evaluation == Evaluation::Second => key_bounds(&mut self.reader).map(Item::KeyBounds),
+            BOUNDS_OF_ALL if self.evaluation == Evaluation::Second => {
+                key_bounds(&mut self.reader).map(Item::BoundsOfAll)
+            }
             MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
         };
@@ -874,15 +896,22 @@ mod tests {
     #[test]
     fn bounds_of_keys_come_first_and_hide_no_key() {
         let bounds = [(7, 5), (16383, u64::MAX)].map(|(slot, keys_max)| KeyBound { slot: Slot(slot), keys_max });
-        let mut entry = EntryBuilder::new();
-        entry.command(&[b"SPOP", b"s"]);
-        entry.pop(Pops::Together);
-        entry.bound_keys(&bounds);
-        let data = entry.seal(5);
-        assert_eq!(first_keys(&data).collect::<Vec<_>>(), [b"s"]);
-        let (_, items) = decode(&data).expect("head");
-        let items: Vec<_> = items.map(|item| item.expect("item")).collect();
-        assert_eq!(items[..], [Item::KeyBounds(bounds.to_vec()), Item::Together, Item::Command(vec![b"SPOP", b"s"])]);
+        for (of, said) in [
+            (Bounding::None, None),
+            (Bounding::OfClients, Some(Item::KeyBounds(bounds.to_vec()))),
+            (Bounding::OfAll, Some(Item::BoundsOfAll(bounds.to_vec()))),
+        ] {
+            let mut entry = EntryBuilder::new();
+            entry.command(&[b"SPOP", b"s"]);
+            entry.pop(Pops::Together);
+            entry.bound_keys(&bounds, of);
+            let data = entry.seal(5);
+            assert_eq!(first_keys(&data).collect::<Vec<_>>(), [b"s"]);
+            let (_, items) = decode(&data).expect("head");
+            let items: Vec<_> = items.map(|item| item.expect("item")).collect();
+            let others = [Item::Together, Item::Command(vec![b"SPOP", b"s"])];
+            assert_eq!(items, said.into_iter().chain(others).collect::<Vec<_>>());
+        }
     }
 
     #[test]

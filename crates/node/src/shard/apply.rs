@@ -271,6 +271,7 @@ impl Applier {
             | Item::Collect(_)
             | Item::Packing(_)
             | Item::KeyBounds(_)
+            | Item::BoundsOfAll(_)
             | Item::Together
             | Item::GoingOn => {
                 return Err("a command is not alone in its entry".into());

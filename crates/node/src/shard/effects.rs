@@ -5,7 +5,7 @@ use super::prefetch::PrefetchItem;
 use super::ticket::{Answers, Ticket};
 use crate::awaited_keys::ReadyKey;
 use crate::format::Fact;
-use crate::format::entry::Pops;
+use crate::format::entry::{Bounding, Pops};
 use crate::format::slots::Slots;
 use crate::keyspace_events::KeyspaceEvent;
 use crate::monitored_calls::{DeniedCall, MonitoredCalls};
@@ -154,10 +154,10 @@ pub trait Effects: Answers {
         Pops::GoingOn
     }
 
-    /// Whether a node is known to judge how many keys databases have where an entry says so.
-    fn bounds_keys(&self, node: NodeId) -> bool {
+    /// Which commands a node is known to refuse for how many keys databases have, where an entry says so.
+    fn bounding(&self, node: NodeId) -> Bounding {
         let _ = node;
-        true
+        Bounding::OfAll
     }
 
     /// The map has changed.

@@ -16,7 +16,7 @@ use crate::command::{
     Call, Error, Handler, Outcome, Progress, ReadCall, ReadHandler, ReplySteps, Rest, ScriptCommand, StepHandler,
     WriteHandler, entry_handler, handler, holds, run_to_end,
 };
-use crate::format::entry::{Args, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
+use crate::format::entry::{Args, Bounding, EncodedCommand, Item, Items, TOO_MANY_ARGUMENTS, decode};
 use crate::keyspace_events::{EventClasses, KeyspaceEvent};
 use crate::monitored_calls::MonitoredCalls;
 use crate::outcome::KEYS_MAX_REACHED;
@@ -175,7 +175,11 @@ fn each_item(
                 continue;
             }
             Item::KeyBounds(bounds) => {
-                space.bound_keys(bounds);
+                space.bound_keys(bounds, Bounding::OfClients);
+                continue;
+            }
+            Item::BoundsOfAll(bounds) => {
+                space.bound_keys(bounds, Bounding::OfAll);
                 continue;
             }
             Item::Together => {
@@ -445,9 +449,11 @@ pub(super) fn command(
     ran.map(drop)
 }
 
-/// Refuses a client's command that has left a database with more keys than it may have. What nodes bring by themselves was judged before.
+/// Refuses a command that has left a database with more keys than it may have. What nodes make of a client's command that goes in slices is
+/// judged where the entry says so: an earlier release, which may have a replica, does not.
 fn judge_keys(space: &mut EntrySpace<'_>, spec: Option<&CommandSpec>) -> Result<(), Fault> {
-    if spec.is_some() { space.judge_keys(KEYS_MAX_REACHED) } else { Ok(()) }
+    let is_judged = spec.is_some() || space.bounds_all();
+    if is_judged { space.judge_keys(KEYS_MAX_REACHED) } else { Ok(()) }
 }
 
 /// Why an item that has run is taken back, if it is; `too_long` is the text about its answer.
@@ -627,9 +633,10 @@ fn all<S: ReadSpace + ?Sized>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::format::internal_commands::STAGE;
     use crate::format::key_bound::KeyBound;
     use crate::test_shard::empty_shard;
-    use crate::{EntryBuilder, Pops, ShardHandle};
+    use crate::{CollectionCopy, EntryBuilder, Pops, ShardHandle, StagedAt};
     use std::sync::Arc;
     use vocab::limits::VALUE_BYTES_MAX;
     use vocab::{Database, Namespace, ShardId};
@@ -910,7 +917,7 @@ mod tests {
         let (handle, slot) = (&entries.handle, Database::of_number(3).unwrap().slot());
         let bounded = || {
             let mut builder = EntryBuilder::new();
-            builder.bound_keys(&[KeyBound { slot, keys_max: 3 }]);
+            builder.bound_keys(&[KeyBound { slot, keys_max: 3 }], Bounding::OfClients);
             builder
         };
         // The items of an entry, and their answers.
@@ -948,5 +955,42 @@ mod tests {
             format!("+OK\r\n:1\r\n-{KEYS_MAX_REACHED}\r\n"),
             "above the bound nothing is added"
         );
+    }
+
+    /// Also what a node brings in slices, by commands that no client sends: where the entry says so, as an earlier release does not judge it.
+    #[test]
+    fn what_is_brought_in_slices_leaves_no_database_with_too_many_keys() {
+        let entries = Entries::new();
+        let (handle, slot) = (&entries.handle, Database::of_number(3).unwrap().slot());
+        let mut index = 0;
+        let mut run = |of: Bounding, commands: &[EncodedCommand]| {
+            index += 1;
+            let mut builder = EntryBuilder::new();
+            commands.iter().for_each(|command| builder.encoded_command(command));
+            builder.bound_keys(&[KeyBound { slot, keys_max: 1 }], of);
+            let data = builder.seal(1_000);
+            let (now_ms, found) = decode(&data).unwrap();
+            let clients = commands.iter().map(|_| Some(Awaited { proto: Proto::Resp2, registers: false }));
+            let (mut reply, mut done) = (Reply::default(), Evaluated::default());
+            let how = (Place::Aside, Proposer::default());
+            items(handle, (index, now_ms), &found, (clients, &[][..]), &mut reply, how, &mut done).unwrap();
+            (reply.buf, handle.database_keys_in_slot(slot))
+        };
+        let (first, second) = (stored("@first"), stored("@second"));
+        let mut make = |to: &[u8], of: Bounding| {
+            let place = StagedAt::of_answer(&run(of, &[CollectionCopy::first(to)]).0).unwrap();
+            let until = place.until_ms().to_string();
+            let rows = [STAGE, b"ROWS", to, place.prefix(), until.as_bytes(), b"field", b"value"];
+            assert_eq!(run(of, &[EncodedCommand::new(&rows)]).0, b"+OK\r\n");
+            let end = [STAGE, b"END", to, place.prefix(), until.as_bytes(), b"1", b"0", b"ANY"];
+            let made = run(of, &[EncodedCommand::new(&end)]);
+            let dropped = run(of, &[place.dropped(to)]);
+            (String::from_utf8(made.0).unwrap(), made.1, dropped.0.starts_with(b"+OK"))
+        };
+        let refused = format!("-{KEYS_MAX_REACHED}\r\n");
+        assert_eq!(make(&first, Bounding::OfAll), (":1\r\n".to_owned(), 1, false));
+        assert_eq!(make(&second, Bounding::OfAll), (refused, 1, true), "it may still be dropped");
+        assert_eq!(make(&first, Bounding::OfAll), (":1\r\n".to_owned(), 1, false), "in the place of what is there");
+        assert_eq!(make(&second, Bounding::OfClients), (":1\r\n".to_owned(), 2, false), "as the entry says");
     }
 }

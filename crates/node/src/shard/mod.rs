@@ -51,7 +51,7 @@ pub use scripts::{
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};
 
-use crate::format::entry::{self, EntryTerms, Evaluation, Pops};
+use crate::format::entry::{self, Bounding, EntryTerms, Evaluation, Pops};
 use crate::format::key_bound::KeyBound;
 use crate::format::slots::Slots;
 use crate::outcome::{REPLICA_GONE, SLOT_GONE};
@@ -243,9 +243,12 @@ impl Shard {
             Pops::Alone
         };
         let now_ms = self.applier.next_entry_ms(&self.handle, now.wall_ms);
-        let bounds_keys =
-            all_read && self.proposals.bounds_keys() && self.group.nodes().all(|node| effects.bounds_keys(node));
-        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops, bounds_keys };
+        let bounding = if all_read && self.proposals.bounds_keys() {
+            self.group.nodes().map(|node| effects.bounding(node)).min().unwrap_or(Bounding::OfAll)
+        } else {
+            Bounding::None
+        };
+        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops, bounding };
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
     }
 

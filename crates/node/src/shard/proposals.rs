@@ -4,7 +4,7 @@
 use super::entry_fill::EntryFill;
 use super::{Answers, CommandRows, Effects, KeyHash, Proposer, Ticket, Write, refuse};
 use crate::ShardHandle;
-use crate::format::entry::{CollectFrom, EncodedCommand, EntryBuilder, EntryTerms, Split};
+use crate::format::entry::{Bounding, CollectFrom, EncodedCommand, EntryBuilder, EntryTerms, Split};
 use crate::format::key_bound::KeyBound;
 use crate::format::packing::Packing;
 use crate::format::slots::Slots;
@@ -358,13 +358,13 @@ impl Proposals {
                 }
                 pending.entry.pop(terms.pops);
             }
-            if terms.bounds_keys
+            if terms.bounding > Bounding::None
                 && !pending.rows.is_empty()
                 && let Some(bounds) = &self.key_bounds
             {
                 let bounds = bounds_of(bounds, &pending.tickets);
                 if !bounds.is_empty() {
-                    pending.entry.bound_keys(&bounds);
+                    pending.entry.bound_keys(&bounds, terms.bounding);
                 }
             }
             let bytes = pending.entry.bytes() as u64;

@@ -260,7 +260,7 @@ fn reports_version(command: &EncodedCommand) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::format::entry::{EntryTerms, Evaluation, Pops};
+    use crate::format::entry::{Bounding, EntryTerms, Evaluation, Pops};
     use crate::format::key_bound::KeyBound;
     use crate::format::packing::Packing;
 
@@ -309,7 +309,7 @@ mod tests {
                     evaluation,
                     keeps_changes: true,
                     pops: Pops::Alone,
-                    bounds_keys: is_packed,
+                    bounding: Bounding::None,
                 };
                 let sealed = |write: &Write| {
                     let mut entry = match write {
@@ -325,7 +325,7 @@ mod tests {
                     if is_packed {
                         entry.packing(Packing { sketch_bytes: 7, ..Packing::default() });
                         entry.pop(Pops::GoingOn);
-                        entry.bound_keys(&[KeyBound { slot: Slot(9), keys_max: 300 }]);
+                        entry.bound_keys(&[KeyBound { slot: Slot(9), keys_max: 300 }], Bounding::OfAll);
                     }
                     (entry.bytes(), entry.seal_for(terms))
                 };

@@ -14,7 +14,7 @@ pub(crate) use work::Place;
 
 use crate::config::SmallCollections;
 use crate::drawn_stretch::DrawnStretch;
-use crate::format::entry::CollectFrom;
+use crate::format::entry::{Bounding, CollectFrom};
 use crate::format::key_bound::KeyBound;
 use crate::format::keys;
 use crate::format::packing::Packing;
@@ -52,6 +52,8 @@ pub struct EntrySpace<'a> {
     new_collections: u64,
     packing: Packing,
     draws: Draws,
+    /// Whether what nodes make of clients' commands is bounded, too.
+    bounds_all: bool,
     is_in_script: bool,
 }
 
@@ -92,6 +94,7 @@ impl<'a> EntrySpace<'a> {
             new_collections: 0,
             packing: Packing::default(),
             draws: Draws::Alone,
+            bounds_all: false,
             is_in_script: false,
         }
     }
@@ -178,9 +181,15 @@ impl<'a> EntrySpace<'a> {
         self.packing = packing;
     }
 
-    /// The items behind are refused where they would leave these databases with more keys.
-    pub(crate) fn bound_keys(&mut self, bounds: &[KeyBound]) {
+    /// Those of the items behind are refused that would leave these databases with more keys.
+    pub(crate) fn bound_keys(&mut self, bounds: &[KeyBound], of: Bounding) {
+        self.bounds_all = of == Bounding::OfAll;
         self.writes.bound_keys(bounds);
+    }
+
+    /// Whether what nodes make of clients' commands is bounded, too.
+    pub(crate) fn bounds_all(&self) -> bool {
+        self.bounds_all
     }
 
     /// Refuses the item under way with that text if it has left a database with more keys than it may have.

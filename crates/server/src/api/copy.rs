@@ -200,7 +200,12 @@ fn copy_slices(
     while under_way > 0 {
         under_way -= shard.await_ok()?;
     }
-    shard.write(source.last(&shard.key, place))
+    let answer = shard.write(source.last(&shard.key, place))?;
+    if answer.starts_with(b"-OOM ") {
+        // Otherwise it would lie there until it is found to be too late.
+        shard.write(place.dropped(&shard.key))?;
+    }
+    Ok(answer)
 }
 
 /// The shard that the copy is made in, which this node leads.

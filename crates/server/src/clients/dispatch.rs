@@ -4,7 +4,7 @@
 //! Input that must wait stays in its connection, from its first unused byte on.
 
 use super::connection::Connection;
-use super::database_bounds::within_bounds;
+use super::database_bounds::{of_other_node_within_bounds, within_bounds};
 use super::deed::Deed;
 use super::destination;
 use super::forward;
@@ -420,6 +420,12 @@ impl Dispatch<'_> {
                 let in_multi = session.in_multi();
                 self.request_of_namespace(id, (Some(namespace), in_multi), row, (args, bytes))
             }
+            None if session.keyspace() == Keyspace::Stored => {
+                let bounded =
+                    |spec: &'static CommandSpec| of_other_node_within_bounds(store, spec, args).map(|()| spec);
+                let row = row.and_then(bounded);
+                self.run(id, row, Incoming { args, bytes, sent: None })
+            }
             None => {
                 let is_early = row.as_ref().is_ok_and(|spec| {
                     session.keyspace() == Keyspace::Cluster
@@ -460,7 +466,7 @@ impl Dispatch<'_> {
             let bounds = row_of.and_then(|database| Some((database, client.set.row(database)?)));
             let bounded = |spec: &'static CommandSpec| match bounds {
                 Some((database, row)) => {
-                    within_bounds(store, (database, client.set.place_of(database)), row, spec).map(|()| spec)
+                    within_bounds(store, (database, client.set.place_of(database)), row, spec, args).map(|()| spec)
                 }
                 None => Ok(spec),
             };

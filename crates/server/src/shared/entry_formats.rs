@@ -1,6 +1,6 @@
 //! Which versions of the protocol other nodes speak: nodes of an older release cannot read the newest entries.
 
-use node::Pops;
+use node::{Bounding, Pops};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +14,14 @@ const MAP_CHANGES: u16 = 4;
 const USERS: u16 = 6;
 /// The first version whose speakers pop members of large sets together.
 const TOGETHER: u16 = 8;
-/// The first version whose speakers judge how many keys databases have.
+/// The first version whose speakers judge how many keys clients' commands leave databases with.
 const KEY_BOUNDS: u16 = 9;
 /// The first version whose speakers go on with the members that the entry before has popped from.
 const GOING_ON: u16 = 10;
 /// The first version whose speakers read reports with problems.
 const PROBLEMS: u16 = 11;
+/// The first version whose speakers judge that of the commands of nodes, too.
+const BOUNDS_OF_ALL: u16 = 12;
 
 /// The versions that links have reported. A leader writes entries that all members of its shard can read.
 #[derive(Default)]
@@ -57,9 +59,13 @@ impl EntryFormats {
         }
     }
 
-    /// Whether a node judges how many keys databases have. One that was never heard of may not.
-    pub(crate) fn bounds_keys(&self, node: NodeId) -> bool {
-        self.spoken(node).is_some_and(|version| version >= KEY_BOUNDS)
+    /// Of which commands a node judges how many keys they leave databases with. One that was never heard of may do so of none.
+    pub(crate) fn bounding(&self, node: NodeId) -> Bounding {
+        match self.spoken(node) {
+            Some(BOUNDS_OF_ALL..) => Bounding::OfAll,
+            Some(KEY_BOUNDS..) => Bounding::OfClients,
+            _ => Bounding::None,
+        }
     }
 
     /// Whether a node reads reports with problems. One that was never heard of may not.
@@ -105,9 +111,11 @@ mod tests {
         formats.heard(NodeId(3), 6);
         assert_eq!([2, 3, 9].map(|node| formats.knows_users(NodeId(node))), [Some(false), Some(true), None]);
         formats.heard(NodeId(3), TOGETHER);
-        assert_eq!([2, 3, 9].map(|node| formats.bounds_keys(NodeId(node))), [false, false, false]);
+        assert_eq!([2, 3, 9].map(|node| formats.bounding(NodeId(node))), [Bounding::None; 3]);
         formats.heard(NodeId(3), KEY_BOUNDS);
-        assert_eq!([2, 3, 9].map(|node| formats.bounds_keys(NodeId(node))), [false, true, false]);
+        formats.heard(NodeId(5), BOUNDS_OF_ALL);
+        let bounding = [2, 3, 9, 5].map(|node| formats.bounding(NodeId(node)));
+        assert_eq!(bounding, [Bounding::None, Bounding::OfClients, Bounding::None, Bounding::OfAll]);
         formats.heard(NodeId(1), GOING_ON);
         formats.heard(NodeId(4), PROBLEMS);
         assert_eq!([1, 4, 9].map(|node| formats.reads_problems(NodeId(node))), [false, true, false]);

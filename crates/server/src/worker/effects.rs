@@ -19,7 +19,7 @@ use node::control::report_members;
 use node::peer_protocol::PeerMessage;
 use node::tracking::ChangedKeys;
 use node::{
-    Answers, ApplyTask, DeniedCall, Effects, KeyspaceEvent, MonitoredCalls, Pops, PrefetchItem, ReadyKey,
+    Answers, ApplyTask, Bounding, DeniedCall, Effects, KeyspaceEvent, MonitoredCalls, Pops, PrefetchItem, ReadyKey,
     ScriptMessage, ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry,
 };
 use replica::{Entry, LogRead, Members};
@@ -320,8 +320,8 @@ impl Effects for Shell {
         if node == self.store.node() { Pops::GoingOn } else { self.store.entry_formats.pops(node) }
     }
 
-    fn bounds_keys(&self, node: NodeId) -> bool {
-        node == self.store.node() || self.store.entry_formats.bounds_keys(node)
+    fn bounding(&self, node: NodeId) -> Bounding {
+        if node == self.store.node() { Bounding::OfAll } else { self.store.entry_formats.bounding(node) }
     }
 
     fn map(&mut self, update: MapUpdate) {

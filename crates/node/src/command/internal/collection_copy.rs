@@ -112,6 +112,13 @@ impl StagedAt {
         self.until_ms
     }
 
+    /// The command that drops what was made there, as it is not to become visible.
+    #[must_use]
+    pub fn dropped(&self, to: &[u8]) -> EncodedCommand {
+        let until = self.until_ms.to_string();
+        EncodedCommand::new(&[STAGE, b"DROP", to, &self.prefix, until.as_bytes()])
+    }
+
     /// The last command of what a command stores: `count` elements, as a collection of that type, at the key `to`. `event`:
     /// what the keyspace is told.
     #[must_use]
