@@ -50,7 +50,7 @@ pub struct HeldBlock {
 
 enum Content {
     Rows(Block, Sought),
-    /// A part of an index or a filter.
+    /// An index, or a part of an index or a filter; what a look-up that waits has read.
     Shared(Block),
     /// As it is stored.
     Value(Slice),
@@ -67,6 +67,11 @@ pub enum Look {
 }
 
 impl HeldBlock {
+    /// What a look-up that waits has read there.
+    pub(crate) fn read(file: FileKey, offset: u64, block: Block) -> Self {
+        Self { file, offset, content: Content::Shared(block) }
+    }
+
     /// The block, or the part of an index or a filter, that lies there in that file.
     pub(crate) fn block_at(&self, file: FileKey, offset: u64) -> Option<&Block> {
         match &self.content {

@@ -52,6 +52,8 @@ impl EngineVersion {
 
 /// What database 0 of a cluster's client stands as, where its script may choose another one: behind all databases.
 const CLUSTER_DATABASE_0: u64 = 1 + SLOT_COUNT as u64;
+/// What the argument of a script takes that has no user, where no databases were exchanged.
+const CONTEXT_BYTES_LIKELY: usize = 32;
 /// Added to the version: there is a user.
 const WITH_USER: u8 = 0x80;
 
@@ -88,7 +90,8 @@ impl ScriptContext {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let of_user = if self.user.is_some() { WITH_USER } else { 0 };
-        let mut bytes = vec![self.engine.number() | of_user];
+        let mut bytes = Vec::with_capacity(CONTEXT_BYTES_LIKELY);
+        bytes.push(self.engine.number() | of_user);
         put_varint(&mut bytes, u64::from(self.slot.0));
         put_varint(&mut bytes, self.instructions_max);
         put_varint(&mut bytes, self.memory_bytes_max);

@@ -2,7 +2,7 @@
 
 use super::natives::{is_sha, sha1_hex};
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vocab::limits::SCRIPTS_KNOWN_BYTES_MAX;
@@ -41,7 +41,8 @@ pub struct KnownScripts(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    by_sha: HashMap<Sha, Arc<KnownScript>>,
+    /// In order: to compare a few names takes less than to hash one as a map must whose names clients can choose.
+    by_sha: BTreeMap<Sha, Arc<KnownScript>>,
     /// The oldest first.
     order: VecDeque<Sha>,
     bytes: usize,

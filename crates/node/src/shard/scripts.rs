@@ -145,7 +145,8 @@ pub fn without_namespace<'a, 'b>(args: &'b [&'a [u8]]) -> (&'b [&'a [u8]], Optio
 pub fn function_command(library: &[u8], args: &[&[u8]], context: &ScriptContext, reads: bool) -> EncodedCommand {
     let name = if reads { "FCALL_RO" } else { "FCALL" };
     let context = context.encode();
-    let mut words = vec![name.as_bytes()];
+    let mut words = Vec::with_capacity(args.len() + 2);
+    words.push(name.as_bytes());
     words.extend_from_slice(&args[1..]);
     words.extend([library, &context]);
     EncodedCommand::new(&words)
@@ -156,7 +157,8 @@ pub fn function_command(library: &[u8], args: &[&[u8]], context: &ScriptContext,
 pub fn script_command(source: &[u8], args: &[&[u8]], context: &ScriptContext, reads: bool) -> EncodedCommand {
     let name = if reads { "EVAL_RO" } else { "EVAL" };
     let context = context.encode();
-    let mut words = vec![name.as_bytes(), source];
+    let mut words = Vec::with_capacity(args.len() + 1);
+    words.extend([name.as_bytes(), source]);
     words.extend_from_slice(&args[2..]);
     words.push(&context);
     EncodedCommand::new(&words)

@@ -22,6 +22,8 @@ pub(super) struct BlockingRequest {
     since_us: u64,
     /// Why its wait is to end, if it is.
     ending: Ending,
+    /// A tick of the loop has found it.
+    is_ticked: bool,
 }
 
 /// Why a wait is to end.
@@ -37,12 +39,17 @@ enum Ending {
 
 impl BlockingRequest {
     pub(super) fn new(ticket: Ticket, command: EncodedCommand) -> Self {
-        Self { ticket, command, refusal: None, since_us: steady_us(), ending: Ending::No }
+        Self { ticket, command, refusal: None, since_us: steady_us(), ending: Ending::No, is_ticked: false }
     }
 
     /// When it began, in µs of the steady clock.
     pub(super) fn since_us(&self) -> u64 {
         self.since_us
+    }
+
+    /// A tick of the loop: whether the one before has found it already.
+    pub(super) fn waits_since_last_tick(&mut self) -> bool {
+        std::mem::replace(&mut self.is_ticked, true)
     }
 
     /// Its wait is to end; without `is_new`, if it still is as was said before. Whether it is to end.

@@ -629,6 +629,9 @@ impl Connection {
 
     /// A write is to be submitted once the rows that it will find are in memory, and behind the writes before it.
     pub(super) fn keep_write(&mut self, ready: bool, submission: Submission) {
+        if self.pending_writes.capacity() == 0 {
+            self.pending_writes.reserve_exact(1);
+        }
         self.pending_writes.push_back(PendingWrite { ready, submission });
     }
 
@@ -658,6 +661,31 @@ impl Connection {
     /// A blocking command is under way, in the words that its user was allowed.
     pub(super) fn begin_blocking(&mut self, ticket: Ticket, command: EncodedCommand) {
         self.blocking = Some(BlockingRequest::new(ticket, command));
+    }
+
+    /// It waits in its blocking command from now on. Of very many that wait, none is to keep the room of a write.
+    pub(super) fn begin_wait(&mut self) {
+        self.pending_writes.shrink_to_fit();
+    }
+
+    /// A tick of the loop: frees the room that it does not use, if it has waited in its blocking command for longer than from one tick
+    /// to the next. Who waits often and shortly keeps it. Answers whether there was any.
+    pub(super) fn give_room_back(&mut self) -> bool {
+        let Some(blocking) = &mut self.blocking else { return false };
+        if !blocking.waits_since_last_tick() {
+            return false;
+        }
+        let before = self.room();
+        self.queue.give_room_back();
+        self.output.give_room_back();
+        self.input.shrink_to_fit();
+        self.room() < before
+    }
+
+    /// Bytes and requests for which it has room: it shrinks where room is given back.
+    pub(super) fn room(&self) -> usize {
+        let requests = self.queue.capacity() + self.pending_writes.capacity();
+        self.input.capacity() + self.output.capacity() + requests
     }
 
     /// The blocking command under way.

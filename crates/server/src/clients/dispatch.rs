@@ -895,6 +895,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn who_waits_gives_back_its_room_behind_the_second_tick() {
+        let node = TestNode::start(&[]);
+        let mut client = Client::connect(&node, Keyspace::Cluster);
+        client.send("SET a 1\r\n".repeat(20).as_bytes());
+        (0..20).for_each(|_| client.answer_write(b"+OK\r\n"));
+        client.state();
+        let (id, now_ms) = (client.id(), node.store().now_ms());
+        client.send(b"BLPOP list 0\r\n");
+        let Client { clients, dispatcher, .. } = &mut client;
+        let ticket = clients.get(id).unwrap().blocking().unwrap().ticket();
+        dispatcher.write_prefetched(clients, &ticket);
+        assert_eq!(dispatcher.wanted().writes.len(), 1);
+        let mut rooms = vec![clients.get(id).unwrap().room()];
+        clients.waits(&ticket);
+        for _ in 0..4 {
+            rooms.push(clients.get(id).unwrap().room());
+            clients.tick(now_ms);
+        }
+        assert!(rooms[0] > rooms[1], "the room of the write that waited for its rows: {rooms:?}");
+        assert!(rooms[1] == rooms[2] && rooms[2] > rooms[3] && rooms[3] == rooms[4], "{rooms:?}");
+        assert_eq!(rooms[4], 1, "it has one request under way");
+        client.answer_write(b"*-1\r\n");
+        assert_eq!(client.state(), "*-1");
+    }
+
     /// What the client sends, or `WRITTEN reply`: the oldest write under way is answered.
     fn run(node: &TestNode, steps: &[(&str, &str)]) {
         run_as(node, Keyspace::Cluster, steps);

@@ -52,6 +52,12 @@ impl Output {
         self.ahead_bytes + self.tail.buf.capacity()
     }
 
+    /// Frees the room that nothing takes.
+    pub(super) fn give_room_back(&mut self) {
+        self.ahead.shrink_to_fit();
+        self.tail.buf.shrink_to_fit();
+    }
+
     /// Puts an answer, or a part of one, behind what there is.
     pub(super) fn put(&mut self, reply: Cow<'_, [u8]>) {
         match reply {

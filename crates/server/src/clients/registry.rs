@@ -42,6 +42,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use vocab::Slot;
+use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 
 /// The token of the first connection's events; the others follow.
 pub(crate) const FIRST_CONNECTION: usize = 8;
@@ -551,7 +552,9 @@ impl Clients {
         else {
             return;
         };
-        let (is_refused, entry) = (blocking.is_refused(), connection.session.entry());
+        let is_refused = blocking.is_refused();
+        connection.begin_wait();
+        let entry = connection.session.entry();
         store.clients.block(entry, client.id);
         if is_refused {
             let entry = entry.id;
@@ -609,7 +612,11 @@ impl Clients {
         self.unstall_all();
         let normal_limit = self.store.config.output_limit(ClientClass::Normal);
         self.subscribers_limit = self.store.config.output_limit(ClientClass::Pubsub);
+        let mut given_back = 0;
         for (id, connection) in self.connections.iter_mut() {
+            if given_back < BLOCKED_CLIENTS_STEP_MAX && connection.give_room_back() {
+                given_back += 1;
+            }
             connection.note_buffers();
             let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
             if let Some(why) = connection.is_slow(limit, now_ms) {

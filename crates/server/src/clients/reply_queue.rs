@@ -253,14 +253,14 @@ impl ReplyQueue {
             self.writes.change(mask, true);
         }
         let begun = Some(begun);
-        self.pending.push_back(Pending { reply: Vec::new(), is_over: false, mask, effect, begun, silent, promised: 0 });
+        self.push(Pending { reply: Vec::new(), is_over: false, mask, effect, begun, silent, promised: 0 });
         self.first + self.pending.len() as u64 - 1
     }
 
     /// Queues an answer that was made at once behind those of earlier requests.
     pub(super) fn queue(&mut self, reply: Vec<u8>) {
         self.owed += reply.len();
-        self.pending.push_back(Pending {
+        self.push(Pending {
             reply,
             is_over: true,
             mask: 0,
@@ -269,6 +269,25 @@ impl ReplyQueue {
             silent: false,
             promised: 0,
         });
+    }
+
+    /// Most clients have one request under way at a time, and very many of them may wait: the first has room for itself alone.
+    fn push(&mut self, pending: Pending) {
+        if self.pending.capacity() == 0 {
+            self.pending.reserve_exact(1);
+        }
+        self.pending.push_back(pending);
+    }
+
+    /// Requests for which there is room.
+    pub(super) fn capacity(&self) -> usize {
+        self.pending.capacity() + self.slow_reads.0.capacity()
+    }
+
+    /// Frees the room of requests that are not under way any more.
+    pub(super) fn give_room_back(&mut self) {
+        self.pending.shrink_to_fit();
+        self.slow_reads.0.shrink_to_fit();
     }
 
     /// Whether a part of the answer that leaves next has left, and not all of it.

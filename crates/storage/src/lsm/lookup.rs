@@ -73,15 +73,14 @@ impl Lookup<'_> {
 
     /// The same, and reads blocks that are in no memory. An error: the table itself says what is wrong.
     pub(super) fn find_and_wait(&self, access: Access<'_>, key: &[u8], hash: u64) -> Looked<Option<InternalValue>> {
-        let mut read = None;
+        // The block cache need not keep what is read: an index may be too long for it.
+        let mut read = Vec::new();
         for _ in 0..BLOCKS_MAX {
-            match self.find(key, hash) {
+            let Self { table, blocks, place, .. } = *self;
+            match (Lookup { table, blocks, place, held: &read }).find(key, hash) {
                 Err(Stop::Missing(BlockAt { handle, kind, compression })) => {
-                    // The block cache does not keep it.
-                    if read.replace(*handle.offset()) == Some(*handle.offset()) {
-                        break;
-                    }
-                    load(self.table, access, &handle, kind, compression)?;
+                    let block = load(table, access, &handle, kind, compression)?;
+                    read.push(HeldBlock::read(FileKey::Table(place), *handle.offset(), block));
                 }
                 looked => return looked,
             }
@@ -128,5 +127,36 @@ impl Lookup<'_> {
         let held = self.held.iter().find_map(|held| held.block_at(file, *handle.offset())).cloned();
         let block = held.or_else(|| self.table.cache.get_block(self.place.into(), handle.offset()));
         block.ok_or(Stop::Missing(BlockAt { handle, kind, compression }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::{Engine, LsmEngine, SharedResources, Slice, StorageOptions, WriteBatch};
+
+    #[test]
+    fn an_index_that_the_block_cache_does_not_keep_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = StorageOptions { block_cache_bytes: 0, ..StorageOptions::default() };
+        let engine = LsmEngine::open(folder.path(), &SharedResources::new(options)).unwrap();
+        let name = |n: u64| format!("key{n:08}");
+        let writes = (0..20_000).map(|n| (Slice::from(name(n)), Some(Slice::from(name(n))))).collect();
+        engine.apply(1, WriteBatch { writes, ..WriteBatch::default() });
+        engine.seal(Vec::new());
+        engine.flush().unwrap();
+        let view = engine.view.load();
+        let knows_ends = || {
+            view.tables_for(b"key00000007", 0).all(|(_, table, blocks)| {
+                assert!(table.regions.index.is_none(), "it is in one block");
+                blocks.ends.get().is_some()
+            })
+        };
+        assert!(!knows_ends());
+        for n in [7, 19_999, 1_234] {
+            assert_eq!(engine.get(name(n).as_bytes()).unwrap().as_deref(), Some(name(n).as_bytes()));
+            assert!(knows_ends(), "the next look-up needs no index");
+        }
+        assert_eq!(engine.get(b"key00000007x").unwrap(), None);
     }
 }
