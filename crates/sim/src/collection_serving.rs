@@ -152,7 +152,7 @@ fn route_again(store: &mut Store, place: Place, attempt: Attempt, out: &mut Outb
     match begins(process, shard, &write, ticket, now) {
         Begin::Wait => store.checks.waits_collection(ticket.sequence),
         Begin::Later => {}
-        Begin::Propose | Begin::Refuse(_) => process.core.submit(shard, &write, &keys, ticket, out),
+        Begin::Propose | Begin::Refuse(_) => _ = process.core.submit(shard, &write, &keys, ticket, out),
     }
     Ok(())
 }

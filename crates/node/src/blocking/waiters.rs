@@ -334,7 +334,7 @@ impl Waiters {
 
     /// The client that waits at a place; `None`: it has left.
     fn at(&self, (place, id): (QueuePlace, WaiterId)) -> Option<&Waiter> {
-        self.waiters.get(&id).filter(|waiter| waiter.place == Some(place))
+        self.waiters.get(&id).map(Box::as_ref).filter(|waiter| waiter.place == Some(place))
     }
 
     /// A client begins to wait: it stands at the end of the queues of its keys, unless it does so already.
@@ -540,14 +540,14 @@ impl Waiters {
         let mut attempts = Vec::new();
         while looks > 0 {
             let attempt = if let Some(id) = self.retries.pop_front() {
-                self.waiters.get_mut(&id).and_then(Waiter::retry)
+                self.waiters.get_mut(&id).and_then(|waiter| waiter.retry())
             } else if let Some(&hash) = self.ready_order.front() {
                 self.attempt_for(hash)
             } else {
                 break;
             };
             let of = attempt.as_ref().and_then(|attempt| self.waiters.get(&WaiterId::of(&attempt.ticket)));
-            looks = looks.saturating_sub(of.map_or(1, Waiter::looks));
+            looks = looks.saturating_sub(of.map_or(1, |waiter| waiter.looks()));
             attempts.extend(attempt);
         }
         attempts
