@@ -90,7 +90,7 @@ pub enum Item<'a> {
     GoingOn,
     /// What leaves these databases with more keys is refused (`space::apply::bounded_keys`), if a client has sent it.
     KeyBounds(Vec<KeyBound>),
-    /// The same, whoever has sent it: also what a node makes of a client's command that goes in slices.
+    /// The same, also of what a node makes of a client's command that goes in slices.
     BoundsOfAll(Vec<KeyBound>),
 }
 

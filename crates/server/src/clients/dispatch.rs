@@ -421,9 +421,7 @@ impl Dispatch<'_> {
                 self.request_of_namespace(id, (Some(namespace), in_multi), row, (args, bytes))
             }
             None if session.keyspace() == Keyspace::Stored => {
-                let bounded =
-                    |spec: &'static CommandSpec| of_other_node_within_bounds(store, spec, args).map(|()| spec);
-                let row = row.and_then(bounded);
+                let row = row.and_then(|spec| of_other_node_within_bounds(store, spec, args).map(|()| spec));
                 self.run(id, row, Incoming { args, bytes, sent: None })
             }
             None => {
