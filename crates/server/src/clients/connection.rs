@@ -663,9 +663,12 @@ impl Connection {
         self.blocking = Some(BlockingRequest::new(ticket, command));
     }
 
-    /// It waits in its blocking command from now on. Of very many that wait, none is to keep the room of a write.
-    pub(super) fn begin_wait(&mut self) {
+    /// It waits from now on in its blocking command, if that is this request: whether its user has lost the right to it meanwhile. Of
+    /// very many that wait, none is to keep the room of a write.
+    pub(super) fn begin_wait(&mut self, sequence: u64) -> Option<bool> {
+        let blocking = self.blocking.as_ref().filter(|blocking| blocking.ticket().sequence == sequence)?;
         self.pending_writes.shrink_to_fit();
+        Some(blocking.is_refused())
     }
 
     /// A tick of the loop: frees the room that it does not use, if it has waited in its blocking command for longer than from one tick

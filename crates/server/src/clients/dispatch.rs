@@ -905,7 +905,6 @@ mod tests {
         let Client { clients, dispatcher, .. } = &mut client;
         let ticket = clients.get(id).unwrap().blocking().unwrap().ticket();
         dispatcher.write_prefetched(clients, &ticket);
-        assert_eq!(dispatcher.wanted().writes.len(), 1);
         let mut rooms = vec![clients.get(id).unwrap().room()];
         clients.waits(&ticket);
         for _ in 0..4 {
@@ -913,8 +912,7 @@ mod tests {
             clients.tick(now_ms);
         }
         assert!(rooms[0] > rooms[1], "the room of the write that waited for its rows: {rooms:?}");
-        assert!(rooms[1] == rooms[2] && rooms[2] > rooms[3] && rooms[3] == rooms[4], "{rooms:?}");
-        assert_eq!(rooms[4], 1, "it has one request under way");
+        assert!(rooms[1] == rooms[2] && rooms[2] > 1 && rooms[3..] == [1, 1], "one request is under way: {rooms:?}");
         client.answer_write(b"*-1\r\n");
         assert_eq!(client.state(), "*-1");
     }

@@ -548,12 +548,7 @@ impl Clients {
         let client = ClientId::from(ticket);
         let store = self.store.clone();
         let Some(connection) = self.find(client) else { return };
-        let Some(blocking) = connection.blocking().filter(|blocking| blocking.ticket().sequence == ticket.sequence)
-        else {
-            return;
-        };
-        let is_refused = blocking.is_refused();
-        connection.begin_wait();
+        let Some(is_refused) = connection.begin_wait(ticket.sequence) else { return };
         let entry = connection.session.entry();
         store.clients.block(entry, client.id);
         if is_refused {
@@ -612,11 +607,9 @@ impl Clients {
         self.unstall_all();
         let normal_limit = self.store.config.output_limit(ClientClass::Normal);
         self.subscribers_limit = self.store.config.output_limit(ClientClass::Pubsub);
-        let mut given_back = 0;
+        let mut rooms_left = BLOCKED_CLIENTS_STEP_MAX;
         for (id, connection) in self.connections.iter_mut() {
-            if given_back < BLOCKED_CLIENTS_STEP_MAX && connection.give_room_back() {
-                given_back += 1;
-            }
+            rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
             connection.note_buffers();
             let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
             if let Some(why) = connection.is_slow(limit, now_ms) {
