@@ -105,6 +105,42 @@ fn a_client_is_told_of_what_it_has_read() {
     assert_eq!(reader.call("PING").text(), "PONG");
 }
 
+/// What scripts of a transaction read that only reads is told of as well, declared or not.
+#[test]
+fn what_the_scripts_of_a_transaction_read_is_told() {
+    let dir = Dir::new("tracking-transaction");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--workers", "2"));
+    let mut reader = tracked(server.connect(), "");
+    let mut writer = server.connect();
+    let library = "#!lua name=l\nredis.register_function{function_name='f', flags={'no-writes'}, \
+                   callback=function(k) return redis.call('GET', '{t}b') end}";
+    assert_eq!(writer.try_call(&["FUNCTION", "LOAD", library]).unwrap().text(), "l");
+    writer.call("MSET {t}a 1 {t}b 1");
+    settled([&mut reader], &mut writer, "{t}first");
+    let marked = "#!lua flags=no-writes\nreturn redis.call('GET', '{t}b')";
+    for script in [
+        ["EVAL_RO", "return redis.call('GET', '{t}b')", "1", "{t}a"],
+        ["EVAL", marked, "1", "{t}a"],
+        ["FCALL", "f", "1", "{t}a"],
+        ["FCALL_RO", "f", "1", "{t}a"],
+    ] {
+        // With a command that is not the shard's, the transaction's answer is made elsewhere.
+        for also in ["GET {t}c", "PING"] {
+            reader.call("MULTI");
+            assert_eq!(reader.try_call(&script).unwrap().text(), "QUEUED");
+            reader.call(also);
+            assert_eq!(reader.call("EXEC").items()[0].text(), "1", "{script:?}");
+            for key in ["{t}b", "{t}a"] {
+                writer.call(&format!("SET {key} 1"));
+                assert_eq!(pushed(&mut reader), format!("invalidate {key}"), "{script:?}, {also}");
+            }
+            assert_eq!(reader.call("PING").text(), "PONG", "once is enough");
+        }
+        writer.call("SET {t}c 1");
+        assert_eq!(pushed(&mut reader), "invalidate {t}c");
+    }
+}
+
 #[test]
 fn prefixes_and_other_connections_are_told() {
     let dir = Dir::new("tracking-bcast");

@@ -407,6 +407,37 @@ fn a_client_that_waits_in_a_database_that_is_exchanged_waits_on() {
     }
 }
 
+/// A client that waits at the end of a stream (`$`) waits on behind that id, whichever stream comes to its place: as in Redis.
+#[test]
+fn a_wait_at_the_end_of_a_stream_keeps_its_id_when_its_database_is_exchanged() {
+    let dir = Dir::new("databases-exchanged-stream");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let mut writer = Connection::open(ports[0]).unwrap();
+    let mut other = Connection::open(ports[0]).unwrap();
+    assert_eq!(other.call("SELECT 4"), Value::ok());
+    for (n, port) in ports.iter().enumerate() {
+        let (mut client, mut asked) = (Connection::open(*port).unwrap(), Connection::open(*port).unwrap());
+        let mut begin = |client: &mut Connection| {
+            client.send(&Connection::encode(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"])).unwrap();
+            eventually("it waits", PATIENCE, || asked.call("CLIENT LIST").text().contains(" flags=b").then_some(()));
+        };
+        writer.call("XADD s 5-1 of first");
+        other.call("XADD s 4-1 of second");
+        begin(&mut client);
+        assert_eq!(writer.call("SWAPDB 0 4"), Value::ok());
+        writer.call("XADD s 5-0 of second");
+        writer.call("XADD s 6-1 of second");
+        assert_eq!(client.read().unwrap().words(), "s 6-1 of second", "{n}");
+        // What is behind that id is there already.
+        other.call("XADD s 7-1 of first");
+        begin(&mut client);
+        assert_eq!(writer.call("SWAPDB 0 4"), Value::ok());
+        assert_eq!(client.read().unwrap().words(), "s 7-1 of first", "{n}");
+        assert_eq!((writer.call("DEL s").int(), other.call("DEL s").int()), (1, 1));
+    }
+}
+
 /// A request whose keys cannot be found is refused at once, whichever database is chosen at whichever node.
 #[test]
 fn a_request_without_its_keys_is_refused_everywhere() {

@@ -175,6 +175,27 @@ impl BlockingCommand {
         Ok(Self { command: EncodedCommand::of(self.spec, &fixed), ..self.clone() })
     }
 
+    /// The ids behind which it reads streams, in the order of its keys, each behind a space. Empty: it reads none, or for a group, or uses `$`.
+    pub(super) fn ids(&self) -> String {
+        if self.awaited != Awaited::Stream || self.needs_keys() || self.is_floating() {
+            return String::new();
+        }
+        let args = self.command.args();
+        ids_of(self.spec, &args).flat_map(|(_, at)| [" ".into(), String::from_utf8_lossy(args[at])]).collect()
+    }
+
+    /// The same command with those ids of its streams; none: with its own.
+    #[must_use]
+    pub fn behind(&self, ids: &[&[u8]]) -> Self {
+        let mut args = self.command.args();
+        let places: Vec<usize> = ids_of(self.spec, &args).map(|(_, at)| at).collect();
+        if self.needs_keys() || places.len() != ids.len() {
+            return self.clone();
+        }
+        places.into_iter().zip(ids).for_each(|(at, id)| args[at] = *id);
+        Self { command: EncodedCommand::of(self.spec, &args), ..self.clone() }
+    }
+
     /// The command with another timeout, in ms; `None`: without a limit.
     #[must_use]
     pub fn with_timeout(&self, ms: Option<u64>) -> EncodedCommand {

@@ -10,4 +10,4 @@ mod waiters;
 
 pub use blocked::Blocked;
 pub use command::BlockingCommand;
-pub use waiters::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn, is_ended_by_client};
+pub use waiters::{Answered, Attempt, Begin, ENDED_BY_CLIENT, End, Ended, Waiters, Withdrawn, ids_of_ended};

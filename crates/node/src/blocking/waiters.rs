@@ -36,6 +36,8 @@ pub enum End {
     Timeout,
     /// CLIENT UNBLOCK with an error.
     Error,
+    /// SWAPDB: it goes on for the same keys of another database.
+    Moved,
     /// Its connection is closed.
     Gone,
     /// The stream of its group is gone.
@@ -47,16 +49,35 @@ pub enum End {
 }
 
 /// What a client is told whose wait ends with `End::Error`.
-const ENDED_BY_CLIENT: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+pub const ENDED_BY_CLIENT: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
-/// Whether an answer is that of a wait which has ended with `End::Error`.
+/// Of an answer that tells of `End::Error` or `End::Moved`: the ids behind which its wait read streams, if it says them. `None`: it is
+/// another answer.
 #[must_use]
-pub fn is_ended_by_client(reply: &[u8]) -> bool {
-    reply.strip_prefix(b"-").is_some_and(|text| text.trim_ascii_end() == ENDED_BY_CLIENT.as_bytes())
+pub fn ids_of_ended(reply: &[u8]) -> Option<Vec<&[u8]>> {
+    let rest = reply.strip_prefix(b"-")?.trim_ascii_end().strip_prefix(ENDED_BY_CLIENT.as_bytes())?;
+    let ids = rest.split(|byte| *byte == b' ').skip(1).collect();
+    (rest.is_empty() || rest.starts_with(b" ")).then_some(ids)
 }
 
 impl End {
-    fn reply(self, ticket: &Ticket) -> Vec<u8> {
+    /// How CLIENT UNBLOCK says it; `MOVED` is for nodes.
+    const WORDS: [(Self, &str); 3] = [(Self::Timeout, "TIMEOUT"), (Self::Error, "ERROR"), (Self::Moved, "MOVED")];
+
+    /// The end that a word says.
+    #[must_use]
+    pub fn of_word(word: &[u8]) -> Option<Self> {
+        let (end, _) = Self::WORDS.into_iter().find(|(_, of_end)| word.eq_ignore_ascii_case(of_end.as_bytes()))?;
+        Some(end)
+    }
+
+    /// The word that says it, if one does.
+    #[must_use]
+    pub fn word(self) -> Option<&'static str> {
+        Self::WORDS.into_iter().find(|(end, _)| *end == self).map(|(_, word)| word)
+    }
+
+    fn reply(self, ticket: &Ticket, command: &BlockingCommand) -> Vec<u8> {
         let mut reply = Reply::new(ticket.proto);
         match self {
             Self::Timeout | Self::Gone => reply.null_array(),
@@ -64,6 +85,7 @@ impl End {
             Self::NoGroup => reply.error("NOGROUP the consumer group this client was blocked on no longer exists"),
             Self::Unread => reply.error("ERR the last id of a stream could not be read: see the node's log"),
             Self::Error => reply.error(ENDED_BY_CLIENT),
+            Self::Moved => reply.error(&format!("{ENDED_BY_CLIENT}{}", command.ids())),
         }
         reply.buf
     }
@@ -408,22 +430,19 @@ impl Waiters {
         let serving = waiter.serving.take();
         let is_first = serving == Some(Serving::First);
         if !ticket.waits_after(reply) && (is_first || !waiter.command.stays_after(reply)) {
-            let end = waiter.end;
-            let served = self.remove(id);
-            if let Some(served) = served
-                && reply.first() == Some(&b'-')
-            {
+            let Some(served) = self.remove(id) else { return Answered::Deliver };
+            if reply.first() == Some(&b'-') {
                 self.pass_on(&served, serving);
             }
             // Its group was there when it began to wait.
             if !is_first && reply.starts_with(b"-NOGROUP ") {
-                return Answered::DeliverInstead(end.unwrap_or(End::NoGroup).reply(ticket));
+                return Answered::DeliverInstead(served.reply_to(served.end.unwrap_or(End::NoGroup)));
             }
             return Answered::Deliver;
         }
         let is_late = waiter.until_us.is_some_and(|until_us| until_us <= now_us);
         if let Some(end) = waiter.end.or(is_late.then_some(End::Timeout)) {
-            let reply = end.reply(ticket);
+            let reply = waiter.reply_to(end);
             self.remove(id);
             return Answered::DeliverInstead(reply);
         }
@@ -617,8 +636,8 @@ impl Waiters {
             waiter.end = Some(end);
             return None;
         }
-        let Waiter { ticket, .. } = *self.remove(id)?;
-        Some(Ended { ticket, reply: end.reply(&ticket) })
+        let waiter = self.remove(id)?;
+        Some(Ended { ticket: waiter.ticket, reply: waiter.reply_to(end) })
     }
 
     /// Takes a client out whose attempt could not be proposed, or whose slot is another shard's: its command, with the time
@@ -627,7 +646,7 @@ impl Waiters {
         self.known(ticket)?;
         let waiter = self.remove(WaiterId::of(ticket))?;
         if let Some(end) = waiter.end {
-            return Some(Withdrawn::Ended(Ended { ticket: *ticket, reply: end.reply(ticket) }));
+            return Some(Withdrawn::Ended(Ended { ticket: *ticket, reply: waiter.reply_to(end) }));
         }
         let left_ms = waiter.until_us.map(|until_us| until_us.saturating_sub(now_us).div_ceil(1000));
         Some(Withdrawn::Again(waiter.attempt(waiter.command.with_timeout(left_ms))))
@@ -665,6 +684,10 @@ impl Waiter {
     /// The attempt for all its keys, if it still is to be made.
     fn retry(&mut self) -> Option<Attempt> {
         std::mem::take(&mut self.is_to_retry).then(|| self.attempt(self.command.whole().clone()))
+    }
+
+    fn reply_to(&self, end: End) -> Vec<u8> {
+        end.reply(&self.ticket, &self.command)
     }
 
     fn attempt(&self, command: EncodedCommand) -> Attempt {
@@ -767,6 +790,7 @@ mod tests {
                 let end = match how {
                     "timeout" => End::Timeout,
                     "error" => End::Error,
+                    "moved" => End::Moved,
                     _ => End::Gone,
                 };
                 let ended = self.waiters.end(&ticket, end);
@@ -1053,6 +1077,19 @@ mod tests {
             ("4 BLPOP a 0", "propose"),
             ("4 ! error", "later"),
             ("4 < *-1", "instead -UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            ("6 BLPOP a 0", "propose"),
+            ("6 < *-1", "waits"),
+            ("6 ! moved", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            // Where it reads streams on is told.
+            ("6 XREAD BLOCK 0 STREAMS s t 5-1 7", "propose"),
+            ("6 < *-1", "waits"),
+            ("6 ! moved", "-UNBLOCKED client unblocked via CLIENT UNBLOCK 5-1 7"),
+            ("6 XREAD BLOCK 0 STREAMS s 5-1", "propose"),
+            ("6 ! moved", "later"),
+            ("6 < *-1", "instead -UNBLOCKED client unblocked via CLIENT UNBLOCK 5-1"),
+            ("6 XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "propose"),
+            ("6 < *-1", "waits"),
+            ("6 ! moved", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"),
             ("5 BLPOP a 0", "propose"),
             ("5 ! gone", "later"),
             ("5 < *2", "deliver"),

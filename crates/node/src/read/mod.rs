@@ -21,6 +21,7 @@ mod attempt;
 #[cfg(test)]
 mod fixture;
 mod leaders;
+mod script_reads;
 mod stream;
 
 pub use access::{
@@ -28,4 +29,5 @@ pub use access::{
 };
 pub use attempt::{Again, Attempt, Begin, Confirmation, Finish, ReadRequest, confirm_leader};
 pub use leaders::LeaderCell;
+pub use script_reads::ScriptReads;
 pub use stream::{ReplyStream, StreamShard};

@@ -4,6 +4,7 @@ use super::clients::{ClientEntry, Clients};
 use super::cluster_facts::ClusterFacts;
 use super::keyspace::Keyspace;
 use crate::acl::{AccessControl, AuditEvent, LoginCheck};
+use crate::blocking::End;
 use crate::config::{Config, SettingFiles};
 use crate::eviction::Room;
 use crate::hot_keys::HotKeys;
@@ -73,9 +74,8 @@ pub trait Host: Sync {
     /// Has the worker that owns this connection close it.
     fn wake(&self, client: &ClientEntry);
 
-    /// Has the worker that owns this connection end the wait of its blocking command: with an error, or as if its time were
-    /// over. `place` is the connection's among its worker's.
-    fn unblock(&self, client: &ClientEntry, place: usize, with_error: bool);
+    /// Has the worker that owns this connection end the wait of its blocking command. `place` is the connection's among its worker's.
+    fn unblock(&self, client: &ClientEntry, place: usize, end: End);
 
     /// Has all workers try again the requests that they hold back: CLIENT UNPAUSE.
     fn wake_all(&self);

@@ -21,6 +21,7 @@
 
 use super::*;
 use crate::acl::{AccessControl, AuditEvent, LoginCheck, NewUser, User, Users};
+use crate::blocking::End;
 use crate::command::Error;
 use crate::config::{Config, SettingFiles};
 use crate::eviction::Room;
@@ -174,7 +175,7 @@ impl Host for TestHost {
         self.woken.lock().push(client.id);
     }
 
-    fn unblock(&self, client: &ClientEntry, _place: usize, _with_error: bool) {
+    fn unblock(&self, client: &ClientEntry, _place: usize, _end: End) {
         self.woken.lock().push(client.id);
     }
 

@@ -94,8 +94,7 @@ impl Host for NodeShared {
         }
     }
 
-    fn unblock(&self, client: &ClientEntry, place: usize, with_error: bool) {
-        let end = if with_error { End::Error } else { End::Timeout };
+    fn unblock(&self, client: &ClientEntry, place: usize, end: End) {
         let message = BlockingMessage::Unblock { place, client: client.id, end, tried: None };
         self.mailboxes.tell(client.worker, WorkerMessage::Blocking(message));
     }

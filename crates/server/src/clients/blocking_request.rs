@@ -5,7 +5,7 @@
 use crate::mailbox::Submission;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
-use node::blocking::{BlockingCommand, is_ended_by_client};
+use node::blocking::{BlockingCommand, ENDED_BY_CLIENT, ids_of_ended};
 use node::session::{Session, refused_wait};
 use node::{EncodedCommand, Ticket, Write, key_hash};
 use resp::Reply;
@@ -70,11 +70,10 @@ impl BlockingRequest {
         self.ending == Ending::ForClient || self.is_refused()
     }
 
-    /// The answer says that its wait has ended which goes on elsewhere: the same for that place, and for the time that is left.
+    /// The answer says that its wait has ended which goes on elsewhere: the same for that place, and for the time that is left. As in Redis,
+    /// `$` stays the id that it stood for when the wait began.
     pub(super) fn moved(&self, answer: &[u8], place: Database) -> Option<Self> {
-        if self.ending != Ending::Moves || !is_ended_by_client(answer) {
-            return None;
-        }
+        let ids = ids_of_ended(answer).filter(|_| self.ending == Ending::Moves)?;
         let spec = self.command.spec()?;
         let own = Namespace::Database(place);
         let args = self.command.args();
@@ -83,7 +82,7 @@ impl BlockingRequest {
         let mut renamed = args.clone();
         keys.iter().zip(&stored).for_each(|(at, key)| renamed[*at] = key);
         let slot = slot_of(stored.first()?);
-        let command = BlockingCommand::of(&EncodedCommand::of(spec, &renamed))?;
+        let command = BlockingCommand::of(&EncodedCommand::of(spec, &renamed))?.behind(&ids);
         let waited_ms = steady_us().saturating_sub(self.since_us) / 1000;
         let command = match command.timeout().flatten() {
             Some(ms) => command.with_timeout(Some(ms.saturating_sub(waited_ms))),
@@ -121,11 +120,13 @@ impl BlockingRequest {
         self.is_refused()
     }
 
-    /// What its client is told in place of an answer. None: the answer, which may be an element that was taken before.
-    pub(super) fn in_place_of(&self, answer: &[u8]) -> Option<Vec<u8>> {
-        let refusal = self.refusal.as_ref().filter(|_| is_ended_by_client(answer))?;
+    /// What its client, or the node that has sent it (`is_of_node`), is told in place of an answer. None: the answer, which may be an element
+    /// that was taken before. Ids are for nodes.
+    pub(super) fn in_place_of(&self, answer: &[u8], is_of_node: bool) -> Option<Vec<u8>> {
+        let ids = ids_of_ended(answer)?;
+        let ended = (!ids.is_empty() && !is_of_node).then_some(ENDED_BY_CLIENT);
         let mut reply = Reply::new(self.ticket.proto);
-        reply.error(refusal);
+        reply.error(self.refusal.as_deref().or(ended)?);
         Some(reply.buf)
     }
 }
@@ -175,6 +176,27 @@ mod tests {
             let keys = moved.submission(ShardId(4)).keys.len();
             assert_eq!(keys, line.matches('@').count(), "{line}");
             assert!(!moved.is_ending() && moved.moved(ENDED, database(3)).is_none(), "it waits anew: {line}");
+        }
+    }
+
+    #[test]
+    fn a_wait_that_moves_reads_streams_on_where_it_was() {
+        for (line, ids, expected) in [
+            ("XREAD BLOCK 0 STREAMS @s $", " 5-1", "5-1"),
+            ("XREAD BLOCK 0 STREAMS @s @t $ 7", " 0-0 7", "0-0 7"),
+            // Its end came before it was known where the stream ends.
+            ("XREAD BLOCK 0 STREAMS @s $", "", "$"),
+            ("XREADGROUP GROUP g c BLOCK 0 STREAMS @s >", "", ">"),
+        ] {
+            let mut request = waiting(line);
+            let answer = format!("-{ENDED_BY_CLIENT}{ids}\r\n");
+            assert_eq!(request.in_place_of(answer.as_bytes(), true), None, "{line}");
+            let told = request.in_place_of(answer.as_bytes(), false);
+            assert_eq!(told, (!ids.is_empty()).then(|| ENDED.to_vec()), "a client is told no ids: {line}");
+            request.moves();
+            let moved = request.moved(answer.as_bytes(), database(5)).unwrap();
+            let words = moved.command().args().iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>();
+            assert!(words.join(" ").ends_with(&format!(" {expected}")), "{line}: {words:?}");
         }
     }
 

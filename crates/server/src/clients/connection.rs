@@ -16,7 +16,7 @@ use crate::shared::NodeShared;
 use node::config::OutputLimit;
 use node::pubsub::Push;
 use node::read::ReplyStream;
-use node::session::{Session, Transaction};
+use node::session::{Keyspace, Session, Transaction};
 use node::{EncodedCommand, Ticket, Write};
 use resp::table::{CommandSpec, behaviour};
 use resp::{ParseState, Proto, ProtocolError, Reply};
@@ -164,6 +164,11 @@ impl Connection {
     /// Whether its client does not know clusters.
     pub(super) fn is_of_database(&self) -> bool {
         self.session.keyspace().database().is_some()
+    }
+
+    /// Whether another node has made the connection for its clients.
+    pub(super) fn is_of_node(&self) -> bool {
+        self.session.keyspace() == Keyspace::Stored
     }
 
     /// As whom scripts of such a command run, if they may not run every command.

@@ -43,7 +43,6 @@ mod reply_queue;
 mod reply_sender;
 mod request;
 mod script;
-mod script_reads;
 mod send_queue;
 #[cfg(test)]
 mod send_queue_shuttle_tests;

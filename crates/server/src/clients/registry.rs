@@ -302,7 +302,7 @@ impl Clients {
             return Vec::new();
         }
         for (id, client) in waiting_elsewhere(&self.connections, &before, &self.databases) {
-            self.unblock(id, client, End::Error, None);
+            self.unblock(id, client, End::Moved, None);
             if let Some(blocking) = self.connections.get_mut(id).and_then(Connection::blocking_mut) {
                 blocking.moves();
             }
@@ -574,16 +574,19 @@ impl Clients {
         }
         // It waits at another node, which alone knows whether it is being served at this moment. Where that node has not
         // begun the wait yet, it is told again: the client that asked was answered that the wait ends.
-        let word: &[u8] = if end == End::Error { b"ERROR" } else { b"TIMEOUT" };
+        let word = end.word().unwrap_or_default();
         let waits_at = connection.forwarding().waits_at();
         let (store, worker) = (self.store.clone(), self.worker);
         self.store.pool.run_patient(Box::new(move || {
             let told = waits_at.map(|(node, id)| {
                 let id = id.to_string();
-                ask(&store, node, &[b"CLIENT", b"UNBLOCK", id.as_bytes(), word])
+                ask(&store, node, &[b"CLIENT", b"UNBLOCK", id.as_bytes(), word.as_bytes()])
             });
+            let mut end = end;
             match told {
                 Some(Ok(answer)) if answer.starts_with(b":1") => return,
+                // A release before this one does not know how a wait moves.
+                Some(Ok(answer)) if answer.starts_with(b"-") && end == End::Moved => end = End::Error,
                 Some(Err(why)) if tried.is_none() => log::info!("a client is not told to wait no longer: {why}"),
                 _ => {}
             }
@@ -792,9 +795,9 @@ impl Clients {
             WaitsOn::AtAnother => return self.upstreams.wait(ticket.into()),
         }
         if let Some(blocking) = connection.blocking().filter(|blocking| blocking.ticket().sequence == ticket.sequence)
-            && let Some(refusal) = blocking.in_place_of(&reply)
+            && let Some(ended) = blocking.in_place_of(&reply, connection.is_of_node())
         {
-            reply = Cow::Owned(refusal);
+            reply = Cow::Owned(ended);
         }
         if connection.end_blocking(ticket.sequence) {
             self.store.clients.unblock(connection.session.entry());

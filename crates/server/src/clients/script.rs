@@ -7,7 +7,6 @@ use super::forwarding::Kept;
 use super::is_large::prepared_by;
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
-use super::script_reads::ScriptReads;
 use super::turn::{Step, Target, Turn};
 use super::{monitor, write};
 use crate::api::{MayWrite, ScriptRuns};
@@ -15,7 +14,7 @@ use crate::mailbox::{Submission, WorkerMessage};
 use crate::os::{set_niceness, steady_us};
 use crate::shared::{NodeShared, tell_misses};
 use node::command::{Error, Outcome, ReadHandler, conclude_on};
-use node::read::{Attempt, Begin, Finish, ReadRequest};
+use node::read::{Attempt, Begin, Finish, ReadRequest, ScriptReads};
 use node::session::{Consistency, note_denied_in_script};
 use node::tracking::{Registers, Tracker};
 use node::{EncodedCommand, Fault, Held, KeyHashes, ShardHandle, SnapshotSpace, Ticket, Write};
@@ -127,7 +126,7 @@ fn run_here(
         let is_long = reply.exceeded();
         reply.limit(usize::MAX);
         let done = if is_long { done.and(Err(Error::Fault(Fault::WouldBlock))) } else { done };
-        let is_again = done.is_ok() && !reads.count(handle, &mut space, command);
+        let is_again = done.is_ok() && !reads.count(handle, &mut space, Some(command));
         (done, space.lookups(), space.take_calls(), is_again)
     };
     let (done, lookups, mut calls) = loop {
@@ -201,7 +200,7 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
             let mut space = reads.noted_by(SnapshotSpace::new(handle, store.now_ms(), seed).showing_calls());
             reply.buf.clear();
             let done = handler(may_write.is_some()).run(&args, &mut space, &mut reply);
-            if done.is_err() || reads.count(handle, &mut space, &command) {
+            if done.is_err() || reads.count(handle, &mut space, Some(&command)) {
                 break (done, space);
             }
         };

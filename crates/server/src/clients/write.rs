@@ -255,22 +255,22 @@ fn refuse(turn: &mut Turn<'_>, ticket: &Ticket, text: &str) -> Step {
     Step::Next
 }
 
-/// What a transaction's client is to be told changes of: what it only reads is registered here; of what goes through the log, applying it
-/// tells what it reads.
+/// What a transaction's client is to be told changes of: what it only reads is registered here, but for what its scripts read without
+/// declaring it, which their run tells; of what goes through the log, applying it tells what it reads.
 fn registered(
     connection: Option<&Connection>,
     handle: Option<&Arc<ShardHandle>>,
     commands: &[EncodedCommand],
     writes: bool,
 ) -> Registers {
-    if writes {
-        return Registers::of(connection.and_then(|connection| connection.session.tracker()));
-    }
-    if let (Some(connection), Some(handle)) = (connection, handle) {
+    if let (Some(connection), Some(handle), false) = (connection, handle, writes) {
         let specs = commands.iter().filter_map(|command| Some((command.spec()?, command)));
         specs.for_each(|(spec, command)| track_declared(connection, handle, spec, &command.args()));
     }
-    Registers::Nothing
+    match writes || commands.iter().any(runs_script) {
+        true => Registers::of(connection.and_then(|connection| connection.session.tracker())),
+        false => Registers::Nothing,
+    }
 }
 
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
@@ -307,8 +307,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         Some(handle) => handle.watches_now(transaction.watches()),
         None => transaction.watches().to_vec(),
     };
-    // The shard makes its answer, of any length.
-    let in_steps = !writes && transaction.is_of_shard();
+    // The shard makes its answer, of any length: in one step, where what it has read is to be registered first.
+    let in_steps = !writes && transaction.is_of_shard() && registers == Registers::Nothing;
     if let Some(connection) = turn.clients.get_mut(id) {
         if in_steps {
             transaction.count(&connection.session, &*turn.requests.store);

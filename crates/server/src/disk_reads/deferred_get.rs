@@ -6,7 +6,7 @@ use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::{Job, NodeShared, tell_misses};
 use node::command::{Error, ReadHandler, StepHandler};
-use node::read::{Attempt, Finish, ReadRequest, ReplyStream};
+use node::read::{Attempt, Finish, ReadRequest, ReplyStream, ScriptReads};
 use node::{EncodedCommand, Fault, Held, SnapshotSpace, Ticket};
 use resp::Reply;
 use resp::table::CommandSpec;
@@ -86,22 +86,31 @@ impl DeferredGet {
     }
 
     /// Runs the handler; false if it needs more than is in memory or held. Without `held` it waits for the disk.
-    fn run(&self, attempt: &Attempt, held: Option<&mut Held>, reply: &mut Reply) -> bool {
+    fn run(&self, attempt: &Attempt, mut held: Option<&mut Held>, reply: &mut Reply) -> bool {
         let handle = attempt.handle();
         let (begun, now_ms) = (held.is_none().then(Instant::now), self.store.now_ms());
-        reply.buf.clear();
-        reply.limit(ITEM_REPLY_BYTES_MAX);
-        let mut space = match held {
-            Some(held) => SnapshotSpace::without_waiting(handle, now_ms, self.seed, held).of_few_rows(Some(steady_us)),
-            None => SnapshotSpace::new(handle, now_ms, self.seed),
+        // Of a transaction whose scripts are to tell what they read.
+        let mut reads = ScriptReads::of(self.ticket.tracker(), handle);
+        let (done, lookups) = loop {
+            reply.buf.clear();
+            reply.limit(ITEM_REPLY_BYTES_MAX);
+            let mut space = reads.noted_by(match held.as_deref_mut() {
+                Some(held) => {
+                    SnapshotSpace::without_waiting(handle, now_ms, self.seed, held).of_few_rows(Some(steady_us))
+                }
+                None => SnapshotSpace::new(handle, now_ms, self.seed),
+            });
+            let done = self.handler.run(&self.command.args(), &mut space, reply);
+            if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
+                return false;
+            }
+            if done.is_err() || reads.count(handle, &mut space, None) {
+                break (done, space.lookups());
+            }
         };
-        let done = self.handler.run(&self.command.args(), &mut space, reply);
-        if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
-            return false;
-        }
-        let lookups = space.lookups();
+        // The client is told behind the answer, which it awaits.
+        reads.end(handle);
         self.store.stats.looked_up(lookups);
-        drop(space);
         tell_misses(&self.store, handle, (self.spec, &self.command.args()), lookups);
         let done = if reply.exceeded() { Err(REPLY_TOO_LONG.into()) } else { done };
         attempt.conclude(done, reply, 0);

@@ -2,8 +2,9 @@
 
 use super::ask::{Ask, NOT_INTEGER, Outcome, Refusal, Row, SYNTAX, is_word, shown};
 use super::{client_kill, client_list};
+use crate::blocking::End;
 use crate::session::state::ReplyMode;
-use crate::session::{Effect, clients};
+use crate::session::{Effect, Keyspace, clients};
 use resp::parse_integer;
 use vocab::limits::CLIENT_TEXT_BYTES_MAX;
 
@@ -129,18 +130,16 @@ fn unpause(ask: &mut Ask<'_>) -> Outcome {
 
 /// Ends the wait of another connection's blocking command.
 fn unblock(ask: &mut Ask<'_>) -> Outcome {
-    let with_error = match ask.args.get(3) {
-        None => false,
-        Some(reason) if is_word(reason, "TIMEOUT") => false,
-        Some(reason) if is_word(reason, "ERROR") => true,
-        Some(_) => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
-    };
+    let is_of_node = ask.session.keyspace() == Keyspace::Stored;
+    let end = ask.args.get(3).map_or(Some(End::Timeout), |reason| End::of_word(reason));
+    let end = end.filter(|end| *end != End::Moved || is_of_node);
+    let end = end.ok_or("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")?;
     let id = parse_integer(ask.args[2]).ok_or(NOT_INTEGER)?;
     let clients = ask.host.clients();
     let client = u64::try_from(id).ok().and_then(|id| clients.get(id));
     let blocked = client.and_then(|client| clients.unblock(&client).map(|place| (client, place)));
     if let Some((client, place)) = &blocked {
-        ask.host.unblock(client, *place, with_error);
+        ask.host.unblock(client, *place, end);
     }
     ask.reply.int(i64::from(blocked.is_some()));
     Ok(Effect::None)

@@ -1,18 +1,21 @@
-//! What a script reads that writes nothing, for a client that is to be told of changes.
+//! What scripts read that write nothing, for a client that is to be told of changes: one by itself, or those of a transaction.
 //!
-//! Where it reads at all, its client is told of the keys that it declares too: Redis 7.0 tells of these alone, and later ones of what it reads.
+//! Where a script reads at all, its client is told of the keys that it declares too: Redis 7.0 tells of these alone, and later ones of what
+//! it reads.
 
-use node::tracking::{KeysRead, Tracker};
-use node::{EncodedCommand, ReadSpace, ShardHandle, SnapshotSpace};
+use crate::shard_handle::ShardHandle;
+use crate::space::read::SnapshotSpace;
+use crate::tracking::{KeysRead, Tracker};
+use crate::{EncodedCommand, ReadSpace};
 
-/// How often a script runs, at most, until all that it reads was registered before.
+/// How often scripts run, at most, until all that they read was registered before.
 const RUNS_MAX: usize = 4;
 
-/// The keys that a script reads, for which its client is registered.
+/// The keys that a request with scripts reads, for which its client is registered.
 ///
 /// Which they are is known when it has run. Then its client is registered for them, and the answer counts if nothing was applied
 /// meanwhile; otherwise it runs again, and the answer counts if it has read no other keys.
-pub(super) struct ScriptReads {
+pub struct ScriptReads {
     /// None: its client is not told of changes.
     tracker: Option<Tracker>,
     registered: KeysRead,
@@ -22,23 +25,26 @@ pub(super) struct ScriptReads {
 }
 
 impl ScriptReads {
-    /// Those of a script that begins.
-    pub(super) fn of(tracker: Option<Tracker>, handle: &ShardHandle) -> Self {
+    /// Those of a request that begins.
+    #[must_use]
+    pub fn of(tracker: Option<Tracker>, handle: &ShardHandle) -> Self {
         let tracker = tracker.filter(|_| handle.tracked().is_some());
         Self { tracker, registered: KeysRead::default(), runs: 0, are_lost: false }
     }
 
     /// The space on which it runs next.
-    pub(super) fn noted_by<'a>(&self, space: SnapshotSpace<'a>) -> SnapshotSpace<'a> {
+    #[must_use]
+    pub fn noted_by<'a>(&self, space: SnapshotSpace<'a>) -> SnapshotSpace<'a> {
         if self.tracker.is_some() { space.noting_reads() } else { space }
     }
 
-    /// Registers what the script has read on a space; whether its answer counts. Otherwise it is to run again.
-    pub(super) fn count(
+    /// Registers what the request has read on a space; whether its answer counts. Otherwise it is to run again. A `script` by itself declares
+    /// keys: those of a transaction are registered before it runs.
+    pub fn count(
         &mut self,
         handle: &ShardHandle,
         space: &mut SnapshotSpace<'_>,
-        script: &EncodedCommand,
+        script: Option<&EncodedCommand>,
     ) -> bool {
         let (Some(tracker), Some(keys)) = (self.tracker, handle.tracked()) else { return true };
         let Some(reads) = space.take_reads() else { return true };
@@ -46,7 +52,7 @@ impl ScriptReads {
         if reads.are_among(&self.registered) {
             return true;
         }
-        if self.runs == 1 {
+        if let (1, Some(script)) = (self.runs, script) {
             let args = script.args();
             let declared = script.spec().and_then(|spec| spec.keys(&args).ok());
             keys.add(declared.into_iter().flatten().map(|at| args[at]), tracker);
@@ -59,7 +65,7 @@ impl ScriptReads {
     }
 
     /// The answer is on its way: if it is made of keys that may have changed unseen, its client is to forget all.
-    pub(super) fn end(self, handle: &ShardHandle) {
+    pub fn end(self, handle: &ShardHandle) {
         if let (Some(tracker), Some(keys), true) = (self.tracker, handle.tracked(), self.are_lost) {
             keys.lose_clients([tracker.client]);
         }
@@ -70,30 +76,30 @@ impl ScriptReads {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::testing::TestNode;
-    use node::pubsub::Subscriber;
+    use crate::subscriber::Subscriber;
+    use crate::test_shard::{empty_shard, entry};
+    use crate::tracking::Tracking;
     use std::sync::Arc;
+    use tempfile::TempDir;
+    use vocab::ShardId;
 
-    /// A tracked client's script on a node of its own.
+    /// A tracked client's script on a shard of its own.
     struct Fixture {
-        node: TestNode,
         handle: Arc<ShardHandle>,
+        tracking: Arc<Tracking>,
         reads: ScriptReads,
-        /// What is written to when something is to be applied meanwhile: a key of the same shard.
-        key: String,
+        _folder: TempDir,
     }
 
     const CLIENT: Subscriber = Subscriber { worker: 0, connection: 7, generation: 1 };
 
     impl Fixture {
         fn new() -> Self {
-            let node = TestNode::start(&[]);
-            let key = "key".to_owned();
-            let known = node.store().known();
-            let shard = known.shard_of(vocab::slot_of(key.as_bytes())).unwrap();
-            let handle = known.handle(shard).unwrap().clone();
+            let (handle, folder) = empty_shard(ShardId(3));
+            let tracking = Arc::new(Tracking::default());
+            handle.set_tracking(tracking.clone());
             let reads = ScriptReads::of(Some(Tracker { client: CLIENT, no_loop: false }), &handle);
-            Self { node, handle, reads, key }
+            Self { handle, tracking, reads, _folder: folder }
         }
 
         /// Whether the answer of a run counts that reads these keys; an entry may be applied meanwhile.
@@ -102,17 +108,17 @@ mod tests {
             assert!(space.notes_reads());
             keys.iter().for_each(|key| space.note_read(key.as_bytes()));
             if is_applied {
-                assert_eq!(self.node.call(&format!("SET {} 1", self.key)), "+OK\r\n");
+                entry(&self.handle, 1, |_| ());
             }
             let script = EncodedCommand::new(&[b"EVAL", b"return 1", b"1", b"declared", b""]);
-            self.reads.count(&self.handle, &mut space, &script)
+            self.reads.count(&self.handle, &mut space, Some(&script))
         }
 
         /// How many keys are registered, and whether the client is to forget all.
         fn end(self) -> (usize, bool) {
             self.reads.end(&self.handle);
-            let lost = self.handle.tracked().unwrap().node().take_lost(9);
-            (self.node.store().tracking.keys(), lost.is_some_and(|lost| lost.clients == [CLIENT]))
+            let lost = self.tracking.take_lost(9);
+            (self.tracking.keys(), lost.is_some_and(|lost| lost.clients == [CLIENT]))
         }
     }
 
