@@ -914,7 +914,7 @@ mod tests {
         assert!(rooms[0] > rooms[1], "the room of the write that waited for its rows: {rooms:?}");
         assert!(rooms[1] == rooms[2] && rooms[2] > 1 && rooms[3..] == [1, 1], "one request is under way: {rooms:?}");
         client.answer_write(b"*-1\r\n");
-        assert_eq!(client.state(), "*-1");
+        assert_eq!(client.state(), "*-1 | 1 reads", "its rows were asked for once");
     }
 
     /// What the client sends, or `WRITTEN reply`: the oldest write under way is answered.
