@@ -130,9 +130,12 @@ fn what_the_scripts_of_a_transaction_read_is_told() {
             assert_eq!(reader.try_call(&script).unwrap().text(), "QUEUED");
             reader.call(also);
             assert_eq!(reader.call("EXEC").items()[0].text(), "1", "{script:?}");
-            for key in ["{t}b", "{t}a"] {
-                writer.call(&format!("SET {key} 1"));
-                assert_eq!(pushed(&mut reader), format!("invalidate {key}"), "{script:?}, {also}");
+            writer.call("SET {t}b 1");
+            assert_eq!(pushed(&mut reader), "invalidate {t}b", "{script:?}, {also}");
+            writer.call("SET {t}a 1");
+            // What might write goes through the log, and tells what it has read alone; others tell what they declare, too.
+            if script[0].ends_with("_RO") {
+                assert_eq!(pushed(&mut reader), "invalidate {t}a", "{script:?}, {also}");
             }
             assert_eq!(reader.call("PING").text(), "PONG", "once is enough");
         }

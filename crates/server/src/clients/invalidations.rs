@@ -23,15 +23,16 @@ const LOST_PER_TURN_MAX: usize = 4096;
 /// its run tells what it reads.
 #[inline]
 pub(super) fn track(connection: &Connection, handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) {
-    if !spec.does(behaviour::RUNS_SCRIPT) && !spec.is_write() {
+    if !spec.does(behaviour::RUNS_SCRIPT) {
         track_declared(connection, handle, spec, args);
     }
 }
 
-/// The same of a command that is known to read only, whatever it might do: of a script, the keys that it declares.
+/// The same; of a script that only reads, the keys that it declares.
 #[inline]
 pub(super) fn track_declared(connection: &Connection, handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) {
-    if let Some(tracker) = connection.session.tracker()
+    if !spec.is_write()
+        && let Some(tracker) = connection.session.tracker()
         && let Some(keys) = handle.tracked()
         && let Ok(positions) = spec.keys(args)
     {
