@@ -5,6 +5,7 @@ use crate::keys::{Request, key_for, one_of, plant, words};
 use crate::malformed;
 use crate::requests::Requests;
 use crate::scripts::wrapped;
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct Seen {
     pub requests: u64,
     /// Replies that are no errors.
     pub done: u64,
+    /// Errors, by their first word.
+    pub errors: BTreeMap<String, u64>,
     /// Connections that ended otherwise than by RESET, and the first requests of the batch that did it.
     pub lost: Vec<String>,
 }
@@ -177,7 +180,15 @@ impl<'a> Hostile<'a> {
         self.seen.requests += requests.len() as u64;
         match self.try_exchange(n, requests) {
             Ok(replies) => {
-                self.seen.done += replies.iter().filter(|reply| !reply.is_error()).count() as u64;
+                for reply in &replies {
+                    match reply {
+                        Value::Error(text) => {
+                            let word = text.split(' ').next().unwrap_or_default();
+                            *self.seen.errors.entry(word.to_owned()).or_default() += 1;
+                        }
+                        _ => self.seen.done += 1,
+                    }
+                }
                 match replies.into_iter().next() {
                     Some(Value::Bulk(dumped)) if requests[0][0] == b"DUMP" => self.dumped = dumped,
                     _ => {}

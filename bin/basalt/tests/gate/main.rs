@@ -18,6 +18,7 @@ mod words;
 use client::{Hostile, Seen};
 use common::{Connection, Dir, Nodes, Random, announce, eventually, free_port, number};
 use requests::Requests;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -96,11 +97,19 @@ fn nothing_that_a_client_sends_ends_a_node_or_makes_replicas_differ() {
     nodes.wait_spread();
     let seen = worst(&nodes, &database_ports, seed, seconds);
     let (requests, done) = seen.iter().fold((0, 0), |(all, done), seen| (all + seen.requests, done + seen.done));
-    announce(&format!("seed {seed}: {requests} hostile requests, {done} replies that are no errors"));
+    let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+    for (word, count) in seen.iter().flat_map(|seen| &seen.errors) {
+        *errors.entry(word).or_default() += count;
+    }
+    announce(&format!(
+        "seed {seed}: {requests} hostile requests, {done} replies that are no errors; errors: {errors:?}"
+    ));
     for lost in seen.iter().flat_map(|seen| &seen.lost).take(20) {
         announce(&format!("a connection was lost: {lost}"));
     }
-    assert!(done * 4 > requests, "most arguments are not right");
+    // On a slow machine one pipeline may be most of what was sent, and another node than the leader's only redirects.
+    let redirected = errors.get("MOVED").copied().unwrap_or_default();
+    assert!(done * 4 > requests - redirected, "most arguments are not right");
     nodes.wait_whole();
     verify(&nodes);
     // What is there is flushed when a node stops, and read and replayed when it starts.
