@@ -22,6 +22,7 @@ mod messages_nodes;
 mod moving;
 mod nodes;
 mod noop;
+mod older;
 mod options;
 mod others;
 mod outage;
@@ -74,6 +75,18 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "SET sync against redis-server, always",
         rows: 1,
         run: |bench| redis::sync(bench).map(Into::into),
+    },
+    Measurement {
+        name: "older/single",
+        what: "GET and SET of one node against an older program, `--older FILE`",
+        rows: 4,
+        run: |bench| older::single(bench).map(Into::into),
+    },
+    Measurement {
+        name: "older/nodes",
+        what: "YCSB A and B on three nodes against an older program, `--older FILE`",
+        rows: 2,
+        run: |bench| older::nodes(bench).map(Into::into),
     },
     Measurement {
         name: "types/reads",
