@@ -281,6 +281,18 @@ const MEASUREMENTS: &[Measurement] = &[
         run: |bench| bounded::runs(bench, waiting::measure).map(Into::into),
     },
     Measurement {
+        name: "bounded/waiting-keys",
+        what: "clients of 4,096 keys that begin to wait and leave at once, and what others wait for",
+        rows: 12,
+        run: |bench| bounded::runs(bench, waiting::many_keys).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/written-keys",
+        what: "an entry that writes 100,000 keys for which clients wait, or none, and what others wait for",
+        rows: 4,
+        run: |bench| bounded::runs(bench, waiting::written_keys).map(Into::into),
+    },
+    Measurement {
         name: "bounded/stop",
         what: "SIGTERM with 2,048 and 16,384 shards",
         rows: 2,
