@@ -49,7 +49,7 @@ mod tests {
             let mut list = TickList::default();
             (0..ticks).map(|_| list.pass(places, closes_idle).collect::<Vec<_>>()).collect::<Vec<_>>()
         };
-        assert_eq!(passed(0, true, 2), vec![vec![]; 2]);
+        assert_eq!(passed(0, true, 2), vec![Vec::<usize>::new(); 2]);
         assert_eq!(passed(3, false, 2), vec![vec![0, 1, 2]; 2], "few are passed by each tick");
         for (closes_idle, ticks) in [(false, 10_000usize.div_ceil(ROUND_PLACES_MIN)), (true, TICKS_A_ROUND)] {
             let all = passed(10_000, closes_idle, ticks);
