@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest that another client may wait, in ms.
-const WAIT_MS_MAX: f64 = 10.0;
+pub(super) const WAIT_MS_MAX: f64 = 10.0;
 /// Fields that one HSET writes.
 const FIELDS_EACH: u64 = 1000;
 /// Keys of a request that has many.
@@ -61,7 +61,7 @@ fn timed(server: &Server, args: &[&str]) -> Result<(f64, Waits), String> {
 }
 
 /// What others waited for at most while `what` went on.
-fn waits_rows(what: &str, waits: Waits) -> [Ceiling; 2] {
+pub(super) fn waits_rows(what: &str, waits: Waits) -> [Ceiling; 2] {
     [
         Ceiling::new(format!("… others meanwhile, p99.9: {what}"), "ms", WAIT_MS_MAX / 2.0, waits.p999_ms),
         Ceiling::new(format!("… others meanwhile, longest: {what}"), "ms", WAIT_MS_MAX, waits.max_ms),
