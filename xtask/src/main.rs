@@ -35,9 +35,9 @@ Tasks:
   redis-suite [--unit NAME[,NAME]] [--port P] [--calibrate] [--databases]
                           Redis 7.0's own Tcl suite against Basalt, against the server at a port, or against
                           redis-server itself
-  perf [NAME…] [--runs 5] [--quick] [--json] [--list] [--no-build] [--program FILE] [--against COMMIT]
+  perf [NAME…] [--runs 5] [--quick] [--json] [--list] [--no-build] [--program FILE] [--against COMMIT] [--older FILE]
                           what docs/PERFORMANCE.md says, measured: each bar, both sides alternating, as Markdown;
-                          --against: the older commit of `perf build`
+                          --against: the older commit of `perf build`; --older: the program that `perf older` compares with
   apps [--only NAME[,NAME]] [--quarter 1-4] [--situation single|three|killed] [--program FILE] [--port P] [--list]
                           applications from their registries, against one node, three, and three of which one is
                           killed; writes docs/APPLICATIONS.md

@@ -96,6 +96,12 @@ impl Databases {
         self.rows.get(&database)
     }
 
+    /// Whether reads of some database may go to any replica.
+    #[must_use]
+    pub fn some_read_any(&self) -> bool {
+        self.rows.values().any(|row| row.reads_any)
+    }
+
     /// The databases in whose slots there may be so many keys.
     pub fn keys_max(&self) -> impl Iterator<Item = (Database, u64)> {
         self.rows.iter().filter_map(|(database, row)| Some((self.place_of(*database), row.keys_max?)))

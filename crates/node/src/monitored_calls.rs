@@ -42,9 +42,16 @@ pub struct ShownCall {
 pub struct MonitoredCalls {
     is_shown: bool,
     is_counted: bool,
+    item: Option<usize>,
+    /// Behind a pointer: every entry has one of these with it, and few have a script.
+    noted: Option<Box<Noted>>,
+}
+
+/// What was noted.
+#[derive(Debug, Default)]
+struct Noted {
     lines: Vec<ShownCall>,
     ended: Vec<EndedCall>,
-    item: Option<usize>,
     denied: Vec<DeniedCall>,
 }
 
@@ -57,17 +64,17 @@ impl MonitoredCalls {
     /// A script runs a command at that time, in the database that it has chosen, by the number that clients use. Those behind the first
     /// `MONITORED_CALLS_MAX` are left out.
     pub(crate) fn note(&mut self, now_ms: u64, database: u16, spec: &CommandSpec, args: &[&[u8]]) {
-        if self.is_shown && self.lines.len() < MONITORED_CALLS_MAX {
+        if self.is_shown && self.len().lines < MONITORED_CALLS_MAX {
             let item = self.item;
             let line = monitored(now_ms.saturating_mul(1000), (database, "lua"), spec, args);
-            self.lines.extend(line.map(|line| ShownCall { item, line }));
+            self.noted().lines.extend(line.map(|line| ShownCall { item, line }));
         }
     }
 
     /// The command has ended.
     pub(crate) fn ended(&mut self, call: EndedCall) {
         if self.is_counted {
-            self.ended.push(call);
+            self.noted().ended.push(call);
         }
     }
 
@@ -78,27 +85,33 @@ impl MonitoredCalls {
 
     /// A command was refused. Those behind the first `DENIED_CALLS_MAX` are left out.
     pub(crate) fn denied(&mut self, denial: &Denial, args: &[&[u8]]) {
-        if self.is_counted && self.denied.len() < DENIED_CALLS_MAX {
-            let (reason, object) = denial.logged(args);
-            self.denied.push(DeniedCall { item: self.item, spec: denial.spec, reason, object });
+        if self.is_counted && self.len().denied < DENIED_CALLS_MAX {
+            let (item, (reason, object)) = (self.item, denial.logged(args));
+            self.noted().denied.push(DeniedCall { item, spec: denial.spec, reason, object });
         }
     }
 
     /// The refusals, which are taken out.
     pub fn take_denied(&mut self) -> Vec<DeniedCall> {
-        std::mem::take(&mut self.denied)
+        self.noted.as_mut().map(|noted| std::mem::take(&mut noted.denied)).unwrap_or_default()
     }
 
     /// How much is noted.
     pub(crate) fn len(&self) -> CallsLen {
-        CallsLen { lines: self.lines.len(), ended: self.ended.len(), denied: self.denied.len() }
+        self.noted.as_ref().map_or_else(CallsLen::default, |noted| CallsLen {
+            lines: noted.lines.len(),
+            ended: noted.ended.len(),
+            denied: noted.denied.len(),
+        })
     }
 
     /// What is behind `len` did not happen.
     pub(crate) fn truncate(&mut self, len: CallsLen) {
-        self.lines.truncate(len.lines);
-        self.ended.truncate(len.ended);
-        self.denied.truncate(len.denied);
+        if let Some(noted) = &mut self.noted {
+            noted.lines.truncate(len.lines);
+            noted.ended.truncate(len.ended);
+            noted.denied.truncate(len.denied);
+        }
     }
 
     /// All of it, which is taken out.
@@ -110,18 +123,23 @@ impl MonitoredCalls {
     /// Whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.ended.is_empty() && self.denied.is_empty()
+        let of = |noted: &Noted| noted.lines.is_empty() && noted.ended.is_empty() && noted.denied.is_empty();
+        self.noted.as_deref().is_none_or(of)
     }
 
     /// How the commands ended.
     #[must_use]
     pub fn all_ended(&self) -> &[EndedCall] {
-        &self.ended
+        self.noted.as_ref().map_or(&[], |noted| &noted.ended)
     }
 
     /// What monitors are shown, in its order.
     #[must_use]
     pub fn into_lines(self) -> Vec<ShownCall> {
-        self.lines
+        self.noted.map(|noted| noted.lines).unwrap_or_default()
+    }
+
+    fn noted(&mut self) -> &mut Noted {
+        self.noted.get_or_insert_default()
     }
 }

@@ -9,7 +9,7 @@ use crate::places::Place;
 use crate::reading;
 use crate::serving::{shard_of_write, ticket};
 use crate::store::Store;
-use node::blocking::{Answered, Attempt, Begin};
+use node::blocking::{Answered, Attempt, Begin, BlockingCommand};
 use node::read::is_slot_moving;
 use node::{EncodedCommand, KeyHash, Ticket, Write, key_hash};
 use vocab::{Moment, ShardId};
@@ -65,7 +65,11 @@ fn begins(process: &mut Process, shard: ShardId, write: &Write, ticket: Ticket, 
     let (Some(shard), Write::Command(command), true) = (core.shard(shard), write, ticket.may_wait) else {
         return Begin::Propose;
     };
-    blocked.begin(shard.handle(), ticket, command, now.mono_us)
+    match BlockingCommand::of(command) {
+        Some(command) => blocked.begin(shard.handle(), ticket, command, now.mono_us),
+        // What makes no sense, its handler refuses.
+        None => Begin::Propose,
+    }
 }
 
 /// There is news of keys for which clients may wait.
@@ -88,7 +92,7 @@ pub fn answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<
     let Some(reply) = reply else {
         return if blocked.withdraw(ticket, now.mono_us) { Ok(()) } else { told(store, place, ticket, None) };
     };
-    match blocked.answered(ticket, &reply, now, |shard| core.shard(shard).map(|shard| &**shard.handle())) {
+    match blocked.answered(ticket, &reply, now, |shard| core.shard(shard).map(|shard| shard.handle())) {
         Answered::Deliver => told(store, place, ticket, Some(reply)),
         Answered::DeliverInstead(reply) => told(store, place, ticket, Some(reply)),
         Answered::Waits(begins) => {

@@ -41,7 +41,8 @@ fn seconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64()
 }
 
-fn pause(seconds: u64) -> Result<(), String> {
+/// Others are watched for so long.
+pub fn pause(seconds: u64) -> Result<(), String> {
     progress::doing(format!("watching others for {seconds} s"));
     std::thread::sleep(Duration::from_secs(seconds));
     Ok(())
@@ -61,7 +62,7 @@ fn timed(server: &Server, args: &[&str]) -> Result<(f64, Waits), String> {
 }
 
 /// What others waited for at most while `what` went on.
-pub(super) fn waits_rows(what: &str, waits: Waits) -> [Ceiling; 2] {
+pub fn waits_rows(what: &str, waits: Waits) -> [Ceiling; 2] {
     [
         Ceiling::new(format!("… others meanwhile, p99.9: {what}"), "ms", WAIT_MS_MAX / 2.0, waits.p999_ms),
         Ceiling::new(format!("… others meanwhile, longest: {what}"), "ms", WAIT_MS_MAX, waits.max_ms),

@@ -22,6 +22,7 @@ mod messages_nodes;
 mod moving;
 mod nodes;
 mod noop;
+mod older;
 mod options;
 mod others;
 mod outage;
@@ -75,6 +76,18 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "SET sync against redis-server, always",
         rows: 1,
         run: |bench| redis::sync(bench).map(Into::into),
+    },
+    Measurement {
+        name: "older/single",
+        what: "GET and SET of one node against an older program, `--older FILE`",
+        rows: 4,
+        run: |bench| older::single(bench).map(Into::into),
+    },
+    Measurement {
+        name: "older/nodes",
+        what: "YCSB A and B on three nodes against an older program, `--older FILE`",
+        rows: 2,
+        run: |bench| older::nodes(bench).map(Into::into),
     },
     Measurement {
         name: "types/reads",
@@ -273,6 +286,18 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "memory of each of 100,000 clients that wait in BLPOP on one node",
         rows: 3,
         run: |bench| bounded::runs(bench, waiting::measure).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/waiting-keys",
+        what: "clients of 4,096 keys that begin to wait and leave at once, and what others wait for",
+        rows: 12,
+        run: |bench| bounded::runs(bench, waiting::many_keys).map(Into::into),
+    },
+    Measurement {
+        name: "bounded/written-keys",
+        what: "an entry that writes 100,000 keys for which clients wait, or none, and what others wait for",
+        rows: 4,
+        run: |bench| bounded::runs(bench, waiting::written_keys).map(Into::into),
     },
     Measurement {
         name: "bounded/stop",

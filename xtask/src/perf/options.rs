@@ -21,6 +21,8 @@ pub struct Options {
     pub no_build: bool,
     /// The older commit that `build` compares with.
     pub against: Option<String>,
+    /// The older program that `older` compares with.
+    pub older: Option<String>,
     /// The program to measure, in place of the one of this tree.
     pub program: Option<String>,
 }
@@ -37,6 +39,7 @@ impl Options {
                 "--list" => options.list = true,
                 "--no-build" => options.no_build = true,
                 "--program" => options.program = Some(rest.next().ok_or("--program needs a file")?.clone()),
+                "--older" => options.older = Some(rest.next().ok_or("--older needs a file")?.clone()),
                 "--against" => options.against = Some(rest.next().ok_or("--against needs a commit")?.clone()),
                 "--runs" => {
                     let text = rest.next().ok_or("--runs needs a number")?;

@@ -7,7 +7,7 @@ use super::program;
 use super::progress;
 use super::server::{Server, free_ports, wait_until_up};
 use super::wire::Connection;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,8 @@ const MEMORY: &str = "1G";
 /// Three nodes with the same settings; they end with it.
 pub struct Store<'a> {
     bench: &'a Bench,
+    /// What the nodes run; clients are those of the program under measurement.
+    program: PathBuf,
     nodes: Vec<Server>,
     /// Where each node listens for the others.
     peers: Vec<String>,
@@ -55,13 +57,24 @@ impl<'a> Store<'a> {
         shards: u32,
         memory: &'static str,
     ) -> Result<Self, String> {
-        Self::start_listening(bench, durability, shards, memory, (Vec::new(), None))
+        Self::start_program(bench, &bench.basalt, durability, shards, memory)
+    }
+
+    /// The same with nodes of another program.
+    pub fn start_program(
+        bench: &'a Bench,
+        program: &Path,
+        durability: &'static str,
+        shards: u32,
+        memory: &'static str,
+    ) -> Result<Self, String> {
+        Self::start_listening((bench, program), durability, shards, memory, (Vec::new(), None))
     }
 
     /// The same with a listener for databases on each node.
     pub fn start_with_databases(bench: &'a Bench, durability: &'static str, shards: u32) -> Result<Self, String> {
         let databases: [u16; NODES] = free_ports()?;
-        Self::start_listening(bench, durability, shards, MEMORY, (databases.to_vec(), None))
+        Self::start_listening((bench, &bench.basalt), durability, shards, MEMORY, (databases.to_vec(), None))
     }
 
     /// The first with TLS for clients and between nodes, in folders of its own.
@@ -72,11 +85,11 @@ impl<'a> Store<'a> {
         certificates: Certificates,
     ) -> Result<Self, String> {
         let secured = Secured { certificates, ports: free_ports()? };
-        Self::start_listening(bench, durability, shards, MEMORY, (Vec::new(), Some(secured)))
+        Self::start_listening((bench, &bench.basalt), durability, shards, MEMORY, (Vec::new(), Some(secured)))
     }
 
     fn start_listening(
-        bench: &'a Bench,
+        (bench, program): (&'a Bench, &Path),
         durability: &'static str,
         shards: u32,
         memory: &'static str,
@@ -87,7 +100,9 @@ impl<'a> Store<'a> {
             (all[..NODES].to_vec(), all[NODES..].to_vec())
         };
         let join: Vec<String> = peer_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        let mut store = Self { bench, nodes: Vec::new(), peers: join, durability, shards, memory, databases, secured };
+        let program = program.to_path_buf();
+        let mut store =
+            Self { bench, program, nodes: Vec::new(), peers: join, durability, shards, memory, databases, secured };
         for (number, &port) in ports.iter().enumerate() {
             let folder = bench.empty_folder(&store.folder_name(number))?;
             let mut command = store.command(number, port, &folder);
@@ -101,7 +116,7 @@ impl<'a> Store<'a> {
     }
 
     fn command(&self, number: usize, port: u16, folder: &Path) -> Command {
-        let mut command = Command::new(&self.bench.basalt);
+        let mut command = Command::new(&self.program);
         command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--peer-listen", &self.peers[number]]);
         command.args(["--join", &self.peers.join(","), "--durability", self.durability, "--memory", self.memory]);
         command.args(["--shards", &self.shards.to_string(), "--dir"]).arg(folder.join("data"));

@@ -1,13 +1,16 @@
-//! Very many clients that wait in a blocking command: what each of them takes of the node's memory.
+//! Clients that wait in blocking commands: what each of very many takes of the node's memory, and what others wait for where they wait
+//! for very many keys.
 
 use super::bench::Bench;
+use super::bounded::{pause, waits_rows};
 use super::ceiling::{Ceiling, Rows};
 use super::machine::process_memory_bytes;
+use super::others::meanwhile;
 use super::progress;
-use super::redis::start_with;
+use super::redis::{start_basalt, start_with};
 use super::server::Server;
 use super::spread::grouped;
-use super::wire::Connection;
+use super::wire::{Connection, request};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{Read, Write};
@@ -15,7 +18,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What a client may take.
+/// What a client may take beside its connection.
 const BYTES_MAX: f64 = 1024.0;
 /// An address has 28,000 ports for connections that go out.
 const CLIENTS_AN_ADDRESS: u64 = 10_000;
@@ -49,11 +52,11 @@ pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let idle = process_memory_bytes(server.id())?;
     progress::doing(format!("BLPOP of {clients} clients"));
     for (number, stream) in streams.iter_mut().enumerate() {
-        let request = super::wire::request(&["BLPOP", &format!("list:{number}"), "0"]);
+        let request = request(&["BLPOP", &format!("list:{number}"), "0"]);
         stream.write_all(&request).map_err(|error| format!("client {number}: {error}"))?;
         progress::counted(number as u64, clients);
     }
-    until_all_wait(&server, clients)?;
+    until_waiting(server.port, clients)?;
     server.wait_until_quiet()?;
     let waiting = process_memory_bytes(server.id())?;
     drop(streams);
@@ -61,10 +64,93 @@ pub fn measure(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let each = |bytes: u64| bytes.saturating_sub(alone) as f64 / clients as f64;
     let what = |what: &str| format!("{} clients on one node: bytes {what}", grouped(clients as f64));
     let mut rows = Rows::default();
-    rows.push(Ceiling::new(what("of one that waits in BLPOP"), "bytes", BYTES_MAX, each(waiting)))?;
-    rows.push(Ceiling::new(what("of the wait alone"), "bytes", BYTES_MAX, each(waiting) - each(idle)))?;
+    rows.push(Ceiling::new(what("of a wait in BLPOP"), "bytes", BYTES_MAX, each(waiting) - each(idle)))?;
     rows.push(Ceiling::told(what("of one that is connected and has asked once"), "bytes", each(idle)))?;
+    rows.push(Ceiling::told(what("of one that waits, with its connection"), "bytes", each(waiting)))?;
     Ok(rows.all())
+}
+
+/// As many keys as one client may wait for.
+const KEYS: u64 = 4_096;
+/// Keys that one entry writes.
+const WRITTEN_KEYS: u64 = 100_000;
+/// Within this time, in s, all of them begin to wait: then those leave whose time is over.
+const TIMEOUT_S: &str = "20";
+
+/// Clients that wait for as many keys as they may: they begin all at once, and leave all at once.
+pub fn many_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let clients = bench.options.scale(50, 5);
+    let server = start_basalt(bench, &["--durability", "nosync", "--memory", "256M"])?;
+    let mut rows = Rows::default();
+    let key = |client: u64, n: u64| format!("{{b}}{}", client * KEYS + n);
+    let words = |client: u64, first: &[&str], last: &[&str]| -> Vec<u8> {
+        let keys: Vec<String> = (0..KEYS).map(|n| key(client, n)).collect();
+        let words = first.iter().copied().chain(keys.iter().map(String::as_str)).chain(last.iter().copied());
+        request(&words.collect::<Vec<_>>())
+    };
+    let ends = vec!["$"; KEYS as usize];
+    let each = |first: &[&str], last: &[&str]| (0..clients).map(|client| words(client, first, last)).collect();
+    let of_blpop = |timeout: &str| -> Vec<Vec<u8>> { each(&["BLPOP"], &[timeout]) };
+    let xread: Vec<Vec<u8>> = each(&["XREAD", "BLOCK", "0", "STREAMS"], &ends);
+    for (what, requests, closes) in
+        [("BLPOP", of_blpop("0"), true), ("BLPOP", of_blpop(TIMEOUT_S), false), ("XREAD of $", xread, true)]
+    {
+        let (what, how) =
+            (format!("{clients} clients in {what} of 4,096 keys"), if closes { "closed" } else { "timeout" });
+        let mut streams = (0..clients)
+            .map(|number| open(&server, number))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|e| e.to_string())?;
+        streams.iter_mut().try_for_each(answered)?;
+        let (streams, waits) = meanwhile(server.port, move || {
+            for (stream, request) in streams.iter_mut().zip(&requests) {
+                stream.write_all(request).map_err(|error| error.to_string())?;
+            }
+            until_waiting(server.port, clients).map(|()| streams)
+        })?;
+        rows.extend(waits_rows(&format!("{what} begin to wait ({how})"), waits))?;
+        let ((), waits) = meanwhile(server.port, move || {
+            let open = if closes { None } else { Some(streams) };
+            until_waiting(server.port, 0)?;
+            pause(1).map(|()| drop(open))
+        })?;
+        rows.extend(waits_rows(&format!("{what} leave ({how})"), waits))?;
+    }
+    server.stop().map(|()| rows.all())
+}
+
+/// An entry that leaves an element at each of very many keys, for which clients wait or do not.
+pub fn written_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
+    let keys = bench.options.scale(WRITTEN_KEYS, 5_000);
+    let server = start_basalt(bench, &["--durability", "nosync", "--memory", "256M"])?;
+    let script = "for n = 0, ARGV[1] - 1 do redis.call('RPUSH', '{b}' .. n, 'element') end";
+    let mut rows = Rows::default();
+    for is_awaited in [false, true] {
+        let mut streams = Vec::new();
+        for first in (0..keys).step_by(KEYS as usize).filter(|_| is_awaited) {
+            let names: Vec<String> = (first..keys.min(first + KEYS)).map(|n| format!("{{b}}{n}")).collect();
+            let words = std::iter::once("BLPOP").chain(names.iter().map(String::as_str)).chain(["0"]);
+            let mut stream = open(&server, first).map_err(|error| error.to_string())?;
+            answered(&mut stream)?;
+            stream.write_all(&request(&words.collect::<Vec<_>>())).map_err(|error| error.to_string())?;
+            streams.push(stream);
+        }
+        until_waiting(server.port, streams.len() as u64)?;
+        let ((), waits) = meanwhile(server.port, || {
+            let mut client = Connection::open(server.port)?;
+            client.ask(&["EVAL", script, "1", "{b}", &keys.to_string()])?;
+            client.answer()?;
+            until_waiting(server.port, 0)?;
+            pause(1)
+        })?;
+        let who = if is_awaited { "for each of which a client waits" } else { "for which none waits" };
+        rows.extend(waits_rows(&format!("an entry writes {keys} keys {who}"), waits))?;
+        let mut client = Connection::open(server.port)?;
+        client.ask(&["FLUSHALL"])?;
+        client.answer()?;
+        drop(streams);
+    }
+    server.stop().map(|()| rows.all())
 }
 
 /// Raises this program's limit of open files for as many clients as are wanted, as far as it may; for how many it is enough. The
@@ -108,15 +194,16 @@ fn answered(stream: &mut TcpStream) -> Result<(), String> {
     if answer == *PONG { Ok(()) } else { Err(format!("a client that asks for the first time is answered with {said}")) }
 }
 
-fn until_all_wait(server: &Server, clients: u64) -> Result<(), String> {
+/// Until so many clients wait in blocking commands.
+fn until_waiting(port: u16, clients: u64) -> Result<(), String> {
     let (begun, bound) = (Instant::now(), progress::within(BOUND));
     loop {
-        let waiting = Connection::open(server.port)?.told("blocked_clients")?;
+        let waiting = Connection::open(port)?.told("blocked_clients")?;
         if waiting == clients {
             return Ok(());
         }
         if begun.elapsed() > bound {
-            return Err(format!("{waiting} of {clients} clients wait after {} s", bound.as_secs()));
+            return Err(format!("{waiting} clients wait after {} s, and {clients} were to", bound.as_secs()));
         }
         std::thread::sleep(POLL);
     }

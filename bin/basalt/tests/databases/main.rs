@@ -211,6 +211,24 @@ fn keys_are_bounded(nodes: &Nodes, ports: &[u16]) {
         assert_eq!(client.call("FLUSHDB"), Value::ok());
         no_other_database_leads_beyond(&mut client, *port);
         assert_eq!(client.call("FLUSHDB"), Value::ok());
+        keys_leave_a_full_database(&mut client, *port);
+        assert_eq!(client.call("FLUSHDB"), Value::ok());
+    }
+}
+
+/// A database that has as many keys as it may gives them to others: those are the ones that must have room.
+fn keys_leave_a_full_database(client: &mut Connection, port: u16) {
+    // Some of them are in the shard of the full one, others are not.
+    for other in [0, 1, 2, 5, 6, 7, 8, 9] {
+        for request in ["SET one v", "SET two v"] {
+            assert_eq!(client.call(request), Value::ok(), "{port}: {request}");
+        }
+        assert!(client.call("SET three v").text().starts_with("OOM "), "{port}");
+        assert_eq!(client.call(&format!("COPY one copy DB {other}")), Value::Int(1), "{port}: to {other}");
+        assert_eq!(client.call(&format!("MOVE two {other}")), Value::Int(1), "{port}: to {other}");
+        assert_eq!(client.call(&format!("SELECT {other}")), Value::ok());
+        assert_eq!(client.call("DEL copy two"), Value::Int(2), "{port}: in {other}");
+        assert_eq!(client.call("SELECT 3"), Value::ok());
     }
 }
 

@@ -1,18 +1,47 @@
 //! The clients that wait for keys of a worker's shards, and what is to be done for them: its shell does it.
 
+use super::command::{BlockingCommand, StreamEnds};
+use super::queues::QueuePlace;
 use super::waiters::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn};
 use crate::awaited_keys::ReadyKey;
 use crate::outcome::NO_LEADER;
 use crate::shard::Ticket;
-use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
+use crate::{ShardHandle, SnapshotSpace};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
-use vocab::limits::{BLOCKED_CLIENTS_STEP_MAX, BLOCKED_KEYS_AT_ONCE, BLOCKED_KEYS_STEP_MAX};
+use std::vec::IntoIter;
+use storage::Snapshot;
+use vocab::limits::{
+    BLOCKED_CLIENTS_STEP_MAX, BLOCKED_KEYS_AT_ONCE, BLOCKED_KEYS_STEP_MAX, BLOCKED_READY_KEYS_STEP_MAX,
+};
 use vocab::{Moment, ShardId};
+
+/// Keys that an entry has written, as far as they were not looked at.
+struct WrittenKeys {
+    keys: IntoIter<ReadyKey>,
+    /// The last client that waited then: who came later has lost nothing.
+    until: QueuePlace,
+}
+
+/// A client that has begun to wait and names the ends of very many streams, as they were then.
+struct ReadingEnds {
+    ticket: Ticket,
+    handle: Arc<ShardHandle>,
+    /// Of that moment.
+    rows: Box<dyn Snapshot>,
+    now_ms: u64,
+    ends: StreamEnds,
+}
 
 /// The clients that wait for keys of a worker's shards.
 pub struct Blocked {
     waiters: Waiters,
+    /// So many keys of one client are gone through at once, where that takes a while for each.
+    keys_at_once: usize,
+    /// What entries have written, the first first.
+    written: VecDeque<WrittenKeys>,
+    /// Clients whose streams' ends are read.
+    reading: VecDeque<ReadingEnds>,
     /// Answers of waits that have ended.
     ended: Vec<Ended>,
     /// Commands of clients whose shard is another one now, or led elsewhere.
@@ -31,7 +60,15 @@ impl Blocked {
     /// No client waits. One of more keys than that joins their queues by and by.
     #[must_use]
     pub fn new(keys_at_once: usize) -> Self {
-        Self { waiters: Waiters::new(keys_at_once), ended: Vec::new(), lost: Vec::new(), moved: VecDeque::new() }
+        Self {
+            waiters: Waiters::new(keys_at_once),
+            keys_at_once,
+            written: VecDeque::new(),
+            reading: VecDeque::new(),
+            ended: Vec::new(),
+            lost: Vec::new(),
+            moved: VecDeque::new(),
+        }
     }
 
     /// Whether there is nothing to do for any client.
@@ -46,6 +83,8 @@ impl Blocked {
         self.waiters.has_ready()
             || self.waiters.has_losers()
             || self.waiters.is_changing()
+            || !self.written.is_empty()
+            || !self.reading.is_empty()
             || !self.ended.is_empty()
             || !self.lost.is_empty()
             || !self.moved.is_empty()
@@ -58,7 +97,7 @@ impl Blocked {
     }
 
     /// A blocking command has come to its shard: whether it is proposed now.
-    pub fn begin(&mut self, shard: &ShardHandle, ticket: Ticket, command: &EncodedCommand, now_us: u64) -> Begin {
+    pub fn begin(&mut self, shard: &ShardHandle, ticket: Ticket, command: BlockingCommand, now_us: u64) -> Begin {
         self.waiters.begin((shard.id(), shard.awaited()), ticket, command, now_us)
     }
 
@@ -68,30 +107,71 @@ impl Blocked {
         ticket: &Ticket,
         reply: &[u8],
         now: Moment,
-        handle: impl FnOnce(ShardId) -> Option<&'a ShardHandle>,
+        handle: impl FnOnce(ShardId) -> Option<&'a Arc<ShardHandle>>,
     ) -> Answered {
         let answered = self.waiters.answered(ticket, reply, now.mono_us);
         if answered == Answered::Waits(true)
             && let Some((shard, command)) = self.waiters.floating(ticket)
             && let Some(handle) = handle(shard)
         {
-            // Its attempt has read the streams' records: they are in memory.
-            match command.fixed(&mut SnapshotSpace::new(handle, now.wall_ms, 0)) {
-                Ok(fixed) => self.waiters.fix(ticket, fixed),
-                Err(fault) => {
-                    log::error!("shard {shard}: the last id of a stream cannot be read: {fault:?}");
-                    self.end(ticket, End::Unread);
-                }
+            let (is_long, ends) = (command.keys().len() > self.keys_at_once, StreamEnds::of(command.clone()));
+            let (handle, rows) = (handle.clone(), handle.snapshot());
+            let reading = ReadingEnds { ticket: *ticket, handle, rows, now_ms: now.wall_ms, ends };
+            self.waiters.reads_ends(ticket);
+            if is_long {
+                self.reading.push_back(reading);
+            } else {
+                self.read_ends(reading, now.mono_us);
             }
         }
         answered
     }
 
-    /// Entries have written keys.
-    pub fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
-        for key in keys {
-            self.ended.extend(self.waiters.ready(key));
+    /// Reads where the streams of a client end, of very many some at a time. Its attempt has read their records: they are in memory.
+    fn read_ends(&mut self, mut reading: ReadingEnds, now_us: u64) {
+        let read = {
+            let ReadingEnds { handle, rows, now_ms, ends, .. } = &mut reading;
+            ends.read(&mut SnapshotSpace::of(handle, &**rows, *now_ms, 0), self.keys_at_once)
+        };
+        if let Ok(false) = read {
+            return self.reading.push_front(reading);
         }
+        let ReadingEnds { ticket, handle, ends, .. } = reading;
+        self.ended.extend(self.waiters.fix(&ticket, read.is_ok().then(|| ends.into_fixed())));
+        if let Err(fault) = read {
+            log::error!("shard {}: the last id of a stream cannot be read: {fault:?}", handle.id());
+            self.end(&ticket, End::Unread);
+        } else if !handle.owns_all(ticket.span()) {
+            // Those that were to move meanwhile have gone without it.
+            self.withdraw(&ticket, now_us);
+        }
+    }
+
+    /// An entry has written keys.
+    pub fn keys_ready(&mut self, keys: Vec<ReadyKey>) {
+        let is_first = self.written.is_empty();
+        self.written.push_back(WrittenKeys { keys: keys.into_iter(), until: self.waiters.last_place() });
+        if is_first {
+            self.look_at_written();
+        }
+    }
+
+    /// Looks at some of the keys that entries have written.
+    fn look_at_written(&mut self) {
+        let mut left = BLOCKED_READY_KEYS_STEP_MAX;
+        while left > 0
+            && let Some(WrittenKeys { keys, until }) = self.written.front_mut()
+        {
+            let until = *until;
+            for key in keys.by_ref().take(left) {
+                self.waiters.ready(key, until);
+                left -= 1;
+            }
+            if keys.len() == 0 {
+                self.written.pop_front();
+            }
+        }
+        self.ended.extend(self.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX));
     }
 
     /// A shard has no keys any more.
@@ -109,11 +189,15 @@ impl Blocked {
         self.ended.extend(self.waiters.end(ticket, end));
     }
 
-    /// Ends the waits whose time is over, or whose stream is gone, and notes at the keys who waits and who does not any longer, each up
-    /// to a bound.
+    /// Ends the waits whose time is over, or whose stream is gone, and goes on with what is done by and by, each up to a bound: notes at
+    /// the keys who waits and who does not any longer, looks at what was written, and reads where streams end.
     pub fn expire(&mut self, now_us: u64) {
-        self.waiters.go_on(BLOCKED_KEYS_STEP_MAX);
-        self.ended.extend(self.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX));
+        let keys = if self.reading.is_empty() { BLOCKED_KEYS_STEP_MAX } else { BLOCKED_KEYS_STEP_MAX / 2 };
+        self.waiters.go_on(keys);
+        if let Some(reading) = self.reading.pop_front() {
+            self.read_ends(reading, now_us);
+        }
+        self.look_at_written();
         self.ended.extend(self.waiters.expire(now_us, BLOCKED_CLIENTS_STEP_MAX));
     }
 
@@ -178,6 +262,8 @@ impl Blocked {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::EncodedCommand;
+    use crate::awaited_keys::{Awaited, Holds};
     use crate::test_shard::empty_shard;
     use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
 
@@ -189,11 +275,11 @@ mod tests {
         let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
         let after = ShardHandle::open(ShardId(3), (1, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
         let mut blocked = Blocked::default();
-        let command = EncodedCommand::new(&[b"BLPOP", b"k", b"0"]);
+        let command = BlockingCommand::of(&EncodedCommand::new(&[b"BLPOP", b"k", b"0"])).unwrap();
         for connection in 0..BLOCKED_CLIENTS_STEP_MAX as u32 + 10 {
             let ticket = Ticket { connection, may_wait: true, ..Ticket::NONE };
             assert!(!after.owns_all(ticket.span()) && before.owns_all(ticket.span()));
-            if blocked.begin(&before, ticket, &command, 0) == Begin::Propose {
+            if blocked.begin(&before, ticket, command.clone(), 0) == Begin::Propose {
                 blocked.answered(&ticket, b"*-1\r\n", Moment::default(), |_| None);
             }
         }
@@ -203,5 +289,113 @@ mod tests {
         assert_eq!((blocked.take_lost().len(), blocked.has_work()), (BLOCKED_CLIENTS_STEP_MAX, true));
         blocked.withdraw_lost(0, |_| true);
         assert_eq!((blocked.take_lost().len(), blocked.is_idle()), (10, true));
+    }
+
+    fn command(line: &str) -> BlockingCommand {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        BlockingCommand::of(&EncodedCommand::new(&words)).unwrap()
+    }
+
+    fn ticket(connection: u32) -> Ticket {
+        Ticket { connection, may_wait: true, ..Ticket::NONE }
+    }
+
+    fn written(key: &str, what: Option<Awaited>) -> ReadyKey {
+        ReadyKey { key: key.into(), holds: what.map(|what| Holds { what, elements: 1 }) }
+    }
+
+    fn shown(attempts: &[Attempt]) -> Vec<String> {
+        let args = |attempt: &Attempt| {
+            let args = attempt.command.args();
+            args.iter().map(|arg| String::from_utf8_lossy(arg)).collect::<Vec<_>>().join(" ")
+        };
+        attempts.iter().map(args).collect()
+    }
+
+    /// A client begins to wait for three streams, one of whose ends is read at a time.
+    fn reading_ends(shard: &Arc<ShardHandle>) -> Blocked {
+        let mut blocked = Blocked::new(1);
+        let began = blocked.begin(shard, ticket(1), command("XREAD BLOCK 9 STREAMS a b c $ 7 $"), 0);
+        assert_eq!(began, Begin::Later);
+        blocked.expire(0);
+        assert_eq!(shown(&blocked.take_attempts()), ["XREAD BLOCK 9 STREAMS a b c $ 7 $"]);
+        let answered = blocked.answered(&ticket(1), b"*-1\r\n", Moment::default(), |_| Some(shard));
+        assert_eq!((answered, blocked.has_work()), (Answered::Waits(true), true));
+        blocked
+    }
+
+    #[test]
+    fn where_very_many_streams_end_is_read_some_at_a_time() {
+        let (shard, _folder) = empty_shard(ShardId(3));
+        let mut blocked = reading_ends(&shard);
+        // What is written before all are read is not missed: the ids are those of the beginning.
+        blocked.keys_ready(vec![written("b", Some(Awaited::Stream))]);
+        assert!(shown(&blocked.take_attempts()).is_empty());
+        for _ in 0..2 {
+            blocked.expire(0);
+            assert!(blocked.has_work() && shown(&blocked.take_attempts()).is_empty());
+        }
+        blocked.expire(0);
+        assert_eq!(shown(&blocked.take_attempts()), ["XREAD BLOCK 9 STREAMS a b c 0-0 7 0-0"]);
+        assert_eq!(
+            blocked.answered(&ticket(1), b"*-1\r\n", Moment::default(), |_| Some(&shard)),
+            Answered::Waits(false)
+        );
+        assert!(!blocked.has_work());
+        blocked.keys_ready(vec![written("c", Some(Awaited::Stream))]);
+        assert_eq!(shown(&blocked.take_attempts()), ["XREAD BLOCK 9 STREAMS c 0-0"]);
+    }
+
+    #[test]
+    fn a_wait_that_ends_while_its_ends_are_read_is_over_then() {
+        let (shard, _folder) = empty_shard(ShardId(3));
+        for is_late in [false, true] {
+            let mut blocked = reading_ends(&shard);
+            if is_late {
+                blocked.expire(9_000_000);
+            } else {
+                blocked.end(&ticket(1), End::Timeout);
+                blocked.expire(0);
+            }
+            assert!(blocked.take_ended().is_empty());
+            (0..2).for_each(|_| blocked.expire(0));
+            assert_eq!((blocked.take_ended().len(), blocked.is_idle()), (1, false), "it leaves its queues");
+            blocked.expire(0);
+            assert!(blocked.is_idle());
+        }
+    }
+
+    #[test]
+    fn a_wait_whose_slot_moves_while_its_ends_are_read_moves_then() {
+        let (before, _folder) = empty_shard(ShardId(3));
+        let mut blocked = reading_ends(&before);
+        before.give_away(&crate::format::slots::Slots::from((0, 0)));
+        blocked.withdraw_moved(&before, 0);
+        assert!(blocked.take_lost().is_empty());
+        (0..3).for_each(|_| blocked.expire(0));
+        assert_eq!(shown(&blocked.take_lost()), ["XREAD BLOCK 9 STREAMS a b c 0-0 7 0-0"]);
+    }
+
+    #[test]
+    fn very_many_written_keys_are_looked_at_some_at_a_time() {
+        let (shard, _folder) = empty_shard(ShardId(3));
+        let mut blocked = Blocked::default();
+        let begins = |blocked: &mut Blocked, connection: u32, line: &str| {
+            assert_eq!(blocked.begin(&shard, ticket(connection), command(line), 0), Begin::Propose);
+            blocked.answered(&ticket(connection), b"*-1\r\n", Moment::default(), |_| Some(&shard));
+        };
+        begins(&mut blocked, 1, "XREADGROUP GROUP g c BLOCK 0 STREAMS gone >");
+        begins(&mut blocked, 2, "BLPOP last 0");
+        let mut keys = vec![written("first", None); BLOCKED_READY_KEYS_STEP_MAX];
+        keys.extend([written("gone", None), written("last", Some(Awaited::List))]);
+        blocked.keys_ready(keys);
+        // Behind the entry there is a stream again.
+        begins(&mut blocked, 3, "XREADGROUP GROUP g c BLOCK 0 STREAMS gone >");
+        blocked.keys_ready(vec![written("first", None)]);
+        assert!(blocked.take_ended().is_empty() && shown(&blocked.take_attempts()).is_empty());
+        blocked.expire(0);
+        let ended: Vec<u32> = blocked.take_ended().iter().map(|ended| ended.ticket.connection).collect();
+        assert_eq!((ended, shown(&blocked.take_attempts())), (vec![1], vec!["BLPOP last 0".to_owned()]));
+        assert!(!blocked.has_work());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::awaited_keys::Awaited;
 use crate::command::{block_option, is_end, stream_end, timeout_of_ms, timeout_of_seconds};
-use crate::{EncodedCommand, Fault, KeyHash, ReadSpace, key_hash};
+use crate::{EncodedCommand, Fault, KeyHash, KeyHashes, ReadSpace, key_hash};
 use resp::table::{CommandSpec, Group, KeyPlace, flag};
 use std::sync::Arc;
 use vocab::limits::{BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_MAX};
@@ -19,6 +19,45 @@ pub struct BlockingCommand {
     awaited: Awaited,
     /// The keys for which it waits, in the order of their hashes, each once.
     keys: Arc<[(KeyHash, Box<[u8]>)]>,
+}
+
+/// What `$` stands for in a command: the ids of its streams' last entries, which are read some at a time.
+pub(super) struct StreamEnds {
+    command: BlockingCommand,
+    /// At how many of its keys has been looked.
+    looked_at: usize,
+    /// The ids that were read, and the arguments in whose places they come.
+    found: Vec<(usize, String)>,
+}
+
+impl StreamEnds {
+    /// Of that command; none are read yet.
+    pub(super) fn of(command: BlockingCommand) -> Self {
+        Self { command, looked_at: 0, found: Vec::new() }
+    }
+
+    /// Looks at up to `keys` more keys; whether those were all.
+    pub(super) fn read(&mut self, space: &mut dyn ReadSpace, keys: usize) -> Result<bool, Fault> {
+        let args = self.command.command.args();
+        let mut ids = ids_of(self.command.spec, &args).skip(self.looked_at);
+        for (key, at) in ids.by_ref().take(keys) {
+            self.looked_at += 1;
+            if is_end(args[at]) {
+                self.found.push((at, stream_end(space, args[key], args[at])?));
+            }
+        }
+        Ok(ids.next().is_none())
+    }
+
+    /// The same command with the ids that were read in place of `$`.
+    pub(super) fn into_fixed(self) -> BlockingCommand {
+        let Self { command, found, .. } = self;
+        let mut args = command.command.args();
+        for (at, id) in &found {
+            args[*at] = id.as_bytes();
+        }
+        BlockingCommand { command: EncodedCommand::of(command.spec, &args), ..command.clone() }
+    }
 }
 
 /// Where a command has its timeout, and in which unit.
@@ -85,6 +124,16 @@ impl BlockingCommand {
     #[must_use]
     pub fn keys(&self) -> &[(KeyHash, Box<[u8]>)] {
         &self.keys
+    }
+
+    /// The hashes of all keys of an attempt to run it, which is the whole of it or is about one of its keys.
+    pub(super) fn hashes_of(&self, attempt: &EncodedCommand) -> KeyHashes {
+        // It is whole, and names no other keys: they are known.
+        if attempt.arguments() == self.command.arguments() && self.spec.key_specs.len() == 1 {
+            return self.keys.iter().map(|(hash, _)| *hash).collect();
+        }
+        let args = attempt.args();
+        self.spec.keys(&args).into_iter().flatten().map(|at| key_hash(args[at])).collect()
     }
 
     /// About how many bytes of memory a client takes while it waits in this command.
@@ -159,22 +208,6 @@ impl BlockingCommand {
         self.awaited == Awaited::Stream && ids_of(self.spec, &args).any(|(_, at)| is_end(args[at]))
     }
 
-    /// The same command with the ids of its streams' last entries in place of `$`.
-    pub fn fixed(&self, space: &mut dyn ReadSpace) -> Result<Self, Fault> {
-        let args = self.command.args();
-        let mut ends = Vec::new();
-        for (key, at) in ids_of(self.spec, &args) {
-            if is_end(args[at]) {
-                ends.push((at, stream_end(space, args[key], args[at])?));
-            }
-        }
-        let mut fixed = args.clone();
-        for (at, id) in &ends {
-            fixed[*at] = id.as_bytes();
-        }
-        Ok(Self { command: EncodedCommand::of(self.spec, &fixed), ..self.clone() })
-    }
-
     /// The ids behind which it reads streams, in the order of its keys, each behind a space. Empty: it reads none, or for a group, or uses `$`.
     pub(super) fn ids(&self) -> String {
         if self.awaited != Awaited::Stream || self.needs_keys() || self.is_floating() {
@@ -196,15 +229,15 @@ impl BlockingCommand {
         Self { command: EncodedCommand::of(self.spec, &args), ..self.clone() }
     }
 
-    /// The command with another timeout, in ms; `None`: without a limit.
+    /// The same command with another timeout, in ms; `None`: without a limit.
     #[must_use]
-    pub fn with_timeout(&self, ms: Option<u64>) -> EncodedCommand {
+    pub fn with_timeout(&self, ms: Option<u64>) -> Self {
         let mut args = self.command.args();
-        let Some(at) = timeout_at(self.spec, &args) else { return self.command.clone() };
+        let Some(at) = timeout_at(self.spec, &args) else { return self.clone() };
         let ms = ms.map_or(0, |ms| ms.max(1));
         let text = if at.is_ms { ms.to_string() } else { format!("{}.{:03}", ms / 1000, ms % 1000) };
         args[at.argument] = text.as_bytes();
-        EncodedCommand::of(self.spec, &args)
+        Self { command: EncodedCommand::of(self.spec, &args), ..self.clone() }
     }
 }
 

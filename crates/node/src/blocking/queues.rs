@@ -123,6 +123,11 @@ impl Queues {
         !self.leaving.is_empty() || !self.joining.is_empty()
     }
 
+    /// Whether clients have queues to join, and clients have queues to leave.
+    pub(super) fn are_joined_and_left(&self) -> bool {
+        !self.leaving.is_empty() && !self.joining.is_empty()
+    }
+
     /// Has clients leave the queues of up to `max` keys. Answers how many bytes of memory that has given back.
     pub(super) fn leave_some(&mut self, max: usize) -> usize {
         /// What a client without a queue counts for: its keys are freed.

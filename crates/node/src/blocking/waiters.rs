@@ -8,7 +8,7 @@
 use super::command::{BlockingCommand, TOO_MANY_KEYS};
 use super::queues::{Joining, Leaving, QueuePlace, Queues, WaiterId};
 use crate::awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
-use crate::{EncodedCommand, KeyHash, Ticket, key_hash};
+use crate::{EncodedCommand, KeyHash, KeyHashes, Ticket, key_hash};
 use resp::Reply;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -27,6 +27,8 @@ enum Serving {
     Of(KeyHash),
     /// Its command for all its keys.
     All,
+    /// Nothing: where its streams end is read, some at a time.
+    Ends,
 }
 
 /// Why a wait ends without an element.
@@ -161,6 +163,10 @@ pub struct Attempt {
     pub ticket: Ticket,
     /// What to propose.
     pub command: EncodedCommand,
+    /// Hashes of its keys.
+    pub keys: KeyHashes,
+    /// What the client waits in where it begins to wait anew; `None`: it waits here.
+    pub waits_in: Option<Box<BlockingCommand>>,
 }
 
 /// A client that has been taken out.
@@ -277,11 +283,9 @@ impl Waiters {
         &mut self,
         (shard, awaited_keys): (ShardId, &Arc<AwaitedKeys>),
         ticket: Ticket,
-        command: &EncodedCommand,
+        command: BlockingCommand,
         now_us: u64,
     ) -> Begin {
-        // What makes no sense, its handler refuses.
-        let Some(command) = BlockingCommand::of(command) else { return Begin::Propose };
         if command.keys().len() > BLOCKED_KEYS_MAX || command.whole().bytes() > BLOCKED_COMMAND_BYTES_MAX {
             return Begin::Refuse(TOO_MANY_KEYS);
         }
@@ -405,8 +409,10 @@ impl Waiters {
         self.queues.are_changing()
     }
 
-    /// Notes who has begun to wait and who has ended at up to `keys` keys each.
+    /// Notes who has begun to wait and who has ended at up to `keys` keys.
     pub fn go_on(&mut self, keys: usize) {
+        // Neither keeps the other waiting.
+        let keys = if self.queues.are_joined_and_left() { keys.div_ceil(2) } else { keys };
         self.bytes -= self.queues.leave_some(keys);
         let is_there =
             |place: QueuePlace, id: WaiterId| self.waiters.get(&id).is_some_and(|waiter| waiter.place == Some(place));
@@ -447,9 +453,7 @@ impl Waiters {
             return Answered::DeliverInstead(reply);
         }
         if std::mem::take(&mut waiter.missed) {
-            waiter.serving = Some(Serving::All);
-            waiter.is_to_retry = true;
-            self.retries.push_back(id);
+            self.retry_all(id);
         }
         if is_first {
             self.queue_up(id);
@@ -466,8 +470,13 @@ impl Waiters {
         self.make_ready(Ready { key: key.to_vec(), what: served.command.awaited(), left: 1, after });
     }
 
-    /// An entry has written a key. Ends the waits for a stream's groups if the stream is gone: very many by and by, by `end_losers`.
-    pub fn ready(&mut self, ready: ReadyKey) -> Vec<Ended> {
+    /// The place of the last client that has begun to wait.
+    pub(super) fn last_place(&self) -> QueuePlace {
+        self.last_place
+    }
+
+    /// An entry has written a key, when clients up to `until` waited. If a stream is gone, `end_losers` ends the waits for its groups.
+    pub(super) fn ready(&mut self, ready: ReadyKey, until: QueuePlace) {
         let ReadyKey { key, holds } = ready;
         let hash = key_hash(&key);
         if !self.needing.is_empty()
@@ -475,13 +484,11 @@ impl Waiters {
             && self.queues.behind(hash, QueuePlace::default()).next().is_some()
         {
             let lost = || LostKey { key: key.clone(), losing: Losing::default() };
-            self.lost_keys.entry(hash).or_insert_with(lost).losing.until = self.last_place;
+            self.lost_keys.entry(hash).or_insert_with(lost).losing.until = until;
         }
-        let ended = self.end_losers(BLOCKED_CLIENTS_STEP_MAX);
         if let Some(holds) = holds {
             self.make_ready_for(key, holds);
         }
-        ended
     }
 
     /// A shard has no keys any more. Very many waits end by and by.
@@ -597,15 +604,43 @@ impl Waiters {
 
     /// What a client waits for that begins to wait, if it names the ends of streams as they are now.
     #[must_use]
-    pub fn floating(&self, ticket: &Ticket) -> Option<(ShardId, &BlockingCommand)> {
+    pub(super) fn floating(&self, ticket: &Ticket) -> Option<(ShardId, &BlockingCommand)> {
         let waiter = self.waiters.get(&WaiterId::of(ticket))?;
         waiter.command.is_floating().then_some((waiter.shard, &waiter.command))
     }
 
-    /// A client waits for this instead, for the same keys.
-    pub fn fix(&mut self, ticket: &Ticket, command: BlockingCommand) {
+    /// Where the streams of a client end is being read: it is not tried, and does not end, before that is known.
+    pub(super) fn reads_ends(&mut self, ticket: &Ticket) {
         if let Some(waiter) = self.known(ticket) {
-            waiter.command = command;
+            waiter.serving = Some(Serving::Ends);
+            waiter.missed |= std::mem::take(&mut waiter.is_to_retry);
+        }
+    }
+
+    /// A client waits for this instead, for the same keys; `None`: it is not known where its streams end. Its answer, if it was to end
+    /// meanwhile.
+    pub(super) fn fix(&mut self, ticket: &Ticket, command: Option<BlockingCommand>) -> Option<Ended> {
+        let waiter = self.known(ticket)?;
+        waiter.command = command.unwrap_or_else(|| waiter.command.clone());
+        if waiter.serving != Some(Serving::Ends) {
+            return None;
+        }
+        waiter.serving = None;
+        let id = WaiterId::of(ticket);
+        if let Some(end) = waiter.end {
+            return self.end_of(id, end);
+        }
+        if std::mem::take(&mut waiter.missed) {
+            self.retry_all(id);
+        }
+        None
+    }
+
+    /// A client is to be tried with all its keys.
+    fn retry_all(&mut self, id: WaiterId) {
+        if let Some(waiter) = self.waiters.get_mut(&id) {
+            (waiter.serving, waiter.is_to_retry) = (Some(Serving::All), true);
+            self.retries.push_back(id);
         }
     }
 
@@ -649,7 +684,9 @@ impl Waiters {
             return Some(Withdrawn::Ended(Ended { ticket: *ticket, reply: waiter.reply_to(end) }));
         }
         let left_ms = waiter.until_us.map(|until_us| until_us.saturating_sub(now_us).div_ceil(1000));
-        Some(Withdrawn::Again(waiter.attempt(waiter.command.with_timeout(left_ms))))
+        let waits_in = Box::new(waiter.command.with_timeout(left_ms));
+        let attempt = waiter.attempt(waits_in.whole().clone());
+        Some(Withdrawn::Again(Attempt { waits_in: Some(waits_in), ..attempt }))
     }
 
     /// Takes clients out that have no attempt under way and wait for keys of these shards and slots, the first first. Where `looks` are
@@ -691,7 +728,8 @@ impl Waiter {
     }
 
     fn attempt(&self, command: EncodedCommand) -> Attempt {
-        Attempt { shard: self.shard, ticket: self.ticket, command }
+        let keys = self.command.hashes_of(&command);
+        Attempt { shard: self.shard, ticket: self.ticket, command, keys, waits_in: None }
     }
 
     /// The attempt for a key that is ready, if there is one to make for this client.
@@ -774,7 +812,8 @@ mod tests {
                     _ => None,
                 };
                 let holds = what.map(|what| Holds { what, elements: elements.parse().unwrap() });
-                let ended = self.waiters.ready(ReadyKey { key: first.as_bytes().to_vec(), holds });
+                self.waiters.ready(ReadyKey { key: first.as_bytes().to_vec(), holds }, self.waiters.last_place());
+                let ended = self.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX);
                 return ended.iter().map(|ended| text(&ended.reply)).collect();
             };
             let ticket = ticket(client);
@@ -804,9 +843,9 @@ mod tests {
                 };
             }
             let args: Vec<&[u8]> = rest.split(' ').map(str::as_bytes).collect();
-            let command = EncodedCommand::new(&args);
-            assert!(command.spec().is_some(), "{rest}");
-            match self.waiters.begin((SHARD, &self.awaited_keys), ticket, &command, self.now_us) {
+            let command = BlockingCommand::of(&EncodedCommand::new(&args));
+            let Some(command) = command else { return "propose".to_owned() };
+            match self.waiters.begin((SHARD, &self.awaited_keys), ticket, command, self.now_us) {
                 Begin::Propose => "propose".to_owned(),
                 Begin::Wait => "wait".to_owned(),
                 Begin::Later => "joins".to_owned(),
@@ -1149,7 +1188,10 @@ mod tests {
             (0..MANY).for_each(|client| wait(&mut test, client));
             let gone = |test: &mut Test| match clears {
                 true => test.waiters.cleared(SHARD),
-                false => test.waiters.ready(ReadyKey { key: b"a".to_vec(), holds: None }),
+                false => {
+                    test.waiters.ready(ReadyKey { key: b"a".to_vec(), holds: None }, test.waiters.last_place());
+                    test.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX)
+                }
             };
             let mut ended = gone(&mut test);
             assert!((1..=BLOCKED_CLIENTS_STEP_MAX).contains(&ended.len()) && test.waiters.has_losers());

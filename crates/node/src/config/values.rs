@@ -146,6 +146,8 @@ pub struct Config {
     setting: Mutex<()>,
     /// Clients that the process has descriptors for: `maxclients` is never more.
     clients_bound: AtomicI64,
+    /// `client-output-buffer-limit`, as its text says.
+    output_limits: RwLock<OutputLimits>,
     rewriter: RewriterCell,
 }
 
@@ -164,7 +166,8 @@ impl Default for Config {
         let cells = SETTINGS.iter().map(|_| Cell { number: AtomicI64::new(0), text: RwLock::default() }).collect();
         let clients_bound = AtomicI64::new(i64::MAX);
         let rewriter = RewriterCell::default();
-        let config = Self { cells, own: Mutex::default(), setting: Mutex::default(), clients_bound, rewriter };
+        let (own, setting, output_limits) = (Mutex::default(), Mutex::default(), RwLock::default());
+        let config = Self { cells, own, setting, clients_bound, output_limits, rewriter };
         for (at, setting) in SETTINGS.iter().enumerate() {
             config.store(at, setting.kind.parse(setting.default.as_bytes()).expect("defaults are valid: tested"));
         }
@@ -315,7 +318,7 @@ impl Config {
         match value {
             Value::Number(n) => cell.number.store(n, Ordering::Relaxed),
             Value::Text(text) => {
-                let text = if at == OUTPUT_LIMIT { self.output_limits_with(&text) } else { text };
+                let text = if at == OUTPUT_LIMIT { self.set_output_limits(&text) } else { text };
                 let mut kept = cell.text.write();
                 cell.number.store(text.len() as i64, Ordering::Relaxed);
                 *kept = text;
@@ -323,21 +326,17 @@ impl Config {
         }
     }
 
-    /// The limits in `text`, and for classes that it does not name those that there are.
-    fn output_limits_with(&self, text: &str) -> String {
-        let set = OutputLimits::parse(text).unwrap_or_default();
-        set.over(self.output_limits()).text()
-    }
-
-    fn output_limits(&self) -> OutputLimits {
-        let text = self.cells[OUTPUT_LIMIT].text.read();
-        OutputLimits::parse(&text).unwrap_or_default()
+    /// From now on the limits in `text` hold, and for classes that it does not name those that there are: the text that says so.
+    fn set_output_limits(&self, text: &str) -> String {
+        let mut limits = self.output_limits.write();
+        *limits = OutputLimits::parse(text).unwrap_or_default().over(*limits);
+        limits.text()
     }
 
     /// `client-output-buffer-limit` of a class of clients.
     #[must_use]
     pub fn output_limit(&self, class: ClientClass) -> OutputLimit {
-        self.output_limits().of(class)
+        self.output_limits.read().of(class)
     }
 
     /// Whether its value may be told.

@@ -196,10 +196,12 @@ fn takes_no_key(spec: &CommandSpec, args: &[&[u8]], host: &dyn Host) -> bool {
     database_of_keys(spec, args).is_some_and(|place| host.has_all_its_keys(place))
 }
 
-/// The database in whose slot the keys of a command are, if they are a database's.
+/// The database in whose slot the keys of a command are, if they are a database's. Of several databases, the one that is added to.
 #[cold]
 fn database_of_keys(spec: &CommandSpec, args: &[&[u8]]) -> Option<Database> {
-    let at = spec.keys(args).ok()?.next()?;
+    let mut keys = spec.keys(args).ok()?;
+    // What is copied or moved goes to the last one.
+    let at = if spec.does(behaviour::NAMES_DATABASES) { keys.last() } else { keys.next() }?;
     Database::of_key(args.get(at)?)
 }
 

@@ -11,7 +11,7 @@ use resp::parse_integer;
 use resp::table::{self, CommandSpec, Group, behaviour};
 use smallvec::SmallVec;
 use std::ops::Range;
-use vocab::{Database, Namespace};
+use vocab::{DATABASE_PREFIX_BYTES, Database, Namespace};
 
 /// What Redis answers to every command about clusters if it is not part of one.
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
@@ -25,6 +25,13 @@ const OF_DATABASE: &[u8] = b"DATABASE";
 const OF_CLUSTER_DATABASE: &[u8] = b"SELECTED";
 /// What runs for SWAPDB.
 const SWAP: &[u8] = b"KV.SWAP";
+
+/// What of a request of a client of a database is run otherwise than by naming its keys as they are stored.
+const RUNS_OTHERWISE: u64 = behaviour::CLEARS_STORE
+    | behaviour::EMPTIES_DATABASE
+    | behaviour::SWAPS_DATABASES
+    | behaviour::TO_DATABASE
+    | behaviour::ASKS_DATABASE;
 
 /// Where a request of a client of a database stands.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +83,8 @@ pub struct DatabaseRequest {
     /// Its keys, if it is run as it was sent: which arguments they are, and where their stored names end in `bytes`, in which they
     /// follow each other.
     keys: SmallVec<[(usize, usize); 4]>,
+    /// The database of the last keys, and what they begin with: requests of one follow each other.
+    prefix: Option<(Database, [u8; DATABASE_PREFIX_BYTES])>,
 }
 
 impl DatabaseRequest {
@@ -140,6 +149,10 @@ impl DatabaseRequest {
         if spec.group == Group::Cluster {
             return Err(NO_CLUSTER.into());
         }
+        if spec.behaviour & RUNS_OTHERWISE == 0 {
+            self.name_keys(Namespace::Database(database), spec, args)?;
+            return Ok(spec);
+        }
         if spec.does(behaviour::CLEARS_STORE) {
             return self.empty(client, database, spec, args);
         }
@@ -187,17 +200,34 @@ impl DatabaseRequest {
         // Channels are no keys.
         if spec.has_keys() && spec.group != Group::PubSub {
             // Where the keys cannot be found, the handler answers the error.
-            for at in spec.keys(args).into_iter().flatten() {
-                check_named_key(own, args[at])?;
-                self.bytes.extend_from_slice(&own.prefix(args[at]));
-                self.bytes.extend_from_slice(args[at]);
-                self.keys.push((at, self.bytes.len()));
+            if let Ok(keys) = spec.keys(args) {
+                for at in keys {
+                    check_named_key(own, args[at])?;
+                    match own {
+                        Namespace::Database(database) => {
+                            let prefix = self.prefix_of(database);
+                            self.bytes.extend_from_slice(&prefix);
+                        }
+                        Namespace::Cluster(_) => self.bytes.extend_from_slice(&own.prefix(args[at])),
+                    }
+                    self.bytes.extend_from_slice(args[at]);
+                    self.keys.push((at, self.bytes.len()));
+                }
             }
         }
         if spec.does(behaviour::RUNS_SCRIPT) {
             self.end_in(own, args.len());
         }
         Ok(())
+    }
+
+    /// What the stored keys of a database begin with.
+    #[inline]
+    fn prefix_of(&mut self, database: Database) -> [u8; DATABASE_PREFIX_BYTES] {
+        match self.prefix {
+            Some((known, prefix)) if known == database => prefix,
+            _ => self.prefix.insert((database, database.prefix())).1,
+        }
     }
 
     /// COPY and MOVE, which may name another database: what is run instead; none: nothing else. `place_of` answers the namespace of the

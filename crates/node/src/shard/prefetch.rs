@@ -95,7 +95,7 @@ pub(super) fn items_of(handle: &ShardHandle, entries: &[Entry]) -> Vec<PrefetchI
 
 fn keys_of<'a>(args: &'a Args<'a>) -> impl Iterator<Item = &'a [u8]> {
     let positions = table::resolve(args).ok().and_then(|spec| spec.keys(args).ok());
-    positions.into_iter().flatten().map(|at| args[at])
+    positions.unwrap_or_default().map(|at| args[at])
 }
 
 /// A command by itself that is short enough to be compared with others of its entry.
@@ -202,11 +202,16 @@ impl CpuPrefetch {
     /// Adds the keys that applying `entries` will look at; answers which of the round's they are.
     pub(crate) fn add<'a>(&mut self, handle: &ShardHandle, entries: impl Iterator<Item = &'a Entry>) -> Range<usize> {
         let (first, shard) = (self.rows.len(), handle.id().0);
-        let entries = entries.filter(|entry| has_commands(entry));
-        for key in entries.flat_map(|entry| first_keys(&entry.data)).take(FETCH_MAX - first) {
-            self.rows.push(handle.cache().hash(shard, key));
-            keys::record_into(&mut self.tree_key, key);
-            self.trees.push(handle.engine().hash(&self.tree_key));
+        // Loops by hand: each entry comes by here, and adapters within each other cost more than what they walk over.
+        'round: for entry in entries.filter(|entry| has_commands(entry)) {
+            for key in first_keys(&entry.data) {
+                if self.rows.len() == FETCH_MAX {
+                    break 'round;
+                }
+                self.rows.push(handle.cache().hash(shard, key));
+                keys::record_into(&mut self.tree_key, key);
+                self.trees.push(handle.engine().hash(&self.tree_key));
+            }
         }
         first..self.rows.len()
     }

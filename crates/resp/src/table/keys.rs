@@ -54,6 +54,13 @@ impl Iterator for KeyPositions {
 
 impl ExactSizeIterator for KeyPositions {}
 
+/// No keys.
+impl Default for KeyPositions {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
 impl KeyPositions {
     #[inline]
     pub(super) fn none() -> Self {

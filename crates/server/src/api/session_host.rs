@@ -251,7 +251,7 @@ impl Host for NodeShared {
     }
 
     fn reads_any(&self, database: Database) -> bool {
-        self.known().databases.row(database).is_some_and(|row| row.reads_any)
+        self.routing.reads_any(database)
     }
 
     fn other_listeners(&self) -> Vec<(NodeId, String, String)> {

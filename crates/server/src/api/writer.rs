@@ -91,7 +91,7 @@ impl ShardWriter {
             .of_worker(self.store.mailboxes.owner_of(shard))
             .ok_or("ERR the store is not running")?;
         self.store.write_queued(write.bytes());
-        mailbox.send(WorkerMessage::Write(Submission { shard, write, keys, ticket }));
+        mailbox.send(WorkerMessage::Write(Submission { shard, write, keys, ticket, waits_in: None }));
         Ok(())
     }
 

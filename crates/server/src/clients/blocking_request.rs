@@ -22,8 +22,19 @@ pub(super) struct BlockingRequest {
     since_us: u64,
     /// Why its wait is to end, if it is.
     ending: Ending,
-    /// A tick of the loop has found it.
-    is_ticked: bool,
+    room: Room,
+}
+
+/// The room of a connection that waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Room {
+    /// It is kept: who waits often and shortly needs it.
+    #[default]
+    Kept,
+    /// A tick of the loop has found the wait.
+    Found,
+    /// Another one has, and it was given back.
+    GivenBack,
 }
 
 /// Why a wait is to end.
@@ -39,7 +50,7 @@ enum Ending {
 
 impl BlockingRequest {
     pub(super) fn new(ticket: Ticket, command: EncodedCommand) -> Self {
-        Self { ticket, command, refusal: None, since_us: steady_us(), ending: Ending::No, is_ticked: false }
+        Self { ticket, command, refusal: None, since_us: steady_us(), ending: Ending::No, room: Room::Kept }
     }
 
     /// When it began, in µs of the steady clock.
@@ -47,9 +58,16 @@ impl BlockingRequest {
         self.since_us
     }
 
-    /// A tick of the loop: whether the one before has found it already.
-    pub(super) fn waits_since_last_tick(&mut self) -> bool {
-        std::mem::replace(&mut self.is_ticked, true)
+    /// A tick of the loop: whether its connection gives back the room that it does not need. Once: the tick before has found the wait.
+    pub(super) fn gives_room_back(&mut self) -> bool {
+        let before = self.room;
+        self.room = if before == Room::Kept { Room::Found } else { Room::GivenBack };
+        before == Room::Found
+    }
+
+    /// Whether its connection is to give back room.
+    pub(super) fn keeps_room(&self) -> bool {
+        self.room != Room::GivenBack
     }
 
     /// Its wait is to end; without `is_new`, if it still is as was said before. Whether it is to end.
@@ -86,8 +104,9 @@ impl BlockingRequest {
         let waited_ms = steady_us().saturating_sub(self.since_us) / 1000;
         let command = match command.timeout().flatten() {
             Some(ms) => command.with_timeout(Some(ms.saturating_sub(waited_ms))),
-            None => command.whole().clone(),
+            None => command,
         };
+        let command = command.whole().clone();
         Some(Self { command, ticket: Ticket { slot, ..self.ticket }, ..Self::new(self.ticket, self.command.clone()) })
     }
 
@@ -96,7 +115,8 @@ impl BlockingRequest {
         let args = self.command.args();
         let places = self.command.spec().and_then(|spec| spec.keys(&args).ok());
         let keys = places.into_iter().flatten().map(|at| key_hash(args[at])).collect();
-        Submission { shard, write: Write::Command(self.command.clone()), keys, ticket: self.ticket }
+        let waits_in = BlockingCommand::of(&self.command).map(Box::new);
+        Submission { shard, write: Write::Command(self.command.clone()), keys, ticket: self.ticket, waits_in }
     }
 
     /// What waits, as its entry or another node would have it.

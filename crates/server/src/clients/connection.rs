@@ -98,6 +98,8 @@ pub(super) struct Connection {
     counted: usize,
     /// It is in the list of connections to flush.
     dirty: bool,
+    /// It is in the list of connections that the next tick looks at.
+    awaits_tick: bool,
     /// A request waits for those before it, or for room.
     stalled: bool,
     /// It has had its turn; what is left of its input has the next one.
@@ -141,6 +143,7 @@ impl Connection {
             sent_aside: 0,
             counted: 0,
             dirty: false,
+            awaits_tick: false,
             stalled: false,
             goes_on_later: false,
             paused_until_ms: 0,
@@ -617,6 +620,24 @@ impl Connection {
         self.dirty
     }
 
+    /// The next tick is to look at it. False if that was so before.
+    pub(super) fn awaits_tick(&mut self) -> bool {
+        !std::mem::replace(&mut self.awaits_tick, true)
+    }
+
+    /// A tick looks at it. False if one has done so before.
+    pub(super) fn has_tick(&mut self) -> bool {
+        std::mem::take(&mut self.awaits_tick)
+    }
+
+    /// Whether the tick after this one is to look at it, whatever comes: it is owed something, is to end, or keeps room that it does not
+    /// need.
+    pub(super) fn needs_tick(&self) -> bool {
+        let is_to_end = self.deaf || self.broken || self.session.closing();
+        let keeps_room = self.blocking.as_ref().is_some_and(BlockingRequest::keeps_room);
+        is_to_end || keeps_room || self.owed() > 0 || self.has_long_reply() || !self.input.is_empty()
+    }
+
     /// A request waits for those before it, or for room.
     pub(super) fn stall(&mut self) {
         self.stalled = true;
@@ -680,7 +701,7 @@ impl Connection {
     /// to the next. Who waits often and shortly keeps it. Answers whether there was any.
     pub(super) fn give_room_back(&mut self) -> bool {
         let Some(blocking) = &mut self.blocking else { return false };
-        if !blocking.waits_since_last_tick() {
+        if !blocking.gives_room_back() {
             return false;
         }
         let before = self.room();

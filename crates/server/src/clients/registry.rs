@@ -17,6 +17,7 @@ use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
 use super::send_queue::Unsent;
 use super::slow::note_slow;
+use super::tick_list::TickList;
 use super::upstreams::Upstreams;
 use crate::api::{DIVIDED, close_session, open_session};
 use crate::disk_reads::make_next_part;
@@ -78,6 +79,8 @@ pub(crate) struct Clients {
     lender: Lender,
     /// What goes to very many of them.
     pub(super) crowds: Crowds,
+    /// Those that the next tick looks at.
+    ticking: TickList,
 }
 
 impl Clients {
@@ -98,6 +101,7 @@ impl Clients {
             upstreams: Upstreams::default(),
             lender: Lender::default(),
             crowds: Crowds::default(),
+            ticking: TickList::default(),
         }
     }
 
@@ -137,6 +141,8 @@ impl Clients {
             self.stalled.push(client);
         }
         connection.mark_clean();
+        // Whatever list it is in, that is the thread's.
+        connection.has_tick();
         let away = self.connections.give_back(id, connection)?;
         Some((client, away))
     }
@@ -223,6 +229,8 @@ impl Clients {
                 if is_encrypted && keyspace == Keyspace::Cluster {
                     connection.set_tls_ports(self.store.tls.ports.clone());
                 }
+                connection.awaits_tick();
+                self.ticking.add(id);
                 self.connections.add(connection);
                 self.ready.extend(is_encrypted.then_some(id));
             }
@@ -417,6 +425,9 @@ impl Clients {
             && connection.mark_dirty()
         {
             self.dirty.push_back(id);
+            if connection.awaits_tick() {
+                self.ticking.add(id);
+            }
         }
     }
 
@@ -486,6 +497,10 @@ impl Clients {
         for (id, connection) in self.connections.iter_mut() {
             connection.pause_until(0);
             self.ready.push(id);
+            // Of one that was killed nothing else may come.
+            if connection.session.closing() && connection.awaits_tick() {
+                self.ticking.add(id);
+            }
         }
     }
 
@@ -516,6 +531,9 @@ impl Clients {
             }
             if connection.session.closing() {
                 self.ready.push(id);
+                if connection.awaits_tick() {
+                    self.ticking.add(id);
+                }
             }
         }
         for (id, client) in refused {
@@ -605,13 +623,23 @@ impl Clients {
         }
     }
 
-    /// Finds the connections that are idle for too long, or to be closed.
+    /// Finds the connections that are idle for too long, or to be closed, among those that have something to be looked at for.
     pub(crate) fn tick(&mut self, now_ms: u64) {
         self.unstall_all();
         let normal_limit = self.store.config.output_limit(ClientClass::Normal);
         self.subscribers_limit = self.store.config.output_limit(ClientClass::Pubsub);
         let mut rooms_left = BLOCKED_CLIENTS_STEP_MAX;
-        for (id, connection) in self.connections.iter_mut() {
+        let closes_idle = self.store.config.idle_timeout_ms() > 0;
+        for id in self.ticking.pass(self.connections.places(), closes_idle) {
+            if self.connections.get_mut(id).is_some_and(Connection::awaits_tick) {
+                self.ticking.add(id);
+            }
+        }
+        for id in self.ticking.take() {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            if !connection.has_tick() {
+                continue;
+            }
             rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
             connection.note_buffers();
             let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
@@ -630,6 +658,9 @@ impl Clients {
                 connection.hear_no_more();
                 connection.mark_dirty();
                 self.dirty.push_back(id);
+            }
+            if connection.needs_tick() && connection.awaits_tick() {
+                self.ticking.add(id);
             }
         }
     }

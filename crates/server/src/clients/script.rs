@@ -230,7 +230,8 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
             may_write.inspect(MayWrite::note_writes);
             let write = prepared_by(true, Write::Command(command), ticket.may_wait);
             store.write_queued(write.bytes());
-            return store.mailboxes.tell_owner(shard, WorkerMessage::Write(Submission { shard, write, keys, ticket }));
+            let submission = Submission { shard, write, keys, ticket, waits_in: None };
+            return store.mailboxes.tell_owner(shard, WorkerMessage::Write(submission));
         }
         (Ok(()), None) => {}
     }

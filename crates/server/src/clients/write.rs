@@ -76,7 +76,9 @@ pub(super) fn write_command(
         false => expected_rewrite(handle, spec, args),
     };
     let may_wait = BlockingCommand::is_one(spec, args);
-    let waits_in = may_wait.then(asked);
+    let blocking = may_wait.then(asked);
+    // What makes no sense, its handler refuses.
+    let waits_in = blocking.as_ref().and_then(BlockingCommand::of).map(Box::new);
     let registers = match turn.clients.get(id) {
         Some(connection) if spec.does(behaviour::RUNS_SCRIPT) => Registers::of(connection.session.tracker()),
         _ => Registers::Nothing,
@@ -84,7 +86,7 @@ pub(super) fn write_command(
     let ticket = Ticket { slot, wider, reply_bytes, may_wait, registers, ..ticket };
     turn.requests.store.write_queued(command.bytes());
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
-    if let Some(command) = waits_in {
+    if let Some(command) = blocking {
         connection.begin_blocking(ticket, command);
     }
     if answers_values {
@@ -92,7 +94,7 @@ pub(super) fn write_command(
     }
     if ready && !connection.has_pending_writes() {
         let write = prepared_by(turn.clients.are_of_thread(), Write::Command(command), may_wait);
-        turn.requests.wanted.writes.push(Submission { shard: handle.id(), write, keys, ticket });
+        turn.requests.wanted.writes.push(Submission { shard: handle.id(), write, keys, ticket, waits_in });
         return Step::Next;
     }
     // The rows that the command will find are brought into the cache first, so that applying it need not wait for the
@@ -101,7 +103,7 @@ pub(super) fn write_command(
         let rows = Prefetch::of_write(&turn.requests.store, handle.clone(), command.clone(), turn.now.wall_ms, ticket);
         turn.requests.wanted.reads.push(DeferredRead::Prefetch(rows));
     }
-    let submission = Submission { shard: handle.id(), write: Write::Command(command), keys, ticket };
+    let submission = Submission { shard: handle.id(), write: Write::Command(command), keys, ticket, waits_in };
     connection.keep_write(ready, submission);
     Step::Next
 }
@@ -123,7 +125,8 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
         if known.handle(shard).is_some_and(|handle| handle.leading()) {
             turn.requests.store.write_queued(Write::Clear.bytes());
             let ticket = Ticket { slot: Slot(first), ..part };
-            let submission = Submission { shard, write: Write::Clear, keys: KeyHashes::new(), ticket };
+            let keys = KeyHashes::new();
+            let submission = Submission { shard, write: Write::Clear, keys, ticket, waits_in: None };
             turn.requests.wanted.writes.push(submission);
             continue;
         }
@@ -342,6 +345,6 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
     }
     let write = prepared_by(turn.clients.are_of_thread(), Write::Transaction { watches, commands }, false);
     turn.requests.store.write_queued(write.bytes());
-    turn.requests.wanted.writes.push(Submission { shard, write, keys, ticket });
+    turn.requests.wanted.writes.push(Submission { shard, write, keys, ticket, waits_in: None });
     Step::Next
 }

@@ -2,7 +2,7 @@
 
 use super::queue::Queue;
 use crate::net::Stream;
-use node::blocking::End;
+use node::blocking::{BlockingCommand, End};
 use node::control::director::StoreStatus;
 use node::peer_protocol::{NodeReport, PeerMessage};
 use node::pubsub::{Delivery, Evicted, Subscriber};
@@ -32,6 +32,9 @@ pub(crate) struct Submission {
     pub(crate) keys: KeyHashes,
     /// The request that waits for the answer.
     pub(crate) ticket: Ticket,
+    /// What its client waits in if it finds nothing, if it may wait: a request of very many keys is taken apart where there is the time
+    /// for it.
+    pub(crate) waits_in: Option<Box<BlockingCommand>>,
 }
 
 /// A replica that has been opened, on its way to its worker.

@@ -10,7 +10,8 @@ use node::control::reconcile::owners;
 use node::read::{LeaderCell, LocalShard};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use vocab::{NodeId, ReplicaId, ShardId, Slot, SlotSpan};
+use std::sync::atomic::{AtomicBool, Ordering};
+use vocab::{Database, NodeId, ReplicaId, ShardId, Slot, SlotSpan};
 
 /// One shard, as this node sees it.
 #[derive(Clone, Default)]
@@ -152,6 +153,8 @@ impl RoutingSnapshot {
 pub(crate) struct RoutingTable {
     now: ArcSwap<RoutingSnapshot>,
     change: Mutex<()>,
+    /// Whether reads of some database may go to any replica: each request of a database asks, and for most the answer is no.
+    some_read_any: AtomicBool,
 }
 
 impl RoutingTable {
@@ -159,12 +162,19 @@ impl RoutingTable {
         let databases = Arc::default();
         let places = Arc::from([]);
         let nothing = RoutingSnapshot { map: None, owners: None, routes: None, databases, scripts: None, places };
-        Self { now: ArcSwap::from_pointee(nothing), change: Mutex::new(()) }
+        Self { now: ArcSwap::from_pointee(nothing), change: Mutex::default(), some_read_any: AtomicBool::default() }
     }
 
     /// What is known now.
     pub(crate) fn known(&self) -> Guard<Arc<RoutingSnapshot>> {
         self.now.load()
+    }
+
+    /// Whether reads of a database may go to any replica.
+    #[inline]
+    pub(crate) fn reads_any(&self, database: Database) -> bool {
+        self.some_read_any.load(Ordering::Relaxed)
+            && self.known().databases.row(database).is_some_and(|row| row.reads_any)
     }
 
     /// There is a newer map.
@@ -209,8 +219,12 @@ impl RoutingTable {
 
     fn replace(&self, make: impl FnOnce(&RoutingSnapshot) -> RoutingSnapshot) {
         let _change = self.change.lock();
-        let next = make(&self.now.load());
-        self.now.store(Arc::new(next));
+        let before = self.now.load_full();
+        let next = Arc::new(make(&before));
+        self.now.store(next.clone());
+        if !Arc::ptr_eq(&before.databases, &next.databases) {
+            self.some_read_any.store(next.databases.some_read_any(), Ordering::Relaxed);
+        }
     }
 }
 

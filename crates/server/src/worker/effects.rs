@@ -108,8 +108,7 @@ impl Shell {
     /// A client of a blocking command has an answer: whether it waits on instead, or gets another.
     fn waits_on(&mut self, ticket: &Ticket, reply: &[u8]) -> bool {
         let known = self.store.known();
-        let handle = |shard: ShardId| known.handle(shard).map(|handle| &**handle);
-        match self.blocked.answered(ticket, reply, self.store.moment(), handle) {
+        match self.blocked.answered(ticket, reply, self.store.moment(), |shard| known.handle(shard)) {
             Answered::Deliver => return false,
             Answered::DeliverInstead(reply) => self.deliver(ticket, &reply),
             Answered::Waits(true) => self.begins_to_wait(ticket),

@@ -26,12 +26,12 @@ use crate::shared::NodeShared;
 use cluster::Map;
 use mio::event::Event;
 use mio::{Events, Poll, Token};
-use node::blocking::{Begin, Blocked};
+use node::blocking::{Begin, Blocked, BlockingCommand};
 use node::control::Control;
 use node::multi_raft::{Logging, MultiRaft};
 use node::read::is_slot_moving;
 use node::session::Keyspace;
-use node::{Answers, AppliedAside, Write};
+use node::{Answers, AppliedAside, Ticket};
 use replica::LogWrite;
 use resp::Reply;
 use std::io;
@@ -443,22 +443,24 @@ impl Worker {
         if !wanted.writes.is_empty() {
             let mut writes = std::mem::take(&mut wanted.writes);
             // Where they are, as a rule: what is moved is what goes elsewhere. The buffer is used again.
-            writes.retain(|submission| !self.submit_here(submission));
+            writes.retain_mut(|submission| !self.submit_here(submission));
             writes.drain(..).for_each(|submission| self.submit_elsewhere(submission));
             self.dispatcher.wanted().writes = writes;
         }
     }
 
     /// Hands a write to its shard. False if another worker owns that, or the write's slot moves.
-    fn submit_here(&mut self, submission: &Submission) -> bool {
-        let Submission { shard, write, keys, ticket } = submission;
+    fn submit_here(&mut self, submission: &mut Submission) -> bool {
+        let Submission { shard, write, keys, ticket, waits_in } = submission;
         let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
         if self.store.mailboxes.owner_of(*shard) != self.index
             || write.is_of_slot() && self.multi_raft.shard(*shard).is_some_and(is_moving)
         {
             return false;
         }
-        if ticket.may_wait && self.is_not_proposed(submission) {
+        if let Some(command) = waits_in.take()
+            && self.is_not_proposed(*shard, ticket, *command)
+        {
             self.store.write_left(write.bytes());
         } else if self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell) {
             self.queued_bytes += write.bytes();
@@ -478,24 +480,23 @@ impl Worker {
     }
 
     /// Takes a write for a shard of this worker.
-    fn submit(&mut self, submission: Submission) {
-        if !self.submit_here(&submission) {
+    fn submit(&mut self, mut submission: Submission) {
+        if !self.submit_here(&mut submission) {
             self.submit_elsewhere(submission);
         }
     }
 
     /// Whether the client of a blocking command waits at once, behind others, is tried later, or is refused.
-    fn is_not_proposed(&mut self, submission: &Submission) -> bool {
-        let Some(shard) = self.multi_raft.shard(submission.shard) else { return false };
-        let Write::Command(command) = &submission.write else { return false };
-        match self.shell.blocked.begin(shard.handle(), submission.ticket, command, self.now.mono_us) {
+    fn is_not_proposed(&mut self, shard: ShardId, ticket: &Ticket, command: BlockingCommand) -> bool {
+        let Some(shard) = self.multi_raft.shard(shard) else { return false };
+        match self.shell.blocked.begin(shard.handle(), *ticket, command, self.now.mono_us) {
             Begin::Propose => return false,
-            Begin::Wait => self.shell.begins_to_wait(&submission.ticket),
+            Begin::Wait => self.shell.begins_to_wait(ticket),
             Begin::Later => {}
             Begin::Refuse(text) => {
-                let mut reply = Reply::new(submission.ticket.proto);
+                let mut reply = Reply::new(ticket.proto);
                 reply.error(text);
-                self.shell.deliver(&submission.ticket, &reply.buf);
+                self.shell.deliver(ticket, &reply.buf);
             }
         }
         true
@@ -504,7 +505,7 @@ impl Worker {
     /// Proposes what clients that wait can have now.
     fn serve_blocked(&mut self) {
         for submission in self.shell.blocked.take_attempts().into_iter().map(submission_of) {
-            let Submission { shard, write, keys, ticket } = &submission;
+            let Submission { shard, write, keys, ticket, .. } = &submission;
             let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
             if self.multi_raft.shard(*shard).is_none_or(is_moving) {
                 self.shell.blocked.withdraw(ticket, self.now.mono_us);

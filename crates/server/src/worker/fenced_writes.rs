@@ -81,7 +81,8 @@ mod tests {
     fn write(store: &NodeShared) -> Submission {
         let write = Write::Command(EncodedCommand::new(&[b"SET", b"k", b"v"]));
         store.write_queued(write.bytes());
-        Submission { shard: SHARD, write, keys: KeyHashes::new(), ticket: Ticket { slot: SLOT, ..Ticket::NONE } }
+        let ticket = Ticket { slot: SLOT, ..Ticket::NONE };
+        Submission { shard: SHARD, write, keys: KeyHashes::new(), ticket, waits_in: None }
     }
 
     /// What becomes of the writes at a time: the shards of those that are made, and what clients are told of the others.

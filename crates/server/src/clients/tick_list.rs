@@ -1,0 +1,72 @@
+//! Which connections a tick of the loop looks at.
+//!
+//! Those of which something has come since the last tick, and those that are owed something or are to end. However many are idle beside
+//! them, a tick passes few of these: in its round it comes to all of them, since some are to be closed for being idle.
+
+use node::multi_raft::TICK_MS;
+
+/// A tick passes at least so many places of connections.
+const ROUND_PLACES_MIN: usize = 64;
+/// In so many ticks it comes to all of them where connections are closed for being idle, which is a matter of seconds.
+const TICKS_A_ROUND: usize = (1000 / TICK_MS) as usize;
+
+/// The list. Places of connections that are not there any more may be in it, and some twice.
+#[derive(Default)]
+pub(super) struct TickList {
+    listed: Vec<usize>,
+    /// The place at which the round goes on.
+    round_at: usize,
+}
+
+impl TickList {
+    /// The next tick looks at the connection of that place.
+    pub(super) fn add(&mut self, id: usize) {
+        self.listed.push(id);
+    }
+
+    /// Those that were added since the last call.
+    pub(super) fn take(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.listed)
+    }
+
+    /// The next of so many places that a tick passes; `closes_idle`: connections are closed for being idle.
+    pub(super) fn pass(&mut self, places: usize, closes_idle: bool) -> impl Iterator<Item = usize> + use<> {
+        let share = if closes_idle { places.div_ceil(TICKS_A_ROUND) } else { 0 };
+        let from = if self.round_at < places { self.round_at } else { 0 };
+        let to = places.min(from + share.max(ROUND_PLACES_MIN));
+        self.round_at = to;
+        from..to
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_comes_to_all_places() {
+        let passed = |places: usize, closes_idle: bool, ticks: usize| {
+            let mut list = TickList::default();
+            (0..ticks).map(|_| list.pass(places, closes_idle).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        assert_eq!(passed(0, true, 2), vec![vec![]; 2]);
+        assert_eq!(passed(3, false, 2), vec![vec![0, 1, 2]; 2], "few are passed by each tick");
+        for (closes_idle, ticks) in [(false, 10_000usize.div_ceil(ROUND_PLACES_MIN)), (true, TICKS_A_ROUND)] {
+            let all = passed(10_000, closes_idle, ticks);
+            assert_eq!(all.concat(), (0..10_000).collect::<Vec<_>>());
+            let most = if closes_idle { 10_000 / TICKS_A_ROUND } else { ROUND_PLACES_MIN };
+            assert!(all.iter().all(|tick| tick.len() <= most));
+        }
+        // Connections have gone meanwhile.
+        let mut list = TickList::default();
+        assert_eq!(list.pass(100, false).count(), ROUND_PLACES_MIN);
+        assert_eq!(list.pass(10, false).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_was_added_is_looked_at_once() {
+        let mut list = TickList::default();
+        list.add(7);
+        assert_eq!((list.take(), list.take()), (vec![7], vec![]));
+    }
+}
