@@ -99,6 +99,7 @@ struct Tally {
     elections: u64,
     changes: u64,
     splits: u64,
+    given_up: u64,
 }
 
 impl Tally {
@@ -120,6 +121,7 @@ impl Tally {
             elections: zero,
             changes: zero,
             splits: zero,
+            given_up: zero,
         }
     }
 
@@ -135,6 +137,7 @@ impl Tally {
         self.elections += report.counts.elections;
         self.changes += report.counts.changes;
         self.splits += report.counts.splits;
+        self.given_up += report.counts.given_up;
     }
 
     fn seconds(&self) -> f64 {
@@ -166,7 +169,7 @@ impl Tally {
         let hours = self.virtual_us as f64 / 3.6e9;
         format!(
             "{} seeds, {} failed, {:.2} h simulated in {wall:.0} s: {:.1} seeds/s, {:.0} h/h, {:.0} k events/s; {} requests, \
-             {} elections, {} crashes, {} snapshots, {} changes of the map, {} splits; digest {:016x}",
+             {} elections, {} crashes, {} snapshots, {} changes of the map, {} splits, {} entries evaluated again; digest {:016x}",
             self.runs,
             self.failed.len(),
             hours,
@@ -179,6 +182,7 @@ impl Tally {
             self.snapshots,
             self.changes,
             self.splits,
+            self.given_up,
             self.digest,
         )
     }

@@ -15,6 +15,10 @@ pub enum Fault {
 
 impl From<storage::Error> for Fault {
     fn from(error: storage::Error) -> Self {
-        Self::Storage(error)
+        match error {
+            // Only a scan of an event loop bounds them.
+            storage::Error::ManyRemovals => Self::WouldBlock,
+            error => Self::Storage(error),
+        }
     }
 }

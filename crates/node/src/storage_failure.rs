@@ -23,7 +23,7 @@ pub fn note_failure(handle: &ShardHandle, health: &DiskHealth, error: &Error) {
     match error {
         // Reads of damaged data answer errors by themselves; the rest of the store goes on.
         Error::Corrupt { .. } => handle.damage().note(handle.id(), error),
-        Error::Mismatch { .. } => log::error!("{error}"),
+        Error::Mismatch { .. } | Error::ManyRemovals => log::error!("{error}"),
         Error::Full { .. } | Error::Io { .. } | Error::Poisoned { .. } => health.poison(&error.to_string()),
     }
 }

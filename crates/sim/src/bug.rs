@@ -63,6 +63,8 @@ pub enum Bug {
     EarlyConfirm,
     /// Subscriptions to channels of a slot stay where another node leads it.
     KeepSubscribers,
+    /// What an event loop has done of an entry before it gave it up is in the tree when the entry is evaluated again.
+    KeepGivenUp,
 }
 
 /// All of them, with their names.
@@ -96,6 +98,7 @@ pub const BUGS: &[(&str, Bug)] = &[
     ("double-message", Bug::DoubleMessage),
     ("early-confirm", Bug::EarlyConfirm),
     ("keep-subscribers", Bug::KeepSubscribers),
+    ("keep-given-up", Bug::KeepGivenUp),
 ];
 
 impl FromStr for Bug {

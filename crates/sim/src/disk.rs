@@ -83,6 +83,7 @@ impl Disk {
             Bug::ForgetVote => self.log.forgets_votes.store(true, Ordering::Relaxed),
             Bug::LoseWrite => self.flaw = Flaw::LosesWrites,
             Bug::ForgetLast => self.flaw = Flaw::ForgetsLast,
+            Bug::KeepGivenUp => self.flaw = Flaw::AppliesAgain,
             Bug::KeepFiles => self.keeps = true,
             _ => {}
         }

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
+use vocab::limits::APPLY_INLINE_ROWS_MAX;
 use vocab::{NodeId, ShardId};
 
 /// A read from disk for entries that wait.
@@ -52,7 +53,9 @@ pub struct Outbox {
     pub prefetches: Vec<(Arc<ShardHandle>, Vec<PrefetchItem>)>,
     /// Some entries are evaluated beside the event loop.
     pub applies_aside: bool,
-    /// Entries that are.
+    /// How many rows an event loop reads and writes for an entry, if fewer than usual.
+    pub inline_rows: Option<usize>,
+    /// Entries that are evaluated beside it.
     pub asides: Vec<ApplyTask>,
     /// What is to be read from the log for followers.
     pub log_reads: Vec<LogRead>,
@@ -131,6 +134,10 @@ impl Effects for Outbox {
 
     fn applies_aside(&self, entry: &Entry) -> bool {
         self.applies_aside && entry.index.is_multiple_of(ASIDE_EVERY)
+    }
+
+    fn inline_rows_max(&self) -> usize {
+        self.inline_rows.unwrap_or(APPLY_INLINE_ROWS_MAX)
     }
 
     fn apply_aside(&mut self, task: ApplyTask) -> Option<ApplyTask> {

@@ -34,6 +34,8 @@ pub struct Counts {
     pub splits: u64,
     /// Shards that went on without their majority.
     pub recoveries: u64,
+    /// Entries that event loops have given up, to be evaluated again.
+    pub given_up: u64,
 }
 
 /// A replica that is told to stand for election does so within this time.

@@ -54,6 +54,8 @@ pub struct Plan {
     pub split_ops: Option<(u64, u64)>,
     /// Whether entries wait for their rows while a disk is slow.
     pub deferred_apply: bool,
+    /// How many rows an event loop reads and writes for an entry before it gives it up, if fewer than usual.
+    pub inline_rows: Option<usize>,
     /// How many of a thousand requests go to any node, whatever their client knows of leaders.
     pub astray_per_mille: u64,
     /// How many of a thousand reads wait for a disk.
@@ -167,6 +169,7 @@ impl Plan {
             failure_timeout_ms: prng.happens(300).then(|| prng.between(5_000, 20_000)),
             split_ops: Self::draw_split_ops(&mut prng.clone()),
             deferred_apply: prng.clone().next_u64().is_multiple_of(2),
+            inline_rows: Self::draw_inline_rows(&mut Prng::new(prng.clone().next_u64().swap_bytes())),
             drift_per_mille: DRIFT_PER_MILLE_MAX,
             bulk: None,
             collection_clients: 0,
@@ -254,6 +257,11 @@ impl Plan {
         prng.happens(300).then(|| (prng.between(1, 30), prng.between(1_000, 5_000)))
     }
 
+    /// Draws how soon an event loop gives an entry up, likewise.
+    fn draw_inline_rows(prng: &mut Prng) -> Option<usize> {
+        prng.happens(400).then(|| *prng.pick(&[4, 12, 40]))
+    }
+
     /// The plan of a large store under churn: nodes join, crash, die and leave.
     #[must_use]
     pub fn large(nodes: usize, prng: &mut Prng) -> Self {
@@ -313,6 +321,7 @@ impl Plan {
                 self.faults.network = true;
                 self.faults.changes |= bug == Bug::KeepSubscribers;
             }
+            Bug::KeepGivenUp => self.inline_rows = Some(4),
             Bug::PoisonOnLack => self.faults.shortages = true,
             Bug::LocalExpiry => {
                 self.faults.clocks = true;

@@ -21,7 +21,8 @@ const EVICTED_PER_MILLE: u64 = 300;
 pub fn outbox(store: &Store, place: Place) -> Outbox {
     let plan = store.env.plan();
     let applies_aside = plan.deferred_apply && !(store.env.now() / plan.slow_spell()).is_multiple_of(3);
-    Outbox { disk_is_slow: reads_slowly(store, place), applies_aside, ..Outbox::default() }
+    let inline_rows = plan.inline_rows.filter(|_| !(store.env.now() / plan.slow_spell()).is_multiple_of(4));
+    Outbox { disk_is_slow: reads_slowly(store, place), applies_aside, inline_rows, ..Outbox::default() }
 }
 
 fn reads_slowly(store: &Store, place: Place) -> bool {
@@ -54,8 +55,9 @@ pub fn prefetch(store: &mut Store, place: Place, prefetch: Prefetch) {
     }
 }
 
-/// A thread begins to evaluate a large entry.
+/// A thread begins to evaluate an entry that is large, or that the event loop has given up.
 pub fn begin_aside(store: &mut Store, place: Place, task: ApplyTask) {
+    store.env.counts.given_up += u64::from(task.was_given_up());
     let most = *store.env.pick(&[1, 5, 30, if store.env.is_healing() { 30 } else { 1_000 }]);
     let delay = store.env.below(most * MILLISECOND);
     store.env.later(delay, place, NodeEvent::ApplyAside(Box::new(task)));
@@ -63,7 +65,11 @@ pub fn begin_aside(store: &mut Store, place: Place, task: ApplyTask) {
 
 /// The thread is done.
 pub fn apply_aside(store: &mut Store, place: Place, task: ApplyTask) {
+    let keeps_begun = task.was_given_up() && store.env.has(Bug::KeepGivenUp);
     if let Some(process) = &mut store.nodes[place].process {
+        if keeps_begun {
+            drop(task.clone().run());
+        }
         process.core.applied_aside(task.run());
     }
 }

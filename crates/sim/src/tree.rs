@@ -151,6 +151,8 @@ pub enum Flaw {
     LosesWrites,
     /// What is forked of it lacks the last entry.
     ForgetsLast,
+    /// It takes an entry a second time.
+    AppliesAgain,
 }
 
 /// A shard's tree in memory, with the image that survives a crash.
@@ -205,7 +207,8 @@ impl Tree {
 impl Engine for Tree {
     fn apply(&self, index: u64, batch: WriteBatch) {
         let mut state = self.state.lock();
-        assert!(index > state.applied, "entry {index} applied after {}", state.applied);
+        let is_next = index > state.applied || state.flaw == Flaw::AppliesAgain && index == state.applied;
+        assert!(is_next, "entry {index} applied after {}", state.applied);
         state.applied = index;
         if state.flaw == Flaw::LosesWrites && index.is_multiple_of(100) {
             return;

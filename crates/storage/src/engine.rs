@@ -203,7 +203,18 @@ pub trait Snapshot: Send {
 
     /// The keys and values of `span` in order, or in reverse order; after an error there is nothing more.
     fn iter(&self, span: Span, reverse: bool) -> Box<dyn Iterator<Item = Result<(Slice, Slice)>> + '_> {
+        self.iter_passing(u64::MAX, span, reverse)
+    }
+
+    /// The same, of a cursor that passes over so many removals at the most: see `Cursor::pass_at_most`.
+    fn iter_passing(
+        &self,
+        removals_max: u64,
+        span: Span,
+        reverse: bool,
+    ) -> Box<dyn Iterator<Item = Result<(Slice, Slice)>> + '_> {
         let mut cursor = self.cursor(span, reverse);
+        cursor.pass_at_most(removals_max);
         let mut failed = false;
         Box::new(std::iter::from_fn(move || {
             if failed {
@@ -260,6 +271,12 @@ pub trait Cursor {
     /// Moves to the next row (at first: to the first one) and tells its key; `None` after the last. After an error the
     /// cursor is of no more use.
     fn advance(&mut self) -> Result<Option<Slice>>;
+
+    /// From here on it passes over so many removals, and with the next one `advance` is `Error::ManyRemovals`: what was removed and is not
+    /// compacted yet costs a scan as much as rows do. An engine that keeps none has nothing to pass.
+    fn pass_at_most(&mut self, removals: u64) {
+        let _ = removals;
+    }
 
     /// The value of the row that it is at.
     fn value(&mut self) -> Result<Slice>;

@@ -38,6 +38,8 @@ pub enum Error {
         /// What failed.
         detail: String,
     },
+    /// A scan that was to pass over few removals has met more.
+    ManyRemovals,
 }
 
 /// The result of a storage call.
@@ -50,6 +52,7 @@ impl fmt::Display for Error {
             Self::Full { path } => write!(f, "no space left on the device of {}", path.display()),
             Self::Corrupt { path, detail } => write!(f, "corrupt data in {}: {detail}", path.display()),
             Self::Mismatch { path, detail } => write!(f, "{} {detail}", path.display()),
+            Self::ManyRemovals => f.write_str("a scan has met more removals than it was to pass over"),
             Self::Poisoned { detail } => write!(f, "the store is poisoned until restart: {detail}"),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use storage::{Engine, EngineKind, SharedResources, Slice, Span, StorageOptions, WriteBatch};
+use storage::{Engine, EngineKind, Error, SharedResources, Slice, Span, StorageOptions, WriteBatch};
 use vocab::Prng;
 
 const ROWS: u64 = 2000;
@@ -137,6 +137,7 @@ fn removals_that_walks_pass_over_are_compacted_away() {
     settle(&*engine);
     engine.apply(2, WriteBatch { writes: (0..10 * ROWS).map(removed).collect(), ..WriteBatch::default() });
     assert!(!engine.wants_flush());
+    scans_that_pass_few_removals_end_early(&*engine);
     // More is passed over than rewriting costs.
     let walks = (0..1000).find(|_| {
         assert_eq!(count(&*engine, "c"), 2 * ROWS as usize / 10);
@@ -149,4 +150,19 @@ fn removals_that_walks_pass_over_are_compacted_away() {
     assert!(engine.compact().unwrap() && !engine.compact().unwrap());
     (0..100).for_each(|_| assert_eq!(count(&*engine, "c"), 2 * ROWS as usize / 10));
     assert!(!engine.wants_flush() && !engine.compact().unwrap(), "nothing is passed over any more");
+}
+
+/// Of rows of which every 100th is there.
+fn scans_that_pass_few_removals_end_early(engine: &dyn Engine) {
+    let snapshot = engine.snapshot();
+    for reverse in [false, true] {
+        let all = Span { start: b"c".to_vec(), end: Vec::new() };
+        let rows = |removals| snapshot.iter_passing(removals, all.clone(), reverse).take_while(Result::is_ok).count();
+        let found = [rows(98), rows(99 * 5), rows(99 * 5 + 98), rows(99 * 20)];
+        assert_eq!(found, if reverse { [0, 5, 5, 20] } else { [1, 6, 6, 21] });
+        let mut cursor = snapshot.cursor(all.clone(), reverse);
+        cursor.pass_at_most(99);
+        assert!(cursor.advance().unwrap().is_some());
+        assert!((0..2).any(|_| matches!(cursor.advance(), Err(Error::ManyRemovals))));
+    }
 }

@@ -113,6 +113,8 @@ pub const LARGE_REQUEST_BYTES: usize = 256 * 1024;
 pub const CONNECTION_SPAN_US: u64 = 400;
 /// For so long it runs requests in one turn, in µs: what is left has the next turn.
 pub const REQUESTS_SPAN_US: u64 = 700;
+/// So many removals that are not compacted yet a scan of an event loop passes over, before a thread makes the scan.
+pub const SCAN_INLINE_REMOVALS_MAX: u64 = 512;
 /// For so long an event loop reads for one command, in µs, before a thread makes the read.
 pub const READ_INLINE_US_MAX: u64 = 400;
 /// For so long it takes answers of other nodes in one turn, and for so long it sends requests to them, in µs.

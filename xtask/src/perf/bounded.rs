@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest that another client may wait, in ms.
-const WAIT_MS_MAX: f64 = 10.0;
+pub(super) const WAIT_MS_MAX: f64 = 10.0;
 /// Fields that one HSET writes.
 const FIELDS_EACH: u64 = 1000;
 /// Keys of a request that has many.

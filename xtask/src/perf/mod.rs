@@ -26,6 +26,7 @@ mod older;
 mod options;
 mod others;
 mod outage;
+mod pending;
 mod phase;
 pub mod program;
 mod programs;
@@ -239,6 +240,12 @@ const MEASUREMENTS: &[Measurement] = &[
         run: |bench| bounded::runs(bench, bounded::busy_writes).map(Into::into),
     },
     Measurement {
+        name: "bounded/pending",
+        what: "commands about very many pending entries of a stream, and what others wait for",
+        rows: 12,
+        run: |bench| bounded::runs(bench, pending::measure).map(Into::into),
+    },
+    Measurement {
         name: "bounded/listeners",
         what: "clients that are told of everything and take nothing, and what others wait for",
         rows: 9,
@@ -259,13 +266,13 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement {
         name: "bounded/turns",
         what: "the longest turn of an event loop, in processor time, while one client sends one thing (takes `perf`)",
-        rows: 55,
+        rows: 59,
         run: |bench| bounded::runs(bench, turns::single).map(Into::into),
     },
     Measurement {
         name: "bounded/turns-nodes",
         what: "the same of three nodes, by way of one that does not lead the database",
-        rows: 55,
+        rows: 59,
         run: |bench| bounded::runs(bench, turns::by_way_of_another).map(Into::into),
     },
     Measurement {

@@ -38,6 +38,18 @@ pub fn meanwhile<T: Send>(port: u16, busy: impl FnOnce() -> Result<T, String> + 
     })
 }
 
+/// Runs `busy` while a client gets a small value of that key: the longest that it waited, in ms.
+pub fn longest_read(port: u16, key: &str, busy: impl FnOnce() -> Result<(), String> + Send) -> Result<f64, String> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let getter = scope.spawn(|| waits(port, &stop, |client| client.get(key).map(|_| ())));
+        let done = busy();
+        stop.store(true, Ordering::Release);
+        let longest = joined(getter)??.into_iter().max().unwrap_or_default();
+        done.map(|()| longest.as_secs_f64() * 1000.0)
+    })
+}
+
 fn waits(
     port: u16,
     stop: &AtomicBool,

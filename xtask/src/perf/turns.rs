@@ -2,6 +2,7 @@
 
 use super::bench::Bench;
 use super::ceiling::{Ceiling, Rows};
+use super::pending;
 use super::program::{self, end, output};
 use super::progress;
 use super::redis::start_basalt;
@@ -149,12 +150,15 @@ fn load(port: u16, many: usize) -> Result<(), String> {
             connection.ask_all([words.iter().map(String::as_str).collect()])?;
         }
     }
+    pending::load(&mut connection, "{k}stream", 3 * many as u64)?;
     connection.set("{k}long", &"x".repeat(many * 160))
 }
 
 /// What is tried. `many`: arguments, commands or elements.
 fn cases(many: usize) -> Vec<Sent> {
-    [with_many_arguments(many), with_one_long(many), of_large_collections(), of_many_commands(many)]
+    let pending = pending::commands("{k}stream", many as u64).into_iter();
+    let pending = pending.map(|(name, words)| Sent::one(name, &[], words)).collect();
+    [with_many_arguments(many), with_one_long(many), of_large_collections(), pending, of_many_commands(many)]
         .into_iter()
         .flatten()
         .collect()

@@ -235,6 +235,10 @@ impl Cursor for OwnedCursor<'_> {
         Ok(None)
     }
 
+    fn pass_at_most(&mut self, removals: u64) {
+        self.rows.pass_at_most(removals);
+    }
+
     fn value(&mut self) -> Result<Slice> {
         self.rows.value()
     }

@@ -16,7 +16,7 @@ use super::ticket::Ticket;
 use crate::format::entry::{self, Item};
 use crate::guarantees::Acks;
 use crate::shard_handle::ShardHandle;
-use crate::space::apply::Place;
+use crate::space::apply::{LoopBudget, Place};
 use replica::{Entry, EntryType, LogWrite, Ready, Replica};
 use resp::{Proto, Reply};
 use std::cell::Cell;
@@ -133,7 +133,8 @@ impl Applier {
             return self.apply_alone(index, now_ms, &item?, &own.tickets, parts);
         }
         let awaited = own.tickets.iter().map(Ticket::awaited);
-        let place = Place::EventLoop(parts.effects.steady_clock());
+        let (clock, rows_max) = (parts.effects.steady_clock(), parts.effects.inline_rows_max());
+        let place = Place::EventLoop(LoopBudget { clock, rows_max });
         let (replies, proposer) = (&mut self.scratch, own.proposer());
         let clients = (awaited, &own.rows[..]);
         let (at, how, mut evaluated) = ((index, now_ms), (place, proposer), Evaluated::default());

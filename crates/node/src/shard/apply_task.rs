@@ -17,6 +17,7 @@ use std::sync::Arc;
 use vocab::{ShardId, limits};
 
 /// An entry that is to be evaluated.
+#[derive(Clone)]
 pub struct ApplyTask {
     handle: Arc<ShardHandle>,
     log: Arc<dyn LogStore>,
@@ -26,6 +27,7 @@ pub struct ApplyTask {
     /// The rows of its commands, as far as this replica has proposed them.
     rows: CommandRows,
     proposer: Proposer,
+    was_given_up: bool,
 }
 
 /// What came of it.
@@ -50,7 +52,18 @@ impl ApplyTask {
         (awaited, rows): (Vec<Option<Awaited>>, CommandRows),
         proposer: Proposer,
     ) -> Self {
-        Self { handle, log, entry, awaited, rows, proposer }
+        Self { handle, log, entry, awaited, rows, proposer, was_given_up: false }
+    }
+
+    /// The same, of an entry that an event loop has begun with, and has given up.
+    pub(super) fn given_up(self, was_given_up: bool) -> Self {
+        Self { was_given_up, ..self }
+    }
+
+    /// Whether an event loop has begun with it, and has given it up.
+    #[must_use]
+    pub fn was_given_up(&self) -> bool {
+        self.was_given_up
     }
 
     /// Whose entry it is.
@@ -62,7 +75,7 @@ impl ApplyTask {
     /// Evaluates the entry, and makes it visible in the tree.
     #[must_use]
     pub fn run(self) -> AppliedAside {
-        let Self { handle, log, entry, awaited, rows, proposer } = self;
+        let Self { handle, log, entry, awaited, rows, proposer, .. } = self;
         let mut reply = Reply::default();
         let evaluate = AssertUnwindSafe(|| {
             let (now_ms, items) = entry::decode(&entry.data)?;

@@ -50,16 +50,18 @@ impl Aside {
         self.stage = Stage::Lacking { index, own };
     }
 
-    /// Gives an entry, of which this replica knows `own`, to the shell. Where that has no thread for it, it is evaluated here.
+    /// Gives an entry, of which this replica knows `own`, to the shell; the event loop may have given it up. Where the shell has no
+    /// thread for it, it is evaluated here.
     pub(super) fn begin(
         &mut self,
         (handle, log): (&Arc<ShardHandle>, Arc<dyn LogStore>),
         entry: &Entry,
-        own: OwnEntry,
+        (own, was_given_up): (OwnEntry, bool),
         effects: &mut dyn Effects,
     ) {
         let awaited = own.tickets.iter().map(Ticket::awaited).collect();
         let task = ApplyTask::new(handle.clone(), log, entry.clone(), (awaited, own.rows.clone()), own.proposer());
+        let task = task.given_up(was_given_up);
         self.stage = match effects.apply_aside(task) {
             None => Stage::Awaited { index: entry.index, own },
             Some(task) => Stage::Done { applied: Box::new(task.run()), own },

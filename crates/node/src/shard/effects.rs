@@ -16,6 +16,7 @@ use crate::tracking::ChangedKeys;
 use replica::{Entry, LogRead, LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;
 use storage::{Engine, Keep, Snapshot};
+use vocab::limits::APPLY_INLINE_ROWS_MAX;
 use vocab::{NodeId, ReplicaId, ShardId, SteadyClock};
 
 /// What shards ask of the shell: answers for clients, messages for other nodes, and news.
@@ -89,6 +90,12 @@ pub trait Effects: Answers {
     /// What tells for how long the caller evaluates an entry; none: it may take as long as it does.
     fn steady_clock(&self) -> Option<SteadyClock> {
         None
+    }
+
+    /// How many records and elements the caller reads and writes for an entry before it gives it up, to be evaluated again by
+    /// `apply_aside`.
+    fn inline_rows_max(&self) -> usize {
+        APPLY_INLINE_ROWS_MAX
     }
 
     /// Whether an entry is to be given to `apply_aside` when it is applied, because evaluating it would keep the caller.

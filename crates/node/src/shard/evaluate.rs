@@ -635,6 +635,7 @@ mod tests {
     use super::*;
     use crate::format::internal_commands::STAGE;
     use crate::format::key_bound::KeyBound;
+    use crate::space::apply::LoopBudget;
     use crate::test_shard::empty_shard;
     use crate::{CollectionCopy, EntryBuilder, Pops, ShardHandle, StagedAt};
     use std::sync::Arc;
@@ -776,7 +777,7 @@ mod tests {
             assert!(left.starts_with(&format!(":{}\r\n", MEMBERS + adds - 126 - removed)), "the count is right");
             (answers, left)
         };
-        assert_eq!(run(Place::EventLoop(None), false), run(Place::Aside, false));
+        assert_eq!(run(Place::EventLoop(LoopBudget::default()), false), run(Place::Aside, false));
         // Of an item that is refused, members that it has popped are there again.
         assert_eq!(run(Place::Aside, true), run(Place::Aside, true));
     }
@@ -811,7 +812,7 @@ mod tests {
             let (mut index, mut kept) = (0, 0);
             let mut both = |lines: &[&str], how: Pops, prng: &mut vocab::Prng| {
                 index += 1;
-                let places = [Place::Aside, Place::EventLoop(None)];
+                let places = [Place::Aside, Place::EventLoop(LoopBudget::default())];
                 let [one, other] = [&keeps, &forgets].map(|entries| {
                     let builder = || {
                         let mut builder = EntryBuilder::new();
@@ -857,7 +858,7 @@ mod tests {
         let refused = format!("-{TOUCHES_TOO_MUCH}\r\n");
         let lines = ["SET a 1", &all, "SET b 2", &all, "INCR a"];
         assert!(matches!(
-            entry(&entries.handle, 2, &lines, Place::EventLoop(None)),
+            entry(&entries.handle, 2, &lines, Place::EventLoop(LoopBudget::default())),
             Err(ApplyError::Fault(Fault::WouldBlock))
         ));
         assert_eq!(entries.handle.key_count(), 1, "what is given up has written nothing");
@@ -934,7 +935,7 @@ mod tests {
         .enumerate()
         {
             let index = 2 * at as u64 + 1;
-            let on_loop = entry_of(bounded(), handle, index, lines, Place::EventLoop(None));
+            let on_loop = entry_of(bounded(), handle, index, lines, Place::EventLoop(LoopBudget::default()));
             assert!(matches!(on_loop, Err(ApplyError::Fault(Fault::WouldBlock))), "a thread takes back");
             let answer = entry_of(bounded(), handle, index, lines, Place::Aside).unwrap();
             let shown = answer.replace(&format!("-{KEYS_MAX_REACHED}\r\n"), "OOM ").replace("\r\n", " ");

@@ -433,7 +433,7 @@ impl Shard {
     fn begin_aside(&mut self, committed: &Entry, effects: &mut dyn Effects) {
         let (_, own) = self.take_own(committed, effects);
         let log = self.replica.log().clone();
-        self.aside.begin((&self.handle, log), committed, own, effects);
+        self.aside.begin((&self.handle, log), committed, (own, false), effects);
     }
 
     /// Whether another thread is writing to the tree: then the replica must not be closed, nor its tree sealed.
@@ -486,7 +486,7 @@ impl Shard {
         }
         if is_given_up {
             let log = self.replica.log().clone();
-            self.aside.begin((&self.handle, log), committed, own, effects);
+            self.aside.begin((&self.handle, log), committed, (own, true), effects);
             return false;
         }
         if let Err(error) = applied {

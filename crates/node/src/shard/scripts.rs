@@ -337,7 +337,7 @@ mod tests {
     use super::*;
     use crate::command::transcript::{Player, check_with};
     use crate::shard::evaluate::command;
-    use crate::space::apply::Place;
+    use crate::space::apply::{LoopBudget, Place};
     use crate::test_shard::empty_shard;
     use crate::{EntrySpace, Evaluation, ScriptHeader, ShardHandle};
     use resp::Proto;
@@ -411,7 +411,7 @@ mod tests {
             let (done, answer, space) = self.at(Place::Aside, &args);
             done.unwrap();
             // A state that is used again comes to the same, or gives the script up.
-            if let (Ok(()), there, loop_space) = self.at(Place::EventLoop(None), &args) {
+            if let (Ok(()), there, loop_space) = self.at(Place::EventLoop(LoopBudget::default()), &args) {
                 assert_eq!(there.escape_ascii().to_string(), answer.escape_ascii().to_string());
                 assert_eq!(loop_space.writes(), space.writes());
             }

@@ -3,6 +3,7 @@
 mod bounded_keys;
 mod collect;
 mod collect_fields;
+mod in_order;
 mod overlay;
 mod requests;
 mod stretch;
@@ -10,7 +11,7 @@ mod work;
 mod writes;
 
 pub(crate) use collect::Collected;
-pub(crate) use work::Place;
+pub(crate) use work::{LoopBudget, Place};
 
 use crate::config::SmallCollections;
 use crate::drawn_stretch::DrawnStretch;
@@ -316,6 +317,7 @@ impl ReadSpace for EntrySpace<'_> {
 
     fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
         let prefix = rows.prefix.len();
+        self.work.note_scan();
         self.writes.prepare_scan()?;
         let found = self.writes.merged(&element_span(rows, after), limit)?;
         self.work.add(1 + found.len(), found.iter().map(|(tree_key, value)| tree_key.len() + value.len()).sum())?;
@@ -329,6 +331,7 @@ impl ReadSpace for EntrySpace<'_> {
         until: &[u8],
         nth: usize,
     ) -> Result<Option<(Slice, Slice)>, Fault> {
+        self.work.note_scan();
         self.writes.prepare_scan()?;
         let names = self.writes.merged_keys(&elements_between(rows, from, until), nth + 1)?;
         self.work.add(1 + names.len(), names.iter().map(|tree_key| tree_key.len()).sum())?;
@@ -389,6 +392,7 @@ impl ReadSpace for EntrySpace<'_> {
 
     fn element_before(&mut self, rows: &Rows, before: &[u8]) -> Result<Option<(Slice, Slice)>, Fault> {
         let span = Span { start: rows.prefix.clone(), end: keys::element(&rows.prefix, before) };
+        self.work.note_scan();
         self.writes.prepare_scan()?;
         let found = self.writes.last(&span)?;
         self.work.add(1, found.as_ref().map_or(0, |(tree_key, value)| tree_key.len() + value.len()))?;

@@ -5,6 +5,9 @@ use vocab::SteadyClock;
 /// After so many rows the clock is looked at.
 const ROWS_PER_LOOK: u32 = 32;
 
+/// A scan takes as long as so many rows that are asked for by name.
+pub(crate) const ROWS_OF_SCAN: u32 = 8;
+
 /// So many bytes of a row count as another row.
 const BYTES_PER_ROW: usize = 8 << 10;
 

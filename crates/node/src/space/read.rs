@@ -6,14 +6,14 @@ use crate::key_usage::KeyUsage;
 use crate::monitored_calls::MonitoredCalls;
 use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ABSENT, ShardHandle};
-use crate::space::loop_time::LoopTime;
+use crate::space::loop_time::{LoopTime, ROWS_OF_SCAN};
 use crate::stats::Lookups;
 use crate::tracking::KeysRead;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use std::ops::Deref;
 use std::sync::Arc;
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Short, Slice, Snapshot, Span};
-use vocab::limits::READ_INLINE_US_MAX;
+use vocab::limits::{READ_INLINE_US_MAX, SCAN_INLINE_REMOVALS_MAX};
 use vocab::{ClusterDatabase, Database, Prng, Slot, SteadyClock, database_keys, is_database_key};
 
 /// The space that the event loop tries first: it answers one row from the row cache, or `Fault::WouldBlock`.
@@ -166,8 +166,6 @@ pub struct SnapshotSpace<'a> {
 
 /// The most rows that an event loop reads for one command.
 const FEW_ROWS: usize = 256;
-/// A scan takes as long as so many rows that are asked for by name.
-const ROWS_OF_SCAN: u32 = 8;
 /// The most elements that it visits at a time for one command.
 const FEW_ELEMENTS: u64 = 4096;
 /// After how many bytes of rows it reads no more: to unpack them and to take pages for them takes up to 2 ms for 1 MiB. The same for steps
@@ -304,7 +302,8 @@ impl<'a> SnapshotSpace<'a> {
     ) -> Result<Vec<(Slice, Slice)>, Fault> {
         let mut found = Vec::new();
         let mut bytes = 0;
-        for row in self.snapshot.iter(element_span(rows, after), false).take(elements_max) {
+        let span = element_span(rows, after);
+        for row in self.snapshot.iter_passing(self.removals_max(), span, false).take(elements_max) {
             let (tree_key, value) = row?;
             bytes += tree_key.len() + value.len();
             found.push((storage::tail_of(tree_key, rows.prefix.len()), value));
@@ -329,6 +328,11 @@ impl<'a> SnapshotSpace<'a> {
         }
         self.time.note(ROWS_OF_SCAN);
         self.has_left()
+    }
+
+    /// How many removals a scan may pass over.
+    fn removals_max(&self) -> u64 {
+        if self.rows_left == usize::MAX { u64::MAX } else { SCAN_INLINE_REMOVALS_MAX }
     }
 
     fn has_left(&self) -> Result<(), Fault> {
@@ -512,7 +516,7 @@ impl ReadSpace for SnapshotSpace<'_> {
     fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
         self.may_read_rows()?;
         let prefix = rows.prefix.len();
-        let found = self.snapshot.iter(element_span(rows, after), false).take(limit);
+        let found = self.snapshot.iter_passing(self.removals_max(), element_span(rows, after), false).take(limit);
         let found = found.map(|row| row.map(|(k, v)| (Slice::from(&k[prefix..]), v)).map_err(Fault::from));
         let found: Vec<(Slice, Slice)> = found.collect::<Result<_, _>>()?;
         self.took(found.len(), found.iter().map(|(name, value)| name.len() + value.len()).sum());
@@ -523,6 +527,7 @@ impl ReadSpace for SnapshotSpace<'_> {
         self.may_read_rows()?;
         let start = after.map_or_else(|| keys::record(prefix), |after| keys::record(&keys::successor(after)));
         let mut cursor = self.snapshot.cursor(Span { start, end: keys::prefix_end(&keys::record(prefix)) }, false);
+        cursor.pass_at_most(self.removals_max());
         let mut found = Vec::new();
         while found.len() < limit
             && let Some(tree_key) = cursor.advance()?
@@ -543,6 +548,7 @@ impl ReadSpace for SnapshotSpace<'_> {
     ) -> Result<Option<(Slice, Slice)>, Fault> {
         self.may_read_rows()?;
         let mut cursor = self.snapshot.cursor(elements_between(rows, from, until), false);
+        cursor.pass_at_most(self.removals_max());
         let mut left = nth;
         let found = loop {
             let tree_key = cursor.advance()?;
@@ -620,7 +626,9 @@ impl ReadSpace for SnapshotSpace<'_> {
     fn element_before(&mut self, rows: &Rows, before: &[u8]) -> Result<Option<(Slice, Slice)>, Fault> {
         self.may_read_rows()?;
         let span = Span { start: rows.prefix.clone(), end: keys::element(&rows.prefix, before) };
-        let Some((tree_key, value)) = self.snapshot.iter(span, true).next().transpose()? else { return Ok(None) };
+        let mut found = self.snapshot.iter_passing(self.removals_max(), span, true);
+        let Some((tree_key, value)) = found.next().transpose()? else { return Ok(None) };
+        drop(found);
         self.took(1, tree_key.len() + value.len());
         Ok(Some((storage::tail_of(tree_key, rows.prefix.len()), value)))
     }

@@ -8,7 +8,7 @@ use super::try_get::TryGet;
 use super::view::View;
 use crate::batch::TREE_KEY_BYTES_MAX;
 use crate::dropped::{DroppedPrefixes, prefix_end};
-use crate::{Cursor, HeldBlock, Look, Result, Short, Slice, Snapshot, Span};
+use crate::{Cursor, Error, HeldBlock, Look, Result, Short, Slice, Snapshot, Span};
 use lsm_tree::InternalValue;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -62,7 +62,9 @@ impl Snapshot for LsmSnapshot {
         let end = storable(&span.end);
         let dropped = self.view.dropped_within(&start, &end, self.index);
         let (view, index, entries) = (&*self.view, self.index, Box::new(std::iter::empty()));
-        let mut rows = Rows { view, index, reverse, entries, start, end, dropped, passed: 0, removals: 0, at: None };
+        let (passed, removals, removals_max) = (0, 0, u64::MAX);
+        let mut rows =
+            Rows { view, index, reverse, entries, start, end, dropped, passed, removals, removals_max, at: None };
         rows.seek();
         Box::new(rows)
     }
@@ -87,6 +89,8 @@ struct Rows<'a> {
     passed: usize,
     /// How many removals were passed over.
     removals: u64,
+    /// How many may be.
+    removals_max: u64,
     at: Option<InternalValue>,
 }
 
@@ -170,12 +174,19 @@ impl Cursor for Rows<'_> {
             }
             if entry.key.is_tombstone() {
                 self.removals += 1;
+                if self.removals > self.removals_max {
+                    return Err(Error::ManyRemovals);
+                }
             } else {
                 let key = entry.key.user_key.clone();
                 self.at = Some(entry);
                 return Ok(Some(key));
             }
         }
+    }
+
+    fn pass_at_most(&mut self, removals: u64) {
+        self.removals_max = self.removals.saturating_add(removals);
     }
 
     fn value(&mut self) -> Result<Slice> {

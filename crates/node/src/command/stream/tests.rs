@@ -244,6 +244,25 @@ fn groups_are_dumped_restored_renamed_and_copied() {
     space.validate();
 }
 
+#[test]
+fn a_consumer_with_many_pending_entries_goes_with_them_and_nothing_else_does() {
+    for many in [100, 2000] {
+        let mut space = TestSpace::new();
+        filled(&mut space, many + 600);
+        run(&mut space, "XGROUP CREATE s g 0");
+        run(&mut space, &format!("XREADGROUP GROUP g a COUNT {many} STREAMS s >"));
+        run(&mut space, "XREADGROUP GROUP g b COUNT 500 STREAMS s >");
+        assert_eq!(run(&mut space, "XGROUP DELCONSUMER s g a"), Value::Int(many as i64));
+        assert_eq!(entries_pending(&run(&mut space, "XREADGROUP GROUP g a STREAMS s 0")), 0);
+        run(&mut space, "XREADGROUP GROUP g a COUNT 10 STREAMS s >");
+        assert_eq!(entries_pending(&run(&mut space, "XREADGROUP GROUP g a STREAMS s 0")), 10);
+        assert_eq!(entries_pending(&run(&mut space, "XREADGROUP GROUP g b STREAMS s 0")), 500);
+        let Value::Array(pending) = run(&mut space, "XPENDING s g") else { panic!("no sums") };
+        assert_eq!(pending[0], Value::Int(510));
+        space.validate();
+    }
+}
+
 fn entries_pending(reply: &Value) -> usize {
     let Value::Array(streams) = reply else { panic!("{reply:?}") };
     let Value::Array(stream) = &streams[0] else { panic!("{reply:?}") };

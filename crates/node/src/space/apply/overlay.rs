@@ -1,5 +1,6 @@
 //! What an entry under evaluation has written and not stored yet, and what it remembers of the rows that it has met.
 
+use super::in_order::{InOrder, Row};
 use crate::format::record::Record;
 use crate::space::Patch;
 use std::collections::hash_map::RandomState;
@@ -13,9 +14,6 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// So many rows are looked through one by one: most entries have no more.
 const FEW: usize = 4;
 
-/// A tree key and what is written there; `None` removes it.
-pub(super) type Row = (Slice, Option<Slice>);
-
 /// One value for each tree key, found by hash, and put in order where a scan asks for that.
 ///
 /// Rows stay in the order in which their keys first came. It depends on nothing but the entry, so an entry has the same effects
@@ -26,7 +24,7 @@ pub(super) struct Overlay {
     /// The numbers of the rows, once they are more than `FEW`.
     index: HashIndex,
     /// The numbers of the first rows, by their keys: of as many as there were when a scan asked last.
-    sorted: Vec<u32>,
+    sorted: InOrder,
 }
 
 impl Overlay {
@@ -61,6 +59,7 @@ impl Overlay {
 
     /// Takes back the first write at a tree key, which was the last one that brought a new key.
     pub(super) fn take_back(&mut self, tree_key: &[u8]) {
+        self.sorted.take_out_last(&self.rows);
         let last = self.rows.pop().expect("what is taken back was written");
         assert!(last.0[..] == *tree_key, "writes are taken back in reverse order");
         let number = self.rows.len();
@@ -68,9 +67,6 @@ impl Overlay {
             self.index.remove(hash(tree_key), number as u32);
         } else {
             self.index = HashIndex::default();
-        }
-        if self.sorted.len() > number {
-            self.sorted.retain(|other| (*other as usize) < number);
         }
     }
 
@@ -86,27 +82,10 @@ impl Overlay {
 
     /// The rows of a span, removals included, in the order of their keys.
     pub(super) fn within(&mut self, span: &Span) -> impl DoubleEndedIterator<Item = (&Slice, &Option<Slice>)> {
-        self.sort();
+        self.sorted.take_in(&self.rows);
         let rows = &self.rows;
-        let first = self.sorted.partition_point(|at| rows[*at as usize].0[..] < span.start[..]);
-        let end = self.sorted.partition_point(|at| span.end.is_empty() || rows[*at as usize].0[..] < span.end[..]);
-        let found = self.sorted.get(first..end).unwrap_or_default();
-        found.iter().map(|at| (&rows[*at as usize].0, &rows[*at as usize].1))
-    }
-
-    fn sort(&mut self) {
-        let (sorted, count) = (self.sorted.len(), self.rows.len());
-        let rows = &self.rows;
-        let key = |at: u32| &rows[at as usize].0;
-        if (count - sorted).saturating_mul(16) > count {
-            self.sorted.extend(sorted as u32..count as u32);
-            self.sorted.sort_unstable_by(|a, b| key(*a).cmp(key(*b)));
-            return;
-        }
-        for new in sorted as u32..count as u32 {
-            let at = self.sorted.partition_point(|other| key(*other) < key(new));
-            self.sorted.insert(at, new);
-        }
+        let found = self.sorted.within(rows, &span.start, &span.end);
+        found.map(|at| (&rows[at as usize].0, &rows[at as usize].1))
     }
 
     fn place_of(&self, tree_key: &[u8]) -> Option<usize> {

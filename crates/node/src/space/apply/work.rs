@@ -3,7 +3,7 @@
 //! The bounds of an item decide what is refused, so the count is the same on every replica, whatever is in its memory. The
 //! bounds of an event loop decide only where the entry is evaluated.
 
-use crate::space::loop_time::LoopTime;
+use crate::space::loop_time::{LoopTime, ROWS_OF_SCAN};
 use crate::{Evaluation, Fault};
 use vocab::SteadyClock;
 use vocab::limits::{
@@ -11,11 +11,26 @@ use vocab::limits::{
     ITEM_ROWS_MAX, ITEM_ROWS_SURE, ITEM_TOUCHED_BYTES_MAX, LIST_LEAF_ELEMENTS_MAX,
 };
 
+/// What an event loop spends on one entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoopBudget {
+    /// Tells how long it takes; none: it may take as long as it does.
+    pub(crate) clock: Option<SteadyClock>,
+    /// Records and elements that are read and written.
+    pub(crate) rows_max: usize,
+}
+
+impl Default for LoopBudget {
+    fn default() -> Self {
+        Self { clock: None, rows_max: APPLY_INLINE_ROWS_MAX }
+    }
+}
+
 /// Where an entry is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// On an event loop. What reads or writes much, or takes long by that clock, is given up, and evaluated again aside.
-    EventLoop(Option<SteadyClock>),
+    /// On an event loop. What takes more than that is given up, and evaluated again aside.
+    EventLoop(LoopBudget),
     /// By a thread that may take its time.
     Aside,
 }
@@ -40,7 +55,6 @@ struct Touched {
 impl Touched {
     const NONE: Self = Self { rows: 0, bytes: 0 };
     const ANY: Self = Self { rows: usize::MAX, bytes: usize::MAX };
-    const INLINE_MAX: Self = Self { rows: APPLY_INLINE_ROWS_MAX, bytes: APPLY_INLINE_TOUCHED_BYTES_MAX };
     const ENTRY_MAX: Self =
         Self { rows: ENTRY_TOUCHED_ITEMS * ITEM_ROWS_MAX, bytes: ENTRY_TOUCHED_ITEMS * ITEM_TOUCHED_BYTES_MAX };
 
@@ -72,7 +86,7 @@ impl Work {
     /// An entry that is evaluated by those rules. Entries of format 1 had no bounds.
     pub(super) fn new(evaluation: Evaluation, place: Place) -> Self {
         let clock = match place {
-            Place::EventLoop(clock) => clock,
+            Place::EventLoop(budget) => budget.clock,
             Place::Aside => None,
         };
         let mut work = Self {
@@ -93,7 +107,7 @@ impl Work {
         self.refused = false;
         self.time.note(ROWS_OF_ITEM);
         self.max = match (self.place, self.evaluation) {
-            (Place::EventLoop(_), _) => Touched::INLINE_MAX,
+            (Place::EventLoop(budget), _) => Touched { rows: budget.rows_max, bytes: APPLY_INLINE_TOUCHED_BYTES_MAX },
             (Place::Aside, Evaluation::First) => Touched::ANY,
             (Place::Aside, Evaluation::Second) => {
                 let with = |rows, bytes| {
@@ -117,6 +131,11 @@ impl Work {
             return Err(Fault::WouldBlock);
         }
         if self.touched.exceeds(self.max) { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
+    /// A scan begins: it takes as long as some rows that are asked for by name, and passes over some removals.
+    pub(super) fn note_scan(&mut self) {
+        self.time.note(ROWS_OF_SCAN);
     }
 
     /// So many elements are visited, of which some lie together in each row. The error: they are too many for an event loop.
@@ -156,7 +175,7 @@ mod tests {
     #[test]
     fn elements_that_lie_together_count_on_an_event_loop_alone() {
         let most = APPLY_INLINE_ROWS_MAX as u64;
-        let mut inline = Work::new(Evaluation::Second, Place::EventLoop(None));
+        let mut inline = Work::new(Evaluation::Second, Place::EventLoop(LoopBudget::default()));
         assert!((0..most).all(|_| inline.visit(1).is_ok()), "few at a time are counted by their rows");
         assert!(inline.visit(most).is_ok() && inline.visit(most).is_err() && !inline.is_refused());
         let mut aside = Work::new(Evaluation::Second, Place::Aside);
@@ -176,15 +195,18 @@ mod tests {
             let mut work = Work::new(Evaluation::Second, place);
             (0..1000).take_while(|_| work.add(1, 1).is_ok()).count()
         };
-        assert!((1..1000 - ROWS_OF_ITEM as usize).contains(&added(Place::EventLoop(Some(clock)))));
-        assert_eq!(added(Place::EventLoop(None)), 1000, "no one looks at a clock");
+        assert!(
+            (1..1000 - ROWS_OF_ITEM as usize)
+                .contains(&added(Place::EventLoop(LoopBudget { clock: Some(clock), ..LoopBudget::default() })))
+        );
+        assert_eq!(added(Place::EventLoop(LoopBudget::default())), 1000, "no one looks at a clock");
         assert_eq!(added(Place::Aside), 1000);
     }
 
     #[test]
     fn an_event_loop_gives_up_early_and_an_item_is_refused_late() {
         let rows = |work: &mut Work, rows| work.add(rows, 0).is_ok();
-        let mut inline = Work::new(Evaluation::Second, Place::EventLoop(None));
+        let mut inline = Work::new(Evaluation::Second, Place::EventLoop(LoopBudget::default()));
         assert!(rows(&mut inline, APPLY_INLINE_ROWS_MAX) && !rows(&mut inline, 1) && !inline.is_refused());
         inline.begin_item();
         assert!(!rows(&mut inline, 1), "an entry is given up as a whole");

@@ -18,7 +18,7 @@ use crate::tracking::{Changes, ChangesLen};
 use crate::{Evaluation, Fault, Record, Rows, Type};
 use storage::{PutMode, Short, Slice, Span, WriteBatch};
 use vocab::Database;
-use vocab::limits::{APPLY_INLINE_BYTES_MAX, EDIT_IN_PLACE_BYTES_MIN};
+use vocab::limits::{APPLY_INLINE_BYTES_MAX, EDIT_IN_PLACE_BYTES_MIN, SCAN_INLINE_REMOVALS_MAX};
 
 /// The writes of one entry, with what they change of the shard's counters.
 pub(super) struct EntryWrites<'a> {
@@ -427,6 +427,11 @@ impl<'a> EntryWrites<'a> {
         Ok(())
     }
 
+    /// How many removals a scan may pass over.
+    fn removals_max(&self) -> u64 {
+        if self.place.is_event_loop() { SCAN_INLINE_REMOVALS_MAX } else { u64::MAX }
+    }
+
     /// A row of a collection.
     pub(super) fn element(&mut self, prefix: &[u8], element: &[u8]) -> Result<Option<Slice>, Fault> {
         keys::element_into(&mut self.tree_key, prefix, element);
@@ -659,7 +664,7 @@ impl<'a> EntryWrites<'a> {
             return Ok(Vec::new());
         }
         let snapshot = self.handle.snapshot();
-        let mut tree = snapshot.iter(span.clone(), false);
+        let mut tree = snapshot.iter_passing(self.removals_max(), span.clone(), false);
         let mut written = self.overlay.within(span).peekable();
         let mut found = Vec::new();
         let mut at = tree.next().transpose()?;
@@ -685,7 +690,7 @@ impl<'a> EntryWrites<'a> {
     /// The last row of `span`, likewise.
     pub(super) fn last(&mut self, span: &Span) -> Result<Option<(Slice, Slice)>, Fault> {
         let snapshot = self.handle.snapshot();
-        let mut tree = snapshot.iter(span.clone(), true);
+        let mut tree = snapshot.iter_passing(self.removals_max(), span.clone(), true);
         let mut written = self.overlay.within(span).rev().peekable();
         let mut at = tree.next().transpose()?;
         loop {
@@ -720,6 +725,7 @@ impl<'a> EntryWrites<'a> {
         }
         let snapshot = self.handle.snapshot();
         let mut tree = snapshot.cursor(span.clone(), false);
+        tree.pass_at_most(self.removals_max());
         let mut written = self.overlay.within(span).peekable();
         let mut found: Vec<Slice> = Vec::new();
         let mut at = tree.advance()?;

@@ -152,7 +152,8 @@ impl Memtable {
             let rows = self.read();
             rows.len().saturating_sub(self.ordered.load(Ordering::Relaxed)) + rows.changed()
         };
-        let is_few = unordered <= UNORDERED_FEW;
+        // Another thread that puts rows in order is at it for milliseconds, and keeps scans out.
+        let is_few = unordered <= UNORDERED_FEW && self.order.try_read().is_ok();
         if !is_few {
             self.wants_order.store(true, Ordering::Relaxed);
         }

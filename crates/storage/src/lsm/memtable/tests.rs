@@ -82,6 +82,10 @@ fn an_event_loop_is_told_that_a_scan_would_keep_it_until_another_thread_has_prep
     put(few + 5001, few);
     assert!(memtable.scans_at_once(), "what is new is few");
     assert_eq!(count(), both + few as usize);
+    let order = memtable.order.write().unwrap();
+    assert!(!memtable.scans_at_once(), "another thread puts rows in order");
+    drop(order);
+    assert!(memtable.scans_at_once());
 }
 
 #[test]
