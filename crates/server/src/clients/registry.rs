@@ -17,7 +17,7 @@ use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
 use super::send_queue::Unsent;
 use super::slow::note_slow;
-use super::tick_list::TickList;
+use super::tick_list::{TickList, look};
 use super::upstreams::Upstreams;
 use crate::api::{DIVIDED, close_session, open_session};
 use crate::disk_reads::make_next_part;
@@ -229,8 +229,7 @@ impl Clients {
                 if is_encrypted && keyspace == Keyspace::Cluster {
                     connection.set_tls_ports(self.store.tls.ports.clone());
                 }
-                connection.awaits_tick();
-                self.ticking.add(id);
+                self.ticking.note(id, &mut connection);
                 self.connections.add(connection);
                 self.ready.extend(is_encrypted.then_some(id));
             }
@@ -425,9 +424,7 @@ impl Clients {
             && connection.mark_dirty()
         {
             self.dirty.push_back(id);
-            if connection.awaits_tick() {
-                self.ticking.add(id);
-            }
+            self.ticking.note(id, connection);
         }
     }
 
@@ -498,8 +495,8 @@ impl Clients {
             connection.pause_until(0);
             self.ready.push(id);
             // Of one that was killed nothing else may come.
-            if connection.session.closing() && connection.awaits_tick() {
-                self.ticking.add(id);
+            if connection.session.closing() {
+                self.ticking.note(id, connection);
             }
         }
     }
@@ -531,9 +528,7 @@ impl Clients {
             }
             if connection.session.closing() {
                 self.ready.push(id);
-                if connection.awaits_tick() {
-                    self.ticking.add(id);
-                }
+                self.ticking.note(id, connection);
             }
         }
         for (id, client) in refused {
@@ -631,8 +626,8 @@ impl Clients {
         let mut rooms_left = BLOCKED_CLIENTS_STEP_MAX;
         let closes_idle = self.store.config.idle_timeout_ms() > 0;
         for id in self.ticking.pass(self.connections.places(), closes_idle) {
-            if self.connections.get_mut(id).is_some_and(Connection::awaits_tick) {
-                self.ticking.add(id);
+            if let Some(connection) = self.connections.get_mut(id) {
+                self.ticking.note(id, connection);
             }
         }
         for id in self.ticking.take() {
@@ -641,26 +636,12 @@ impl Clients {
                 continue;
             }
             rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
-            connection.note_buffers();
             let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
-            if let Some(why) = connection.is_slow(limit, now_ms) {
-                note_slow(&self.store, self.worker, connection, why);
-            }
-            if connection.session.entry().killed() && !connection.is_writable() {
-                connection.break_off();
-            }
-            if connection.is_broken() && connection.mark_dirty() {
+            if look(connection, limit, now_ms, (&self.store, self.worker)) {
                 self.dirty.push_back(id);
             }
-            let idle = connection.is_quiet() && connection.session.timed_out(&*self.store, now_ms);
-            let ends = connection.session.closing() || connection.is_deaf();
-            if idle || (ends && !connection.is_dirty()) {
-                connection.hear_no_more();
-                connection.mark_dirty();
-                self.dirty.push_back(id);
-            }
-            if connection.needs_tick() && connection.awaits_tick() {
-                self.ticking.add(id);
+            if connection.needs_tick() {
+                self.ticking.note(id, connection);
             }
         }
     }

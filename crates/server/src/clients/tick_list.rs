@@ -3,6 +3,10 @@
 //! Those of which something has come since the last tick, and those that are owed something or are to end. However many are idle beside
 //! them, a tick passes few of these: in its round it comes to all of them, since some are to be closed for being idle.
 
+use super::connection::Connection;
+use super::slow::note_slow;
+use crate::shared::NodeShared;
+use node::config::OutputLimit;
 use node::multi_raft::TICK_MS;
 
 /// A tick passes at least so many places of connections.
@@ -20,8 +24,10 @@ pub(super) struct TickList {
 
 impl TickList {
     /// The next tick looks at the connection of that place.
-    pub(super) fn add(&mut self, id: usize) {
-        self.listed.push(id);
+    pub(super) fn note(&mut self, id: usize, connection: &mut Connection) {
+        if connection.awaits_tick() {
+            self.listed.push(id);
+        }
     }
 
     /// Those that were added since the last call.
@@ -37,6 +43,31 @@ impl TickList {
         self.round_at = to;
         from..to
     }
+}
+
+/// Looks at a connection that may have been idle for too long, be owed too much, or have to be closed. Whether it is to be flushed.
+pub(super) fn look(
+    connection: &mut Connection,
+    limit: OutputLimit,
+    now_ms: u64,
+    (store, worker): (&NodeShared, usize),
+) -> bool {
+    connection.note_buffers();
+    if let Some(why) = connection.is_slow(limit, now_ms) {
+        note_slow(store, worker, connection, why);
+    }
+    if connection.session.entry().killed() && !connection.is_writable() {
+        connection.break_off();
+    }
+    let is_dirty = connection.is_broken() && connection.mark_dirty();
+    let idle = connection.is_quiet() && connection.session.timed_out(store, now_ms);
+    let ends = connection.session.closing() || connection.is_deaf();
+    let is_over = idle || (ends && !connection.is_dirty());
+    if is_over {
+        connection.hear_no_more();
+        connection.mark_dirty();
+    }
+    is_dirty || is_over
 }
 
 #[cfg(test)]
@@ -66,7 +97,7 @@ mod tests {
     #[test]
     fn what_was_added_is_looked_at_once() {
         let mut list = TickList::default();
-        list.add(7);
+        list.listed.push(7);
         assert_eq!((list.take(), list.take()), (vec![7], vec![]));
     }
 }

@@ -136,6 +136,13 @@ impl Shell {
         }
     }
 
+    /// Answers a client that its request is refused.
+    pub(super) fn refuse(&mut self, ticket: &Ticket, text: &str) {
+        let mut reply = Reply::new(ticket.proto);
+        reply.error(text);
+        self.deliver(ticket, &reply.buf);
+    }
+
     /// Gives an answer to the client that waits for it.
     pub(super) fn deliver(&mut self, ticket: &Ticket, reply: &[u8]) {
         if ticket.worker as usize == self.worker {

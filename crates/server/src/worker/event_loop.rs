@@ -493,11 +493,7 @@ impl Worker {
             Begin::Propose => return false,
             Begin::Wait => self.shell.begins_to_wait(ticket),
             Begin::Later => {}
-            Begin::Refuse(text) => {
-                let mut reply = Reply::new(ticket.proto);
-                reply.error(text);
-                self.shell.deliver(ticket, &reply.buf);
-            }
+            Begin::Refuse(text) => self.shell.refuse(ticket, text),
         }
         true
     }
