@@ -630,6 +630,11 @@ impl Connection {
         std::mem::take(&mut self.awaits_tick)
     }
 
+    /// The same, as a connection that a tick looks at.
+    pub(super) fn in_tick(&mut self) -> Option<&mut Self> {
+        self.has_tick().then_some(self)
+    }
+
     /// Whether the tick after this one is to look at it, whatever comes: it is owed something, is to end, or keeps room that it does not
     /// need.
     pub(super) fn needs_tick(&self) -> bool {

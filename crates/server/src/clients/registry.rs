@@ -34,7 +34,6 @@ use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::Subscriber;
 use node::session::{Durability, Keyspace, Session, note_denied_in_script};
-use node::tracking::Registers;
 use node::{DeniedCall, Outcome, Ticket, Write};
 use resp::table::Group;
 use std::borrow::Cow;
@@ -42,7 +41,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use vocab::Slot;
 use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 
 /// The token of the first connection's events; the others follow.
@@ -465,13 +463,9 @@ impl Clients {
             generation: connection.generation,
             sequence,
             proto: connection.session.proto(),
-            slot: Slot(0),
-            wider: None,
             sync,
             acks,
-            reply_bytes: 0,
-            may_wait: false,
-            registers: Registers::Nothing,
+            ..Ticket::NONE
         })
     }
 
@@ -624,25 +618,19 @@ impl Clients {
         let normal_limit = self.store.config.output_limit(ClientClass::Normal);
         self.subscribers_limit = self.store.config.output_limit(ClientClass::Pubsub);
         let mut rooms_left = BLOCKED_CLIENTS_STEP_MAX;
-        let closes_idle = self.store.config.idle_timeout_ms() > 0;
-        for id in self.ticking.pass(self.connections.places(), closes_idle) {
+        for id in self.ticking.pass(self.connections.places(), self.store.config.idle_timeout_ms() > 0) {
             if let Some(connection) = self.connections.get_mut(id) {
                 self.ticking.note(id, connection);
             }
         }
         for id in self.ticking.take() {
-            let Some(connection) = self.connections.get_mut(id) else { continue };
-            if !connection.has_tick() {
-                continue;
-            }
+            let Some(connection) = self.connections.get_mut(id).and_then(Connection::in_tick) else { continue };
             rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
             let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
             if look(connection, limit, now_ms, (&self.store, self.worker)) {
                 self.dirty.push_back(id);
             }
-            if connection.needs_tick() {
-                self.ticking.note(id, connection);
-            }
+            self.ticking.note_again(id, connection);
         }
     }
 

@@ -30,6 +30,13 @@ impl TickList {
         }
     }
 
+    /// So does the tick after this one, if that is to look at it whatever comes.
+    pub(super) fn note_again(&mut self, id: usize, connection: &mut Connection) {
+        if connection.needs_tick() {
+            self.note(id, connection);
+        }
+    }
+
     /// Those that were added since the last call.
     pub(super) fn take(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.listed)
