@@ -65,11 +65,6 @@ impl BlockingRequest {
         before == Room::Found
     }
 
-    /// Whether its connection is to give back room.
-    pub(super) fn keeps_room(&self) -> bool {
-        self.room != Room::GivenBack
-    }
-
     /// Its wait is to end; without `is_new`, if it still is as was said before. Whether it is to end.
     pub(super) fn ends(&mut self, is_new: bool) -> bool {
         if is_new {

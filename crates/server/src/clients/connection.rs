@@ -98,8 +98,6 @@ pub(super) struct Connection {
     counted: usize,
     /// It is in the list of connections to flush.
     dirty: bool,
-    /// It is in the list of connections that the next tick looks at.
-    awaits_tick: bool,
     /// A request waits for those before it, or for room.
     stalled: bool,
     /// It has had its turn; what is left of its input has the next one.
@@ -143,7 +141,6 @@ impl Connection {
             sent_aside: 0,
             counted: 0,
             dirty: false,
-            awaits_tick: false,
             stalled: false,
             goes_on_later: false,
             paused_until_ms: 0,
@@ -618,29 +615,6 @@ impl Connection {
     /// Whether it is in the list of connections to flush.
     pub(super) fn is_dirty(&self) -> bool {
         self.dirty
-    }
-
-    /// The next tick is to look at it. False if that was so before.
-    pub(super) fn awaits_tick(&mut self) -> bool {
-        !std::mem::replace(&mut self.awaits_tick, true)
-    }
-
-    /// A tick looks at it. False if one has done so before.
-    pub(super) fn has_tick(&mut self) -> bool {
-        std::mem::take(&mut self.awaits_tick)
-    }
-
-    /// The same, as a connection that a tick looks at.
-    pub(super) fn in_tick(&mut self) -> Option<&mut Self> {
-        self.has_tick().then_some(self)
-    }
-
-    /// Whether the tick after this one is to look at it, whatever comes: it is owed something, is to end, or keeps room that it does not
-    /// need.
-    pub(super) fn needs_tick(&self) -> bool {
-        let is_to_end = self.deaf || self.broken || self.session.closing();
-        let keeps_room = self.blocking.as_ref().is_some_and(BlockingRequest::keeps_room);
-        is_to_end || keeps_room || self.owed() > 0 || self.has_long_reply() || !self.input.is_empty()
     }
 
     /// A request waits for those before it, or for room.

@@ -78,11 +78,6 @@ impl Connections {
         self.places.vacant_key()
     }
 
-    /// All places are below this.
-    pub(super) fn places(&self) -> usize {
-        self.places.capacity()
-    }
-
     /// A new one, at the next place.
     pub(super) fn add(&mut self, connection: Connection) {
         self.places.insert(ConnectionPlace::Here(connection));

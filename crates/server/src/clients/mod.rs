@@ -50,7 +50,6 @@ mod send_thread;
 mod slow;
 mod store_setting;
 mod stored_names;
-mod tick_list;
 mod turn;
 mod upstream;
 mod upstreams;

@@ -17,7 +17,6 @@ use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
 use super::send_queue::Unsent;
 use super::slow::note_slow;
-use super::tick_list::{TickList, look};
 use super::upstreams::Upstreams;
 use crate::api::{DIVIDED, close_session, open_session};
 use crate::disk_reads::make_next_part;
@@ -34,6 +33,7 @@ use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
 use node::pubsub::Subscriber;
 use node::session::{Durability, Keyspace, Session, note_denied_in_script};
+use node::tracking::Registers;
 use node::{DeniedCall, Outcome, Ticket, Write};
 use resp::table::Group;
 use std::borrow::Cow;
@@ -41,6 +41,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
+use vocab::Slot;
 use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 
 /// The token of the first connection's events; the others follow.
@@ -77,8 +78,6 @@ pub(crate) struct Clients {
     lender: Lender,
     /// What goes to very many of them.
     pub(super) crowds: Crowds,
-    /// Those that the next tick looks at.
-    ticking: TickList,
 }
 
 impl Clients {
@@ -99,7 +98,6 @@ impl Clients {
             upstreams: Upstreams::default(),
             lender: Lender::default(),
             crowds: Crowds::default(),
-            ticking: TickList::default(),
         }
     }
 
@@ -139,8 +137,6 @@ impl Clients {
             self.stalled.push(client);
         }
         connection.mark_clean();
-        // Whatever list it is in, that is the thread's.
-        connection.has_tick();
         let away = self.connections.give_back(id, connection)?;
         Some((client, away))
     }
@@ -227,7 +223,6 @@ impl Clients {
                 if is_encrypted && keyspace == Keyspace::Cluster {
                     connection.set_tls_ports(self.store.tls.ports.clone());
                 }
-                self.ticking.note(id, &mut connection);
                 self.connections.add(connection);
                 self.ready.extend(is_encrypted.then_some(id));
             }
@@ -422,7 +417,6 @@ impl Clients {
             && connection.mark_dirty()
         {
             self.dirty.push_back(id);
-            self.ticking.note(id, connection);
         }
     }
 
@@ -463,9 +457,13 @@ impl Clients {
             generation: connection.generation,
             sequence,
             proto: connection.session.proto(),
+            slot: Slot(0),
+            wider: None,
             sync,
             acks,
-            ..Ticket::NONE
+            reply_bytes: 0,
+            may_wait: false,
+            registers: Registers::Nothing,
         })
     }
 
@@ -488,10 +486,6 @@ impl Clients {
         for (id, connection) in self.connections.iter_mut() {
             connection.pause_until(0);
             self.ready.push(id);
-            // Of one that was killed nothing else may come.
-            if connection.session.closing() {
-                self.ticking.note(id, connection);
-            }
         }
     }
 
@@ -522,7 +516,6 @@ impl Clients {
             }
             if connection.session.closing() {
                 self.ready.push(id);
-                self.ticking.note(id, connection);
             }
         }
         for (id, client) in refused {
@@ -612,25 +605,32 @@ impl Clients {
         }
     }
 
-    /// Finds the connections that are idle for too long, or to be closed, among those that have something to be looked at for.
+    /// Finds the connections that are idle for too long, or to be closed.
     pub(crate) fn tick(&mut self, now_ms: u64) {
         self.unstall_all();
         let normal_limit = self.store.config.output_limit(ClientClass::Normal);
         self.subscribers_limit = self.store.config.output_limit(ClientClass::Pubsub);
         let mut rooms_left = BLOCKED_CLIENTS_STEP_MAX;
-        for id in self.ticking.pass(self.connections.places(), self.store.config.idle_timeout_ms() > 0) {
-            if let Some(connection) = self.connections.get_mut(id) {
-                self.ticking.note(id, connection);
-            }
-        }
-        for id in self.ticking.take() {
-            let Some(connection) = self.connections.get_mut(id).and_then(Connection::in_tick) else { continue };
+        for (id, connection) in self.connections.iter_mut() {
             rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
+            connection.note_buffers();
             let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
-            if look(connection, limit, now_ms, (&self.store, self.worker)) {
+            if let Some(why) = connection.is_slow(limit, now_ms) {
+                note_slow(&self.store, self.worker, connection, why);
+            }
+            if connection.session.entry().killed() && !connection.is_writable() {
+                connection.break_off();
+            }
+            if connection.is_broken() && connection.mark_dirty() {
                 self.dirty.push_back(id);
             }
-            self.ticking.note_again(id, connection);
+            let idle = connection.is_quiet() && connection.session.timed_out(&*self.store, now_ms);
+            let ends = connection.session.closing() || connection.is_deaf();
+            if idle || (ends && !connection.is_dirty()) {
+                connection.hear_no_more();
+                connection.mark_dirty();
+                self.dirty.push_back(id);
+            }
         }
     }
 
