@@ -913,26 +913,8 @@ mod tests {
         }
         assert!(rooms[0] > rooms[1], "the room of the write that waited for its rows: {rooms:?}");
         assert!(rooms[1] == rooms[2] && rooms[2] > 1 && rooms[3..] == [1, 1], "one request is under way: {rooms:?}");
-        assert!(!clients.get(id).unwrap().needs_tick(), "there is nothing to be looked at for");
         client.answer_write(b"*-1\r\n");
         assert_eq!(client.state(), "*-1 | 1 reads", "its rows were asked for once");
-    }
-
-    #[test]
-    fn a_tick_looks_at_who_has_sent_or_is_owed_something() {
-        let node = TestNode::start(&[]);
-        let mut client = Client::connect(&node, Keyspace::Cluster);
-        let (id, now_ms) = (client.id(), node.store().now_ms());
-        for (sent, is_listed) in [("PING\r\n", true), ("PI", true), ("NG\r\n", true)] {
-            client.send(sent.as_bytes());
-            client.clients.tick(now_ms);
-            assert_eq!(client.clients.get(id).unwrap().needs_tick(), is_listed, "{sent}");
-        }
-        client.state();
-        client.clients.tick(now_ms);
-        assert!(!client.clients.get(id).unwrap().needs_tick(), "it has taken its answers");
-        client.send(b"QUIT\r\n");
-        assert!(client.clients.get(id).unwrap().needs_tick(), "it is to be closed");
     }
 
     /// What the client sends, or `WRITTEN reply`: the oldest write under way is answered.
