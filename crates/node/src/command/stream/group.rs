@@ -394,21 +394,13 @@ impl<'a> GroupChange<'a> {
     ) -> Result<Option<u64>, Error> {
         let Some(consumer) = Consumer::load(space, stream, &self.group, name)? else { return Ok(None) };
         let (group, id) = (self.group.id, consumer.id);
-        let of_consumer = names::all_pending_of(group, id);
-        let has_many = consumer.pending >= DROPPED_PENDING_MIN;
-        let mut walk = NameWalk::new(of_consumer.clone());
+        let mut walk = NameWalk::new(names::all_pending_of(group, id));
         while let Some(found) = walk.next(space, &self.rows)? {
             for (name, _) in found {
                 let id = names::id_of(&name).ok_or_else(|| stream.corrupt("pending entry without an id"))?;
                 space.element_delete(&self.rows, &names::pending(group, id))?;
-                if !has_many {
-                    space.element_delete(&self.rows, &name)?;
-                }
+                space.element_delete(&self.rows, &name)?;
             }
-        }
-        if has_many {
-            // No other consumer gets its number.
-            space.drop_rows(&Rows { prefix: [&self.rows.prefix[..], &of_consumer].concat(), count: 0 })?;
         }
         space.element_delete(&self.rows, &names::consumer(group, name))?;
         space.element_delete(&self.rows, &names::consumer_name(group, id))?;
@@ -434,8 +426,6 @@ pub(super) struct NameWalk {
     is_over: bool,
 }
 
-/// From so many pending entries on, the rows of a consumer that is removed are dropped together: storage keeps a record of that for a while.
-const DROPPED_PENDING_MIN: u64 = 1024;
 /// Rows that are read at a time.
 const ROWS: usize = 128;
 /// Bytes of them after which fewer are read.
