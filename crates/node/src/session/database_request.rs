@@ -26,13 +26,6 @@ const OF_CLUSTER_DATABASE: &[u8] = b"SELECTED";
 /// What runs for SWAPDB.
 const SWAP: &[u8] = b"KV.SWAP";
 
-/// What of a request of a client of a database is run otherwise than by naming its keys as they are stored.
-const RUNS_OTHERWISE: u64 = behaviour::CLEARS_STORE
-    | behaviour::EMPTIES_DATABASE
-    | behaviour::SWAPS_DATABASES
-    | behaviour::TO_DATABASE
-    | behaviour::ASKS_DATABASE;
-
 /// Where a request of a client of a database stands.
 #[derive(Clone, Copy, Debug)]
 pub struct DatabaseClient<'a> {
@@ -148,10 +141,6 @@ impl DatabaseRequest {
         let database = client.set.place_of(named);
         if spec.group == Group::Cluster {
             return Err(NO_CLUSTER.into());
-        }
-        if spec.behaviour & RUNS_OTHERWISE == 0 {
-            self.name_keys(Namespace::Database(database), spec, args)?;
-            return Ok(spec);
         }
         if spec.does(behaviour::CLEARS_STORE) {
             return self.empty(client, database, spec, args);
