@@ -529,7 +529,7 @@ impl Connection {
     pub(super) fn take_back(&mut self, bytes: &[u8], broken: bool) {
         self.output.put_back(bytes);
         self.sent_aside = 0;
-        self.broken = broken;
+        self.broken |= broken;
         self.counted += bytes.len();
         // Finds out whether the socket takes bytes.
         self.broken |= self.flush().map(|n| self.count(n)).is_err();

@@ -343,6 +343,10 @@ mod tests {
         few.letters = Vec::new().into_iter();
         let many = lent.show_while_away(100, 1 << 20);
         assert!(many.letters.len() == 0 && lent.clients.get(lent.id()).unwrap().is_broken());
+        // It is counted once, however often it is found too slow before it is gone.
+        lent.clients.tick(0);
+        lent.clients.pushed(lent.id());
+        assert_eq!(lent.store.stats.totals().output_limit_disconnections, 1);
     }
 
     #[test]

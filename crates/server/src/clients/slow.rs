@@ -4,8 +4,12 @@ use super::connection::Connection;
 use super::output_watch::Slow;
 use crate::shared::NodeShared;
 
-/// A client is closed because it does not take its replies.
+/// A client is closed because it does not take its replies. Until its connection is gone, others find it too slow as well: it is
+/// said and counted once.
 pub(super) fn note_slow(store: &NodeShared, worker: usize, connection: &mut Connection, why: Slow) {
+    if connection.is_broken() {
+        return;
+    }
     let why = match why {
         Slow::Hard => "it is owed more than the hard limit",
         Slow::Soft => "it was owed more than the soft limit for too long",
