@@ -110,7 +110,8 @@ pub fn many_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
         })?;
         rows.extend(waits_rows(&format!("{what} begin to wait ({how})"), waits))?;
         let ((), waits) = meanwhile(server.port, move || {
-            let open = if closes { None } else { Some(streams) };
+            // Those that are to be closed are so here, at once.
+            let open = (!closes).then_some(streams);
             until_waiting(server.port, 0)?;
             pause(1).map(|()| drop(open))
         })?;

@@ -110,12 +110,9 @@ impl Connections {
         })
     }
 
-    /// Those that are here.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
-        self.places.iter_mut().filter_map(|(id, place)| match place {
-            ConnectionPlace::Here(connection) => Some((id, connection)),
-            ConnectionPlace::Away(_) => None,
-        })
+    /// How many places there are, with a connection or without.
+    pub(super) fn places(&self) -> usize {
+        self.places.capacity()
     }
 
     /// The places of those that are here.
@@ -173,14 +170,5 @@ impl Connections {
     /// What comes of a connection, if it is away.
     pub(super) fn away(&mut self, client: ClientId) -> Option<&mut Away> {
         self.away_at(client.id).filter(|away| away.generation == client.generation)
-    }
-
-    /// What comes of all that are away.
-    pub(super) fn all_away(&mut self) -> impl Iterator<Item = &mut Away> {
-        let any = self.away > 0;
-        self.places.iter_mut().filter(move |_| any).filter_map(|(_, place)| match place {
-            ConnectionPlace::Away(away) => Some(&mut **away),
-            ConnectionPlace::Here(_) => None,
-        })
     }
 }

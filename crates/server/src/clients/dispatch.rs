@@ -797,6 +797,7 @@ fn is_early(connection: &Connection, store: &NodeShared, behaviour: u64) -> bool
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::clients::tick;
     use crate::mailbox::Mailbox;
     use crate::net::Stream;
     use crate::testing::TestNode;
@@ -909,7 +910,7 @@ mod tests {
         clients.waits(&ticket);
         for _ in 0..4 {
             rooms.push(clients.get(id).unwrap().room());
-            clients.tick(now_ms);
+            tick(clients, now_ms);
         }
         assert!(rooms[0] > rooms[1], "the room of the write that waited for its rows: {rooms:?}");
         assert!(rooms[1] == rooms[2] && rooms[2] > 1 && rooms[3..] == [1, 1], "one request is under way: {rooms:?}");

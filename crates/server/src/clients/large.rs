@@ -18,6 +18,7 @@ use super::monitor::show_call;
 use super::pushes::{evict_one, push_to, show_to};
 use super::ran::Collected;
 use super::registry::Clients;
+use super::rounds::users_changed_of;
 use super::watch::watched;
 use crate::api::close_session;
 use crate::mailbox::{BlockingMessage, Mailbox, WorkerMessage};
@@ -268,7 +269,7 @@ fn read_letter(store: &NodeShared, clients: &mut Clients, back: BackAgain, lette
         }
         Letter::Unsent(unsent) => clients.take_back_unsent(&unsent),
         Letter::NodeLost(node) => return Some(Unread::NodeLost(back, node)),
-        Letter::UsersChanged => clients.users_changed_of(client),
+        Letter::UsersChanged => users_changed_of(clients, client),
         Letter::Look => clients.end_pause(client.id),
     }
     None
@@ -278,6 +279,7 @@ fn read_letter(store: &NodeShared, clients: &mut Clients, back: BackAgain, lette
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::clients::tick;
     use crate::net::Stream;
     use crate::testing::TestNode;
     use mio::{Poll, Token, Waker};
@@ -344,7 +346,7 @@ mod tests {
         let many = lent.show_while_away(100, 1 << 20);
         assert!(many.letters.len() == 0 && lent.clients.get(lent.id()).unwrap().is_broken());
         // It is counted once, however often it is found too slow before it is gone.
-        lent.clients.tick(0);
+        tick(&mut lent.clients, 0);
         lent.clients.pushed(lent.id());
         assert_eq!(lent.store.stats.totals().output_limit_disconnections, 1);
     }

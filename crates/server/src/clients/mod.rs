@@ -42,6 +42,7 @@ mod replica_count;
 mod reply_queue;
 mod reply_sender;
 mod request;
+mod rounds;
 mod script;
 mod send_queue;
 #[cfg(test)]
@@ -68,5 +69,6 @@ pub(crate) use monitor::{show_call, show_calls_of_entry, show_here, tell_denied}
 pub(crate) use pushes::{bring_some, evict, push};
 pub(crate) use registry::{Clients, FIRST_CONNECTION};
 pub(crate) use reply_sender::ReplySender;
+pub(crate) use rounds::{go_round, look_at_all, tick, users_changed};
 pub(crate) use wait::Waits;
 pub(crate) use watch::watched;

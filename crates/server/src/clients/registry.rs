@@ -15,6 +15,7 @@ use super::output_watch::Slow;
 use super::ready::{Next, Ready};
 use super::reply_queue::{Begun, Effect, Mask};
 use super::request::Request;
+use super::rounds::Rounds;
 use super::send_queue::Unsent;
 use super::slow::note_slow;
 use super::upstreams::Upstreams;
@@ -39,10 +40,8 @@ use resp::table::Group;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use vocab::Slot;
-use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 
 /// The token of the first connection's events; the others follow.
 pub(crate) const FIRST_CONNECTION: usize = 8;
@@ -54,7 +53,7 @@ const UNBLOCK_PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Clients {
     worker: usize,
     store: Arc<NodeShared>,
-    connections: Connections,
+    pub(super) connections: Connections,
     /// The generation of the connection that was accepted last.
     generation: u32,
     /// Connections to be read, or whose input is to be looked at.
@@ -67,7 +66,7 @@ pub(crate) struct Clients {
     stalled: Vec<ClientId>,
     gathers: Gathers,
     /// What subscribers may leave unread, as of the last tick.
-    subscribers_limit: OutputLimit,
+    pub(super) subscribers_limit: OutputLimit,
     /// Requests to all shards that are to be made again, because shards were split meanwhile.
     divided: Vec<Ticket>,
     /// Connections to other nodes.
@@ -78,6 +77,8 @@ pub(crate) struct Clients {
     lender: Lender,
     /// What goes to very many of them.
     pub(super) crowds: Crowds,
+    /// Looks at all of them, which go some at a time.
+    pub(super) rounds: Rounds,
 }
 
 impl Clients {
@@ -98,6 +99,7 @@ impl Clients {
             upstreams: Upstreams::default(),
             lender: Lender::default(),
             crowds: Crowds::default(),
+            rounds: Rounds::default(),
         }
     }
 
@@ -480,15 +482,6 @@ impl Clients {
         }
     }
 
-    /// Looks at every connection again: one was killed, or a pause is over.
-    pub(crate) fn look_at_all(&mut self) {
-        self.connections.all_away().for_each(|away| away.letters.keep(Letter::Look));
-        for (id, connection) in self.connections.iter_mut() {
-            connection.pause_until(0);
-            self.ready.push(id);
-        }
-    }
-
     /// A pause of a connection is over.
     pub(super) fn end_pause(&mut self, id: usize) {
         if let Some(connection) = self.connections.get_mut(id) {
@@ -503,36 +496,6 @@ impl Clients {
         }
         self.touch(id);
         self.go_on(id);
-    }
-
-    /// The users of the node have changed: every connection goes by it, those that have lost their user are closed, and then
-    /// `done` is told.
-    pub(crate) fn users_changed(&mut self, done: Option<&SyncSender<()>>) {
-        self.connections.all_away().for_each(|away| away.letters.keep(Letter::UsersChanged));
-        let mut refused = Vec::new();
-        for (id, connection) in self.connections.iter_mut() {
-            if connection.users_changed(&self.store) {
-                refused.push((id, connection.session.entry().id));
-            }
-            if connection.session.closing() {
-                self.ready.push(id);
-            }
-        }
-        for (id, client) in refused {
-            self.unblock(id, client, End::Error, None);
-        }
-        // It may have been given up.
-        let _ = done.map(|done| done.send(()));
-    }
-
-    /// The same of one connection.
-    pub(super) fn users_changed_of(&mut self, client: ClientId) {
-        let store = self.store.clone();
-        let Some(connection) = self.find(client) else { return };
-        if connection.users_changed(&store) {
-            let entry = connection.session.entry().id;
-            self.unblock(client.id, entry, End::Error, None);
-        }
     }
 
     /// A script of a connection was refused commands, which is told in the logs of refusals.
@@ -605,35 +568,6 @@ impl Clients {
         }
     }
 
-    /// Finds the connections that are idle for too long, or to be closed.
-    pub(crate) fn tick(&mut self, now_ms: u64) {
-        self.unstall_all();
-        let normal_limit = self.store.config.output_limit(ClientClass::Normal);
-        self.subscribers_limit = self.store.config.output_limit(ClientClass::Pubsub);
-        let mut rooms_left = BLOCKED_CLIENTS_STEP_MAX;
-        for (id, connection) in self.connections.iter_mut() {
-            rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
-            connection.note_buffers();
-            let limit = if connection.session.is_subscriber() { self.subscribers_limit } else { normal_limit };
-            if let Some(why) = connection.is_slow(limit, now_ms) {
-                note_slow(&self.store, self.worker, connection, why);
-            }
-            if connection.session.entry().killed() && !connection.is_writable() {
-                connection.break_off();
-            }
-            if connection.is_broken() && connection.mark_dirty() {
-                self.dirty.push_back(id);
-            }
-            let idle = connection.is_quiet() && connection.session.timed_out(&*self.store, now_ms);
-            let ends = connection.session.closing() || connection.is_deaf();
-            if idle || (ends && !connection.is_dirty()) {
-                connection.hear_no_more();
-                connection.mark_dirty();
-                self.dirty.push_back(id);
-            }
-        }
-    }
-
     /// A ticket for the answers of several shards to one request.
     pub(super) fn gather(&mut self, ticket: Ticket, shards: &[ShardSlots]) -> Ticket {
         self.gathers.begin(ticket, shards)
@@ -660,9 +594,9 @@ impl Clients {
         }
     }
 
-    /// Whether what goes to very many of them is not with all of them.
+    /// Whether what goes to very many of them is not with all of them, or not all are looked at.
     pub(crate) fn has_crowds(&self) -> bool {
-        !self.crowds.is_empty()
+        !self.crowds.is_empty() || self.rounds.are_under_way()
     }
 
     /// Whether so much of that waits that entries should tell nothing more.

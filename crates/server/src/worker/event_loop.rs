@@ -15,7 +15,8 @@ use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
     Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, LargeThread,
-    ReplySender, Secured, Unread, Waits, bring_some, give_back, hand_over, learned, push, tend, watched,
+    ReplySender, Secured, Unread, Waits, bring_some, give_back, go_round, hand_over, learned, look_at_all, push, tend,
+    tick, users_changed, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
@@ -262,6 +263,7 @@ impl Worker {
         self.end_waits();
         self.release_fenced_writes();
         self.take_wanted();
+        go_round(&mut self.shell.clients);
         for _ in 0..LOOKS_MAX {
             let mut ready = self.shell.clients.take_ready();
             while let Some(id) = self.shell.clients.next_ready(&mut ready) {
@@ -387,8 +389,8 @@ impl Worker {
             WorkerMessage::EndBarrier(shard) => WriteBarriers::end(shard, &mut self.multi_raft),
             // The caller may have given up.
             WorkerMessage::StoreStatus(asked) => _ = asked.try_send(self.shell.peers.status()),
-            WorkerMessage::Look => self.shell.clients.look_at_all(),
-            WorkerMessage::UsersChanged(done) => self.shell.clients.users_changed(done.as_ref()),
+            WorkerMessage::Look => look_at_all(&mut self.shell.clients),
+            WorkerMessage::UsersChanged(done) => users_changed(&mut self.shell.clients, done),
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
             WorkerMessage::DeniedInScript(ticket, denied) => self.shell.clients.denied_in_script(&ticket, denied),
@@ -815,7 +817,7 @@ impl Worker {
             self.store.spare_processors.tick(self.store.config.helper_threads());
             self.store.backups.sweep();
         }
-        self.shell.clients.tick(self.now.wall_ms);
+        tick(&mut self.shell.clients, self.now.wall_ms);
     }
 
     fn finish(&mut self) {
