@@ -12,6 +12,7 @@ use crate::process::{self, Count, Output};
 use crate::suite;
 use crate::supply;
 use crate::test_programs::{Programs, TestProgram};
+use crate::turns;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -25,8 +26,8 @@ const REQUIRE: &str = "BASALT_REQUIRE";
 const REQUIRED: &str =
     "uring,odirect,mount,strace,redis,python,java,go,node,rust,hiredis,ruby,php,rpm,runc,etcd,before,suite,miri";
 
-/// Tests that miri can run, by parts of their names: the unsafe code that works in memory, and the atomics. What calls the
-/// kernel (io_uring, O_DIRECT) it cannot run.
+/// Tests that miri can run, by parts of their names: the atomics, and the unsafe code that works in memory. They take turns. What
+/// calls the kernel (io_uring, O_DIRECT) it cannot run.
 const MIRI_TESTS: &[&str] = &["cache_tests::", "huge_page::", "small_blocks::"];
 /// Orders of execution that miri tries, each from a seed of its own.
 const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..2";
@@ -81,6 +82,8 @@ struct Step {
 struct Gate<'a> {
     root: &'a Path,
     programs: Programs<'a>,
+    /// How many commits there are: long suites take turns.
+    commits: usize,
 }
 
 impl Step {
@@ -173,7 +176,7 @@ const STEPS: &[Step] = &[
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let Some(steps) = chosen(arguments)? else { return Ok(()) };
     let begun = Instant::now();
-    let gate = &Gate { root, programs: Programs::new(root) };
+    let gate = &Gate { root, programs: Programs::new(root), commits: turns::commits(root) };
     let free = free_gib(root);
     println!("{free:.1} GiB of the disk are free; from nothing, the gate takes about {DISK_GIB:.0} GiB");
     let together = |one: &&Step, other: &&Step| one.turn != Turn::Alone && other.turn != Turn::Alone;
@@ -304,7 +307,7 @@ fn run_tests(gate: &Gate, output: Output, wanted: fn(&TestProgram) -> bool) -> R
     let programs = gate.programs.tests().map_err(|why| (Count::default(), why))?;
     let required = required();
     let wanted = programs.iter().filter(|program| wanted(program));
-    process::sum(wanted.map(|program| program.run((REQUIRE, &required), output)).collect::<Vec<_>>())
+    process::sum(wanted.map(|program| program.run((REQUIRE, &required), gate.commits, output)).collect::<Vec<_>>())
 }
 
 fn blackbox(gate: &Gate, output: Output) -> Verdict {
@@ -347,7 +350,10 @@ fn miri(gate: &Gate, output: Output) -> Verdict {
     // Tests read the clock and draw seeds.
     let flags = format!("-Zmiri-disable-isolation {MIRI_SEEDS}");
     let mut tests = nightly(&test);
-    tests.arg("--").args(MIRI_TESTS).env("MIRIFLAGS", flags).current_dir(gate.root);
+    let others = turns::others(MIRI_TESTS, gate.commits);
+    println!("miri: not the turn of {}", others.join(", "));
+    let turn = MIRI_TESTS.iter().filter(|test| !others.contains(test));
+    tests.arg("--").args(turn).env("MIRIFLAGS", flags).current_dir(gate.root);
     match process::run_there(&mut tests, output) {
         Ok(count) if count.passed == 0 => Verdict::Failed(count, "miri ran no test".to_owned()),
         result => verdict(result),

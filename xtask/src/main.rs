@@ -13,6 +13,7 @@ mod process;
 mod suite;
 mod supply;
 mod test_programs;
+mod turns;
 // What it reads of a thread is the processor's.
 #[cfg(target_arch = "x86_64")]
 mod way;

@@ -5,6 +5,7 @@
 //! others, with less priority. All others start servers or wait for threads: they have deadlines, and mostly wait.
 
 use crate::process::{self, Count, Output};
+use crate::turns;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,6 +14,10 @@ use std::time::Instant;
 
 /// Packages whose tests wait for sockets, processes or threads, with deadlines.
 const TIMED_PACKAGES: &[&str] = &["basalt", "basalt-bench", "basalt-client", "basalt-server"];
+
+/// Long tests that take turns, by package and program: in each run of the gate one of those in a list.
+const IN_TURN: &[(&str, &str, &[&str])] =
+    &[("basalt", "peers", &["cassandra_of_three_nodes", "voltdb_of_three_nodes", "the_adapters_own_tests"])];
 
 /// One test program.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,11 +54,17 @@ impl TestProgram {
         self.is_file_of_tests
     }
 
-    /// Runs all its tests, ignored ones too: there are none that the gate would not run. `required`: the name and the value
-    /// of the variable that says what tests must find on this machine.
-    pub fn run(&self, required: (&str, &str), output: Output) -> Result<Count, (Count, String)> {
+    /// Runs its tests, ignored ones too: there are none that the gate would not run. Those of `IN_TURN` run if it is their turn
+    /// after so many commits. `required`: the name and the value of the variable that says what tests must find on this machine.
+    pub fn run(&self, required: (&str, &str), commits: usize, output: Output) -> Result<Count, (Count, String)> {
         let begun = Instant::now();
-        let result = process::run_there(self.command(&["--include-ignored"]).env(required.0, required.1), output);
+        let mut command = self.command(&["--include-ignored"]);
+        let suites = IN_TURN.iter().filter(|(package, target, _)| (*package, *target) == (&self.package, &self.target));
+        for other in suites.flat_map(|(.., suites)| turns::others(suites, commits)) {
+            println!("{}: not the turn of {other}", self.target);
+            command.args(["--skip", other]);
+        }
+        let result = process::run_there(command.env(required.0, required.1), output);
         println!("--- {} {}: {:.1} s", self.package, self.target, begun.elapsed().as_secs_f64());
         result
     }

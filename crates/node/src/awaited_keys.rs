@@ -5,6 +5,7 @@
 use crate::request::KeyHash;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a blocking command waits for: a key that holds this.
@@ -46,20 +47,22 @@ pub struct AwaitedKeys {
 }
 
 impl AwaitedKeys {
-    /// One more client waits for a key.
-    pub(crate) fn begin(&self, key: KeyHash) {
+    /// One more client waits for each of some keys.
+    pub(crate) fn begin(&self, keys: impl Iterator<Item = KeyHash>) {
         let mut clients = self.clients.lock();
-        *clients.entry(key).or_default() += 1;
+        keys.for_each(|key| *clients.entry(key).or_default() += 1);
         self.count.store(clients.len(), Ordering::SeqCst);
     }
 
-    /// One client fewer waits for a key.
-    pub(crate) fn end(&self, key: KeyHash) {
+    /// One client fewer waits for each of some keys.
+    pub(crate) fn end(&self, keys: impl Iterator<Item = KeyHash>) {
         let mut clients = self.clients.lock();
-        if let Some(left) = clients.get_mut(&key) {
-            *left -= 1;
-            if *left == 0 {
-                clients.remove(&key);
+        for key in keys {
+            if let Entry::Occupied(mut left) = clients.entry(key) {
+                *left.get_mut() -= 1;
+                if *left.get() == 0 {
+                    left.remove();
+                }
             }
         }
         self.count.store(clients.len(), Ordering::SeqCst);

@@ -10,11 +10,11 @@ mod toolchain;
 mod trial;
 
 use crate::process::{self, Count};
+use crate::turns;
 use application::Application;
 use catalogue::APPLICATIONS;
 use situation::{SITUATIONS, Situation};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 use store::Store;
 
@@ -51,7 +51,7 @@ const GATE_SITUATIONS: [Situation; 2] = [Situation::Single, Situation::Three];
 /// The gate's step: the applications of the quarter whose turn it is, which the number of commits decides, without suites of
 /// packages and what needs root; and one of them while the node that leads its keys is killed. Writes no page.
 pub fn check(root: &Path, basalt: &Path) -> Result<Count, (Count, String)> {
-    let commits = commits(root);
+    let commits = turns::commits(root);
     let (quarter, killed) = (quarter(commits), killed_in_gate(commits));
     let killed_name = killed.map_or("none", |application| application.name);
     println!(
@@ -70,12 +70,6 @@ pub fn check(root: &Path, basalt: &Path) -> Result<Count, (Count, String)> {
         results.extend(trials(root, &killed).map_err(|why| (Count::default(), why))?);
     }
     count(&results)
-}
-
-fn commits(root: &Path) -> usize {
-    let output = Command::new("git").args(["rev-list", "--count", "HEAD"]).current_dir(root).output();
-    let count = output.ok().and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse().ok());
-    count.unwrap_or(0)
 }
 
 /// From 1 on.

@@ -143,11 +143,9 @@ impl Queues {
                 continue;
             };
             let now = keys.len().min(left);
-            for (key, _) in &keys[..now] {
-                if self.clients.remove(&(*key, place)).is_some() {
-                    leaving.awaited_keys.end(*key);
-                }
-            }
+            let clients = &mut self.clients;
+            let stood = keys[..now].iter().filter(|(key, _)| clients.remove(&(*key, place)).is_some());
+            leaving.awaited_keys.end(stood.map(|(key, _)| *key));
             left -= now.max(1);
             if now == keys.len() {
                 freed_bytes += self.end_first();
@@ -183,9 +181,6 @@ fn join(
     keys: &[(KeyHash, Box<[u8]>)],
     awaited: &AwaitedKeys,
 ) {
-    for (key, _) in keys {
-        if clients.insert((*key, place), id).is_none() {
-            awaited.begin(*key);
-        }
-    }
+    let new = keys.iter().filter(|(key, _)| clients.insert((*key, place), id).is_none());
+    awaited.begin(new.map(|(key, _)| *key));
 }

@@ -22,7 +22,7 @@ use super::rounds::users_changed_of;
 use super::watch::watched;
 use crate::api::close_session;
 use crate::mailbox::{BlockingMessage, Mailbox, WorkerMessage};
-use crate::os::spawn_critical;
+use crate::os::{NICE_BESIDE, set_niceness, spawn_critical};
 use crate::shared::NodeShared;
 use node::Write;
 use node::stats::Stats;
@@ -60,7 +60,10 @@ impl LargeThread {
     fn start(clients: &mut Clients, mailbox: &Arc<Mailbox>) -> std::io::Result<Self> {
         let ((loans, taken), (gives, given_back)) = (channel(), channel());
         let (worker, store, mailbox) = (clients.worker(), clients.store().clone(), mailbox.clone());
-        let run = move || serve(worker, &store, &mailbox, (&taken, &gives));
+        let run = move || {
+            set_niceness(NICE_BESIDE);
+            serve(worker, &store, &mailbox, (&taken, &gives));
+        };
         let thread = spawn_critical(&format!("large-{worker}"), run)?;
         clients.lend_by(Lender::to(loans.clone()));
         Ok(Self { loans, given_back, thread: Some(thread) })

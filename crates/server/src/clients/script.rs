@@ -11,7 +11,7 @@ use super::turn::{Step, Target, Turn};
 use super::{monitor, write};
 use crate::api::{MayWrite, ScriptRuns};
 use crate::mailbox::{Submission, WorkerMessage};
-use crate::os::{set_niceness, steady_us};
+use crate::os::{NICE_BESIDE, set_niceness, steady_us};
 use crate::shared::{NodeShared, tell_misses};
 use node::command::{Error, Outcome, ReadHandler, conclude_on};
 use node::read::{Attempt, Begin, Finish, ReadRequest, ScriptReads};
@@ -22,8 +22,6 @@ use resp::Reply;
 use std::sync::Arc;
 use vocab::limits::{SCRIPT_SLICE_ARGUMENTS_MAX, SCRIPT_SLICE_REQUEST_BYTES_MAX};
 
-/// The nice level of these threads: about a third of a busy processor beside an event loop.
-const NICE_SCRIPT: i32 = 5;
 /// A longer answer is not made on an event loop.
 const REPLY_HERE_BYTES_MAX: usize = 256 * 1024;
 
@@ -188,8 +186,7 @@ fn begin_beside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, scr
 
 /// Runs a script on a thread that may take its time, and answers it.
 fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket: Ticket, seed: u64) {
-    // Clients of the event loops come first.
-    set_niceness(NICE_SCRIPT);
+    set_niceness(NICE_BESIDE);
     let Beside { command, keys, may_write, .. } = script;
     let (mut reply, args) = (Reply::new(ticket.proto), command.args());
     let (mut writes_to, mut read_from) = (None, None);

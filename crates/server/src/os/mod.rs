@@ -16,4 +16,4 @@ pub(crate) use process::{forget_waits, process_facts, waited_for_disk};
 pub(crate) use random::random;
 pub(crate) use run_queue::RunQueue;
 pub(crate) use spare_processors::SpareProcessors;
-pub(crate) use threads::{NICE_BACKGROUND, NICE_IDLE, set_niceness, spawn_critical};
+pub(crate) use threads::{NICE_BACKGROUND, NICE_BESIDE, NICE_IDLE, set_niceness, spawn_critical};

@@ -32,6 +32,8 @@ pub(crate) fn spawn_critical(name: &str, run: impl FnOnce() + Send + 'static) ->
     })
 }
 
+/// The nice level of what is run for one client beside an event loop, whose clients come first: about a third of a busy processor.
+pub(crate) const NICE_BESIDE: i32 = 5;
 /// The nice level of background work that a caller waits for: about a tenth of a busy processor (see nice(2)).
 pub(crate) const NICE_BACKGROUND: i32 = 10;
 /// The nice level of background work that no caller waits for: about a seventieth of a busy processor.

@@ -1,15 +1,12 @@
 //! Evaluates a large entry on a thread of its own, while the event loop goes on.
 
 use crate::mailbox::WorkerMessage;
-use crate::os::{set_niceness, spawn_critical};
+use crate::os::{NICE_BESIDE, set_niceness, spawn_critical};
 use crate::shared::NodeShared;
 use node::ApplyTask;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// About a third of a busy processor beside an event loop.
-const NICE_APPLY: i32 = 5;
 
 /// From so many bytes of an entry on the event loop does not free them.
 const LONG_ENTRY_BYTES: usize = 2 << 20;
@@ -27,7 +24,7 @@ pub(super) fn apply_beside(store: &Arc<NodeShared>, task: ApplyTask) -> Option<A
     let spawned = spawn_critical("apply", move || {
         if let Some(task) = take(&given) {
             // The event loops of this machine's nodes come first: who waits for them is told by a clock.
-            set_niceness(NICE_APPLY);
+            set_niceness(NICE_BESIDE);
             let data = task.data();
             let applied = Box::new(task.run());
             of_thread.mailboxes.tell_owner(shard, WorkerMessage::AppliedAside(applied));
