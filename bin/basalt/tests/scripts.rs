@@ -182,6 +182,25 @@ fn scripts_that_take_long_hold_up_no_client_and_those_that_read_can_be_killed() 
     nodes.kill_all();
 }
 
+/// An entry that takes long is evaluated by another thread: the leader keeps its lease meanwhile.
+#[test]
+fn reads_of_a_shard_go_on_while_an_entry_of_it_is_evaluated() {
+    let dir = Dir::new("scripts-lease");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let here = nodes.key_led_by(0, "k");
+    let (mut client, mut reader, mut runner) = (nodes.connect(0), nodes.connect(0), nodes.connect(0));
+    assert_eq!(ask(&mut client, &["SET", &here, "1"]), "OK");
+    send(&mut runner, &["EVAL", "redis.call('SET',KEYS[1],'x') while true do end", "1", &here]);
+    let ran = std::thread::spawn(move || runner.read().unwrap().words());
+    while !ran.is_finished() {
+        assert_eq!(ask(&mut reader, &["GET", &here]), "1");
+    }
+    let answer = ran.join().unwrap();
+    assert!(answer.contains("more instructions"), "{answer}");
+    nodes.kill_all();
+}
+
 #[test]
 fn hostile_scripts_end_and_write_nothing() {
     let dir = Dir::new("scripts-hostile");

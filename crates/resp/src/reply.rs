@@ -94,8 +94,13 @@ impl Reply {
 
     /// `+text`. The text must hold no line break.
     pub fn simple(&mut self, text: &str) {
-        debug_assert!(!text.contains(['\r', '\n']), "a line break ends a simple string");
-        self.line(b'+', text.as_bytes());
+        self.simple_bytes(text.as_bytes());
+    }
+
+    /// The same of text that need not be UTF-8.
+    pub fn simple_bytes(&mut self, text: &[u8]) {
+        debug_assert!(!text.iter().any(|byte| matches!(byte, b'\r' | b'\n')), "a line break ends a simple string");
+        self.line(b'+', text);
     }
 
     /// `+OK`
@@ -105,8 +110,13 @@ impl Reply {
 
     /// `-text`, with its code first, such as `ERR no such key`. Line breaks become spaces, as Redis does.
     pub fn error(&mut self, text: &str) {
+        self.error_bytes(text.as_bytes());
+    }
+
+    /// The same of text that need not be UTF-8.
+    pub fn error_bytes(&mut self, text: &[u8]) {
         self.buf.push(b'-');
-        self.buf.extend(text.bytes().map(|b| if b == b'\r' || b == b'\n' { b' ' } else { b }));
+        self.buf.extend(text.iter().map(|&b| if b == b'\r' || b == b'\n' { b' ' } else { b }));
         self.crlf();
     }
 
@@ -209,10 +219,15 @@ impl Reply {
 
     /// An integer of any size, in decimal; in RESP2 a bulk string.
     pub fn big_number(&mut self, digits: &str) {
+        self.big_number_bytes(digits.as_bytes());
+    }
+
+    /// The same of text that need not be UTF-8: scripts give what they like.
+    pub fn big_number_bytes(&mut self, digits: &[u8]) {
         if self.proto == Proto::Resp2 {
-            self.text(digits.as_bytes());
+            self.text(digits);
         } else {
-            self.line(b'(', digits.as_bytes());
+            self.line(b'(', digits);
         }
     }
 

@@ -1,7 +1,8 @@
 //! `basalt ctl database`: the databases of `database-listen`: where each is, its name, and what bounds it.
 
 use super::ask::{Asker, Failure};
-use super::plan_begin::begin;
+use super::plan_begin::carried_out;
+use super::plan_table::one;
 use super::shards::ranges;
 use super::table::{Table, colours, number};
 use super::verdict::Verdict;
@@ -69,8 +70,16 @@ fn databases(asker: &mut Asker) -> Result<Databases, Failure> {
     setting["value"].as_str().unwrap_or_default().parse().map_err(Failure::Refused)
 }
 
-fn named(databases: &Databases, name: &str) -> Result<Database, Failure> {
+/// The database that a number or a name means; an error if clients cannot select it.
+fn named(asker: &mut Asker, databases: &Databases, name: &str) -> Result<Database, Failure> {
     let by_number = name.parse().ok().and_then(Database::of_number);
+    let count = asker.databases()?;
+    if let Some(database) = by_number.filter(|database| u64::from(database.number()) >= count) {
+        let number = database.number();
+        let text =
+            format!("there is no database {number}: the store has {count}, 0 to {} (`databases`)", count.max(1) - 1);
+        return Err(Failure::Usage(text));
+    }
     by_number.or_else(|| databases.named(name)).ok_or_else(|| Failure::Usage(format!("no database is called {name}")))
 }
 
@@ -134,8 +143,9 @@ fn table(answer: &Value, colours: bool) -> String {
 /// Divides the shard of a database at its slot, and behind it.
 fn place(asker: &mut Asker, name: &str) -> Result<Verdict, Failure> {
     let set = databases(asker)?;
-    let place = set.place_of(named(&set, name)?);
+    let place = set.place_of(named(asker, &set, name)?);
     let slot = place.slot().0;
+    let (mut plans, mut verdict) = (Vec::new(), Verdict::Good);
     for at in [slot, slot + 1] {
         let shard = shard_of(&asker.ask(&["SHARDS"])?, place);
         let first = shard["slots"][0][0].as_u64();
@@ -147,17 +157,24 @@ fn place(asker: &mut Asker, name: &str) -> Result<Verdict, Failure> {
             continue;
         }
         let words = ["split-shard", &id.to_string(), &at.to_string()];
-        match begin(asker, &words, Some(&format!("database {name} gets a shard to itself")), true)? {
-            Verdict::Good => {}
-            other => return Ok(other),
+        let (plan, ended) = carried_out(asker, &words, &format!("database {name} gets a shard to itself"))?;
+        plans.push(plan);
+        verdict = ended;
+        if !matches!(verdict, Verdict::Good) {
+            break;
         }
     }
-    Ok(Verdict::Good)
+    asker.show(&json!({ "plans": plans }), |answer| {
+        let plans = answer["plans"].as_array().into_iter().flatten();
+        let text: String = plans.map(one).collect();
+        if text.is_empty() { format!("database {name} has a shard to itself already\n") } else { text }
+    })?;
+    Ok(verdict)
 }
 
 fn set(asker: &mut Asker, name: &str, words: &[String]) -> Result<Verdict, Failure> {
     let mut set = databases(asker)?;
-    let database = named(&set, name)?;
+    let database = named(asker, &set, name)?;
     for word in words {
         let (word, value) =
             word.split_once('=').ok_or_else(|| Failure::Usage(format!("{word}: WORD=VALUE is wanted")))?;

@@ -47,7 +47,19 @@ pub(super) fn confirm(warning: &str, word: &str, flag: &str) -> Result<(), Failu
     Err(Failure::Refused("nothing is done".to_owned()))
 }
 
+/// Begins a plan and waits for its end: how it has ended. Shows nothing but progress.
+pub(super) fn carried_out(asker: &mut Asker, words: &[&str], reason: &str) -> Result<(Value, Verdict), Failure> {
+    let begun = asker.ask(&[&["PLAN", "APPLY"], words, &["REASON", reason]].concat())?;
+    ended(asker, begun["id"].as_u64().unwrap_or(0), None)
+}
+
 pub(super) fn wait(asker: &mut Asker, id: u64, timeout: Option<Duration>) -> Result<Verdict, Failure> {
+    let (plan, verdict) = ended(asker, id, timeout)?;
+    asker.show(&plan, one)?;
+    Ok(verdict)
+}
+
+fn ended(asker: &mut Asker, id: u64, timeout: Option<Duration>) -> Result<(Value, Verdict), Failure> {
     let (begun, mut progress) = (Instant::now(), Progress::new());
     let id = id.to_string();
     loop {
@@ -69,8 +81,7 @@ pub(super) fn wait(asker: &mut Asker, id: u64, timeout: Option<Duration>) -> Res
         };
         if let Some(verdict) = verdict {
             progress.end();
-            asker.show(&plan, one)?;
-            return Ok(verdict);
+            return Ok((plan, verdict));
         }
         progress.show(&line(&plan));
         std::thread::sleep(LOOK_EVERY);

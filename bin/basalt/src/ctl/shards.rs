@@ -24,7 +24,11 @@ pub(super) fn run(asker: &mut Asker, options: &ShardsOptions) -> Result<Verdict,
         (!options.unwell || shard["state"] != "ok") && on.as_deref().is_none_or(held)
     };
     let all_well = answer["shards"].as_array().is_some_and(|shards| shards.iter().all(|shard| shard["state"] == "ok"));
-    asker.show(&answer, |answer| table(answer, wanted, colours()) + &super::nodes::missing(answer))?;
+    let mut shown = answer.clone();
+    if let Some(shards) = shown["shards"].as_array_mut() {
+        shards.retain(|shard| wanted(shard));
+    }
+    asker.show(&shown, |shown| table(shown, colours()) + &super::nodes::missing(&answer))?;
     Ok(Verdict::of(all_well))
 }
 
@@ -44,11 +48,11 @@ fn replicas(shard: &Value) -> &[Value] {
     shard["replicas"].as_array().map_or(&[], Vec::as_slice)
 }
 
-pub(super) fn table(answer: &Value, wanted: impl Fn(&Value) -> bool, colours: bool) -> String {
+pub(super) fn table(answer: &Value, colours: bool) -> String {
     let mut table = Table::new(&["shard", "slots ", "state ", "data", "keys", "plan", "leader ", "other replicas "]);
     let address = |id: &str| answer["nodes"][id].as_str().unwrap_or(id).to_owned();
     let mut broken = String::new();
-    for shard in answer["shards"].as_array().into_iter().flatten().filter(|shard| wanted(shard)) {
+    for shard in answer["shards"].as_array().into_iter().flatten() {
         let count = |name: &str| shard[name].as_u64().unwrap_or(0);
         let leader = shard["leader"].as_str();
         let others = replicas(shard).iter().filter(|replica| replica["node"].as_str() != leader);

@@ -20,7 +20,7 @@ pub(super) fn run(asker: &mut Asker, options: &StatusOptions) -> Result<Verdict,
     let mut table = String::new();
     if options.shards && !status["store"].is_null() {
         let shards = asker.ask(&["SHARDS"])?;
-        table = format!("\n{}", shards::table(&shards, |_| true, colours()));
+        table = format!("\n{}", shards::table(&shards, colours()));
         status["shard_list"] = shards["shards"].clone();
     }
     asker.show(&status, |status| screen(status, colours()) + &table)?;

@@ -114,7 +114,7 @@ shard  slots      state          data  keys  leader  other replicas
 shard 1 on h:7002: corrupt data in x
 shard 2 waits for h:7002
 ";
-    assert_eq!(shards::table(&answer, |_| true, false), expected);
+    assert_eq!(shards::table(&answer, false), expected);
 }
 
 #[test]

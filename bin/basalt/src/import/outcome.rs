@@ -14,6 +14,8 @@ pub(super) struct Outcome {
     pub(super) keys: u64,
     /// Those that were written.
     pub(super) written: u64,
+    /// Libraries of functions that were loaded.
+    pub(super) libraries: u64,
     /// Those that were there, and were left.
     pub(super) present: u64,
     /// Those that had expired.
@@ -36,6 +38,7 @@ impl Outcome {
     pub(super) fn add(&mut self, other: Self) {
         self.keys += other.keys;
         self.written += other.written;
+        self.libraries += other.libraries;
         self.present += other.present;
         self.expired += other.expired;
         self.other_databases += other.other_databases;
@@ -58,6 +61,7 @@ impl Outcome {
             format!("{} of {} keys written", self.written, self.keys)
         };
         for (count, what) in [
+            (self.libraries, "libraries of functions were loaded"),
             (self.present, "were there and were left (--replace writes them)"),
             (self.expired, "had expired"),
             (self.other_databases, "are of other databases (--database imports them)"),
@@ -79,6 +83,7 @@ impl Listener for Outcome {
             Kind::Once | Kind::InOrder => self.commands += 1,
             // SET … NX of a key that is there.
             Kind::Free if matches!(reply, Frame::Null) => self.present += 1,
+            Kind::Free if write.args[0] == b"FUNCTION" => self.libraries += 1,
             Kind::Free => self.written += 1,
         }
     }

@@ -49,7 +49,9 @@ pub(crate) fn timeout_of_seconds(text: &[u8]) -> Result<Option<u64>, &'static st
     let ms = match Extended::parse(text).ok_or("ERR timeout is not a float or out of range")? {
         Extended::Infinite => f64::INFINITY,
         Extended::Finite { negative, mantissa, exponent } => {
-            let ms = (mantissa as f64 * 2f64.powi(exponent) * 1000.0).ceil();
+            // What is too little for a double is still some time: without any, there would be no limit.
+            let least = if mantissa > 0 && !negative { 1.0 } else { 0.0 };
+            let ms = (mantissa as f64 * 2f64.powi(exponent) * 1000.0).ceil().max(least);
             if negative { -ms } else { ms }
         }
     };
@@ -171,6 +173,9 @@ mod tests {
             ("1", Ok(Some(1000))),
             ("0.001", Ok(Some(1))),
             ("0.0001", Ok(Some(1))),
+            ("5e-324", Ok(Some(1))),
+            ("1e-4000", Ok(Some(1))),
+            ("0e-4000", Ok(None)),
             ("1.5", Ok(Some(1500))),
             ("1e2", Ok(Some(100_000))),
             ("-1", Err(NEGATIVE)),

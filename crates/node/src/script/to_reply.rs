@@ -49,11 +49,11 @@ fn truncated(n: f64) -> i64 {
 
 fn write_table(table: &Table, meter: &Meter, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
     if let Some(text) = text_field(table, "err")? {
-        reply.error(&String::from_utf8_lossy(&text));
+        reply.error_bytes(&text);
         return Ok(());
     }
     if let Some(text) = text_field(table, "ok")? {
-        reply.simple(&one_line(&text));
+        reply.simple_bytes(&one_line(&text));
         return Ok(());
     }
     match table.raw_get::<Value>("double")? {
@@ -68,7 +68,7 @@ fn write_table(table: &Table, meter: &Meter, reply: &mut Reply, depth: usize) ->
         _ => {}
     }
     if let Some(text) = text_field(table, "big_number")? {
-        reply.big_number(&one_line(&text));
+        reply.big_number_bytes(&one_line(&text));
         return Ok(());
     }
     if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
@@ -132,6 +132,6 @@ fn text_field(table: &Table, name: &str) -> mlua::Result<Option<Vec<u8>>> {
 }
 
 /// Line breaks become spaces.
-fn one_line(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).replace(['\r', '\n'], " ")
+fn one_line(text: &[u8]) -> Vec<u8> {
+    text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }

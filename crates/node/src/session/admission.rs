@@ -272,6 +272,9 @@ fn succeed(ask: &mut Ask<'_>) -> Admission {
     Admission::Answered(Effect::None)
 }
 
+const CLEARS_IN_STEPS: &str = "removes the keys of each shard in a step of its own: only where one node is the store, and has one shard, can it be part of a transaction";
+const OF_THE_STORE: &str = "is about the whole store: it cannot be part of a transaction";
+
 fn enqueue(ask: &mut Ask<'_>, role: Role) {
     let Ask { session, host, spec, args, reply } = ask;
     let by = match role {
@@ -288,9 +291,11 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_)) {
         Some("ERR Command not allowed inside a transaction".into())
     } else if matches!(role, Role::Data) && !spec.has_keys() && by != By::Shell {
-        let name = spec.typed_name();
-        let text = "removes the keys of each shard in a step of its own: only where one node is the store, and has one shard, can it be part of a transaction";
-        Some(format!("ERR {name} {text}").into())
+        let text = if spec.does(behaviour::CLEARS_STORE) { CLEARS_IN_STEPS } else { OF_THE_STORE };
+        Some(format!("ERR {} {text}", spec.typed_name()).into())
+    } else if spec.name == "MONITOR" {
+        // Redis refuses it when the transaction runs.
+        Some("ERR MONITOR isn't allowed for DENY BLOCKING client".into())
     } else {
         let (watched_bytes, keyspace) = (session.watches.entry_bytes(), session.keyspace());
         let chosen = if spec.does(behaviour::CHOOSES_DATABASE) { chosen_keyspace(keyspace, *host, args) } else { None };

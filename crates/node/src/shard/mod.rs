@@ -69,7 +69,7 @@ use freshness::{CommitNews, Freshness};
 use group::Group;
 use lease::Lease;
 use proposals::{OwnEntry, Proposals};
-use replica::{DiskHealth, DiskState, Entry, LogWrite, MemberChange, Message, Replica};
+use replica::{DiskHealth, DiskState, Entry, LogWrite, MemberChange, Message, Ready, Replica};
 use snapshot::SnapshotIntake;
 use split::{ForkState, Splitting};
 use std::sync::Arc;
@@ -275,6 +275,10 @@ impl Shard {
             }
             number = number.max(due);
             self.post(std::mem::take(&mut turn.messages), effects);
+            if self.has_collected() && self.replica.serves() {
+                // What waits may do so for long: a thread evaluates an entry, or the disk is slow. Reads go on meanwhile.
+                self.take_confirmed(&mut turn, effects);
+            }
             if !turn.committed.is_empty() || !turn.read_states.is_empty() {
                 self.queue.push(turn);
             }
@@ -322,11 +326,7 @@ impl Shard {
             && let Some(mut turn) = self.queue.pop()
         {
             let left = self.apply_some(&turn.committed, now, later, effects);
-            for sent_us in std::mem::take(&mut turn.read_states) {
-                self.lease.confirmed(sent_us, &self.replica, &self.handle);
-                self.freshness.tell(&mut self.replica);
-                effects.readable(self.handle.id());
-            }
+            self.take_confirmed(&mut turn, effects);
             if left > 0 {
                 // They wait for a fork, or for rows.
                 turn.committed.drain(..turn.committed.len() - left);
@@ -347,6 +347,15 @@ impl Shard {
         if self.wants_seal() {
             self.seal();
             effects.sealed(self.handle.id());
+        }
+    }
+
+    /// A majority has confirmed this leader, which may read what it has applied: no replica shows more.
+    fn take_confirmed(&mut self, turn: &mut Ready, effects: &mut dyn Effects) {
+        for sent_us in std::mem::take(&mut turn.read_states) {
+            self.lease.confirmed(sent_us, &self.replica, &self.handle);
+            self.freshness.tell(&mut self.replica);
+            effects.readable(self.handle.id());
         }
     }
 

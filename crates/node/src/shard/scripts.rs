@@ -294,9 +294,10 @@ type Own = fn(&[&[u8]], u64, &mut Reply);
 /// Commands that a script may run though they are no shard's.
 const OWN: &[(&str, Own)] = &[
     ("ECHO", |args, _, reply| reply.bulk(args[1])),
-    ("PING", |args, _, reply| match args.get(1) {
-        Some(text) => reply.bulk(text),
-        None => reply.simple("PONG"),
+    ("PING", |args, _, reply| match args {
+        [_] => reply.simple("PONG"),
+        [_, text] => reply.bulk(text),
+        _ => reply.error(&table::wrong_arity(table::lookup(b"PING").expect("it is in the command table"))),
     }),
     ("TIME", |_, now_ms, reply| {
         reply.array(2);

@@ -4,6 +4,7 @@ use super::after_exec;
 use super::answers::{answer_command, answer_transaction, hand_on, note_written, outcome_for};
 use super::blocking_request::BlockingRequest;
 pub(super) use super::client_id::ClientId;
+use super::complaints::Complaints;
 use super::connection::Connection;
 use super::connections::{Away, Connections};
 use super::crowds::Crowds;
@@ -40,7 +41,7 @@ use resp::table::Group;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vocab::Slot;
 
 /// The token of the first connection's events; the others follow.
@@ -77,6 +78,8 @@ pub(crate) struct Clients {
     lender: Lender,
     /// What goes to very many of them.
     pub(super) crowds: Crowds,
+    /// Of those that were closed because it is unknown what has become of a request.
+    complaints: Complaints,
     /// Looks at all of them, which go some at a time.
     pub(super) rounds: Rounds,
 }
@@ -99,6 +102,7 @@ impl Clients {
             upstreams: Upstreams::default(),
             lender: Lender::default(),
             crowds: Crowds::default(),
+            complaints: Complaints::default(),
             rounds: Rounds::default(),
         }
     }
@@ -595,7 +599,7 @@ impl Clients {
     }
 
     /// Whether what goes to very many of them is not with all of them, or not all are looked at.
-    pub(crate) fn has_crowds(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         !self.crowds.is_empty() || self.rounds.are_under_way()
     }
 
@@ -756,7 +760,10 @@ impl Clients {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let from = &connection.session.entry().addr;
         let why = String::from_utf8_lossy(reply.get(1..).unwrap_or_default());
-        log::warn!("the client of a database at {from} is closed, as by a Redis that dies: {}", why.trim_end());
+        let line = format!("the client of a database at {from} is closed, as by a Redis that dies: {}", why.trim_end());
+        if let Some(line) = self.complaints.note(why.trim_end(), line, Instant::now()) {
+            log::warn!("{line}");
+        }
         if connection.end_blocking(ticket.sequence) {
             self.store.clients.unblock(connection.session.entry());
         }

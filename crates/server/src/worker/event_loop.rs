@@ -240,7 +240,7 @@ impl Worker {
             || self.shell.disk_reads.is_behind()
             || !self.shell.telling.is_empty()
             || self.store.tracking.has_lost()
-            || self.shell.clients.has_crowds()
+            || self.shell.clients.is_behind()
             || self.replies.has_to_close()
             || self.acceptor.has_more()
             || Forwarder::can_resume(&self.shell.clients)

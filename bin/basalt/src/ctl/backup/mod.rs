@@ -18,7 +18,7 @@ use super::verdict::Verdict;
 use crate::moment::{connect, note, said};
 use catalog::{Catalog, Entry};
 use clap::{Args, Subcommand};
-use client::{Client, StoreUrl};
+use client::{Client, StoreUrl, Value as Reply};
 use output::{print, progress, size};
 use place::{Place, PlaceUrl};
 use serde_json::{Value, json};
@@ -229,6 +229,28 @@ fn verify(at: &PlaceUrl, backup: Option<&str>, as_json: bool) -> Result<bool, St
     Ok(damage.is_empty())
 }
 
+/// How many keys the store holds: those of clusters' clients, and those of all databases.
+fn keys_of_all(client: &mut Client) -> Result<i64, String> {
+    let settings = said(client, &[b"CONFIG", b"GET", b"databases"])?;
+    let databases = match &settings {
+        Reply::Array(found) => found.get(1).and_then(Reply::as_bytes),
+        Reply::Map(found) => found.first().and_then(|(_, value)| value.as_bytes()),
+        _ => None,
+    };
+    let databases = databases.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
+    let databases = databases.ok_or("the store does not say how many databases there are")?;
+    let mut count = |words: &[&[u8]]| {
+        let answer = said(client, &[&[&b"DBSIZE"[..]], words].concat())?;
+        answer.as_int().ok_or_else(|| "the store's answer to DBSIZE cannot be read".to_owned())
+    };
+    let mut keys = count(&[b"STORE"])?;
+    for number in 0..databases {
+        let number = number.to_string();
+        keys += count(&[b"DATABASE", number.as_bytes()])?;
+    }
+    Ok(keys)
+}
+
 /// Restores a backup.
 pub(super) fn run_restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<Verdict, Failure> {
     restore(options, node, as_json).map(Verdict::of).map_err(Failure::Refused)
@@ -239,11 +261,7 @@ fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<b
     let _lock = place.hold()?;
     let (manifest, _) = chosen(&place, options.backup.as_deref())?;
     let mut client = connect(node)?;
-    let keys = |client: &mut Client| {
-        let answer = said(client, &[b"DBSIZE", b"STORE"])?;
-        answer.as_int().ok_or_else(|| "the store's answer to DBSIZE cannot be read".to_owned())
-    };
-    let before = keys(&mut client)?;
+    let before = keys_of_all(&mut client)?;
     if before > 0 && !options.into_existing {
         return Err(format!("the store holds {before} keys: restore into an empty one, or say --into-existing"));
     }
@@ -258,7 +276,7 @@ fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<b
     })?;
     progress.finish_and_clear();
     note(node, "RESTORE", &format!("backup {id} is restored; {expired} rows had expired"));
-    let (after, seconds) = (keys(&mut client)?, started.elapsed().as_secs_f64());
+    let (after, seconds) = (keys_of_all(&mut client)?, started.elapsed().as_secs_f64());
     // The last of it: who restores may have no rights behind that.
     let users = manifest.users.as_ref().filter(|_| !options.without_users);
     let users = users.map_or(Ok(0), |users| users.restore(&mut client))?;

@@ -1,6 +1,6 @@
 //! SETBIT and GETBIT.
 
-use super::value::offset_of;
+use super::value::{offset_of, read_offset_of};
 use crate::Patch;
 use crate::command::args::{bytes_of, check_release};
 use crate::command::call::{Outcome, ReadCall, WriteCall};
@@ -36,7 +36,7 @@ pub(super) fn growth(args: &[&[u8]]) -> usize {
 }
 
 pub(super) fn getbit(call: &mut ReadCall<'_>) -> Outcome {
-    let offset = offset_of(call.args[2])?;
+    let offset = read_offset_of(call.args[2])?;
     let record = call.space.get(call.args[1])?;
     let byte = bytes_of(record.as_ref())?.get((offset / 8) as usize).copied().unwrap_or(0);
     call.reply.int(i64::from(byte >> (7 - offset % 8) & 1));
