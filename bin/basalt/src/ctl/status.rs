@@ -68,6 +68,9 @@ fn summary(status: &Value) -> String {
     let zones = if zones.is_empty() { String::new() } else { format!("; zones {}", zones.join(", ")) };
     let mut text = format!("nodes   {up} of {} up{zones}\n", nodes.len());
     let mut shards = format!("{} with {} replicas each", count("shards"), count("replication_factor"));
+    if count("replication_factor") > nodes.len() as u64 {
+        shards += &format!(" wanted, of which each has {} at most: there are no more nodes", nodes.len());
+    }
     shards += &format!("; {} of {} slots have leaders", count("slots_led"), count("slots"));
     for (name, what) in [("under_replicated", "under-replicated"), ("without_majority", "without a majority")] {
         if count(name) > 0 {

@@ -41,7 +41,7 @@ fn one_screen_has_it_all() {
 store ab: NOT WELL
   ! node bb (h:7001) is silent for 4 s
 nodes   1 of 2 up; zones a 1/2
-shards  2 with 3 replicas each; 16384 of 16384 slots have leaders; 1 under-replicated; map 9
+shards  2 with 3 replicas each wanted, of which each has 2 at most: there are no more nodes; 16384 of 16384 slots have leaders; 1 under-replicated; map 9
 data    3.0 MB, 20.0k keys; 12.3k commands/s
 
 node    zone  state   leads  replicas    data   keys  ops/s  clients   memory  disk free  since  version  id

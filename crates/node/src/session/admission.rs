@@ -293,7 +293,7 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     } else if matches!(role, Role::Data) && !spec.has_keys() && by != By::Shell {
         let text = if spec.does(behaviour::CLEARS_STORE) { CLEARS_IN_STEPS } else { OF_THE_STORE };
         Some(format!("ERR {} {text}", spec.typed_name()).into())
-    } else if spec.name == "MONITOR" {
+    } else if spec.does(behaviour::SHOWS_OTHERS) {
         // Redis refuses it when the transaction runs.
         Some("ERR MONITOR isn't allowed for DENY BLOCKING client".into())
     } else {

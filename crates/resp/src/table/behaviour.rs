@@ -79,6 +79,8 @@ pub const GREETS: u64 = 1 << 10;
 
 /// Answered by the session, about all of a kind that the node has. These may be very many, so an event loop does not run it.
 pub const ABOUT_NODE: u64 = 1 << 32;
+/// Its connection is shown what other clients send, from then on.
+pub const SHOWS_OTHERS: u64 = 1 << 34;
 
 /// Which arguments of a command are secret: no log shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

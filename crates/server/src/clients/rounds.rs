@@ -1,17 +1,11 @@
-//! Looks at all connections of a worker, some of them at a time: all at once would keep the event loop for long where there are very many.
+//! Rounds: all connections of a worker are looked at, some of them at a time. All at once would keep the event loop for long where there are
+//! very many.
 //!
 //! Invariant: a round looks at every place that there was when it began, whatever comes and goes meanwhile, and at each connection as it is
 //! then: here, or away at the thread for large requests.
 
-use super::client_id::ClientId;
 use super::connections::Connections;
-use super::letters::Letter;
-use super::registry::Clients;
-use super::slow::note_slow;
-use node::blocking::End;
-use node::config::ClientClass;
 use std::sync::mpsc::SyncSender;
-use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 
 /// How many connections a tick looks at: 100,000 are looked at within five seconds.
 const TICK_CONNECTIONS_MAX: usize = 2_048;
@@ -86,99 +80,40 @@ impl Rounds {
     pub(super) fn are_under_way(&self) -> bool {
         !self.look.is_over() || !self.users.is_over() || !self.told.is_empty()
     }
-}
 
-/// Every connection is to be looked at again: one was killed, or a pause is over.
-pub(crate) fn look_at_all(clients: &mut Clients) {
-    let places = clients.connections.places();
-    clients.rounds.look.begin(places);
-}
+    /// All connections are to be looked at again.
+    pub(super) fn begin_look(&mut self, connections: &Connections) {
+        self.look.begin(connections.places());
+    }
 
-/// The users of the node have changed: every connection is to go by it, those that have lost their user are closed, and then
-/// `done` is told.
-pub(crate) fn users_changed(clients: &mut Clients, done: Option<SyncSender<()>>) {
-    let places = clients.connections.places();
-    clients.rounds.users.begin(places);
-    clients.rounds.told.extend(done);
-}
+    /// All connections are to go by the users that there are now; then `done` is told.
+    pub(super) fn begin_users(&mut self, connections: &Connections, done: Option<SyncSender<()>>) {
+        self.users.begin(connections.places());
+        self.told.extend(done);
+    }
 
-/// Goes on with the rounds that are under way.
-pub(crate) fn go_round(clients: &mut Clients) {
-    for id in clients.rounds.look.next_connections(&mut clients.connections, TURN_CONNECTIONS_MAX) {
-        if let Some(away) = clients.connections.away_at(id) {
-            away.letters.keep(Letter::Look);
-        } else {
-            clients.end_pause(id);
-            clients.set_ready(id);
+    /// The next connections that a tick looks at.
+    pub(super) fn next_of_tick(&mut self, connections: &mut Connections) -> Vec<usize> {
+        if self.tick.is_over() {
+            self.tick.begin(connections.places());
         }
+        self.tick.next_connections(connections, TICK_CONNECTIONS_MAX)
     }
-    for id in clients.rounds.users.next_connections(&mut clients.connections, TURN_CONNECTIONS_MAX) {
-        if let Some(away) = clients.connections.away_at(id) {
-            away.letters.keep(Letter::UsersChanged);
-        } else {
-            users_changed_at(clients, id);
-        }
-    }
-    if clients.rounds.users.is_over() {
-        // They may have been given up.
-        clients.rounds.told.drain(..).for_each(|done| _ = done.send(()));
-    }
-}
 
-/// The same for one that has been away.
-pub(super) fn users_changed_of(clients: &mut Clients, client: ClientId) {
-    if clients.find(client).is_some() {
-        users_changed_at(clients, client.id);
+    /// The next connections that are to be looked at again.
+    pub(super) fn next_of_look(&mut self, connections: &mut Connections) -> Vec<usize> {
+        self.look.next_connections(connections, TURN_CONNECTIONS_MAX)
     }
-}
 
-fn users_changed_at(clients: &mut Clients, id: usize) {
-    let store = clients.store().clone();
-    let Some(connection) = clients.get_mut(id) else { return };
-    let (is_refused, entry) = (connection.users_changed(&store), connection.session.entry().id);
-    if connection.session.closing() {
-        clients.set_ready(id);
+    /// The next connections that are to go by other users.
+    pub(super) fn next_of_users(&mut self, connections: &mut Connections) -> Vec<usize> {
+        self.users.next_connections(connections, TURN_CONNECTIONS_MAX)
     }
-    if is_refused {
-        clients.unblock(id, entry, End::Error, None);
-    }
-}
 
-/// Finds the connections that are idle for too long, or to be closed.
-pub(crate) fn tick(clients: &mut Clients, now_ms: u64) {
-    clients.unstall_all();
-    let (store, worker) = (clients.store().clone(), clients.worker());
-    let normal_limit = store.config.output_limit(ClientClass::Normal);
-    clients.subscribers_limit = store.config.output_limit(ClientClass::Pubsub);
-    let Clients { connections, rounds, subscribers_limit, .. } = clients;
-    if rounds.tick.is_over() {
-        rounds.tick.begin(connections.places());
+    /// Who is to be told that all go by the users that there are, if they do.
+    pub(super) fn take_told(&mut self) -> Vec<SyncSender<()>> {
+        if self.users.is_over() { std::mem::take(&mut self.told) } else { Vec::new() }
     }
-    let mut rooms_left = BLOCKED_CLIENTS_STEP_MAX;
-    let mut dirty = Vec::new();
-    for id in rounds.tick.next_connections(connections, TICK_CONNECTIONS_MAX) {
-        let Some(connection) = connections.get_mut(id) else { continue };
-        rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
-        connection.note_buffers();
-        let limit = if connection.session.is_subscriber() { *subscribers_limit } else { normal_limit };
-        if let Some(why) = connection.is_slow(limit, now_ms) {
-            note_slow(&store, worker, connection, why);
-        }
-        if connection.session.entry().killed() && !connection.is_writable() {
-            connection.break_off();
-        }
-        if connection.is_broken() && connection.mark_dirty() {
-            dirty.push(id);
-        }
-        let idle = connection.is_quiet() && connection.session.timed_out(&*store, now_ms);
-        let ends = connection.session.closing() || connection.is_deaf();
-        if idle || (ends && !connection.is_dirty()) {
-            connection.hear_no_more();
-            connection.mark_dirty();
-            dirty.push(id);
-        }
-    }
-    clients.put_dirty(dirty);
 }
 
 #[cfg(test)]

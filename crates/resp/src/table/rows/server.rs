@@ -2,7 +2,7 @@
 
 use crate::table::behaviour::{
     ABOUT_NODE, ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, FOLLOWS_EXEC, MISSES_UNTOLD, ONLY_SHOWS, PEEKS,
-    READS_ALL_KEYS, READS_REPLICAS, SWAPS_DATABASES, SecretArgs, TAKES_MANY,
+    READS_ALL_KEYS, READS_REPLICAS, SHOWS_OTHERS, SWAPS_DATABASES, SecretArgs, TAKES_MANY,
 };
 use crate::table::key_flag::RO;
 use crate::table::spec::acl;
@@ -270,7 +270,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "1.0.0",
         "Shows the connection every command that this node runs, until it is closed or RESET.",
     )
-    .flags(OPERATOR),
+    .flags(OPERATOR)
+    .does_also(SHOWS_OTHERS),
     server("PSYNC", -3, "2.8.0", "Refuses: Basalt sends a replica no changes.")
         .flags(ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI)
         .args("replicationid offset:integer"),

@@ -1,0 +1,98 @@
+//! What connections are looked at for: by ticks, because one was killed or a pause is over, and when the users of the node change.
+
+use super::client_id::ClientId;
+use super::letters::Letter;
+use super::registry::Clients;
+use super::slow::note_slow;
+use node::blocking::End;
+use node::config::ClientClass;
+use std::sync::mpsc::SyncSender;
+use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
+
+/// Every connection is to be looked at again: one was killed, or a pause is over.
+pub(crate) fn look_at_all(clients: &mut Clients) {
+    clients.rounds.begin_look(&clients.connections);
+}
+
+/// The users of the node have changed: every connection is to go by it, those that have lost their user are closed, and then
+/// `done` is told.
+pub(crate) fn users_changed(clients: &mut Clients, done: Option<SyncSender<()>>) {
+    clients.rounds.begin_users(&clients.connections, done);
+}
+
+/// Goes on with the rounds that are under way.
+pub(crate) fn go_round(clients: &mut Clients) {
+    if !clients.rounds.are_under_way() {
+        return;
+    }
+    for id in clients.rounds.next_of_look(&mut clients.connections) {
+        if let Some(away) = clients.connections.away_at(id) {
+            away.letters.keep(Letter::Look);
+        } else {
+            clients.end_pause(id);
+            clients.set_ready(id);
+        }
+    }
+    for id in clients.rounds.next_of_users(&mut clients.connections) {
+        if let Some(away) = clients.connections.away_at(id) {
+            away.letters.keep(Letter::UsersChanged);
+        } else {
+            users_changed_at(clients, id);
+        }
+    }
+    // They may have been given up.
+    clients.rounds.take_told().into_iter().for_each(|done| _ = done.send(()));
+}
+
+/// The users have changed while one was away.
+pub(super) fn users_changed_of(clients: &mut Clients, client: ClientId) {
+    if clients.find(client).is_some() {
+        users_changed_at(clients, client.id);
+    }
+}
+
+fn users_changed_at(clients: &mut Clients, id: usize) {
+    let store = clients.store().clone();
+    let Some(connection) = clients.get_mut(id) else { return };
+    let (is_refused, entry) = (connection.users_changed(&store), connection.session.entry().id);
+    if connection.session.closing() {
+        clients.set_ready(id);
+    }
+    if is_refused {
+        clients.unblock(id, entry, End::Error, None);
+    }
+}
+
+/// Finds the connections that are idle for too long, or to be closed.
+pub(crate) fn tick(clients: &mut Clients, now_ms: u64) {
+    clients.unstall_all();
+    let (store, worker) = (clients.store().clone(), clients.worker());
+    let normal_limit = store.config.output_limit(ClientClass::Normal);
+    clients.subscribers_limit = store.config.output_limit(ClientClass::Pubsub);
+    let Clients { connections, rounds, subscribers_limit, .. } = clients;
+    let mut rooms_left = BLOCKED_CLIENTS_STEP_MAX;
+    let mut dirty = Vec::new();
+    for id in rounds.next_of_tick(connections) {
+        let Some(connection) = connections.get_mut(id) else { continue };
+        rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
+        connection.note_buffers();
+        let limit = if connection.session.is_subscriber() { *subscribers_limit } else { normal_limit };
+        if let Some(why) = connection.is_slow(limit, now_ms) {
+            note_slow(&store, worker, connection, why);
+        }
+        if connection.session.entry().killed() && !connection.is_writable() {
+            connection.break_off();
+        }
+        if connection.is_broken() && connection.mark_dirty() {
+            dirty.push(id);
+        }
+        let idle = connection.is_quiet() && connection.session.timed_out(&*store, now_ms);
+        let ends = connection.session.closing() || connection.is_deaf();
+        if idle || (ends && !connection.is_dirty()) {
+            connection.hear_no_more();
+            connection.mark_dirty();
+            dirty.push(id);
+        }
+    }
+    clients.put_dirty(dirty);
+}
