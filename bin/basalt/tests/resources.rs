@@ -48,6 +48,31 @@ fn clients_that_are_too_many_are_refused_and_the_store_is_served() {
     assert!(server.stop());
 }
 
+/// Requests that never end: those who have sent the most of them are closed when all together are too much, and no others.
+#[test]
+fn clients_that_take_the_most_memory_are_closed() {
+    let dir = Dir::new("clients-memory");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--set", "maxmemory-clients=64mb"));
+    let (mut other, mut spared) = (server.connect(), server.connect());
+    assert_eq!(spared.call("CLIENT NO-EVICT on"), Value::ok());
+    let half = [b"*2\r\n$3\r\nGET\r\n$33554432\r\n".as_slice(), &vec![b'x'; 16 << 20]].concat();
+    // It may be closed while it sends.
+    let mut hostile: Vec<_> = (0..12).map(|_| server.connect()).collect();
+    spared.send(&half).unwrap();
+    hostile.iter_mut().for_each(|connection| _ = connection.send(&half));
+    let evicted =
+        |other: &mut common::Connection| -> u64 { other.info("stats", "evicted_clients").unwrap().parse().unwrap() };
+    eventually("enough of them are closed", Duration::from_secs(30), || (evicted(&mut other) >= 8).then_some(()));
+    // What is left of its request comes, and is answered.
+    spared.send(&vec![b'x'; 16 << 20]).unwrap();
+    spared.send(b"\r\n").unwrap();
+    let answer = spared.read().unwrap();
+    assert!(answer.is_error(), "a key of 32 MB: {answer:?}");
+    assert_eq!(other.call("SET key value"), Value::ok());
+    assert!(server.messages().contains("more than `maxmemory-clients`"), "{}", server.messages());
+    assert!(server.stop());
+}
+
 /// A flush that finds no descriptor half-way, at whichever step, leaves a tree that opens.
 #[test]
 fn a_node_with_hardly_a_descriptor_loses_nothing() {

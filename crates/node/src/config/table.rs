@@ -293,7 +293,12 @@ pub const SETTINGS: &[Setting] = &[
     new("appendonly", Bool, "yes", PERSISTENCE).fixed(),
     // Redis' settings with no effect here.
     new("maxmemory-eviction-tenacity", count(0, 100), "10", NO_EFFECT).accepted(),
-    new("maxmemory-clients", MemoryOrPercent, "0", NO_EFFECT).accepted(),
+    new(
+        "maxmemory-clients",
+        MemoryOrPercent,
+        "0",
+        "What requests and answers of all clients may take of the memory, or in percent of `memory`; 0: as much as `memory`, at least 1 GiB.",
+    ),
     new("set-max-listpack-entries", count(0, i64::MAX), "128", NO_EFFECT).accepted(),
     new("set-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).accepted(),
     new("list-max-listpack-size", count(-INT_MAX - 1, INT_MAX), "-2", NO_EFFECT)

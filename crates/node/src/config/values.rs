@@ -49,6 +49,11 @@ const HELPER_THREADS: usize = index_of(SETTINGS, "helper-threads");
 const EVENTS: usize = index_of(SETTINGS, "notify-keyspace-events");
 const TRACKED_KEYS: usize = index_of(SETTINGS, "tracking-table-max-keys");
 const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
+const MEMORY: usize = index_of(SETTINGS, "memory");
+const CLIENTS_MEMORY: usize = index_of(SETTINGS, "maxmemory-clients");
+
+/// One request may be as long as that.
+const CLIENTS_BYTES_MIN: u64 = 1 << 30;
 
 /// What CONFIG GET shows instead of a secret. CONFIG SET refuses it as a secret, for it is no secret itself: a client that
 /// writes back what it has read would set a password that all know.
@@ -331,6 +336,17 @@ impl Config {
         let mut limits = self.output_limits.write();
         *limits = OutputLimits::parse(text).unwrap_or_default().over(*limits);
         limits.text()
+    }
+
+    /// What requests and answers of all clients may take of the memory, in bytes: beyond that, those that take the most are closed.
+    #[must_use]
+    pub fn clients_bytes_max(&self) -> u64 {
+        let budget = self.size_at(MEMORY) as u64;
+        match self.number_at(CLIENTS_MEMORY) {
+            0 => budget.max(CLIENTS_BYTES_MIN),
+            percent if percent < 0 => budget / 100 * percent.unsigned_abs(),
+            bytes => bytes.unsigned_abs(),
+        }
     }
 
     /// `client-output-buffer-limit` of a class of clients.

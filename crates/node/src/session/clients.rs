@@ -119,6 +119,18 @@ impl ClientEntry {
         self.killed.load(Ordering::Acquire)
     }
 
+    /// What its connection takes of memory, as of the last report.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.total_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether it may be closed to save memory: CLIENT NO-EVICT.
+    #[must_use]
+    pub fn may_be_evicted(&self) -> bool {
+        !self.has(state::NO_EVICT)
+    }
+
     /// Whether it waits in a blocking command.
     #[must_use]
     pub fn is_blocked(&self) -> bool {

@@ -18,6 +18,8 @@ pub struct Totals {
     pub rejected_connections: u64,
     /// Connections that `client-output-buffer-limit` has closed.
     pub output_limit_disconnections: u64,
+    /// Connections that `maxmemory-clients` has closed.
+    pub evicted_clients: u64,
     /// Bytes from clients.
     pub input_bytes: u64,
     /// Bytes to clients.
@@ -43,6 +45,7 @@ impl Totals {
             output_limit_disconnections: self
                 .output_limit_disconnections
                 .wrapping_sub(earlier.output_limit_disconnections),
+            evicted_clients: self.evicted_clients.wrapping_sub(earlier.evicted_clients),
             input_bytes: self.input_bytes.wrapping_sub(earlier.input_bytes),
             output_bytes: self.output_bytes.wrapping_sub(earlier.output_bytes),
             reads: self.reads.wrapping_sub(earlier.reads),

@@ -87,6 +87,7 @@ impl Stats {
             sum.connections += worker.connections.get();
             sum.rejected_connections += worker.rejected_connections.get();
             sum.output_limit_disconnections += worker.output_limit_disconnections.get();
+            sum.evicted_clients += worker.evicted_clients.get();
             sum.input_bytes += worker.input_bytes.get();
             sum.output_bytes += worker.output_bytes.get();
             sum.reads += worker.reads.get();

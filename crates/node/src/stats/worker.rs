@@ -152,6 +152,7 @@ pub struct WorkerStats {
     pub(super) connections: Counter,
     pub(super) rejected_connections: Counter,
     pub(super) output_limit_disconnections: Counter,
+    pub(super) evicted_clients: Counter,
     pub(super) input_bytes: Counter,
     pub(super) output_bytes: Counter,
     pub(super) reads: Counter,
@@ -170,6 +171,7 @@ impl Default for WorkerStats {
             connections: counter(),
             rejected_connections: counter(),
             output_limit_disconnections: counter(),
+            evicted_clients: counter(),
             input_bytes: counter(),
             output_bytes: counter(),
             reads: counter(),
@@ -245,6 +247,11 @@ impl WorkerStats {
     /// Counts a connection that `client-output-buffer-limit` has closed.
     pub fn output_limit_passed(&self) {
         self.output_limit_disconnections.add(1);
+    }
+
+    /// Counts a connection that `maxmemory-clients` has closed.
+    pub fn client_evicted(&self) {
+        self.evicted_clients.add(1);
     }
 
     /// Counts bytes that came from clients in one read.

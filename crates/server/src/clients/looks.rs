@@ -1,6 +1,7 @@
 //! What connections are looked at for: by ticks, because one was killed or a pause is over, and when the users of the node change.
 
 use super::client_id::ClientId;
+use super::large_clients::close_largest;
 use super::letters::Letter;
 use super::registry::Clients;
 use super::slow::note_slow;
@@ -69,13 +70,16 @@ pub(crate) fn tick(clients: &mut Clients, now_ms: u64) {
     let (store, worker) = (clients.store().clone(), clients.worker());
     let normal_limit = store.config.output_limit(ClientClass::Normal);
     clients.subscribers_limit = store.config.output_limit(ClientClass::Pubsub);
-    let Clients { connections, rounds, subscribers_limit, .. } = clients;
+    let Clients { connections, rounds, subscribers_limit, taken_bytes, .. } = clients;
     let mut rooms_left = BLOCKED_CLIENTS_STEP_MAX;
     let mut dirty = Vec::new();
-    for id in rounds.next_of_tick(connections) {
+    let looked_at = rounds.next_of_tick(connections);
+    for &id in &looked_at {
         let Some(connection) = connections.get_mut(id) else { continue };
         rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
+        let before = connection.session.entry().total_bytes();
         connection.note_buffers();
+        *taken_bytes = (*taken_bytes + connection.session.entry().total_bytes()).saturating_sub(before);
         let limit = if connection.session.is_subscriber() { *subscribers_limit } else { normal_limit };
         if let Some(why) = connection.is_slow(limit, now_ms) {
             note_slow(&store, worker, connection, why);
@@ -95,4 +99,5 @@ pub(crate) fn tick(clients: &mut Clients, now_ms: u64) {
         }
     }
     clients.put_dirty(dirty);
+    close_largest(clients, &looked_at);
 }

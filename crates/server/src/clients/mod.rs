@@ -20,6 +20,7 @@ mod handshakes;
 mod invalidations;
 mod is_large;
 mod large;
+mod large_clients;
 mod large_request;
 mod learn;
 mod letters;

@@ -80,6 +80,8 @@ pub(crate) struct Clients {
     pub(super) crowds: Crowds,
     /// Of those that were closed because it is unknown what has become of a request.
     complaints: Complaints,
+    /// What they take of memory, as far as it was noted.
+    pub(super) taken_bytes: u64,
     /// Looks at all of them, which go some at a time.
     pub(super) rounds: Rounds,
 }
@@ -103,6 +105,7 @@ impl Clients {
             lender: Lender::default(),
             crowds: Crowds::default(),
             complaints: Complaints::default(),
+            taken_bytes: 0,
             rounds: Rounds::default(),
         }
     }
@@ -242,6 +245,7 @@ impl Clients {
     /// Closes a connection that is here. Answers whether the send thread may have a handle of its stream.
     pub(super) fn close(&mut self, id: usize, registry: &Registry) -> bool {
         let Some(mut connection) = self.connections.remove(id) else { return false };
+        self.taken_bytes = self.taken_bytes.saturating_sub(connection.session.entry().total_bytes());
         // Writes that were not submitted: their bytes are not on their way any more.
         for write in connection.take_pending_writes() {
             self.store.write_left(write.bytes());

@@ -21,3 +21,13 @@ pub(super) fn note_slow(store: &NodeShared, worker: usize, connection: &mut Conn
     store.stats.worker(worker).output_limit_passed();
     connection.break_off();
 }
+
+/// A client is closed because all clients take too much memory together, and it takes so much of it.
+pub(super) fn note_evicted(store: &NodeShared, worker: usize, connection: &mut Connection, bytes: u64) {
+    let from = &connection.session.entry().addr;
+    log::warn!(
+        "the client at {from} is closed: clients take more than `maxmemory-clients` together, and it takes {bytes} bytes"
+    );
+    store.stats.worker(worker).client_evicted();
+    connection.break_off();
+}

@@ -7,6 +7,7 @@ mod background_state;
 mod backup_snapshots;
 mod budget;
 mod callers;
+mod client_memory;
 mod cluster_databases;
 mod data_dir;
 mod database_rates;

@@ -7,6 +7,7 @@ use super::background_state::BackgroundState;
 use super::backup_snapshots::BackupSnapshots;
 use super::budget::Budget;
 use super::callers::Callers;
+use super::client_memory::ClientMemory;
 use super::cluster_databases::{ClusterDatabasesBegin, has_cluster_databases};
 use super::data_dir::DataDir;
 use super::database_rates::DatabaseRates;
@@ -147,6 +148,7 @@ pub(crate) struct NodeShared {
     pub(crate) verification: Verification,
     pub(crate) snapshots: OnceLock<Snapshots>,
     pub(crate) spare_processors: SpareProcessors,
+    pub(crate) client_memory: ClientMemory,
     /// An operator wants the store to be made.
     pub(crate) init_asked: AtomicBool,
     /// When the process started, in ms since the epoch.
@@ -238,6 +240,7 @@ impl NodeShared {
             verification: Verification::default(),
             snapshots: OnceLock::new(),
             spare_processors: SpareProcessors::default(),
+            client_memory: ClientMemory::new(workers),
             init_asked: AtomicBool::new(false),
             started_ms: now_ms(),
             run_id: run_id(seed),

@@ -105,6 +105,7 @@ pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
     lines.add_known("expired_keys", facts.node.expired_keys);
     lines.add("evicted_keys", facts.host.usage().evicted());
+    lines.add("evicted_clients", totals.evicted_clients);
     lines.add("keyspace_hits", totals.keyspace_hits);
     lines.add("keyspace_misses", totals.keyspace_misses);
     let broker = facts.host.broker();
