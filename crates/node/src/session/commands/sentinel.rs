@@ -113,5 +113,6 @@ fn none(ask: &mut Ask<'_>) {
 }
 
 fn check_quorum(ask: &mut Ask<'_>) {
-    ask.reply.simple("OK 1 usable Sentinels. Quorum and failover authorization can be reached");
+    let usable = ask.host.other_listeners().len() + 1;
+    ask.reply.simple(&format!("OK {usable} usable Sentinels. Quorum and failover authorization can be reached"));
 }
