@@ -134,6 +134,8 @@ mod tests {
                 wait.poll(&mut poll, &mut events, Duration::from_secs(60), span).unwrap();
                 assert_eq!(events.iter().map(|event| event.token()).collect::<Vec<_>>(), [Token(7)], "{n}");
             }
+            // Whether those looks paid depends on who else wanted the processor.
+            wait = BusyPoll::default();
             // Looks that find nothing become rare.
             for expected in [1, 0, 3, 2, 1, 0, 7] {
                 wait.poll(&mut poll, &mut events, FOR_READS, span).unwrap();
