@@ -10,9 +10,14 @@ pub fn commits(root: &Path) -> usize {
     count.unwrap_or(0)
 }
 
+/// Whose turn it is of so many, from 0 on.
+pub fn turn(of: usize, commits: usize) -> usize {
+    commits % of.max(1)
+}
+
 /// Those of `all` whose turn it is not.
 pub fn others<T: Copy>(all: &[T], commits: usize) -> Vec<T> {
-    let turn = commits % all.len().max(1);
+    let turn = turn(all.len(), commits);
     all.iter().enumerate().filter(|(at, _)| *at != turn).map(|(_, one)| *one).collect()
 }
 

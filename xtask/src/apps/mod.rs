@@ -74,7 +74,7 @@ pub fn check(root: &Path, basalt: &Path) -> Result<Count, (Count, String)> {
 
 /// From 1 on.
 fn quarter(commits: usize) -> usize {
-    commits % QUARTERS + 1
+    turns::turn(QUARTERS, commits) + 1
 }
 
 /// The application of the quarter whose leader is killed: another one each time that the quarter's turn comes.

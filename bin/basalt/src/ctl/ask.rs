@@ -103,12 +103,7 @@ impl Asker {
         let unread = || Failure::Unreachable("the node does not say how many databases there are".to_owned());
         let answer = self.client.call_here(&[b"CONFIG", b"GET", b"databases"]);
         let answer = answer.map_err(|e| Failure::Unreachable(format!("{}: {e}", self.client.address())))?;
-        let number = match &answer {
-            Reply::Array(found) => found.get(1).and_then(Reply::as_bytes),
-            Reply::Map(found) => found.first().and_then(|(_, value)| value.as_bytes()),
-            _ => None,
-        };
-        number.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).ok_or_else(unread)
+        number_of_setting(&answer).ok_or_else(unread)
     }
 
     /// How many keys are in the slot of a database.
@@ -153,6 +148,16 @@ impl Asker {
     pub(super) fn show(&self, answer: &Value, show: impl FnOnce(&Value) -> String) -> Result<(), Failure> {
         print(&if self.json { format!("{answer:#}\n") } else { show(answer) }).map(drop)
     }
+}
+
+/// The number in the answer to CONFIG GET of one setting.
+pub(super) fn number_of_setting(answer: &Reply) -> Option<u64> {
+    let number = match answer {
+        Reply::Array(found) => found.get(1)?.as_bytes(),
+        Reply::Map(found) => found.first()?.1.as_bytes(),
+        _ => None,
+    };
+    std::str::from_utf8(number?).ok()?.parse().ok()
 }
 
 /// Prints to standard output, which may have been closed.

@@ -16,12 +16,16 @@ pub(super) fn ask_preview(asker: &mut Asker, words: &[&str]) -> Result<Value, Fa
     asker.ask(&[&["PLAN", "PREVIEW"], words].concat())
 }
 
-pub(super) fn begin(asker: &mut Asker, words: &[&str], reason: Option<&str>, waits: bool) -> Result<Verdict, Failure> {
+fn apply(asker: &mut Asker, words: &[&str], reason: Option<&str>) -> Result<Value, Failure> {
     let mut all = [&["PLAN", "APPLY"], words].concat();
     if let Some(reason) = reason {
         all.extend(["REASON", reason]);
     }
-    let begun = asker.ask(&all)?;
+    asker.ask(&all)
+}
+
+pub(super) fn begin(asker: &mut Asker, words: &[&str], reason: Option<&str>, waits: bool) -> Result<Verdict, Failure> {
+    let begun = apply(asker, words, reason)?;
     let id = begun["id"].as_u64().unwrap_or(0);
     if waits {
         return wait(asker, id, None);
@@ -49,7 +53,7 @@ pub(super) fn confirm(warning: &str, word: &str, flag: &str) -> Result<(), Failu
 
 /// Begins a plan and waits for its end: how it has ended. Shows nothing but progress.
 pub(super) fn carried_out(asker: &mut Asker, words: &[&str], reason: &str) -> Result<(Value, Verdict), Failure> {
-    let begun = asker.ask(&[&["PLAN", "APPLY"], words, &["REASON", reason]].concat())?;
+    let begun = apply(asker, words, Some(reason))?;
     ended(asker, begun["id"].as_u64().unwrap_or(0), None)
 }
 

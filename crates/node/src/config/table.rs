@@ -291,7 +291,7 @@ pub const SETTINGS: &[Setting] = &[
     )
     .fixed(),
     new("appendonly", Bool, "yes", PERSISTENCE).fixed(),
-    // Redis' settings with no effect here.
+    // Redis' settings with no effect here, but for `maxmemory-clients`.
     new("maxmemory-eviction-tenacity", count(0, 100), "10", NO_EFFECT).accepted(),
     new(
         "maxmemory-clients",

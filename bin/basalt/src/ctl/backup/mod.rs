@@ -13,12 +13,12 @@ mod rows;
 mod take;
 mod users;
 
-use super::ask::Failure;
+use super::ask::{Failure, number_of_setting};
 use super::verdict::Verdict;
 use crate::moment::{connect, note, said};
 use catalog::{Catalog, Entry};
 use clap::{Args, Subcommand};
-use client::{Client, StoreUrl, Value as Reply};
+use client::{Client, StoreUrl};
 use output::{print, progress, size};
 use place::{Place, PlaceUrl};
 use serde_json::{Value, json};
@@ -231,13 +231,7 @@ fn verify(at: &PlaceUrl, backup: Option<&str>, as_json: bool) -> Result<bool, St
 
 /// How many keys the store holds: those of clusters' clients, and those of all databases.
 fn keys_of_all(client: &mut Client) -> Result<i64, String> {
-    let settings = said(client, &[b"CONFIG", b"GET", b"databases"])?;
-    let databases = match &settings {
-        Reply::Array(found) => found.get(1).and_then(Reply::as_bytes),
-        Reply::Map(found) => found.first().and_then(|(_, value)| value.as_bytes()),
-        _ => None,
-    };
-    let databases = databases.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
+    let databases = number_of_setting(&said(client, &[b"CONFIG", b"GET", b"databases"])?);
     let databases = databases.ok_or("the store does not say how many databases there are")?;
     let mut count = |words: &[&[u8]]| {
         let answer = said(client, &[&[&b"DBSIZE"[..]], words].concat())?;
