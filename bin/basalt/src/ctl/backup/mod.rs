@@ -231,16 +231,21 @@ fn verify(at: &PlaceUrl, backup: Option<&str>, as_json: bool) -> Result<bool, St
 
 /// How many keys the store holds: those of clusters' clients, and those of all databases.
 fn keys_of_all(client: &mut Client) -> Result<i64, String> {
-    let databases = number_of_setting(&said(client, &[b"CONFIG", b"GET", b"databases"])?);
-    let databases = databases.ok_or("the store does not say how many databases there are")?;
+    let mut setting = |name: &str| {
+        let number = number_of_setting(&said(client, &[b"CONFIG", b"GET", name.as_bytes()])?);
+        number.ok_or_else(|| format!("the store does not say what {name} is"))
+    };
+    let (databases, of_clusters) = (setting("databases")?, setting("cluster-databases")?);
     let mut count = |words: &[&[u8]]| {
         let answer = said(client, &[&[&b"DBSIZE"[..]], words].concat())?;
         answer.as_int().ok_or_else(|| "the store's answer to DBSIZE cannot be read".to_owned())
     };
     let mut keys = count(&[b"STORE"])?;
+    for number in 1..of_clusters {
+        keys += count(&[b"STORE", b"SELECTED", number.to_string().as_bytes()])?;
+    }
     for number in 0..databases {
-        let number = number.to_string();
-        keys += count(&[b"DATABASE", number.as_bytes()])?;
+        keys += count(&[b"DATABASE", number.to_string().as_bytes()])?;
     }
     Ok(keys)
 }
