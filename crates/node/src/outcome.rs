@@ -15,7 +15,7 @@ pub(crate) const REPLICA_GONE: &str =
 pub(crate) const ROWS_ARRIVED: &str =
     "TIMEOUT the write may have been made or not: this node stopped leading, and was sent rows instead of entries";
 /// What the errors begin with that say why the outcome is unknown.
-pub(crate) const UNKNOWN: &str = "ERR the outcome of this write is unknown";
+pub const UNKNOWN: &str = "ERR the outcome of this write is unknown";
 /// What the errors begin with that say why nothing was written.
 pub(crate) const NOT_WRITTEN: &str = "ERR not written";
 

@@ -1,8 +1,10 @@
-//! What DUMP answers and RESTORE takes: the type, the value, the version in two bytes, and a checksum in eight.
+//! What DUMP answers and RESTORE takes: the type, the value, the version in two bytes, and a checksum in eight. FUNCTION DUMP answers the
+//! like: libraries as a file has them, the version and the checksum.
 
-use crate::format::{VERSION, VERSION_FIELD_TTLS, VERSION_MAX, VERSION_VALKEY, value};
+use crate::format::{VERSION, VERSION_FIELD_TTLS, VERSION_MAX, VERSION_VALKEY, operation as op, value};
 use crate::read_value::read_value;
 use crate::reader::Reader;
+use crate::writer::put_string;
 use crate::{Error, Value, put_value, value_type};
 use crc::{CRC_64_REDIS, Crc, Digest, Table};
 
@@ -76,6 +78,29 @@ pub fn read_dump(version: u16, body: &[u8], bytes_max: usize) -> Result<Value, E
     let mut reader = Reader::new(rest, version, bytes_max);
     let value = read_value(&mut reader, of)?;
     if reader.input().is_empty() { Ok(value) } else { Err(Error::Corrupt("bytes behind the value")) }
+}
+
+/// Libraries of functions, by their sources, as FUNCTION RESTORE takes them.
+pub fn write_libraries<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut body = Vec::new();
+    for source in sources {
+        body.push(op::FUNCTION);
+        put_string(&mut body, source);
+    }
+    seal(body, VERSION)
+}
+
+/// The sources of the libraries in the body of a dump of that version. They take up to `bytes_max` bytes.
+pub fn read_libraries(version: u16, body: &[u8], bytes_max: usize) -> Result<Vec<Vec<u8>>, Error> {
+    let mut reader = Reader::new(body, version, bytes_max);
+    let mut sources = Vec::new();
+    while !reader.input().is_empty() {
+        if reader.byte()? != op::FUNCTION {
+            return Err(Error::Corrupt("no library of functions"));
+        }
+        sources.push(reader.string()?);
+    }
+    Ok(sources)
 }
 
 #[cfg(test)]

@@ -11,9 +11,8 @@ use vocab::limits::{NESTING_MAX, REPLY_BULK_BYTES_MAX};
 pub struct FrameState {
     at: usize,
     scan: Scan,
-    /// How many collections are open, and how many values each of them still lacks.
-    depth: usize,
-    lacking: [usize; NESTING_MAX],
+    /// How many values each of the open collections still lacks.
+    lacking: Vec<usize>,
     /// Bytes of a bulk string, its line end among them, that come behind what was passed over.
     passing: usize,
 }
@@ -50,7 +49,7 @@ impl FrameState {
     pub fn reset(&mut self) {
         self.at = 0;
         self.scan = Scan::default();
-        self.depth = 0;
+        self.lacking.clear();
         self.passing = 0;
     }
 }
@@ -100,21 +99,22 @@ fn find_end(buf: &[u8], state: &mut FrameState) -> Result<Option<usize>, Protoco
             if let Item::Nested(_, count) = item
                 && count > 0
             {
-                let level = state.lacking.get_mut(state.depth).ok_or(ProtocolError::NestingTooDeep)?;
-                *level = count;
-                state.depth += 1;
+                if state.lacking.len() == NESTING_MAX {
+                    return Err(ProtocolError::NestingTooDeep);
+                }
+                state.lacking.push(count);
                 continue;
             }
         }
         // A value is complete; with the last one of a collection, so is the collection.
-        while state.depth > 0 {
-            state.lacking[state.depth - 1] -= 1;
-            if state.lacking[state.depth - 1] > 0 {
+        while let Some(left) = state.lacking.last_mut() {
+            *left -= 1;
+            if *left > 0 {
                 break;
             }
-            state.depth -= 1;
+            state.lacking.pop();
         }
-        if state.depth == 0 {
+        if state.lacking.is_empty() {
             return Ok(Some(state.at));
         }
     }

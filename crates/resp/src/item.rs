@@ -3,7 +3,7 @@
 use crate::ProtocolError;
 use crate::number::{parse_integer, short_number};
 use std::ops::Range;
-use vocab::limits::{INLINE_BYTES_MAX, REPLY_BULK_BYTES_MAX, REPLY_ELEMENTS_MAX};
+use vocab::limits::{REPLY_BULK_BYTES_MAX, REPLY_ELEMENTS_MAX, REPLY_LINE_BYTES_MAX};
 
 /// One piece: a whole value, or the head of a collection.
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ fn nested_item(kind: u8, length: usize, next: usize, scan: &mut Scan) -> Result<
 /// Where the CR of the line at `at` is, each byte being searched once over all calls.
 fn find_line_end(buf: &[u8], at: usize, scan: &mut Scan) -> Result<Option<usize>, ProtocolError> {
     let line = &buf[at..];
-    let window = &line[..line.len().min(INLINE_BYTES_MAX)];
+    let window = &line[..line.len().min(REPLY_LINE_BYTES_MAX)];
     match window[scan.searched.min(window.len())..].iter().position(|&b| b == b'\r' || b == b'\n') {
         Some(i) => {
             let end = scan.searched + i;
@@ -160,7 +160,7 @@ fn find_line_end(buf: &[u8], at: usize, scan: &mut Scan) -> Result<Option<usize>
                 }
             }
         }
-        None if line.len() >= INLINE_BYTES_MAX => Err(ProtocolError::ReplyTooLong),
+        None if line.len() >= REPLY_LINE_BYTES_MAX => Err(ProtocolError::ReplyTooLong),
         None => {
             *scan = Scan { searched: line.len(), wanted: buf.len() + 1 };
             Ok(None)

@@ -45,7 +45,9 @@ pub fn ask(store: &mut Store, place: Place, request: CollectionRequest, out: &mu
         Begin::Propose | Begin::Refuse(_) => {}
     }
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
-    process.core.submit(shard, &write, &keys, ticket, out);
+    if process.core.submit(shard, &write, &keys, ticket, out) {
+        process.blocked.proposed(&write);
+    }
     Ok(())
 }
 

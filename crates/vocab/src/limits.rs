@@ -32,8 +32,10 @@ pub const QUEUED_WRITE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const REPLY_BULK_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Most elements of one array in a reply that our client accepts.
 pub const REPLY_ELEMENTS_MAX: usize = 128 * 1024 * 1024;
-/// Deepest nesting of arrays in a reply that our client accepts.
-pub const NESTING_MAX: usize = 32;
+/// Longest line of a reply that our client accepts, in bytes: scripts make status and error replies of any length.
+pub const REPLY_LINE_BYTES_MAX: usize = REPLY_BULK_BYTES_MAX;
+/// Deepest nesting of arrays in a reply that our client accepts: deeper than scripts of ours can answer.
+pub const NESTING_MAX: usize = 256;
 /// Most clients of one node: the default of `maxclients`.
 pub const CLIENTS_MAX: usize = 10_000;
 /// Longest name of a client, or of its library or that one's version, in bytes.
@@ -489,9 +491,15 @@ pub const SCRIPT_INSTRUCTIONS_MAX: u64 = 400_000_000;
 /// Instructions for which a command counts that a script runs.
 pub const SCRIPT_CALL_INSTRUCTIONS: u64 = 500;
 /// Bytes that a script builds or copies for the price of one instruction.
-pub const SCRIPT_BYTES_PER_INSTRUCTION: u64 = 64;
+pub const SCRIPT_BYTES_PER_INSTRUCTION: u64 = 16;
+/// The same by the rules of engines before the fourth.
+pub const SCRIPT_BYTES_PER_INSTRUCTION_BEFORE: u64 = 64;
 /// Bytes that the Lua state of a script may hold, unless a setting says otherwise.
 pub const SCRIPT_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Instructions for which a value counts that a function in Rust reads of a table, or puts into one.
+pub const SCRIPT_VALUE_INSTRUCTIONS: u64 = 40;
+/// And one that a command answers: its table is made of it.
+pub const SCRIPT_ANSWER_INSTRUCTIONS: u64 = 150;
 /// Bytes of a text that a library makes of a script's tables.
 pub const SCRIPT_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Words of a request whose script an event loop begins itself: each becomes a value of Lua.

@@ -4,12 +4,16 @@ use bench::output::Reader;
 use client::{Client, StoreUrl, Value as Reply};
 use serde_json::{Value, json};
 use std::fmt;
+use std::io::ErrorKind;
 use std::time::Duration;
 use vocab::Database;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// A node looks for the metadata group's leader for some seconds before it answers by itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// To be said to who is not known, or does not say who asks.
+const WHO_ASKS: &str = "Give a user and a password: --user NAME, and BASALT_PASSWORD in the environment";
 
 /// How many digits the id of a node has.
 const NODE_DIGITS: usize = 16;
@@ -52,7 +56,11 @@ pub(super) struct Asker {
 impl Asker {
     pub(super) fn new(node: &StoreUrl, json: bool) -> Result<Self, Failure> {
         let client = Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN);
-        let told = |e: std::io::Error| Failure::Unreachable(format!("{e}; --node names another node of the store"));
+        let told = |e: std::io::Error| match e.kind() {
+            // It was reached, and knows who asks.
+            ErrorKind::PermissionDenied => Failure::Usage(format!("{e}. {WHO_ASKS}")),
+            _ => Failure::Unreachable(format!("{e}; --node names another node of the store")),
+        };
         Ok(Self { client: client.map_err(told)?, json })
     }
 
@@ -133,10 +141,7 @@ impl Asker {
             "USAGE" | "NOTFOUND" => Failure::Usage(rest.to_owned()),
             "REFUSED" => Failure::Refused(rest.to_owned()),
             "CLUSTERDOWN" | "MOVED" => Failure::Unreachable(format!("{}: {rest}", self.client.address())),
-            "NOAUTH" | "WRONGPASS" => {
-                let text = "Give a user and a password: --user NAME, and BASALT_PASSWORD in the environment";
-                Failure::Usage(format!("{rest} {text} ({})", self.client.address()))
-            }
+            "NOAUTH" | "WRONGPASS" => Failure::Usage(format!("{rest} {WHO_ASKS} ({})", self.client.address())),
             "NOPERM" => Failure::Refused(format!(
                 "{rest}: the roles for operators are +@role-read, +@role-operate and +@role-administer"
             )),

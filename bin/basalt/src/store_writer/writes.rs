@@ -1,8 +1,12 @@
 //! Many writes on their way into a store: imports and restores make them. Those on one slot keep their order where they need one.
 //!
 //! A write that was refused because a node is busy, or has no leader, is made again for a while.
+//!
+//! Those on one slot that wait for each other go together, as one script: a round of the log for each would be too slow to follow a busy source.
 
-use client::{Access, Answer, Ask, Frame, Pool, PoolOptions, ReadFrom, StoreUrl};
+use client::{Access, Answer, Ask, Frame, Nesting, Pool, PoolOptions, ReadFrom, StoreUrl};
+use node::OUTCOME_UNKNOWN;
+use resp::table::{self, flag};
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 use vocab::{Slot, slot_of};
@@ -17,6 +21,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Times that a request is made before it counts as refused.
 const TRIES_MAX: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
+/// Requests that go together, their arguments, and bytes of these.
+const TOGETHER_MAX: usize = 64;
+const TOGETHER_ARGUMENTS_MAX: usize = 4000;
+const TOGETHER_BYTES_MAX: usize = 256 << 10;
+/// Makes them in order, each whatever becomes of the others. Its keys are theirs; its arguments: of each how many words it has, and these.
+const TOGETHER: &str = "local replies,at={},1 for i=1,#KEYS do local count=tonumber(ARGV[at]) \
+                        replies[i]=redis.pcall(unpack(ARGV,at+1,at+count)) at=at+count+1 end return replies";
 /// With these words an error of the store passes.
 const PASSES: [&str; 7] = ["BUSY ", "TIMEOUT", "NOREPLICAS", "ERR disk full", "LOADING", "CLUSTERDOWN", "TRYAGAIN"];
 
@@ -49,6 +60,13 @@ impl Write {
     fn slot(&self) -> Slot {
         slot_of(&self.args[self.key])
     }
+
+    /// Whether it may be one of several in a script.
+    fn may_join(&self) -> bool {
+        let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        let is_small = args.len() <= TOGETHER_ARGUMENTS_MAX / 2 && self.bytes() <= TOGETHER_BYTES_MAX / 2;
+        self.kind == Kind::Once && is_small && table::resolve(&args).is_ok_and(|spec| spec.flags & flag::NOSCRIPT == 0)
+    }
 }
 
 /// A request that is not answered.
@@ -57,6 +75,12 @@ struct Pending {
     tries: u32,
     /// Not before this time.
     after: Option<Instant>,
+}
+
+impl Pending {
+    fn into_key(mut self) -> Vec<u8> {
+        self.write.args.swap_remove(self.write.key)
+    }
 }
 
 /// Who is told what becomes of requests.
@@ -70,7 +94,8 @@ pub(crate) trait Listener {
 /// A store that is written to.
 pub(crate) struct StoreWriter {
     pool: Pool,
-    under_way: Vec<Option<Pending>>,
+    /// Several of one slot, in their order, go together.
+    under_way: Vec<Vec<Pending>>,
     free: Vec<u32>,
     waiting: VecDeque<Pending>,
     held_bytes: usize,
@@ -78,6 +103,8 @@ pub(crate) struct StoreWriter {
     busy: HashSet<u16>,
     /// Keys of requests that may have been made, or not.
     doubtful: Vec<Vec<u8>>,
+    /// The store has refused a script.
+    goes_singly: bool,
 }
 
 impl StoreWriter {
@@ -86,12 +113,13 @@ impl StoreWriter {
             PoolOptions { connections: 1, timeout: TIMEOUT, read_from: ReadFrom::Leader, greetings: Vec::new() };
         Ok(Self {
             pool: Pool::open(node, options).map_err(|e| format!("the store: {e}"))?,
-            under_way: (0..WINDOW).map(|_| None).collect(),
+            under_way: (0..WINDOW).map(|_| Vec::new()).collect(),
             free: (0..WINDOW as u32).collect(),
             waiting: VecDeque::new(),
             held_bytes: 0,
             busy: HashSet::new(),
             doubtful: Vec::new(),
+            goes_singly: false,
         })
     }
 
@@ -143,55 +171,117 @@ impl StoreWriter {
             if kind != Kind::Free {
                 self.busy.insert(slot);
             }
-            let Write { args, key, .. } = &pending.write;
-            let access = if kind == Kind::Once { Access::Write } else { Access::Repeatable };
-            let key = Some(args[*key].as_slice());
-            let mut request = self.pool.request(Ask { client: 0, token, key, access, arguments: args.len() });
-            args.iter().for_each(|arg| _ = request.arg(arg));
-            drop(request);
-            self.under_way[token as usize] = Some(pending);
+            let together = self.together(at, pending);
+            send_as(&mut self.pool, token, &together);
+            self.under_way[token as usize] = together;
         }
+    }
+
+    /// A request, and those that may go together with it, of those that wait from there on.
+    fn together(&mut self, mut at: usize, first: Pending) -> Vec<Pending> {
+        let mut together = vec![first];
+        if self.goes_singly || !together[0].write.may_join() {
+            return together;
+        }
+        let slot = together[0].write.slot();
+        let (mut arguments, mut bytes) = (together[0].write.args.len(), together[0].write.bytes());
+        while together.len() < TOGETHER_MAX
+            && at < WAITING_MAX
+            && let Some(next) = self.waiting.get(at)
+        {
+            if next.write.slot() != slot || next.write.kind == Kind::Free {
+                at += 1;
+                continue;
+            }
+            (arguments, bytes) = (arguments + next.write.args.len(), bytes + next.write.bytes());
+            let is_too_much = arguments > TOGETHER_ARGUMENTS_MAX || bytes > TOGETHER_BYTES_MAX;
+            if is_too_much || next.after.is_some() || !next.write.may_join() {
+                break;
+            }
+            together.extend(self.waiting.remove(at));
+        }
+        together
     }
 
     /// Sends, and takes in what was answered.
     fn turn(&mut self, listener: &mut dyn Listener) -> Result<(), String> {
         self.send();
         let mut again = Vec::new();
-        let Self { pool, under_way, free, held_bytes, busy, doubtful, .. } = self;
+        let Self { pool, under_way, free, held_bytes, busy, doubtful, goes_singly, .. } = self;
         let mut each = |token: u32, answer: Answer<'_>, _: Instant| {
-            let Some(mut pending) = under_way[token as usize].take() else { return };
+            let mut together = std::mem::take(&mut under_way[token as usize]);
+            let Some(first) = together.first() else { return };
+            let (is_script, kind) = (together.len() > 1, first.write.kind);
             free.push(token);
-            let Pending { write, tries, .. } = &mut pending;
-            if write.kind != Kind::Free {
-                busy.remove(&write.slot().0);
+            if kind != Kind::Free {
+                busy.remove(&first.write.slot().0);
             }
-            let bytes = write.bytes();
+            let bytes: usize = together.iter().map(|pending| pending.write.bytes()).sum();
             let why = match &answer {
+                Answer::Reply(Frame::Nested(Nesting::Array, replies)) if is_script => {
+                    *held_bytes -= bytes;
+                    return together.iter().zip(replies.clone()).for_each(
+                        |(Pending { write, .. }, reply)| match reply {
+                            Frame::Error(text) => listener.refused(write, &String::from_utf8_lossy(text)),
+                            reply => listener.done(write, &reply),
+                        },
+                    );
+                }
+                Answer::Reply(Frame::Error(text)) if is_script && text.starts_with(OUTCOME_UNKNOWN.as_bytes()) => {
+                    *held_bytes -= bytes;
+                    return doubtful.extend(together.into_iter().map(Pending::into_key));
+                }
                 Answer::Reply(Frame::Error(text)) => String::from_utf8_lossy(text).into_owned(),
                 Answer::Reply(frame) => {
                     *held_bytes -= bytes;
-                    return listener.done(write, frame);
+                    return listener.done(&together[0].write, frame);
                 }
-                Answer::Failed(_) if write.kind == Kind::Once => {
+                Answer::Failed(_) if kind == Kind::Once => {
                     *held_bytes -= bytes;
-                    return doubtful.push(write.args.swap_remove(write.key));
+                    return doubtful.extend(together.into_iter().map(Pending::into_key));
                 }
                 Answer::Again(failure) | Answer::Failed(failure) => failure.name().to_owned(),
             };
             let passes = !matches!(answer, Answer::Reply(_)) || PASSES.iter().any(|word| why.starts_with(word));
-            if passes && *tries < TRIES_MAX {
-                *tries += 1;
-                pending.after = Some(Instant::now() + PAUSE);
-                return again.push(pending);
+            // Of a script that was refused nothing was made: its requests go one by one.
+            *goes_singly |= is_script && !passes;
+            if (passes && together[0].tries < TRIES_MAX) || (is_script && !passes) {
+                let after = passes.then(|| Instant::now() + PAUSE);
+                together.iter_mut().for_each(|pending| {
+                    (pending.tries, pending.after) = (pending.tries + 1, after);
+                });
+                return again.append(&mut together);
             }
             *held_bytes -= bytes;
-            listener.refused(write, &why);
+            together.iter().for_each(|pending| listener.refused(&pending.write, &why));
         };
         pool.wait(Some(Instant::now() + PAUSE), &mut each).map_err(|e| format!("the store: {e}"))?;
-        for pending in again {
-            // It is older than all that waits.
+        // They are older than all that waits, and keep their order.
+        for pending in again.into_iter().rev() {
             self.waiting.push_front(pending);
         }
         Ok(())
+    }
+}
+
+/// Sends a request; several in one script.
+fn send_as(pool: &mut Pool, token: u32, together: &[Pending]) {
+    let [Pending { write: first, .. }, rest @ ..] = together else { return };
+    let access = if first.kind == Kind::Once { Access::Write } else { Access::Repeatable };
+    let key = Some(first.args[first.key].as_slice());
+    if rest.is_empty() {
+        let mut request = pool.request(Ask { client: 0, token, key, access, arguments: first.args.len() });
+        first.args.iter().for_each(|arg| _ = request.arg(arg));
+        return;
+    }
+    let words: usize = together.iter().map(|pending| 2 + pending.write.args.len()).sum();
+    let mut request = pool.request(Ask { client: 0, token, key, access, arguments: 3 + words });
+    request.arg(b"EVAL").arg(TOGETHER.as_bytes()).arg(together.len().to_string().as_bytes());
+    for Pending { write, .. } in together {
+        request.arg(&write.args[write.key]);
+    }
+    for Pending { write, .. } in together {
+        request.arg(write.args.len().to_string().as_bytes());
+        write.args.iter().for_each(|arg| _ = request.arg(arg));
     }
 }

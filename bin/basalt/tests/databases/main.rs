@@ -380,6 +380,40 @@ fn exchanges_of_databases_at_once_are_all_made() {
     }
 }
 
+/// What scripts answer comes through whole at every node, however deep or long. After an exchange of the database that is watched EXEC makes
+/// nothing, wherever its keys have been; an exchange of others is nothing to it.
+#[test]
+fn answers_of_scripts_and_watches_are_those_of_a_plain_redis_at_every_node() {
+    let dir = Dir::new("databases-answers");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let nested = "redis.call('INCR',KEYS[1]) local t={} for i=1,100 do t={t} end return t";
+    let long = |kind: &str| format!("redis.call('INCR',KEYS[1]) return {{{kind}=string.rep('x',100000)}}");
+    for (n, port) in ports.iter().enumerate() {
+        let mut client = Connection::open(*port).unwrap();
+        let made = |client: &mut Connection| client.call("GET n").text();
+        let answer = client.try_call(&["EVAL", nested, "1", "n"]).unwrap();
+        assert!(!answer.is_error() && made(&mut client) == (1 + 3 * n).to_string(), "{port}: {answer:?}");
+        for kind in ["ok", "err"] {
+            assert_eq!(
+                client.try_call(&["EVAL", &long(kind), "1", "n"]).unwrap().text().len(),
+                100_000,
+                "{port}: {kind}"
+            );
+        }
+        let mut other = Connection::open(*port).unwrap();
+        for pair in ["0 1", "0 1", "7 8"] {
+            assert_eq!(client.call("SET k 1"), Value::ok());
+            assert_eq!(client.call("WATCH k"), Value::ok());
+            assert_eq!(other.call(&format!("SWAPDB {pair}")), Value::ok());
+            assert_eq!(client.call("MULTI"), Value::ok());
+            client.call("SET k 2");
+            let answer = client.call("EXEC").words();
+            assert_eq!(answer, if pair == "7 8" { "OK" } else { "*-1" }, "{port}: {pair}");
+        }
+    }
+}
+
 /// A client that waits in a database which another one takes the place of waits on, for that one's keys: as in Redis.
 #[test]
 fn a_client_that_waits_in_a_database_that_is_exchanged_waits_on() {

@@ -1,11 +1,12 @@
 //! The clients that wait for keys of a worker's shards, and what is to be done for them: its shell does it.
 
 use super::command::{BlockingCommand, StreamEnds};
+use super::expected::Expected;
 use super::queues::QueuePlace;
 use super::waiters::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn};
 use crate::awaited_keys::ReadyKey;
 use crate::outcome::NO_LEADER;
-use crate::shard::Ticket;
+use crate::shard::{Ticket, Write};
 use crate::{ShardHandle, SnapshotSpace};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -145,6 +146,24 @@ impl Blocked {
             // Those that were to move meanwhile have gone without it.
             self.withdraw(&ticket, now_us);
         }
+    }
+
+    /// A write is proposed: whether there are attempts to propose behind it, for clients that wait for what it is likely to leave.
+    pub fn proposed(&mut self, write: &Write) -> bool {
+        /// Of a transaction, so many commands are looked at.
+        const COMMANDS_MAX: usize = 64;
+        if self.waiters.is_empty() {
+            return false;
+        }
+        let commands = match write {
+            Write::Command(command) => std::slice::from_ref(command),
+            Write::Transaction { commands, .. } => commands,
+            _ => return false,
+        };
+        for Expected { key, what, elements } in commands.iter().take(COMMANDS_MAX).filter_map(Expected::of) {
+            self.waiters.expect(&key, what, elements);
+        }
+        self.waiters.has_ready()
     }
 
     /// An entry has written keys.

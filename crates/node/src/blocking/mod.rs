@@ -5,6 +5,7 @@
 
 mod blocked;
 mod command;
+mod expected;
 mod queues;
 mod waiters;
 

@@ -124,6 +124,8 @@ struct Ready {
     what: Awaited,
     /// How many more may be served.
     left: u64,
+    /// They come with what is proposed now, beside those that attempts under way will take.
+    is_expected: bool,
     /// The last one that was looked at.
     after: QueuePlace,
 }
@@ -467,7 +469,13 @@ impl Waiters {
         let keys = served.command.keys();
         let Some((_, key)) = keys.iter().find(|(of, _)| *of == hash) else { return };
         let after = served.place.unwrap_or_default();
-        self.make_ready(Ready { key: key.to_vec(), what: served.command.awaited(), left: 1, after });
+        self.make_ready(Ready {
+            key: key.to_vec(),
+            what: served.command.awaited(),
+            left: 1,
+            is_expected: false,
+            after,
+        });
     }
 
     /// The place of the last client that has begun to wait.
@@ -551,7 +559,19 @@ impl Waiters {
 
     fn make_ready_for(&mut self, key: Vec<u8>, holds: Holds) {
         let left = if holds.what == Awaited::Stream { u64::MAX } else { holds.elements };
-        self.make_ready(Ready { key, what: holds.what, left, after: QueuePlace::default() });
+        self.make_ready(Ready { key, what: holds.what, left, is_expected: false, after: QueuePlace::default() });
+    }
+
+    /// What is proposed now is likely to leave elements at a key: as many that wait for it are tried behind that.
+    pub(super) fn expect(&mut self, key: &[u8], what: Awaited, elements: u64) {
+        match self.ready.get_mut(&key_hash(key)) {
+            Some(ready) if ready.what == what => ready.left = ready.left.saturating_add(elements),
+            Some(_) => {}
+            None => {
+                let after = QueuePlace::default();
+                self.make_ready(Ready { key: key.to_vec(), what, left: elements, is_expected: true, after });
+            }
+        }
     }
 
     fn make_ready(&mut self, ready: Ready) {
@@ -743,6 +763,7 @@ impl Waiter {
                 ready.left -= 1;
                 return Some(self.attempt(self.command.only(&ready.key)));
             }
+            Some(_) if ready.is_expected => {}
             // It takes one of those that were counted.
             Some(Serving::Of(under_way)) if under_way == hash && ready.what != Awaited::Stream => ready.left -= 1,
             Some(_) => self.missed = true,
@@ -792,7 +813,8 @@ mod tests {
         }
 
         /// `CLIENT command …`: it comes; `CLIENT < reply`: its attempt is answered; `CLIENT ! how`: its wait is to end;
-        /// `CLIENT out`: it is taken out; `key type n`: an entry has left n elements there; `at ms`.
+        /// `CLIENT out`: it is taken out; `key type n`: an entry has left n elements there; with `+n`, what is proposed will;
+        /// `at ms`.
         fn step(&mut self, step: &str) -> String {
             let (first, rest) = step.split_once(' ').unwrap();
             let Ok(client) = first.parse::<u32>() else {
@@ -811,6 +833,10 @@ mod tests {
                     "stream" => Some(Awaited::Stream),
                     _ => None,
                 };
+                if let Some(more) = elements.strip_prefix('+') {
+                    self.waiters.expect(first.as_bytes(), what.unwrap(), more.parse().unwrap());
+                    return String::new();
+                }
                 let holds = what.map(|what| Holds { what, elements: elements.parse().unwrap() });
                 self.waiters.ready(ReadyKey { key: first.as_bytes().to_vec(), holds }, self.waiters.last_place());
                 let ended = self.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX);
@@ -1045,6 +1071,30 @@ mod tests {
             ("a list 2", "| 2 BLPOP a 0"),
             ("1 < *2", "deliver"),
             ("2 < *2", "deliver"),
+        ]);
+    }
+
+    #[test]
+    fn who_waits_is_tried_behind_what_is_likely_to_leave_an_element() {
+        run(&[
+            ("1 BLPOP a 0", "propose"),
+            ("1 < *-1", "waits"),
+            ("2 BLPOP a 0", "wait"),
+            ("3 BLPOP a 0", "wait"),
+            ("a list +1", "| 1 BLPOP a 0"),
+            // Beside what the attempt under way will take.
+            ("a list +1", "| 2 BLPOP a 0"),
+            ("1 < *2", "deliver"),
+            // The push has failed, or another has taken the element.
+            ("2 < *-1", "waits on"),
+            ("a none 0", ""),
+            ("a list 1", "| 2 BLPOP a 0"),
+            ("2 < *2", "deliver"),
+            // It was applied before the attempt: this is about the same element.
+            ("a list +2", "| 3 BLPOP a 0"),
+            ("a list 1", ""),
+            ("3 < *2", "deliver"),
+            ("a list +1", ""),
         ]);
     }
 

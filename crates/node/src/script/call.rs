@@ -20,8 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use vocab::limits::{
-    ITEM_REPLY_BYTES_MAX, SCRIPT_BYTES_PER_INSTRUCTION, SCRIPT_CALL_INSTRUCTIONS, SCRIPT_SLICE_INSTRUCTIONS_MAX,
-    SCRIPT_SLICE_MEMORY_BYTES_MAX,
+    ITEM_REPLY_BYTES_MAX, SCRIPT_CALL_INSTRUCTIONS, SCRIPT_SLICE_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX,
 };
 use vocab::{ClusterDatabase, Database, Namespace, slot_of};
 
@@ -126,15 +125,13 @@ impl Run<'_> {
         // The first engine asks only afterwards what an entry can afford.
         let instructions_max = match self.context.engine {
             EngineVersion::First => self.context.instructions_max,
-            EngineVersion::Second | EngineVersion::Third => {
-                self.context.instructions_max.min(self.host.instructions_left())
-            }
+            _ => self.context.instructions_max.min(self.host.instructions_left()),
         };
         let memory_bytes = budget(self.context.memory_bytes_max, SCRIPT_SLICE_MEMORY_BYTES_MAX);
         let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
         engine.make_room(memory_bytes).map_err(|e| fail(&e))?;
-        let counts_work = self.context.engine > EngineVersion::First;
-        engine.meter.begin(budget(instructions_max, SCRIPT_SLICE_INSTRUCTIONS_MAX), memory_bytes, counts_work);
+        let instructions_max = budget(instructions_max, SCRIPT_SLICE_INSTRUCTIONS_MAX);
+        engine.meter.begin(instructions_max, memory_bytes, self.context.engine);
         engine.count_anew().map_err(|e| fail(&e))?;
         if let Some(seen) = self.seen.take() {
             engine.meter.seen_as(seen);
@@ -266,7 +263,7 @@ impl Answers for Answering<'_, '_, '_> {
             meter.stop(End::Given)
         })?;
         let bytes = reply.buf.len() + words.iter().map(|word| word.len()).sum::<usize>();
-        meter.work(SCRIPT_CALL_INSTRUCTIONS + bytes as u64 / SCRIPT_BYTES_PER_INSTRUCTION)
+        meter.work(SCRIPT_CALL_INSTRUCTIONS + meter.instructions_of(bytes))
     }
 }
 

@@ -104,13 +104,13 @@ impl Calls {
                 }
                 Err(_) if !self.lent.is_lent() => return Err(Raised::reply(OUTSIDE)),
                 Err(text) if raises => return Err(Raised::reply(error_text(text))),
-                Err(text) => return to_lua(lua, &resp::Value::Error(text.to_owned()), Proto::Resp2),
+                Err(text) => return to_lua(lua, &self.meter, &resp::Value::Error(text.to_owned()), Proto::Resp2),
             },
         }
         let answer = self.answer.try_borrow().map_err(|_| Error::RecursiveMutCallback)?;
         match resp::decode(&answer.buf) {
             Ok(Some((resp::Value::Error(text), _))) if raises => Err(Raised::reply(error_text(&text))),
-            Ok(Some((value, _))) => to_lua(lua, &value, answer.proto),
+            Ok(Some((value, _))) => to_lua(lua, &self.meter, &value, answer.proto),
             _ => Err(self.meter.stop(End::Memory)),
         }
     }

@@ -1,7 +1,7 @@
 //! What an entry tells of a script beside the words of its client: the last argument of EVAL and FCALL in an entry.
 //!
 //! ```text
-//! u8 version (1, 2, 3; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
+//! u8 version (1, 2, 3, 4; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
 //! number of a database, or 16385 + the number of a cluster database (0 if the script may choose another one); from version 3 on varint
 //! databases and varint count of exchanged ones, each: varint number, varint place; of a user, bytes its name and bytes its rules without passwords; if it may touch keys of several slots, varint first and varint last of these
 //! ```
@@ -26,16 +26,18 @@ pub enum EngineVersion {
     /// Scripts see the version of Redis that clients see, and what has come to commands since: XREAD's `+`. They choose databases as
     /// clients do, after SWAPDB too, and MOVE and COPY to others.
     Third = 3,
+    /// Values that functions in Rust read and make count for instructions, and what is built counts for four times as many.
+    Fourth = 4,
 }
 
 impl EngineVersion {
     /// The newest that this program evaluates.
-    pub const NEWEST: Self = Self::Third;
+    pub const NEWEST: Self = Self::Fourth;
 
     /// The version of that number, if this program evaluates it.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {
-        [Self::First, Self::Second, Self::Third].into_iter().find(|version| version.number() == number)
+        [Self::First, Self::Second, Self::Third, Self::Fourth].into_iter().find(|version| version.number() == number)
     }
 
     /// Its number.
@@ -132,7 +134,7 @@ impl ScriptContext {
         };
         let databases = match engine {
             EngineVersion::First | EngineVersion::Second => ScriptDatabases::default(),
-            EngineVersion::Third => ScriptDatabases::decode(&mut reader)?,
+            EngineVersion::Third | EngineVersion::Fourth => ScriptDatabases::decode(&mut reader)?,
         };
         let user = match version & WITH_USER {
             0 => None,
@@ -218,7 +220,8 @@ mod tests {
             assert_eq!(ScriptContext::decode(&bytes[..cut]), None);
         }
         assert_eq!(ScriptContext::decode(b"2 keys"), None);
-        assert_eq!(ScriptContext::decode(&[&[4], &bytes[1..]].concat()), None);
+        let newer = EngineVersion::NEWEST.number() + 1;
+        assert_eq!(ScriptContext::decode(&[&[newer], &bytes[1..]].concat()), None);
         assert_eq!(ScriptContext::decode(&[&bytes[..], b"x"].concat()), None);
     }
 }

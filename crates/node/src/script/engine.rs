@@ -124,7 +124,7 @@ pub fn check_script(version: EngineVersion, source: &[u8]) -> Result<(), String>
 /// Runs the code of a library, for what it registers; the error is the text of a reply.
 pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
     let loaded = Engine::new(EngineVersion::NEWEST, false).map_err(|e| e.to_string()).and_then(|mut engine| {
-        engine.meter.begin(LOAD_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX as usize, true);
+        engine.meter.begin(LOAD_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX as usize, EngineVersion::Third);
         let loaded = match engine.count_anew() {
             Ok(()) => engine.load(source),
             Err(e) => Err(format!("ERR {}", text_of(&e))),

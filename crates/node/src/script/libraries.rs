@@ -4,11 +4,13 @@ use super::engine::{LoadedLibrary, check_library};
 use super::functions::FunctionInfo;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use vocab::limits::VALUE_BYTES_MAX;
 use vocab::{Reader, put_bytes, put_varint};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The first bytes of a dump: its kind and version.
+/// The first bytes of a dump by a release before: its kind and version.
 const DUMP_MARK: &[u8] = b"BASALTF\x01";
+const MALFORMED: &str = "ERR failed loading the given functions payload";
 
 /// One library.
 #[derive(Debug)]
@@ -119,25 +121,26 @@ impl Libraries {
         bytes
     }
 
-    /// What FUNCTION DUMP returns: a mark, the libraries, and their checksum.
+    /// What FUNCTION DUMP returns, as Redis 7 does.
     #[must_use]
     pub fn dump(&self) -> Vec<u8> {
-        let mut bytes = DUMP_MARK.to_vec();
-        bytes.extend(self.encode());
-        let sum = xxh3_64(&bytes);
-        bytes.extend(sum.to_le_bytes());
-        bytes
+        rdb::write_libraries(self.all().map(|library| &*library.source))
     }
 
-    /// Reads what `dump` has made; the error is the text of a reply.
+    /// Reads what FUNCTION DUMP of this release, of Redis or of releases before has made; the error is the text of a reply.
     pub fn of_dump(bytes: &[u8]) -> Result<Self, String> {
         const WRONG: &str = "ERR DUMP payload version or checksum are wrong";
-        let (body, sum) = bytes.split_at_checked(bytes.len().saturating_sub(8)).ok_or(WRONG)?;
-        let encoded = body.strip_prefix(DUMP_MARK).ok_or(WRONG)?;
-        if xxh3_64(body).to_le_bytes() != *sum {
-            return Err(WRONG.to_owned());
+        if bytes.starts_with(DUMP_MARK) {
+            let (body, sum) = bytes.split_at_checked(bytes.len().saturating_sub(8)).ok_or(WRONG)?;
+            let encoded = body.strip_prefix(DUMP_MARK).ok_or(WRONG)?;
+            return if xxh3_64(body).to_le_bytes() == *sum { Self::decode(encoded) } else { Err(WRONG.to_owned()) };
         }
-        Self::decode(encoded)
+        let (version, body) = rdb::checked_body(bytes).ok_or(WRONG)?;
+        let mut libraries = Self::default();
+        for source in rdb::read_libraries(version, body, VALUE_BYTES_MAX).map_err(|_| MALFORMED)? {
+            libraries.add(&source, false)?;
+        }
+        Ok(libraries)
     }
 
     /// Reads them; the error is the text of a reply.
@@ -147,7 +150,6 @@ impl Libraries {
 
     /// Reads a newer version of this set: the code of libraries that are in both is not run again.
     pub fn decode_next(&self, bytes: &[u8]) -> Result<Self, String> {
-        const MALFORMED: &str = "ERR failed loading the given functions payload";
         let mut reader = Reader::new(bytes);
         let mut libraries = Self::default();
         for _ in 0..reader.count(1).map_err(|_| MALFORMED)? {
@@ -202,6 +204,10 @@ mod tests {
         let dump = libraries.dump();
         assert_eq!(Libraries::of_dump(&dump).unwrap().encode(), libraries.encode());
         assert!(Libraries::of_dump(&dump[1..]).is_err() && Libraries::of_dump(b"").is_err());
+        let mut before = [DUMP_MARK, &libraries.encode()].concat();
+        before.extend(xxh3_64(&before).to_le_bytes());
+        assert_eq!(Libraries::of_dump(&before).unwrap().encode(), libraries.encode());
+        assert!(Libraries::of_dump(&before[..before.len() - 1]).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a run of a script has used of its budgets, and what its Lua functions share with it.
 
 use super::allocation::Allocation;
+use super::context::EngineVersion;
 use super::end::End;
 use super::raised::Raised;
 use crate::acl::{Denial, User};
@@ -11,7 +12,7 @@ use resp::table::CommandSpec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use vocab::limits::SCRIPT_BYTES_PER_INSTRUCTION;
+use vocab::limits::{SCRIPT_BYTES_PER_INSTRUCTION, SCRIPT_BYTES_PER_INSTRUCTION_BEFORE};
 
 /// So many instructions of Lua run between two looks at the budget.
 pub(super) const INSTRUCTIONS_AT_ONCE: u32 = 1000;
@@ -30,8 +31,8 @@ pub(super) struct Meter {
     instructions_max: Cell<u64>,
     /// Bytes that the state may hold.
     memory_bytes_max: Cell<usize>,
-    /// Whether work that Lua does not count as instructions is counted.
-    counts_work: Cell<bool>,
+    /// By which rules work is counted that Lua does not count as instructions.
+    engine: Cell<EngineVersion>,
     /// What the state allocates.
     allocation: Rc<Allocation>,
     end: Cell<Option<End>>,
@@ -58,7 +59,7 @@ impl Meter {
             clock: Cell::new(0),
             instructions_max: Cell::new(u64::MAX),
             memory_bytes_max: Cell::new(usize::MAX),
-            counts_work: Cell::new(true),
+            engine: Cell::new(EngineVersion::NEWEST),
             allocation: Rc::new(allocation),
             end: Cell::new(None),
             proto: Cell::new(Proto::Resp2),
@@ -69,11 +70,11 @@ impl Meter {
     }
 
     /// A run begins that may run so many instructions, and whose state may hold so many bytes.
-    pub(super) fn begin(&self, instructions_max: u64, memory_bytes_max: usize, counts_work: bool) {
+    pub(super) fn begin(&self, instructions_max: u64, memory_bytes_max: usize, engine: EngineVersion) {
         self.instructions.set(0);
         self.clock.set(0);
         self.instructions_max.set(instructions_max);
-        self.counts_work.set(counts_work);
+        self.engine.set(engine);
         self.allocation.set_bounds(memory_bytes_max, self.bytes_left());
         self.memory_bytes_max.set(memory_bytes_max);
         lua::count_by(Some(self.allocation.clone()));
@@ -97,7 +98,21 @@ impl Meter {
     /// So many bytes may be built until the next look at the budget.
     fn bytes_left(&self) -> u64 {
         let left = self.instructions_max.get().saturating_sub(self.instructions.get());
-        if self.counts_work.get() { left.saturating_mul(SCRIPT_BYTES_PER_INSTRUCTION) } else { u64::MAX }
+        if self.counts_work() { left.saturating_mul(self.bytes_per_instruction()) } else { u64::MAX }
+    }
+
+    fn counts_work(&self) -> bool {
+        self.engine.get() > EngineVersion::First
+    }
+
+    fn bytes_per_instruction(&self) -> u64 {
+        let is_before = self.engine.get() < EngineVersion::Fourth;
+        if is_before { SCRIPT_BYTES_PER_INSTRUCTION_BEFORE } else { SCRIPT_BYTES_PER_INSTRUCTION }
+    }
+
+    /// For how many instructions bytes count that are built or copied.
+    pub(super) fn instructions_of(&self, bytes: usize) -> u64 {
+        bytes as u64 / self.bytes_per_instruction()
     }
 
     /// The run is seen by others, who may end it.
@@ -132,7 +147,7 @@ impl Meter {
         if bytes > self.memory_bytes_max.get() {
             return Err(self.stop(End::Memory));
         }
-        self.work(NATIVE_CALL_INSTRUCTIONS + bytes as u64 / SCRIPT_BYTES_PER_INSTRUCTION)
+        self.work(NATIVE_CALL_INSTRUCTIONS + self.instructions_of(bytes))
     }
 
     /// Another look at the budget.
@@ -142,14 +157,19 @@ impl Meter {
 
     /// Work that Lua counts as none has been done, and is worth so many instructions.
     pub(super) fn work(&self, instructions: u64) -> mlua::Result<()> {
-        self.spend(if self.counts_work.get() { instructions } else { 0 })
+        self.spend(if self.counts_work() { instructions } else { 0 })
+    }
+
+    /// A function in Rust has read values, or made them, which are worth so many instructions.
+    pub(super) fn values(&self, instructions: u64) -> mlua::Result<()> {
+        if self.engine.get() < EngineVersion::Fourth { Ok(()) } else { self.spend(instructions) }
     }
 
     /// Work that counts as so many instructions has been done.
     pub(super) fn spend(&self, instructions: u64) -> mlua::Result<()> {
         self.clock.set(self.clock.get().saturating_add(instructions));
         let built = self.allocation.take_built();
-        let of_built = if self.counts_work.get() { built / SCRIPT_BYTES_PER_INSTRUCTION } else { 0 };
+        let of_built = if self.counts_work() { built / self.bytes_per_instruction() } else { 0 };
         self.instructions.set(self.instructions.get().saturating_add(instructions).saturating_add(of_built));
         if self.instructions.get() >= self.instructions_max.get() {
             return Err(self.stop(End::Instructions));
@@ -227,32 +247,34 @@ mod tests {
     #[test]
     fn a_run_ends_at_its_instructions_and_stays_over() {
         let meter = Meter::default();
-        meter.begin(2500, usize::MAX, true);
+        meter.begin(2500, usize::MAX, EngineVersion::NEWEST);
         assert!(meter.count().is_ok() && meter.count().is_ok() && meter.end().is_none());
         assert!(meter.count().is_err() && meter.end() == Some(End::Instructions));
         assert!(meter.is_over(&mlua::Value::Nil) && meter.instructions() == 3000);
-        meter.begin(2500, usize::MAX, true);
+        meter.begin(2500, usize::MAX, EngineVersion::NEWEST);
         assert!(!meter.is_over(&mlua::Value::Nil) && meter.count().is_ok());
     }
 
     #[test]
     fn a_text_is_charged_for_before_it_is_built() {
         let meter = Meter::default();
-        meter.begin(1000, 1_000_000, true);
-        assert!(meter.build(32_000).is_ok() && meter.instructions() == 500 + NATIVE_CALL_INSTRUCTIONS);
-        assert!(meter.build(32_000).is_err() && meter.end() == Some(End::Instructions));
-        meter.begin(1000, 1_000_000, true);
+        meter.begin(1000, 1_000_000, EngineVersion::NEWEST);
+        assert!(meter.build(8_000).is_ok() && meter.instructions() == 500 + NATIVE_CALL_INSTRUCTIONS);
+        assert!(meter.build(8_000).is_err() && meter.end() == Some(End::Instructions));
+        meter.begin(1000, 1_000_000, EngineVersion::NEWEST);
         assert!(meter.build(1_000_001).is_err() && meter.end() == Some(End::Memory));
         meter.finish();
     }
 
     #[test]
-    fn work_that_lua_does_not_see_counts_by_the_rules_of_the_second_engine() {
+    fn work_that_lua_does_not_see_counts_by_the_rules_of_its_engine() {
         let meter = Meter::default();
-        for (counts_work, expected) in [(false, 1000), (true, 2500)] {
-            meter.begin(1_000_000, usize::MAX, counts_work);
-            assert!(meter.work(1500).is_ok() && meter.count().is_ok());
-            assert_eq!(meter.instructions(), expected);
+        use EngineVersion::{First, Fourth, Second, Third};
+        for (engine, expected) in [(First, 1000), (Second, 2500 + 10), (Third, 2500 + 10), (Fourth, 2507 + 40)] {
+            meter.begin(1_000_000, usize::MAX, engine);
+            assert!(meter.work(1500).is_ok() && meter.values(7).is_ok() && meter.count().is_ok());
+            assert!(meter.work(meter.instructions_of(640)).is_ok());
+            assert_eq!(meter.instructions(), expected, "{engine:?}");
         }
     }
 

@@ -95,6 +95,7 @@ fn sha1_of(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<mlua::St
     }
     let text = args.front().and_then(text_of).unwrap_or_default();
     meter.work(text.len() as u64 / 8)?;
+    meter.values(text.len() as u64 / 2)?;
     lua.create_string(sha1_hex(&text))
 }
 

@@ -1,10 +1,18 @@
 //! What a command answers, as a script sees it.
 
+use super::meter::Meter;
 use mlua::{IntoLua, Lua, Table};
 use resp::{Proto, Value};
+use vocab::limits::SCRIPT_ANSWER_INSTRUCTIONS;
 
 /// The value of a reply, in the shape that Redis gives it.
-pub(super) fn to_lua(lua: &Lua, value: &Value, proto: Proto) -> mlua::Result<mlua::Value> {
+pub(super) fn to_lua(lua: &Lua, meter: &Meter, value: &Value, proto: Proto) -> mlua::Result<mlua::Value> {
+    let parts = match value {
+        Value::Array(values) | Value::Push(values) | Value::Set(values) => values.len(),
+        Value::Map(pairs) => 2 * pairs.len(),
+        _ => 0,
+    };
+    meter.values(parts as u64 * SCRIPT_ANSWER_INSTRUCTIONS)?;
     Ok(match value {
         Value::Simple(text) => with_field(lua, "ok", text.as_bytes())?,
         Value::Error(text) => {
@@ -20,21 +28,21 @@ pub(super) fn to_lua(lua: &Lua, value: &Value, proto: Proto) -> mlua::Result<mlu
         Value::Array(values) | Value::Push(values) => {
             let table = lua.create_table_with_capacity(values.len(), 0)?;
             for (i, value) in values.iter().enumerate() {
-                table.raw_set(i + 1, to_lua(lua, value, proto)?)?;
+                table.raw_set(i + 1, to_lua(lua, meter, value, proto)?)?;
             }
             mlua::Value::Table(table)
         }
         Value::Map(pairs) => {
             let map = lua.create_table_with_capacity(0, pairs.len())?;
             for (key, value) in pairs {
-                map.raw_set(to_lua(lua, key, proto)?, to_lua(lua, value, proto)?)?;
+                map.raw_set(to_lua(lua, meter, key, proto)?, to_lua(lua, meter, value, proto)?)?;
             }
             nested(lua, "map", map)?
         }
         Value::Set(values) => {
             let set = lua.create_table_with_capacity(0, values.len())?;
             for value in values {
-                set.raw_set(to_lua(lua, value, proto)?, true)?;
+                set.raw_set(to_lua(lua, meter, value, proto)?, true)?;
             }
             nested(lua, "set", set)?
         }
@@ -51,7 +59,7 @@ pub(super) fn to_lua(lua: &Lua, value: &Value, proto: Proto) -> mlua::Result<mlu
             table.raw_set("string", lua.create_string(text)?)?;
             nested(lua, "verbatim_string", table)?
         }
-        Value::Attributed { value, .. } => to_lua(lua, value, proto)?,
+        Value::Attributed { value, .. } => to_lua(lua, meter, value, proto)?,
     })
 }
 

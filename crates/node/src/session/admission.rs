@@ -390,13 +390,14 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
     let keyspace = ask.session.keyspace();
     let by_database = keyspace.is_of_cluster() && ask.host.has_begun_cluster_databases();
     match Transaction::new(ask.spec, queue, watches, by_database, |span| ask.host.share_shard(span, keyspace)) {
-        Err(()) => fail(ask, CROSSSLOT),
-        // The versions cannot tell: such a key may be absent again.
-        Ok(_) if made || were_swapped => {
+        // The versions cannot tell: such a key may be absent again. After SWAPDB what is watched is in another slot than what the commands
+        // are about.
+        transaction if were_swapped || (made && transaction.is_ok()) => {
             ask.reply.null_array();
             ask.stats().finished(ask.spec.id, 0, b"*");
             Admission::Answered(Effect::None)
         }
+        Err(()) => fail(ask, CROSSSLOT),
         Ok(transaction)
             if ask.session.watches_elsewhere
                 || transaction.slot().is_some()

@@ -12,10 +12,10 @@ use crate::acl::{AuditEvent, DEFAULT_USER, Denial, User};
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
 use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use crate::tracking::{Audience, Invalidation, Tracker, TrackingElsewhere, TrackingMode};
-use cluster::Databases;
 use replica::Bytes;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
 use resp::{Proto, Reply};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use vocab::limits::LARGE_REQUEST_ARGUMENTS;
 use vocab::{Database, ShardId};
@@ -102,8 +102,8 @@ pub struct Session {
     keyspace: Keyspace,
     /// Another node knows what the connection watches.
     pub(super) watches_elsewhere: bool,
-    /// What was set for single databases when a client of one began to watch: SWAPDB changes all that is watched.
-    watched_order: Option<Arc<Databases>>,
+    /// Where the databases were in which a client of one began to watch keys: SWAPDB changes all that is watched in them.
+    watched_places: BTreeMap<Database, Database>,
     encrypted: bool,
     /// The bytes of the requests that run now, if they are long: what is queued shares them.
     frame: Option<Bytes>,
@@ -145,7 +145,7 @@ impl Session {
             subscriber,
             keyspace: Keyspace::Cluster,
             watches_elsewhere: false,
-            watched_order: None,
+            watched_places: BTreeMap::new(),
             encrypted: false,
             frame: None,
         };
@@ -702,19 +702,22 @@ impl Session {
 
     /// It begins to watch keys.
     pub(super) fn begins_to_watch(&mut self, host: &dyn Host) {
-        if self.keyspace.database().is_some() && self.watched_order.is_none() {
-            self.watched_order = Some(host.databases());
+        if let Some(database) = self.keyspace.database() {
+            let place = || host.databases().place_of(database);
+            self.watched_places.entry(database).or_insert_with(place);
         }
     }
 
-    /// Whether databases were exchanged since it began to watch: then it watches nothing more.
+    /// Whether databases in which it watches keys were exchanged for others since: then it watches nothing more.
     pub(super) fn were_swapped(&mut self, host: &dyn Host) -> bool {
-        self.watched_order.take().is_some_and(|order| !order.are_ordered_as(&host.databases()))
+        let watched = std::mem::take(&mut self.watched_places);
+        let databases = (!watched.is_empty()).then(|| host.databases());
+        databases.is_some_and(|now| watched.iter().any(|(database, place)| now.place_of(*database) != *place))
     }
 
     pub(super) fn unwatch(&mut self) {
         self.watches = Watches::default();
-        self.watched_order = None;
+        self.watched_places.clear();
     }
 
     pub(super) fn leave_multi(&mut self) -> Option<Queue> {

@@ -559,6 +559,31 @@ mod tests {
     }
 
     #[test]
+    fn values_that_functions_in_rust_read_and_make_count_by_the_rules_of_the_fourth_engine() {
+        let mut entries = Entries::new();
+        entries.context.instructions_max = 2_000_000;
+        for work in [
+            "cjson.encode(t)",
+            "cjson.encode(m)",
+            "cjson.decode(json)",
+            "cmsgpack.pack(t)",
+            "cmsgpack.unpack(packed)",
+            "redis.call('HGETALL','h')",
+            "redis.sha1hex(long)",
+        ] {
+            let script = format!(
+                "local t,m={{}},{{}} for i=1,1000 do t[i]=i m['f'..i]=i redis.call('HSET','h',i,i) end \
+                 local json,packed,long=cjson.encode(t),cmsgpack.pack(t),('x'):rep(50000) for i=1,60 do {work} end return 1"
+            );
+            for (engine, expected) in [(EngineVersion::Third, ":1\r\n"), (EngineVersion::Fourth, "more instructions")] {
+                entries.context.engine = engine;
+                let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"0"])).unwrap();
+                assert!(answer.contains(expected), "{engine:?}, {work}: {answer}");
+            }
+        }
+    }
+
+    #[test]
     fn what_redis_has_since_is_there_from_the_third_engine_on() {
         let mut entries = Entries::new();
         let version = "return {redis.REDIS_VERSION,redis.REDIS_VERSION_NUM}";

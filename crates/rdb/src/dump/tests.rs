@@ -192,6 +192,21 @@ fn many_entries() -> Value {
     Value::Stream(Box::new(Stream { entries, last_id, added: 1000, ..Stream::default() }))
 }
 
+/// What FUNCTION DUMP of Redis 7.0.15 answered.
+#[test]
+fn libraries_are_written_and_read_as_redis_does() {
+    let source = b"#!lua name=l\nredis.register_function(\"f\", function() return 1 end)".to_vec();
+    let of_redis = bytes_of(concat!(
+        "f5404223216c7561206e616d653d6c0a72656469732e72656769737465725f66756e6374696f6e282266222c2066756e6374",
+        "696f6e28292072657475726e203120656e64290a00f47b83de70dd05b6"
+    ));
+    assert_eq!(write_libraries([&source[..]].into_iter()), of_redis);
+    let read = |dump: &[u8]| checked_body(dump).map(|(version, body)| read_libraries(version, body, BYTES_MAX));
+    assert_eq!(read(&of_redis).unwrap().unwrap(), [source]);
+    assert_eq!(read(&write_libraries(std::iter::empty())).unwrap().unwrap(), Vec::<Vec<u8>>::new());
+    assert!(read(&write_dump(&string("value")).unwrap()).unwrap().is_err(), "a value");
+}
+
 #[test]
 fn every_damage_changes_the_checksum() {
     let bytes = dumped(&stream());

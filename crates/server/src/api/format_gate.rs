@@ -3,7 +3,7 @@
 //! The leader of the metadata group decides that (`admin::settings`), by its newest map. A node whose clients ask looks itself first: the leader may be
 //! such an older node, which sets what it is told to.
 
-use crate::links::{CLUSTER_DATABASES_SINCE, SCRIPTS_SINCE, THIRD_ENGINE_SINCE};
+use crate::links::{CLUSTER_DATABASES_SINCE, FOURTH_ENGINE_SINCE, SCRIPTS_SINCE, THIRD_ENGINE_SINCE};
 use crate::shared::{ENGINE_SETTING, EntryFormats, LAYOUT_SETTING, NodeShared};
 use cluster::Map;
 use node::EngineVersion;
@@ -28,6 +28,12 @@ const THIRD_ENGINE: FormatGate = FormatGate {
     since: THIRD_ENGINE_SINCE,
     what: "scripts run by the rules of the third engine",
 };
+/// And by those of the fourth.
+const FOURTH_ENGINE: FormatGate = FormatGate {
+    setting: ENGINE_SETTING,
+    since: FOURTH_ENGINE_SINCE,
+    what: "scripts run by the rules of the fourth engine",
+};
 /// Clients of a cluster may have keys in databases beyond 0.
 pub(super) const CLUSTER_DATABASES: FormatGate = FormatGate {
     setting: LAYOUT_SETTING,
@@ -47,7 +53,11 @@ impl FormatGate {
 
     /// That behind which scripts are evaluated by these rules.
     pub(super) fn of_engine(engine: EngineVersion) -> &'static Self {
-        if engine < EngineVersion::Third { &SCRIPTS } else { &THIRD_ENGINE }
+        match engine {
+            EngineVersion::First | EngineVersion::Second => &SCRIPTS,
+            EngineVersion::Third => &THIRD_ENGINE,
+            EngineVersion::Fourth => &FOURTH_ENGINE,
+        }
     }
 
     /// The error, the text of a reply, says which node is of an older release, as far as this node knows.
@@ -104,7 +114,7 @@ mod tests {
 
     #[test]
     fn all_nodes_must_be_known_to_be_new_enough() {
-        for (gate, value) in [(&SCRIPTS, "2"), (&THIRD_ENGINE, "3"), (&CLUSTER_DATABASES, "1")] {
+        for (gate, value) in [(&SCRIPTS, "2"), (&THIRD_ENGINE, "3"), (&FOURTH_ENGINE, "4"), (&CLUSTER_DATABASES, "1")] {
             let mut map = Map::default();
             let spoken = EntryFormats::default();
             let shown = |map: &Map, spoken: &EntryFormats| gate.check(map, NodeId(1), spoken).err().unwrap_or_default();

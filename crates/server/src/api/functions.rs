@@ -5,7 +5,7 @@
 
 use super::admin;
 use super::handlers::{CallHandler, PoolHandler};
-use super::programs::{at_meta, context, meta_leader, probed_slot, write_program};
+use super::programs::{at_meta, change_at_meta, context, meta_leader, probed_slot, write_program};
 use super::routed::{KeyTarget, MayWrite, Routed, ScriptRuns};
 use super::script_engine::await_engine;
 use crate::shared::{KnownFunctions, NodeShared, VERSION_SETTING};
@@ -127,7 +127,7 @@ fn answer(reply: &mut Reply, run: impl FnOnce(&mut Reply) -> Result<(), String>)
 fn change(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     answer(reply, |reply| {
         await_engine(store)?;
-        at_meta(store, args)?.write(reply);
+        change_at_meta(store, args)?.write(reply);
         // The next call finds them, whenever the map comes.
         learn(store).map(drop)
     });

@@ -2,7 +2,7 @@
 
 use super::writer::ShardWriter;
 use crate::os::steady_us;
-use crate::peers::call_leader;
+use crate::peers::{call_leader, change_by_leader};
 use crate::shared::NodeShared;
 use node::command::PROGRAM;
 use node::{EncodedCommand, EngineVersion, ScriptContext, ScriptDatabases, ShardHandle, slot_of_script};
@@ -63,10 +63,19 @@ pub(super) fn probed_slot(store: &NodeShared, (text, function): (&[u8], Option<&
 
 /// Asks the leader of the metadata group. The error is the text of a reply.
 pub(super) fn at_meta(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<resp::Value, String> {
+    answer_of_meta(store, || call_leader(store, ShardId::META, args))
+}
+
+/// Has the leader of the metadata group change something. The error, the text of a reply, tells if that may have been made.
+pub(super) fn change_at_meta(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<resp::Value, String> {
+    answer_of_meta(store, || change_by_leader(store, ShardId::META, args))
+}
+
+fn answer_of_meta(store: &NodeShared, ask: impl FnOnce() -> Result<Vec<u8>, String>) -> Result<resp::Value, String> {
     if store.known().map.is_none() {
         return Err("CLUSTERDOWN this node belongs to no store yet".to_owned());
     }
-    let frame = call_leader(store, ShardId::META, args)?;
+    let frame = ask()?;
     match resp::decode(&frame) {
         Ok(Some((resp::Value::Error(text), _))) => Err(text),
         Ok(Some((value, _))) => Ok(value),

@@ -83,7 +83,12 @@ pub(super) fn begin_engine(store: &Arc<NodeShared>) -> Result<(), String> {
     let begin = |engine: EngineVersion| open(store, FormatGate::of_engine(engine), &engine.number().to_string());
     match now {
         Some(EngineVersion::NEWEST) => Ok(()),
+        Some(EngineVersion::First | EngineVersion::Second) => {
+            begin(EngineVersion::NEWEST).or_else(|_| begin(EngineVersion::Third))
+        }
         Some(_) => begin(EngineVersion::NEWEST),
-        None => begin(EngineVersion::NEWEST).or_else(|_| begin(EngineVersion::Second)),
+        None => begin(EngineVersion::NEWEST)
+            .or_else(|_| begin(EngineVersion::Third))
+            .or_else(|_| begin(EngineVersion::Second)),
     }
 }

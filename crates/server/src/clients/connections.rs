@@ -6,7 +6,6 @@
 use super::client_id::ClientId;
 use super::connection::Connection;
 use super::letters::{Letters, OwedMax};
-use node::pubsub::Subscriber;
 use slab::Slab;
 
 /// What an event loop has noticed of a socket.
@@ -90,24 +89,6 @@ impl Connections {
             ConnectionPlace::Here(connection) => Some(connection),
             ConnectionPlace::Away(_) => None,
         }
-    }
-
-    /// Those that are here.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
-        self.places.iter().filter_map(|(id, place)| match place {
-            ConnectionPlace::Here(connection) => Some((id, connection)),
-            ConnectionPlace::Away(_) => None,
-        })
-    }
-
-    /// Those that are away, as what they are told of has them.
-    pub(super) fn subscribers_away(&self, worker: u32) -> impl Iterator<Item = Subscriber> {
-        self.places.iter().filter_map(move |(id, place)| match place {
-            ConnectionPlace::Here(_) => None,
-            ConnectionPlace::Away(away) => {
-                Some(Subscriber { worker, connection: id as u32, generation: away.generation })
-            }
-        })
     }
 
     /// How many places there are, with a connection or without.

@@ -125,9 +125,8 @@ pub(crate) fn tend(store: &NodeShared, clients: &mut Clients) {
     if let Some(lost) = store.tracking.take_lost(LOST_PER_TURN_MAX) {
         tell(store, clients, lost);
     }
-    let renamed = clients.take_renamed();
-    if !renamed.is_empty() {
-        tell_own(store, clients, &Arc::new(Invalidation { keys: None, is_broadcast: false, clients: renamed }));
+    if clients.databases_are_exchanged() {
+        clients.rounds.begin_exchanged(&clients.connections);
     }
     let excess = store.tracking.excess(store.config.tracked_keys_max());
     // One worker does it: several would evict too many.

@@ -14,7 +14,7 @@ use super::invalidations::{tell_here, tell_instead};
 use super::is_large::is_large;
 use super::large_request::{BackAgain, Job, Lender, Loan};
 use super::letters::{Letter, are_long};
-use super::looks::users_changed_of;
+use super::looks::{exchanged_of, users_changed_of};
 use super::monitor::show_call;
 use super::pushes::{evict_one, push_to, show_to};
 use super::ran::Collected;
@@ -273,6 +273,7 @@ fn read_letter(store: &NodeShared, clients: &mut Clients, back: BackAgain, lette
         Letter::Unsent(unsent) => clients.take_back_unsent(&unsent),
         Letter::NodeLost(node) => return Some(Unread::NodeLost(back, node)),
         Letter::UsersChanged => users_changed_of(clients, client),
+        Letter::Exchanged => exchanged_of(clients, client),
         Letter::Look => clients.end_pause(client.id),
     }
     None

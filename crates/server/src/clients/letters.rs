@@ -37,6 +37,8 @@ pub(crate) enum Letter {
     NodeLost(NodeId),
     /// The users have changed.
     UsersChanged,
+    /// Databases have other slots.
+    Exchanged,
     /// Pauses are over.
     Look,
 }
@@ -54,19 +56,19 @@ impl Letter {
             Self::Told(told) | Self::Instead(told) => keys(told),
             Self::Shown(line) | Self::Called(line) => line.len(),
             Self::Unsent(unsent) => unsent.bytes.len(),
-            Self::Message(_) | Self::NodeLost(_) | Self::UsersChanged | Self::Look => 0,
+            Self::Message(_) | Self::NodeLost(_) | Self::UsersChanged | Self::Exchanged | Self::Look => 0,
         };
         size_of::<Self>() + more
     }
 
     /// Whether only a worker can read it.
     pub(super) fn is_for_worker(&self) -> bool {
-        matches!(self, Self::Message(_) | Self::NodeLost(_))
+        matches!(self, Self::Message(_) | Self::NodeLost(_) | Self::Exchanged)
     }
 
     /// Whether one of them says as much as several.
     fn is_said_once(&self) -> bool {
-        matches!(self, Self::UsersChanged | Self::Look)
+        matches!(self, Self::UsersChanged | Self::Exchanged | Self::Look)
     }
 
     /// Whether only those who are subscribers or monitors get it.

@@ -1,12 +1,19 @@
-//! What connections are looked at for: by ticks, because one was killed or a pause is over, and when the users of the node change.
+//! What connections are looked at for: by ticks, because one was killed or a pause is over, when the users of the node change, and after
+//! SWAPDB.
 
 use super::client_id::ClientId;
+use super::connection::Connection;
+use super::invalidations::tell_own;
 use super::large_clients::close_largest;
 use super::letters::Letter;
+use super::moved_waits::waits_elsewhere;
 use super::registry::Clients;
 use super::slow::note_slow;
 use node::blocking::End;
 use node::config::ClientClass;
+use node::pubsub::Subscriber;
+use node::tracking::Invalidation;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 
@@ -41,8 +48,65 @@ pub(crate) fn go_round(clients: &mut Clients) {
             users_changed_at(clients, id);
         }
     }
+    exchanged(clients);
     // They may have been given up.
     clients.rounds.take_told().into_iter().for_each(|done| _ = done.send(()));
+}
+
+/// Databases have the slots of others: clients that wait go on for the keys that their names stand for now, and those that may have cached
+/// keys are told to forget them. Requests before have found the old ones, later ones find the new.
+fn exchanged(clients: &mut Clients) {
+    let mut caching = Vec::new();
+    for id in clients.rounds.next_of_exchanged(&mut clients.connections) {
+        if let Some(away) = clients.connections.away_at(id) {
+            away.letters.keep(Letter::Exchanged);
+        } else {
+            caching.extend(exchanged_at(clients, id));
+        }
+    }
+    forget_all(clients, caching);
+    for client in clients.rounds.take_moving() {
+        let databases = clients.databases().clone();
+        let Some(connection) = clients.find(client).filter(|it| waits_elsewhere(it, &databases).is_some()) else {
+            continue;
+        };
+        let number = connection.session.entry().id;
+        clients.unblock(client.id, number, End::Moved, None);
+        if let Some(blocking) = clients.get_mut(client.id).and_then(Connection::blocking_mut) {
+            blocking.moves();
+        }
+    }
+}
+
+/// Databases have the slots of others, since when one was away.
+pub(super) fn exchanged_of(clients: &mut Clients, client: ClientId) {
+    if clients.find(client).is_some() {
+        let caching = exchanged_at(clients, client.id).into_iter().collect();
+        forget_all(clients, caching);
+    }
+}
+
+/// Notes a wait that is to move; answers the client if it may have cached keys.
+fn exchanged_at(clients: &mut Clients, id: usize) -> Option<Subscriber> {
+    let databases = clients.databases().clone();
+    let connection = clients.get_mut(id)?;
+    let client = ClientId { id, generation: connection.generation };
+    let since_us = waits_elsewhere(connection, &databases);
+    let session = &connection.session;
+    let caches = session.tracking_elsewhere().is_some() && session.keyspace().database().is_some();
+    let caching = caches.then(|| session.subscriber());
+    if let Some(since_us) = since_us {
+        clients.rounds.moves(since_us, client);
+    }
+    caching
+}
+
+/// Tells clients to forget what they have cached.
+fn forget_all(clients: &mut Clients, caching: Vec<Subscriber>) {
+    if !caching.is_empty() {
+        let store = clients.store().clone();
+        tell_own(&store, clients, &Arc::new(Invalidation { keys: None, is_broadcast: false, clients: caching }));
+    }
 }
 
 /// The users have changed while one was away.

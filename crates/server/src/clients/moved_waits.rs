@@ -5,7 +5,6 @@
 
 use super::answers::hand_on;
 use super::connection::Connection;
-use super::connections::Connections;
 use super::forwarding::Kept;
 use crate::mailbox::WorkerMessage;
 use crate::shared::NodeShared;
@@ -22,17 +21,11 @@ pub(super) enum WaitsOn {
     AtAnother,
 }
 
-/// The clients whose waits are to move, by their places and numbers, in the order in which they began to wait.
-pub(super) fn waiting_elsewhere(connections: &Connections, before: &Databases, now: &Databases) -> Vec<(usize, u64)> {
-    let waits = |(id, connection): (usize, &Connection)| {
-        let blocking = connection.blocking().filter(|blocking| !blocking.is_ending())?;
-        let database = connection.session.database()?;
-        let is_elsewhere = before.place_of(database) != now.place_of(database);
-        is_elsewhere.then(|| (blocking.since_us(), id, connection.session.entry().id))
-    };
-    let mut waiting: Vec<(u64, usize, u64)> = connections.iter().filter_map(waits).collect();
-    waiting.sort_unstable();
-    waiting.into_iter().map(|(_, id, client)| (id, client)).collect()
+/// Whether the keys that the connection waits for are another database's now: when it began to wait.
+pub(super) fn waits_elsewhere(connection: &Connection, now: &Databases) -> Option<u64> {
+    let blocking = connection.blocking().filter(|blocking| !blocking.is_ending())?;
+    let place = now.place_of(connection.session.database()?);
+    (place.slot() != blocking.ticket().slot).then(|| blocking.since_us())
 }
 
 /// A request is answered: if it is a wait that moves, it goes on.

@@ -11,7 +11,7 @@ use super::crowds::Crowds;
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
 use super::large_request::{Job, Lender, Loan};
 use super::letters::{Letter, OwedMax};
-use super::moved_waits::{WaitsOn, waiting_elsewhere, waits_on};
+use super::moved_waits::{WaitsOn, waits_on};
 use super::output_watch::Slow;
 use super::ready::{Next, Ready};
 use super::reply_queue::{Begun, Effect, Mask};
@@ -33,8 +33,7 @@ use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::blocking::End;
 use node::config::{ClientClass, OutputLimit};
-use node::pubsub::Subscriber;
-use node::session::{Durability, Keyspace, Session, note_denied_in_script};
+use node::session::{Durability, Keyspace, note_denied_in_script};
 use node::tracking::Registers;
 use node::{DeniedCall, Outcome, Ticket, Write};
 use resp::table::Group;
@@ -72,7 +71,7 @@ pub(crate) struct Clients {
     divided: Vec<Ticket>,
     /// Connections to other nodes.
     pub(super) upstreams: Upstreams,
-    /// What was set for single databases at the last call of `take_renamed`.
+    /// What was set for single databases at the last call of `databases_are_exchanged`.
     databases: Arc<Databases>,
     /// The way to what runs large requests.
     lender: Lender,
@@ -296,33 +295,23 @@ impl Clients {
         }
     }
 
-    /// The clients of databases that may have cached keys, if what is set for single databases has changed since the last call: after
-    /// SWAPDB their names are those of other keys. Requests before have found the old ones, later ones find the new.
-    pub(super) fn take_renamed(&mut self) -> Vec<Subscriber> {
+    /// Whether databases have other slots than at the last call: SWAPDB.
+    pub(super) fn databases_are_exchanged(&mut self) -> bool {
         let databases = {
             let known = self.store.known();
             if Arc::ptr_eq(&self.databases, &known.databases) {
-                return Vec::new();
+                return false;
             }
             known.databases.clone()
         };
         let before = std::mem::replace(&mut self.databases, databases);
         // Other changes of the map bring the same anew: that of a setting, of a node, or a new script.
-        if before.are_ordered_as(&self.databases) {
-            return Vec::new();
-        }
-        for (id, client) in waiting_elsewhere(&self.connections, &before, &self.databases) {
-            self.unblock(id, client, End::Moved, None);
-            if let Some(blocking) = self.connections.get_mut(id).and_then(Connection::blocking_mut) {
-                blocking.moves();
-            }
-        }
-        let caches =
-            |session: &&Session| session.tracking_elsewhere().is_some() && session.keyspace().database().is_some();
-        let here = self.connections.iter().map(|(_, connection)| &connection.session);
-        let here = here.filter(caches).map(Session::subscriber);
-        // Those that are away are asked when they are back: who caches nothing is told nothing.
-        here.chain(self.connections.subscribers_away(self.worker as u32)).collect()
+        !before.are_ordered_as(&self.databases)
+    }
+
+    /// What is set for single databases, as of the last call of `databases_are_exchanged`.
+    pub(super) fn databases(&self) -> &Arc<Databases> {
+        &self.databases
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {

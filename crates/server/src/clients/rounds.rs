@@ -4,8 +4,11 @@
 //! Invariant: a round looks at every place that there was when it began, whatever comes and goes meanwhile, and at each connection as it is
 //! then: here, or away at the thread for large requests.
 
+use super::client_id::ClientId;
 use super::connections::Connections;
+use std::collections::BTreeSet;
 use std::sync::mpsc::SyncSender;
+use vocab::limits::BLOCKED_CLIENTS_STEP_MAX;
 
 /// How many connections a tick looks at: 100,000 are looked at within five seconds.
 const TICK_CONNECTIONS_MAX: usize = 2_048;
@@ -73,12 +76,17 @@ pub(super) struct Rounds {
     users: Round,
     /// They are told when every connection goes by them.
     told: Vec<SyncSender<()>>,
+    /// Databases have the slots of others.
+    exchanged: Round,
+    /// Who was found in that to wait for keys of another database, by when the wait began.
+    moving: BTreeSet<(u64, ClientId)>,
 }
 
 impl Rounds {
     /// Whether a round other than that of ticks is under way.
     pub(super) fn are_under_way(&self) -> bool {
-        !self.look.is_over() || !self.users.is_over() || !self.told.is_empty()
+        let are_over = self.look.is_over() && self.users.is_over() && self.exchanged.is_over();
+        !are_over || !self.told.is_empty() || !self.moving.is_empty()
     }
 
     /// All connections are to be looked at again.
@@ -90,6 +98,16 @@ impl Rounds {
     pub(super) fn begin_users(&mut self, connections: &Connections, done: Option<SyncSender<()>>) {
         self.users.begin(connections.places());
         self.told.extend(done);
+    }
+
+    /// All connections are to go by the slots that databases have now.
+    pub(super) fn begin_exchanged(&mut self, connections: &Connections) {
+        self.exchanged.begin(connections.places());
+    }
+
+    /// A wait that began then is to move.
+    pub(super) fn moves(&mut self, since_us: u64, client: ClientId) {
+        self.moving.insert((since_us, client));
     }
 
     /// The next connections that a tick looks at.
@@ -108,6 +126,17 @@ impl Rounds {
     /// The next connections that are to go by other users.
     pub(super) fn next_of_users(&mut self, connections: &mut Connections) -> Vec<usize> {
         self.users.next_connections(connections, TURN_CONNECTIONS_MAX)
+    }
+
+    /// The next connections that are to go by other slots of databases.
+    pub(super) fn next_of_exchanged(&mut self, connections: &mut Connections) -> Vec<usize> {
+        self.exchanged.next_connections(connections, TURN_CONNECTIONS_MAX)
+    }
+
+    /// The next waits that move, when all are found: the one that began first is the first.
+    pub(super) fn take_moving(&mut self) -> Vec<ClientId> {
+        let max = if self.exchanged.is_over() { BLOCKED_CLIENTS_STEP_MAX } else { 0 };
+        std::iter::from_fn(|| self.moving.pop_first()).take(max).map(|(_, client)| client).collect()
     }
 
     /// Who is to be told that all go by the users that there are, if they do.
@@ -153,5 +182,21 @@ mod tests {
         round.begin(4);
         looked.extend(std::iter::from_fn(|| round.next(4)));
         assert_eq!(looked, [0, 1, 2, 3, 0, 1, 2]);
+    }
+
+    #[test]
+    fn waits_move_in_their_order_when_all_are_found() {
+        let mut rounds = Rounds::default();
+        rounds.exchanged.begin(2);
+        let client = |id| ClientId { id, generation: 0 };
+        [(7, 1), (3, 2), (9, 0)].into_iter().for_each(|(since_us, id)| rounds.moves(since_us, client(id)));
+        assert!(rounds.take_moving().is_empty(), "a round is under way");
+        while rounds.exchanged.next(2).is_some() {}
+        assert!(rounds.are_under_way());
+        assert_eq!(rounds.take_moving(), [client(2), client(1), client(0)]);
+        assert!(!rounds.are_under_way());
+        let max = BLOCKED_CLIENTS_STEP_MAX;
+        (0..=max).for_each(|id| rounds.moves(0, client(id)));
+        assert_eq!((rounds.take_moving().len(), rounds.take_moving().len()), (max, 1));
     }
 }

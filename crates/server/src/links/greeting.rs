@@ -13,12 +13,15 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// users, and knows as whom scripts run. Version 7 tells the keys of cluster databases apart. Version 8 evaluates scripts by
 /// the rules of their third engine, and pops members of large sets together. Version 9 judges how many keys databases have.
 /// Version 10 goes on with those members in the next entry. Version 11 reads reports with problems.
-/// Version 12 judges how many keys what nodes make of clients' commands leaves a database with.
-pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 12);
+/// Version 12 judges how many keys what nodes make of clients' commands leaves a database with. Version 13 evaluates scripts by the rules of
+/// their fourth engine.
+pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 13);
 /// The first version whose speakers evaluate scripts by the rules of the second engine.
 pub(crate) const SCRIPTS_SINCE: u16 = 6;
 /// The first version whose speakers evaluate scripts by the rules of the third engine.
 pub(crate) const THIRD_ENGINE_SINCE: u16 = 8;
+/// The first version whose speakers evaluate scripts by the rules of the fourth engine.
+pub(crate) const FOURTH_ENGINE_SINCE: u16 = 13;
 /// The first version whose speakers tell the keys of cluster databases apart.
 pub(crate) const CLUSTER_DATABASES_SINCE: u16 = 7;
 /// The first version that puts pieces of a message together.

@@ -2,8 +2,8 @@
 
 use crate::mailbox::WorkerMessage;
 use crate::shared::{NodeShared, PendingCall};
-use node::EncodedCommand;
 use node::peer_protocol::PeerMessage;
+use node::{EncodedCommand, OUTCOME_UNKNOWN};
 use resp::table::CommandSpec;
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -27,6 +27,17 @@ pub(crate) fn call_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]
     answer.unwrap_or_else(|| Err("ERR no leader was asked".to_owned()))
 }
 
+/// The same of a command that changes something: the error tells if it may have been made, since a leader was asked and did not answer.
+pub(crate) fn change_by_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> LeaderAnswer {
+    let mut silent = None;
+    let answer = call_each(store, &[shard], &[args.to_vec()], LEADER_WITHIN, |_, node| silent = Some(node)).pop();
+    let answer = answer.unwrap_or_else(|| Err("ERR no leader was asked".to_owned()));
+    answer.map_err(|text| match silent {
+        Some(node) => format!("{OUTCOME_UNKNOWN}: node {node} was asked to make it and has not answered"),
+        None => text,
+    })
+}
+
 /// Runs a command on the leaders of several shards, all at the same time; the answers are in the order of the shards.
 pub(crate) fn call_leaders(store: &Arc<NodeShared>, shards: &[ShardId], args: &[&[u8]]) -> Vec<LeaderAnswer> {
     call_each_leader(store, shards, &vec![args.to_vec(); shards.len()], LEADER_WITHIN)
@@ -40,6 +51,17 @@ pub(crate) fn call_each_leader(
     commands: &[Vec<&[u8]>],
     look_for: Duration,
 ) -> Vec<LeaderAnswer> {
+    call_each(store, shards, commands, look_for, |_, _| {})
+}
+
+/// The same; `silent` is told of nodes that were asked and have not answered.
+fn call_each(
+    store: &Arc<NodeShared>,
+    shards: &[ShardId],
+    commands: &[Vec<&[u8]>],
+    look_for: Duration,
+    mut silent: impl FnMut(ShardId, NodeId),
+) -> Vec<LeaderAnswer> {
     let until = Instant::now() + look_for;
     let mut answers: Vec<Option<LeaderAnswer>> = vec![None; shards.len()];
     loop {
@@ -48,7 +70,12 @@ pub(crate) fn call_each_leader(
             left.map(|i| (i, CallAsked::begin(store, shards[i], &commands[i]))).collect();
         let answer_until = Instant::now() + ANSWER_WITHIN;
         for (i, asked) in asked {
-            answers[i] = Some(asked.end(store, shards[i], &commands[i], answer_until));
+            let node = asked.elsewhere();
+            let answer = asked.end(store, shards[i], &commands[i], answer_until);
+            if let (Some(node), true) = (node, answer.as_ref().is_err_and(|failed| failed.is_silence)) {
+                silent(shards[i], node);
+            }
+            answers[i] = Some(answer.map_err(|failed| failed.text));
         }
         if answers.iter().all(|answer| matches!(answer, Some(Ok(_)))) || Instant::now() >= until {
             return answers.into_iter().flatten().collect();
@@ -65,7 +92,19 @@ enum CallAsked {
     Nowhere,
 }
 
+/// Why there is no answer.
+struct NoAnswer {
+    text: String,
+    /// The node was asked, and says nothing.
+    is_silence: bool,
+}
+
 impl CallAsked {
+    /// The other node that is asked, if one is.
+    fn elsewhere(&self) -> Option<NodeId> {
+        if let Self::There(node, _) = self { Some(*node) } else { None }
+    }
+
     fn begin(store: &NodeShared, shard: ShardId, args: &[&[u8]]) -> Self {
         match store.leader_of(shard) {
             Some(node) if node == store.node() => Self::Here,
@@ -75,16 +114,17 @@ impl CallAsked {
     }
 
     /// The reply of the leader. A node that does not lead the shard is an error.
-    fn end(self, store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]], until: Instant) -> LeaderAnswer {
+    fn end(self, store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]], until: Instant) -> Result<Vec<u8>, NoAnswer> {
+        let without = |text: &str| NoAnswer { text: format!("CLUSTERDOWN shard {shard} {text}"), is_silence: false };
         let reply = match self {
             Self::Here => (store.peer_command)(store, shard, args),
-            Self::There(node, call) => store.calls.wait(&call, until).ok_or_else(|| no_answer(node, shard))?,
-            Self::Nowhere => return Err(format!("CLUSTERDOWN shard {shard} has no leader that is known")),
+            Self::There(node, call) => {
+                let silence = || NoAnswer { text: no_answer(node, shard), is_silence: true };
+                store.calls.wait(&call, until).ok_or_else(silence)?
+            }
+            Self::Nowhere => return Err(without("has no leader that is known")),
         };
-        if is_redirection(&reply) {
-            return Err(format!("CLUSTERDOWN shard {shard} has no leader that stays"));
-        }
-        Ok(reply)
+        if is_redirection(&reply) { Err(without("has no leader that stays")) } else { Ok(reply) }
     }
 }
 

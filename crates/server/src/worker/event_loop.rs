@@ -453,7 +453,7 @@ impl Worker {
 
     /// Hands a write to its shard. False if another worker owns that, or the write's slot moves.
     fn submit_here(&mut self, submission: &mut Submission) -> bool {
-        let Submission { shard, write, keys, ticket, waits_in } = submission;
+        let Submission { shard, write, ticket, waits_in, .. } = submission;
         let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
         if self.store.mailboxes.owner_of(*shard) != self.index
             || write.is_of_slot() && self.multi_raft.shard(*shard).is_some_and(is_moving)
@@ -464,12 +464,22 @@ impl Worker {
             && self.is_not_proposed(*shard, ticket, *command)
         {
             self.store.write_left(write.bytes());
-        } else if self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell) {
+        } else if self.propose(submission) && self.shell.blocked.proposed(&submission.write) {
+            self.serve_blocked();
+        }
+        true
+    }
+
+    /// Proposes a write; false if its shard takes none here, which its client is told.
+    fn propose(&mut self, submission: &Submission) -> bool {
+        let Submission { shard, write, keys, ticket, .. } = submission;
+        let is_taken = self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell);
+        if is_taken {
             self.queued_bytes += write.bytes();
         } else {
             self.store.write_left(write.bytes());
         }
-        true
+        is_taken
     }
 
     /// Hands a write to the worker that owns its shard, or keeps it until its slot has moved.
@@ -503,18 +513,14 @@ impl Worker {
     /// Proposes what clients that wait can have now.
     fn serve_blocked(&mut self) {
         for submission in self.shell.blocked.take_attempts().into_iter().map(submission_of) {
-            let Submission { shard, write, keys, ticket, .. } = &submission;
+            let Submission { shard, write, ticket, .. } = &submission;
             let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
             if self.multi_raft.shard(*shard).is_none_or(is_moving) {
                 self.shell.blocked.withdraw(ticket, self.now.mono_us);
                 continue;
             }
             self.store.write_queued(write.bytes());
-            if self.multi_raft.submit(*shard, write, keys, *ticket, &mut self.shell) {
-                self.queued_bytes += write.bytes();
-            } else {
-                self.store.write_left(write.bytes());
-            }
+            self.propose(&submission);
         }
     }
 
@@ -759,9 +765,8 @@ impl Worker {
                 PeerEvent::Bulk(bytes) => self.multi_raft.note_bulk(bytes, self.now),
             }
         }
-        for delivery in self.shell.peers.take_deliveries() {
-            push(&mut self.shell.clients, &delivery);
-        }
+        let deliveries = self.shell.peers.take_deliveries();
+        deliveries.iter().for_each(|delivery| push(&mut self.shell.clients, delivery));
     }
 
     /// Serves a new connection.
@@ -797,10 +802,8 @@ impl Worker {
         node::keep_script_state();
         self.forwarder().tick();
         // Connections that could not be accepted for want of descriptors are not announced again.
-        self.acceptor
-            .look_again(self.store.mailboxes.workers())
-            .into_iter()
-            .for_each(|accepted| self.give_out(accepted));
+        let accepted = self.acceptor.look_again(self.store.mailboxes.workers());
+        accepted.into_iter().for_each(|accepted| self.give_out(accepted));
         self.handshakes.tick(self.poll.registry());
         if let Some(reason) = self.log.starved_of_room() {
             self.multi_raft.fail_pending(&reason, &mut self.shell);

@@ -6,7 +6,8 @@ use super::subscribers::{Note, Subscribers};
 use super::switch_master::{learn_listeners, tell_lost};
 use crate::api::renew_engine;
 use crate::links::{
-    CLUSTER_DATABASES_SINCE, LinkEvent, Links, ONE_STORE, SCRIPTS_SINCE, SharedIdentity, THIRD_ENGINE_SINCE,
+    CLUSTER_DATABASES_SINCE, FOURTH_ENGINE_SINCE, LinkEvent, Links, ONE_STORE, SCRIPTS_SINCE, SharedIdentity,
+    THIRD_ENGINE_SINCE,
 };
 use crate::mailbox::WorkerMessage;
 use crate::os::raw_moment;
@@ -69,7 +70,11 @@ pub(super) struct Peers {
 /// Refuses nodes whose release cannot read the data of a store with that map.
 pub(crate) fn require_versions(identity: &SharedIdentity, map: &Map) {
     if let Some(engine) = script_engine(map) {
-        identity.require_version(if engine < EngineVersion::Third { SCRIPTS_SINCE } else { THIRD_ENGINE_SINCE });
+        identity.require_version(match engine {
+            EngineVersion::First | EngineVersion::Second => SCRIPTS_SINCE,
+            EngineVersion::Third => THIRD_ENGINE_SINCE,
+            EngineVersion::Fourth => FOURTH_ENGINE_SINCE,
+        });
     }
     if has_cluster_databases(map) {
         identity.require_version(CLUSTER_DATABASES_SINCE);

@@ -270,8 +270,11 @@ fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<b
     let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let (id, from) = (&manifest.id, &options.from);
     note(node, "RESTORE", &format!("backup {id} of {from} is being restored: {} rows", manifest.rows()));
-    let expired = restore::restore(node, &place, &manifest, now_ms, &progress).inspect_err(|e| {
+    let expired = restore::restore(node, &place, &manifest, now_ms, &progress).map_err(|e| {
         note(node, "RESTORE", &format!("the restore of backup {id} has failed: {e}"));
+        let (rows, all) = (progress.position(), manifest.rows());
+        format!("{e}. About {rows} of {all} rows were written before: the store holds a part of the backup. `ctl backup verify` tells all that is \
+                 damaged; restore again, this backup or another, with --into-existing or behind FLUSHALL")
     })?;
     progress.finish_and_clear();
     note(node, "RESTORE", &format!("backup {id} is restored; {expired} rows had expired"));

@@ -1,6 +1,6 @@
 //! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
 
-use super::value::{checked, offset_of};
+use super::value::{BitUse, checked, offset_of};
 use crate::Patch;
 use crate::command::args::{SYNTAX, bytes_of, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
@@ -39,7 +39,7 @@ enum Action {
 }
 
 impl Field {
-    fn parse(ty: &[u8], offset: &[u8]) -> Result<Self, Error> {
+    fn parse(ty: &[u8], offset: &[u8], wanted: BitUse) -> Result<Self, Error> {
         let (is_signed, digits) = match ty {
             [b'i', digits @ ..] => (true, digits),
             [b'u', digits @ ..] => (false, digits),
@@ -50,12 +50,14 @@ impl Field {
         let bits = bits.filter(|bits| (1..=bits_max).contains(bits)).ok_or(BAD_TYPE)?;
         let offset = match offset {
             [b'#', index @ ..] => {
-                checked(resp::parse_integer(index).and_then(|index| index.checked_mul(i64::from(bits))))?
+                checked(resp::parse_integer(index).and_then(|index| index.checked_mul(i64::from(bits))), wanted)?
             }
-            offset => offset_of(offset)?,
+            offset => offset_of(offset, wanted)?,
         };
-        // The last bit must be there, too.
-        checked(i64::try_from(offset + u64::from(bits) - 1).ok())?;
+        // What is written must have a place to its last bit.
+        if wanted == BitUse::Write {
+            checked(i64::try_from(offset + u64::from(bits) - 1).ok(), wanted)?;
+        }
         Ok(Self { is_signed, bits, offset })
     }
 
@@ -139,7 +141,7 @@ impl<'r, 'a> Actions<'r, 'a> {
             let (field, action, after) = match self.rest {
                 [] => return Ok(None),
                 [word, ty, offset, after @ ..] if is_word(word, "GET") => {
-                    (Field::parse(ty, offset)?, Action::Get, after)
+                    (Field::parse(ty, offset, BitUse::Read)?, Action::Get, after)
                 }
                 [word, how, after @ ..] if is_word(word, "OVERFLOW") => {
                     self.overflow = match () {
@@ -152,10 +154,10 @@ impl<'r, 'a> Actions<'r, 'a> {
                     continue;
                 }
                 [word, ty, offset, value, after @ ..] if is_word(word, "SET") => {
-                    (Field::parse(ty, offset)?, Action::Set(int(value)?, self.overflow), after)
+                    (Field::parse(ty, offset, BitUse::Write)?, Action::Set(int(value)?, self.overflow), after)
                 }
                 [word, ty, offset, by, after @ ..] if is_word(word, "INCRBY") => {
-                    (Field::parse(ty, offset)?, Action::IncrementBy(int(by)?, self.overflow), after)
+                    (Field::parse(ty, offset, BitUse::Write)?, Action::IncrementBy(int(by)?, self.overflow), after)
                 }
                 _ => return Err(SYNTAX.into()),
             };

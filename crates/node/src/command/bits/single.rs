@@ -1,6 +1,6 @@
 //! SETBIT and GETBIT.
 
-use super::value::{offset_of, read_offset_of};
+use super::value::{BitUse, offset_of};
 use crate::Patch;
 use crate::command::args::{bytes_of, check_release};
 use crate::command::call::{Outcome, ReadCall, WriteCall};
@@ -10,7 +10,7 @@ use crate::keyspace_events::Event;
 pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
     let key = call.args[1];
-    let offset = offset_of(call.args[2])?;
+    let offset = offset_of(call.args[2], BitUse::Write)?;
     let bit = match call.args[3] {
         b"0" => 0,
         b"1" => 1,
@@ -32,11 +32,11 @@ pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
 
 /// By how many bytes SETBIT may make a string longer.
 pub(super) fn growth(args: &[&[u8]]) -> usize {
-    offset_of(args[2]).map_or(0, |offset| (offset / 8) as usize)
+    offset_of(args[2], BitUse::Write).map_or(0, |offset| (offset / 8) as usize)
 }
 
 pub(super) fn getbit(call: &mut ReadCall<'_>) -> Outcome {
-    let offset = read_offset_of(call.args[2])?;
+    let offset = offset_of(call.args[2], BitUse::Read)?;
     let record = call.space.get(call.args[1])?;
     let byte = bytes_of(record.as_ref())?.get((offset / 8) as usize).copied().unwrap_or(0);
     call.reply.int(i64::from(byte >> (7 - offset % 8) & 1));

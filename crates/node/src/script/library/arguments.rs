@@ -9,6 +9,11 @@ use std::ops::Deref;
 /// Bytes that a library reads or writes for the price of one instruction.
 const BYTES_PER_INSTRUCTION: usize = 8;
 
+/// For how many instructions a value counts that is written as JSON, beside its reading.
+pub(super) const JSON_WRITTEN_INSTRUCTIONS: u64 = 300;
+/// And one that is read from JSON or MessagePack.
+pub(super) const TEXT_READ_INSTRUCTIONS: u64 = 100;
+
 /// Charges a run for bytes that a library reads or writes.
 pub(super) fn charge(meter: &Meter, bytes: usize) -> mlua::Result<()> {
     meter.work((bytes / BYTES_PER_INSTRUCTION) as u64)

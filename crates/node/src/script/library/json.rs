@@ -42,7 +42,7 @@ pub(super) fn library(lua: &Lua, settings: &Rc<JsonSettings>, meter: &Rc<Meter>)
     let (of, meter_of) = (settings.clone(), meter.clone());
     let function = lua.create_function(move |lua, values: MultiValue| {
         let arguments = Arguments { lua, name: "encode", values: &values };
-        let text = encode(&arguments, &of)?;
+        let text = encode(&arguments, &of, &meter_of)?;
         charge(&meter_of, text.len())?;
         lua.create_string(text)
     })?;
@@ -51,7 +51,7 @@ pub(super) fn library(lua: &Lua, settings: &Rc<JsonSettings>, meter: &Rc<Meter>)
     let function = lua.create_function(move |lua, values: MultiValue| {
         let arguments = Arguments { lua, name: "decode", values: &values };
         charge(&meter_of, arguments.first_bytes())?;
-        decode(&arguments, &of)
+        decode(&arguments, &of, &meter_of)
     })?;
     library.raw_set("decode", function)?;
     let meter = meter.clone();

@@ -1,13 +1,15 @@
 //! `cjson.decode`.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, TEXT_READ_INSTRUCTIONS};
 use super::json_settings::JsonSettings;
+use crate::script::meter::Meter;
 use mlua::{Error, Table, Value};
+use vocab::limits::SCRIPT_VALUE_INSTRUCTIONS;
 
 /// Values within values, whatever is set.
 const DEPTH_MAX: i64 = 1000;
 
-pub(super) fn decode(of: &Arguments<'_>, settings: &JsonSettings) -> mlua::Result<Value> {
+pub(super) fn decode(of: &Arguments<'_>, settings: &JsonSettings, meter: &Meter) -> mlua::Result<Value> {
     if of.values.len() != 1 {
         return Err(of.bad(1, "expected 1 argument"));
     }
@@ -15,7 +17,7 @@ pub(super) fn decode(of: &Arguments<'_>, settings: &JsonSettings) -> mlua::Resul
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err(of.error("JSON parser does not support UTF-16 or UTF-32"));
     }
-    let mut parser = Parser { of, settings, text: &text, at: 0, depth: 0 };
+    let mut parser = Parser { of, settings, meter, text: &text, at: 0, depth: 0 };
     let value = parser.value()?;
     let last = parser.next();
     match last.kind {
@@ -68,6 +70,7 @@ struct Token {
 struct Parser<'a> {
     of: &'a Arguments<'a>,
     settings: &'a JsonSettings,
+    meter: &'a Meter,
     text: &'a [u8],
     at: usize,
     depth: i64,
@@ -223,6 +226,7 @@ impl Parser<'_> {
         let mut open: Vec<Open> = Vec::new();
         let mut token = self.next();
         loop {
+            self.meter.values(TEXT_READ_INSTRUCTIONS + SCRIPT_VALUE_INSTRUCTIONS)?;
             let value = match token.kind {
                 Kind::Text(text) => Value::String(self.of.lua.create_string(text)?),
                 Kind::Number(number) => Value::Number(number),

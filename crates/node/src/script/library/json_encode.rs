@@ -1,16 +1,17 @@
 //! `cjson.encode`.
 
-use super::arguments::{Arguments, format_g, type_name};
+use super::arguments::{Arguments, JSON_WRITTEN_INSTRUCTIONS, format_g, type_name};
 use super::json_settings::{InvalidNumbers, JsonSettings};
+use crate::script::meter::Meter;
 use mlua::{Error, Table, Value};
-use vocab::limits::SCRIPT_TEXT_BYTES_MAX;
+use vocab::limits::{SCRIPT_TEXT_BYTES_MAX, SCRIPT_VALUE_INSTRUCTIONS};
 
 /// Tables within tables, whatever is set.
 const DEPTH_MAX: i64 = 1000;
 
-pub(super) fn encode(of: &Arguments<'_>, settings: &JsonSettings) -> mlua::Result<Vec<u8>> {
+pub(super) fn encode(of: &Arguments<'_>, settings: &JsonSettings, meter: &Meter) -> mlua::Result<Vec<u8>> {
     let [value] = &of.values.iter().collect::<Vec<_>>()[..] else { return Err(of.bad(1, "expected 1 argument")) };
-    let mut encoder = Encoder { of, settings, text: Vec::new(), open: Vec::new() };
+    let mut encoder = Encoder { of, settings, meter, text: Vec::new(), open: Vec::new() };
     encoder.begin(value)?;
     while encoder.go_on()? {}
     Ok(encoder.text)
@@ -26,6 +27,7 @@ enum Open {
 struct Encoder<'a> {
     of: &'a Arguments<'a>,
     settings: &'a JsonSettings,
+    meter: &'a Meter,
     text: Vec<u8>,
     open: Vec<Open>,
 }
@@ -41,6 +43,7 @@ impl Encoder<'_> {
         if self.text.len() > SCRIPT_TEXT_BYTES_MAX {
             return Err(Error::MemoryError("the text is too long".to_owned()));
         }
+        self.meter.values(JSON_WRITTEN_INSTRUCTIONS)?;
         match value {
             Value::String(text) => self.string(&text.as_bytes()),
             Value::Integer(n) => self.number(value, *n as f64)?,
@@ -66,7 +69,8 @@ impl Encoder<'_> {
             }
             _ => {
                 self.text.push(b'{');
-                let pairs: Vec<(Value, Value)> = table.pairs::<Value, Value>().collect::<mlua::Result<_>>()?;
+                let of_value = |pair| self.meter.values(SCRIPT_VALUE_INSTRUCTIONS).and(pair);
+                let pairs: Vec<(Value, Value)> = table.pairs().map(of_value).collect::<mlua::Result<_>>()?;
                 Open::Object { pairs: pairs.into_iter(), is_first: true }
             }
         });
@@ -116,6 +120,7 @@ impl Encoder<'_> {
     fn array_length(&self, value: &Value, table: &Table) -> mlua::Result<Option<i64>> {
         let (mut max, mut items) = (0.0f64, 0i64);
         for pair in table.pairs::<Value, Value>() {
+            self.meter.values(SCRIPT_VALUE_INSTRUCTIONS)?;
             let key = match pair?.0 {
                 Value::Integer(n) => n as f64,
                 Value::Number(n) => n,

@@ -1,10 +1,10 @@
 //! `cmsgpack`.
 
-use super::arguments::{Arguments, charge};
+use super::arguments::{Arguments, TEXT_READ_INSTRUCTIONS, charge};
 use crate::script::meter::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
 use std::rc::Rc;
-use vocab::limits::SCRIPT_TEXT_BYTES_MAX;
+use vocab::limits::{SCRIPT_TEXT_BYTES_MAX, SCRIPT_VALUE_INSTRUCTIONS};
 
 /// Tables within tables that are written; deeper ones are nil.
 const DEPTH_MAX: usize = 16;
@@ -13,12 +13,13 @@ const READ_DEPTH_MAX: usize = 128;
 
 pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    library.raw_set("pack", lua.create_function(|lua, values: MultiValue| pack(lua, &values))?)?;
+    let of_packed = meter.clone();
+    library.raw_set("pack", lua.create_function(move |lua, values: MultiValue| pack(lua, &of_packed, &values))?)?;
     let of_all = meter.clone();
     let unpack_all = lua.create_function(move |lua, values: MultiValue| {
         let of = Arguments { lua, name: "unpack", values: &values };
         charge(&of_all, of.first_bytes())?;
-        unpack(&of, None)
+        unpack(&of, &of_all, None)
     })?;
     library.raw_set("unpack", unpack_all)?;
     let of_one = meter.clone();
@@ -26,7 +27,7 @@ pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
         let of = Arguments { lua, name: "unpack_one", values: &values };
         charge(&of_one, of.first_bytes())?;
         let offset = of.integer_or(2, 0)?;
-        unpack(&of, Some((1, offset)))
+        unpack(&of, &of_one, Some((1, offset)))
     })?;
     library.raw_set("unpack_one", unpack_one)?;
     let of_limit = meter.clone();
@@ -34,7 +35,7 @@ pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
         let of = Arguments { lua, name: "unpack_limit", values: &values };
         charge(&of_limit, of.first_bytes())?;
         let (limit, offset) = (of.number(2)? as i64, of.integer_or(3, 0)?);
-        unpack(&of, Some((limit, offset)))
+        unpack(&of, &of_limit, Some((limit, offset)))
     })?;
     library.raw_set("unpack_limit", unpack_limit)?;
     library.raw_set("_NAME", "cmsgpack")?;
@@ -44,13 +45,13 @@ pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     Ok(library)
 }
 
-fn pack(lua: &Lua, values: &MultiValue) -> mlua::Result<mlua::String> {
+fn pack(lua: &Lua, meter: &Meter, values: &MultiValue) -> mlua::Result<mlua::String> {
     if values.is_empty() {
         return Err(Arguments { lua, name: "pack", values }.bad(0, "MessagePack pack needs input."));
     }
     let mut bytes = Vec::new();
     for value in values {
-        put(&mut bytes, value, 0)?;
+        put(&mut bytes, meter, value, 0)?;
     }
     lua.create_string(bytes)
 }
@@ -72,11 +73,12 @@ fn put_head(bytes: &mut Vec<u8>, length: usize, (fixed, fixed_max): (u8, usize),
     }
 }
 
-fn put(bytes: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
+fn put(bytes: &mut Vec<u8>, meter: &Meter, value: &Value, depth: usize) -> mlua::Result<()> {
     // Tables may be shared: what is short in memory may be long as a text.
     if bytes.len() > SCRIPT_TEXT_BYTES_MAX {
         return Err(mlua::Error::MemoryError("the text is too long".to_owned()));
     }
+    meter.values(SCRIPT_VALUE_INSTRUCTIONS)?;
     match value {
         Value::String(text) => {
             let text = text.as_bytes();
@@ -86,7 +88,7 @@ fn put(bytes: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
         Value::Boolean(b) => bytes.push(if *b { 0xC3 } else { 0xC2 }),
         Value::Integer(n) => put_integer(bytes, *n),
         Value::Number(d) => put_number(bytes, *d),
-        Value::Table(table) if depth < DEPTH_MAX => return put_table(bytes, table, depth),
+        Value::Table(table) if depth < DEPTH_MAX => return put_table(bytes, meter, table, depth),
         _ => bytes.push(0xC0),
     }
     Ok(())
@@ -138,9 +140,10 @@ fn put_integer(bytes: &mut Vec<u8>, n: i64) {
 }
 
 /// How long a table is whose keys are the numbers from 1 on without a hole.
-fn array_length(table: &Table) -> mlua::Result<Option<usize>> {
+fn array_length(meter: &Meter, table: &Table) -> mlua::Result<Option<usize>> {
     let (mut count, mut max) = (0usize, 0f64);
     for pair in table.pairs::<Value, Value>() {
+        meter.values(SCRIPT_VALUE_INSTRUCTIONS)?;
         let key = match pair?.0 {
             Value::Integer(n) => n as f64,
             Value::Number(n) => n,
@@ -155,20 +158,21 @@ fn array_length(table: &Table) -> mlua::Result<Option<usize>> {
     Ok((max as usize == count).then_some(count))
 }
 
-fn put_table(bytes: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<()> {
-    if let Some(length) = array_length(table)? {
+fn put_table(bytes: &mut Vec<u8>, meter: &Meter, table: &Table, depth: usize) -> mlua::Result<()> {
+    if let Some(length) = array_length(meter, table)? {
         put_head(bytes, length, (0x90, 15), [None, Some(0xDC), Some(0xDD)]);
         for at in 1..=length {
-            put(bytes, &table.raw_get(at)?, depth + 1)?;
+            put(bytes, meter, &table.raw_get(at)?, depth + 1)?;
         }
         return Ok(());
     }
     let count = table.pairs::<Value, Value>().count();
+    meter.values(count as u64 * SCRIPT_VALUE_INSTRUCTIONS)?;
     put_head(bytes, count, (0x80, 15), [None, Some(0xDE), Some(0xDF)]);
     for pair in table.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        put(bytes, &key, depth + 1)?;
-        put(bytes, &value, depth + 1)?;
+        put(bytes, meter, &key, depth + 1)?;
+        put(bytes, meter, &value, depth + 1)?;
     }
     Ok(())
 }
@@ -187,7 +191,7 @@ impl From<mlua::Error> for Wrong {
 }
 
 /// All values of the first argument; or, with a limit and an offset, so many, behind the place of the next.
-fn unpack(of: &Arguments<'_>, part: Option<(i64, i64)>) -> mlua::Result<MultiValue> {
+fn unpack(of: &Arguments<'_>, meter: &Meter, part: Option<(i64, i64)>) -> mlua::Result<MultiValue> {
     let bytes = of.bytes(1)?;
     let (limit, offset) = part.unwrap_or((0, 0));
     if offset < 0 || limit < 0 {
@@ -198,7 +202,7 @@ fn unpack(of: &Arguments<'_>, part: Option<(i64, i64)>) -> mlua::Result<MultiVal
         return Err(of.error(&format!("Start offset {offset} greater than input length {}.", bytes.len())));
     };
     let is_whole = limit == 0 && offset == 0;
-    let mut cursor = Cursor { lua: of.lua, left, depth: 0 };
+    let mut cursor = Cursor { lua: of.lua, meter, left, depth: 0 };
     let mut values = MultiValue::new();
     while !cursor.left.is_empty() && (is_whole || (values.len() as i64) < limit) {
         values.push_back(cursor.value().map_err(|wrong| match wrong {
@@ -216,6 +220,7 @@ fn unpack(of: &Arguments<'_>, part: Option<(i64, i64)>) -> mlua::Result<MultiVal
 
 struct Cursor<'a> {
     lua: &'a Lua,
+    meter: &'a Meter,
     left: &'a [u8],
     depth: usize,
 }
@@ -238,6 +243,7 @@ impl<'a> Cursor<'a> {
 
     fn value(&mut self) -> Result<Value, Wrong> {
         let [first] = self.array()?;
+        self.meter.values(TEXT_READ_INSTRUCTIONS)?;
         Ok(match first {
             0x00..=0x7F => Value::Integer(i64::from(first)),
             0xE0..=0xFF => Value::Integer(i64::from(first as i8)),

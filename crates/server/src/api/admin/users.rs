@@ -5,7 +5,7 @@
 use super::changes::{change, newest_map};
 use super::error::AdminError;
 use crate::api::handlers::{CallHandler, PoolHandler};
-use crate::api::programs::{at_meta, meta_leader};
+use crate::api::programs::{change_at_meta, meta_leader};
 use crate::mailbox::WorkerMessage;
 use crate::os::random;
 use crate::shared::{NodeShared, read_file, replace_file};
@@ -187,7 +187,7 @@ pub(crate) fn import_patiently(store: &Arc<NodeShared>) {
 /// Has the leader of the metadata group change users, and waits until this node goes by it. Answers how many users changed.
 fn changed<T: AsRef<[u8]>>(store: &Arc<NodeShared>, words: &[T]) -> Result<i64, String> {
     let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-    let Value::Array(answer) = at_meta(store, &words)? else { return Err(unreadable()) };
+    let Value::Array(answer) = change_at_meta(store, &words)? else { return Err(unreadable()) };
     let [Value::Int(epoch), Value::Int(count)] = answer[..] else { return Err(unreadable()) };
     let until = Instant::now() + KNOWN_WITHIN;
     if !store.users.wait_for(Epoch(epoch.unsigned_abs()), until) {
