@@ -69,10 +69,14 @@ fn command_log_cells(kind: CommandLogKind) -> (usize, usize) {
     }
 }
 
+/// Names of settings of Redis that hold passwords, and that there are none of here: who sets them sends a password all the same.
+const SECRETS_OF_REDIS: [&str; 3] = ["masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
+
 /// Whether the setting of that name is shown to no client and in no log.
 #[must_use]
 pub fn is_secret(name: &[u8]) -> bool {
     SETTINGS.iter().any(|setting| setting.secret && setting.is_named(name))
+        || SECRETS_OF_REDIS.iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
 }
 
 /// Whether there is a setting of that name.

@@ -36,6 +36,7 @@ pub(super) mod state {
     pub(in crate::session) const TRACKING: u32 = 1 << 11;
     pub(in crate::session) const BROKEN_REDIRECT: u32 = 1 << 12;
     pub(in crate::session) const BROADCAST: u32 = 1 << 13;
+    pub(in crate::session) const OF_NODE: u32 = 1 << 15;
 }
 
 /// One connection. Only its own thread writes the figures; any may read them.
@@ -195,6 +196,12 @@ impl ClientEntry {
         let counts = [channels, patterns, of_slots + plain];
         let both = self.subscriptions.iter().zip(counts);
         both.for_each(|(own, count)| own.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed));
+    }
+
+    /// Whether another node is behind it, for one of its clients.
+    #[must_use]
+    pub fn is_of_node(&self) -> bool {
+        self.has(state::OF_NODE)
     }
 
     /// Whether it has subscribed to anything.

@@ -237,6 +237,7 @@ impl Session {
             (self.authenticated, self.is_node) = (true, true);
             self.run_as(Arc::new(User::unrestricted(DEFAULT_USER)));
         }
+        self.entry.set(state::OF_NODE, self.is_node);
         self.keyspace = keyspace;
         self.entry.set_database(keyspace.number());
     }

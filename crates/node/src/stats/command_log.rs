@@ -157,6 +157,7 @@ mod tests {
             ("CONFIG SET requirepass a timeout 5", "CONFIG SET requirepass (redacted) timeout 5"),
             ("CONFIG SET requirepass two words", "CONFIG SET requirepass (redacted) (redacted)"),
             ("CONFIG SET requirepass three words now", "CONFIG SET requirepass (redacted) (redacted) (redacted)"),
+            ("CONFIG SET masterauth a", "CONFIG SET masterauth (redacted)"),
             ("CONFIG SET timeout 5 6", "CONFIG SET timeout 5 6"),
         ] {
             assert_eq!(hidden(line), shown.as_bytes(), "{line}");

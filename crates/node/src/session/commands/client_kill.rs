@@ -22,7 +22,10 @@ struct Filter<'a> {
 
 impl Filter<'_> {
     fn fits(&self, client: &ClientEntry, me: u64, now_ms: u64) -> bool {
-        self.id.is_none_or(|id| client.id == id)
+        // Whose client it is, and what kind, the other node knows.
+        let may_be_meant = !client.is_of_node() || self.id.is_some() || self.addr.is_some();
+        may_be_meant
+            && self.id.is_none_or(|id| client.id == id)
             && self.addr.is_none_or(|addr| client.addr.as_bytes() == addr)
             && self.laddr.is_none_or(|laddr| client.laddr.as_bytes() == laddr)
             && self.kind.is_none_or(|kind| kind.fits(client))
