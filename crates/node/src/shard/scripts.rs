@@ -570,6 +570,8 @@ mod tests {
             "cmsgpack.unpack(packed)",
             "redis.call('HGETALL','h')",
             "redis.sha1hex(long)",
+            "for j=1,400 do bit.band(j,255) end",
+            "for j=1,400 do struct.unpack('>I2I2','abcd') end",
         ] {
             let script = format!(
                 "local t,m={{}},{{}} for i=1,1000 do t[i]=i m['f'..i]=i redis.call('HSET','h',i,i) end \

@@ -1,10 +1,11 @@
 //! The arguments of a library's function, and the errors that Lua's own functions raise about theirs.
 
-use crate::script::meter::Meter;
+use crate::script::meter::{Meter, NATIVE_CALL_INSTRUCTIONS};
 use crate::script::raised::Raised;
 use crate::script::values::number_of;
 use mlua::{BorrowedBytes, Error, Lua, MultiValue, Value};
 use std::ops::Deref;
+use vocab::limits::SCRIPT_VALUE_INSTRUCTIONS;
 
 /// Bytes that a library reads or writes for the price of one instruction.
 const BYTES_PER_INSTRUCTION: usize = 8;
@@ -13,6 +14,11 @@ const BYTES_PER_INSTRUCTION: usize = 8;
 pub(super) const JSON_WRITTEN_INSTRUCTIONS: u64 = 300;
 /// And one that is read from JSON or MessagePack.
 pub(super) const TEXT_READ_INSTRUCTIONS: u64 = 100;
+
+/// Charges a run for a call that does little, by how many values it is given.
+pub(super) fn charge_call(meter: &Meter, values: &MultiValue) -> mlua::Result<()> {
+    meter.values(NATIVE_CALL_INSTRUCTIONS + values.len() as u64 * SCRIPT_VALUE_INSTRUCTIONS)
+}
 
 /// Charges a run for bytes that a library reads or writes.
 pub(super) fn charge(meter: &Meter, bytes: usize) -> mlua::Result<()> {

@@ -1,7 +1,9 @@
 //! `bit`: operations on 32 bits.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, charge_call};
+use crate::script::meter::Meter;
 use mlua::{Lua, MultiValue, Table};
+use std::rc::Rc;
 
 /// Works on two operands.
 type Operation = fn(u32, u32) -> u32;
@@ -22,16 +24,20 @@ type Map = fn(u32) -> u32;
 
 const MAPS: &[(&str, Map)] = &[("tobit", |b| b), ("bnot", |b| !b), ("bswap", u32::swap_bytes)];
 
-pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     for &(name, run) in MAPS {
+        let meter = meter.clone();
         let function = lua.create_function(move |lua, values: MultiValue| {
+            charge_call(&meter, &values)?;
             Ok(f64::from(run(bits(&Arguments { lua, name, values: &values }, 1)?) as i32))
         })?;
         library.raw_set(name, function)?;
     }
     for &(name, run) in FOLDS {
+        let meter = meter.clone();
         let function = lua.create_function(move |lua, values: MultiValue| {
+            charge_call(&meter, &values)?;
             let arguments = Arguments { lua, name, values: &values };
             let first = bits(&arguments, 1)?;
             let folded =
@@ -41,13 +47,20 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
         library.raw_set(name, function)?;
     }
     for &(name, run) in SHIFTS {
+        let meter = meter.clone();
         let function = lua.create_function(move |lua, values: MultiValue| {
+            charge_call(&meter, &values)?;
             let arguments = Arguments { lua, name, values: &values };
             Ok(f64::from(run(bits(&arguments, 1)?, bits(&arguments, 2)? & 31) as i32))
         })?;
         library.raw_set(name, function)?;
     }
-    library.raw_set("tohex", lua.create_function(|lua, values: MultiValue| to_hex(lua, &values))?)?;
+    let meter = meter.clone();
+    let tohex = lua.create_function(move |lua, values: MultiValue| {
+        charge_call(&meter, &values)?;
+        to_hex(lua, &values)
+    })?;
+    library.raw_set("tohex", tohex)?;
     Ok(library)
 }
 

@@ -22,7 +22,7 @@ pub(super) fn libraries(lua: &Lua, json: &Rc<JsonSettings>, meter: &Rc<Meter>) -
     let libraries = lua.create_table()?;
     libraries.raw_set("cjson", json::library(lua, json, meter)?)?;
     libraries.raw_set("cmsgpack", msgpack::library(lua, meter)?)?;
-    libraries.raw_set("struct", packed_struct::library(lua)?)?;
-    libraries.raw_set("bit", bits::library(lua)?)?;
+    libraries.raw_set("struct", packed_struct::library(lua, meter)?)?;
+    libraries.raw_set("bit", bits::library(lua, meter)?)?;
     Ok(libraries)
 }

@@ -1,23 +1,45 @@
 //! `struct`: numbers and texts in the layout of C's structures.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, charge_call};
+use crate::script::meter::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
+use std::rc::Rc;
+use vocab::limits::SCRIPT_VALUE_INSTRUCTIONS;
 
 /// Bytes of the longest integer.
 const INTEGER_BYTES_MAX: usize = 32;
 const ALIGNMENT_MAX: usize = 8;
 
-pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    let packs = lua.create_function(|lua, values: MultiValue| {
-        lua.create_string(pack(&Arguments { lua, name: "pack", values: &values })?)
+    let of = meter.clone();
+    let packs = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, name: "pack", values: &values };
+        charge_format(&of, &arguments)?;
+        lua.create_string(pack(&arguments)?)
     })?;
     library.raw_set("pack", packs)?;
-    let unpacks = |lua: &Lua, values: MultiValue| unpack(&Arguments { lua, name: "unpack", values: &values });
-    library.raw_set("unpack", lua.create_function(unpacks)?)?;
-    let sizes = |lua: &Lua, values: MultiValue| size(&Arguments { lua, name: "size", values: &values });
-    library.raw_set("size", lua.create_function(sizes)?)?;
+    let of = meter.clone();
+    let unpacks = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, name: "unpack", values: &values };
+        charge_format(&of, &arguments)?;
+        unpack(&arguments)
+    })?;
+    library.raw_set("unpack", unpacks)?;
+    let of = meter.clone();
+    let sizes = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, name: "size", values: &values };
+        charge_format(&of, &arguments)?;
+        size(&arguments)
+    })?;
+    library.raw_set("size", sizes)?;
     Ok(library)
+}
+
+/// Charges a run for a call, and for each option of its format, which is its first argument.
+fn charge_format(meter: &Meter, arguments: &Arguments<'_>) -> mlua::Result<()> {
+    charge_call(meter, arguments.values)?;
+    meter.values(arguments.first_bytes() as u64 * SCRIPT_VALUE_INSTRUCTIONS)
 }
 
 /// A format as it is walked through.
