@@ -757,6 +757,10 @@ impl Waiter {
         if self.command.awaited() != ready.what || !self.command.waits_for(&ready.key) {
             return None;
         }
+        // If the key holds another type, the push fails, and the client must not hear of it.
+        if ready.is_expected && !self.command.stays_after(b"-WRONGTYPE") {
+            return None;
+        }
         match self.serving {
             None => {
                 self.serving = Some(Serving::Of(hash));
@@ -1090,6 +1094,16 @@ mod tests {
             ("a none 0", ""),
             ("a list 1", "| 2 BLPOP a 0"),
             ("2 < *2", "deliver"),
+            // Its error would be the client's: it is tried when the element is there.
+            ("4 BLMOVE a b LEFT LEFT 0", "wait"),
+            ("a list +1", "| 3 BLPOP a 0"),
+            ("3 < *-1", "waits on"),
+            ("3 ! gone", "*-1"),
+            ("a list +1", ""),
+            ("a list 1", "| 4 BLMOVE a b LEFT LEFT 0"),
+            ("4 < $1", "deliver"),
+            ("3 BLPOP a 0", "propose"),
+            ("3 < *-1", "waits"),
             // It was applied before the attempt: this is about the same element.
             ("a list +2", "| 3 BLPOP a 0"),
             ("a list 1", ""),
