@@ -151,6 +151,12 @@ fn take(node: &StoreUrl, to: &PlaceUrl, as_json: bool) -> Result<bool, String> {
 }
 
 fn list(at: &PlaceUrl, as_json: bool) -> Result<bool, String> {
+    // To who watches backups, a place that is not there is not an empty one.
+    if let PlaceUrl::Folder(path) = at
+        && !path.exists()
+    {
+        return Err(format!("{at}: there is no such directory"));
+    }
     let catalog = Catalog::read(&Place::open(at)?)?;
     let is_whole = catalog.unreadable().next().is_none();
     let text = if as_json {
