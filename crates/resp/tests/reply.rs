@@ -97,6 +97,9 @@ fn malformed_replies() {
     // As scripts make them.
     let long = format!("+{}\r\n", "x".repeat(100_000));
     assert!(decode(long.as_bytes()).unwrap().is_some());
+    let mut endless = vec![0; vocab::limits::REPLY_LINE_BYTES_MAX];
+    endless[0] = b'+';
+    assert_eq!(decode(&endless), Err(ProtocolError::ReplyTooLong));
 }
 
 #[test]

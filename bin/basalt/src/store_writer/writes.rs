@@ -5,7 +5,7 @@
 //! Those on one slot that wait for each other go together, as one script: a round of the log for each would be too slow to follow a busy source.
 
 use client::{Access, Answer, Ask, Frame, Nesting, Pool, PoolOptions, ReadFrom, StoreUrl};
-use node::OUTCOME_UNKNOWN;
+use node::Outcome;
 use resp::table::{self, flag};
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -217,6 +217,10 @@ impl StoreWriter {
                 busy.remove(&first.write.slot().0);
             }
             let bytes: usize = together.iter().map(|pending| pending.write.bytes()).sum();
+            if kind == Kind::Once && may_be_made(&answer) {
+                *held_bytes -= bytes;
+                return doubtful.extend(together.into_iter().map(Pending::into_key));
+            }
             let why = match &answer {
                 Answer::Reply(Frame::Nested(Nesting::Array, replies)) if is_script => {
                     *held_bytes -= bytes;
@@ -227,18 +231,10 @@ impl StoreWriter {
                         },
                     );
                 }
-                Answer::Reply(Frame::Error(text)) if is_script && text.starts_with(OUTCOME_UNKNOWN.as_bytes()) => {
-                    *held_bytes -= bytes;
-                    return doubtful.extend(together.into_iter().map(Pending::into_key));
-                }
                 Answer::Reply(Frame::Error(text)) => String::from_utf8_lossy(text).into_owned(),
                 Answer::Reply(frame) => {
                     *held_bytes -= bytes;
                     return listener.done(&together[0].write, frame);
-                }
-                Answer::Failed(_) if kind == Kind::Once => {
-                    *held_bytes -= bytes;
-                    return doubtful.extend(together.into_iter().map(Pending::into_key));
                 }
                 Answer::Again(failure) | Answer::Failed(failure) => failure.name().to_owned(),
             };
@@ -261,6 +257,15 @@ impl StoreWriter {
             self.waiting.push_front(pending);
         }
         Ok(())
+    }
+}
+
+/// Whether it is unknown if a request was made, or will be yet.
+fn may_be_made(answer: &Answer<'_>) -> bool {
+    match answer {
+        Answer::Failed(_) => true,
+        Answer::Reply(Frame::Error(text)) => Outcome::of_answer(&[b"-", *text].concat()) == Some(Outcome::Unknown),
+        _ => false,
     }
 }
 
