@@ -41,6 +41,11 @@ pub(super) const CLUSTER_DATABASES: FormatGate = FormatGate {
     what: "clients of a cluster have databases beyond 0",
 };
 
+/// The first version of the protocol between nodes whose speakers evaluate scripts by these rules.
+pub(crate) fn engine_since(engine: EngineVersion) -> u16 {
+    FormatGate::of_engine(engine).since
+}
+
 impl FormatGate {
     /// That which a value of a setting opens, if it does.
     pub(super) fn of_setting(name: &str, value: &str) -> Option<&'static Self> {

@@ -28,6 +28,7 @@ pub(crate) use admin::digest_marked;
 pub(crate) use cluster_databases::begin_wanted;
 pub use embedded::Caller;
 pub(crate) use embedded::run_own_command;
+pub(crate) use format_gate::engine_since;
 pub(crate) use peer_command::run_peer_command;
 pub(crate) use programs::span_of_scripts;
 pub(crate) use route::route;

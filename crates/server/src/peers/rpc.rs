@@ -30,7 +30,7 @@ pub(crate) fn call_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]
 /// The same of a command that changes something: the error tells if it may have been made, since a leader was asked and did not answer.
 pub(crate) fn change_by_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> LeaderAnswer {
     let mut silent = None;
-    let answer = call_each(store, &[shard], &[args.to_vec()], LEADER_WITHIN, |_, node| silent = Some(node)).pop();
+    let answer = call_each(store, &[shard], &[args.to_vec()], LEADER_WITHIN, |node| silent = Some(node)).pop();
     let answer = answer.unwrap_or_else(|| Err("ERR no leader was asked".to_owned()));
     answer.map_err(|text| match silent {
         Some(node) => format!("{OUTCOME_UNKNOWN}: node {node} was asked to make it and has not answered"),
@@ -51,7 +51,7 @@ pub(crate) fn call_each_leader(
     commands: &[Vec<&[u8]>],
     look_for: Duration,
 ) -> Vec<LeaderAnswer> {
-    call_each(store, shards, commands, look_for, |_, _| {})
+    call_each(store, shards, commands, look_for, |_| {})
 }
 
 /// The same; `silent` is told of nodes that were asked and have not answered.
@@ -60,7 +60,7 @@ fn call_each(
     shards: &[ShardId],
     commands: &[Vec<&[u8]>],
     look_for: Duration,
-    mut silent: impl FnMut(ShardId, NodeId),
+    mut silent: impl FnMut(NodeId),
 ) -> Vec<LeaderAnswer> {
     let until = Instant::now() + look_for;
     let mut answers: Vec<Option<LeaderAnswer>> = vec![None; shards.len()];
@@ -70,12 +70,11 @@ fn call_each(
             left.map(|i| (i, CallAsked::begin(store, shards[i], &commands[i]))).collect();
         let answer_until = Instant::now() + ANSWER_WITHIN;
         for (i, asked) in asked {
-            let node = asked.elsewhere();
             let answer = asked.end(store, shards[i], &commands[i], answer_until);
-            if let (Some(node), true) = (node, answer.as_ref().is_err_and(|failed| failed.is_silence)) {
-                silent(shards[i], node);
-            }
-            answers[i] = Some(answer.map_err(|failed| failed.text));
+            answers[i] = Some(answer.map_err(|without| {
+                without.silent.into_iter().for_each(&mut silent);
+                without.text
+            }));
         }
         if answers.iter().all(|answer| matches!(answer, Some(Ok(_)))) || Instant::now() >= until {
             return answers.into_iter().flatten().collect();
@@ -95,16 +94,11 @@ enum CallAsked {
 /// Why there is no answer.
 struct NoAnswer {
     text: String,
-    /// The node was asked, and says nothing.
-    is_silence: bool,
+    /// The node that was asked, and says nothing.
+    silent: Option<NodeId>,
 }
 
 impl CallAsked {
-    /// The other node that is asked, if one is.
-    fn elsewhere(&self) -> Option<NodeId> {
-        if let Self::There(node, _) = self { Some(*node) } else { None }
-    }
-
     fn begin(store: &NodeShared, shard: ShardId, args: &[&[u8]]) -> Self {
         match store.leader_of(shard) {
             Some(node) if node == store.node() => Self::Here,
@@ -115,11 +109,11 @@ impl CallAsked {
 
     /// The reply of the leader. A node that does not lead the shard is an error.
     fn end(self, store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]], until: Instant) -> Result<Vec<u8>, NoAnswer> {
-        let without = |text: &str| NoAnswer { text: format!("CLUSTERDOWN shard {shard} {text}"), is_silence: false };
+        let without = |text: &str| NoAnswer { text: format!("CLUSTERDOWN shard {shard} {text}"), silent: None };
         let reply = match self {
             Self::Here => (store.peer_command)(store, shard, args),
             Self::There(node, call) => {
-                let silence = || NoAnswer { text: no_answer(node, shard), is_silence: true };
+                let silence = || NoAnswer { text: no_answer(node, shard), silent: Some(node) };
                 store.calls.wait(&call, until).ok_or_else(silence)?
             }
             Self::Nowhere => return Err(without("has no leader that is known")),

@@ -4,11 +4,8 @@
 
 use super::subscribers::{Note, Subscribers};
 use super::switch_master::{learn_listeners, tell_lost};
-use crate::api::renew_engine;
-use crate::links::{
-    CLUSTER_DATABASES_SINCE, FOURTH_ENGINE_SINCE, LinkEvent, Links, ONE_STORE, SCRIPTS_SINCE, SharedIdentity,
-    THIRD_ENGINE_SINCE,
-};
+use crate::api::{engine_since, renew_engine};
+use crate::links::{CLUSTER_DATABASES_SINCE, LinkEvent, Links, ONE_STORE, SharedIdentity};
 use crate::mailbox::WorkerMessage;
 use crate::os::raw_moment;
 use crate::peers::serve_call;
@@ -17,7 +14,6 @@ use crate::shared::{LINKS_WORKER, NodeShared, has_cluster_databases, script_engi
 use cluster::{Change, Map, MapUpdate, NodeInfo};
 use mio::Token;
 use mio::event::Event;
-use node::EngineVersion;
 use node::control::director::StoreStatus;
 use node::control::{Action, Control};
 use node::peer_protocol::{NodeReport, PeerMessage};
@@ -70,11 +66,7 @@ pub(super) struct Peers {
 /// Refuses nodes whose release cannot read the data of a store with that map.
 pub(crate) fn require_versions(identity: &SharedIdentity, map: &Map) {
     if let Some(engine) = script_engine(map) {
-        identity.require_version(match engine {
-            EngineVersion::First | EngineVersion::Second => SCRIPTS_SINCE,
-            EngineVersion::Third => THIRD_ENGINE_SINCE,
-            EngineVersion::Fourth => FOURTH_ENGINE_SINCE,
-        });
+        identity.require_version(engine_since(engine));
     }
     if has_cluster_databases(map) {
         identity.require_version(CLUSTER_DATABASES_SINCE);
