@@ -11,8 +11,8 @@ use crate::house;
 use crate::process::{self, Count, Output};
 use crate::suite;
 use crate::supply;
-use crate::test_programs::{Programs, TestProgram};
-use crate::turns;
+use crate::test_programs::{self, Programs, TestProgram};
+use crate::turns::Turns;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -32,10 +32,9 @@ const MIRI_TESTS: &[&str] = &["cache_tests::", "huge_page::", "small_blocks::"];
 /// Orders of execution that miri tries, each from a seed of its own.
 const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..2";
 
-/// The first of the seeds that the step `sim` runs.
-const SIM_SEED: &str = "1";
-/// How many seeds it runs: two minutes of processor time.
-const SIM_SEEDS: &str = "300";
+/// The first seeds that the step `sim` runs, which take turns, and how many of each: a minute of processor time and a half.
+const SIM_SEED: &[&str] = &["1", "151"];
+const SIM_SEEDS: &str = "150";
 
 /// What the gate takes of the disk when it builds everything from nothing.
 const DISK_GIB: f64 = 9.0;
@@ -82,8 +81,7 @@ struct Step {
 struct Gate<'a> {
     root: &'a Path,
     programs: Programs<'a>,
-    /// How many commits there are: long suites take turns.
-    commits: usize,
+    turns: Turns,
 }
 
 impl Step {
@@ -121,7 +119,6 @@ fn free_gib(root: &Path) -> f64 {
 /// Those that wait call no cargo, which lets one build at a time: they run what `build` has built.
 const STEPS: &[Step] = &[
     Step { name: "format", what: "rustfmt has nothing to change", turn: Turn::Alone, run: format },
-    Step { name: "house", what: "the house rules that no compiler checks", turn: Turn::Alone, run: house_rules },
     Step {
         name: "supply",
         what: "licenses and sources of all libraries are among those of deny.toml",
@@ -141,13 +138,14 @@ const STEPS: &[Step] = &[
         turn: Turn::Waits,
         run: blackbox,
     },
-    Step { name: "suite", what: "Redis's own Tcl suite against basalt", turn: Turn::Waits, run: redis_suite },
+    Step { name: "suite", what: "half of Redis's own Tcl suite against basalt", turn: Turn::Waits, run: redis_suite },
     Step {
         name: "apps",
         what: "a quarter of the applications, against one node and three, and one while a node is killed",
         turn: Turn::Waits,
         run: applications,
     },
+    Step { name: "house", what: "the house rules that no compiler checks", turn: Turn::Beside, run: house_rules },
     Step { name: "unit", what: "the tests of all other crates, and of docs", turn: Turn::Beside, run: unit },
     Step { name: "clippy", what: "no warning in any target", turn: Turn::Beside, run: clippy },
     Step {
@@ -174,9 +172,10 @@ const STEPS: &[Step] = &[
 
 /// Runs the steps that the options leave; an error if any failed.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
-    let Some(steps) = chosen(arguments)? else { return Ok(()) };
+    let Some((steps, is_whole)) = chosen(arguments)? else { return Ok(()) };
     let begun = Instant::now();
-    let gate = &Gate { root, programs: Programs::new(root), commits: turns::commits(root) };
+    let turns = if is_whole { Turns::all() } else { Turns::of(root) };
+    let gate = &Gate { root, programs: Programs::new(root), turns };
     let free = free_gib(root);
     println!("{free:.1} GiB of the disk are free; from nothing, the gate takes about {DISK_GIB:.0} GiB");
     let together = |one: &&Step, other: &&Step| one.turn != Turn::Alone && other.turn != Turn::Alone;
@@ -231,9 +230,10 @@ fn summary(results: &[Ended], took: Duration) -> Result<(), String> {
     if total.failed == 0 { Ok(()) } else { std::process::exit(1) }
 }
 
-/// The steps that the options ask for; none if they only ask for the list.
-fn chosen(arguments: &[String]) -> Result<Option<Vec<&'static Step>>, String> {
+/// The steps that the options ask for, and whether nothing waits for its turn in them; none if they only ask for the list.
+fn chosen(arguments: &[String]) -> Result<Option<(Vec<&'static Step>, bool)>, String> {
     let mut steps: Vec<&Step> = STEPS.iter().collect();
+    let mut is_whole = false;
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
         if option == "--list" {
@@ -241,6 +241,10 @@ fn chosen(arguments: &[String]) -> Result<Option<Vec<&'static Step>>, String> {
                 println!("{:<10} {}", step.name, step.what);
             }
             return Ok(None);
+        }
+        if option == "--whole" {
+            is_whole = true;
+            continue;
         }
         if option != "--only" && option != "--skip" {
             return Err(format!("unknown option {option}"));
@@ -252,7 +256,7 @@ fn chosen(arguments: &[String]) -> Result<Option<Vec<&'static Step>>, String> {
         }
         steps.retain(|step| names.contains(&step.name) == (option == "--only"));
     }
-    Ok(Some(steps))
+    Ok(Some((steps, is_whole)))
 }
 
 fn verdict(result: Result<Count, (Count, String)>) -> Verdict {
@@ -289,6 +293,9 @@ fn clippy(gate: &Gate, output: Output) -> Verdict {
 }
 
 fn before(gate: &Gate, _: Output) -> Verdict {
+    if !test_programs::upgrades(gate.turns) {
+        return Verdict::Skipped("it is not the turn of the tests that need it".to_owned());
+    }
     match before::build(gate.root, None) {
         Ok(_) => Verdict::Passed(Count::default()),
         Err(why) => Verdict::Failed(Count::default(), why),
@@ -306,8 +313,8 @@ fn build(gate: &Gate, _: Output) -> Verdict {
 fn run_tests(gate: &Gate, output: Output, wanted: fn(&TestProgram) -> bool) -> Result<Count, (Count, String)> {
     let programs = gate.programs.tests().map_err(|why| (Count::default(), why))?;
     let required = required();
-    let wanted = programs.iter().filter(|program| wanted(program));
-    process::sum(wanted.map(|program| program.run((REQUIRE, &required), gate.commits, output)).collect::<Vec<_>>())
+    let wanted = programs.iter().filter(|program| wanted(program) && program.has_turn(gate.turns));
+    process::sum(wanted.map(|program| program.run((REQUIRE, &required), gate.turns, output)).collect::<Vec<_>>())
 }
 
 fn blackbox(gate: &Gate, output: Output) -> Verdict {
@@ -350,9 +357,9 @@ fn miri(gate: &Gate, output: Output) -> Verdict {
     // Tests read the clock and draw seeds.
     let flags = format!("-Zmiri-disable-isolation {MIRI_SEEDS}");
     let mut tests = nightly(&test);
-    let turn = MIRI_TESTS[turns::turn(MIRI_TESTS.len(), gate.commits)];
-    println!("miri: the turn of {turn}");
-    tests.arg("--").arg(turn).env("MIRIFLAGS", flags).current_dir(gate.root);
+    let turn = gate.turns.chosen(MIRI_TESTS);
+    println!("miri: the turn of {}", turn.join(", "));
+    tests.arg("--").args(turn).env("MIRIFLAGS", flags).current_dir(gate.root);
     match process::run_there(&mut tests, output) {
         Ok(count) if count.passed == 0 => Verdict::Failed(count, "miri ran no test".to_owned()),
         result => verdict(result),
@@ -380,20 +387,28 @@ fn fuzz(gate: &Gate, output: Output) -> Verdict {
     }
 }
 
-/// The same seeds each time, so that a red gate is the doing of the change that it looks at. New seeds are hunted
+/// Known seeds, so that a red gate is the doing of the change that it looks at. New seeds are hunted
 /// by hand (docs/TESTING.md); a seed that fails there is repeated with its number.
 fn sim(gate: &Gate, output: Output) -> Verdict {
     let program = match gate.programs.basalt() {
         Ok(program) => program,
         Err(why) => return Verdict::Failed(Count::default(), why),
     };
-    let mut command = Command::new(program);
-    command.args(["sim", "--seed", SIM_SEED, "--seeds", SIM_SEEDS, "--jobs", "2", "--steps", "10000"]);
-    verdict(process::run_there(command.current_dir(gate.root), output))
+    let runs = gate.turns.chosen(SIM_SEED).into_iter().map(|seed| {
+        let mut command = Command::new(program);
+        command.args(["sim", "--seed", seed, "--seeds", SIM_SEEDS, "--jobs", "2", "--steps", "10000"]);
+        process::run_there(command.current_dir(gate.root), output)
+    });
+    verdict(process::sum(runs.collect::<Vec<_>>()))
 }
 
 fn redis_suite(gate: &Gate, _: Output) -> Verdict {
-    match gate.programs.basalt().map_err(suite::Failure::Short).and_then(|basalt| suite::check(gate.root, basalt)) {
+    match gate
+        .programs
+        .basalt()
+        .map_err(suite::Failure::Short)
+        .and_then(|basalt| suite::check(gate.root, basalt, gate.turns))
+    {
         Ok(count) => Verdict::Passed(count),
         Err(suite::Failure::Short(why)) => Verdict::Failed(Count::default(), why),
         Err(suite::Failure::Unavailable(why)) => lacking("suite", why),
@@ -402,7 +417,10 @@ fn redis_suite(gate: &Gate, _: Output) -> Verdict {
 
 fn applications(gate: &Gate, _: Output) -> Verdict {
     verdict(
-        gate.programs.basalt().map_err(|why| (Count::default(), why)).and_then(|basalt| apps::check(gate.root, basalt)),
+        gate.programs
+            .basalt()
+            .map_err(|why| (Count::default(), why))
+            .and_then(|basalt| apps::check(gate.root, basalt, gate.turns)),
     )
 }
 

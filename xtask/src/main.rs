@@ -27,8 +27,9 @@ The house's automation.
 Usage: cargo xtask <task> [options]
 
 Tasks:
-  ci [--only STEP[,STEP]] [--skip STEP[,STEP]] [--list]
-                          the gate: every check that a change must pass; never edits the tree
+  ci [--only STEP[,STEP]] [--skip STEP[,STEP]] [--whole] [--list]
+                          the gate: every check that a change must pass; never edits the tree. Long suites take turns
+                          by the number of commits; --whole: all of them run
   house [--report] [--shrink]
                           the house rules alone; their numbers a crate; excuses that are no longer needed removed
   crash [--rounds N] [--seed N]

@@ -5,7 +5,7 @@
 //! others, with less priority. All others start servers or wait for threads: they have deadlines, and mostly wait.
 
 use crate::process::{self, Count, Output};
-use crate::turns;
+use crate::turns::Turns;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,6 +18,16 @@ const TIMED_PACKAGES: &[&str] = &["basalt", "basalt-bench", "basalt-client", "ba
 /// Long tests that take turns, by package and program: in each run of the gate one of those in a list.
 const IN_TURN: &[(&str, &str, &[&str])] =
     &[("basalt", "peers", &["cassandra_of_three_nodes", "voltdb_of_three_nodes", "the_adapters_own_tests"])];
+
+/// The tests of upgrades: they need the binary of a commit before.
+const UPGRADE: (&str, &str) = ("basalt", "upgrade");
+/// Programs of long tests that take turns, by package and program.
+const PROGRAMS_IN_TURN: &[(&str, &str)] = &[UPGRADE, ("xtask", "dist")];
+
+/// Whether it is the turn of the tests that need the binary of a commit before.
+pub fn upgrades(turns: Turns) -> bool {
+    turns.chosen(PROGRAMS_IN_TURN).contains(&UPGRADE)
+}
 
 /// One test program.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,13 +64,18 @@ impl TestProgram {
         self.is_file_of_tests
     }
 
-    /// Runs its tests, ignored ones too: there are none that the gate would not run. Those of `IN_TURN` run if it is their turn
-    /// after so many commits. `required`: the name and the value of the variable that says what tests must find on this machine.
-    pub fn run(&self, required: (&str, &str), commits: usize, output: Output) -> Result<Count, (Count, String)> {
+    /// Whether it is its turn, if it is one of those that take turns.
+    pub fn has_turn(&self, turns: Turns) -> bool {
+        !turns.others(PROGRAMS_IN_TURN).contains(&(&self.package, &self.target))
+    }
+
+    /// Runs its tests, ignored ones too: there are none that the gate would not run. Those of `IN_TURN` run if it is their
+    /// turn. `required`: the name and the value of the variable that says what tests must find on this machine.
+    pub fn run(&self, required: (&str, &str), turns: Turns, output: Output) -> Result<Count, (Count, String)> {
         let begun = Instant::now();
         let mut command = self.command(&["--include-ignored"]);
         let suites = IN_TURN.iter().filter(|(package, target, _)| (*package, *target) == (&self.package, &self.target));
-        for other in suites.flat_map(|(.., suites)| turns::others(suites, commits)) {
+        for other in suites.flat_map(|(.., suites)| turns.others(suites)) {
             println!("{}: not the turn of {other}", self.target);
             command.args(["--skip", other]);
         }

@@ -3,33 +3,72 @@
 use std::path::Path;
 use std::process::Command;
 
-/// How many commits there are; 0 outside of a repository.
-pub fn commits(root: &Path) -> usize {
-    let output = Command::new("git").args(["rev-list", "--count", "HEAD"]).current_dir(root).output();
-    let count = output.ok().and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse().ok());
-    count.unwrap_or(0)
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns {
+    /// How many commits there are; none if nothing waits for its turn.
+    commits: Option<usize>,
 }
 
-/// Whose turn it is of so many, from 0 on.
-pub fn turn(of: usize, commits: usize) -> usize {
-    commits % of.max(1)
-}
+impl Turns {
+    /// By the commits of a repository: as for its first one outside of a repository.
+    pub fn of(root: &Path) -> Self {
+        let output = Command::new("git").args(["rev-list", "--count", "HEAD"]).current_dir(root).output();
+        let count = output.ok().and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse().ok());
+        Self::after(count.unwrap_or(0))
+    }
 
-/// Those of `all` whose turn it is not.
-pub fn others<T: Copy>(all: &[T], commits: usize) -> Vec<T> {
-    let turn = turn(all.len(), commits);
-    all.iter().enumerate().filter(|(at, _)| *at != turn).map(|(_, one)| *one).collect()
+    /// After so many commits.
+    pub fn after(commits: usize) -> Self {
+        Self { commits: Some(commits) }
+    }
+
+    /// Nothing waits for its turn.
+    pub fn all() -> Self {
+        Self { commits: None }
+    }
+
+    /// Whether it is the turn of the one at this place, from 0 on, of so many.
+    pub fn has(self, place: usize, of: usize) -> bool {
+        self.commits.is_none_or(|commits| commits % of.max(1) == place)
+    }
+
+    /// How often each of so many has had its turn.
+    pub fn rounds(self, of: usize) -> usize {
+        self.commits.unwrap_or(0) / of.max(1)
+    }
+
+    /// Those of `all` whose turn it is.
+    pub fn chosen<T: Copy>(self, all: &[T]) -> Vec<T> {
+        self.parted(all).0
+    }
+
+    /// Those of `all` whose turn it is not.
+    pub fn others<T: Copy>(self, all: &[T]) -> Vec<T> {
+        self.parted(all).1
+    }
+
+    fn parted<T: Copy>(self, all: &[T]) -> (Vec<T>, Vec<T>) {
+        let places = all.iter().copied().enumerate();
+        let (chosen, others): (Vec<_>, Vec<_>) = places.partition(|(place, _)| self.has(*place, all.len()));
+        let bare = |these: Vec<(usize, T)>| these.into_iter().map(|(_, one)| one).collect();
+        (bare(chosen), bare(others))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::others;
+    use super::Turns;
 
     #[test]
     fn each_has_its_turn() {
         let all = ["a", "b", "c"];
-        let turns: Vec<String> = (0..4).map(|commits| others(&all, commits).concat()).collect();
-        assert_eq!(turns, ["bc", "ac", "ab", "bc"]);
-        assert!(others::<u8>(&[], 5).is_empty() && others(&[1], 5).is_empty());
+        let turns = (0..4).map(Turns::after);
+        let parts: Vec<String> =
+            turns.map(|turns| format!("{}-{}", turns.chosen(&all).concat(), turns.others(&all).concat())).collect();
+        assert_eq!(parts, ["a-bc", "b-ac", "c-ab", "a-bc"]);
+        let first = Turns::after(5);
+        assert!(first.others::<u8>(&[]).is_empty() && first.others(&[1]).is_empty());
+        assert_eq!((Turns::all().chosen(&all).concat(), Turns::all().others(&all).len()), ("abc".to_owned(), 0));
     }
 }

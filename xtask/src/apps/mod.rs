@@ -10,7 +10,7 @@ mod toolchain;
 mod trial;
 
 use crate::process::{self, Count};
-use crate::turns;
+use crate::turns::Turns;
 use application::Application;
 use catalogue::APPLICATIONS;
 use situation::{SITUATIONS, Situation};
@@ -50,9 +50,13 @@ const GATE_SITUATIONS: [Situation; 2] = [Situation::Single, Situation::Three];
 
 /// The gate's step: the applications of the quarter whose turn it is, which the number of commits decides, without suites of
 /// packages and what needs root; and one of them while the node that leads its keys is killed. Writes no page.
-pub fn check(root: &Path, basalt: &Path) -> Result<Count, (Count, String)> {
-    let commits = turns::commits(root);
-    let (quarter, killed) = (quarter(commits), killed_in_gate(commits));
+pub fn check(root: &Path, basalt: &Path, turns: Turns) -> Result<Count, (Count, String)> {
+    let quarters = (1..=QUARTERS).filter(|quarter| turns.has(quarter - 1, QUARTERS));
+    process::sum(quarters.map(|quarter| check_quarter(root, basalt, quarter, turns)).collect::<Vec<_>>())
+}
+
+fn check_quarter(root: &Path, basalt: &Path, quarter: usize, turns: Turns) -> Result<Count, (Count, String)> {
+    let killed = killed_in_gate(quarter, turns);
     let killed_name = killed.map_or("none", |application| application.name);
     println!(
         "quarter {quarter} of {QUARTERS}, by the number of commits, and {killed_name} while a node is killed; `cargo xtask apps \
@@ -72,16 +76,11 @@ pub fn check(root: &Path, basalt: &Path) -> Result<Count, (Count, String)> {
     count(&results)
 }
 
-/// From 1 on.
-fn quarter(commits: usize) -> usize {
-    turns::turn(QUARTERS, commits) + 1
-}
-
 /// The application of the quarter whose leader is killed: another one each time that the quarter's turn comes.
-fn killed_in_gate(commits: usize) -> Option<&'static Application> {
-    let of_quarter = chosen(&Options { quarter: Some(quarter(commits)), ..Options::default() });
+fn killed_in_gate(quarter: usize, turns: Turns) -> Option<&'static Application> {
+    let of_quarter = chosen(&Options { quarter: Some(quarter), ..Options::default() });
     let killed: Vec<_> = of_quarter.into_iter().filter(|application| application.is_killed_in_gate).collect();
-    killed.get(commits / QUARTERS % killed.len().max(1)).copied()
+    killed.get(turns.rounds(QUARTERS) % killed.len().max(1)).copied()
 }
 
 type Results = Vec<(&'static str, Situation, Result<String, String>)>;
@@ -232,8 +231,9 @@ mod tests {
 
     #[test]
     fn the_gate_kills_the_leader_of_each_that_is_marked_in_turn() {
+        let in_gate = |commits| killed_in_gate(commits % QUARTERS + 1, Turns::after(commits));
         let mut killed: Vec<&str> =
-            (0..QUARTERS * APPLICATIONS.len()).filter_map(killed_in_gate).map(|application| application.name).collect();
+            (0..QUARTERS * APPLICATIONS.len()).filter_map(in_gate).map(|application| application.name).collect();
         assert_eq!(killed.len(), QUARTERS * APPLICATIONS.len(), "a quarter has none");
         killed.sort_unstable();
         killed.dedup();
