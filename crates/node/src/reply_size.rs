@@ -18,6 +18,13 @@ pub fn expected_rewrite(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]
     if bytes < EDIT_IN_PLACE_BYTES_MIN { 0 } else { bytes }
 }
 
+/// About how many bytes of values the answer of a read holds, as far as that is known of rows in memory and of the last long ones.
+#[must_use]
+pub fn expected_answer(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
+    let keys = spec.keys(args).into_iter().flatten();
+    keys.take(EXPECTED_KEYS_MAX).map(|at| handle.likely_bytes(args[at]).unwrap_or(0)).sum()
+}
+
 /// What is known of the length of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedReply {

@@ -6,6 +6,7 @@ use vocab::{Namespace, slot_of};
 
 /// What runs for MOVE and COPY to another database.
 const TRANSFER: &str = "KV.TRANSFER";
+const REPLACE: &[u8] = b"REPLACE";
 
 /// A request that is run instead of another one.
 pub(crate) struct MadeRequest {
@@ -34,18 +35,18 @@ pub(crate) fn transfer_request(
     let (source, destination) = (args[1], if copies { args[2] } else { args[1] });
     let what: &[u8] = if copies { b"COPY" } else { b"MOVE" };
     let mut words = vec![TRANSFER.into(), stored(own, source)?, stored(to, destination)?, what.to_vec()];
-    if args.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"REPLACE")) {
-        words.push(b"REPLACE".to_vec());
-    }
+    words.extend(replaces(args).then(|| REPLACE.to_vec()));
     Ok(Some(MadeRequest { spec, words }))
+}
+
+fn replaces(args: &[&[u8]]) -> bool {
+    args.iter().skip(3).any(|word| word.eq_ignore_ascii_case(REPLACE))
 }
 
 /// COPY that names its own database: the same without.
 fn copy(own: Option<Namespace>, spec: &'static CommandSpec, args: &[&[u8]]) -> Result<MadeRequest, Refusal> {
     let mut words = vec![args[0].to_vec(), stored(own, args[1])?, stored(own, args[2])?];
-    let at = args.iter().skip(3).position(|word| word.eq_ignore_ascii_case(b"DB")).map_or(args.len(), |at| at + 3);
-    let kept = (3..args.len()).filter(|n| *n != at && *n != at + 1);
-    words.extend(kept.map(|n| args[n].to_vec()));
+    words.extend(replaces(args).then(|| REPLACE.to_vec()));
     Ok(MadeRequest { spec, words })
 }
 
@@ -67,8 +68,19 @@ pub(crate) fn place_of_number(spec: &CommandSpec, args: &[&[u8]]) -> Option<usiz
         // MOVE has no other arguments; COPY may.
         [_, _, _] if spec.arity == 3 => Some(2),
         [_, _, _, words @ ..] => {
-            let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"DB"))?;
-            Some(at + 4).filter(|at| *at < args.len())
+            let (mut at, mut found) = (0, None);
+            while let Some(word) = words.get(at) {
+                if word.eq_ignore_ascii_case(b"DB") && at + 1 < words.len() {
+                    // As in Redis, the last one counts.
+                    found = Some(at + 4);
+                    at += 2;
+                } else if word.eq_ignore_ascii_case(b"REPLACE") {
+                    at += 1;
+                } else {
+                    return None;
+                }
+            }
+            found
         }
         _ => None,
     }

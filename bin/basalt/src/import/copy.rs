@@ -46,8 +46,14 @@ pub(super) struct Saves<'a> {
 }
 
 impl Copy<'_> {
-    /// Copies everything that `input` holds. Answers which database was selected last.
+    /// Copies everything that `input` holds, also what comes before a place where it breaks off. Answers which database was selected last.
     pub(super) fn run(&mut self, input: impl Read, outcome: &mut Outcome) -> Result<u64, String> {
+        let copied = self.copy_all(input, outcome);
+        let drained = self.drain(outcome);
+        copied.and_then(|database| drained.map(|()| database))
+    }
+
+    fn copy_all(&mut self, input: impl Read, outcome: &mut Outcome) -> Result<u64, String> {
         let place = |position: u64, error: &Error| format!("at byte {position} of the copy: {error}");
         let mut file = FileReader::new(input, RESTORED_BYTES_MAX).map_err(|error| place(0, &error))?;
         let (mut database, mut items) = (0, 0);
@@ -77,12 +83,17 @@ impl Copy<'_> {
             }
             self.pace.show(position, || outcome.progress());
         }
-        self.drain(outcome)?;
         Ok(database)
     }
 
-    /// Copies all keys of lines of NDJSON.
+    /// Copies all keys of lines of NDJSON, also those before a place where they break off.
     pub(super) fn run_lines(&mut self, input: impl BufRead, outcome: &mut Outcome) -> Result<(), String> {
+        let copied = self.copy_lines(input, outcome);
+        let drained = self.drain(outcome);
+        copied.and(drained)
+    }
+
+    fn copy_lines(&mut self, input: impl BufRead, outcome: &mut Outcome) -> Result<(), String> {
         let (mut lines, mut items) = (Lines::new(input), 0);
         while let Some(record) = lines.next()? {
             items += 1;
@@ -98,7 +109,7 @@ impl Copy<'_> {
             }
             self.pace.show(lines.position(), || outcome.progress());
         }
-        self.drain(outcome)
+        Ok(())
     }
 
     /// Whether item number `items`, from 1 on, was written before. From time to time, keeps that all before it are.

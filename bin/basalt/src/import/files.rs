@@ -82,6 +82,9 @@ pub(super) fn open(path: &Path) -> Result<Opened, String> {
     let head = input.fill_buf().map_err(named)?;
     let is_copy = head.starts_with(b"REDIS") || head.starts_with(b"VALKEY");
     let is_json = head.trim_ascii_start().starts_with(b"{");
+    if !is_copy && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("rdb")) {
+        return Err(format!("{name}: it does not begin as an RDB file does: it is empty, damaged, or something else"));
+    }
     let part = match (is_copy, is_json) {
         (true, _) => Part::Copy,
         (_, true) => Part::Lines,

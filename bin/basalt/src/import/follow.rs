@@ -6,6 +6,7 @@ use super::outcome::{Outcome, shown};
 use super::scope::Scope;
 use super::source::Source;
 use crate::store_writer::{Kind, StoreWriter, Write};
+use node::blocking::BlockingCommand;
 use node::session::other_number;
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +101,17 @@ impl<'a> Follower<'a> {
             outcome.problems.note(format!("the source's {} was not repeated: {why}", name.escape_ascii()));
             return Ok(());
         };
+        if BlockingCommand::is_one(spec, &words) {
+            outcome.problems.note(format!("{} was not repeated: it would wait for an element", spec.name));
+            return Ok(());
+        }
+        if into.is_database() && spec.does(behaviour::RUNS_SCRIPT) {
+            outcome.problems.note(format!(
+                "{} was not repeated: in a database, a script runs for its own clients alone (`redis-cli -u redis://…/NUMBER --pipe`)",
+                spec.name
+            ));
+            return Ok(());
+        }
         keys.iter().for_each(|at| args[*at] = into.stored(&args[*at]));
         self.on_keys(spec, &keys, args, place, outcome)
     }
@@ -224,6 +236,19 @@ impl<'a> Follower<'a> {
         outcome.written = before;
         Ok(())
     }
+}
+
+/// What a trial says of a command of a file.
+pub(super) fn look_at(args: &[Vec<u8>], outcome: &mut Outcome) -> Result<(), String> {
+    let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    match table::resolve(&words) {
+        Err(why) => outcome.problems.note(format!("{}: {why}", args[0].to_ascii_uppercase().escape_ascii())),
+        Ok(spec) if spec.does(behaviour::CLEARS_STORE) || spec.does(behaviour::SWAPS_DATABASES) => {
+            return Err(told(&args[0]));
+        }
+        Ok(spec) => outcome.commands += u64::from(changes_data(spec)),
+    }
+    Ok(())
 }
 
 /// Whether a command of a source's stream, or a script in it, may change what is stored, or the scripts that are known.

@@ -3,6 +3,7 @@
 mod checkpoints;
 mod commands;
 mod copy;
+mod file_commands;
 mod files;
 mod follow;
 mod large;
@@ -25,8 +26,8 @@ use crate::store_writer::StoreWriter;
 use checkpoints::Checkpoints;
 use client::{SlotMap, StoreUrl};
 use cluster::Databases;
-use commands::Commands;
 use copy::{Copy, Saves};
+use file_commands::FileCommands;
 use files::Part;
 use follow::Follower;
 use live::Live;
@@ -174,26 +175,35 @@ fn of_files(
             state.note_copied(number, u64::MAX, outcome)?;
         }
         // Commands of an AOF file, behind a copy or not, begin in database 0.
-        let mut commands = Commands::new(&mut file.input, 0);
+        let mut commands = FileCommands::new(&mut file.input);
         let mut follower = target.as_mut().map(|target| Follower::new(target, None, scope, 0));
         if let Some(follower) = &mut follower {
             // Places of the next file are behind those of this one.
             follower.keep(state.checkpoints().map(|id| Checkpoints::new(id.wrapping_add(number as u64))));
         }
-        while let Some(args) = commands.next().map_err(named)? {
-            outcome.keys += u64::from(follower.is_none());
-            let place = commands.place();
-            if let Some(follower) = &mut follower {
-                pace.wait(1);
-                follower.command(args, place, outcome).map_err(named)?;
+        let mut make_all = || {
+            while let Some((args, place)) = commands.next()? {
+                match &mut follower {
+                    Some(follower) => {
+                        pace.wait(1);
+                        follower.command(args, place, outcome)?;
+                    }
+                    None => follow::look_at(&args, outcome)?,
+                }
+                pace.show(commands.position(), || outcome.progress());
             }
-            pace.show(commands.position(), || outcome.progress());
-        }
+            Ok(())
+        };
+        let ended: Result<(), String> = make_all();
         if let Some(mut follower) = follower {
-            follower.settle(commands.position(), outcome).map_err(named)?;
+            // Also what was read of a file that breaks off.
+            let settled = follower.settle(commands.position(), outcome);
+            ended.and(settled).map_err(named)?;
             // Before the checkpoints go: without them the file's commands would be made again.
             state.note_copied(number + 1, 0, outcome)?;
             follower.end(outcome)?;
+        } else {
+            ended.map_err(named)?;
         }
         pace.end();
     }

@@ -65,7 +65,7 @@ impl Outcome {
             (self.present, "were there and were left (--replace writes them)"),
             (self.expired, "had expired"),
             (self.other_databases, "are of other databases (--database imports them)"),
-            (self.commands, "commands followed"),
+            (self.commands, if dry_run { "commands would follow" } else { "commands followed" }),
             (self.read_again, "keys were read again"),
             (self.compared, "keys were compared"),
         ] {

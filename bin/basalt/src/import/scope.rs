@@ -71,6 +71,11 @@ impl Scope<'_> {
 }
 
 impl Destination {
+    /// Whether it is a database, of databases or of the cluster, rather than the keys of cluster clients.
+    pub(super) fn is_database(self) -> bool {
+        self.0.is_some()
+    }
+
     /// The name under which the store keeps a key.
     pub(super) fn stored(self, key: &[u8]) -> Vec<u8> {
         match self.0 {

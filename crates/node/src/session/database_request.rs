@@ -536,6 +536,10 @@ mod tests {
             ("COPY a b DB 3 REPLACE", "COPY [a] [b] REPLACE"),
             ("MOVE a 3", "MOVE [a] 3"),
             ("COPY a b REPLACE DB 4", "KV.TRANSFER [a] b COPY REPLACE"),
+            ("COPY a b DB 3 DB 4", "KV.TRANSFER [a] b COPY"),
+            ("COPY a b DB 4 DB 3", "COPY [a] [b]"),
+            ("COPY a b DB 4 what", "COPY [a] [b] DB 4 what"),
+            ("COPY a b REPLACE DB", "COPY [a] [b] REPLACE DB"),
             ("MOVE a 4", "KV.TRANSFER [a] a MOVE"),
         ] {
             assert_eq!(run(request, false).as_deref(), Ok(expected));

@@ -18,6 +18,8 @@ use vocab::limits::RANGE_PAGE_BYTES_SOFT;
 const TIMEOUT: Duration = Duration::from_millis(1000);
 /// The longest that a client may say: a thread of the pool waits meanwhile.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+/// Bytes that are sent at a time.
+const SENT_BYTES_MAX: usize = 64 << 10;
 /// A line of an answer.
 const ANSWER_BYTES_MAX: usize = 1024;
 const SYNTAX: &str = "ERR syntax error";
@@ -177,6 +179,16 @@ impl Held {
     }
 }
 
+/// What an answer's line says: done, or the text of an error. A key is removed for the former alone: what speaks another protocol has taken
+/// nothing.
+fn outcome(line: &str) -> Result<Result<(), String>, String> {
+    match (line.starts_with('+'), line.strip_prefix('-')) {
+        (true, _) => Ok(Ok(())),
+        (false, Some(text)) => Ok(Err(text.to_owned())),
+        (false, None) => Err("IOERR the target instance does not answer as Redis does; the keys stay here".to_owned()),
+    }
+}
+
 /// The server that takes the keys.
 struct Target {
     stream: Stream,
@@ -220,8 +232,10 @@ impl Target {
         resp::encode_request(&mut self.output, &args);
     }
 
+    /// Sends a little at a time: the system would take some of a large value until its time is over, and that again and again.
     fn flush(&mut self) -> Result<(), String> {
-        let sent = self.stream.write_all(&self.output);
+        let mut sent = self.output.chunks(SENT_BYTES_MAX).map(|piece| self.stream.write_all(piece));
+        let sent = sent.try_for_each(std::convert::identity);
         self.output.clear();
         sent.map_err(|_| "IOERR error or timeout writing to target instance".to_owned())
     }
@@ -230,16 +244,14 @@ impl Target {
     fn answer(&mut self) -> Result<Result<(), String>, String> {
         while self.before > 0 {
             self.before -= 1;
-            let line = self.line()?;
-            if let (Some(text), None) = (line.strip_prefix('-'), &self.refusal) {
-                self.refusal = Some(text.to_owned());
+            if let (Err(text), None) = (outcome(&self.line()?)?, &self.refusal) {
+                self.refusal = Some(text);
             }
         }
-        let line = self.line()?;
-        Ok(match (&self.refusal, line.strip_prefix('-')) {
-            (Some(text), _) => Err(text.clone()),
-            (None, Some(text)) => Err(text.to_owned()),
-            (None, None) => Ok(()),
+        let outcome = outcome(&self.line()?)?;
+        Ok(match &self.refusal {
+            Some(text) => Err(text.clone()),
+            None => outcome,
         })
     }
 
@@ -344,6 +356,30 @@ mod tests {
                 assert_eq!(taken, ["{k}plain 0 ".to_owned(), absolute("{k}one"), absolute("{k}two")]);
             }
             assert_eq!(node.call("EXISTS {k}plain {k}one {k}two"), ":0\r\n", "they are away");
+        }
+    }
+
+    #[test]
+    fn what_does_not_answer_as_redis_does_has_taken_nothing() {
+        let node = TestNode::start(&[]);
+        node.call("SET k v");
+        for answers in
+            ["HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n", "+OK\r\n:1\r\n", "+OK\r\n", "+OK\r\n-ERR no\r\n"]
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = listener.local_addr().unwrap().port().to_string();
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.write_all(answers.as_bytes()).unwrap();
+                // What was sent is read, so that the end of the connection is no error there.
+                stream.shutdown(std::net::Shutdown::Write).unwrap();
+                stream.read_to_end(&mut Vec::new()).unwrap();
+            });
+            let words = ["MIGRATE", "127.0.0.1", &port, "k", "0", "5000"];
+            let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            assert!(Migration::parse(&args).unwrap().run(node.store()).is_err(), "{answers}");
+            server.join().unwrap();
+            assert_eq!(node.call("EXISTS k"), ":1\r\n", "{answers}");
         }
     }
 

@@ -53,6 +53,14 @@ impl DeferredRead {
         }
     }
 
+    /// How long its answer will be at least, in bytes, as far as that is known.
+    fn likely_bytes(&self) -> usize {
+        match self {
+            Self::Get(get) => get.likely_bytes(),
+            Self::Prefetch(_) => 0,
+        }
+    }
+
     /// Calls `each` with the shard and the keys that the disk is asked for ahead.
     fn each_key_ahead(&self, mut each: impl FnMut(&ShardHandle, &[u8])) {
         let mut left = KEYS_AHEAD_MAX;
@@ -150,12 +158,32 @@ fn wait_for_all(batch: Vec<DeferredRead>) {
     batch.iter().for_each(DeferredRead::prefetch);
     let mut messages = Vec::with_capacity(batch.len());
     for read in batch {
-        let worker = read.worker();
+        let (worker, likely_bytes) = (read.worker(), read.likely_bytes());
+        let later = |read| -> Job { Box::new(move || wait_for_all(vec![read])) };
+        let Some((room, read)) = store.answer_room.begin(likely_bytes, read, later) else { continue };
         match read.wait() {
-            Ok(message) => messages.extend(message.map(|message| (worker, message))),
-            Err(job) => store.pool.run(job),
+            Ok(message) => {
+                let taken = message.as_ref().and_then(|message| room.made(message.answer_bytes()));
+                let is_long = taken.is_some();
+                let taken = taken.map(WorkerMessage::Taken);
+                messages.extend(message.into_iter().chain(taken).map(|message| (worker, message)));
+                if is_long {
+                    tell(&store, &mut messages);
+                } else {
+                    store.give_back(None);
+                }
+            }
+            Err(job) => {
+                store.give_back(Some(room));
+                store.pool.run(job);
+            }
         }
     }
+    tell(&store, &mut messages);
+}
+
+/// Tells workers; `messages` is empty afterwards.
+fn tell(store: &NodeShared, messages: &mut Vec<(usize, WorkerMessage)>) {
     for worker in 0..store.mailboxes.workers() {
         let mine = messages.extract_if(.., |(of, _)| *of == worker);
         if let Some(mailbox) = store.mailboxes.of_worker(worker) {

@@ -7,7 +7,7 @@ use crate::os::steady_us;
 use crate::shared::{Job, NodeShared, tell_misses};
 use node::command::{Error, ReadHandler, StepHandler};
 use node::read::{Attempt, Finish, ReadRequest, ReplyStream, ScriptReads};
-use node::{EncodedCommand, Fault, Held, SnapshotSpace, Ticket};
+use node::{EncodedCommand, Fault, Held, SnapshotSpace, Ticket, expected_answer};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -58,6 +58,16 @@ enum Made {
 }
 
 impl DeferredGet {
+    /// How long the answer will be at least, in bytes, as far as is known.
+    pub(crate) fn likely_bytes(&self) -> usize {
+        match self.handler {
+            // It is made part by part.
+            ReadHandler::Steps(_) => 0,
+            _ if !self.spec.answers_values(&self.command.args()) => 0,
+            _ => expected_answer(self.attempt.handle(), self.spec, &self.command.args()),
+        }
+    }
+
     /// Makes the read, if what it needs is in memory or held.
     pub(crate) fn make_now(mut self) -> Outcome<Self> {
         let mut reply = Reply::new(self.ticket.proto);

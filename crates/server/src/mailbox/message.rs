@@ -1,5 +1,6 @@
 //! The messages to a worker, and their contents.
 
+use super::answer_room::AnswerShare;
 use super::queue::Queue;
 use crate::net::Stream;
 use node::blocking::{BlockingCommand, End};
@@ -166,6 +167,17 @@ pub(crate) enum BlockingMessage {
     },
 }
 
+impl WorkerMessage {
+    /// Bytes of the answer that it brings.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        match self {
+            Self::Answer { reply, .. } => reply.len(),
+            Self::Part(part) => part.bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// What a worker is told.
 pub(crate) enum WorkerMessage {
     /// A script of a connection was refused commands.
@@ -189,6 +201,8 @@ pub(crate) enum WorkerMessage {
         /// The encoded reply.
         reply: Vec<u8>,
     },
+    /// The answer before this was taken: there is room for others.
+    Taken(AnswerShare),
     /// A part of the answer to such a request.
     Part(Box<ReplyPart>),
     /// What a transaction has asked of the whole store.

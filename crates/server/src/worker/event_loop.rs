@@ -383,9 +383,7 @@ impl Worker {
             }
             WorkerMessage::Blocking(message) => self.shell.read_blocking(message),
             WorkerMessage::Wait(waiting) => self.waits.begin(*waiting),
-            WorkerMessage::BeginBarrier(barrier) => {
-                self.barriers.begin(barrier, &mut self.multi_raft, &self.store.backups, now)
-            }
+            WorkerMessage::BeginBarrier(it) => self.barriers.begin(it, &mut self.multi_raft, &self.store.backups, now),
             WorkerMessage::EndBarrier(shard) => WriteBarriers::end(shard, &mut self.multi_raft),
             // The caller may have given up.
             WorkerMessage::StoreStatus(asked) => _ = asked.try_send(self.shell.peers.status()),
@@ -393,9 +391,10 @@ impl Worker {
             WorkerMessage::UsersChanged(done) => users_changed(&mut self.shell.clients, done),
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
+            WorkerMessage::Probe(held) => drop(held),
             WorkerMessage::DeniedInScript(ticket, denied) => self.shell.clients.denied_in_script(&ticket, denied),
             WorkerMessage::GivenBack => self.given_back(),
-            WorkerMessage::Probe(held) => drop(held),
+            WorkerMessage::Taken(share) => self.store.give_back(Some(share)),
             WorkerMessage::Stop => self.stopping = true,
         }
     }

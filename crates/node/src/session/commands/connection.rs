@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Row] = &[
     ("TIME", time),
     ("UNWATCH", unwatch),
     ("ASKING", ok),
-    ("REPLCONF", ok),
+    ("REPLCONF", replication_options),
     ("PSYNC", |_| Err(NO_CHANGES.into())),
     ("SCRIPT|DEBUG", |_| Err("ERR there is no debugger of scripts".into())),
     ("INFO", info),
@@ -40,9 +40,33 @@ pub(super) const ROWS: &[Row] = &[
 const NO_CHANGES: &str =
     "NOMASTERLINK Basalt sends a replica no changes: copy the keys once, with `redis-cli --rdb` or `basalt export`";
 
+const NO_FUNCTIONS: &str =
+    "ERR functions are not sent with the keys: `redis-cli FUNCTION DUMP`, or `basalt export`, keeps them";
+
 fn ok(ask: &mut Ask<'_>) -> Outcome {
     ask.reply.ok();
     Ok(Effect::None)
+}
+
+/// What a replica says of itself before SYNC. A part of what SYNC answers cannot be asked for: to say yes would be to send something else.
+fn replication_options(ask: &mut Ask<'_>) -> Outcome {
+    let pairs = ask.args[1..].chunks(2);
+    for pair in pairs {
+        let [option, value] = pair else { return Err(SYNTAX) };
+        let is = |word: &str| is_word(option, word);
+        if is("RDB-FILTER-ONLY") {
+            return Err(match value.split(|byte| *byte == b' ').find(|word| !word.is_empty()) {
+                None => "ERR the keys are always sent".into(),
+                Some(word) if is_word(word, "FUNCTIONS") => NO_FUNCTIONS.into(),
+                Some(word) => format!("ERR Unsupported rdb-filter-only option: {}", word.escape_ascii()).into(),
+            });
+        }
+        if !["LISTENING-PORT", "IP-ADDRESS", "CAPA", "ACK", "FACK", "GETACK", "RDB-ONLY", "VERSION"].into_iter().any(is)
+        {
+            return Err(format!("ERR Unrecognized REPLCONF option: {}", option.escape_ascii()).into());
+        }
+    }
+    ok(ask)
 }
 
 fn ping(ask: &mut Ask<'_>) -> Outcome {
