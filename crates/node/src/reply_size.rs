@@ -13,7 +13,7 @@ const EXPECTED_KEYS_MAX: usize = 256;
 pub fn expected_rewrite(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
     let Some(growth) = command::growth(spec, args) else { return 0 };
     let keys = spec.keys(args).into_iter().flatten();
-    let stored: usize = keys.take(EXPECTED_KEYS_MAX).map(|at| handle.cached_bytes(args[at]).unwrap_or(0)).sum();
+    let stored: usize = keys.take(EXPECTED_KEYS_MAX).map(|at| handle.likely_bytes(args[at]).unwrap_or(0)).sum();
     let bytes = stored.saturating_add(growth);
     if bytes < EDIT_IN_PLACE_BYTES_MIN { 0 } else { bytes }
 }

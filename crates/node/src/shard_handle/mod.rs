@@ -453,6 +453,12 @@ impl ShardHandle {
         self.cache.get_with(self.id.0, key, <[u8]>::len).ok()
     }
 
+    /// How long the record of `key` is, in bytes, as far as the row cache knows; a hint.
+    #[must_use]
+    pub(crate) fn likely_bytes(&self, key: &[u8]) -> Option<usize> {
+        self.cache.likely_bytes(self.id.0, key)
+    }
+
     /// What the row cache holds of `key`: its kind, none if it is known to be absent. `None` if it does not hold it.
     pub(crate) fn cached_kind(&self, key: &[u8]) -> Option<Option<Kind>> {
         let kind = |row: &Slice| Record::decode(row.clone()).ok().map(|record| record.view().kind);

@@ -84,7 +84,7 @@ struct Pending {
     begun: Option<Begun>,
     /// CLIENT REPLY: the answer is thrown away.
     silent: bool,
-    /// About how many bytes of stored values the answer will hold.
+    /// About how many bytes of stored values the answer will hold, or what its work counts for.
     promised: usize,
 }
 
@@ -170,7 +170,7 @@ pub(super) struct ReplyQueue {
     slow_reads: SlowReads,
     /// Bytes of answers that wait for earlier ones.
     owed: usize,
-    /// Bytes of stored values that the answers of requests under way will hold, as far as is known.
+    /// Bytes of stored values that the answers of requests under way will hold, as far as is known, or what their work counts for.
     promised: usize,
     /// The expected length of the next answer, in bytes: the longest of the last ones.
     likely_reply: usize,
@@ -226,7 +226,7 @@ impl ReplyQueue {
             || unsent + self.owed + self.promised >= limits::OUTPUT_BUFFER_BYTES_SOFT
     }
 
-    /// The answer of a request under way will hold so many bytes of stored values.
+    /// The answer of a request under way will hold so many bytes of stored values, or its work counts for as much.
     pub(super) fn promise(&mut self, sequence: u64, bytes: usize) {
         let at = self.index_of(sequence);
         if let Some(pending) = at.and_then(|at| self.pending.get_mut(at))

@@ -24,8 +24,9 @@ use node::{
     script_as,
 };
 use resp::Reply;
-use resp::table::behaviour;
+use resp::table::{CommandSpec, behaviour};
 use std::sync::Arc;
+use vocab::limits::{REWRITTEN_PER_ANSWERED, SCRIPT_COUNTS_FOR_BYTES};
 use vocab::{Slot, SlotSpan, slot_of};
 
 pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, keys: KeyHashes) -> Step {
@@ -71,10 +72,14 @@ pub(super) fn write_command(
     // Copies share their bytes.
     let asked = || if is_as_asked { command.clone() } else { EncodedCommand::of(spec, args) };
     keep(turn, &ticket, || Kept::Command(asked()));
-    let reply_bytes = match answers_values {
-        true => ExpectedReply::of(handle, spec, args).bytes(),
-        false => expected_rewrite(handle, spec, args),
+    let (reply_bytes, promised) = match answers_values {
+        true => {
+            let answered = ExpectedReply::of(handle, spec, args).bytes();
+            (answered, if ready { answered } else { LIKELY_REPLY_BYTES })
+        }
+        false => (expected_rewrite(handle, spec, args), 0),
     };
+    let promised = promised.max(counts_for(spec, if answers_values { 0 } else { reply_bytes }));
     let may_wait = BlockingCommand::is_one(spec, args);
     let blocking = may_wait.then(asked);
     // What makes no sense, its handler refuses.
@@ -89,8 +94,8 @@ pub(super) fn write_command(
     if let Some(command) = blocking {
         connection.begin_blocking(ticket, command);
     }
-    if answers_values {
-        connection.promise(ticket.sequence, if ready { reply_bytes } else { LIKELY_REPLY_BYTES });
+    if promised > 0 {
+        connection.promise(ticket.sequence, promised);
     }
     if ready && !connection.has_pending_writes() {
         let write = prepared_by(turn.clients.are_of_thread(), Write::Command(command), may_wait);
@@ -106,6 +111,13 @@ pub(super) fn write_command(
     let submission = Submission { shard: handle.id(), write: Write::Command(command), keys, ticket, waits_in };
     connection.keep_write(ready, submission);
     Step::Next
+}
+
+/// What a write's own work counts for among the answers that are under way for its connection, in bytes. Entries are applied in their
+/// order, so a client that had hundreds of long writes under way would hold up the writes of all others for as long.
+fn counts_for(spec: &CommandSpec, rewritten_bytes: usize) -> usize {
+    let script = if spec.does(behaviour::RUNS_SCRIPT) { SCRIPT_COUNTS_FOR_BYTES } else { 0 };
+    script + rewritten_bytes / REWRITTEN_PER_ANSWERED
 }
 
 /// FLUSHALL: every shard removes its keys, on whichever node it is led.
@@ -151,16 +163,17 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
     connection.write_is_ready(ticket.sequence);
     while let Some(mut submission) = connection.take_ready_write() {
         if let Write::Command(command) = &submission.write
-            && submission.ticket.reply_bytes > 0
             && let Some(handle) = store.known().handle(submission.shard)
             && let Some(spec) = command.spec()
         {
             // The rows are in memory, so it is known how long the answer will be.
             let args = command.args();
             let answered = ExpectedReply::of(handle, spec, &args).bytes();
-            submission.ticket.reply_bytes = answered.max(expected_rewrite(handle, spec, &args));
-            if answered > 0 {
-                connection.promise(submission.ticket.sequence, answered);
+            let rewritten = expected_rewrite(handle, spec, &args);
+            submission.ticket.reply_bytes = answered.max(rewritten);
+            let promised = answered.max(counts_for(spec, rewritten));
+            if promised > 0 {
+                connection.promise(submission.ticket.sequence, promised);
             }
         }
         submission.write = prepared_by(is_thread, submission.write, submission.ticket.may_wait);
@@ -180,6 +193,8 @@ struct Expected {
     answer: ExpectedReply,
     /// About how many bytes they store anew.
     rewritten_bytes: usize,
+    /// What their work counts for among the answers under way, in bytes.
+    work_bytes: usize,
     /// How many keys of databases they look at to answer questions about all of them.
     walked_keys: u64,
     /// The number of them that run scripts.
@@ -194,12 +209,14 @@ impl Expected {
             expected.scripts += usize::from(spec.does(behaviour::RUNS_SCRIPT));
             // For the other commands the sizes are not known.
             if n >= LOOKED_UP_MAX && !spec.does(behaviour::WALKS_DATABASE) {
+                expected.work_bytes += counts_for(spec, 0);
                 continue;
             }
             let args = command.args();
             expected.answer = expected.answer.and(ExpectedReply::of(handle, spec, &args));
             let rewritten = expected_rewrite(handle, spec, &args);
             expected.rewritten_bytes = expected.rewritten_bytes.saturating_add(rewritten);
+            expected.work_bytes = expected.work_bytes.saturating_add(counts_for(spec, rewritten));
             if spec.does(behaviour::WALKS_DATABASE) && walks_keys(&args) {
                 let walked = handle.database_keys_in_slot(slot_of(args[1]));
                 expected.walked_keys = expected.walked_keys.saturating_add(walked);
@@ -317,7 +334,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
             transaction.count(&connection.session, &*turn.requests.store);
         } else {
             connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
-            connection.promise(ticket.sequence, expected.answer.known_bytes);
+            let work_bytes = if writes { expected.work_bytes } else { 0 };
+            connection.promise(ticket.sequence, expected.answer.known_bytes.max(work_bytes));
         }
     }
     if !writes {

@@ -10,6 +10,7 @@
 //! since the hand last passed goes first. And a row that is read for the first time in a while does not make another go: most
 //! of what is read beyond memory is not read again soon (the doorkeeper of TinyLFU, Einziger, Friedman and Manes 2017).
 
+mod long_rows;
 mod segment;
 
 use super::sync::atomic::{AtomicU32, Ordering};
@@ -99,6 +100,17 @@ impl RowCache {
         self.find(shard, key, |value| read(value))
     }
 
+    /// How long the value of a row is, in bytes, as far as is known: also of rows that are too long to be held. A hint: such a row may
+    /// have another length by now.
+    #[must_use]
+    pub fn likely_bytes(&self, shard: u32, key: &[u8]) -> Option<usize> {
+        let hash = self.hash(shard, key);
+        let epoch = self.epoch(shard).load(Ordering::SeqCst);
+        let mut segment = self.slot(hash).lock();
+        let held = segment.find(hash, shard, epoch, key).map(|row| row.value().len());
+        held.or_else(|| segment.long.bytes_of(hash, epoch))
+    }
+
     /// A stamp for a `fill`, without a lookup. To be taken before the tree is read.
     #[must_use]
     pub fn stamp(&self, shard: u32, key: &[u8]) -> Stamp {
@@ -132,9 +144,12 @@ impl RowCache {
         let mut segment = slot.lock();
         let current = slot.stripe(stamp.hash).load(Ordering::Relaxed) == stamp.puts
             && self.epoch(shard).load(Ordering::SeqCst) == stamp.epoch;
+        if current && !segment.takes(key.len() + value.len()) {
+            segment.long.note(stamp.hash, stamp.epoch, value.len());
+            return false;
+        }
         // A copy, for what was found may be a part of a block. What is too long is not copied: others wait for the segment.
         current
-            && segment.takes(key.len() + value.len())
             && (mode == FillMode::Always || segment.admits(stamp.hash, key, value))
             && segment.insert(stamp.hash, shard, stamp.epoch, key, Slice::from(value))
     }
@@ -149,11 +164,17 @@ impl RowCache {
         // Under the lock: a `fill` sees either the stamp from before and is overwritten here, or this one.
         slot.stripe(hash).fetch_add(1, Ordering::Release);
         match value {
+            Some(value) if !segment.takes(key.len() + value.len()) => {
+                segment.remove(hash, shard, key);
+                segment.long.note(hash, epoch, value.len());
+                return;
+            }
             Some(value) if mode == PutMode::Allocate || segment.contains(hash, shard, epoch, key) => {
                 segment.insert(hash, shard, epoch, key, value.clone());
             }
             _ => segment.remove(hash, shard, key),
         }
+        segment.long.forget(hash);
     }
 
     /// Forgets every row of a shard, at once.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: `bytes()` (rows, table and what the allocator adds) never exceeds `bytes_max` between two calls.
 
+use super::long_rows::LongRows;
 use crate::Slice;
 use crate::allocation::heap_bytes;
 use crate::cpu_prefetch::{Lines, Step};
@@ -36,6 +37,8 @@ pub struct CacheStats {
 }
 
 pub(super) struct Segment {
+    /// Of rows that are too long.
+    pub(super) long: LongRows,
     places: HashIndex,
     /// The logarithm of the number of rows in a chunk.
     chunk_bits: u32,
@@ -87,6 +90,7 @@ impl Row {
 impl Segment {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
+            long: LongRows::default(),
             places: HashIndex::default(),
             chunk_bits: chunk_bits_for(bytes_max),
             chunks: Vec::new(),
