@@ -51,6 +51,8 @@ struct OpRecord {
     stale: u64,
     verified: u64,
     wrong: u64,
+    /// The first wrong answer in words; empty where it is not known.
+    first_wrong: String,
     /// How many were parts of a read-modify-write.
     parts: u64,
 }
@@ -115,6 +117,9 @@ impl OpRecord {
         self.stale += other.stale;
         self.verified += other.verified;
         self.wrong += other.wrong;
+        if self.first_wrong.is_empty() {
+            self.first_wrong = other.first_wrong;
+        }
         self.parts += other.parts;
     }
 
@@ -132,6 +137,7 @@ impl OpRecord {
             counts: counts.into_iter().chain(codes).collect(),
             errors: self.errors.iter().map(|(kind, seen)| (kind.to_string(), seen.times)).collect(),
             error_texts: self.texts().collect(),
+            first_wrong: self.first_wrong.clone(),
         }
     }
 
@@ -142,6 +148,7 @@ impl OpRecord {
             measured: histogram(measured)?,
             intended: histogram(intended)?,
             failed: histogram(failed)?,
+            first_wrong: parts.first_wrong.clone(),
             ..Self::default()
         };
         for (kind, times) in &parts.errors {
@@ -222,6 +229,7 @@ impl OpRecord {
             stale: self.stale,
             verified: self.verified,
             verification_failures: self.wrong,
+            first_wrong: Some(self.first_wrong).filter(|text| !text.is_empty()),
             parts: self.parts,
         })
     }
@@ -303,6 +311,13 @@ impl Recorder {
     pub(super) fn cleaned_up(&mut self, took: Duration) {
         self.cleanup.succeeded += 1;
         record(&mut self.cleanup.measured, took);
+    }
+
+    /// What a thread's first wrong answer was. Where wrong answers came in the warm-up only, none is counted, nor told.
+    pub(super) fn first_wrong(&mut self, text: String) {
+        if let Some(op) = self.ops.iter_mut().find(|op| op.wrong > 0) {
+            op.first_wrong = text;
+        }
     }
 
     /// Whether the phase, which began at `start`, is in another second than the records.

@@ -301,6 +301,10 @@ pub struct OpStats {
     /// Checked answers that were wrong.
     #[serde(default)]
     pub verification_failures: u64,
+    /// The first of them in words, of any kind of operation of the phase: the operation, the key, the field, what was expected and
+    /// what was received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_wrong: Option<String>,
 }
 
 /// One operation's series.
