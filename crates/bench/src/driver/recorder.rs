@@ -55,6 +55,8 @@ struct OpRecord {
     first_wrong: String,
     /// How many were parts of a read-modify-write.
     parts: u64,
+    /// How many of these failed.
+    failed_parts: u64,
 }
 
 /// The latency of one operation.
@@ -121,6 +123,7 @@ impl OpRecord {
             self.first_wrong = other.first_wrong;
         }
         self.parts += other.parts;
+        self.failed_parts += other.failed_parts;
     }
 
     fn was_made(&self) -> bool {
@@ -174,7 +177,7 @@ impl OpRecord {
         said.map(|(kind, seen)| (kind.to_string(), seen.first.to_string()))
     }
 
-    fn counters(&self) -> [(&'static str, u64); 9] {
+    fn counters(&self) -> [(&'static str, u64); 10] {
         [
             ("succeeded", self.succeeded),
             ("not-found", self.not_found),
@@ -185,6 +188,7 @@ impl OpRecord {
             ("verified", self.verified),
             ("wrong", self.wrong),
             ("parts", self.parts),
+            ("failed-parts", self.failed_parts),
         ]
     }
 
@@ -199,6 +203,7 @@ impl OpRecord {
             "verified" => &mut self.verified,
             "wrong" => &mut self.wrong,
             "parts" => &mut self.parts,
+            "failed-parts" => &mut self.failed_parts,
             _ => return None,
         })
     }
@@ -231,6 +236,7 @@ impl OpRecord {
             verification_failures: self.wrong,
             first_wrong: Some(self.first_wrong).filter(|text| !text.is_empty()),
             parts: self.parts,
+            failed_parts: self.failed_parts,
         })
     }
 }
@@ -288,6 +294,7 @@ impl Recorder {
         }
         let op = &mut self.ops[kind as usize];
         op.parts += 1;
+        op.failed_parts += u64::from(outcome.result.is_err());
         op.count(&OpOutcome { retries: 0, conflicts: 0, ..outcome.clone() }, true);
         Self::latency(op, sample, outcome);
     }

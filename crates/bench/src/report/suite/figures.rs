@@ -197,7 +197,7 @@ pub fn store_cpu_s(phase: &Phase) -> Option<f64> {
 #[must_use]
 pub fn per_busy_core_s(phase: &Phase) -> Option<f64> {
     let cpu = store_cpu_s(phase).filter(|cpu| *cpu > 0.0)?;
-    Some(phase.operations as f64 / cpu)
+    Some(phase.succeeded() as f64 / cpu)
 }
 
 /// Operations a second of one core of the machine that ran all of it; none where the store ran on others, whose cores
