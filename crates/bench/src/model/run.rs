@@ -379,11 +379,16 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl OpStats {
+    /// Operations of this kind that succeeded.
+    #[must_use]
+    pub fn succeeded(&self) -> u64 {
+        self.returned.get("OK").copied().unwrap_or_default()
+    }
+
     /// Operations of this kind that did not succeed and were no parts of others.
     #[must_use]
     pub fn failed_wholes(&self) -> u64 {
-        let succeeded = self.returned.get("OK").copied().unwrap_or_default();
-        self.count().saturating_sub(succeeded).saturating_sub(self.failed_parts)
+        self.count().saturating_sub(self.succeeded()).saturating_sub(self.failed_parts)
     }
 
     /// Operations of this kind, failures included.

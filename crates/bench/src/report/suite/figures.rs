@@ -245,7 +245,10 @@ fn merged(phase: &Phase, writes: bool) -> Option<&OpStats> {
 
 fn count_of(phase: &Phase, writes: bool) -> Option<u64> {
     let kinds = phase.ops.iter().filter(|op| op.op != "CLEANUP" && is_write(op) == writes);
-    kinds.map(|op| op.count() - op.parts).reduce(|sum, next| sum + next).filter(|_| phase.duration_s > 0.0)
+    kinds
+        .map(|op| op.count().saturating_sub(op.parts + op.failed_wholes()))
+        .reduce(|sum, next| sum + next)
+        .filter(|_| phase.duration_s > 0.0)
 }
 
 fn mean_us(phase: &Phase) -> Option<f64> {
