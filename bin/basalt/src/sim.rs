@@ -1,5 +1,6 @@
 //! `basalt sim`: whole stores in virtual time, with faults, from seeds.
 
+use crate::stop_flag::{ended_by, patient_signal};
 use ::sim::{BUGS, Bug, Report, RunOptions};
 use bench::output::{print, remark};
 use clap::Args;
@@ -7,7 +8,8 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
@@ -34,7 +36,9 @@ Examples:
   basalt sim --seeds 200 --bug skip-fsync     show that the checkers find a bug
   basalt sim --nodes 100 --steps 2000         a hundred nodes that come, crash, die and go
 
-Exit codes: 0 nothing was found (with --bug: it was found), 1 otherwise, 2 the command line is wrong.";
+Exit codes: 0 nothing was found (with --bug: it was found), 1 otherwise, 2 the command line is wrong; 130 and 143 \
+it was told to stop (SIGINT, SIGTERM) and nothing had been found. It ends the seeds that run and prints the summary; a second \
+signal ends it at once.";
 
 /// Run whole stores in virtual time, with faults, and check what they do
 #[derive(Args, Debug)]
@@ -44,10 +48,10 @@ pub struct SimOptions {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Events of a run before its faults stop
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
     /// How many seeds
-    #[arg(long, default_value_t = 1, conflicts_with = "forever")]
+    #[arg(long, default_value_t = 1, conflicts_with = "forever", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Until something is found, or the program is stopped
     #[arg(long)]
@@ -206,19 +210,25 @@ struct Seeds {
     next: AtomicU64,
     end: u64,
     stopped: AtomicBool,
+    /// The signal that said to stop; 0 if there was none.
+    signal: Arc<AtomicUsize>,
 }
 
 impl Seeds {
-    fn of(options: &SimOptions) -> Self {
+    fn of(options: &SimOptions, signal: Arc<AtomicUsize>) -> Self {
         let end = if options.forever { u64::MAX } else { options.seed.saturating_add(options.seeds) };
-        Self { next: AtomicU64::new(options.seed), end, stopped: AtomicBool::new(false) }
+        Self { next: AtomicU64::new(options.seed), end, stopped: AtomicBool::new(false), signal }
     }
 
     fn take(&self) -> Option<u64> {
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.stopped.load(Ordering::Relaxed) || self.signalled().is_some() {
             return None;
         }
         Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < self.end)
+    }
+
+    fn signalled(&self) -> Option<i32> {
+        Some(self.signal.load(Ordering::Relaxed) as i32).filter(|signal| *signal != 0)
     }
 
     fn stop(&self) {
@@ -230,7 +240,14 @@ impl Seeds {
 pub fn run(options: &SimOptions) -> ExitCode {
     // What nodes log is of virtual time, and of many of them at once: the trace has it.
     log::set_max_level(log::LevelFilter::Off);
-    let seeds = Seeds::of(options);
+    let signal = match patient_signal() {
+        Ok(signal) => signal,
+        Err(e) => {
+            bench::note!("basalt sim: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let seeds = Seeds::of(options, signal);
     let mut tally = Tally::new((!options.forever).then_some(options.seeds));
     let outcome = std::thread::scope(|scope| {
         let (sender, reports) = channel();
@@ -244,6 +261,9 @@ pub fn run(options: &SimOptions) -> ExitCode {
     if let Err(e) = printed {
         bench::note!("basalt sim: {e}");
         return ExitCode::FAILURE;
+    }
+    if let Some(signal) = seeds.signalled().filter(|_| tally.failed.is_empty()) {
+        return ExitCode::from(ended_by(signal) as u8);
     }
     if tally.failed.is_empty() == options.bug.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -173,9 +173,31 @@ fn exit_codes_say_what_happened() {
     assert!(store.expect(&["down"], 0).contains("no node"));
     assert!(store.expect(&["up", "--shards", "9"], 2).contains("was made with 8"));
     let taken = TcpListener::bind(("127.0.0.1", store.port + 1)).unwrap();
-    assert!(store.expect(&["up"], 1).contains("in use"), "the reason is not told");
+    let told = format!("port {} (node 2, for clients) is in use", store.port + 1);
+    assert!(store.expect(&["up"], 1).contains(&told), "the reason is not told");
     drop(taken);
     store.expect(&["status"], 1);
+}
+
+/// A node of another store at the port answers as its own would.
+#[test]
+fn another_store_at_the_port_is_not_taken_for_the_own() {
+    let (first, mut second) = (Cluster::new("cluster-first"), Cluster::new("cluster-second"));
+    second.port = first.port;
+    let up = |store: &Cluster, own: u16, code: i32| {
+        let [port, peer_port] = [store.port, own].map(|port| port.to_string());
+        let one = ["up", "--nodes", "1", "--shards", "1", "--memory", "128M", "--background", "--http-port", "0"];
+        store.expect(&[&one[..], &["--port", &port, "--peer-port", &peer_port]].concat(), code)
+    };
+    up(&first, first.port + 3, 0);
+    let said = up(&second, first.port + 4, 1);
+    assert!(said.contains(&format!("port {} (node 1, for clients) is in use", first.port)), "{said}");
+    assert!(said.contains("--port") && !said.contains("serves after"), "{said}");
+    assert!(running(&second.data()).is_empty());
+    // It was never made, so it may become another, with other ports.
+    second.port += 1;
+    up(&second, first.port + 4, 0);
+    assert!(first.is_healthy() && second.is_healthy());
 }
 
 /// What a store's directory says of it.

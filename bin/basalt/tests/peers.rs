@@ -110,7 +110,22 @@ fn measure(name: &str, target: &str, workloads: &[&str]) {
 
 #[test]
 fn redis_alone() {
-    whole_way("redis", &["redis-server"], &["workloada", "workloadf"], &["--nodes", "1", "--durability", "nosync"]);
+    whole_way("redis", &["redis-server"], &["workloada", "workloadf"], &["--durability", "nosync"]);
+}
+
+/// A server of somebody else's must not be taken for the one that is to be started, and be written to.
+#[test]
+fn a_port_that_is_taken_is_told_before_anything_is_started() {
+    let dir = Dir::new("peer-taken");
+    let other = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = other.local_addr().unwrap().port().to_string();
+    for name in ["redis", "redis-cluster", "etcd", "cassandra", "voltdb"] {
+        let data = dir.join(name);
+        let output = bench(&["peer", "up", name, "--data", data.to_str().unwrap(), "--port", &port]);
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", text(&output));
+        assert!(text(&output).contains(&format!("127.0.0.1:{port} is taken")), "{name}: {}", text(&output));
+        assert!(!data.join("peer.json").exists(), "{name}");
+    }
 }
 
 #[test]

@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{Dir, Server, Setup, Value, basalt, installed, run, skip, text, tree_hash};
+use common::{Dir, Server, Setup, Value, basalt, eventually, installed, run, skip, text, tree_hash};
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 fn start(dir: &Dir) -> (Setup, Server) {
     let setup = Setup::new(&dir.join("data"));
@@ -129,4 +130,25 @@ fn two_servers_do_not_share_a_data_directory() {
     let second = Server::try_start(&setup);
     assert!(second.is_err(), "a second server opened the same data directory");
     assert_eq!(server.connect().call("SET a 1"), Value::ok());
+}
+
+/// A hunt without end ends by a signal; what it has come to must not be lost with it.
+#[test]
+fn a_simulation_that_is_told_to_stop_prints_its_summary() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let dir = Dir::new("sim-stopped");
+        let trace = dir.join("trace");
+        let mut sim = Command::new(env!("CARGO_BIN_EXE_basalt"));
+        sim.args(["sim", "--forever", "--steps", "500", "--trace"]).arg(&trace);
+        let sim = sim.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The first seed begins when signals are handled.
+        eventually("a seed begins", Duration::from_secs(60), || trace.exists().then_some(()));
+        assert!(run("kill", &[signal, &sim.id().to_string()]).status.success());
+        let output = sim.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("seeds, 0 failed, "), "{}", text(&output));
+    }
+    for nothing in [["--seeds", "0"], ["--steps", "0"]] {
+        assert_eq!(basalt(&["sim", nothing[0], nothing[1]]).status.code(), Some(2), "{nothing:?}");
+    }
 }

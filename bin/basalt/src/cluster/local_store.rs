@@ -162,6 +162,49 @@ impl LocalStore {
         Ok(command)
     }
 
+    /// Makes sure that these nodes can listen where they are to. Another program at one of their ports would answer for them.
+    ///
+    /// # Errors
+    /// A port is in use: which, and what for.
+    pub fn require_free_ports(&self, numbers: &[usize]) -> Result<(), String> {
+        for number in numbers {
+            let node = self.node(*number)?;
+            let tls_port = if self.has_tls() { Some(self.roster.tls_port(&node)?) } else { None };
+            let ports = [
+                ("clients", "--port", Some(node.port)),
+                ("other nodes", "--peer-port", Some(node.peer_port)),
+                ("HTTP", "--http-port", node.http_port),
+                ("clients with TLS", "--port", tls_port),
+            ];
+            for (purpose, flag, port) in ports {
+                let Some(port) = port.filter(|port| !is_free(*port)) else { continue };
+                // A store keeps its ports, but for those of HTTP.
+                let other = if self.roster.made && flag != "--http-port" {
+                    String::new()
+                } else {
+                    format!(", or give another {flag}")
+                };
+                return Err(format!(
+                    "port {port} (node {number}, for {purpose}) is in use by another program: end that one{other}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What to say of nodes that will not serve clients of databases, because another program has their port.
+    #[must_use]
+    pub fn without_databases(&self) -> Option<String> {
+        let taken = self.roster.nodes.iter().filter_map(|node| self.roster.database_port(node));
+        let taken: Vec<String> = taken.filter(|port| !is_free(*port)).map(|port| port.to_string()).collect();
+        (!taken.is_empty()).then(|| {
+            format!(
+                "in use by another program, so that nodes do not serve clients of databases there: port {}",
+                taken.join(", ")
+            )
+        })
+    }
+
     fn has_tls(&self) -> bool {
         self.roster.setting("tls-cert-file").is_some_and(|file| !file.is_empty())
     }

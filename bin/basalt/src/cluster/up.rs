@@ -26,6 +26,10 @@ pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
     if let Some(warning) = OutgoingPorts::of_system().and_then(|ports| ports.warning(store.roster())) {
         bench::note!("basalt cluster: {warning}");
     }
+    store.require_free_ports(&store.numbers())?;
+    if let Some(warning) = store.without_databases() {
+        bench::note!("basalt cluster: {warning}");
+    }
     let lifetime = if options.background { Lifetime::Their } else { Lifetime::Ours };
     let begun = Instant::now();
     if let Err(e) = start_all(&mut store, lifetime, &stop) {
@@ -101,12 +105,13 @@ pub fn wait_until_healthy(store: &mut LocalStore, stop: &AtomicBool) -> Result<b
     let mut watch = Watch::default();
     while !stop.load(Ordering::Acquire) {
         let sight = watch.look(store);
-        if sight.healthy {
-            return Ok(true);
-        }
-        if let Some(node) = sight.nodes.iter().find(|node| node.process.is_none()) {
+        // A node may have ended while the others were asked.
+        if let Some(node) = store.roster().nodes.iter().find(|node| !node.runs()) {
             let (name, words) = (node_name(node.number, node.port), store.last_words(node.number));
             return Err(format!("{name} has ended instead of starting; it said last:{words}"));
+        }
+        if sight.healthy {
+            return Ok(true);
         }
         if Instant::now() >= until {
             let seconds = HEALTHY_WITHIN.as_secs();

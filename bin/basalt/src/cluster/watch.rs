@@ -44,6 +44,9 @@ pub struct NodeSight {
 /// What one node tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeStatus {
+    /// Its process.
+    #[serde(skip)]
+    pub process: u64,
     /// Nodes of the store.
     pub nodes: u64,
     /// Those that it can talk to, itself included.
@@ -73,6 +76,7 @@ impl NodeStatus {
         let number = |name: &str| fields.get(name).and_then(|value| value.parse().ok()).unwrap_or_default();
         let keys = fields.get("db0").and_then(|text| text.strip_prefix("keys=")?.split(',').next()?.parse().ok());
         Self {
+            process: number("process_id"),
             nodes: number("nodes"),
             nodes_alive: number("nodes_alive"),
             shards: number("store_shards"),
@@ -125,25 +129,29 @@ impl Watch {
     pub fn look_at(&mut self, store: &LocalStore, node: &LocalNode) -> NodeSight {
         let (number, port, peer_port) = (node.number, node.port, node.peer_port);
         let process = node.process.filter(|process| process.runs()).map(|process| process.pid);
-        let told = if process.is_some() { self.ask(store, node) } else { None };
+        let told = process.and_then(|process| self.ask(store, node, process));
         if told.is_none() {
             self.clients.remove(&number);
         }
         NodeSight { number, port, peer_port, process, told }
     }
 
-    fn ask(&mut self, store: &LocalStore, node: &LocalNode) -> Option<NodeStatus> {
+    /// What the node tells; none if another process answers at its port.
+    fn ask(&mut self, store: &LocalStore, node: &LocalNode, process: u32) -> Option<NodeStatus> {
         let client = match self.clients.entry(node.number) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(none) => {
                 none.insert(Client::open_within(&store.node_url(node), CONNECT_WITHIN, ANSWER_WITHIN).ok()?)
             }
         };
-        let sections: [&[u8]; 5] = [b"INFO", b"stats", b"memory", b"keyspace", b"basalt"];
+        let sections: [&[u8]; 6] = [b"INFO", b"server", b"stats", b"memory", b"keyspace", b"basalt"];
         match client.call_here(&sections).ok()? {
             Value::Error(_) => None,
             answer => {
                 let told = answer.as_bytes().map(|text| NodeStatus::parse(&String::from_utf8_lossy(text)))?;
+                if told.process != u64::from(process) {
+                    return None;
+                }
                 let databases = client.call_here(&[b"CONFIG", b"GET", b"database-listen"]).ok()?;
                 Some(NodeStatus { databases: listener_of(&databases), ..told })
             }

@@ -78,6 +78,7 @@ impl Stores for LocalStores {
 impl LocalSuiteStore {
     fn start_all(&mut self) -> Result<(), String> {
         let wanted = self.not_killed();
+        self.store.require_free_ports(&wanted)?;
         for number in &wanted {
             self.start(*number)?;
         }

@@ -9,7 +9,7 @@ use super::agent_link::Heard;
 use super::agents::Agents;
 use crate::agent::{Done, FromAgent, Job, ToAgent};
 use crate::driver::{Gathered, Moments, PhaseError, PhasePlan, PhaseResult, Reading, Snapshot, SyncPoint, sampled};
-use crate::model::AgentUse;
+use crate::model::{AgentUse, OpStats};
 use crate::target::Target;
 
 /// How often progress is told.
@@ -285,7 +285,8 @@ fn summarize(of: &mut AgentUse, done: &Done, took: Duration) {
     let ops = done.figures.stats();
     let work = || ops.iter().filter(|op| op.op != "CLEANUP");
     of.operations = work().map(|op| op.count().saturating_sub(op.parts)).sum();
-    of.throughput_per_s = of.operations as f64 / seconds;
+    let failed: u64 = work().map(OpStats::failed_wholes).sum();
+    of.throughput_per_s = of.operations.saturating_sub(failed) as f64 / seconds;
     of.p99_us = work().map(|op| op.latency.headline().p99_us).fold(0.0, f64::max);
     of.cpu = done.figures.cpu;
     of.busy_share = done.figures.cpu.map(|cpu| cpu.total_s() / (seconds * f64::from(of.threads.min(of.cores).max(1))));

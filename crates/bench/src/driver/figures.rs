@@ -8,7 +8,7 @@ use super::timeline::{HistogramLog, Timeline};
 use crate::date::{rfc3339, unix_ms};
 use crate::machine::cores::CoreTime;
 use crate::machine::usage::{ProcessUsage, cpu_between};
-use crate::model::{CpuTime, CpuUse, MetricSeries, NodeUsage, Phase};
+use crate::model::{CpuTime, CpuUse, MetricSeries, NodeUsage, OpStats, Phase};
 use crate::target::{Target, TargetUsage};
 
 /// What is read before and after the measured part.
@@ -80,6 +80,7 @@ pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timel
     let gaps = recorder.longest_gaps(warm_up, phase_length);
     let ops = recorder.stats();
     let operations = ops.iter().filter(|op| op.op != "CLEANUP").map(|op| op.count() - op.parts).sum::<u64>();
+    let failed: u64 = ops.iter().map(OpStats::failed_wholes).sum();
     let seconds = duration.as_secs_f64();
     let (series, log) = timeline.finish(phase_length);
     let machine = before.machine.zip(after.machine);
@@ -92,7 +93,7 @@ pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timel
         warm_up_s: if plan.warm_up.is_some() { warm_up.as_secs_f64() } else { 0.0 },
         duration_s: seconds,
         operations,
-        throughput_per_s: if seconds > 0.0 { operations as f64 / seconds } else { 0.0 },
+        throughput_per_s: if seconds > 0.0 { operations.saturating_sub(failed) as f64 / seconds } else { 0.0 },
         offered_per_s: plan.pace.offered_per_s(),
         ops,
         cpu: CpuUse {

@@ -17,4 +17,7 @@ pub struct OpParts {
     /// What the store said the first time, by the kind of error.
     #[serde(default)]
     pub error_texts: Vec<(String, String)>,
+    /// The first wrong answer in words; empty where there was none.
+    #[serde(default)]
+    pub first_wrong: String,
 }

@@ -51,8 +51,12 @@ struct OpRecord {
     stale: u64,
     verified: u64,
     wrong: u64,
+    /// The first wrong answer in words; empty where it is not known.
+    first_wrong: String,
     /// How many were parts of a read-modify-write.
     parts: u64,
+    /// How many of these failed.
+    failed_parts: u64,
 }
 
 /// The latency of one operation.
@@ -115,7 +119,11 @@ impl OpRecord {
         self.stale += other.stale;
         self.verified += other.verified;
         self.wrong += other.wrong;
+        if self.first_wrong.is_empty() {
+            self.first_wrong = other.first_wrong;
+        }
         self.parts += other.parts;
+        self.failed_parts += other.failed_parts;
     }
 
     fn was_made(&self) -> bool {
@@ -132,6 +140,7 @@ impl OpRecord {
             counts: counts.into_iter().chain(codes).collect(),
             errors: self.errors.iter().map(|(kind, seen)| (kind.to_string(), seen.times)).collect(),
             error_texts: self.texts().collect(),
+            first_wrong: self.first_wrong.clone(),
         }
     }
 
@@ -142,6 +151,7 @@ impl OpRecord {
             measured: histogram(measured)?,
             intended: histogram(intended)?,
             failed: histogram(failed)?,
+            first_wrong: parts.first_wrong.clone(),
             ..Self::default()
         };
         for (kind, times) in &parts.errors {
@@ -167,7 +177,7 @@ impl OpRecord {
         said.map(|(kind, seen)| (kind.to_string(), seen.first.to_string()))
     }
 
-    fn counters(&self) -> [(&'static str, u64); 9] {
+    fn counters(&self) -> [(&'static str, u64); 10] {
         [
             ("succeeded", self.succeeded),
             ("not-found", self.not_found),
@@ -178,6 +188,7 @@ impl OpRecord {
             ("verified", self.verified),
             ("wrong", self.wrong),
             ("parts", self.parts),
+            ("failed-parts", self.failed_parts),
         ]
     }
 
@@ -192,6 +203,7 @@ impl OpRecord {
             "verified" => &mut self.verified,
             "wrong" => &mut self.wrong,
             "parts" => &mut self.parts,
+            "failed-parts" => &mut self.failed_parts,
             _ => return None,
         })
     }
@@ -222,7 +234,9 @@ impl OpRecord {
             stale: self.stale,
             verified: self.verified,
             verification_failures: self.wrong,
+            first_wrong: Some(self.first_wrong).filter(|text| !text.is_empty()),
             parts: self.parts,
+            failed_parts: self.failed_parts,
         })
     }
 }
@@ -280,6 +294,7 @@ impl Recorder {
         }
         let op = &mut self.ops[kind as usize];
         op.parts += 1;
+        op.failed_parts += u64::from(outcome.result.is_err());
         op.count(&OpOutcome { retries: 0, conflicts: 0, ..outcome.clone() }, true);
         Self::latency(op, sample, outcome);
     }
@@ -303,6 +318,13 @@ impl Recorder {
     pub(super) fn cleaned_up(&mut self, took: Duration) {
         self.cleanup.succeeded += 1;
         record(&mut self.cleanup.measured, took);
+    }
+
+    /// What a thread's first wrong answer was. Where wrong answers came in the warm-up only, none is counted, nor told.
+    pub(super) fn first_wrong(&mut self, text: String) {
+        if let Some(op) = self.ops.iter_mut().find(|op| op.wrong > 0) {
+            op.first_wrong = text;
+        }
     }
 
     /// Whether the phase, which began at `start`, is in another second than the records.

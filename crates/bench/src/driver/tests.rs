@@ -125,6 +125,11 @@ fn what_was_not_written_is_seen() {
             store.with(|map| map.values_mut().for_each(flip));
             let phase = run(&store, base, &format!("{form} insertproportion=0"), Task::Run);
             assert_eq!(phase.verification_failures(), 2000, "{base} {form}: {:?}", phase.ops);
+            assert_eq!((phase.succeeded(), phase.throughput_per_s), (0, 0.0), "rates are of what succeeds");
+            let first = phase.ops.iter().find_map(|op| op.first_wrong.clone()).unwrap();
+            let words =
+                [if base == "workloadc" { "READ, field `" } else { "SCAN, field `" }, "expected `", "received `"];
+            assert!(words.iter().all(|word| first.contains(word)), "{base} {form}: {first}");
         }
         let store = MapStore::default();
         run(&store, "workloada", form, Task::Load);

@@ -366,7 +366,10 @@ impl<'a> Worker<'a> {
 
     /// Closes the session and notes how long that took.
     pub(super) fn finish(self) -> Recorder {
-        let Self { session, mut recorder, .. } = self;
+        let Self { mut session, mut recorder, .. } = self;
+        if let Some(text) = session.first_wrong() {
+            recorder.first_wrong(text);
+        }
         let begun = Instant::now();
         drop(session);
         recorder.cleaned_up(begun.elapsed());

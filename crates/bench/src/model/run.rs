@@ -212,7 +212,7 @@ pub struct Phase {
     pub duration_s: f64,
     /// Operations that were completed in the measured part, failures included.
     pub operations: u64,
-    /// Operations a second that were achieved over the measured part.
+    /// Operations a second that succeeded over the measured part. Reports of releases before count those that failed too.
     pub throughput_per_s: f64,
     /// Operations a second that were offered; none in a closed loop.
     pub offered_per_s: Option<f64>,
@@ -295,12 +295,19 @@ pub struct OpStats {
     /// Operations of this kind that were parts of a READ-MODIFY-WRITE, which counts itself.
     #[serde(default)]
     pub parts: u64,
+    /// Those of them that failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_parts: u64,
     /// Answers that were checked against what must have been written.
     #[serde(default)]
     pub verified: u64,
     /// Checked answers that were wrong.
     #[serde(default)]
     pub verification_failures: u64,
+    /// The first of them in words, of any kind of operation of the phase: the operation, the key, the field, what was expected and
+    /// what was received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_wrong: Option<String>,
 }
 
 /// One operation's series.
@@ -365,7 +372,25 @@ pub struct Event {
     pub label: String,
 }
 
+/// Figures that are seldom another than 0 are not written then: reports stay as they were.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl OpStats {
+    /// Operations of this kind that succeeded.
+    #[must_use]
+    pub fn succeeded(&self) -> u64 {
+        self.returned.get("OK").copied().unwrap_or_default()
+    }
+
+    /// Operations of this kind that did not succeed and were no parts of others.
+    #[must_use]
+    pub fn failed_wholes(&self) -> u64 {
+        self.count().saturating_sub(self.succeeded()).saturating_sub(self.failed_parts)
+    }
+
     /// Operations of this kind, failures included.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -383,7 +408,8 @@ impl Phase {
     /// CPU seconds for a million operations: of the whole CPU time given, none when nothing was done.
     #[must_use]
     pub fn per_million(&self, cpu_s: f64) -> Option<f64> {
-        (self.operations > 0).then(|| cpu_s * 1e6 / self.operations as f64)
+        let succeeded = self.succeeded();
+        (succeeded > 0).then(|| cpu_s * 1e6 / succeeded as f64)
     }
 
     /// All known CPU seconds for a million operations.
@@ -395,7 +421,19 @@ impl Phase {
     /// Operations a second that one core gives that does nothing else, all known CPU time counted.
     #[must_use]
     pub fn per_core_s(&self) -> Option<f64> {
-        self.cpu.total_s().filter(|total| *total > 0.0).map(|total| self.operations as f64 / total)
+        self.cpu.total_s().filter(|total| *total > 0.0).map(|total| self.succeeded() as f64 / total)
+    }
+
+    /// Operations that did not succeed: errors, missing records and wrong answers.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.ops.iter().map(OpStats::failed_wholes).sum()
+    }
+
+    /// Operations that succeeded: rates are of them, for an error may cost next to nothing.
+    #[must_use]
+    pub fn succeeded(&self) -> u64 {
+        self.operations.saturating_sub(self.failed())
     }
 
     /// Failed operations of all kinds.

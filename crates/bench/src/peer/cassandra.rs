@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::build::{done, make, tool};
 use super::folder;
+use super::ports::Ports;
 use super::site::{Site, Up, listens};
 
 /// A node on two cores with others starting beside it.
@@ -39,10 +40,11 @@ const OPENED: [&str; 22] = [
 ];
 
 pub(super) fn up(site: &mut Site<'_>) -> io::Result<Up> {
-    let (count, port) = (site.options.nodes, site.options.port);
+    let (count, port) = (site.options.nodes(), site.options.port);
     if count > 250 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is an address for 250 nodes"));
     }
+    Ports { hosts: count, first: port, count: 2 }.require_free()?;
     let library = library()?;
     for number in 0..count {
         let folder = site.node_dir(usize::from(number))?;
@@ -106,7 +108,7 @@ fn command(site: &Site<'_>, library: &Path, folder: &Path, file: &Path) -> io::R
 
 /// The settings that a store of a few nodes on one machine needs; all others are Cassandra's own.
 fn configuration(site: &Site<'_>, number: u16, folder: &Path) -> String {
-    let (count, port) = (site.options.nodes, site.options.port);
+    let (count, port) = (site.options.nodes(), site.options.port);
     // Evenly over the whole ring.
     let token = i64::MIN as i128 + (1_i128 << 64) / i128::from(count) * i128::from(number);
     let sync = if site.syncs() {

@@ -27,6 +27,7 @@ pub(crate) fn run(command: &PeerCommand) -> io::Result<bool> {
             crate::note!("starting {}…", options.name);
             let roster = up(options)?;
             show(&roster, options.json)?;
+            return Ok(roster.alive() == roster.nodes.len());
         }
         PeerCommand::Down(options) => {
             let roster = roster(&options.data)?;

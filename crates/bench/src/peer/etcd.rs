@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 use super::build::tool;
+use super::ports::Ports;
 use super::roster::PeerNode;
 use super::site::{Site, Up};
 
@@ -14,7 +15,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const QUOTA_BYTES: u64 = 8 << 30;
 
 pub(super) fn up(site: &mut Site<'_>) -> io::Result<Up> {
-    let (count, port) = (site.options.nodes, site.options.port);
+    let (count, port) = (site.options.nodes(), site.options.port);
+    Ports { hosts: 1, first: port, count: 2 * count }.require_free()?;
     let url = |port: u16| format!("http://127.0.0.1:{port}");
     let peer_port = |number: u16| port + count + number;
     let members: Vec<String> = (0..count).map(|number| format!("m{number}={}", url(peer_port(number)))).collect();

@@ -6,6 +6,7 @@ mod cli;
 mod etcd;
 mod folder;
 mod options;
+mod ports;
 mod process;
 mod redis;
 mod roster;

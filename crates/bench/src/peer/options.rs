@@ -14,9 +14,9 @@ pub struct UpOptions {
     /// An empty folder for its data
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Nodes; of a cluster of Redis as many masters
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub nodes: u16,
+    /// Nodes; of a cluster of Redis as many masters [default: 3; of redis and valkey 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub nodes: Option<u16>,
     /// Copies of each record in a cluster of Redis, and of VoltDB; the others have their own ways
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=5))]
     pub replication_factor: u16,
@@ -32,6 +32,22 @@ pub struct UpOptions {
     /// Print the roster as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl UpOptions {
+    /// How many nodes: what was asked for, else what the system can have.
+    #[must_use]
+    pub fn nodes(&self) -> u16 {
+        let usual = match self.name {
+            PeerName::Redis | PeerName::Valkey => 1,
+            PeerName::RedisCluster
+            | PeerName::ValkeyCluster
+            | PeerName::Etcd
+            | PeerName::Cassandra
+            | PeerName::Voltdb => 3,
+        };
+        self.nodes.unwrap_or(usual)
+    }
 }
 
 /// Which servers are stopped.

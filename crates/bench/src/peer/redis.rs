@@ -9,6 +9,7 @@ use client::{Address, Client, StoreUrl, Value};
 use vocab::SLOT_COUNT;
 
 use super::build::tool;
+use super::ports::Ports;
 use super::process::until;
 use super::site::{Site, Up};
 
@@ -17,21 +18,25 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// One server without followers.
 pub(super) fn one(site: &mut Site<'_>, program: &str) -> io::Result<Up> {
-    if site.options.nodes != 1 {
+    if site.options.nodes() != 1 {
         let text = format!("{} is one server: use {}-cluster for more", site.options.name, site.options.name);
         return Err(io::Error::new(ErrorKind::InvalidInput, text));
     }
+    Ports { hosts: 1, first: site.options.port, count: 1 }.require_free()?;
     let address = start(site, program, 0, false)?;
     Ok(Up { target: format!("redis://{address}"), settings: format!("one server; {}", durability(site)) })
 }
 
 /// A cluster.
 pub(super) fn cluster(site: &mut Site<'_>, program: &str) -> io::Result<Up> {
-    let (masters, copies) = (usize::from(site.options.nodes), usize::from(site.options.replication_factor));
+    let (masters, copies) = (usize::from(site.options.nodes()), usize::from(site.options.replication_factor));
     if masters < 3 || copies < 1 || copies > masters {
         let text = "a cluster has three nodes at least, and not more copies than nodes";
         return Err(io::Error::new(ErrorKind::InvalidInput, text));
     }
+    let servers = site.options.nodes() * site.options.replication_factor;
+    // Each has a port for clients and one for the others.
+    Ports { hosts: 1, first: site.options.port, count: 2 * servers }.require_free()?;
     let mut places = Vec::new();
     for number in 0..masters * copies {
         places.push(start(site, program, number, true)?);
@@ -59,7 +64,7 @@ fn start(site: &mut Site<'_>, program: &str, number: usize, cluster: bool) -> io
     command.args(["--appendonly", "yes", "--appendfsync", if site.syncs() { "always" } else { "everysec" }]);
     command.arg("--dir").arg(site.node_dir(number)?);
     if cluster {
-        let servers = site.options.nodes * site.options.replication_factor;
+        let servers = site.options.nodes() * site.options.replication_factor;
         command.args(["--cluster-enabled", "yes", "--cluster-port", &(port + servers).to_string()]);
     }
     let address = Address { host: "127.0.0.1".to_owned(), port };

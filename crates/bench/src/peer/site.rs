@@ -54,6 +54,8 @@ impl Site<'_> {
                 alive = process::is_alive(node.process);
                 !alive || serves(node)
             });
+            // What answers may be another program that took the port meanwhile: the server's own process must be there.
+            alive = alive && process::is_alive(node.process);
             if !alive || !served {
                 let what =
                     if alive { format!("does not serve after {} s", bound.as_secs()) } else { "has ended".into() };

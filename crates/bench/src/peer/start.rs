@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 
 use super::options::{PeerName, UpOptions};
 use super::roster::Roster;
@@ -32,6 +33,8 @@ pub fn up(options: &UpOptions) -> io::Result<Roster> {
         PeerName::Cassandra => cassandra::up(&mut site),
         PeerName::Voltdb => voltdb::up(&mut site),
     };
+    // A server may have ended while those behind it were started.
+    let begun = begun.and_then(|up| site.await_all(Duration::ZERO, |_| true).map(|()| up));
     let Site { dir, nodes, .. } = site;
     let mut roster = Roster { name: options.name.to_string(), target: String::new(), settings: String::new(), nodes };
     let written = begun.and_then(|Up { target, settings }| {

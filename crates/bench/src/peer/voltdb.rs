@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::build::{done, make, tool};
 use super::folder;
+use super::ports::Ports;
 use super::site::{Site, Up, listens};
 
 /// Nodes on two cores that wait for each other.
@@ -26,8 +27,9 @@ const OPENED: [&str; 9] = [
 ];
 
 pub(super) fn up(site: &mut Site<'_>) -> io::Result<Up> {
-    let (count, port) = (site.options.nodes, site.options.port);
+    let (count, port) = (site.options.nodes(), site.options.port);
     let copies = site.options.replication_factor.min(count);
+    Ports { hosts: count, first: port, count: 5 }.require_free()?;
     let library = library()?;
     let deployment = site.dir.join("node-0").join("deployment.xml");
     site.node_dir(0)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::driver::{EventLog, HistogramLog, Limit, OnlyErrors, Pace, PhasePlan};
 use crate::model::RunReport;
-use crate::options::{PhaseOptions, Span, Tolerance};
+use crate::options::{PhaseOptions, PlannedEvent, Span, Tolerance};
 use crate::phase::access::access;
 use crate::phase::loaded;
 use crate::program::Program;
@@ -116,6 +116,8 @@ pub(crate) fn plan(
         let text = "nothing ends the run: set operationcount, maxexecutiontime or --duration";
         return Err(Trouble::Usage(text.to_owned()));
     }
+    let warm_up = options.warm_up.filter(|_| task == Task::Run).map(Span::limit);
+    within(&options.events, warm_up, time)?;
     Ok(PhasePlan {
         name: name.to_owned(),
         title: title(workload),
@@ -123,13 +125,26 @@ pub(crate) fn plan(
         depth: options.depth,
         threads,
         pace: pace(options, properties)?,
-        warm_up: options.warm_up.filter(|_| task == Task::Run).map(Span::limit),
+        warm_up,
         measure,
         seed: options.output.seed,
         keeps_log: options.output.out.is_some(),
         events: events(options, program),
         only_errors: only_errors(options),
     })
+}
+
+/// Refuses an event that the phase cannot reach; where operations end the warm-up or the phase, that is not known before.
+fn within(events: &[PlannedEvent], warm_up: Option<Limit>, time: Option<Duration>) -> Result<(), Trouble> {
+    let warm_up = warm_up.map_or(Some(Duration::ZERO), |limit| limit.time);
+    let Some(end) = warm_up.zip(time).map(|(warm_up, time)| warm_up.saturating_add(time)) else { return Ok(()) };
+    let Some(late) = events.iter().find(|event| event.at > end) else { return Ok(()) };
+    Err(Trouble::Usage(format!(
+        "--event {}s:{}: the phase ends after {} s, its warm-up included",
+        late.at.as_secs_f64(),
+        late.text,
+        end.as_secs_f64()
+    )))
 }
 
 /// What a phase of these options does when nothing but one error comes back.

@@ -121,7 +121,7 @@ fn total_row(phase: &Phase) -> HeadlineRow {
 fn op_row(phase: &Phase, op: &OpStats) -> HeadlineRow {
     let mut cells = <[String; COLUMNS.len()]>::default();
     if phase.duration_s > 0.0 {
-        cells[0] = figure::rate(op.count() as f64 / phase.duration_s);
+        cells[0] = figure::rate(op.succeeded() as f64 / phase.duration_s);
     }
     let shown = op.latency.headline();
     if shown.count > 0 {

@@ -168,7 +168,8 @@ pub fn troubled_run() -> RunReport {
     let phase = &mut report.phases[1];
     phase.offered_per_s = Some(220_000.0);
     phase.duration_s = 9.0;
-    phase.throughput_per_s = phase.operations as f64 / 9.0;
+    // 20 reads of it fail, below.
+    phase.throughput_per_s = (phase.operations - 20) as f64 / 9.0;
     let used = phase.cpu.process.take().unwrap_or_default();
     phase.cpu.client = Some(CpuTime { user_s: used.user_s * 0.45, system_s: used.system_s * 0.45 });
     phase.cpu.server = Some(CpuTime { user_s: used.user_s * 0.55, system_s: used.system_s * 0.55 });
@@ -184,6 +185,7 @@ pub fn troubled_run() -> RunReport {
     read.latency.measured.count -= 20;
     read.errors = BTreeMap::from([("timeout".to_owned(), 9), ("LOADING".to_owned(), 4)]);
     (read.not_found, read.retries, read.conflicts, read.verification_failures) = (7, 31, 2, 1);
+    read.first_wrong = Some("READ, field `field3` of key `user7`: expected 100 bytes, received 2: `\\x00a`".to_owned());
     let mut later = read.latency.measured.clone();
     for value in [&mut later.mean_us, &mut later.p50_us, &mut later.p90_us, &mut later.p95_us, &mut later.p99_us] {
         *value = (*value * 3e3).round() / 1e3;

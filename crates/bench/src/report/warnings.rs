@@ -102,7 +102,10 @@ fn failures(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
     let name = &phase.name;
     let wrong = phase.verification_failures();
     if wrong > 0 {
-        let text = format!("Phase {name}: {} WRONG: not what had been written.", figure::plural(wrong, "answer"));
+        let mut text = format!("Phase {name}: {} WRONG: not what had been written.", figure::plural(wrong, "answer"));
+        if let Some(first) = phase.ops.iter().find_map(|op| op.first_wrong.as_deref()) {
+            text += &format!(" The first: {first}.");
+        }
         add(list, Severity::Failure, text);
     }
     let missing = phase.not_found();

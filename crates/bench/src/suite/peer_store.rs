@@ -49,7 +49,7 @@ impl PeerStore {
         let options = UpOptions {
             name,
             data: dir.join("peer"),
-            nodes: shape.nodes.max(1),
+            nodes: Some(shape.nodes.max(1)),
             replication_factor: shape.replication_factor.unwrap_or(1),
             port,
             durability,

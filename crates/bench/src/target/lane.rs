@@ -175,7 +175,7 @@ impl Lane {
             ) {
                 Answered::Half => Next::Write,
                 Answered::Whole(result) => {
-                    let result = self.checked(result, checker);
+                    let result = self.checked(result, checker, &reply);
                     self.ended(result, workload, manner)
                 }
             };
@@ -184,7 +184,7 @@ impl Lane {
             (Awaited::ReadFirst, _) | (Awaited::Only, OpKind::Read) => self.on_read(&reply, workload, checker),
             (Awaited::Only, OpKind::Scan) => match checker.scan(&reply, workload, &self.operation, &mut self.page) {
                 Ok(false) => return Next::Request,
-                result => self.checked(result.map(|_| ()), checker),
+                result => self.checked(result.map(|_| ()), checker, &reply),
             },
             (Awaited::Only, OpKind::Delete) => checker.deleted(&reply),
             // KV.PUT answers null when the version is another.
@@ -198,7 +198,7 @@ impl Lane {
             }
             (Awaited::WriteAfter, _) if workload.config.compare_and_set => {
                 let written = checker.written(&reply);
-                self.compared(written, workload, checker)
+                self.compared(written, workload, checker, &reply)
             }
             _ => checker.written(&reply),
         };
@@ -251,20 +251,29 @@ impl Lane {
                 checker.string(reply, workload, &self.operation, kept).map(|version| self.version = version)
             }
         };
-        self.checked(result, checker)
+        self.checked(result, checker, reply)
     }
 
     /// Notes that an answer was checked, unless an error took its place.
-    fn checked(&mut self, result: Result<(), Fault>, checker: &Checker) -> Result<(), Fault> {
+    fn checked(&mut self, result: Result<(), Fault>, checker: &mut Checker, reply: &Frame<'_>) -> Result<(), Fault> {
+        if result == Err(Fault::Wrong) {
+            checker.first_wrong.answer(&self.operation, reply);
+        }
         self.verified |= checker.verifies && !matches!(result, Err(Fault::Error(_)));
         result
     }
 
     /// An acknowledged compare-and-set must be the only one that replaced its version.
-    fn compared(&mut self, written: Result<(), Fault>, workload: &Workload, checker: &Checker) -> Result<(), Fault> {
+    fn compared(
+        &mut self,
+        written: Result<(), Fault>,
+        workload: &Workload,
+        checker: &mut Checker,
+        reply: &Frame<'_>,
+    ) -> Result<(), Fault> {
         let is_lost =
             checker.verifies && written.is_ok() && !workload.is_first_update(&self.operation.key, self.version);
-        self.checked(if is_lost { Err(Fault::Wrong) } else { written }, checker)
+        self.checked(if is_lost { Err(Fault::Wrong) } else { written }, checker, reply)
     }
 
     pub(super) fn outcome(&self, result: Result<(), Fault>) -> OpOutcome {

@@ -4,6 +4,7 @@ pub(crate) mod adapter;
 mod canned;
 mod collections;
 mod embedded;
+mod first_wrong;
 mod info_client;
 mod lane;
 #[cfg(test)]

@@ -205,7 +205,7 @@ impl NodesState {
         if node.local {
             node.process = told.info.get("process_id").and_then(|id| id.parse().ok());
             node.process = node.process.filter(|&id| ProcessUsage::of(id).is_some());
-            node.data_dir = if node.process.is_some() { data_dir(&told.settings) } else { None };
+            node.data_dir = if node.process.is_some() { data_dir(&told.settings, node.process) } else { None };
         }
         node.told = Some(told);
     }
@@ -240,12 +240,45 @@ fn setting(answer: &Value) -> Option<String> {
     }
 }
 
-/// What holds the data: Basalt's directory is its own, Redis's may hold anything.
-fn data_dir(settings: &HashMap<String, String>) -> Option<PathBuf> {
-    let dir = settings.get("dir").map(PathBuf::from).filter(|dir| dir.is_absolute())?;
+/// What holds the data: Basalt's directory is its own, Redis's may hold anything. One that is not absolute is seen from
+/// where the process works, not from here.
+fn data_dir(settings: &HashMap<String, String>, process: Option<u32>) -> Option<PathBuf> {
+    let dir = settings.get("dir").map(PathBuf::from)?;
+    let dir = if dir.is_absolute() {
+        dir
+    } else {
+        // The dots of a path are nothing that a report should show.
+        std::fs::read_link(format!("/proc/{}/cwd", process?)).ok()?.join(dir).canonicalize().ok()?
+    };
     if settings.contains_key("durability") {
         return Some(dir);
     }
     let appends = settings.get("appendonly").is_some_and(|value| value == "yes");
     appends.then(|| dir.join("appendonlydir"))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_relative_directory_is_seen_from_the_process() {
+        let own = Some(std::process::id());
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        for (dir, durability, found) in [
+            ("/data", true, Some(PathBuf::from("/data"))),
+            ("./src", true, Some(here.join("src"))),
+            ("./nowhere", true, None),
+            ("/data", false, None),
+        ] {
+            let mut settings = HashMap::from([("dir".to_owned(), dir.to_owned())]);
+            if durability {
+                settings.insert("durability".to_owned(), "sync".to_owned());
+            }
+            assert_eq!(data_dir(&settings, own), found, "{dir}");
+        }
+        let relative = HashMap::from([("dir".to_owned(), "src".to_owned())]);
+        assert_eq!(data_dir(&relative, None), None);
+    }
 }

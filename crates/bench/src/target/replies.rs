@@ -2,6 +2,7 @@
 
 use client::{Elements, Frame};
 
+use super::first_wrong::FirstWrong;
 use super::outcome::{Fault, StoreError};
 use super::packed::Unpacked;
 use crate::workload::{Compression, Fields, Operation, RecordForm, ValueForm, Verdict, Workload, key_hash};
@@ -15,6 +16,8 @@ pub(super) struct Checker {
     scratch: Vec<u8>,
     /// A value that the client has decompressed.
     plain: Vec<u8>,
+    /// What was wrong first.
+    pub(super) first_wrong: FirstWrong,
 }
 
 /// Where a scan is.
@@ -83,7 +86,7 @@ pub(super) fn reads_by_name(workload: &Workload) -> bool {
 
 impl Checker {
     pub(super) fn new(verifies: bool, ordered: bool) -> Self {
-        Self { verifies, ordered, scratch: Vec::new(), plain: Vec::new() }
+        Self { verifies, ordered, scratch: Vec::new(), plain: Vec::new(), first_wrong: FirstWrong::default() }
     }
 
     /// The answer to a write: anything but an error or nothing.
@@ -226,13 +229,20 @@ impl Checker {
     fn plain_value(&mut self, workload: &Workload, key: &[u8], hash: u64, field: u32, value: &[u8]) -> bool {
         let length = workload.config.field_length.constant();
         if length.is_some_and(|length| length != value.len() as u64) {
+            self.first_wrong.value(workload.cell(key, hash, field), length, &[], value);
             return false;
         }
         // A length of 0 may be drawn; YCSB's own check calls it an error only in its data integrity mode.
         if value.is_empty() && workload.form() != ValueForm::Integrity {
             return true;
         }
-        workload.form().check(workload.cell(key, hash, field), value, &mut self.scratch) == Verdict::Right
+        let cell = workload.cell(key, hash, field);
+        match workload.form().check(cell, value, &mut self.scratch) {
+            Verdict::Right => return true,
+            Verdict::Empty => self.first_wrong.value(cell, length, &[], value),
+            Verdict::Wrong => self.first_wrong.value(cell, length, &self.scratch, value),
+        }
+        false
     }
 
     /// One answer to a scan: `[token, [[key, record], …]]`. The keys must ascend from the one asked for, which must be

@@ -36,6 +36,9 @@ pub trait Session {
 
     /// The run is to end: what was refused is attempted once more at the most.
     fn hurry(&mut self);
+
+    /// The first answer that was wrong, in words; none where all were right.
+    fn first_wrong(&mut self) -> Option<String>;
 }
 
 /// A session whose records are hashes or strings.
@@ -127,6 +130,10 @@ impl<T: Transport> Session for RecordSession<T> {
     fn hurry(&mut self) {
         self.manner.patience = Some(Duration::ZERO);
         self.again.extend(self.waiting.drain(..).map(|(_, lane)| lane));
+    }
+
+    fn first_wrong(&mut self) -> Option<String> {
+        self.checker.first_wrong.take()
     }
 }
 

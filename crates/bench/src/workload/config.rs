@@ -317,6 +317,9 @@ fn mix(reader: &Reader<'_>) -> Result<Mix, BadProperty> {
     Mix::new(&weights).ok_or_else(|| bad("readproportion", "no operation has a weight above 0, or one is below 0"))
 }
 
+/// So much of what the exponential law draws must lie among the records: the rest costs the client time for nothing.
+const EXPONENTIAL_KEPT_MIN: f64 = 0.01;
+
 fn distribution(reader: &Reader<'_>) -> Result<Distribution, BadProperty> {
     let name = "requestdistribution";
     Ok(match reader.0.get(name) {
@@ -333,6 +336,15 @@ fn distribution(reader: &Reader<'_>) -> Result<Distribution, BadProperty> {
             let fraction: f64 = reader.number("exponential.frac")?;
             if !(percentile > 0.0 && percentile < 100.0 && fraction > 0.0) {
                 return Err(bad("exponential.percentile", "needs 0 < percentile < 100 and a fraction above 0"));
+            }
+            // What falls beyond the oldest record is drawn again.
+            let kept = 1.0 - (1.0 - percentile / 100.0).powf(1.0 / fraction);
+            if kept < EXPONENTIAL_KEPT_MIN {
+                let problem = format!(
+                    "with exponential.frac {fraction} only {:.2e} of what is drawn is a record: {EXPONENTIAL_KEPT_MIN} must be at least",
+                    kept
+                );
+                return Err(bad("exponential.percentile", problem));
             }
             Distribution::Exponential { percentile, fraction }
         }

@@ -22,7 +22,12 @@ impl RecordRange {
         if whole == 0 {
             return Err(bad("recordcount", "there must be at least one record: it is not given, or 0"));
         }
-        let count = count.unwrap_or(whole.saturating_sub(first));
+        if first >= whole {
+            let problem =
+                format!("{first} is beyond the last record: recordcount is {whole}, and the first record is 0");
+            return Err(bad("insertstart", problem));
+        }
+        let count = count.unwrap_or(whole - first);
         if count == 0 || first.saturating_add(count) > whole {
             let problem = format!("insertstart {first} and insertcount {count} do not fit recordcount {whole}");
             return Err(bad("insertcount", problem));

@@ -201,8 +201,12 @@ fn facts_of(phase: &Phase) -> String {
         0.0 => "without warm-up".to_owned(),
         seconds => format!("after {} of warm-up", figure::span(seconds)),
     };
+    let failed = match phase.failed() {
+        0 => String::new(),
+        failed => format!(", of which {} failed,", figure::count(failed)),
+    };
     let mut text = format!(
-        "{} operations in {} {warm_up}: {}/s{offered}. From {} to {}.",
+        "{} operations{failed} in {} {warm_up}: {}/s{offered}. From {} to {}.",
         figure::count(phase.operations),
         figure::span(phase.duration_s),
         figure::rate(phase.throughput_per_s),

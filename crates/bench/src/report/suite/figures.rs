@@ -197,7 +197,7 @@ pub fn store_cpu_s(phase: &Phase) -> Option<f64> {
 #[must_use]
 pub fn per_busy_core_s(phase: &Phase) -> Option<f64> {
     let cpu = store_cpu_s(phase).filter(|cpu| *cpu > 0.0)?;
-    Some(phase.operations as f64 / cpu)
+    Some(phase.succeeded() as f64 / cpu)
 }
 
 /// Operations a second of one core of the machine that ran all of it; none where the store ran on others, whose cores
@@ -245,7 +245,10 @@ fn merged(phase: &Phase, writes: bool) -> Option<&OpStats> {
 
 fn count_of(phase: &Phase, writes: bool) -> Option<u64> {
     let kinds = phase.ops.iter().filter(|op| op.op != "CLEANUP" && is_write(op) == writes);
-    kinds.map(|op| op.count() - op.parts).reduce(|sum, next| sum + next).filter(|_| phase.duration_s > 0.0)
+    kinds
+        .map(|op| op.count().saturating_sub(op.parts + op.failed_wholes()))
+        .reduce(|sum, next| sum + next)
+        .filter(|_| phase.duration_s > 0.0)
 }
 
 fn mean_us(phase: &Phase) -> Option<f64> {

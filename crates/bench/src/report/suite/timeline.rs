@@ -22,6 +22,7 @@ fn joined(steps: &[&StepRecord]) -> Phase {
     let mut ops: BTreeMap<&str, Vec<SeriesPoint>> = BTreeMap::new();
     let mut metrics: BTreeMap<(usize, Option<&str>), MetricSeries> = BTreeMap::new();
     let mut names: Vec<&str> = Vec::new();
+    let mut succeeded = 0;
     for step in steps {
         let offset = (step.began_ms - start) as f64 / 1000.0;
         // What is set before anything is measured is told with the steps.
@@ -32,6 +33,7 @@ fn joined(steps: &[&StepRecord]) -> Phase {
         let Some(part) = step.phase() else { continue };
         phase.events.extend(part.events.iter().map(later));
         phase.operations += part.operations;
+        succeeded += part.succeeded();
         phase.duration_s += part.duration_s;
         for series in &part.series {
             let points = series.points.iter().map(|point| SeriesPoint { t_s: point.t_s + offset, ..*point });
@@ -49,7 +51,7 @@ fn joined(steps: &[&StepRecord]) -> Phase {
             series.points.extend(points);
         }
     }
-    phase.throughput_per_s = phase.operations as f64 / phase.duration_s.max(1.0);
+    phase.throughput_per_s = succeeded as f64 / phase.duration_s.max(1.0);
     phase.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
     phase.series = ops.into_iter().map(|(op, points)| OpSeries { op: op.to_owned(), points }).collect();
     rests(&mut phase.series);
