@@ -113,7 +113,7 @@ fn redis_alone() {
     whole_way("redis", &["redis-server"], &["workloada", "workloadf"], &["--durability", "nosync"]);
 }
 
-/// A server of somebody else's must not be taken for the one that is to be started, and be written to.
+/// A server of another program's must not be taken for the one that is to be started, and be written to.
 #[test]
 fn a_port_that_is_taken_is_told_before_anything_is_started() {
     let dir = Dir::new("peer-taken");
