@@ -160,7 +160,7 @@ fn wait_for_all(batch: Vec<DeferredRead>) {
     for read in batch {
         let (worker, likely_bytes) = (read.worker(), read.likely_bytes());
         let later = |read| -> Job { Box::new(move || wait_for_all(vec![read])) };
-        let Some((room, read)) = store.answer_room.begin(likely_bytes, read, later) else { continue };
+        let Some((room, read)) = store.client_memory.read.begin(likely_bytes, read, later) else { continue };
         match read.wait() {
             Ok(message) => {
                 let taken = message.as_ref().and_then(|message| room.made(message.answer_bytes()));

@@ -1,5 +1,7 @@
 //! What the clients of a node take of its memory: their requests, as far as they have come, and their answers.
 
+use crate::mailbox::AnswerRoom;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Of the clients of one event loop, as of its last tick.
@@ -13,11 +15,13 @@ struct OfWorker {
 /// Of all clients. Event loops note what theirs take, and close some where all take too much.
 pub(crate) struct ClientMemory {
     workers: Box<[OfWorker]>,
+    /// Answers that were read from disk and are not yet counted there.
+    pub(crate) read: Arc<AnswerRoom>,
 }
 
 impl ClientMemory {
     pub(crate) fn new(workers: usize) -> Self {
-        Self { workers: (0..workers).map(|_| OfWorker::default()).collect() }
+        Self { workers: (0..workers).map(|_| OfWorker::default()).collect(), read: Arc::default() }
     }
 
     /// The clients of an event loop take so much, and one of them that.

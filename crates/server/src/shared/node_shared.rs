@@ -26,7 +26,7 @@ use super::store_users::StoreUsers;
 use super::verification::Verification;
 use super::worker_mailboxes::WorkerMailboxes;
 use crate::log_sync::LogThreads;
-use crate::mailbox::{AnswerRoom, AnswerShare, EMBEDDED, WorkerMessage};
+use crate::mailbox::{AnswerShare, EMBEDDED, WorkerMessage};
 use crate::os::{Shares, SpareProcessors, now_ms, random, raw_moment, waited_for_disk};
 use crate::security::NodeTls;
 use crate::snapshots::Snapshots;
@@ -149,7 +149,6 @@ pub(crate) struct NodeShared {
     pub(crate) snapshots: OnceLock<Snapshots>,
     pub(crate) spare_processors: SpareProcessors,
     pub(crate) client_memory: ClientMemory,
-    pub(crate) answer_room: Arc<AnswerRoom>,
     /// An operator wants the store to be made.
     pub(crate) init_asked: AtomicBool,
     /// When the process started, in ms since the epoch.
@@ -176,7 +175,7 @@ impl NodeShared {
     pub(crate) fn give_back(&self, share: Option<AnswerShare>) {
         drop(share);
         // Two for one: where answers have become short, soon all go on.
-        (0..2).map_while(|_| self.answer_room.next()).for_each(|read| self.pool.run(read));
+        (0..2).map_while(|_| self.client_memory.read.next()).for_each(|read| self.pool.run(read));
     }
 
     /// Whether clients of a cluster may use databases beyond 0.
@@ -249,7 +248,6 @@ impl NodeShared {
             snapshots: OnceLock::new(),
             spare_processors: SpareProcessors::default(),
             client_memory: ClientMemory::new(workers),
-            answer_room: Arc::default(),
             init_asked: AtomicBool::new(false),
             started_ms: now_ms(),
             run_id: run_id(seed),
