@@ -96,12 +96,9 @@ pub const SUBSCRIBE_WAIT_US_MAX: u64 = 1_000_000;
 pub const RECEIVERS_WAIT_US_MAX: u64 = 1_000_000;
 /// Answers a connection may leave unread before it is no longer read from, in bytes.
 pub const OUTPUT_BUFFER_BYTES_SOFT: usize = 1024 * 1024;
-/// What a write that may take long counts for among the answers that are under way for its connection, in bytes: a script, or one that stores
-/// a long value anew. With 16 of them the connection is no longer read from, so that the writes of others come between. 16 that store
-/// the same value anew are one entry, which stores it once.
-pub const LONG_WRITE_BYTES: usize = OUTPUT_BUFFER_BYTES_SOFT / 16;
-/// So many bytes of a value that a write stores anew count as one byte of an answer.
-pub const REWRITTEN_PER_ANSWERED: usize = 16;
+/// What a script that may write counts for among the answers that are under way for its connection, in bytes. With 16 of them it is
+/// no longer read from, so that the writes of others come between.
+pub const SCRIPT_BYTES: usize = OUTPUT_BUFFER_BYTES_SOFT / 16;
 /// Bytes after which one step of a reply that is made as its client takes it ends, in bytes. A step holds at least one value.
 pub const STREAM_STEP_BYTES_SOFT: usize = 128 * 1024;
 /// Keys or elements that one such step looks at, at most.

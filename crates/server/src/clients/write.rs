@@ -26,7 +26,7 @@ use node::{
 use resp::Reply;
 use resp::table::{CommandSpec, behaviour};
 use std::sync::Arc;
-use vocab::limits::{LONG_WRITE_BYTES, REWRITTEN_PER_ANSWERED};
+use vocab::limits::SCRIPT_BYTES;
 use vocab::{Slot, SlotSpan, slot_of};
 
 pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, keys: KeyHashes) -> Step {
@@ -79,7 +79,7 @@ pub(super) fn write_command(
         }
         false => (expected_rewrite(handle, spec, args), 0),
     };
-    let promised = promised.max(counts_for(spec, if answers_values { 0 } else { reply_bytes }));
+    let promised = promised.max(counts_for(spec));
     let may_wait = BlockingCommand::is_one(spec, args);
     let blocking = may_wait.then(asked);
     // What makes no sense, its handler refuses.
@@ -114,10 +114,10 @@ pub(super) fn write_command(
 }
 
 /// What a write's own work counts for among the answers that are under way for its connection, in bytes. Entries are applied in their
-/// order, so a client that had hundreds of long writes under way would hold up the writes of all others for as long.
-fn counts_for(spec: &CommandSpec, rewritten_bytes: usize) -> usize {
-    let script = if spec.does(behaviour::RUNS_SCRIPT) { LONG_WRITE_BYTES } else { 0 };
-    script + (rewritten_bytes / REWRITTEN_PER_ANSWERED).min(LONG_WRITE_BYTES)
+/// order, so a client that had hundreds of scripts under way would hold up the writes of all others for as long. Writes that store the same
+/// long value anew do not count: an entry stores it once for all of them.
+fn counts_for(spec: &CommandSpec) -> usize {
+    if spec.does(behaviour::RUNS_SCRIPT) { SCRIPT_BYTES } else { 0 }
 }
 
 /// FLUSHALL: every shard removes its keys, on whichever node it is led.
@@ -171,7 +171,7 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
             let answered = ExpectedReply::of(handle, spec, &args).bytes();
             let rewritten = expected_rewrite(handle, spec, &args);
             submission.ticket.reply_bytes = answered.max(rewritten);
-            let promised = answered.max(counts_for(spec, rewritten));
+            let promised = answered.max(counts_for(spec));
             if promised > 0 {
                 connection.promise(submission.ticket.sequence, promised);
             }
@@ -209,14 +209,14 @@ impl Expected {
             expected.scripts += usize::from(spec.does(behaviour::RUNS_SCRIPT));
             // For the other commands the sizes are not known.
             if n >= LOOKED_UP_MAX && !spec.does(behaviour::WALKS_DATABASE) {
-                expected.work_bytes += counts_for(spec, 0);
+                expected.work_bytes += counts_for(spec);
                 continue;
             }
             let args = command.args();
             expected.answer = expected.answer.and(ExpectedReply::of(handle, spec, &args));
             let rewritten = expected_rewrite(handle, spec, &args);
             expected.rewritten_bytes = expected.rewritten_bytes.saturating_add(rewritten);
-            expected.work_bytes = expected.work_bytes.saturating_add(counts_for(spec, rewritten));
+            expected.work_bytes = expected.work_bytes.saturating_add(counts_for(spec));
             if spec.does(behaviour::WALKS_DATABASE) && walks_keys(&args) {
                 let walked = handle.database_keys_in_slot(slot_of(args[1]));
                 expected.walked_keys = expected.walked_keys.saturating_add(walked);
