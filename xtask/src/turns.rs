@@ -40,19 +40,17 @@ impl Turns {
 
     /// Those of `all` whose turn it is.
     pub fn chosen<T: Copy>(self, all: &[T]) -> Vec<T> {
-        self.parted(all).0
+        self.those(all, true)
     }
 
     /// Those of `all` whose turn it is not.
     pub fn others<T: Copy>(self, all: &[T]) -> Vec<T> {
-        self.parted(all).1
+        self.those(all, false)
     }
 
-    fn parted<T: Copy>(self, all: &[T]) -> (Vec<T>, Vec<T>) {
-        let places = all.iter().copied().enumerate();
-        let (chosen, others): (Vec<_>, Vec<_>) = places.partition(|(place, _)| self.has(*place, all.len()));
-        let bare = |these: Vec<(usize, T)>| these.into_iter().map(|(_, one)| one).collect();
-        (bare(chosen), bare(others))
+    fn those<T: Copy>(self, all: &[T], whose_turn: bool) -> Vec<T> {
+        let places = all.iter().enumerate().filter(|(place, _)| self.has(*place, all.len()) == whose_turn);
+        places.map(|(_, one)| *one).collect()
     }
 }
 

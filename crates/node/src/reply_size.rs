@@ -12,15 +12,13 @@ const EXPECTED_KEYS_MAX: usize = 256;
 #[must_use]
 pub fn expected_rewrite(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
     let Some(growth) = command::growth(spec, args) else { return 0 };
-    let keys = spec.keys(args).into_iter().flatten();
-    let stored: usize = keys.take(EXPECTED_KEYS_MAX).map(|at| handle.likely_bytes(args[at]).unwrap_or(0)).sum();
-    let bytes = stored.saturating_add(growth);
+    let bytes = likely_bytes(handle, spec, args).saturating_add(growth);
     if bytes < EDIT_IN_PLACE_BYTES_MIN { 0 } else { bytes }
 }
 
-/// About how many bytes of values the answer of a read holds, as far as that is known of rows in memory and of the last long ones.
+/// About how many bytes the values of a command's keys have, as far as that is known of rows in memory and of the last long ones.
 #[must_use]
-pub fn expected_answer(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
+pub fn likely_bytes(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
     let keys = spec.keys(args).into_iter().flatten();
     keys.take(EXPECTED_KEYS_MAX).map(|at| handle.likely_bytes(args[at]).unwrap_or(0)).sum()
 }

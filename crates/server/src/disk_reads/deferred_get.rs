@@ -7,7 +7,7 @@ use crate::os::steady_us;
 use crate::shared::{Job, NodeShared, tell_misses};
 use node::command::{Error, ReadHandler, StepHandler};
 use node::read::{Attempt, Finish, ReadRequest, ReplyStream, ScriptReads};
-use node::{EncodedCommand, Fault, Held, SnapshotSpace, Ticket, expected_answer};
+use node::{EncodedCommand, Fault, Held, SnapshotSpace, Ticket, likely_bytes};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl DeferredGet {
             // It is made part by part.
             ReadHandler::Steps(_) => 0,
             _ if !self.spec.answers_values(&self.command.args()) => 0,
-            _ => expected_answer(self.attempt.handle(), self.spec, &self.command.args()),
+            _ => likely_bytes(self.attempt.handle(), self.spec, &self.command.args()),
         }
     }
 
