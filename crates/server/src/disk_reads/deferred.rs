@@ -7,7 +7,7 @@
 use super::deferred_get::DeferredGet;
 use super::outcome::Outcome;
 use super::prefetch::Prefetch;
-use crate::mailbox::WorkerMessage;
+use crate::mailbox::{AnswerShare, WorkerMessage};
 use crate::shared::{Job, NodeShared, Pool};
 use node::ShardHandle;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl DeferredRead {
         }
     }
 
-    /// How long its answer will be at least, in bytes, as far as that is known.
+    /// How long its answer will be, in bytes, as far as that is known. Rows for a write are no answer.
     fn likely_bytes(&self) -> usize {
         match self {
             Self::Get(get) => get.likely_bytes(),
@@ -158,28 +158,40 @@ fn wait_for_all(batch: Vec<DeferredRead>) {
     batch.iter().for_each(DeferredRead::prefetch);
     let mut messages = Vec::with_capacity(batch.len());
     for read in batch {
-        let (worker, likely_bytes) = (read.worker(), read.likely_bytes());
-        let later = |read| -> Job { Box::new(move || wait_for_all(vec![read])) };
-        let Some((room, read)) = store.client_memory.read.begin(likely_bytes, read, later) else { continue };
-        match read.wait() {
-            Ok(message) => {
-                let taken = message.as_ref().and_then(|message| room.made(message.answer_bytes()));
-                let is_long = taken.is_some();
-                let taken = taken.map(WorkerMessage::Taken);
-                messages.extend(message.into_iter().chain(taken).map(|message| (worker, message)));
-                if is_long {
-                    tell(&store, &mut messages);
-                } else {
-                    store.give_back(None);
-                }
-            }
-            Err(job) => {
-                store.give_back(Some(room));
-                store.pool.run(job);
-            }
+        let likely_bytes = read.likely_bytes();
+        let later = |read: DeferredRead| -> Box<dyn FnOnce(AnswerShare) + Send> {
+            Box::new(move |room| {
+                let (store, mut messages) = (read.store().clone(), Vec::new());
+                wait_for(&store, read, room, &mut messages);
+                tell(&store, &mut messages);
+            })
+        };
+        if let Some((room, read)) = store.client_memory.read.begin(likely_bytes, read, later) {
+            wait_for(&store, read, room, &mut messages);
         }
     }
     tell(&store, &mut messages);
+}
+
+/// Makes a read; its worker is to be told `messages`.
+fn wait_for(store: &NodeShared, read: DeferredRead, room: AnswerShare, messages: &mut Vec<(usize, WorkerMessage)>) {
+    let worker = read.worker();
+    match read.wait() {
+        Ok(message) => {
+            let bytes = message.as_ref().map_or(0, WorkerMessage::answer_bytes);
+            let taken = room.made(bytes).map(WorkerMessage::Taken);
+            let is_long = taken.is_some();
+            messages.extend(message.into_iter().chain(taken).map(|message| (worker, message)));
+            if is_long {
+                return tell(store, messages);
+            }
+        }
+        Err(job) => {
+            drop(room);
+            store.pool.run(job);
+        }
+    }
+    store.give_back(None);
 }
 
 /// Tells workers; `messages` is empty afterwards.

@@ -174,8 +174,9 @@ impl NodeShared {
     /// An answer was taken, or its read is over: reads go on that waited for room.
     pub(crate) fn give_back(&self, share: Option<AnswerShare>) {
         drop(share);
-        // Two for one: where answers have become short, soon all go on.
-        (0..2).map_while(|_| self.client_memory.read.next()).for_each(|read| self.pool.run(read));
+        while let Some((share, read)) = self.client_memory.read.next() {
+            self.pool.run(Box::new(move || read(share)));
+        }
     }
 
     /// Whether clients of a cluster may use databases beyond 0.
