@@ -182,6 +182,39 @@ fn scripts_that_take_long_hold_up_no_client_and_those_that_read_can_be_killed() 
     nodes.kill_all();
 }
 
+/// Scripts that would run for hours have all threads for scripts: one that takes a moment too long for an event loop comes between.
+#[test]
+fn scripts_that_read_for_hours_leave_a_thread_to_others_and_end_with_their_clients() {
+    let dir = Dir::new("scripts-turns");
+    let mut nodes = Nodes::start(&dir, 1, &[("--shards", "1"), ("--workers", "1")]);
+    let mut client = nodes.connect(0);
+    assert!(
+        ask(&mut client, &["KV.ADMIN", "SETTINGS", "SET", "script-instructions-max", "1000000000000"]).starts_with('{')
+    );
+    assert_eq!(ask(&mut client, &["SET", "{k}", "1"]), "OK");
+    eventually("the budget is known", PATIENCE, || {
+        let answer = ask(&mut client, &["CONFIG", "GET", "script-instructions-max"]);
+        answer.contains("1000000000000").then_some(())
+    });
+    let endless = "while true do redis.call('GET', KEYS[1]) end";
+    let mut hostile: Vec<Connection> = (0..12).map(|_| nodes.connect(0)).collect();
+    for (n, runner) in hostile.iter_mut().enumerate() {
+        send(runner, &[if n % 2 == 0 { "EVAL" } else { "EVAL_RO" }, endless, "1", "{k}"]);
+    }
+    let short = "local n = 0 for i = 1, 5000 do n = n + redis.call('GET', KEYS[1]) end return n";
+    for request in ["EVAL", "EVAL_RO", "EVAL"] {
+        assert_eq!(ask(&mut client, &[request, short, "1", "{k}"]), "5000");
+    }
+    // Only those that may write go on without their clients.
+    drop(hostile);
+    eventually("what only reads has ended", PATIENCE, || {
+        let killed = ask(&mut client, &["SCRIPT", "KILL"]);
+        assert!(killed == "OK" || killed.starts_with("NOTBUSY "), "{killed}");
+        killed.starts_with("NOTBUSY ").then_some(())
+    });
+    nodes.kill_all();
+}
+
 /// An entry that takes long is evaluated by another thread: the leader keeps its lease meanwhile.
 #[test]
 fn reads_of_a_shard_go_on_while_an_entry_of_it_is_evaluated() {

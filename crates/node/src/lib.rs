@@ -32,6 +32,7 @@ mod reply_size;
 pub mod request;
 mod script;
 mod script_message;
+mod script_turn;
 mod script_watch;
 pub mod session;
 mod shard;
@@ -78,6 +79,7 @@ pub use script::{
     stored_script_sources,
 };
 pub use script_message::ScriptMessage;
+pub use script_turn::ScriptTurn;
 pub use script_watch::{Killed, RunningScript, ScriptWatch};
 pub use shard::{
     Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, NOSCRIPT, PrefetchItem, Prefetched,

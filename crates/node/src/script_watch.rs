@@ -5,6 +5,7 @@
 //! that only reads on a thread for such scripts. The second kind can be ended, since no replica depends on what it comes to.
 
 use crate::monitors::Monitors;
+use crate::script_turn::ScriptTurn;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub struct RunningScript {
     pub may_write: bool,
     /// When it began, in ms since the epoch.
     pub began_ms: u64,
+    /// For how long it may keep its thread, if there is a bound.
+    turn: Option<Arc<ScriptTurn>>,
     killed: AtomicBool,
 }
 
@@ -83,8 +86,19 @@ impl RunningScript {
             words: words.iter().take(SHOWN_WORDS_MAX).map(shown).collect(),
             may_write,
             began_ms,
+            turn: None,
             killed: AtomicBool::new(false),
         }
+    }
+
+    /// The same, which has its thread for that turn.
+    pub(crate) fn in_turn(self, turn: Option<Arc<ScriptTurn>>) -> Self {
+        Self { turn, ..self }
+    }
+
+    /// Whether it is to give way to others.
+    pub(crate) fn gives_way(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.is_over())
     }
 
     /// Whether it has been told to end.

@@ -517,8 +517,11 @@ pub const SCRIPT_SLICE_INSTRUCTIONS_MAX: u64 = 100_000;
 pub const SCRIPT_SLICE_SOURCE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that the Lua state of an event loop may hold.
 pub const SCRIPT_SLICE_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Threads of a node for scripts that only read, and take long.
-pub const SCRIPT_THREADS: usize = 4;
+/// For how many µs a script that only reads has a thread while others wait for one, in each of its turns: after the last it is ended,
+/// after the others it begins anew.
+pub const SCRIPT_TURNS_US: [u64; 3] = [100_000, 1_000_000, 30_000_000];
+/// How many threads of a node scripts may have that are in that turn. One is left to those that have just come.
+pub const SCRIPT_THREADS: [usize; 3] = [5, 2, 2];
 /// Scripts that a thread keeps compiled.
 pub const SCRIPTS_COMPILED_MAX: usize = 512;
 /// Bytes of their sources.

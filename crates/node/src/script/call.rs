@@ -76,7 +76,8 @@ pub(crate) fn run(
     }
     let watch = host.watch();
     let seen = watch.as_deref().filter(|_| !host.is_slice()).map(|watch| {
-        watch.begin(RunningScript::new(source.function, source.words, rights == Rights::Write, host.now_ms()))
+        let script = RunningScript::new(source.function, source.words, rights == Rights::Write, host.now_ms());
+        watch.begin(script.in_turn(host.turn()))
     });
     let run = Run { context, rights, host, watch: watch.as_deref(), seen: seen.as_ref().map(Running::script) };
     let evaluate = |engine: &mut Engine| {
@@ -183,6 +184,7 @@ impl Run<'_> {
             Some(End::Killed) => {
                 return Err(if source.function.is_some() { FUNCTION_KILLED } else { KILLED }.into());
             }
+            Some(End::GivesWay) => return Err(Fault::WouldBlock.into()),
             Some(End::Given) | None => {}
         }
         match done {
@@ -202,6 +204,7 @@ impl Run<'_> {
         Err(match meter.end() {
             Some(End::Instructions) => self.host.refuse(TOO_LONG),
             Some(End::Killed) => KILLED.into(),
+            Some(End::GivesWay) => Fault::WouldBlock.into(),
             _ => self.host.refuse(TOO_LARGE),
         })
     }

@@ -9,6 +9,8 @@ pub(super) enum End {
     Memory,
     /// SCRIPT KILL or FUNCTION KILL has ended it.
     Killed,
+    /// Its turn is over, and others wait: it may begin anew.
+    GivesWay,
     /// A command met a fault, or the run cannot go on for another reason: the caller knows.
     Given,
 }

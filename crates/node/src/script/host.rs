@@ -3,6 +3,7 @@
 use crate::Fault;
 use crate::acl::Denial;
 use crate::command::Error;
+use crate::script_turn::ScriptTurn;
 use crate::script_watch::ScriptWatch;
 use resp::Reply;
 use resp::table::CommandSpec;
@@ -30,6 +31,11 @@ pub(crate) trait ScriptHost {
 
     /// Where others see the scripts of this node that run beside the event loops.
     fn watch(&self) -> Option<Arc<ScriptWatch>> {
+        None
+    }
+
+    /// For how long it may keep its thread, if there is a bound.
+    fn turn(&self) -> Option<Arc<ScriptTurn>> {
         None
     }
 

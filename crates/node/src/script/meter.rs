@@ -178,10 +178,10 @@ impl Meter {
             return Err(self.stop(end));
         }
         self.allocation.set_built_max(self.bytes_left());
-        if self.seen.borrow().as_ref().is_some_and(|script| script.is_killed()) {
-            return Err(self.stop(End::Killed));
-        }
-        Ok(())
+        let end = self.seen.borrow().as_ref().and_then(|script| {
+            if script.is_killed() { Some(End::Killed) } else { script.gives_way().then_some(End::GivesWay) }
+        });
+        end.map_or(Ok(()), |end| Err(self.stop(end)))
     }
 
     /// Ends the run: what is to be raised.

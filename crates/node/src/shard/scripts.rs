@@ -4,6 +4,7 @@ use crate::acl::{Denial, User};
 use crate::command::{Error, Outcome, ScriptCommand, ScriptName};
 use crate::script::{self, EngineVersion, Rights, ScriptContext, ScriptDatabases, ScriptHost, Source};
 use crate::script_message::ScriptMessage;
+use crate::script_turn::ScriptTurn;
 use crate::script_watch::ScriptWatch;
 use crate::stats::EndedCall;
 use crate::{EncodedCommand, Fault, ReadSpace, WriteSpace};
@@ -47,6 +48,10 @@ impl<S: ReadSpace + ?Sized> ScriptHost for Commands<'_, S> {
 
     fn watch(&self) -> Option<Arc<ScriptWatch>> {
         self.space.script_watch().cloned()
+    }
+
+    fn turn(&self) -> Option<Arc<ScriptTurn>> {
+        self.space.script_turn().cloned()
     }
 
     fn now_ms(&self) -> u64 {

@@ -482,7 +482,10 @@ impl WriteSpace for EntrySpace<'_> {
         // It is copied now, and once more when it is written.
         self.work.add(1, 2 * length)?;
         self.may_write(length)?;
-        let record = Record::stamped_new(self.index, Kind::STRING, expire_at_ms, &[&patch.applied_to(payload)]);
+        let record = match patch.parts_with(payload) {
+            Some(parts) => Record::stamped_new(self.index, Kind::STRING, expire_at_ms, &parts),
+            None => Record::stamped_new(self.index, Kind::STRING, expire_at_ms, &[&patch.applied_to(payload)]),
+        };
         if length < EDIT_IN_PLACE_BYTES_MIN {
             return self.writes.put(key, &record);
         }

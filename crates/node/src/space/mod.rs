@@ -22,6 +22,7 @@ use crate::key_usage::KeyUsage;
 use crate::keyspace_events::Event;
 use crate::monitored_calls::MonitoredCalls;
 use crate::script_message::ScriptMessage;
+use crate::script_turn::ScriptTurn;
 use crate::script_watch::ScriptWatch;
 use crate::{Fault, Kind, Record, RecordView, Rows};
 use std::sync::Arc;
@@ -118,6 +119,11 @@ pub trait ReadSpace {
         None
     }
 
+    /// For how long a script may keep its thread, if there is a bound.
+    fn script_turn(&self) -> Option<&Arc<ScriptTurn>> {
+        None
+    }
+
     /// What monitors are to see of the commands of scripts.
     fn monitored_calls(&mut self) -> Option<&mut MonitoredCalls> {
         None
@@ -191,6 +197,12 @@ impl Patch {
     #[must_use]
     pub fn end(&self) -> usize {
         self.offset + self.bytes.len()
+    }
+
+    /// The string that `old` becomes, in three parts; none where a gap is to be filled.
+    pub(crate) fn parts_with<'a>(&'a self, old: &'a [u8]) -> Option<[&'a [u8]; 3]> {
+        let before = old.get(..self.offset)?;
+        Some([before, &self.bytes, old.get(self.end()..).unwrap_or_default()])
     }
 
     /// The string that `old` becomes.

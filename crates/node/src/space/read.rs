@@ -4,6 +4,7 @@ use crate::config::SmallCollections;
 use crate::format::keys;
 use crate::key_usage::KeyUsage;
 use crate::monitored_calls::MonitoredCalls;
+use crate::script_turn::ScriptTurn;
 use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ABSENT, ShardHandle};
 use crate::space::loop_time::{LoopTime, ROWS_OF_SCAN};
@@ -162,6 +163,8 @@ pub struct SnapshotSpace<'a> {
     /// The keys that commands read, if they are noted.
     reads: Option<KeysRead>,
     is_in_script: bool,
+    /// For how long a script may keep its thread.
+    turn: Option<Arc<ScriptTurn>>,
 }
 
 /// The most rows that an event loop reads for one command.
@@ -224,6 +227,7 @@ impl<'a> SnapshotSpace<'a> {
             calls: MonitoredCalls::default(),
             reads: None,
             is_in_script: false,
+            turn: None,
         }
     }
 
@@ -253,6 +257,12 @@ impl<'a> SnapshotSpace<'a> {
     pub fn showing_calls(self) -> Self {
         let is_wanted = self.handle.script_watch().is_some_and(|watch| watch.is_monitored());
         Self { calls: MonitoredCalls::new(is_wanted), ..self }
+    }
+
+    /// The same space, for a script that has its thread for that turn.
+    #[must_use]
+    pub fn in_turn(self, turn: Arc<ScriptTurn>) -> Self {
+        Self { turn: Some(turn), ..self }
     }
 
     /// The same space, which notes the keys that commands read.
@@ -591,6 +601,10 @@ impl ReadSpace for SnapshotSpace<'_> {
 
     fn script_watch(&self) -> Option<&Arc<ScriptWatch>> {
         self.handle.script_watch()
+    }
+
+    fn script_turn(&self) -> Option<&Arc<ScriptTurn>> {
+        self.turn.as_ref()
     }
 
     fn monitored_calls(&mut self) -> Option<&mut MonitoredCalls> {

@@ -15,12 +15,17 @@ use crate::os::{NICE_BESIDE, set_niceness, steady_us};
 use crate::shared::{NodeShared, tell_misses};
 use node::command::{Error, Outcome, ReadHandler, conclude_on};
 use node::read::{Attempt, Begin, Finish, ReadRequest, ScriptReads};
-use node::session::{Consistency, note_denied_in_script};
+use node::session::{ClientEntry, Consistency, note_denied_in_script};
 use node::tracking::{Registers, Tracker};
-use node::{EncodedCommand, Fault, Held, KeyHashes, ShardHandle, SnapshotSpace, Ticket, Write};
+use node::{EncodedCommand, Fault, Held, KeyHashes, ScriptTurn, ShardHandle, SnapshotSpace, Ticket, Write};
 use resp::Reply;
-use std::sync::Arc;
-use vocab::limits::{SCRIPT_SLICE_ARGUMENTS_MAX, SCRIPT_SLICE_REQUEST_BYTES_MAX};
+use std::sync::{Arc, Weak};
+use vocab::limits::{SCRIPT_SLICE_ARGUMENTS_MAX, SCRIPT_SLICE_REQUEST_BYTES_MAX, SCRIPT_TURNS_US};
+
+const OVERSTAYED: &str =
+    "ERR the script has run for 30 s while other scripts waited for a thread: it was ended, and nothing was written";
+
+const _: () = assert!(SCRIPT_TURNS_US[2] == 30_000_000, "it says for how long");
 
 /// A longer answer is not made on an event loop.
 const REPLY_HERE_BYTES_MAX: usize = 256 * 1024;
@@ -81,7 +86,10 @@ pub(super) fn run(
         }
         Err(Error::Fault(Fault::WouldBlock)) => {
             let attempt = attempt.into();
-            let script = Beside { command, keys, may_write, effect };
+            let Some(client) = turn.clients.get(id).map(|connection| Arc::downgrade(connection.session.entry())) else {
+                return Step::Next;
+            };
+            let script = Beside { command, keys, may_write, effect, turn: 0, client };
             return begin_beside(turn, request, attempt, script);
         }
         done => conclude_on(handle, done, reply, 0),
@@ -153,12 +161,25 @@ fn handler(may_write: bool) -> ReadHandler {
     ReadHandler::Keys(if may_write { node::read_script_first } else { node::read_script })
 }
 
-/// A script on its way to a thread.
+/// A script that only reads, as far as is known, on its way to a thread. It has three turns, so that a script that takes minutes keeps no
+/// other one waiting for long: the short first one, then two in which such scripts have few of the threads.
 struct Beside {
     command: EncodedCommand,
     keys: KeyHashes,
     may_write: Option<MayWrite>,
     effect: Effect,
+    /// Which turn is its next, from 0 on.
+    turn: usize,
+    client: Weak<ClientEntry>,
+}
+
+impl Beside {
+    /// Its turn begins.
+    fn turn_on_thread(&self, store: &NodeShared) -> ScriptTurn {
+        // One that may write is run to its end, as any write is whose client has left.
+        let client = self.may_write.is_none().then(|| self.client.clone());
+        ScriptTurn::new(steady_us, SCRIPT_TURNS_US[self.turn], store.script_pool.waiting(), client)
+    }
 }
 
 /// Gives a script to a thread.
@@ -180,27 +201,52 @@ fn begin_beside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, scr
     write::keep(turn, &ticket, || Kept::Command(EncodedCommand::of(spec, args)));
     let ticket = Ticket { slot: attempt.request().slot, wider: attempt.request().wider, registers, ..ticket };
     let (store, seed) = (turn.requests.store.clone(), turn.requests.next_seed());
-    turn.requests.store.script_pool.run(Box::new(move || run_beside(&store, attempt, script, ticket, seed)));
+    queue(&store, 0, move |store| run_beside(store, attempt, script, ticket, seed));
     Step::Next
 }
 
-/// Runs a script on a thread that may take its time, and answers it.
+/// Has a script wait for a thread, for its turn of that number.
+fn queue(store: &Arc<NodeShared>, turn: usize, run: impl FnOnce(&Arc<NodeShared>) + Send + 'static) {
+    let of_job = store.clone();
+    store.script_pool.run_in_class(turn, Box::new(move || run(&of_job)));
+}
+
+/// Begins a script's turn anew, after one in which it has given way to others.
+fn run_again(store: &Arc<NodeShared>, asked: ReadRequest, script: Beside, ticket: Ticket, seed: u64) {
+    match store.access().begin_read(asked) {
+        Ok(attempt) => run_beside(store, attempt, script, ticket, seed),
+        Err(text) => {
+            let mut reply = Reply::new(ticket.proto);
+            reply.error(&text);
+            store.mailboxes.answer(ticket, reply.buf);
+        }
+    }
+}
+
+/// Runs a script on a thread, and answers it, unless it gives way to others.
 fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket: Ticket, seed: u64) {
     set_niceness(NICE_BESIDE);
-    let Beside { command, keys, may_write, .. } = script;
+    let asked = attempt.request();
+    let on_thread = Arc::new(script.turn_on_thread(store));
+    let Beside { command, may_write, .. } = &script;
     let (mut reply, args) = (Reply::new(ticket.proto), command.args());
-    let (mut writes_to, mut read_from) = (None, None);
+    let (mut writes_to, mut read_from, mut gives_way) = (None, None, false);
     let done = store.access().run_read(attempt, |attempt| {
         let handle = attempt.handle();
         let (_, reads) = read_from.insert((handle.clone(), ScriptReads::of(ticket.tracker(), handle)));
         let (done, mut space) = loop {
-            let mut space = reads.noted_by(SnapshotSpace::new(handle, store.now_ms(), seed).showing_calls());
+            let space = SnapshotSpace::new(handle, store.now_ms(), seed).showing_calls().in_turn(on_thread.clone());
+            let mut space = reads.noted_by(space);
             reply.buf.clear();
             let done = handler(may_write.is_some()).run(&args, &mut space, &mut reply);
-            if done.is_err() || reads.count(handle, &mut space, Some(&command)) {
+            if done.is_err() || reads.count(handle, &mut space, Some(command)) {
                 break (done, space);
             }
         };
+        gives_way = matches!(done, Err(Error::Fault(Fault::WouldBlock)));
+        if gives_way {
+            return;
+        }
         let writes = matches!(done, Err(Error::Fault(Fault::Writes)));
         writes_to = writes.then(|| handle.id());
         if !writes {
@@ -219,12 +265,22 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
         }
     });
     match (done, writes_to) {
+        (Ok(()), _) if gives_way => {
+            let next = script.turn + 1;
+            if next < SCRIPT_TURNS_US.len() && !on_thread.client_has_left() {
+                let script = Beside { turn: next, ..script };
+                return queue(store, next, move |store| run_again(store, asked, script, ticket, seed));
+            }
+            reply.buf.clear();
+            reply.error(OVERSTAYED);
+        }
         (Err(text), _) => {
             reply.buf.clear();
             reply.error(&text);
         }
         (Ok(()), Some(shard)) => {
-            may_write.inspect(MayWrite::note_writes);
+            may_write.as_ref().inspect(|may_write| may_write.note_writes());
+            let Beside { command, keys, .. } = script;
             let write = prepared_by(true, Write::Command(command), ticket.may_wait);
             store.write_queued(write.bytes());
             let submission = Submission { shard, write, keys, ticket, waits_in: None };

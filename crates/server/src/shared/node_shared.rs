@@ -225,7 +225,7 @@ impl NodeShared {
             masters: Masters::default(),
             script_watch: Arc::new(ScriptWatch::new(Arc::clone(&monitors))),
             monitors,
-            script_pool: Pool::start("script", SCRIPT_THREADS).map_err(|e| e.to_string())?,
+            script_pool: Pool::with_classes("script", &SCRIPT_THREADS).map_err(|e| e.to_string())?,
             scripts: KnownScripts::default(),
             script_tally: Mutex::default(),
             functions: KnownFunctions::default(),

@@ -7,10 +7,14 @@ use crate::os::spawn_critical;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 /// A job; it reports back by itself.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// The class of jobs that may wait for other nodes, or for a leader.
+const PATIENT: usize = 1;
 
 /// A job that waits for a thread.
 struct QueuedJob {
@@ -19,14 +23,16 @@ struct QueuedJob {
     job: Job,
 }
 
-/// Invariants: `wakes ≤ idle`, `waiting ≤ waiting_max`. `wakes` counts the idle threads that were woken and have not noticed yet.
-struct Queue {
+/// Jobs that have so many of the threads at most. Invariant: `running ≤ running_max`.
+struct Class {
     jobs: VecDeque<QueuedJob>,
-    /// Those that may wait for other nodes, or for a leader.
-    patient: VecDeque<QueuedJob>,
-    /// How many of those run.
-    waiting: usize,
-    waiting_max: usize,
+    running: usize,
+    running_max: usize,
+}
+
+/// Invariant: `wakes ≤ idle`. `wakes` counts the idle threads that were woken and have not noticed yet.
+struct Queue {
+    classes: Vec<Class>,
     /// The number of the next job.
     next: u64,
     idle: usize,
@@ -37,51 +43,51 @@ struct Queue {
 /// A job that a thread runs now.
 struct Taken {
     job: Job,
-    is_patient: bool,
+    class: usize,
 }
 
 impl Queue {
-    fn new(threads: usize) -> Self {
-        let (jobs, patient) = (VecDeque::new(), VecDeque::new());
-        Self {
-            jobs,
-            patient,
-            waiting: 0,
-            waiting_max: (threads / 2).max(1),
-            next: 0,
-            idle: 0,
-            wakes: 0,
-            stopped: false,
-        }
+    fn new(running_max: &[usize]) -> Self {
+        let class = |running_max: &usize| Class { jobs: VecDeque::new(), running: 0, running_max: *running_max };
+        Self { classes: running_max.iter().map(class).collect(), next: 0, idle: 0, wakes: 0, stopped: false }
     }
 
-    fn push(&mut self, job: Job, is_patient: bool) {
+    fn push(&mut self, class: usize, job: Job) {
         let job = QueuedJob { number: self.next, job };
         self.next += 1;
-        if is_patient { self.patient.push_back(job) } else { self.jobs.push_back(job) }
+        self.classes[class].jobs.push_back(job);
     }
 
-    /// The place of the next job that may run now: the first that came.
-    fn next_is_patient(&self) -> Option<bool> {
-        let patient = self.patient.front().filter(|_| self.waiting < self.waiting_max);
-        match (patient, self.jobs.front()) {
-            (Some(patient), Some(other)) => Some(patient.number < other.number),
-            (patient, other) => patient.or(other).map(|_| patient.is_some()),
-        }
+    /// Whether another job of that class may run.
+    fn may_run(&self, class: usize) -> bool {
+        self.classes[class].running < self.classes[class].running_max
+    }
+
+    /// The class of the next job that may run now: of the first that came.
+    fn next_class(&self) -> Option<usize> {
+        let first = |class: &usize| self.classes[*class].jobs.front().map_or(u64::MAX, |job| job.number);
+        let may_run = |class: &usize| self.may_run(*class) && !self.classes[*class].jobs.is_empty();
+        (0..self.classes.len()).filter(may_run).min_by_key(first)
     }
 
     fn take(&mut self) -> Option<Taken> {
-        let is_patient = self.next_is_patient()?;
-        let jobs = if is_patient { &mut self.patient } else { &mut self.jobs };
-        let QueuedJob { job, .. } = jobs.pop_front()?;
-        self.waiting += usize::from(is_patient);
-        Some(Taken { job, is_patient })
+        let class = self.next_class()?;
+        let QueuedJob { job, .. } = self.classes[class].jobs.pop_front()?;
+        self.classes[class].running += 1;
+        Some(Taken { job, class })
+    }
+
+    /// How many jobs wait for a thread.
+    fn waiting(&self) -> usize {
+        self.classes.iter().map(|class| class.jobs.len()).sum()
     }
 }
 
 struct Shared {
     queue: Mutex<Queue>,
     ready: Condvar,
+    /// How many jobs wait for a thread: read without the lock.
+    waiting: Arc<AtomicUsize>,
 }
 
 /// A pool of threads. The requests that connections may have under way bound the number of its jobs.
@@ -94,10 +100,17 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    /// A pool for plain jobs, and for those that may wait for other nodes.
     pub(crate) fn start(name: &str, threads: usize) -> std::io::Result<Self> {
-        let queue = Mutex::new(Queue::new(threads));
-        let pool =
-            Self { shared: Arc::new(Shared { queue, ready: Condvar::new() }), threads: Arc::default(), size: threads };
+        Self::with_classes(name, &[threads, (threads / 2).max(1)])
+    }
+
+    /// A pool whose classes of jobs have so many threads at most; the first class may have all.
+    pub(crate) fn with_classes(name: &str, running_max: &[usize]) -> std::io::Result<Self> {
+        let threads = running_max.first().copied().unwrap_or(0);
+        let queue = Mutex::new(Queue::new(running_max));
+        let shared = Arc::new(Shared { queue, ready: Condvar::new(), waiting: Arc::default() });
+        let pool = Self { shared, threads: Arc::default(), size: threads };
         let start = |i| {
             let pool = pool.clone();
             spawn_critical(&format!("{name}-{i}"), move || pool.serve())
@@ -112,6 +125,11 @@ impl Pool {
         self.size
     }
 
+    /// How many jobs wait for a thread, at any time.
+    pub(crate) fn waiting(&self) -> Arc<AtomicUsize> {
+        self.shared.waiting.clone()
+    }
+
     /// Queues a job.
     pub(crate) fn run(&self, job: Job) {
         self.run_all([job]);
@@ -119,18 +137,23 @@ impl Pool {
 
     /// Queues a job that may wait for other nodes, or for a shard's leader.
     pub(crate) fn run_patient(&self, job: Job) {
+        self.run_in_class(PATIENT, job);
+    }
+
+    /// Queues a job of that class.
+    pub(crate) fn run_in_class(&self, class: usize, job: Job) {
         let mut queue = self.lock();
-        queue.push(job, true);
-        let added = usize::from(queue.waiting < queue.waiting_max);
+        queue.push(class, job);
+        let added = usize::from(queue.may_run(class));
         self.wake(queue, added);
     }
 
     /// Queues several jobs at once.
     pub(crate) fn run_all(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut queue = self.lock();
-        let before = queue.jobs.len();
-        jobs.into_iter().for_each(|job| queue.push(job, false));
-        let added = queue.jobs.len() - before;
+        let before = queue.waiting();
+        jobs.into_iter().for_each(|job| queue.push(0, job));
+        let added = queue.waiting() - before;
         self.wake(queue, added);
     }
 
@@ -166,6 +189,7 @@ impl Pool {
     /// Wakes up to `wanted` sleeping threads. Each wake-up is a system call, and a thread that is awake looks into the
     /// queue before it sleeps.
     fn wake(&self, mut queue: MutexGuard<'_, Queue>, wanted: usize) {
+        self.shared.waiting.store(queue.waiting(), Ordering::Relaxed);
         let woken = wanted.min(queue.idle - queue.wakes);
         queue.wakes += woken;
         drop(queue);
@@ -177,13 +201,13 @@ impl Pool {
     fn serve(&self) {
         let mut queue = self.lock();
         loop {
-            if let Some(Taken { job, is_patient }) = queue.take() {
+            if let Some(Taken { job, class }) = queue.take() {
                 // What is left is for another thread, if one sleeps.
-                let more = usize::from(queue.next_is_patient().is_some());
+                let more = usize::from(queue.next_class().is_some());
                 self.wake(queue, more);
                 job();
                 queue = self.lock();
-                queue.waiting -= usize::from(is_patient);
+                queue.classes[class].running -= 1;
             } else if queue.stopped {
                 return;
             } else {
@@ -230,7 +254,7 @@ mod tests {
             pool.run(Box::new(move || sender.send("ran").unwrap()));
         }
         assert!((0..20).all(|_| receiver.recv().unwrap() == "ran"));
-        assert!(pool.lock().waiting <= 2);
+        assert!(pool.lock().classes[PATIENT].running <= 2);
         *gate.0.lock() = true;
         gate.1.notify_all();
         assert!((0..20).all(|_| receiver.recv().unwrap() == "waited"));
@@ -239,17 +263,15 @@ mod tests {
 
     #[test]
     fn the_first_that_came_runs_first_of_those_that_may() {
-        let mut queue = Queue::new(2);
-        let job = || -> Job { Box::new(|| ()) };
-        [true, false, true, false].into_iter().for_each(|is_patient| queue.push(job(), is_patient));
-        let mut order = Vec::new();
-        while let Some(taken) = queue.take() {
-            order.push(taken.is_patient);
-        }
-        assert_eq!((order, queue.waiting), (vec![true, false, false], 1), "one of two threads may wait");
-        queue.waiting = 0;
-        assert_eq!(queue.take().map(|taken| taken.is_patient), Some(true));
+        let mut queue = Queue::new(&[2, 1]);
+        [PATIENT, 0, PATIENT, 0].into_iter().for_each(|class| queue.push(class, Box::new(|| ())));
+        let first = [queue.take(), queue.take()].map(|taken| taken.map(|taken| taken.class));
+        assert_eq!(first, [Some(PATIENT), Some(0)], "one of two threads may wait");
+        queue.classes[0].running = 0;
+        assert_eq!((queue.take().map(|taken| taken.class), queue.waiting()), (Some(0), 1));
         assert!(queue.take().is_none());
+        queue.classes[PATIENT].running = 0;
+        assert_eq!((queue.take().map(|taken| taken.class), queue.waiting()), (Some(PATIENT), 0));
     }
 
     #[test]

@@ -9,14 +9,17 @@
 //! The keys are spread over segments, each with a mutex of its own; within one, CLOCK evicts: a row that was not hit
 //! since the hand last passed goes first. And a row that is read for the first time in a while does not make another go: most
 //! of what is read beyond memory is not read again soon (the doorkeeper of TinyLFU, Einziger, Friedman and Manes 2017).
+//!
+//! Values that are too long for a segment (`LongRows`) have a quarter of the memory at most, and other rows have what they leave.
 
 mod long_rows;
 mod segment;
 
-use super::sync::atomic::{AtomicU32, Ordering};
+use super::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use super::sync::{Mutex, MutexGuard, SMALL};
 use crate::Slice;
 use crate::cpu_prefetch::{Lines, Step};
+use long_rows::LongKey;
 pub use segment::CacheStats;
 use segment::Segment;
 use std::hash::{BuildHasher, RandomState};
@@ -39,7 +42,20 @@ pub struct RowCache {
     /// cleared together, which is harmless.
     epochs: Box<[AtomicU32]>,
     seed: u64,
+    /// The most bytes that it holds.
+    bytes_max: AtomicUsize,
+    /// Bytes of long values that are kept, or for which there is to be room.
+    long_bytes: AtomicUsize,
+    /// The segment that gives up its long values next.
+    long_hand: AtomicUsize,
+    /// How many bytes of them the segments have left room for. Locked while they are told.
+    long_shared: Mutex<usize>,
 }
+
+/// Long values have this part of the memory at most.
+const LONG_PART: usize = 4;
+/// The segments are told when long values have come to so much more or less, as a part of the memory.
+const LONG_STEP_PART: usize = 64;
 
 /// Aligned so that two threads in two segments do not share a cache line.
 #[repr(align(128))]
@@ -75,7 +91,8 @@ pub enum FillMode {
 }
 
 impl RowCache {
-    /// An empty cache that will hold at most `bytes`, everything included. 0: it holds nothing.
+    /// An empty cache that will hold at most `bytes`, everything included, and for a moment a little more, where long values take the place
+    /// of others. 0: it holds nothing.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let segment = || Slot {
@@ -87,6 +104,10 @@ impl RowCache {
             epochs: (0..EPOCHS).map(|_| AtomicU32::new(0)).collect(),
             // Not known to clients: they cannot aim at one segment.
             seed: RandomState::new().hash_one(0),
+            bytes_max: AtomicUsize::new(bytes),
+            long_bytes: AtomicUsize::new(0),
+            long_hand: AtomicUsize::new(0),
+            long_shared: Mutex::new(0),
         }
     }
 
@@ -145,7 +166,15 @@ impl RowCache {
         let current = slot.stripe(stamp.hash).load(Ordering::Relaxed) == stamp.puts
             && self.epoch(shard).load(Ordering::SeqCst) == stamp.epoch;
         if current && !segment.takes(key.len() + value.len()) {
-            segment.long.note(stamp.hash, stamp.epoch, value.len());
+            let of = LongKey { hash: stamp.hash, epoch: stamp.epoch, shard, key };
+            // As others, one comes in that was refused a short while ago.
+            if segment.long.bytes_of(of.hash, of.epoch).is_some() {
+                drop(segment);
+                return self.fill_long(of, value, stamp);
+            }
+            let forgotten = segment.long.note(of, value.len());
+            drop(segment);
+            self.gave_back(forgotten);
             return false;
         }
         // A copy, for what was found may be a part of a block. What is too long is not copied: others wait for the segment.
@@ -166,15 +195,94 @@ impl RowCache {
         match value {
             Some(value) if !segment.takes(key.len() + value.len()) => {
                 segment.remove(hash, shard, key);
-                segment.long.note(hash, epoch, value.len());
-                return;
+                let of = LongKey { hash, epoch, shard, key };
+                let is_again = segment.long.bytes_of(hash, epoch).is_some() && mode == PutMode::Allocate;
+                // What it had before makes room for it.
+                let before = segment.long.forget(hash);
+                self.long_bytes.fetch_sub(before, Ordering::Relaxed);
+                let is_kept = is_again && self.has_long_room(key.len() + value.len());
+                let forgotten = match is_kept {
+                    true => segment.long.keep(of, value.clone()),
+                    false => segment.long.note(of, value.len()),
+                };
+                drop(segment);
+                if is_again && !is_kept {
+                    self.release_next();
+                }
+                return self.gave_back(forgotten);
             }
             Some(value) if mode == PutMode::Allocate || segment.contains(hash, shard, epoch, key) => {
                 segment.insert(hash, shard, epoch, key, value.clone());
             }
             _ => segment.remove(hash, shard, key),
         }
-        segment.long.forget(hash);
+        let forgotten = segment.long.forget(hash);
+        drop(segment);
+        if forgotten > 0 {
+            self.gave_back(forgotten);
+        }
+    }
+
+    /// Keeps a copy of a long value that a reader has found, as `fill` does.
+    fn fill_long(&self, of: LongKey<'_>, value: &[u8], stamp: Stamp) -> bool {
+        if !self.make_long_room(of.key.len() + value.len()) {
+            return false;
+        }
+        let copy = Slice::from(value);
+        let slot = self.slot(of.hash);
+        let mut segment = slot.lock();
+        let current = slot.stripe(of.hash).load(Ordering::Relaxed) == stamp.puts
+            && self.epoch(of.shard).load(Ordering::SeqCst) == stamp.epoch;
+        let forgotten = if current { segment.long.keep(of, copy) } else { of.key.len() + value.len() };
+        drop(segment);
+        self.gave_back(forgotten);
+        current
+    }
+
+    /// Takes room for a long value of so many bytes, if there is any.
+    fn has_long_room(&self, bytes: usize) -> bool {
+        let most = self.bytes_max.load(Ordering::Relaxed) / LONG_PART;
+        let with = |taken: usize| taken.checked_add(bytes).filter(|bytes| *bytes <= most);
+        self.long_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).is_ok()
+    }
+
+    /// The same; others are given up for it.
+    fn make_long_room(&self, bytes: usize) -> bool {
+        if bytes > self.bytes_max.load(Ordering::Relaxed) / LONG_PART {
+            return false;
+        }
+        for _ in 0..SEGMENTS {
+            if self.has_long_room(bytes) {
+                return true;
+            }
+            self.release_next();
+        }
+        self.has_long_room(bytes)
+    }
+
+    /// Gives up the long values of the next segment that has any.
+    fn release_next(&self) {
+        for _ in 0..SEGMENTS {
+            let next = self.long_hand.fetch_add(1, Ordering::Relaxed) % SEGMENTS;
+            let released = self.segments[next].lock().long.release();
+            self.long_bytes.fetch_sub(released, Ordering::Relaxed);
+            if released > 0 {
+                return;
+            }
+        }
+    }
+
+    /// So many bytes of long values are kept no longer. Other rows get what these leave.
+    fn gave_back(&self, bytes: usize) {
+        let long = self.long_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        let mut shared = self.long_shared.lock().expect("a panic in a cache segment is not survived");
+        if long.abs_diff(*shared) > bytes_max / LONG_STEP_PART {
+            *shared = long;
+            for slot in &self.segments {
+                slot.lock().leave_room((bytes_max - long) / SEGMENTS);
+            }
+        }
     }
 
     /// Forgets every row of a shard, at once.
@@ -184,8 +292,14 @@ impl RowCache {
 
     /// Changes the most bytes that it may hold; evicts what is too much.
     pub fn resize(&self, bytes: usize) {
+        let mut shared = self.long_shared.lock().expect("a panic in a cache segment is not survived");
+        self.bytes_max.store(bytes, Ordering::Relaxed);
+        *shared = 0;
         for slot in &self.segments {
-            slot.lock().resize(bytes / SEGMENTS);
+            let mut segment = slot.lock();
+            let released = segment.long.release();
+            self.long_bytes.fetch_sub(released, Ordering::Relaxed);
+            segment.resize(bytes / SEGMENTS);
         }
     }
 
@@ -196,6 +310,8 @@ impl RowCache {
         for slot in &self.segments {
             slot.lock().add_to(&mut sum);
         }
+        sum.bytes += self.long_bytes.load(Ordering::Relaxed) as u64;
+        sum.bytes_max = self.bytes_max.load(Ordering::Relaxed) as u64;
         sum
     }
 
@@ -213,11 +329,16 @@ impl RowCache {
         let slot = self.slot(hash);
         let epoch = self.epoch(shard).load(Ordering::SeqCst);
         let mut segment = slot.lock();
-        match segment.find(hash, shard, epoch, key) {
-            Some(row) => Ok(read(row.value())),
-            // Before the tree is read, which is what counts.
-            None => Err(Stamp { hash, puts: slot.stripe(hash).load(Ordering::Acquire), epoch }),
+        if let Some(row) = segment.find(hash, shard, epoch, key) {
+            return Ok(read(row.value()));
         }
+        if let Some(kept) = segment.long.value_of(LongKey { hash, epoch, shard, key }).cloned() {
+            segment.found_long();
+            drop(segment);
+            return Ok(read(&kept));
+        }
+        // Before the tree is read, which is what counts.
+        Err(Stamp { hash, puts: slot.stripe(hash).load(Ordering::Acquire), epoch })
     }
 }
 

@@ -193,6 +193,18 @@ impl Segment {
         }
     }
 
+    /// Has so many bytes from now on. Tables stay as they are: it is told often.
+    pub(super) fn leave_room(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        while self.bytes() > bytes_max && self.evict() {}
+    }
+
+    /// What `find` has missed is a long row that is kept.
+    pub(super) fn found_long(&mut self) {
+        self.misses -= 1;
+        self.hits += 1;
+    }
+
     pub(super) fn add_to(&self, sum: &mut CacheStats) {
         sum.hits += self.hits;
         sum.misses += self.misses;

@@ -70,6 +70,41 @@ fn it_never_holds_more_than_it_may_and_keeps_what_is_hit() {
     assert!(cache.get(0, b"a").is_err());
 }
 
+/// A segment of this cache takes 2 KiB, and all long values have 2 MiB.
+#[test]
+fn a_long_value_is_kept_once_it_is_known_and_others_have_what_it_leaves() {
+    let cache = RowCache::new(8 * MIB);
+    let long = |n: u8, bytes: usize| Slice::from(vec![n; bytes]);
+    let found = |key: &[u8]| cache.get(1, key).ok().map(|value| (value[0], value.len()));
+    for (n, is_found) in [(1, false), (2, true), (3, true)] {
+        cache.put(1, b"a", Some(&long(n, MIB)), PutMode::Allocate);
+        assert_eq!((found(b"a"), cache.likely_bytes(1, b"a")), (is_found.then_some((n, MIB)), Some(MIB)));
+    }
+    let fill = |key: &[u8], n, bytes| cache.fill(1, key, &long(n, bytes), cache.stamp(1, key), FillMode::Again);
+    assert!(!fill(b"b", 4, MIB / 2) && fill(b"b", 4, MIB / 2));
+    assert_eq!((found(b"a"), found(b"b")), (Some((3, MIB)), Some((4, MIB / 2))));
+    let stamp = cache.stamp(1, b"b");
+    cache.put(1, b"b", Some(&"short".into()), PutMode::Allocate);
+    assert!(!cache.fill(1, b"b", &long(4, MIB / 2), stamp, FillMode::Again) && found(b"b") == Some((b's', 5)));
+    // The third has no room beside the first.
+    assert!(!fill(b"c", 5, 3 * MIB / 2) && fill(b"c", 5, 3 * MIB / 2));
+    assert_eq!((found(b"a"), found(b"c")), (None, Some((5, 3 * MIB / 2))));
+    assert!(!fill(b"d", 6, 3 * MIB) && !fill(b"d", 6, 3 * MIB), "it is longer than all may be");
+    for n in 0..20_000u32 {
+        cache.put(1, &n.to_le_bytes(), Some(&long(1, 1000)), PutMode::Allocate);
+    }
+    let full = cache.stats();
+    assert!(full.bytes <= full.bytes_max && full.bytes > 7 * MIB as u64 && found(b"c").is_some(), "{full:?}");
+    cache.clear_shard(1);
+    assert_eq!((found(b"c"), cache.likely_bytes(1, b"c")), (None, None));
+    cache.put(1, b"c", None, PutMode::Allocate);
+    cache.put(1, b"e", Some(&long(1, MIB)), PutMode::Update);
+    cache.put(1, b"e", Some(&long(1, MIB)), PutMode::Update);
+    assert!(found(b"e").is_none(), "an update brings none in");
+    cache.resize(0);
+    assert_eq!(cache.stats().bytes, 0);
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "so many rows take miri too long, and no unsafe code is theirs")]
 fn once_it_is_full_a_row_comes_in_that_is_read_again_soon() {

@@ -254,10 +254,44 @@ impl UndoneRows {
 /// A record whose payload can be changed.
 struct Edited {
     /// As it will be stored.
-    bytes: Vec<u8>,
+    bytes: EditedBytes,
     /// Where the payload begins.
     payload_at: usize,
     expire_at_ms: Option<u64>,
+}
+
+/// Most strings are changed once an entry, and are copied no more for it.
+enum EditedBytes {
+    /// As the first change has left it.
+    Once(Slice),
+    /// It was changed again.
+    Again(Vec<u8>),
+}
+
+impl EditedBytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Once(bytes) => bytes,
+            Self::Again(bytes) => bytes,
+        }
+    }
+
+    fn as_vec(&mut self) -> &mut Vec<u8> {
+        if let Self::Once(bytes) = self {
+            *self = Self::Again(bytes.to_vec());
+        }
+        match self {
+            Self::Again(bytes) => bytes,
+            Self::Once(_) => unreachable!("it was made one that can be changed"),
+        }
+    }
+
+    fn into_slice(self) -> Slice {
+        match self {
+            Self::Once(bytes) => bytes,
+            Self::Again(bytes) => Slice::from(bytes),
+        }
+    }
 }
 
 /// Strings that the commands of an entry change in place, by their keys: a long one is copied once an entry, and not once a
@@ -274,10 +308,9 @@ pub(super) struct Edits {
 impl Edits {
     /// Begins to edit a string's record, which is already stamped.
     pub(super) fn begin(&mut self, key: &[u8], record: &Record) {
-        let bytes = record.bytes().to_vec();
-        let view = record.view();
-        let (payload_at, expire_at_ms) = (bytes.len() - view.payload.len(), view.expire_at_ms);
-        self.bytes += bytes.len();
+        let (bytes, view) = (EditedBytes::Once(record.bytes().clone()), record.view());
+        let (payload_at, expire_at_ms) = (record.bytes().len() - view.payload.len(), view.expire_at_ms);
+        self.bytes += record.bytes().len();
         self.strings.insert(key.to_vec(), Edited { bytes, payload_at, expire_at_ms });
     }
 
@@ -291,18 +324,19 @@ impl Edits {
         if self.strings.is_empty() {
             return None;
         }
-        self.strings.get(key).map(|edited| (&edited.bytes[edited.payload_at..], edited.expire_at_ms))
+        self.strings.get(key).map(|edited| (&edited.bytes.as_slice()[edited.payload_at..], edited.expire_at_ms))
     }
 
     /// Changes the string at `key`, which is edited.
     pub(super) fn patch(&mut self, key: &[u8], patch: &Patch) {
         let Some(edited) = self.strings.get_mut(key) else { return };
         let (first, end) = (edited.payload_at + patch.offset, edited.payload_at + patch.end());
-        if edited.bytes.len() < end {
-            self.bytes += end - edited.bytes.len();
-            edited.bytes.resize(end, 0);
+        let bytes = edited.bytes.as_vec();
+        if bytes.len() < end {
+            self.bytes += end - bytes.len();
+            bytes.resize(end, 0);
         }
-        edited.bytes[first..end].copy_from_slice(&patch.bytes);
+        bytes[first..end].copy_from_slice(&patch.bytes);
     }
 
     /// Ends the edit of `key`: what is to be stored.
@@ -311,14 +345,14 @@ impl Edits {
             return None;
         }
         let edited = self.strings.remove(key)?;
-        self.bytes -= edited.bytes.len();
-        Some(Slice::from(edited.bytes))
+        self.bytes -= edited.bytes.as_slice().len();
+        Some(edited.bytes.into_slice())
     }
 
     /// Ends all edits: what is to be stored, by key.
     pub(super) fn end_all(&mut self) -> impl Iterator<Item = (Vec<u8>, Slice)> + use<> {
         self.bytes = 0;
-        std::mem::take(&mut self.strings).into_iter().map(|(key, edited)| (key, Slice::from(edited.bytes)))
+        std::mem::take(&mut self.strings).into_iter().map(|(key, edited)| (key, edited.bytes.into_slice()))
     }
 
     /// Forgets all edits.

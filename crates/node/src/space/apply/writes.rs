@@ -381,6 +381,10 @@ impl<'a> EntryWrites<'a> {
             None => {
                 let shard = self.handle.id().0;
                 match self.handle.cache().get(shard, key) {
+                    // As of one that is not there: an event loop leaves it to a thread.
+                    Ok(row) if self.place.is_event_loop() && row.len() > APPLY_INLINE_BYTES_MAX => {
+                        return Err(Fault::WouldBlock);
+                    }
                     Ok(row) => (!row.is_empty()).then_some(row),
                     Err(_) => self.stored(&self.tree_key)?,
                 }
