@@ -173,10 +173,16 @@ fn files_of_redis_are_read() {
     let dir = Dir::new("import-files");
     let Some(server) = Redis::start(&dir) else { return };
     let mut redis = server.connect();
+    // What is emptied later is left out.
+    redis.call("SET gone before");
     redis.call("CONFIG SET appendonly yes");
+    redis.call("SET gone again");
+    redis.call("FLUSHALL");
     fill(&mut redis);
     redis.call("SELECT 3");
     redis.call("SET other database");
+    redis.call("FLUSHDB");
+    redis.call("SET other again");
     redis.call("SELECT 0");
     change(&mut redis, 0);
     let (rdb, aof) = (server.save(), server.file("appendonlydir"));

@@ -1,5 +1,6 @@
 //! The keys of a copy: an RDB file, what a server sends first, or lines of NDJSON.
 
+use super::emptied::Emptied;
 use super::large::LargeKey;
 use super::lines::{Lines, Record};
 use super::outcome::{Outcome, shown};
@@ -34,6 +35,8 @@ pub(super) struct Copy<'a> {
     pub(super) gathered: Option<Gathered>,
     /// Where is kept how far it is; none for a copy that cannot be taken up again.
     pub(super) saves: Option<Saves<'a>>,
+    /// What commands behind it empty, and which of the files it is.
+    pub(super) emptied: Option<(&'a Emptied, usize)>,
 }
 
 /// Where is kept how far a copy of a file is.
@@ -73,6 +76,7 @@ impl Copy<'_> {
                 Some(Item::ModuleNotes(name)) => {
                     outcome.problems.note(format!("what module {name} wrote was left out"))
                 }
+                Some(Item::Key { .. }) if self.emptied.is_some_and(|(by, file)| by.takes_copied(database, file)) => {}
                 Some(Item::Key { key, value, lifetime, more }) => match self.scope.of(database) {
                     Some(into) => {
                         let part = Part { into, key: &key, expire_at_ms: lifetime.expire_at_ms };

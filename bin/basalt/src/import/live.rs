@@ -95,8 +95,17 @@ impl Live<'_> {
         // What an import before this one has written may have changed at the source since.
         let replace = options.replace || self.state.lock().resumes();
         let (scope, now_ms) = (self.scope, wall_clock_ms());
-        let mut copy =
-            Copy { scope, replace, target, pace: &mut pace, now_ms, node: &options.node, gathered: None, saves: None };
+        let mut copy = Copy {
+            scope,
+            replace,
+            target,
+            pace: &mut pace,
+            now_ms,
+            node: &options.node,
+            gathered: None,
+            saves: None,
+            emptied: None,
+        };
         copy.run(&mut replica.input, outcome)?;
         pace.end();
         replica.end_copy()

@@ -3,6 +3,7 @@
 mod checkpoints;
 mod commands;
 mod copy;
+mod emptied;
 mod file_commands;
 mod files;
 mod follow;
@@ -27,6 +28,7 @@ use checkpoints::Checkpoints;
 use client::{SlotMap, StoreUrl};
 use cluster::Databases;
 use copy::{Copy, Saves};
+use emptied::Emptied;
 use file_commands::FileCommands;
 use files::Part;
 use follow::Follower;
@@ -147,6 +149,7 @@ fn of_files(
     outcome: &mut Outcome,
 ) -> Result<(), String> {
     let paths = files::paths(&options.source)?;
+    let emptied = Emptied::find(&paths)?;
     let mut target = open_target(options)?;
     let (first, mut done) = state.place();
     for (number, path) in paths.iter().enumerate().skip(first) {
@@ -165,6 +168,7 @@ fn of_files(
                 node: &options.node,
                 gathered: None,
                 saves,
+                emptied: Some((&emptied, number)),
             };
             if matches!(file.part, Part::Lines) {
                 copy.run_lines(&mut file.input, outcome).map_err(named)?;
@@ -181,9 +185,11 @@ fn of_files(
             // Places of the next file are behind those of this one.
             follower.keep(state.checkpoints().map(|id| Checkpoints::new(id.wrapping_add(number as u64))));
         }
+        let mut left_out = emptied.of_file(number);
         let mut make_all = || {
             while let Some((args, place)) = commands.next()? {
                 match &mut follower {
+                    _ if left_out.has(&args, place.start) => {}
                     Some(follower) => {
                         pace.wait(1);
                         follower.command(args, place, outcome)?;
