@@ -507,3 +507,38 @@ fn what_waits_for_a_shard_without_a_leader_keeps_nothing_else_waiting() {
     let answered = waiting.iter().filter(|other| is_answered(other)).count();
     assert!(answered < WAITING / 2, "{answered} of {WAITING} were answered before");
 }
+
+/// Commands that go by slices or by a thread write in the shard of their keys, as others do.
+#[test]
+fn wait_tells_of_what_copy_and_store_commands_have_written() {
+    let _alone = alone();
+    let dir = Dir::new("replication-wait");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    for n in 0..3 {
+        let tag = nodes.key_led_by(n, "k");
+        let mut client = nodes.connect(n);
+        for command in [
+            "SET {}a 1",
+            "COPY {}a {}b",
+            "COPY {}a {}b",
+            "SADD {}s 1 2",
+            "SUNIONSTORE {}t {}s",
+            "ZUNIONSTORE {}z 1 {}s",
+            "SORT {}s STORE {}l",
+            "GEOADD {}g 1 1 m",
+            "GEOSEARCHSTORE {}h {}g FROMMEMBER m BYRADIUS 1 m",
+            "SET {}a 2",
+        ] {
+            let reply = client.call(&command.replace("{}", &format!("{{{tag}}}")));
+            assert!(reply.words() == "OK" || number(&reply) >= 0, "{command}: {}", reply.words());
+            // Without a timeout: an answer of fewer would never come.
+            assert_eq!(number(&client.call("WAIT 2 0")), 2, "{command}");
+        }
+    }
+    // Of all shards that a node leads.
+    let mut client = nodes.connect(0);
+    assert_eq!(client.call("FLUSHALL").words(), "OK");
+    assert_eq!(number(&client.call("WAIT 2 0")), 2);
+    nodes.kill_all();
+}

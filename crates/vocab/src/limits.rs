@@ -96,9 +96,11 @@ pub const SUBSCRIBE_WAIT_US_MAX: u64 = 1_000_000;
 pub const RECEIVERS_WAIT_US_MAX: u64 = 1_000_000;
 /// Answers a connection may leave unread before it is no longer read from, in bytes.
 pub const OUTPUT_BUFFER_BYTES_SOFT: usize = 1024 * 1024;
-/// What a script that may write counts for among the answers that are under way for its connection, in bytes. With 16 of them it is
-/// no longer read from, so that the writes of others come between.
-pub const SCRIPT_BYTES: usize = OUTPUT_BUFFER_BYTES_SOFT / 16;
+/// Scripts that may write which one connection has under way, if its shard applies its entries quickly: with so many it is no longer read
+/// from, so that the writes of others come between.
+pub const CONNECTION_SCRIPTS_MAX: usize = 16;
+/// From so many µs on the evaluation of an entry, beside the event loop, is long: then a connection has one script under way.
+pub const SLOW_ENTRY_US: u64 = 10_000;
 /// Bytes after which one step of a reply that is made as its client takes it ends, in bytes. A step holds at least one value.
 pub const STREAM_STEP_BYTES_SOFT: usize = 128 * 1024;
 /// Keys or elements that one such step looks at, at most.
@@ -218,6 +220,8 @@ pub const LOG_KEEP_ENTRIES: u64 = 100_000;
 /// Bytes of a group's log after which its tree is flushed, however little memory what they wrote takes: else a few keys
 /// that are written all the time, or values that compress well, would make a restart long.
 pub const LOG_UNFLUSHED_BYTES_SOFT: u64 = 64 * 1024 * 1024;
+/// For how many µs slow entries may have been evaluated before the tree is flushed, however little they wrote, for the same reason.
+pub const LOG_UNFLUSHED_US_SOFT: u64 = 5_000_000;
 /// Most entries of one message between replicas.
 pub const MESSAGE_ENTRIES_MAX: usize = 512 * 1024;
 /// Longest context of a message between replicas, in bytes.

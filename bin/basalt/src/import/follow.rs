@@ -258,5 +258,9 @@ fn changes_data(spec: &CommandSpec) -> bool {
 
 /// The error of what ends an import.
 fn told(name: &[u8]) -> String {
-    format!("the source was told {}", name.to_ascii_uppercase().escape_ascii())
+    format!(
+        "the source was told {}, and the import ends there: what was imported before stays. Remove what was imported, and the file of \
+         --state if there is one, and begin again",
+        name.to_ascii_uppercase().escape_ascii()
+    )
 }

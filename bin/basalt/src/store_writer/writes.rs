@@ -77,10 +77,14 @@ struct Pending {
     after: Option<Instant>,
 }
 
-impl Pending {
-    fn into_key(mut self) -> Vec<u8> {
-        self.write.args.swap_remove(self.write.key)
-    }
+/// All keys that a request is about: that of which its slot follows, and any other.
+fn keys_of(write: &Write) -> Vec<Vec<u8>> {
+    let args: Vec<&[u8]> = write.args.iter().map(Vec::as_slice).collect();
+    let keys = table::resolve(&args).ok().and_then(|spec| spec.keys(&args).ok());
+    let mut places: Vec<usize> = keys.into_iter().flatten().chain((write.key > 0).then_some(write.key)).collect();
+    places.sort_unstable();
+    places.dedup();
+    places.into_iter().map(|at| write.args[at].clone()).collect()
 }
 
 /// Who is told what becomes of requests.
@@ -219,7 +223,14 @@ impl StoreWriter {
             let bytes: usize = together.iter().map(|pending| pending.write.bytes()).sum();
             if kind == Kind::Once && may_be_made(&answer) {
                 *held_bytes -= bytes;
-                return doubtful.extend(together.into_iter().map(Pending::into_key));
+                for Pending { write, .. } in &together {
+                    let keys = keys_of(write);
+                    if keys.is_empty() {
+                        listener.refused(write, "it is not known whether it was made");
+                    }
+                    doubtful.extend(keys);
+                }
+                return;
             }
             let why = match &answer {
                 Answer::Reply(Frame::Nested(Nesting::Array, replies)) if is_script => {
@@ -288,5 +299,31 @@ fn send_as(pool: &mut Pool, token: u32, together: &[Pending]) {
     for Pending { write, .. } in together {
         request.arg(write.args.len().to_string().as_bytes());
         write.args.iter().for_each(|arg| _ = request.arg(arg));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_of_a_request_are_in_doubt_with_it() {
+        let keys = |text: &str, key| {
+            let args = text.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            let keys = keys_of(&Write { kind: Kind::Once, args, key });
+            keys.into_iter().map(|key| String::from_utf8_lossy(&key).into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        for (request, key, expected) in [
+            ("INCR a", 1, "a"),
+            ("MSET a 1 b 2 c 3", 1, "a b c"),
+            ("RPOPLPUSH a b", 1, "a b"),
+            ("SORT a BY x STORE b", 1, "a b"),
+            ("EVAL return 2 a b x", 3, "a b"),
+            ("XREADGROUP GROUP g c STREAMS a b > >", 5, "a b"),
+            ("MADEUP a b", 1, "a"),
+            ("FUNCTION LOAD x", 0, ""),
+        ] {
+            assert_eq!(keys(request, key), expected, "{request}");
+        }
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Applier {
     scratch: Reply,
     /// Bytes of the entries that were applied since the last seal.
     unsealed_bytes: Cell<u64>,
+    /// How long slow entries had taken by then, in µs.
+    sealed_slow_us: Cell<u64>,
 }
 
 /// The parts of a shard that an entry changes, and what it asks of the world.
@@ -59,6 +61,7 @@ impl Applier {
             clock_ms: 0,
             scratch: Reply::default(),
             unsealed_bytes: Cell::new(0),
+            sealed_slow_us: Cell::new(0),
         };
         applier.reload(handle)?;
         Ok(applier)
@@ -88,14 +91,16 @@ impl Applier {
         self.clock_ms
     }
 
-    /// Whether the log behind what the tree has in memory is long.
-    pub(super) fn log_is_long(&self) -> bool {
-        self.unsealed_bytes.get() >= limits::LOG_UNFLUSHED_BYTES_SOFT
+    /// Whether the log behind what the tree has in memory is long, or would take long to be applied again.
+    pub(super) fn log_is_long(&self, handle: &ShardHandle) -> bool {
+        let slow_us = handle.slow_us().saturating_sub(self.sealed_slow_us.get());
+        self.unsealed_bytes.get() >= limits::LOG_UNFLUSHED_BYTES_SOFT || slow_us >= limits::LOG_UNFLUSHED_US_SOFT
     }
 
     /// Seals the tree's memory for a background flush, with the shard's own facts in it.
     pub(super) fn seal(&self, handle: &ShardHandle) {
         self.unsealed_bytes.set(0);
+        self.sealed_slow_us.set(handle.slow_us());
         handle.engine().seal(handle.facts());
     }
 

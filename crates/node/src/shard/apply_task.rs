@@ -66,6 +66,12 @@ impl ApplyTask {
         self.was_given_up
     }
 
+    /// The shard's handle.
+    #[must_use]
+    pub fn handle(&self) -> Arc<ShardHandle> {
+        self.handle.clone()
+    }
+
     /// Whose entry it is.
     #[must_use]
     pub fn shard(&self) -> ShardId {

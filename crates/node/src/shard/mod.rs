@@ -659,7 +659,7 @@ impl Shard {
     /// Whether the tree's memory is large, or the log behind it.
     fn wants_seal(&self) -> bool {
         let engine = self.handle.engine();
-        engine.wants_flush() || (self.applier.log_is_long() && engine.flush_is_partial())
+        engine.wants_flush() || (self.applier.log_is_long(&self.handle) && engine.flush_is_partial())
     }
 
     /// Seals the tree's memory for a background flush, with the shard's own facts in it. It does nothing after an entry

@@ -68,6 +68,9 @@ pub struct ShardHandle {
     expired: AtomicU64,
     /// Whether there may be elements to collect.
     has_garbage: AtomicBool,
+    /// Entries whose evaluation took long, and for how many µs.
+    slow_entries: AtomicU64,
+    slow_us: AtomicU64,
     /// A WAIT waits for followers.
     followers_wanted: AtomicBool,
     /// Long replies from this replica, which is closed, are to end.
@@ -124,6 +127,8 @@ impl ShardHandle {
             clock: ShardClock::default(),
             expired: AtomicU64::new(0),
             has_garbage: AtomicBool::new(true),
+            slow_entries: AtomicU64::new(0),
+            slow_us: AtomicU64::new(0),
             followers_wanted: AtomicBool::new(false),
             replies_end: AtomicBool::new(false),
             followers: Mutex::default(),
@@ -513,6 +518,23 @@ impl ShardHandle {
     /// Whether long replies from this replica are to end.
     pub(crate) fn replies_end(&self) -> bool {
         self.replies_end.load(Ordering::Acquire)
+    }
+
+    /// The evaluation of an entry has taken so many µs, which is long.
+    pub fn note_slow_entry(&self, us: u64) {
+        self.slow_entries.fetch_add(1, Ordering::Relaxed);
+        self.slow_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// How long such entries have taken together, in µs.
+    pub(crate) fn slow_us(&self) -> u64 {
+        self.slow_us.load(Ordering::Relaxed)
+    }
+
+    /// How many entries have taken long, since the replica was opened.
+    #[must_use]
+    pub fn slow_entries(&self) -> u64 {
+        self.slow_entries.load(Ordering::Relaxed)
     }
 
     /// Whether a session asks what followers hold.

@@ -90,6 +90,7 @@ pub(super) fn answer_transaction(
     }
     connection.answer(ticket.sequence, Cow::Owned(whole.buf));
     note_written(store, connection, ticket);
+    note_script(store, connection, ticket);
 }
 
 /// Answers a command, and counts it.
@@ -106,13 +107,20 @@ pub(super) fn answer_command(
     let reply_bytes = reply.len() as u64;
     let error = (first == Some(b'-')).then(|| reply.to_vec());
     let Some(begun) = connection.answer(ticket.sequence, reply) else { return };
-    if begun.spec.is_write() {
+    let is_elsewhere = error.as_deref().is_some_and(|text| text.starts_with(b"-MOVED ") || text.starts_with(b"-ASK "));
+    if begun.spec.is_write() && !is_elsewhere {
         if begun.spec.does(behaviour::LOOKS_UP) {
             let mut lookups = Lookups::default();
             lookups.note(!is_null);
             store.stats.worker(worker).looked_up(lookups);
         }
-        note_written(store, connection, ticket);
+        match begun.spec.has_keys() {
+            true => note_written(store, connection, ticket),
+            false => note_written_anywhere(store, connection),
+        }
+    }
+    if begun.spec.does(behaviour::RUNS_SCRIPT) {
+        note_script(store, connection, ticket);
     }
     // The time of a blocking command is its client's: it may have waited.
     let ns = if ticket.may_wait { 0 } else { SteadyTime::now().ns_since(begun.at) };
@@ -122,6 +130,20 @@ pub(super) fn answer_command(
     store.stats.worker(worker).finished(begun.spec.id, ns, counted);
     let cost = Cost { elapsed_ns: ns, reply_bytes: begun.part_bytes + reply_bytes };
     session::note_if_costly(connection.session.entry(), begun.spec, cost, store, || begun.args());
+}
+
+/// A script was answered, or a transaction, which may have run some.
+fn note_script(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
+    let known = store.known();
+    let handle = known.shard_of(ticket.slot).and_then(|shard| known.handle(shard));
+    handle.into_iter().for_each(|handle| connection.scripts.answered(handle));
+}
+
+/// What the connection has written may be in any shard, as that of FLUSHALL: this node knows of those that it leads.
+fn note_written_anywhere(store: &NodeShared, connection: &mut Connection) {
+    for handle in store.known().data_handles().filter(|handle| handle.leading()) {
+        connection.session.wrote(handle.id(), handle.engine().applied_index());
+    }
 }
 
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.

@@ -8,6 +8,7 @@ use super::long_replies::LongReplies;
 use super::output::{Output, PIECE_BYTES_MIN};
 use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
+use super::script_window::ScriptWindow;
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
 use crate::os::SteadyTime;
@@ -77,6 +78,8 @@ pub(super) struct Connection {
     /// Writes that wait for the rows that they will find, and writes behind them.
     pending_writes: VecDeque<PendingWrite>,
     pub(super) transaction: Option<RunningTransaction>,
+    /// How many scripts that may write it has under way.
+    pub(super) scripts: ScriptWindow,
     /// The blocking command under way: what follows it is not looked at.
     blocking: Option<BlockingRequest>,
     /// A WATCH is under way: what follows it is not looked at.
@@ -130,6 +133,7 @@ impl Connection {
             taken: 0,
             pending_writes: VecDeque::new(),
             transaction: None,
+            scripts: ScriptWindow::default(),
             blocking: None,
             looks_up_watched: false,
             learning: Learning::None,

@@ -46,6 +46,7 @@ mod reply_sender;
 mod request;
 mod rounds;
 mod script;
+mod script_window;
 mod send_queue;
 #[cfg(test)]
 mod send_queue_shuttle_tests;

@@ -19,7 +19,7 @@ use node::{HotCost, KeyHash, LoadSampler, ShardHandle, Ticket};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
-use vocab::{Moment, ShardId, Slot, SlotSpan};
+use vocab::{Moment, ShardId, Slot, SlotSpan, slot_of};
 
 /// What becomes of a request.
 pub(super) enum Step {
@@ -289,6 +289,8 @@ impl Turn<'_> {
         }
         let ticket = self.clients.begin(request, mask, Effect::Read, self.requests.clock)?;
         self.clients.get_mut(id)?.begin_slow_read(ticket.sequence, spec, args);
-        Some(ticket)
+        // Some of them write after all, as COPY does: what they have written is in the shard of their keys.
+        let first = spec.keys(args).ok().and_then(|mut keys| keys.next());
+        Some(Ticket { slot: first.map_or(ticket.slot, |at| slot_of(args[at])), ..ticket })
     }
 }

@@ -24,9 +24,8 @@ use node::{
     script_as,
 };
 use resp::Reply;
-use resp::table::{CommandSpec, behaviour};
+use resp::table::behaviour;
 use std::sync::Arc;
-use vocab::limits::SCRIPT_BYTES;
 use vocab::{Slot, SlotSpan, slot_of};
 
 pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, keys: KeyHashes) -> Step {
@@ -79,7 +78,8 @@ pub(super) fn write_command(
         }
         false => (expected_rewrite(handle, spec, args), 0),
     };
-    let promised = promised.max(counts_for(spec));
+    let of_script = || turn.clients.get(id).map_or(0, |connection| connection.scripts.bytes_of_one());
+    let promised = if spec.does(behaviour::RUNS_SCRIPT) { promised.max(of_script()) } else { promised };
     let may_wait = BlockingCommand::is_one(spec, args);
     let blocking = may_wait.then(asked);
     // What makes no sense, its handler refuses.
@@ -111,13 +111,6 @@ pub(super) fn write_command(
     let submission = Submission { shard: handle.id(), write: Write::Command(command), keys, ticket, waits_in };
     connection.keep_write(ready, submission);
     Step::Next
-}
-
-/// What a write's own work counts for among the answers that are under way for its connection, in bytes. Entries are applied in their
-/// order, so a client that had hundreds of scripts under way would hold up the writes of all others for as long. Writes that store the same
-/// long value anew do not count: an entry stores it once for all of them.
-fn counts_for(spec: &CommandSpec) -> usize {
-    if spec.does(behaviour::RUNS_SCRIPT) { SCRIPT_BYTES } else { 0 }
 }
 
 /// FLUSHALL: every shard removes its keys, on whichever node it is led.
@@ -171,7 +164,8 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
             let answered = ExpectedReply::of(handle, spec, &args).bytes();
             let rewritten = expected_rewrite(handle, spec, &args);
             submission.ticket.reply_bytes = answered.max(rewritten);
-            let promised = answered.max(counts_for(spec));
+            let of_script = if spec.does(behaviour::RUNS_SCRIPT) { connection.scripts.bytes_of_one() } else { 0 };
+            let promised = answered.max(of_script);
             if promised > 0 {
                 connection.promise(submission.ticket.sequence, promised);
             }
@@ -193,8 +187,6 @@ struct Expected {
     answer: ExpectedReply,
     /// About how many bytes they store anew.
     rewritten_bytes: usize,
-    /// What their work counts for among the answers under way, in bytes.
-    work_bytes: usize,
     /// How many keys of databases they look at to answer questions about all of them.
     walked_keys: u64,
     /// The number of them that run scripts.
@@ -209,14 +201,12 @@ impl Expected {
             expected.scripts += usize::from(spec.does(behaviour::RUNS_SCRIPT));
             // For the other commands the sizes are not known.
             if n >= LOOKED_UP_MAX && !spec.does(behaviour::WALKS_DATABASE) {
-                expected.work_bytes += counts_for(spec);
                 continue;
             }
             let args = command.args();
             expected.answer = expected.answer.and(ExpectedReply::of(handle, spec, &args));
             let rewritten = expected_rewrite(handle, spec, &args);
             expected.rewritten_bytes = expected.rewritten_bytes.saturating_add(rewritten);
-            expected.work_bytes = expected.work_bytes.saturating_add(counts_for(spec));
             if spec.does(behaviour::WALKS_DATABASE) && walks_keys(&args) {
                 let walked = handle.database_keys_in_slot(slot_of(args[1]));
                 expected.walked_keys = expected.walked_keys.saturating_add(walked);
@@ -334,7 +324,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
             transaction.count(&connection.session, &*turn.requests.store);
         } else {
             connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
-            let work_bytes = if writes { expected.work_bytes } else { 0 };
+            let scripts = if writes { expected.scripts } else { 0 };
+            let work_bytes = scripts.saturating_mul(connection.scripts.bytes_of_one());
             connection.promise(ticket.sequence, expected.answer.known_bytes.max(work_bytes));
         }
     }

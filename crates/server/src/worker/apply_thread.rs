@@ -1,12 +1,13 @@
 //! Evaluates a large entry on a thread of its own, while the event loop goes on.
 
 use crate::mailbox::WorkerMessage;
-use crate::os::{NICE_BESIDE, set_niceness, spawn_critical};
+use crate::os::{NICE_BESIDE, set_niceness, spawn_critical, steady_us};
 use crate::shared::NodeShared;
 use node::ApplyTask;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
+use vocab::limits::SLOW_ENTRY_US;
 
 /// From so many bytes of an entry on the event loop does not free them.
 const LONG_ENTRY_BYTES: usize = 2 << 20;
@@ -25,8 +26,12 @@ pub(super) fn apply_beside(store: &Arc<NodeShared>, task: ApplyTask) -> Option<A
         if let Some(task) = take(&given) {
             // The event loops of this machine's nodes come first: who waits for them is told by a clock.
             set_niceness(NICE_BESIDE);
-            let data = task.data();
+            let (data, handle, began_us) = (task.data(), task.handle(), steady_us());
             let applied = Box::new(task.run());
+            let us = steady_us() - began_us;
+            if us >= SLOW_ENTRY_US {
+                handle.note_slow_entry(us);
+            }
             of_thread.mailboxes.tell_owner(shard, WorkerMessage::AppliedAside(applied));
             // Freeing hundreds of MB takes tens of milliseconds: the last to let go is this thread, not the event loop.
             for _ in 0..LET_GO_TRIES {
