@@ -1,9 +1,12 @@
 //! For how long a script that only reads may keep its thread while others wait for one.
 
-use crate::session::ClientEntry;
+use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use vocab::SteadyClock;
+
+/// What is there as long as the client's connection is.
+type Client = Weak<dyn Any + Send + Sync>;
 
 /// One turn of a script on a thread. The script gives way when it is over and others wait: nothing depends on what a read has come to,
 /// so it begins anew later. A read whose client has left gives way at once.
@@ -12,14 +15,14 @@ pub struct ScriptTurn {
     clock: SteadyClock,
     ends_us: u64,
     others: Arc<AtomicUsize>,
-    client: Option<Weak<ClientEntry>>,
+    client: Option<Client>,
 }
 
 impl ScriptTurn {
     /// A turn of so many µs from now on, by that clock. `others` counts those that wait; of a script that may write no client is given: it
     /// is run to its end, as any write is.
     #[must_use]
-    pub fn new(clock: SteadyClock, us: u64, others: Arc<AtomicUsize>, client: Option<Weak<ClientEntry>>) -> Self {
+    pub fn new(clock: SteadyClock, us: u64, others: Arc<AtomicUsize>, client: Option<Client>) -> Self {
         Self { clock, ends_us: clock().saturating_add(us), others, client }
     }
 
@@ -49,7 +52,7 @@ mod tests {
         assert!(!over.is_over() && !under_way.is_over());
         others.store(1, Ordering::Relaxed);
         assert!(over.is_over() && !under_way.is_over());
-        let left = turn(1, Some(Weak::new()));
+        let left = turn(1, Some(Weak::<()>::new() as Client));
         assert!(left.is_over() && left.client_has_left() && !over.client_has_left());
     }
 }

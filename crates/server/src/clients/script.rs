@@ -177,7 +177,7 @@ impl Beside {
     /// Its turn begins.
     fn turn_on_thread(&self, store: &NodeShared) -> ScriptTurn {
         // One that may write is run to its end, as any write is whose client has left.
-        let client = self.may_write.is_none().then(|| self.client.clone());
+        let client = self.may_write.is_none().then(|| self.client.clone() as _);
         ScriptTurn::new(steady_us, SCRIPT_TURNS_US[self.turn], store.script_pool.waiting(), client)
     }
 }
