@@ -491,7 +491,11 @@ impl Shard {
         let is_given_up = may_give_away && matches!(applied, Err(ApplyError::Fault(Fault::WouldBlock)));
         if may_give_away {
             let took_us = clock.zip(begun_us).map_or(0, |(clock, begun_us)| clock().saturating_sub(begun_us));
-            self.proposals.note_apply(own.tickets.len(), is_given_up || took_us > APPLY_INLINE_US_MAX);
+            let is_too_much = is_given_up || took_us > APPLY_INLINE_US_MAX;
+            // Of one that is about long values it is not the number of requests that took so long.
+            if !is_too_much || !own.has_long_value() {
+                self.proposals.note_apply(own.tickets.len(), is_too_much);
+            }
         }
         if is_given_up {
             let log = self.replica.log().clone();

@@ -105,6 +105,11 @@ pub(super) struct OwnEntry {
 }
 
 impl OwnEntry {
+    /// Whether one of its requests is about a value that an event loop leaves to a thread, as far as was known.
+    pub(super) fn has_long_value(&self) -> bool {
+        self.tickets.iter().any(|ticket| ticket.reply_bytes > limits::APPLY_INLINE_BYTES_MAX)
+    }
+
     /// Who has proposed it.
     pub(super) fn proposer(&self) -> Proposer {
         let (mut may_wait, mut registers) = (false, false);
