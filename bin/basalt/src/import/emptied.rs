@@ -76,14 +76,14 @@ impl Emptied {
         }
     }
 
-    /// Whether what stands there of a database is taken away later.
-    fn takes(&self, database: u64, place: Place) -> bool {
-        self.all.max(self.of.get(&database).copied()).is_some_and(|emptied| place < emptied)
+    /// Where a database was emptied last.
+    fn last_of(&self, database: u64) -> Option<Place> {
+        self.all.max(self.of.get(&database).copied())
     }
 
     /// Whether the keys of a database in the copy that a file begins with are taken away later.
     pub(super) fn takes_copied(&self, database: u64, file: usize) -> bool {
-        self.takes(database, (file, None))
+        self.last_of(database) > Some((file, None))
     }
 
     /// What is left out of a file's commands, from its beginning on.
@@ -103,16 +103,16 @@ pub(super) struct LeftOut<'a> {
 impl LeftOut<'_> {
     /// Whether the next command, which stands there, is left out.
     pub(super) fn has(&mut self, args: &[Vec<u8>], at: u64) -> bool {
-        let here = (self.file, Some(at));
+        let here = Some((self.file, Some(at)));
         match about(args) {
             About::Chooses(number) => {
                 self.database = number;
                 false
             }
             // That it is here was seen before, unless it comes by standard input.
-            About::EmptiesAll => self.emptied.all >= Some(here),
-            About::Empties => self.emptied.all.max(self.emptied.of.get(&self.database).copied()) >= Some(here),
-            About::Other => self.emptied.takes(self.database, here),
+            About::EmptiesAll => self.emptied.all >= here,
+            About::Empties => self.emptied.last_of(self.database) >= here,
+            About::Other => self.emptied.last_of(self.database) > here,
         }
     }
 }

@@ -163,8 +163,7 @@ impl RowCache {
     pub fn fill(&self, shard: u32, key: &[u8], value: &[u8], stamp: Stamp, mode: FillMode) -> bool {
         let slot = self.slot(stamp.hash);
         let mut segment = slot.lock();
-        let current = slot.stripe(stamp.hash).load(Ordering::Relaxed) == stamp.puts
-            && self.epoch(shard).load(Ordering::SeqCst) == stamp.epoch;
+        let current = self.is_current(shard, stamp);
         if current && !segment.takes(key.len() + value.len()) {
             let of = LongKey { hash: stamp.hash, epoch: stamp.epoch, shard, key };
             // As others, one comes in that was refused a short while ago.
@@ -231,12 +230,17 @@ impl RowCache {
         let copy = Slice::from(value);
         let slot = self.slot(of.hash);
         let mut segment = slot.lock();
-        let current = slot.stripe(of.hash).load(Ordering::Relaxed) == stamp.puts
-            && self.epoch(of.shard).load(Ordering::SeqCst) == stamp.epoch;
+        let current = self.is_current(of.shard, stamp);
         let forgotten = if current { segment.long.keep(of, copy) } else { of.key.len() + value.len() };
         drop(segment);
         self.gave_back(forgotten);
         current
+    }
+
+    /// Whether nothing was put since the stamp was given. To be asked while the row's segment is locked.
+    fn is_current(&self, shard: u32, stamp: Stamp) -> bool {
+        self.slot(stamp.hash).stripe(stamp.hash).load(Ordering::Relaxed) == stamp.puts
+            && self.epoch(shard).load(Ordering::SeqCst) == stamp.epoch
     }
 
     /// Takes room for a long value of so many bytes, if there is any.
@@ -274,13 +278,14 @@ impl RowCache {
 
     /// So many bytes of long values are kept no longer. Other rows get what these leave.
     fn gave_back(&self, bytes: usize) {
-        let long = self.long_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
-        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        self.long_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let mut shared = self.long_shared.lock().expect("a panic in a cache segment is not survived");
+        // As of now: two threads that give back do not tell the segments an older sum last.
+        let (long, bytes_max) = (self.long_bytes.load(Ordering::Relaxed), self.bytes_max.load(Ordering::Relaxed));
         if long.abs_diff(*shared) > bytes_max / LONG_STEP_PART {
             *shared = long;
             for slot in &self.segments {
-                slot.lock().leave_room((bytes_max - long) / SEGMENTS);
+                slot.lock().leave_room(bytes_max.saturating_sub(long) / SEGMENTS);
             }
         }
     }
