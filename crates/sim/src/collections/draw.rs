@@ -8,7 +8,7 @@ use resp::table;
 use vocab::Prng;
 
 /// Keys of a group.
-pub const KEYS: usize = 8;
+pub const KEYS: usize = 10;
 /// Members that most commands choose from.
 const MEMBERS: u64 = 8;
 /// Members of a large collection: so many are no longer kept in one row.
@@ -42,11 +42,18 @@ enum Kind {
     List,
     SortedSet,
     Stream,
+    /// A string, some of which are long.
+    Text,
 }
 
 /// The types that the store has, with a command that only they have.
-const TYPES: &[(Kind, &[u8])] =
-    &[(Kind::Set, b"SADD"), (Kind::List, b"RPUSH"), (Kind::SortedSet, b"ZADD"), (Kind::Stream, b"XADD")];
+const TYPES: &[(Kind, &[u8])] = &[
+    (Kind::Set, b"SADD"),
+    (Kind::List, b"RPUSH"),
+    (Kind::SortedSet, b"ZADD"),
+    (Kind::Stream, b"XADD"),
+    (Kind::Text, b"SETBIT"),
+];
 
 /// A command, and whether it may change something and can bear a tag as its last argument.
 struct Drawn {
@@ -121,6 +128,7 @@ impl Draw {
             Kind::List => vec![word("LRANGE"), key, word("0"), word("-1")],
             Kind::SortedSet => vec![word("ZRANGE"), key, word("0"), word("-1"), word("WITHSCORES")],
             Kind::Stream => vec![word("XRANGE"), key, word("-"), word("+")],
+            Kind::Text => vec![word("GET"), key],
         };
         CollectionRequest { client, tag: self.tags, group, commands: vec![words], way: Way::Plain, writes: false }
     }
@@ -140,6 +148,7 @@ impl Draw {
             Kind::List => self.list_command(group),
             Kind::SortedSet => self.sorted_set_command(group),
             Kind::Stream => self.stream_command(group),
+            Kind::Text => self.text_command(group),
         }
     }
 
@@ -302,6 +311,25 @@ impl Draw {
         (0..10).map(|_| word(&self.tags.saturating_sub(self.prng.below(80)).to_string())).collect()
     }
 
+    /// A command on parts of a string: the last places make it one in pieces.
+    fn text_command(&mut self, group: usize) -> Drawn {
+        let (key, _) = self.two_keys(group, Kind::Text);
+        let (bit, byte) = (
+            self.one_of(&["1", "9", "32767", "32768", "262000", "262143", "300001", "330000"]),
+            self.one_of(&["0", "4094", "8190", "36000", "41000"]),
+        );
+        match self.prng.below(100) {
+            0..30 => writes(vec![word("SETBIT"), key, bit, self.one_of(&["0", "1"])], Tag::None),
+            30..48 => writes(vec![word("SETRANGE"), key, byte], Tag::Member),
+            48..58 => writes(vec![word("APPEND"), key], Tag::Member),
+            58..70 => reads(vec![word("GETBIT"), key, bit]),
+            70..80 => reads(vec![word("BITCOUNT"), key]),
+            80..90 => reads(vec![word("STRLEN"), key]),
+            90..97 => reads(vec![word("GETRANGE"), key, byte, word("8200")]),
+            _ => reads(vec![word("GET"), key]),
+        }
+    }
+
     fn score(&mut self) -> Vec<u8> {
         self.one_of(&["0", "1", "2", "3", "7"])
     }
@@ -343,6 +371,7 @@ impl Draw {
             Kind::List if self.prng.happens(850) => (2, 2),
             Kind::SortedSet if self.prng.happens(850) => (4, 2),
             Kind::Stream if self.prng.happens(850) => (6, 2),
+            Kind::Text if self.prng.happens(850) => (8, 2),
             _ => (0, all),
         };
         let at = self.prng.below(count);

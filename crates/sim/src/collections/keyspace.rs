@@ -1,6 +1,7 @@
 //! The plain model: the keys of a group, and what they hold.
 
 use super::stream::Stream;
+use super::strings::Text;
 use resp::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,6 +30,8 @@ pub enum Content {
     SortedSet(SortedSet),
     /// Entries and groups; a stream without entries is one too.
     Stream(Stream),
+    /// A string of which commands change parts.
+    Text(Text),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,6 +132,7 @@ impl fmt::Display for Keyspace {
                     set.iter().map(|(member, score)| format!("{score} {}", text(member))).collect()
                 }
                 Content::Stream(stream) => vec![stream.to_string()],
+                Content::Text(text) => vec![format!("{text:?}")],
             };
             format!("{} {}{expiry} ({})", held.content.name(), text(key), elements.join(" "))
         };
@@ -144,6 +148,7 @@ impl Content {
             Self::List(_) => "list",
             Self::SortedSet(_) => "zset",
             Self::Stream(_) => "stream",
+            Self::Text(_) => "string",
         }
     }
 
@@ -153,6 +158,7 @@ impl Content {
             Self::List(list) => list.is_empty(),
             Self::SortedSet(set) => set.is_empty(),
             Self::Stream(_) => false,
+            Self::Text(text) => text.length() == 0,
         }
     }
 }

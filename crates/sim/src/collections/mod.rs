@@ -11,6 +11,7 @@ mod sets;
 mod sorted_sets;
 mod stream;
 mod streams;
+mod strings;
 mod way;
 
 pub use draw::{Draw, KEYS};

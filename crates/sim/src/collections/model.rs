@@ -4,7 +4,7 @@
 
 use super::keyspace::Keyspace;
 use super::way::Words;
-use super::{any_type, lists, sets, sorted_sets, streams};
+use super::{any_type, lists, sets, sorted_sets, streams, strings};
 use resp::Value;
 
 /// The states that may follow a command at the time `now_ms`; none if it cannot have been answered `told`. More than
@@ -23,7 +23,9 @@ fn made(mut state: Keyspace, words: &Words, now_ms: u64, told: Option<&Value>) -
         return sets::drawn(&state, &args, name == "SPOP", told);
     }
     let args = &args[1..];
-    let of_type = [sets::run, lists::run, sorted_sets::run].into_iter().find_map(|run| run(&mut state, &name, args));
+    let of_type = [sets::run, lists::run, sorted_sets::run, strings::run]
+        .into_iter()
+        .find_map(|run| run(&mut state, &name, args));
     let of_type = of_type.or_else(|| streams::run(&mut state, &name, args, now_ms));
     let replied = of_type.unwrap_or_else(|| any_type::run(&mut state, &name, args, now_ms));
     let reply = replied.unwrap_or_else(|text| Value::Error(text.to_owned()));
@@ -110,6 +112,18 @@ mod tests {
 
     #[test]
     fn what_commands_leave_is_what_the_next_ones_see() {
+        let strings: [(&[&str], &str, Value); 6] = [
+            (&["SETBIT a 300001 1"], "STRLEN a", Value::Int(37_501)),
+            (&["SETBIT a 300001 1", "SETRANGE a 40000 xy"], "BITCOUNT a", Value::Int(10)),
+            (&["SETBIT a 7 1", "APPEND a z"], "GET a", Value::Bulk(b"\x01z".to_vec())),
+            (&["SETBIT a 7 1", "SETBIT a 7 0"], "GETBIT a 7", Value::Int(0)),
+            (&["APPEND a xyz"], "GETRANGE a -2 -1", Value::Bulk(b"yz".to_vec())),
+            (&["SADD a 1"], "GET b", Value::Null),
+        ];
+        for (commands, read, told) in strings {
+            let state = state(commands);
+            assert_eq!(after(&state, &words(read), 0, Some(&told)).len(), 1, "{commands:?}: {state:?}");
+        }
         let table: [(&[&str], &str, &str); 6] = [
             (&["SADD a 1", "RENAME a b"], "SMEMBERS b", "1"),
             (&["SADD a 1", "COPY a b", "SADD a 2"], "SMEMBERS b", "1"),

@@ -86,7 +86,7 @@ fn sorted_set_or_set(space: &Keyspace, key: &[u8]) -> Result<SortedSet, &'static
     space.content(key, |content| match content {
         Content::SortedSet(set) => Some(set.clone()),
         Content::Set(set) => Some(set.iter().map(|member| (member.clone(), 1)).collect()),
-        Content::List(_) | Content::Stream(_) => None,
+        Content::List(_) | Content::Stream(_) | Content::Text(_) => None,
     })
 }
 
