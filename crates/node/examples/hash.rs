@@ -106,7 +106,7 @@ impl ReadSpace for Store {
         Ok(self.prng.next_u64())
     }
 
-    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+    fn stored(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         Ok(self.records.get(key).cloned())
     }
 

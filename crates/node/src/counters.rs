@@ -320,22 +320,25 @@ impl Counters {
     /// The counts of `slots`, or of all, that are not zero: slot (u16) and count (u64), little-endian.
     pub(crate) fn encode(&self, slots: Option<&Slots>) -> Stored {
         let cells = self.cells.load();
-        let of = |which: Which| {
-            let mut bytes = Vec::new();
-            for (slot, cell) in cells.each().filter(|(slot, _)| slots.is_none_or(|slots| slots.owns(*slot))) {
+        let mut rows: [Vec<u8>; COUNTS] = Default::default();
+        // Where a slot has no keys, it has none of any kind.
+        let counted = cells.each().filter(|(_, cell)| cell.read(Which::Keys) > 0);
+        for (slot, cell) in counted.filter(|(slot, _)| slots.is_none_or(|slots| slots.owns(*slot))) {
+            for which in EACH {
                 let count = cell.read(which);
                 if count > 0 {
-                    bytes.extend_from_slice(&slot.0.to_le_bytes());
-                    bytes.extend_from_slice(&count.to_le_bytes());
+                    let row = &mut rows[which as usize];
+                    row.extend_from_slice(&slot.0.to_le_bytes());
+                    row.extend_from_slice(&count.to_le_bytes());
                 }
             }
-            bytes
-        };
+        }
+        let [keys, expiring, of_databases, expiring_of_databases] = rows;
         Stored {
-            keys: of(Which::Keys),
-            expiring: of(Which::Expiring),
-            of_databases: of(Which::OfDatabase),
-            expiring_of_databases: of(Which::ExpiringOfDatabase),
+            keys,
+            expiring,
+            of_databases,
+            expiring_of_databases,
             of_cluster_databases: self.cluster_databases.encode(slots),
         }
     }

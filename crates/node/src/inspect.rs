@@ -1,10 +1,12 @@
 //! What is in a tree and in a log, taken apart for `basalt inspect`.
 
 mod list;
+mod long_string;
 mod overlay;
 mod replay;
 
 pub use list::list_elements;
+pub use long_string::{check_string, whole_string};
 pub use replay::Replay;
 
 use crate::command::hash;
@@ -246,7 +248,8 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
         | Item::KeyBounds(_)
         | Item::BoundsOfAll(_)
         | Item::Together
-        | Item::GoingOn => false,
+        | Item::GoingOn
+        | Item::Pieces => false,
     }
 }
 

@@ -6,6 +6,8 @@ pub(crate) const NO_LEADER: &str =
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
 /// A write has come to a shard that has its slot no more.
 pub(crate) const SLOT_GONE: &str = "TRYAGAIN the slot is another shard's now: nothing was written";
+/// Too many writes wait for scripts of a shard that take long.
+pub(crate) const SCRIPTS_WAIT: &str = "BUSY too many scripts wait for their turn in this shard, which runs them slowly, try again later: nothing was written";
 /// A write was not confirmed.
 pub(crate) const UNCONFIRMED: &str = "TIMEOUT the write was not confirmed in time: it may be made later, or never";
 /// The replica that was to make a write goes.

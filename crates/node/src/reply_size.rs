@@ -1,7 +1,7 @@
 //! How long the answer of a command will be, and how much it will store, as far as that is known before it runs.
 
 use crate::{ShardHandle, command};
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, Group};
 use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_REPLIES_BYTES_SOFT};
 
 /// Of so many keys of a request it is looked up how long their values are. The others are one of unknown length.
@@ -12,15 +12,23 @@ const EXPECTED_KEYS_MAX: usize = 256;
 #[must_use]
 pub fn expected_rewrite(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
     let Some(growth) = command::growth(spec, args) else { return 0 };
-    let bytes = likely_bytes(handle, spec, args).saturating_add(growth);
+    let rows = sum_over_keys(spec, args, |key| handle.likely_bytes(key).unwrap_or(0));
+    let bytes = rows.saturating_add(growth);
     if bytes < EDIT_IN_PLACE_BYTES_MIN { 0 } else { bytes }
 }
 
-/// About how many bytes the values of a command's keys have, as far as that is known of rows in memory and of the last long ones.
+/// About how many bytes of a command's keys are read and answered, as far as that is known of rows in memory and of the last long ones:
+/// of strings in pieces all of them, if it may answer a long part.
 #[must_use]
 pub fn likely_bytes(handle: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> usize {
+    let answers = spec.group == Group::String || spec.answers_values(args);
+    let in_pieces = |key: &[u8]| if answers { handle.cached_bytes(key).unwrap_or(0) } else { 0 };
+    sum_over_keys(spec, args, |key| handle.likely_bytes(key).unwrap_or(0).max(in_pieces(key)))
+}
+
+fn sum_over_keys(spec: &CommandSpec, args: &[&[u8]], bytes: impl Fn(&[u8]) -> usize) -> usize {
     let keys = spec.keys(args).into_iter().flatten();
-    keys.take(EXPECTED_KEYS_MAX).map(|at| handle.likely_bytes(args[at]).unwrap_or(0)).sum()
+    keys.take(EXPECTED_KEYS_MAX).map(|at| bytes(args[at])).sum()
 }
 
 /// What is known of the length of an answer.

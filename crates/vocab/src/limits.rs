@@ -99,7 +99,17 @@ pub const OUTPUT_BUFFER_BYTES_SOFT: usize = 1024 * 1024;
 /// Scripts that may write which one connection has under way, if its shard applies its entries quickly: with so many it is no longer read
 /// from, so that the writes of others come between.
 pub const CONNECTION_SCRIPTS_MAX: usize = 16;
-/// From so many µs on the evaluation of an entry, beside the event loop, is long: then a connection has one script under way.
+/// Scripts that may write which one shard has under way, if it applies their entries quickly; one, if it does not.
+pub const SHARD_SCRIPTS_MAX: usize = 1024;
+/// Writes that wait for scripts of one shard: more are refused.
+pub const LANE_WRITES_MAX: usize = 16_384;
+/// Bytes of such writes: likewise.
+pub const LANE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How long a string is at least that is kept in pieces once a part of it is changed.
+pub const LONG_STRING_BYTES_MIN: usize = 32 * 1024;
+/// The longest part of a string in pieces that an event loop puts together.
+pub const STRING_INLINE_BYTES_MAX: usize = 128 * 1024;
+/// From so many µs on the evaluation of an entry, beside the event loop, is long: then a connection, and a shard, has one script under way.
 pub const SLOW_ENTRY_US: u64 = 10_000;
 /// Bytes after which one step of a reply that is made as its client takes it ends, in bytes. A step holds at least one value.
 pub const STREAM_STEP_BYTES_SOFT: usize = 128 * 1024;

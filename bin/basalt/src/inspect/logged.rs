@@ -53,6 +53,8 @@ pub enum LoggedItem {
     Together,
     /// The same, and goes on where the entry before has ended.
     GoingOn,
+    /// Long strings are kept in pieces once they are changed in parts.
+    Pieces,
     KeyBounds,
     /// The same, also of what nodes make of clients' commands.
     BoundsOfAll,
@@ -160,6 +162,7 @@ impl LoggedItem {
             Item::Packing(_) => Self::Packing,
             Item::Together => Self::Together,
             Item::GoingOn => Self::GoingOn,
+            Item::Pieces => Self::Pieces,
             Item::KeyBounds(_) => Self::KeyBounds,
             Item::BoundsOfAll(_) => Self::BoundsOfAll,
         }
@@ -191,6 +194,7 @@ impl LoggedItem {
             Self::GoingOn => {
                 writeln!(out, "      (members of large sets are popped some together, as the entry before has begun)")
             }
+            Self::Pieces => writeln!(out, "      (long strings are kept in pieces once they are changed in parts)"),
             Self::KeyBounds | Self::BoundsOfAll => writeln!(out, "      (databases may have so many keys)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),

@@ -2,7 +2,7 @@
 
 use super::show::{Bytes, Shown, count, time};
 use super::source::tell;
-use node::inspect::{element_span, field_of, hash_fields, is_about_expiry, list_elements, score_of};
+use node::inspect::{element_span, field_of, hash_fields, is_about_expiry, list_elements, score_of, whole_string};
 use node::{Kind, Layout, Record, Type};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -38,12 +38,17 @@ impl StoredRecord {
     /// Takes the stored bytes of `key` apart; of a large hash, `tree` has the fields.
     pub fn of(key: &[u8], bytes: Slice, tree: &dyn Snapshot, shown: Shown) -> Result<Self, String> {
         let wrong = |why: &str| format!("the record of {} is malformed: {why}", key.escape_ascii());
-        let record = Record::decode(bytes).map_err(wrong)?;
+        let kept = Record::decode(bytes).map_err(wrong)?;
+        let in_pieces = whole_string(key, &kept, tree)?;
+        let is_large = kept.view().kind.is_large();
+        let rows_of_string = in_pieces.as_ref().and_then(|_| kept.view().rows(key));
+        let record = in_pieces.unwrap_or(kept);
         let view = record.view();
         let most = if shown == Shown::Whole { usize::MAX } else { FIELDS_SHOWN };
         let mut stored = Self {
-            kind: match (view.kind.ty, view.kind.is_large()) {
-                (Type::String, _) => "string",
+            kind: match (view.kind.ty, is_large) {
+                (Type::String, false) => "string",
+                (Type::String, true) => "large string",
                 (Type::Hash, false) => "hash",
                 (Type::Hash, true) => "large hash",
                 (Type::Set, false) => "set",
@@ -60,7 +65,7 @@ impl StoredRecord {
             payload_bytes: view.payload.len(),
             value: (view.kind == Kind::STRING).then(|| Bytes::of(view.payload, shown)),
             field_count: None,
-            rows: None,
+            rows: rows_of_string.map(|rows| rows.prefix.escape_ascii().to_string()),
             fields: Vec::new(),
         };
         let value = |value: &[u8]| match score_of(value) {
@@ -121,7 +126,8 @@ impl StoredRecord {
     pub fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "  {}", self.summary())?;
         if let Some(rows) = &self.rows {
-            writeln!(out, "  rows {rows}, fields by position")?;
+            let by = if self.value.is_some() { "pieces by number" } else { "fields by position" };
+            writeln!(out, "  rows {rows}, {by}")?;
         }
         if let Some(value) = &self.value {
             writeln!(out, "  {value}")?;

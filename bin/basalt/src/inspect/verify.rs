@@ -5,7 +5,7 @@ use super::report::Report;
 use super::show::{Shown, count, size};
 use super::source::{Source, tell};
 use super::table::Table;
-use node::inspect::{TreeKey, element_span, hash_fields, is_about_expiry, key_counts};
+use node::inspect::{TreeKey, check_string, element_span, hash_fields, is_about_expiry, key_counts};
 use node::{Layout, Record, Type};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -124,9 +124,11 @@ fn check(tree: &dyn Snapshot, key: &[u8], value: Slice) -> Result<(), String> {
         return Err(format!("its version {} is newer than the tree", record.view().version));
     }
     hash_fields(&record)?;
-    // The rows of lists and streams are more than their elements.
+    check_string(key, &record, tree)?;
+    // The rows of lists and streams are more than their elements, and those of strings fewer.
     let view = record.view();
-    let Some(rows) = view.fields(key).filter(|_| !matches!(view.kind.ty, Type::List | Type::Stream)) else {
+    let Some(rows) = view.fields(key).filter(|_| !matches!(view.kind.ty, Type::String | Type::List | Type::Stream))
+    else {
         return Ok(());
     };
     let expires = view.kind.layout == Layout::ExpiringRows;

@@ -100,7 +100,7 @@ fn run(call: &mut WriteCall<'_>, (name, run): Plain, rest: &[&[u8]]) -> Outcome 
 /// The first of the keys that is there. What is there has an element, or is of another type.
 fn first_there<'a>(call: &mut WriteCall<'_>, keys: &[&'a [u8]]) -> Result<Option<&'a [u8]>, Error> {
     for key in keys {
-        if call.space.get(key)?.is_some() {
+        if call.space.stored(key)?.is_some() {
             return Ok(Some(key));
         }
     }

@@ -125,12 +125,12 @@ fn key_at(space: &mut dyn ReadSpace, prefix: &[u8], place: u64) -> Result<Option
 
 /// The key itself if it has not expired, else the next one that has not, of some behind it and of the first ones.
 fn first_live(space: &mut dyn ReadSpace, prefix: &[u8], drawn: Slice) -> Result<Option<Slice>, Fault> {
-    if space.get(&drawn)?.is_some() {
+    if space.stored(&drawn)?.is_some() {
         return Ok(Some(drawn));
     }
     for after in [Some(&drawn[..]), None] {
         for key in space.keys(prefix, after, EXPIRED_MAX)? {
-            if space.get(&key)?.is_some() {
+            if space.stored(&key)?.is_some() {
                 return Ok(Some(key));
             }
         }

@@ -75,7 +75,7 @@ fn expire(call: &mut WriteCall<'_>, command: &str, scale: i64, from_now: bool) -
     let base = if from_now { call.space.now_ms() } else { 0 };
     let invalid = || Error::Reply(Cow::Owned(format!("ERR invalid expire time in '{command}' command")));
     let at = amount.checked_mul(scale).and_then(|ms| ms.checked_add_unsigned(base)).ok_or_else(invalid)?;
-    let Some(record) = call.space.get(key)? else {
+    let Some(record) = call.space.stored(key)? else {
         call.reply.int(0);
         return Ok(());
     };
@@ -90,7 +90,7 @@ fn expire(call: &mut WriteCall<'_>, command: &str, scale: i64, from_now: bool) -
 
 /// Answers a figure of the time of expiry and of now; -1 if the key has no expiry, -2 if it is absent.
 fn tell(call: &mut ReadCall<'_>, figure: fn(i64, i64) -> i64) -> Outcome {
-    let record = call.space.get(call.args[1])?;
+    let record = call.space.stored(call.args[1])?;
     let now = call.space.now_ms() as i64;
     call.reply.int(match record.map(|record| record.view().expire_at_ms) {
         None => -2,
@@ -102,7 +102,7 @@ fn tell(call: &mut ReadCall<'_>, figure: fn(i64, i64) -> i64) -> Outcome {
 
 fn persist(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
-    let record = call.space.get(key)?.filter(|record| record.view().expire_at_ms.is_some());
+    let record = call.space.stored(key)?.filter(|record| record.view().expire_at_ms.is_some());
     if let Some(record) = &record {
         put_expiry(call.space, key, record, None)?;
     }

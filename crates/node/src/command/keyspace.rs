@@ -6,6 +6,7 @@ use super::hash::{self, Stored};
 use super::list::{self, List};
 use super::zset::{self, SortedSet};
 use crate::keyspace_events::Event;
+use crate::space::long_string;
 use crate::{Evaluation, Layout, Record, Rows, Type, WriteSpace};
 use storage::Slice;
 use vocab::limits::{COPY_WHOLE_ELEMENTS_MAX, GATHERED_BYTES_MAX};
@@ -39,20 +40,22 @@ fn del(call: &mut WriteCall<'_>) -> Outcome {
 fn exists(call: &mut ReadCall<'_>) -> Outcome {
     let mut found = 0;
     for key in &call.args[1..] {
-        found += i64::from(call.space.get(key)?.is_some());
+        found += i64::from(call.space.stored(key)?.is_some());
     }
     call.reply.int(found);
     Ok(())
 }
 
 fn type_of(call: &mut ReadCall<'_>) -> Outcome {
-    let record = call.space.get(call.args[1])?;
+    let record = call.space.stored(call.args[1])?;
     call.reply.simple(record.map_or("none", |record| record.view().kind.type_name()));
     Ok(())
 }
 
 /// Copies `record` of `from` to `to`, with its elements and its expiry.
 fn place(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
+    // A copy of a string in pieces is a whole one.
+    let record = long_string::whole(space, from, record)?;
     let view = record.view();
     let (ty, expire_at_ms) = (view.kind.ty, view.expire_at_ms);
     if view.kind.is_large() && view.kind.layout != Layout::ExpiringRows {
@@ -124,8 +127,8 @@ fn move_to(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -
 
 fn rename(call: &mut WriteCall<'_>, only_if_absent: bool) -> Outcome {
     let (from, to) = (call.args[1], call.args[2]);
-    let record = call.space.get(from)?.ok_or(NO_SUCH_KEY)?;
-    let refused = only_if_absent && (from == to || call.space.get(to)?.is_some());
+    let record = call.space.stored(from)?.ok_or(NO_SUCH_KEY)?;
+    let refused = only_if_absent && (from == to || call.space.stored(to)?.is_some());
     if !refused && from != to {
         move_to(call.space, from, record, to)?;
         // It replaces the key rather than what is there.
@@ -173,8 +176,8 @@ fn copy(call: &mut WriteCall<'_>) -> Outcome {
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let record = call.space.get(from)?;
-    let refused = record.is_none() || !replace && call.space.get(to)?.is_some();
+    let record = call.space.stored(from)?;
+    let refused = record.is_none() || !replace && call.space.stored(to)?.is_some();
     if let Some(record) = record.filter(|_| !refused) {
         place(call.space, from, record, to)?;
         call.space.notify(Event::NEW, to);
@@ -199,7 +202,7 @@ fn refuse_move(call: &mut WriteCall<'_>) -> Outcome {
 /// KV.TRANSFER: COPY and MOVE from one database to another, where one shard has both.
 fn transfer(call: &mut WriteCall<'_>) -> Outcome {
     let (from, to) = (call.args[1], call.args[2]);
-    let record = call.space.get(from)?;
+    let record = call.space.stored(from)?;
     let (moves, replaces) = match &call.args[3..] {
         [word] if is_word(word, "MOVE") => (true, false),
         [word] if is_word(word, "COPY") => (false, false),
@@ -209,7 +212,7 @@ fn transfer(call: &mut WriteCall<'_>) -> Outcome {
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let is_taken = !replaces && call.space.get(to)?.is_some();
+    let is_taken = !replaces && call.space.stored(to)?.is_some();
     let found = record.filter(|_| !is_taken);
     call.reply.int(i64::from(found.is_some()));
     let Some(record) = found else { return Ok(()) };

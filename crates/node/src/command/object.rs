@@ -5,6 +5,7 @@ use super::call::{Error, HandlerRow, Outcome, ReadCall, read};
 use super::hash::Stored;
 use super::list::List;
 use crate::format::element::before;
+use crate::space::long_string::LongString;
 use crate::{Kind, Layout, ReadSpace, Record, Type, key_hash};
 
 /// Longest string that Redis would embed in its object, in bytes.
@@ -40,7 +41,7 @@ enum Answer {
 /// Answers something about the record of a key; null if it is absent.
 fn object(call: &mut ReadCall<'_>, about: fn(&mut dyn ReadSpace, &[u8], Record) -> Result<Answer, Error>) -> Outcome {
     let key = call.args[2];
-    match call.space.get(key)?.map(|record| about(call.space, key, record)).transpose()? {
+    match call.space.stored(key)?.map(|record| about(call.space, key, record)).transpose()? {
         Some(Answer::Word(word)) => call.reply.bulk(word.as_bytes()),
         Some(Answer::Count(count)) => call.reply.int(count),
         None => call.reply.null(),
@@ -81,6 +82,9 @@ fn encoding(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<&'s
             "raw"
         });
     }
+    if LongString::of(key, &record).is_some() {
+        return Ok("raw");
+    }
     match record.view().kind.ty {
         // Redis 7.0 has one form of lists.
         Type::List => Ok("quicklist"),
@@ -103,7 +107,7 @@ fn memory_usage(call: &mut ReadCall<'_>) -> Outcome {
         let count = usize::try_from(int(count)?).map_err(|_| Error::from(SYNTAX))?;
         samples = if count == 0 { SAMPLES_MAX } else { count.min(SAMPLES_MAX) };
     }
-    let Some(record) = call.space.get(key)? else {
+    let Some(record) = call.space.stored(key)? else {
         call.reply.null();
         return Ok(());
     };
@@ -114,7 +118,9 @@ fn memory_usage(call: &mut ReadCall<'_>) -> Outcome {
 /// About how many bytes a key and its value take, by so many of its elements.
 pub(crate) fn about_bytes(space: &mut dyn ReadSpace, key: &[u8], record: Record, samples: usize) -> Result<u64, Error> {
     let mut bytes = (key.len() + record.bytes().len()) as u64;
-    if record.view().kind == Kind::large(Type::List) {
+    if let Some(string) = LongString::of(key, &record) {
+        bytes += string.len() as u64;
+    } else if record.view().kind == Kind::large(Type::List) {
         bytes += List::of(key, record)?.about_bytes(space, samples as u64)?;
     } else if let Some(rows) = record.view().fields(key) {
         // Behind what is known of expiries.

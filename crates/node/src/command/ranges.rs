@@ -1,10 +1,11 @@
 //! Parts of strings: APPEND, STRLEN, GETRANGE, SETRANGE.
 
-use super::args::{bytes_of, int, span_of};
+use super::args::{int, span_of};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
-use super::string::edit_string;
+use super::string::{edit_string, look_into};
 use crate::Patch;
 use crate::keyspace_events::Event;
+use smallvec::{SmallVec, smallvec};
 use vocab::limits::VALUE_BYTES_MAX;
 
 pub(super) const ROWS: &[HandlerRow] = &[
@@ -31,7 +32,7 @@ fn append(call: &mut WriteCall<'_>) -> Outcome {
     let tail = call.args[2];
     let length = edit_string(call.space, call.args[1], |head| {
         check_length(head.len(), tail.len())?;
-        Ok((head.len() + tail.len(), Some(Patch { offset: head.len(), bytes: tail.to_vec() })))
+        Ok((head.len() + tail.len(), smallvec![Patch { offset: head.len(), bytes: tail.to_vec() }]))
     })?;
     call.space.notify(Event::APPEND, call.args[1]);
     call.reply.int(length as i64);
@@ -39,26 +40,28 @@ fn append(call: &mut WriteCall<'_>) -> Outcome {
 }
 
 fn strlen(call: &mut ReadCall<'_>) -> Outcome {
-    let record = call.space.get(call.args[1])?;
-    call.reply.int(bytes_of(record.as_ref())?.len() as i64);
+    let length = look_into(call.space, call.args[1], |string| Ok(string.len()))?;
+    call.reply.int(length as i64);
     Ok(())
 }
 
 fn getrange(call: &mut ReadCall<'_>) -> Outcome {
     let (start, end) = (int(call.args[2])?, int(call.args[3])?);
-    let record = call.space.get(call.args[1])?;
-    let bytes = bytes_of(record.as_ref())?;
-    call.reply.bulk(part(bytes, start, end));
-    Ok(())
+    let reply = &mut *call.reply;
+    look_into(call.space, call.args[1], |string| {
+        let (from, until) = part(string.len(), start, end);
+        reply.bulk(&string.part(from, until)?);
+        Ok(())
+    })
 }
 
-/// From `start` to `end`, both inclusive, counted from the end if negative. An end before the beginning means the
+/// The first byte, and the first behind, of those from `start` to `end`, both inclusive, counted from the end if negative. An end before the beginning means the
 /// first byte, as in Redis, unless both are counted from the end.
-fn part(bytes: &[u8], start: i64, end: i64) -> &[u8] {
-    if bytes.is_empty() || start < 0 && end < 0 && start > end {
-        return &[];
+fn part(length: usize, start: i64, end: i64) -> (usize, usize) {
+    if length == 0 || start < 0 && end < 0 && start > end {
+        return (0, 0);
     }
-    span_of(start, end, bytes.len() as i64).map_or(&[], |(start, end)| &bytes[start as usize..=end as usize])
+    span_of(start, end, length as i64).map_or((0, 0), |(start, end)| (start as usize, end as usize + 1))
 }
 
 fn setrange(call: &mut WriteCall<'_>) -> Outcome {
@@ -67,11 +70,11 @@ fn setrange(call: &mut WriteCall<'_>) -> Outcome {
     let offset = usize::try_from(offset).map_err(|_| Error::from("ERR offset is out of range"))?;
     let length = edit_string(call.space, key, |old| {
         if bytes.is_empty() {
-            return Ok((old.len(), None));
+            return Ok((old.len(), SmallVec::new()));
         }
         check_length(offset, bytes.len())?;
         let patch = Patch { offset, bytes: bytes.to_vec() };
-        Ok((old.len().max(patch.end()), Some(patch)))
+        Ok((old.len().max(patch.end()), smallvec![patch]))
     })?;
     if !bytes.is_empty() {
         call.space.notify(Event::SETRANGE, key);

@@ -1,13 +1,16 @@
 //! GET and SET in all their forms.
 
-use super::args::{NOT_INTEGER, SYNTAX, WRONGTYPE, check_release, is_word, string_of};
+use super::args::{NOT_INTEGER, SYNTAX, WRONGTYPE, bytes_of, check_release, is_word, string_of};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, reads_in_steps, write};
 use super::condition::Condition;
 use super::steps::{Progress, ReplySteps, Rest, Step};
 use crate::keyspace_events::Event;
-use crate::{Fault, Kind, Patch, ReadSpace, Record, WriteSpace};
+use crate::space::long_string::{self, LongString, StringView};
+use crate::{Fault, Kind, Patch, ReadSpace, Record, Type, WriteSpace};
 use resp::Reply;
+use smallvec::SmallVec;
 use std::borrow::Cow;
+use vocab::limits::LONG_STRING_BYTES_MIN;
 
 pub(super) const ROWS: &[HandlerRow] = &[
     read("GET", get),
@@ -47,30 +50,96 @@ pub(super) fn put_string(
     space.put(key, record)
 }
 
+/// What an edit tells, and what it changes of the string: by parts that do not meet.
+pub(super) type Edited<T> = Result<(T, Patches), Error>;
+
+/// Mostly there is one.
+pub(super) type Patches = SmallVec<[Patch; 1]>;
+
+/// What has become of an edit.
+enum Done<T> {
+    /// It is written, or there was nothing to write.
+    Yes(T),
+    /// The string is in pieces.
+    InPieces(LongString, Option<u64>),
+    /// It is to be kept in pieces from here on, and these are its bytes.
+    ToPieces(T, Vec<u8>, Option<u64>),
+}
+
 /// Edits the string at `key`; an absent one is empty. `edit` answers what is to be told and what is to be written.
 pub(super) fn edit_string<T>(
     space: &mut dyn WriteSpace,
     key: &[u8],
-    mut edit: impl FnMut(&[u8]) -> Result<(T, Option<Patch>), Error>,
+    mut edit: impl FnMut(&mut StringView<'_>) -> Edited<T>,
 ) -> Result<T, Error> {
-    let mut outcome = None;
+    let keeps_pieces = space.keeps_pieces();
+    let mut done: Option<Result<Done<T>, Error>> = None;
     space.edit(key, &mut |view| {
         let bytes = match view {
+            Some(view) if view.kind == Kind::large(Type::String) => {
+                done = view.rows(key).map(|rows| Ok(Done::InPieces(LongString::at(rows), view.expire_at_ms)));
+                return None;
+            }
             Some(view) if view.kind != Kind::STRING => Err(WRONGTYPE.into()),
             view => Ok(view.map_or(&[][..], |view| view.payload)),
         };
-        match bytes.and_then(&mut edit) {
-            Ok((told, patch)) => {
-                outcome = Some(Ok(told));
-                patch
+        match bytes.and_then(|bytes| Ok((edit(&mut StringView::Whole(bytes))?, bytes))) {
+            Ok(((told, patches), bytes)) => {
+                let length = patches.iter().map(Patch::end).max().unwrap_or(0).max(bytes.len());
+                if keeps_pieces && length >= LONG_STRING_BYTES_MIN && !patches.is_empty() {
+                    let expire_at_ms = view.and_then(|view| view.expire_at_ms);
+                    done = Some(Ok(Done::ToPieces(told, Patch::all_applied(&patches, bytes), expire_at_ms)));
+                    return None;
+                }
+                done = Some(Ok(Done::Yes(told)));
+                Patch::joined(&patches, bytes)
             }
             Err(error) => {
-                outcome = Some(Err(error));
+                done = Some(Err(error));
                 None
             }
         }
     })?;
-    outcome.expect("an edit looks at the value")
+    match done.expect("an edit looks at the value")? {
+        Done::Yes(told) => Ok(told),
+        Done::ToPieces(told, bytes, expire_at_ms) => {
+            LongString::store(space, key, expire_at_ms, &bytes)?;
+            Ok(told)
+        }
+        Done::InPieces(mut string, expire_at_ms) => {
+            let (told, patches) = edit(&mut StringView::Pieces(&string, space))?;
+            if !patches.is_empty() {
+                for patch in &patches {
+                    string.write(space, patch)?;
+                }
+                string.put(space, key, expire_at_ms)?;
+            }
+            Ok(told)
+        }
+    }
+}
+
+/// Looks at parts of the string at `key`; an absent one is empty.
+pub(super) fn look_into<T>(
+    space: &mut dyn ReadSpace,
+    key: &[u8],
+    look: impl FnOnce(&mut StringView<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let record = space.stored(key)?;
+    look_into_record(space, key, record.as_ref(), look)
+}
+
+/// Looks at parts of the string whose stored record is that of `key`.
+pub(super) fn look_into_record<T>(
+    space: &mut dyn ReadSpace,
+    key: &[u8],
+    record: Option<&Record>,
+    look: impl FnOnce(&mut StringView<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    match record.and_then(|record| LongString::of(key, record)) {
+        Some(string) => look(&mut StringView::Pieces(&string, space)),
+        None => look(&mut StringView::Whole(bytes_of(record)?)),
+    }
 }
 
 /// Writes a string, and tells it: what SET and its like do.
@@ -218,7 +287,9 @@ fn set(call: &mut WriteCall<'_>) -> Outcome {
         check_release(call.space)?;
     }
     if options.get || options.if_absent || options.if_present || options.keep_ttl || options.condition.is_some() {
-        let old = call.space.get(key)?;
+        // Whether it is there, and when it expires, its head tells.
+        let shows = options.get || options.condition.is_some();
+        let old = if shows { call.space.get(key)? } else { call.space.stored(key)? };
         if options.get {
             match &old {
                 Some(record) => call.reply.bulk(string_of(record)?),
@@ -272,7 +343,7 @@ pub(super) fn end_write(space: &mut dyn WriteSpace, key: &[u8], expires: bool, i
 }
 
 fn setnx(call: &mut WriteCall<'_>) -> Outcome {
-    let absent = call.space.get(call.args[1])?.is_none();
+    let absent = call.space.stored(call.args[1])?.is_none();
     if absent {
         set_string(call.space, call.args[1], None, call.args[2])?;
     }
@@ -316,15 +387,16 @@ fn getdel(call: &mut WriteCall<'_>) -> Outcome {
 fn getex(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
     let options = Options::parse(&call.args[2..], false)?;
-    let Some(record) = call.space.get(key)? else {
+    let Some(stored) = call.space.stored(key)? else {
         call.reply.null();
         return Ok(());
     };
+    let record = long_string::whole(call.space, key, stored.clone())?;
     let value = string_of(&record)?;
     let expire_at_ms = options.expire_at_ms(call.space.now_ms(), "getex")?;
     call.reply.bulk(value);
-    if expire_at_ms.is_some() || options.persist && record.view().expire_at_ms.is_some() {
-        put_expiry(call.space, key, &record, expire_at_ms)?;
+    if expire_at_ms.is_some() || options.persist && stored.view().expire_at_ms.is_some() {
+        put_expiry(call.space, key, &stored, expire_at_ms)?;
     }
     Ok(())
 }
@@ -388,7 +460,7 @@ fn mset(call: &mut WriteCall<'_>) -> Outcome {
 fn msetnx(call: &mut WriteCall<'_>) -> Outcome {
     let pairs = pairs(call, "msetnx")?;
     for pair in pairs.clone() {
-        if call.space.get(pair[0])?.is_some() {
+        if call.space.stored(pair[0])?.is_some() {
             call.reply.int(0);
             return Ok(());
         }
@@ -420,7 +492,7 @@ fn msetex(call: &mut WriteCall<'_>) -> Outcome {
         if !(options.if_absent || options.if_present || options.keep_ttl) {
             break;
         }
-        let old = call.space.get(pair[0])?;
+        let old = call.space.stored(pair[0])?;
         if options.if_absent && old.is_some() || options.if_present && old.is_none() {
             call.reply.int(0);
             return Ok(());

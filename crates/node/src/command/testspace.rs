@@ -197,7 +197,7 @@ impl ReadSpace for TestSpace {
         Ok(self.random.next_u64())
     }
 
-    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+    fn stored(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         self.reads += 1;
         Ok(self.records.get(key).filter(|record| self.is_live(record)).cloned())
     }

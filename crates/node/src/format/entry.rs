@@ -16,6 +16,7 @@
 //!  10 kept change bytes: as 5; replicas keep the change, rather than the map that it makes; alone in its entry
 //!  11 packing     varint, varint, varint: the settings of `Packing`, of all commands of the entry; only in format 2
 //!  13 together    (the commands behind pop members of large sets some together); only in format 2
+//!  17 pieces      (a long string is kept in pieces once a command behind changes a part of it); only in format 2
 //!  15 going on    (the same, and go on where the entry before has ended); only in format 2
 //!  14 key bounds  varint databases, each varint slot and varint: the most keys of the database of that slot; only in format 2
 //! args = varint count, each bytes; bytes = varint length and the bytes
@@ -53,6 +54,7 @@ const TOGETHER: u8 = 13;
 const GOING_ON: u8 = 15;
 const KEY_BOUNDS: u8 = 14;
 const BOUNDS_OF_ALL: u8 = 16;
+const PIECES: u8 = 17;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -88,6 +90,8 @@ pub enum Item<'a> {
     Together,
     /// The same, and they go on where the entry before has ended (`drawn_stretch`).
     GoingOn,
+    /// Long strings are kept in pieces once commands behind it change parts of them (`space::long_string`).
+    Pieces,
     /// What leaves these databases with more keys is refused (`space::apply::bounded_keys`), if a client has sent it.
     KeyBounds(Vec<KeyBound>),
     /// The same, also of what a node makes of a client's command that goes in slices.
@@ -126,6 +130,8 @@ pub struct EntryTerms {
     pub pops: Pops,
     /// Which commands they refuse for how many keys databases have.
     pub bounding: Bounding,
+    /// Whether they keep long strings in pieces.
+    pub keeps_pieces: bool,
 }
 
 /// Which commands of an entry are refused if they would leave a database with more keys than it may have.
@@ -335,6 +341,13 @@ impl EntryBuilder {
         self.bytes.insert(HEAD_BYTES, item);
     }
 
+    /// Says, before the items, that long strings are kept in pieces once their commands change parts of them.
+    pub fn keep_pieces(&mut self) {
+        self.take_prepared();
+        self.is_second = true;
+        self.bytes.insert(HEAD_BYTES, PIECES);
+    }
+
     /// Says, before the items, how many keys databases may have.
     pub fn bound_keys(&mut self, bounds: &[KeyBound], of: Bounding) {
         let kind = match of {
@@ -397,6 +410,7 @@ impl EntryBuilder {
             keeps_changes: false,
             pops: Pops::Alone,
             bounding: Bounding::None,
+            keeps_pieces: false,
         })
     }
 
@@ -449,7 +463,7 @@ pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
     // What is said before the commands.
     let mut ahead = reader.clone();
-    while let Ok(kind @ (TOGETHER | GOING_ON | KEY_BOUNDS | BOUNDS_OF_ALL)) = ahead.u8()
+    while let Ok(kind @ (TOGETHER | GOING_ON | PIECES | KEY_BOUNDS | BOUNDS_OF_ALL)) = ahead.u8()
         && (!matches!(kind, KEY_BOUNDS | BOUNDS_OF_ALL) || key_bounds(&mut ahead).is_ok())
     {
         reader = ahead.clone();
@@ -541,6 +555,7 @@ impl<'a> Iterator for Items<'a> {
             PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
             TOGETHER if self.evaluation == Evaluation::Second => Ok(Item::Together),
             GOING_ON if self.evaluation == Evaluation::Second => Ok(Item::GoingOn),
+            PIECES if self.evaluation == Evaluation::Second => Ok(Item::Pieces),
             KEY_BOUNDS if self.evaluation == Evaluation::Second => key_bounds(&mut self.reader).map(Item::KeyBounds),
             BOUNDS_OF_ALL if self.evaluation == Evaluation::Second => {
                 key_bounds(&mut self.reader).map(Item::BoundsOfAll)

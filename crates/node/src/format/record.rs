@@ -58,9 +58,9 @@ pub enum Type {
 /// How a value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// In the record: the bytes of a string, the packed elements of a small collection (see `command::hash`).
+    /// In the record: the bytes of a string (of a long one, perhaps: `space::long_string`), the packed elements of a small collection (see `command::hash`).
     Packed,
-    /// In rows of their own; the payload is a `Rows`.
+    /// In rows of their own; the payload is a `Rows`. Of a string in pieces its count is that of its bytes.
     Rows,
     /// In rows below the key, as earlier releases wrote it: the payload is a generation and a count.
     KeyedRows,
@@ -179,6 +179,7 @@ impl Kind {
         }
         match (code, flags & FLAG_ROWS != 0) {
             (1, false) => Some(Self::STRING),
+            (1, true) => Some(Self::large(Type::String)),
             (2, false) => Some(Self::HASH),
             (2, true) => Some(Self::large(Type::Hash)),
             (4, false) => Some(Self::SET),
@@ -445,6 +446,19 @@ impl Record {
         }
         let head = HEAD_BYTES + if flags & FLAG_EXPIRY == 0 { 0 } else { 8 };
         Self::decode(Slice::from(&bytes[..bytes.len().min(head)]))
+    }
+
+    /// How many bytes a stored record brings to an answer: of a string in pieces, those of all of them.
+    pub(crate) fn answer_bytes(stored: &[u8]) -> usize {
+        let string = FORMAT << 4 | Type::String as u8;
+        match stored {
+            [format, flags, ..] if *format == string && flags & FLAG_ROWS != 0 => {
+                let head = HEAD_BYTES + if flags & FLAG_EXPIRY == 0 { 0 } else { 8 };
+                let count = stored.get(head..head + COUNT_BYTES).and_then(|count| count.try_into().ok());
+                count.map_or(0, |count| u64::from_le_bytes(count) as usize)
+            }
+            _ => stored.len(),
+        }
     }
 
     /// The parts.

@@ -2,30 +2,9 @@
 
 use crate::command::Error;
 use crate::command::list::{List, Side};
-use crate::format::keys;
-use crate::{Fault, ReadSpace, Record, Rows};
-use storage::{Slice, Snapshot};
-
-/// The rows of a tree, and nothing else of it.
-struct TreeRows<'a>(&'a dyn Snapshot);
-
-impl ReadSpace for TreeRows<'_> {
-    fn now_ms(&self) -> u64 {
-        0
-    }
-
-    fn version(&self) -> u64 {
-        self.0.index()
-    }
-
-    fn get(&mut self, _key: &[u8]) -> Result<Option<Record>, Fault> {
-        Err(Fault::WouldBlock)
-    }
-
-    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        Ok(self.0.get(&keys::element(&rows.prefix, element))?)
-    }
-}
+use crate::space::tree_rows::TreeRows;
+use crate::{Fault, Record};
+use storage::Snapshot;
 
 /// The first elements of the list whose record is at `key`, at most `most`, and how many there are. The error says what is
 /// wrong.

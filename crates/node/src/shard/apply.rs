@@ -279,7 +279,8 @@ impl Applier {
             | Item::KeyBounds(_)
             | Item::BoundsOfAll(_)
             | Item::Together
-            | Item::GoingOn => {
+            | Item::GoingOn
+            | Item::Pieces => {
                 return Err("a command is not alone in its entry".into());
             }
         }

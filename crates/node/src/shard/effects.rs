@@ -161,6 +161,12 @@ pub trait Effects: Answers {
         Pops::GoingOn
     }
 
+    /// Whether a node is known to keep long strings in pieces where an entry says so.
+    fn keeps_pieces(&self, node: NodeId) -> bool {
+        let _ = node;
+        true
+    }
+
     /// Which commands a node is known to refuse for how many keys databases have, where an entry says so.
     fn bounding(&self, node: NodeId) -> Bounding {
         let _ = node;

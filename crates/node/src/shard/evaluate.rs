@@ -190,6 +190,10 @@ fn each_item(
                 space.draw_on();
                 continue;
             }
+            Item::Pieces => {
+                space.keep_pieces();
+                continue;
+            }
             Item::Collect(from) => {
                 space.of_item(None);
                 done.collected.push(space.collect(from)?);
@@ -637,7 +641,7 @@ mod tests {
     use crate::format::key_bound::KeyBound;
     use crate::space::apply::LoopBudget;
     use crate::test_shard::empty_shard;
-    use crate::{CollectionCopy, EntryBuilder, Pops, ShardHandle, StagedAt};
+    use crate::{CollectionCopy, EntryBuilder, Pops, ShardHandle, SnapshotSpace, StagedAt};
     use std::sync::Arc;
     use vocab::limits::VALUE_BYTES_MAX;
     use vocab::{Database, Namespace, ShardId};
@@ -732,7 +736,7 @@ mod tests {
         let clients = (lines.iter().map(|_| Some(Awaited { proto: Proto::Resp2, registers: false })), &[][..]);
         let (how, mut done) = ((place, Proposer::default()), Evaluated::default());
         items(handle, (index, now_ms), &found, clients, &mut reply, how, &mut done)?;
-        Ok(String::from_utf8(reply.buf).unwrap())
+        Ok(String::from_utf8_lossy(&reply.buf).into_owned())
     }
 
     #[test]
@@ -847,6 +851,111 @@ mod tests {
             };
             assert_eq!(rows(&keeps), rows(&forgets));
         }
+    }
+
+    /// A command about one of two strings, which may be long.
+    fn string_command(prng: &mut vocab::Prng) -> String {
+        let length = 140_000;
+        let (at, other) = (prng.below(length), prng.below(length));
+        let near = at + prng.below(9_000);
+        let text = |prng: &mut vocab::Prng, most: u64| {
+            let letter = [b'a' + prng.below(26) as u8, 0][usize::from(prng.below(4) == 0)];
+            String::from_utf8(vec![letter; 1 + prng.below(most) as usize]).unwrap()
+        };
+        let key = ["a", "b", "a", "a", "small"][prng.below(5) as usize];
+        match prng.below(24) {
+            0..3 => format!("SETBIT {key} {} {}", at * 8 + prng.below(8), prng.below(2)),
+            3..6 => format!("SETRANGE {key} {at} {}", text(prng, 9_000)),
+            6 => format!("APPEND {key} {}", text(prng, 5_000)),
+            7 => format!(
+                "BITFIELD {key} SET u8 #{at} 7 INCRBY i16 {} 300 GET u13 {other} SET u4 {} 9",
+                at * 8,
+                other * 8
+            ),
+            8 => format!("BITFIELD {key} GET u8 {at} OVERFLOW FAIL INCRBY u2 #{other} 3 GET i64 #{}", at / 64),
+            9 => format!("GETBIT {key} {at}"),
+            10..12 => format!("GETRANGE {key} {at} {near}"),
+            12 => format!("GETRANGE {key} -{near} -{}", at / 2),
+            13 => format!("BITCOUNT {key} {at} {near} BIT"),
+            14 => format!("BITPOS {key} {} {} -1", prng.below(2), at / 3),
+            15 => format!("BITCOUNT {key}"),
+            16 => format!("BITFIELD_RO {key} GET u7 {at} GET i33 {other}"),
+            17 => ["COPY a b REPLACE", "RENAME b a", "COPY b small REPLACE", "RENAME a b"][prng.below(4) as usize]
+                .to_owned(),
+            18 => format!("EXPIRE {key} {}", 1_000 + prng.below(50)),
+            19 => ["PERSIST a", "GETEX a PERSIST", "GETEX b EX 700", "TTL a"][prng.below(4) as usize].to_owned(),
+            20 => ["HGET a f", "STRLEN a", "TYPE b", "EXISTS a b", "OBJECT ENCODING a", "GETDEL b"]
+                [prng.below(6) as usize]
+                .to_owned(),
+            21 => ["GET a", "MGET a b", "DIGEST a", "BITOP NOT b a", "SET a x KEEPTTL XX GET"][prng.below(5) as usize]
+                .to_owned(),
+            22 if prng.below(4) == 0 => format!("SET {key} {}", text(prng, 70_000)),
+            23 if prng.below(6) == 0 => format!("DEL {key}"),
+            _ => format!("STRLEN {key}"),
+        }
+    }
+
+    #[test]
+    fn a_string_in_pieces_is_to_every_command_what_a_whole_one_is() {
+        let mut in_pieces = 0;
+        let shown =
+            |lines: &[&str]| format!("{:?}", lines.iter().map(|line| &line[..line.len().min(60)]).collect::<Vec<_>>());
+        for seed in 0..30 {
+            let (pieces, whole) = (Entries::new(), Entries::new());
+            let mut prng = vocab::Prng::new(seed);
+            for index in 1..120 {
+                let lines: Vec<String> = (0..1 + prng.below(6)).map(|_| string_command(&mut prng)).collect();
+                let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+                // An entry of a leader that does not know whether all replicas keep pieces does not say so.
+                let keeps = prng.below(8) > 0;
+                let place = [Place::Aside, Place::EventLoop(LoopBudget::default())][prng.below(2) as usize];
+                let builder = |keeps: bool| {
+                    let mut builder = EntryBuilder::new();
+                    if keeps {
+                        builder.keep_pieces();
+                    }
+                    builder
+                };
+                let one = entry_of(builder(keeps), &pieces.handle, index, &lines, place)
+                    .or_else(|_| entry_of(builder(keeps), &pieces.handle, index, &lines, Place::Aside))
+                    .unwrap();
+                let other = entry_of(builder(false), &whole.handle, index, &lines, Place::Aside).unwrap();
+                let first =
+                    one.bytes().zip(other.bytes()).position(|(a, b)| a != b).unwrap_or(one.len().min(other.len()));
+                let around = |text: &str| {
+                    String::from_utf8_lossy(&text.as_bytes()[first.saturating_sub(20)..(first + 20).min(text.len())])
+                        .into_owned()
+                };
+                assert!(
+                    one == other,
+                    "seed {seed}, entry {index}: {}: {:?}, {:?}",
+                    shown(&lines),
+                    around(&one),
+                    around(&other)
+                );
+                let kept = |key: &[u8]| {
+                    let record = SnapshotSpace::new(&pieces.handle, 1_000, 1).stored(key).unwrap();
+                    record.is_some_and(|record| record.view().kind.is_large())
+                };
+                in_pieces += u32::from(kept(b"a"));
+                let dumped = |entries: &Entries| {
+                    let space = SnapshotSpace::new(&entries.handle, 1_000, 1);
+                    let mut records = space.live_records(b"", b"", false);
+                    let mut found = Vec::new();
+                    while let Some(key) = records.advance().unwrap() {
+                        found.extend(records.record().unwrap().map(|record| (key.to_vec(), record.bytes().to_vec())));
+                    }
+                    found
+                };
+                assert!(dumped(&pieces) == dumped(&whole), "seed {seed}, entry {index}: {}", shown(&lines));
+            }
+            // What is gone leaves no rows.
+            entry(&pieces.handle, 200, &["DEL a b small"], Place::Aside).unwrap();
+            let all = storage::Span { start: Vec::new(), end: Vec::new() };
+            let left = pieces.handle.engine().snapshot().iter(all, false).count();
+            assert_eq!(left, 0, "seed {seed}");
+        }
+        assert!(in_pieces > 1_000, "{in_pieces}");
     }
 
     #[test]

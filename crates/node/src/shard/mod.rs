@@ -21,12 +21,14 @@ mod keyspace_event_tests;
 mod lease;
 mod map_rows;
 mod meta;
+mod pending;
 mod prefetch;
 mod prepared_write;
 mod proposals;
 mod proposer;
 #[cfg(test)]
 mod scale_tests;
+mod script_lane;
 mod scripts;
 mod snapshot;
 mod split;
@@ -54,7 +56,7 @@ pub use ticket::{Answers, Ticket, Write};
 use crate::format::entry::{self, Bounding, EntryTerms, Evaluation, Pops};
 use crate::format::key_bound::KeyBound;
 use crate::format::slots::Slots;
-use crate::outcome::{REPLICA_GONE, SLOT_GONE};
+use crate::outcome::{REPLICA_GONE, SCRIPTS_WAIT, SLOT_GONE};
 use crate::peer_protocol::PeerMessage;
 use crate::request;
 use crate::shard_handle::ShardHandle;
@@ -186,7 +188,10 @@ impl Shard {
             refuse(&refusal, &ticket, answers);
             return false;
         }
-        self.proposals.push(write, keys, ticket);
+        if !self.proposals.push(write, keys, ticket) {
+            refuse(SCRIPTS_WAIT, &ticket, answers);
+            return false;
+        }
         true
     }
 
@@ -216,6 +221,7 @@ impl Shard {
     /// should be called again soon.
     pub fn propose(&mut self, now: Moment, effects: &mut dyn Effects) -> bool {
         self.lease.look_at(now);
+        self.proposals.end_turns(self.replica.is_leader());
         if !self.proposals.has_queued() || self.replica.is_transferring() || self.proposals.has_barrier(now) {
             // While leadership is handed over, writes wait: they go to the next leader, or are proposed here if that fails.
             // While a write barrier stands, they wait too.
@@ -248,7 +254,10 @@ impl Shard {
         } else {
             Bounding::None
         };
-        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes, pops, bounding };
+        let all_keep_pieces = || self.group.nodes().all(|node| effects.keeps_pieces(node));
+        let keeps_pieces = all_read && self.proposals.edit() && all_keep_pieces();
+        let evaluation = self.evaluation;
+        let terms = EntryTerms { now_ms, evaluation, keeps_changes, pops, bounding, keeps_pieces };
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
     }
 
@@ -373,6 +382,7 @@ impl Shard {
         while applied < committed.len() && !self.yielded && !self.must_wait(&committed[applied..], effects) {
             if self.apply(&committed[applied], later, effects) {
                 held = if self.broken.is_none() { Some(&committed[applied]) } else { held };
+                self.proposals.applied(self.handle.slow_us());
                 applied += 1;
                 self.yielded = effects.wants_turn();
             }
@@ -436,7 +446,7 @@ impl Shard {
     fn take_own(&mut self, committed: &Entry, effects: &mut dyn Effects) -> (Option<Box<AppliedAside>>, OwnEntry) {
         let (index, term) = (committed.index, committed.term);
         let known = self.aside.take(index);
-        known.unwrap_or_else(|| (None, self.proposals.take(index, term, self.handle.id(), effects)))
+        known.unwrap_or_else(|| (None, self.proposals.take(index, term, &self.handle, effects)))
     }
 
     fn begin_aside(&mut self, committed: &Entry, effects: &mut dyn Effects) {
@@ -646,7 +656,7 @@ impl Shard {
     /// Whether writes have been submitted that are not proposed yet.
     #[must_use]
     pub fn has_queued(&self) -> bool {
-        self.proposals.has_queued()
+        self.proposals.has_waiting()
     }
 
     /// Whether no client waits for anything here.

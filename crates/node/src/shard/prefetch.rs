@@ -145,7 +145,7 @@ impl PrefetchItem {
         let (mut rows, mut large) = (rows.bringing_in(), false);
         for command in commands {
             for key in keys_of(&command.args()) {
-                match rows.get(key) {
+                match rows.stored(key) {
                     Err(Fault::WouldBlock) => return Prefetched::Lacking,
                     // A failure shows when the entry is applied.
                     Ok(None) | Err(_) => {}

@@ -20,11 +20,14 @@ pub struct PreparedWrite {
     pub(super) rows: CommandRows,
     /// What it writes depends on what the entry says before it.
     pub(super) packs: bool,
+    /// It may change parts of strings.
+    pub(super) edits: bool,
     pub(super) operations: u64,
     pub(super) bytes: usize,
     pub(super) arguments: usize,
     pub(super) is_of_slot: bool,
     pub(super) rewrites: bool,
     pub(super) reports_version: bool,
+    pub(super) scripts: usize,
     pub(super) known_answer: Option<&'static [u8]>,
 }

@@ -2,87 +2,26 @@
 //! that wait for them.
 
 use super::entry_fill::EntryFill;
+use super::pending::Pending;
+use super::script_lane::ScriptLane;
 use super::{Answers, CommandRows, Effects, KeyHash, Proposer, Ticket, Write, refuse};
 use crate::ShardHandle;
-use crate::format::entry::{Bounding, CollectFrom, EncodedCommand, EntryBuilder, EntryTerms, Split};
+use crate::format::entry::{Bounding, CollectFrom, EntryBuilder, EntryTerms, Split};
 use crate::format::key_bound::KeyBound;
 use crate::format::packing::Packing;
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
 use crate::outcome::{NOT_WRITTEN, REPLICA_GONE, ROWS_ARRIVED, SLOT_GONE, UNCONFIRMED, UNKNOWN};
 use crate::read::Deadline;
-use crate::request::ITEM_BYTES_MAX;
 use crate::tracking::Registers;
 use replica::Replica;
-use resp::table::behaviour;
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use vocab::{Moment, ShardId, limits};
 
 /// After this time, in µs, the client of a write that no majority has confirmed is told that the outcome is unknown. A large
 /// entry has the time besides that the slowest disk takes for it.
 const PATIENCE_US: u64 = 5_000_000;
-
-/// An entry that is being filled.
-struct Pending {
-    /// When it was begun.
-    since_us: u64,
-    entry: EntryBuilder,
-    tickets: Vec<Ticket>,
-    rows: CommandRows,
-    /// About how many bytes of stored values its answers hold and its writes store anew.
-    reply_bytes: usize,
-    /// How many arguments its commands have.
-    arguments: usize,
-    /// Hashes of keys whose values it stores anew: once, however many of its commands do.
-    rewritten: HashSet<KeyHash>,
-    /// Hashes of keys whose new version an item of this entry reports to its client: no later item of the entry may
-    /// write them, or two values would bear that version.
-    reported: HashSet<KeyHash>,
-    /// Answers that go out as soon as the entry is proposed: place among the tickets, and the answer.
-    early: Vec<(usize, &'static [u8])>,
-    /// It takes no more writes.
-    closed: bool,
-    /// It splits the shard, or has all trees flushed before a split.
-    splits: bool,
-    /// It brings the first map.
-    begins: bool,
-    sync: bool,
-    /// What its commands write depends on what the entry says before them.
-    packs: bool,
-}
-
-impl Pending {
-    fn new(since_us: u64) -> Self {
-        Self {
-            since_us,
-            entry: EntryBuilder::new(),
-            tickets: Vec::new(),
-            rows: CommandRows::new(),
-            reply_bytes: 0,
-            arguments: 0,
-            rewritten: HashSet::default(),
-            reported: HashSet::default(),
-            early: Vec::new(),
-            closed: false,
-            splits: false,
-            begins: false,
-            sync: false,
-            packs: false,
-        }
-    }
-
-    /// About how many bytes of stored values it holds in memory for one more write.
-    fn bytes_of(&self, write: &Write, keys: &[KeyHash], ticket: &Ticket) -> usize {
-        let is_counted = || write.rewrites() && keys.iter().all(|key| self.rewritten.contains(key));
-        if ticket.reply_bytes > 0 && is_counted() { 0 } else { ticket.reply_bytes }
-    }
-
-    /// Whether answers of `more` bytes in addition would take too much memory together.
-    fn answers_too_much(&self, more: usize) -> bool {
-        more > 0 && self.reply_bytes > 0 && self.reply_bytes + more > limits::ENTRY_REPLIES_BYTES_SOFT
-    }
-}
 
 struct Proposed {
     index: u64,
@@ -91,6 +30,8 @@ struct Proposed {
     patient_until_us: u64,
     tickets: Vec<Ticket>,
     rows: CommandRows,
+    /// How many scripts it runs.
+    scripts: usize,
 }
 
 /// What is known of an entry that this replica has proposed itself.
@@ -158,6 +99,8 @@ impl WriteBarrier {
 pub(super) struct Proposals {
     /// Entries that are being filled; the last one takes the next write.
     queue: VecDeque<Pending>,
+    /// Where scripts wait for those before them.
+    lane: ScriptLane,
     /// Proposed entries and who waits for them, by index.
     proposed: VecDeque<Proposed>,
     /// Applied, but not on every replica yet, by index.
@@ -189,80 +132,63 @@ fn bounds_of(bounds: &[KeyBound], tickets: &[Ticket]) -> Vec<KeyBound> {
     found.into_iter().map(|at| bounds[at]).collect()
 }
 
-/// Whether what a command writes depends on what the entry says before it: the settings of `Packing`, and how SPOP draws.
-fn packs(command: &EncodedCommand) -> bool {
-    command.spec().is_some_and(|spec| spec.does(behaviour::PACKS))
-}
-
 impl Proposals {
-    pub(super) fn push(&mut self, write: &Write, keys: &[KeyHash], ticket: Ticket) {
-        let alone = write.is_alone();
-        let begin = self.queue.back().is_none_or(|last| {
-            last.closed
-                || self.fill.is_full(last.tickets.len())
-                || last.entry.bytes() > limits::ENTRY_BYTES_SOFT
-                || last.arguments > limits::ENTRY_ARGUMENTS_SOFT
-                || last.entry.bytes() + write.bytes() > ITEM_BYTES_MAX
-                || last.answers_too_much(last.bytes_of(write, keys, &ticket))
-                || (alone && !last.entry.is_empty())
-                || (!last.reported.is_empty() && keys.iter().any(|key| last.reported.contains(key)))
-        });
-        if begin {
+    /// Takes a write in; false if too many scripts wait.
+    #[must_use]
+    pub(super) fn push(&mut self, write: &Write, keys: &[KeyHash], ticket: Ticket) -> bool {
+        if self.lane.holds(&ticket) || write.scripts() > 0 && !self.lane.is_open(self.scripts_under_way()) {
+            return self.lane.push(write, keys, ticket, self.now_us);
+        }
+        let fill = &self.fill;
+        if self.queue.back().is_none_or(|last| fill.is_full(last.tickets.len()) || !last.takes(write, keys, &ticket)) {
             self.queue.push_back(Pending::new(self.now_us));
         }
-        let last = self.queue.back_mut().expect("one was pushed if there was none");
-        let is_large = write.bytes() > limits::ENTRY_BYTES_SOFT;
-        match write {
-            Write::Command(command) => {
-                if is_large {
-                    last.entry.large_command(command);
-                } else {
-                    last.entry.encoded_command(command);
-                }
-                last.packs |= packs(command);
-                last.rows.push(command.spec().map(|spec| spec.id));
-            }
-            Write::Transaction { watches, commands } => {
-                if is_large {
-                    last.entry.large_transaction(watches, commands);
-                } else {
-                    last.entry.transaction(watches, commands);
-                }
-                last.packs |= commands.iter().any(packs);
-                last.rows.extend(commands.iter().map(|command| command.spec().map(|spec| spec.id)));
-            }
-            Write::Prepared(prepared) => {
-                last.entry = EntryBuilder::of_prepared(prepared.entry.clone());
-                last.packs |= prepared.packs;
-                last.rows.extend_from_slice(&prepared.rows);
-            }
-            Write::Clear => last.entry.clear(),
-            Write::Change(change) => last.entry.change(change),
-            Write::Mark(comparison) => last.entry.mark(*comparison),
-        }
-        if ticket.acks == Acks::None
-            && let Some(reply) = write.answer_known_beforehand()
-        {
-            last.early.push((last.tickets.len(), reply));
-        }
-        last.reply_bytes += last.bytes_of(write, keys, &ticket);
-        if ticket.reply_bytes > 0 && write.rewrites() {
-            last.rewritten.extend(keys.iter().copied());
-        }
-        last.arguments += write.arguments();
-        last.tickets.push(ticket);
-        // Changes of the map are always synced, though no session asks for that.
-        last.sync |= ticket.sync || matches!(write, Write::Change(_));
+        self.queue.back_mut().expect("one was pushed if there was none").add(write, keys, ticket);
         self.careless = !ticket.sync;
-        last.closed |= alone || is_large;
-        if write.reports_version() {
-            last.reported.extend(keys.iter().copied());
+        true
+    }
+
+    /// How many scripts are queued, proposed or being applied.
+    fn scripts_under_way(&self) -> usize {
+        let queued: usize = self.queue.iter().map(|pending| pending.scripts).sum();
+        let proposed: usize = self.proposed.iter().map(|proposed| proposed.scripts).sum();
+        queued + proposed + self.lane.running()
+    }
+
+    /// Queues the writes whose turn it is after scripts: all of them if this replica does not lead, so that their clients are told.
+    pub(super) fn end_turns(&mut self, is_leader: bool) {
+        if self.lane.is_empty() {
+            return;
         }
+        if !is_leader {
+            self.open_lane();
+        }
+        let mut under_way = self.scripts_under_way();
+        while let Some(pending) = self.lane.next(under_way) {
+            under_way += pending.scripts;
+            self.queue.push_back(pending.since(self.now_us));
+        }
+    }
+
+    /// Queues all writes that wait for their turn.
+    fn open_lane(&mut self) {
+        let now_us = self.now_us;
+        self.queue.extend(self.lane.open().map(|pending| pending.since(now_us)));
+    }
+
+    /// The entry that was taken last is applied. `slow_us`: how long slow entries of the shard have taken together.
+    pub(super) fn applied(&mut self, slow_us: u64) {
+        self.lane.applied(slow_us);
     }
 
     /// Whether what commands of a queued entry write depends on what it says before them.
     pub(super) fn pack(&self) -> bool {
         self.queue.iter().any(|pending| pending.packs)
+    }
+
+    /// Whether commands of a queued entry may change parts of strings.
+    pub(super) fn edit(&self) -> bool {
+        self.queue.iter().any(|pending| pending.edits)
     }
 
     /// Databases may have so many keys from now on: sorted by slot.
@@ -313,6 +239,7 @@ impl Proposals {
     }
 
     fn push_part_of_split(&mut self, fill: impl FnOnce(&mut EntryBuilder)) {
+        self.open_lane();
         let mut pending = Pending::new(self.now_us);
         fill(&mut pending.entry);
         pending.splits = true;
@@ -363,6 +290,9 @@ impl Proposals {
                 }
                 pending.entry.pop(terms.pops);
             }
+            if pending.edits && terms.keeps_pieces {
+                pending.entry.keep_pieces();
+            }
             if terms.bounding > Bounding::None
                 && !pending.rows.is_empty()
                 && let Some(bounds) = &self.key_bounds
@@ -390,6 +320,7 @@ impl Proposals {
                         patient_until_us: now.mono_us + PATIENCE_US + bytes / limits::DISK_BYTES_PER_US_MIN,
                         tickets: std::mem::take(&mut pending.tickets),
                         rows: std::mem::take(&mut pending.rows),
+                        scripts: pending.scripts,
                     });
                 }
                 Err(_) if pending.splits => self.split_lost = true,
@@ -410,15 +341,16 @@ impl Proposals {
     /// What is known of the entry of that index and term, which is applied now. Entries that were proposed in an earlier
     /// term for this index or a later one were replaced by another leader's: their clients are sent there. Entries for
     /// an earlier index that were not applied here may have come with a snapshot: their outcome is unknown.
-    pub(super) fn take(&mut self, index: u64, term: u64, shard: ShardId, effects: &mut dyn Effects) -> OwnEntry {
+    pub(super) fn take(&mut self, index: u64, term: u64, handle: &ShardHandle, effects: &mut dyn Effects) -> OwnEntry {
         while let Some(front) = self.proposed.pop_front_if(|front| front.index <= index || front.term < term) {
             if front.index == index && front.term == term {
+                self.lane.runs(front.scripts, handle.slow_us());
                 return OwnEntry { tickets: front.tickets, rows: front.rows, is_own: true };
             }
             if front.index < index {
                 front.tickets.iter().for_each(|ticket| refuse(ROWS_ARRIVED, ticket, effects));
             } else {
-                front.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
+                front.tickets.iter().for_each(|ticket| effects.not_leader(handle.id(), ticket));
             }
         }
         OwnEntry::default()
@@ -494,6 +426,7 @@ impl Proposals {
             proposed.tickets.iter().for_each(|ticket| refuse(&unknown, ticket, answers));
         }
         self.unsent.drain(..).for_each(|unsent| refuse(&unknown, &unsent.ticket, answers));
+        self.open_lane();
         // The first map would not be proposed again before the next election, so it stays in the queue.
         self.queue.retain(|pending| {
             pending.tickets.iter().for_each(|ticket| refuse(&not_written, ticket, answers));
@@ -531,6 +464,7 @@ impl Proposals {
         let waiting = self.proposed.drain(..).flat_map(|proposed| proposed.tickets);
         let waiting: Vec<Ticket> = waiting.chain(self.unsent.drain(..).map(|unsent| unsent.ticket)).collect();
         waiting.iter().for_each(|ticket| refuse(REPLICA_GONE, ticket, effects));
+        self.open_lane();
         for pending in self.queue.drain(..) {
             pending.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
         }
@@ -539,6 +473,7 @@ impl Proposals {
     /// Slots are another shard's now. A queued write for them would be written where no read looks for it, so it is
     /// refused, together with the writes of its entry.
     pub(super) fn give_back(&mut self, gone: &Slots, answers: &mut dyn Answers) {
+        self.open_lane();
         self.queue.retain(|pending| {
             let stays =
                 !pending.tickets.iter().any(|ticket| gone.ranges().iter().any(|range| ticket.span().meets(*range)));
@@ -549,12 +484,18 @@ impl Proposals {
         });
     }
 
+    /// Whether there is something to propose.
     pub(super) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
     }
 
+    /// Whether writes were taken in that are not proposed yet.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.has_queued() || !self.lane.is_empty()
+    }
+
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.proposed.is_empty() && self.unsent.is_empty()
+        !self.has_waiting() && self.proposed.is_empty() && self.unsent.is_empty()
     }
 }
 

@@ -158,12 +158,14 @@ impl Write {
             entry: entry.seal(0).into(),
             rows: specs().map(|spec| spec.map(|spec| spec.id)).collect(),
             packs: specs().flatten().any(|spec: &CommandSpec| spec.does(behaviour::PACKS)),
+            edits: specs().flatten().any(|spec: &CommandSpec| spec.does(behaviour::EDITS)),
             operations: self.operations(),
             bytes: self.bytes(),
             arguments: self.arguments(),
             is_of_slot: self.is_of_slot(),
             rewrites: self.rewrites(),
             reports_version: self.reports_version(),
+            scripts: self.scripts(),
             known_answer: self.answer_known_beforehand(),
         }))
     }
@@ -232,6 +234,16 @@ impl Write {
         }
     }
 
+    /// How many scripts it runs.
+    pub(crate) fn scripts(&self) -> usize {
+        match self {
+            Self::Command(command) => usize::from(runs_script(command)),
+            Self::Transaction { commands, .. } => commands.iter().filter(|command| runs_script(command)).count(),
+            Self::Prepared(prepared) => prepared.scripts,
+            Self::Clear | Self::Change(_) | Self::Mark(_) => 0,
+        }
+    }
+
     /// Whether it tells its client the version that it writes.
     pub(crate) fn reports_version(&self) -> bool {
         match self {
@@ -250,6 +262,10 @@ impl Write {
             Self::Transaction { .. } | Self::Clear | Self::Change(_) | Self::Mark(_) => None,
         }
     }
+}
+
+fn runs_script(command: &EncodedCommand) -> bool {
+    command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT))
 }
 
 fn reports_version(command: &EncodedCommand) -> bool {
@@ -284,6 +300,8 @@ mod tests {
             Box::new(|| one("KV.PUT a 1")),
             Box::new(|| one("SPOP s 3")),
             Box::new(|| one("NOSUCH a")),
+            Box::new(|| one("EVAL return 1 a")),
+            Box::new(|| transaction(&[], &["EVAL return 0", "INCR n", "EVAL return 0"])),
             Box::new(|| transaction(&watched, &["INCR n", "KV.PUT a 1"])),
             Box::new(|| transaction(&[], &["PFADD p a", "NOSUCH"])),
             Box::new(|| transaction(&[], &[])),
@@ -297,8 +315,13 @@ mod tests {
                 "{plain:?}"
             );
             assert_eq!(
-                (plain.rewrites(), plain.reports_version(), plain.answer_known_beforehand()),
-                (prepared.rewrites(), prepared.reports_version(), prepared.answer_known_beforehand()),
+                (plain.rewrites(), plain.reports_version(), plain.answer_known_beforehand(), plain.scripts()),
+                (
+                    prepared.rewrites(),
+                    prepared.reports_version(),
+                    prepared.answer_known_beforehand(),
+                    prepared.scripts()
+                ),
                 "{plain:?}"
             );
             for (evaluation, is_packed) in
@@ -310,6 +333,7 @@ mod tests {
                     keeps_changes: true,
                     pops: Pops::Alone,
                     bounding: Bounding::None,
+                    keeps_pieces: false,
                 };
                 let sealed = |write: &Write| {
                     let mut entry = match write {
@@ -325,6 +349,7 @@ mod tests {
                     if is_packed {
                         entry.packing(Packing { sketch_bytes: 7, ..Packing::default() });
                         entry.pop(Pops::GoingOn);
+                        entry.keep_pieces();
                         entry.bound_keys(&[KeyBound { slot: Slot(9), keys_max: 300 }], Bounding::OfAll);
                     }
                     (entry.bytes(), entry.seal_for(terms))

@@ -69,7 +69,6 @@ pub struct ShardHandle {
     /// Whether there may be elements to collect.
     has_garbage: AtomicBool,
     /// Entries whose evaluation took long, and for how many µs.
-    slow_entries: AtomicU64,
     slow_us: AtomicU64,
     /// A WAIT waits for followers.
     followers_wanted: AtomicBool,
@@ -127,7 +126,6 @@ impl ShardHandle {
             clock: ShardClock::default(),
             expired: AtomicU64::new(0),
             has_garbage: AtomicBool::new(true),
-            slow_entries: AtomicU64::new(0),
             slow_us: AtomicU64::new(0),
             followers_wanted: AtomicBool::new(false),
             replies_end: AtomicBool::new(false),
@@ -452,10 +450,10 @@ impl ShardHandle {
         self.cache.get_with(self.id.0, key, |_| ()).is_ok()
     }
 
-    /// How long the record of `key` is, in bytes, if the row cache knows: 0 for a key that is known to be absent.
+    /// How long the record of `key` is, in bytes, with the pieces of a string, if the row cache knows: 0 for a key that is known to be absent.
     #[must_use]
     pub fn cached_bytes(&self, key: &[u8]) -> Option<usize> {
-        self.cache.get_with(self.id.0, key, <[u8]>::len).ok()
+        self.cache.get_with(self.id.0, key, Record::answer_bytes).ok()
     }
 
     /// How long the record of `key` is, in bytes, as far as the row cache knows; a hint.
@@ -522,19 +520,13 @@ impl ShardHandle {
 
     /// The evaluation of an entry has taken so many µs, which is long.
     pub fn note_slow_entry(&self, us: u64) {
-        self.slow_entries.fetch_add(1, Ordering::Relaxed);
         self.slow_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// How long such entries have taken together, in µs.
-    pub(crate) fn slow_us(&self) -> u64 {
-        self.slow_us.load(Ordering::Relaxed)
-    }
-
-    /// How many entries have taken long, since the replica was opened.
+    /// How long such entries have taken together, in µs, since the replica was opened.
     #[must_use]
-    pub fn slow_entries(&self) -> u64 {
-        self.slow_entries.load(Ordering::Relaxed)
+    pub fn slow_us(&self) -> u64 {
+        self.slow_us.load(Ordering::Relaxed)
     }
 
     /// Whether a session asks what followers hold.

@@ -53,6 +53,8 @@ pub struct EntrySpace<'a> {
     new_collections: u64,
     packing: Packing,
     draws: Draws,
+    /// Whether a long string is kept in pieces once a part of it is changed.
+    keeps_pieces: bool,
     /// Whether what nodes make of clients' commands is bounded, too.
     bounds_all: bool,
     is_in_script: bool,
@@ -95,6 +97,7 @@ impl<'a> EntrySpace<'a> {
             new_collections: 0,
             packing: Packing::default(),
             draws: Draws::Alone,
+            keeps_pieces: false,
             bounds_all: false,
             is_in_script: false,
         }
@@ -196,6 +199,11 @@ impl<'a> EntrySpace<'a> {
     /// Refuses the item under way with that text if it has left a database with more keys than it may have.
     pub(crate) fn judge_keys(&mut self, text: &'static str) -> Result<(), Fault> {
         if self.writes.has_too_many_keys() { self.refuse(text).map_or(Ok(()), Err) } else { Ok(()) }
+    }
+
+    /// From here on, a long string is kept in pieces once a part of it is changed.
+    pub(crate) fn keep_pieces(&mut self) {
+        self.keeps_pieces = true;
     }
 
     /// From here on, commands pop members of large sets together.
@@ -302,7 +310,7 @@ impl ReadSpace for EntrySpace<'_> {
         Ok(self.prng.next_u64())
     }
 
-    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+    fn stored(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         let now_ms = self.writes.now_ms();
         let record = self.writes.record(key)?;
         self.work.add(1, record.as_ref().map_or(0, |record| record.bytes().len()))?;
@@ -440,6 +448,14 @@ impl WriteSpace for EntrySpace<'_> {
         self.packing
     }
 
+    fn keeps_pieces(&self) -> bool {
+        self.keeps_pieces
+    }
+
+    fn may_store(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.may_write(bytes)
+    }
+
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.work.add(1, record.bytes().len())?;
         self.may_write(record.bytes().len())?;
@@ -473,7 +489,7 @@ impl WriteSpace for EntrySpace<'_> {
                 self.work.add(1, 0)?;
                 live(Some(recent), self.writes.now_ms())
             }
-            None => self.get(key)?,
+            None => self.stored(key)?,
         };
         let view = old.as_ref().map(Record::view);
         let Some(patch) = edit(view) else { return Ok(()) };
@@ -482,10 +498,8 @@ impl WriteSpace for EntrySpace<'_> {
         // It is copied now, and once more when it is written.
         self.work.add(1, 2 * length)?;
         self.may_write(length)?;
-        let record = match patch.parts_with(payload) {
-            Some(parts) => Record::stamped_new(self.index, Kind::STRING, expire_at_ms, &parts),
-            None => Record::stamped_new(self.index, Kind::STRING, expire_at_ms, &[&patch.applied_to(payload)]),
-        };
+        let mut gap = Vec::new();
+        let record = Record::stamped_new(self.index, Kind::STRING, expire_at_ms, &patch.parts_with(payload, &mut gap));
         if length < EDIT_IN_PLACE_BYTES_MIN {
             return self.writes.put(key, &record);
         }

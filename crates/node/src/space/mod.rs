@@ -11,9 +11,11 @@
 //! `Fault::WouldBlock`: the handler is run again on one that can. At apply nothing answers that.
 
 pub(crate) mod apply;
+pub(crate) mod long_string;
 mod loop_time;
 pub(crate) mod read;
 pub(crate) mod remote;
+pub(crate) mod tree_rows;
 
 use crate::config::SmallCollections;
 use crate::format::entry::Evaluation;
@@ -48,8 +50,14 @@ pub trait ReadSpace {
         Err(Fault::WouldBlock)
     }
 
-    /// The live record of `key`.
-    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault>;
+    /// The live record of `key`: of a string that is kept in pieces, with its bytes.
+    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        let record = self.stored(key)?;
+        record.map(|record| long_string::whole(self, key, record)).transpose()
+    }
+
+    /// The same as it is stored: a long string may be kept in pieces (`space::long_string`), which are not read.
+    fn stored(&mut self, key: &[u8]) -> Result<Option<Record>, Fault>;
 
     /// The value of one element of a large collection.
     fn element_get(&mut self, _rows: &Rows, _element: &[u8]) -> Result<Option<Slice>, Fault> {
@@ -199,21 +207,43 @@ impl Patch {
         self.offset + self.bytes.len()
     }
 
-    /// The string that `old` becomes, in three parts; none where a gap is to be filled.
-    pub(crate) fn parts_with<'a>(&'a self, old: &'a [u8]) -> Option<[&'a [u8]; 3]> {
-        let before = old.get(..self.offset)?;
-        Some([before, &self.bytes, old.get(self.end()..).unwrap_or_default()])
+    /// The string that `old` becomes, in four parts: what lies before, the zeros of a gap, the bytes, what lies behind.
+    pub(crate) fn parts_with<'a>(&'a self, old: &'a [u8], gap: &'a mut Vec<u8>) -> [&'a [u8]; 4] {
+        gap.resize(self.offset.saturating_sub(old.len()), 0);
+        [&old[..old.len().min(self.offset)], gap, &self.bytes, old.get(self.end()..).unwrap_or_default()]
     }
 
     /// The string that `old` becomes.
     #[must_use]
     pub fn applied_to(&self, old: &[u8]) -> Vec<u8> {
-        let mut new = Vec::with_capacity(old.len().max(self.end()));
-        new.extend_from_slice(&old[..old.len().min(self.offset)]);
-        new.resize(self.offset, 0);
-        new.extend_from_slice(&self.bytes);
-        new.extend_from_slice(old.get(self.end()..).unwrap_or_default());
+        self.parts_with(old, &mut Vec::new()).concat()
+    }
+
+    /// The string that `old` becomes by all of them.
+    pub(crate) fn all_applied(patches: &[Self], old: &[u8]) -> Vec<u8> {
+        let mut new = old.to_vec();
+        for patch in patches {
+            if new.len() < patch.end() {
+                new.resize(patch.end(), 0);
+            }
+            new[patch.offset..patch.end()].copy_from_slice(&patch.bytes);
+        }
         new
+    }
+
+    /// One that does what all of them do to `old`; `None` if there are none.
+    pub(crate) fn joined(patches: &[Self], old: &[u8]) -> Option<Self> {
+        if let [patch] = patches {
+            return Some(patch.clone());
+        }
+        let first = patches.iter().map(|patch| patch.offset).min()?;
+        let end = patches.iter().map(Self::end).max()?;
+        let mut bytes = old.get(first..end.min(old.len())).unwrap_or_default().to_vec();
+        bytes.resize(end - first, 0);
+        for patch in patches {
+            bytes[patch.offset - first..patch.end() - first].copy_from_slice(&patch.bytes);
+        }
+        Some(Self { offset: first, bytes })
     }
 }
 
@@ -241,6 +271,17 @@ pub trait WriteSpace: ReadSpace {
         Packing::default()
     }
 
+    /// Whether a long string is kept in pieces once a part of it is changed.
+    fn keeps_pieces(&self) -> bool {
+        false
+    }
+
+    /// Refuses to store so many bytes more than an entry may hold in memory: before rows that are short, and are many.
+    fn may_store(&mut self, bytes: usize) -> Result<(), Fault> {
+        let _ = bytes;
+        Ok(())
+    }
+
     /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a large
     /// collection is replaced by something else, its garbage in order.
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault>;
@@ -250,10 +291,10 @@ pub trait WriteSpace: ReadSpace {
         self.put(key, record)
     }
 
-    /// Changes the string at `key` as `edit` says, and keeps its expiry. A key that is absent becomes a string. A long string
-    /// is copied once in an entry, however many of its commands edit it.
+    /// Changes the string at `key` as `edit` says, which is shown the record as it is stored, and keeps its expiry. A key that is
+    /// absent becomes a string. A long string is copied once in an entry, however many of its commands edit it.
     fn edit(&mut self, key: &[u8], edit: &mut Edit<'_>) -> Result<(), Fault> {
-        let old = self.get(key)?;
+        let old = self.stored(key)?;
         let view = old.as_ref().map(Record::view);
         let Some(patch) = edit(view) else { return Ok(()) };
         let (payload, expire_at_ms) = view.map_or((&[][..], None), |view| (view.payload, view.expire_at_ms));

@@ -7,7 +7,9 @@ use crate::monitored_calls::MonitoredCalls;
 use crate::script_turn::ScriptTurn;
 use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ABSENT, ShardHandle};
+use crate::space::long_string;
 use crate::space::loop_time::{LoopTime, ROWS_OF_SCAN};
+use crate::space::tree_rows::TreeRows;
 use crate::stats::Lookups;
 use crate::tracking::KeysRead;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
@@ -54,7 +56,7 @@ impl ReadSpace for CachedSpace<'_> {
         self.applied
     }
 
-    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+    fn stored(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         // Another entry may have been applied since the first row was read: two rows need a snapshot.
         if self.shown > 0 {
             return Err(Fault::WouldBlock);
@@ -485,7 +487,9 @@ impl Records for LiveRecords<'_> {
     }
 
     fn record(&mut self) -> Result<Option<Record>, Fault> {
-        Ok(self.space.live(self.space.handle.decode(self.cursor.value()?)?))
+        let record = self.space.handle.decode(self.cursor.value()?)?;
+        let Some(record) = self.space.live(record) else { return Ok(None) };
+        long_string::whole(&mut TreeRows(&*self.space.snapshot), b"", record).map(Some)
     }
 
     fn head(&mut self) -> Result<Option<Record>, Fault> {
@@ -510,7 +514,7 @@ impl ReadSpace for SnapshotSpace<'_> {
         Ok(self.prng.next_u64())
     }
 
-    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+    fn stored(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         let found = self.found(key)?;
         self.lookups.note(found.is_some());
         Ok(found)

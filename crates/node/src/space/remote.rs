@@ -269,7 +269,7 @@ impl<R: Remote> ReadSpace for RemoteSpace<R> {
         Ok(self.prng.next_u64())
     }
 
-    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+    fn stored(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         let end = successor(key);
         let range = RecordRange { start: key, end: &end, reverse: false, payloads: true, limit: 1 };
         let answer = self.remote.call(self.shard, &page_command(&range, b"1"));

@@ -134,9 +134,7 @@ pub(super) fn answer_command(
 
 /// A script was answered, or a transaction, which may have run some.
 fn note_script(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
-    let known = store.known();
-    let handle = known.shard_of(ticket.slot).and_then(|shard| known.handle(shard));
-    handle.into_iter().for_each(|handle| connection.scripts.answered(handle));
+    store.known().handle_of(ticket.slot).into_iter().for_each(|handle| connection.scripts.answered(handle));
 }
 
 /// What the connection has written may be in any shard, as that of FLUSHALL: this node knows of those that it leads.
@@ -148,8 +146,7 @@ fn note_written_anywhere(store: &NodeShared, connection: &mut Connection) {
 
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.
 pub(super) fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
-    let known = store.known();
-    if let Some(handle) = known.shard_of(ticket.slot).and_then(|shard| known.handle(shard)) {
+    if let Some(handle) = store.known().handle_of(ticket.slot) {
         connection.session.wrote(handle.id(), handle.engine().applied_index());
     }
 }

@@ -9,7 +9,7 @@ use vocab::limits::{CONNECTION_SCRIPTS_MAX, OUTPUT_BUFFER_BYTES_SOFT};
 
 pub(super) struct ScriptWindow {
     scripts: usize,
-    /// The shard of the last one, and how many entries had taken it long by then.
+    /// The shard of the last one, and how long slow entries had taken it by then.
     seen: (ShardId, u64),
 }
 
@@ -20,19 +20,19 @@ impl Default for ScriptWindow {
 }
 
 impl ScriptWindow {
-    /// What one counts for among the answers that are under way for its connection, in bytes.
-    pub(super) fn bytes_of_one(&self) -> usize {
-        OUTPUT_BUFFER_BYTES_SOFT / self.scripts
+    /// What so many count for among the answers that are under way for their connection, in bytes.
+    pub(super) fn bytes_of(&self, scripts: usize) -> usize {
+        scripts.saturating_mul(OUTPUT_BUFFER_BYTES_SOFT / self.scripts)
     }
 
     /// One was answered that ran on that shard.
     pub(super) fn answered(&mut self, handle: &ShardHandle) {
-        self.note(handle.id(), handle.slow_entries());
+        self.note(handle.id(), handle.slow_us());
     }
 
-    fn note(&mut self, shard: ShardId, slow_entries: u64) {
-        let is_slow = self.seen.0 == shard && self.seen.1 != slow_entries;
-        self.seen = (shard, slow_entries);
+    fn note(&mut self, shard: ShardId, slow_us: u64) {
+        let is_slow = self.seen.0 == shard && self.seen.1 != slow_us;
+        self.seen = (shard, slow_us);
         self.scripts = if is_slow { 1 } else { (2 * self.scripts).min(CONNECTION_SCRIPTS_MAX) };
     }
 }
@@ -44,9 +44,9 @@ mod tests {
     #[test]
     fn it_grows_while_entries_are_quick() {
         let mut window = ScriptWindow::default();
-        let mut after = |shard, slow_entries| {
-            window.note(ShardId(shard), slow_entries);
-            OUTPUT_BUFFER_BYTES_SOFT / window.bytes_of_one()
+        let mut after = |shard, slow_us| {
+            window.note(ShardId(shard), slow_us);
+            OUTPUT_BUFFER_BYTES_SOFT / window.bytes_of(1)
         };
         assert_eq!([1; 6].map(|shard| after(shard, 7)), [2, 4, 8, 16, 16, 16]);
         assert_eq!([after(1, 8), after(1, 9), after(1, 9), after(1, 9)], [1, 1, 2, 4]);

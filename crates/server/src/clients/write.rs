@@ -78,8 +78,9 @@ pub(super) fn write_command(
         }
         false => (expected_rewrite(handle, spec, args), 0),
     };
-    let of_script = || turn.clients.get(id).map_or(0, |connection| connection.scripts.bytes_of_one());
-    let promised = if spec.does(behaviour::RUNS_SCRIPT) { promised.max(of_script()) } else { promised };
+    let scripts = usize::from(spec.does(behaviour::RUNS_SCRIPT));
+    let of_scripts = turn.clients.get(id).map_or(0, |connection| connection.scripts.bytes_of(scripts));
+    let promised = promised.max(of_scripts);
     let may_wait = BlockingCommand::is_one(spec, args);
     let blocking = may_wait.then(asked);
     // What makes no sense, its handler refuses.
@@ -164,8 +165,8 @@ pub(super) fn write_prefetched(store: &NodeShared, wanted: &mut Wanted, clients:
             let answered = ExpectedReply::of(handle, spec, &args).bytes();
             let rewritten = expected_rewrite(handle, spec, &args);
             submission.ticket.reply_bytes = answered.max(rewritten);
-            let of_script = if spec.does(behaviour::RUNS_SCRIPT) { connection.scripts.bytes_of_one() } else { 0 };
-            let promised = answered.max(of_script);
+            let scripts = usize::from(spec.does(behaviour::RUNS_SCRIPT));
+            let promised = answered.max(connection.scripts.bytes_of(scripts));
             if promised > 0 {
                 connection.promise(submission.ticket.sequence, promised);
             }
@@ -325,8 +326,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Trans
         } else {
             connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
             let scripts = if writes { expected.scripts } else { 0 };
-            let work_bytes = scripts.saturating_mul(connection.scripts.bytes_of_one());
-            connection.promise(ticket.sequence, expected.answer.known_bytes.max(work_bytes));
+            let of_scripts = connection.scripts.bytes_of(scripts);
+            connection.promise(ticket.sequence, expected.answer.known_bytes.max(of_scripts));
         }
     }
     if !writes {

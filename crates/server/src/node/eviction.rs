@@ -258,7 +258,7 @@ impl Evictor<'_> {
         let store = self.store;
         let known = store.known();
         let leads = |place: Database| {
-            let handle = known.shard_of(place.slot()).and_then(|shard| known.handle(shard));
+            let handle = known.handle_of(place.slot());
             handle.filter(|handle| handle.serving()).map(Arc::downgrade)
         };
         let bounded = rows_of(store, &known.databases).filter_map(|(database, row)| {

@@ -23,6 +23,9 @@ const PROBLEMS: u16 = 11;
 /// The first version whose speakers judge that of the commands of nodes, too.
 const BOUNDS_OF_ALL: u16 = 12;
 
+/// The first version whose speakers keep long strings in pieces.
+const PIECES: u16 = 14;
+
 /// The versions that links have reported. A leader writes entries that all members of its shard can read.
 #[derive(Default)]
 pub(crate) struct EntryFormats {
@@ -57,6 +60,11 @@ impl EntryFormats {
             Some(TOGETHER..) => Pops::Together,
             _ => Pops::Alone,
         }
+    }
+
+    /// Whether a node keeps long strings in pieces. One that was never heard of may not.
+    pub(crate) fn keeps_pieces(&self, node: NodeId) -> bool {
+        self.spoken(node).is_some_and(|version| version >= PIECES)
     }
 
     /// Of which commands a node judges how many keys they leave databases with. One that was never heard of may do so of none.
@@ -118,7 +126,9 @@ mod tests {
         assert_eq!(bounding, [Bounding::None, Bounding::OfClients, Bounding::None, Bounding::OfAll]);
         formats.heard(NodeId(1), GOING_ON);
         formats.heard(NodeId(4), PROBLEMS);
+        formats.heard(NodeId(6), PIECES);
         assert_eq!([1, 4, 9].map(|node| formats.reads_problems(NodeId(node))), [false, true, false]);
+        assert_eq!([4, 6, 9].map(|node| formats.keeps_pieces(NodeId(node))), [false, true, false]);
         let pops = [2, 3, 9, 1].map(|node| formats.pops(NodeId(node)));
         assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);
     }

@@ -72,6 +72,11 @@ impl RoutingSnapshot {
         Some(self.routes.as_ref()?.shard_of(slot))
     }
 
+    /// This node's replica of the shard that owns a slot, if it has one.
+    pub(crate) fn handle_of(&self, slot: Slot) -> Option<&Arc<ShardHandle>> {
+        self.handle(self.shard_of(slot)?)
+    }
+
     /// This node's replicas, with their ids.
     pub(crate) fn replicas(&self) -> impl Iterator<Item = (ReplicaId, &Arc<ShardHandle>)> {
         self.places.iter().filter_map(|place| Some((place.replica, place.handle.as_ref()?)))

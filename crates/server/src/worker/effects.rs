@@ -326,6 +326,10 @@ impl Effects for Shell {
         if node == self.store.node() { Pops::GoingOn } else { self.store.entry_formats.pops(node) }
     }
 
+    fn keeps_pieces(&self, node: NodeId) -> bool {
+        node == self.store.node() || self.store.entry_formats.keeps_pieces(node)
+    }
+
     fn bounding(&self, node: NodeId) -> Bounding {
         if node == self.store.node() { Bounding::OfAll } else { self.store.entry_formats.bounding(node) }
     }

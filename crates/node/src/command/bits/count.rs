@@ -1,7 +1,8 @@
 //! BITCOUNT and BITPOS.
 
-use crate::command::args::{SYNTAX, int, is_word, span_of, string_of};
+use crate::command::args::{SYNTAX, int, is_word, span_of};
 use crate::command::call::{Error, Outcome, ReadCall};
+use crate::command::string::look_into_record;
 
 /// A run of bits of a string, both ends included.
 #[derive(Clone, Copy)]
@@ -12,21 +13,25 @@ struct BitRange {
 
 impl BitRange {
     /// From `start` to `end`, counted from the end if negative, in bits or bytes; `None` if nothing lies between them.
-    fn of(bytes: &[u8], start: i64, end: i64, in_bits: bool) -> Option<Self> {
+    fn of(length: usize, start: i64, end: i64, in_bits: bool) -> Option<Self> {
         let unit = if in_bits { 1 } else { 8 };
-        let (start, end) = span_of(start, end, bytes.len() as i64 * 8 / unit)?;
+        let (start, end) = span_of(start, end, length as i64 * 8 / unit)?;
         Some(Self { first: (start * unit) as u64, last: (end * unit + unit - 1) as u64 })
     }
 
-    /// The bytes that it touches, and which bits of the first and of the last of them belong to it.
-    fn of_bytes<'b>(&self, bytes: &'b [u8]) -> (&'b [u8], u8, u8) {
-        let touched = &bytes[(self.first / 8) as usize..=(self.last / 8) as usize];
-        (touched, 0xFF >> (self.first % 8), 0xFF << (7 - self.last % 8))
+    /// The first byte that it touches, and the first behind.
+    fn bytes(&self) -> (usize, usize) {
+        ((self.first / 8) as usize, (self.last / 8) as usize + 1)
     }
 
-    /// How many of its bits are set.
-    fn count(&self, bytes: &[u8]) -> u64 {
-        let (touched, first_mask, last_mask) = self.of_bytes(bytes);
+    /// Which bits of the first byte that it touches belong to it, and which of the last.
+    fn masks(&self) -> (u8, u8) {
+        (0xFF >> (self.first % 8), 0xFF << (7 - self.last % 8))
+    }
+
+    /// How many of its bits are set, by the bytes that it touches.
+    fn count(&self, touched: &[u8]) -> u64 {
+        let (first_mask, last_mask) = self.masks();
         let (words, rest) = touched.as_chunks::<8>();
         let whole: u64 = words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
         let whole = whole + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
@@ -34,9 +39,9 @@ impl BitRange {
         whole - outside(touched.first(), first_mask) - outside(touched.last(), last_mask)
     }
 
-    /// The first of its bits that is `bit`.
-    fn find(&self, bytes: &[u8], bit: bool) -> Option<u64> {
-        let (touched, first_mask, last_mask) = self.of_bytes(bytes);
+    /// The first of its bits that is `bit`, likewise.
+    fn find(&self, touched: &[u8], bit: bool) -> Option<u64> {
+        let (first_mask, last_mask) = self.masks();
         // The bits looked for are ones from here on, those outside are none.
         let flip = if bit { 0 } else { 0xFF };
         let ends = touched.len() - 1;
@@ -65,11 +70,12 @@ fn is_crossed(start: i64, end: i64) -> bool {
 }
 
 pub(super) fn bitcount(call: &mut ReadCall<'_>) -> Outcome {
-    let Some(record) = call.space.get(call.args[1])? else {
+    let key = call.args[1];
+    let Some(record) = call.space.stored(key)? else {
         call.reply.int(0);
         return Ok(());
     };
-    let bytes = string_of(&record)?;
+    let length = look_into_record(call.space, key, Some(&record), |string| Ok(string.len()))?;
     let (start, end, in_bits) = match call.args[2..] {
         [] => (0, -1, false),
         [start, end] => (int(start)?, int(end)?, false),
@@ -80,8 +86,12 @@ pub(super) fn bitcount(call: &mut ReadCall<'_>) -> Outcome {
         }
         _ => return Err(SYNTAX.into()),
     };
-    let range = BitRange::of(bytes, start, end, in_bits).filter(|_| !is_crossed(start, end));
-    call.reply.int(range.map_or(0, |range| range.count(bytes)) as i64);
+    let range = BitRange::of(length, start, end, in_bits).filter(|_| !is_crossed(start, end));
+    let count = look_into_record(call.space, key, Some(&record), |string| match range {
+        Some(range) => Ok(range.count(&string.part(range.bytes().0, range.bytes().1)?)),
+        None => Ok(0),
+    })?;
+    call.reply.int(count as i64);
     Ok(())
 }
 
@@ -91,11 +101,12 @@ pub(super) fn bitpos(call: &mut ReadCall<'_>) -> Outcome {
         1 => true,
         _ => return Err("ERR The bit argument must be 1 or 0.".into()),
     };
-    let Some(record) = call.space.get(call.args[1])? else {
+    let key = call.args[1];
+    let Some(record) = call.space.stored(key)? else {
         call.reply.int(if bit { -1 } else { 0 });
         return Ok(());
     };
-    let bytes = string_of(&record)?;
+    let length = look_into_record(call.space, key, Some(&record), |string| Ok(string.len()))?;
     let (start, end, in_bits) = match call.args[3..] {
         [] => (0, None, false),
         [start] => (int(start)?, None, false),
@@ -106,11 +117,15 @@ pub(super) fn bitpos(call: &mut ReadCall<'_>) -> Outcome {
         }
         _ => return Err(SYNTAX.into()),
     };
-    let found = BitRange::of(bytes, start, end.unwrap_or(-1), in_bits).map(|range| range.find(bytes, bit));
+    let range = BitRange::of(length, start, end.unwrap_or(-1), in_bits);
+    let found = look_into_record(call.space, key, Some(&record), |string| match range {
+        Some(range) => Ok(Some(range.find(&string.part(range.bytes().0, range.bytes().1)?, bit))),
+        None => Ok(None),
+    })?;
     call.reply.int(match found {
         Some(Some(at)) => at as i64,
         // Behind a string that has no end there are zeros.
-        Some(None) if !bit && end.is_none() => bytes.len() as i64 * 8,
+        Some(None) if !bit && end.is_none() => length as i64 * 8,
         Some(None) | None => -1,
     });
     Ok(())
@@ -135,15 +150,16 @@ mod tests {
             let in_bits = prng.below(2) == 1;
             let bound = if in_bits { bits.len() } else { bytes.len() } as u64;
             let (start, end) = (prng.below(bound) as i64, prng.below(bound) as i64);
-            let Some(range) = BitRange::of(&bytes, start, end, in_bits) else {
+            let Some(range) = BitRange::of(bytes.len(), start, end, in_bits) else {
                 assert!(start > end);
                 continue;
             };
+            let touched = &bytes[range.bytes().0..range.bytes().1];
             let within = &bits[range.first as usize..=range.last as usize];
-            assert_eq!(range.count(&bytes), within.iter().filter(|bit| **bit).count() as u64);
+            assert_eq!(range.count(touched), within.iter().filter(|bit| **bit).count() as u64);
             for bit in [false, true] {
                 let expected = within.iter().position(|found| *found == bit).map(|at| range.first + at as u64);
-                assert_eq!(range.find(&bytes, bit), expected, "{bytes:?} {start} {end} {in_bits} {bit}");
+                assert_eq!(range.find(touched, bit), expected, "{bytes:?} {start} {end} {in_bits} {bit}");
             }
         }
     }

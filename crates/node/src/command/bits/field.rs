@@ -1,11 +1,12 @@
 //! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
 
 use super::value::{BitUse, checked, offset_of};
-use crate::Patch;
-use crate::command::args::{SYNTAX, bytes_of, check_release, int, is_word};
+use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
-use crate::command::string::edit_string;
+use crate::command::string::{Edited, Patches, edit_string, look_into};
 use crate::keyspace_events::Event;
+use crate::space::long_string::StringView;
+use crate::{Fault, Patch};
 
 const BAD_TYPE: &str =
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
@@ -71,15 +72,16 @@ impl Field {
         (self.offset / 8) as usize
     }
 
-    /// Its value; what lies behind the string's end is zero.
+    /// Its value in those bytes, of which it may be a part.
     fn get(&self, bytes: &[u8]) -> i128 {
         self.get_of(|i| bytes.get(i).copied().unwrap_or(0))
     }
 
-    /// Its value in a string whose bytes within `window` are others.
-    fn get_above(&self, bytes: &[u8], window: &Window, changed: &[u8]) -> i128 {
-        let within = |i: usize| i.checked_sub(window.first).and_then(|i| changed.get(i));
-        self.get_of(|i| within(i).or_else(|| bytes.get(i)).copied().unwrap_or(0))
+    /// Its value in a string of which the bytes in `windows` are others; what lies behind the string's end is zero.
+    fn get_above(&self, string: &mut StringView<'_>, windows: &Windows) -> Result<i128, Fault> {
+        let first = self.first();
+        let below = string.part(first, self.end())?;
+        Ok(self.get_of(|i| windows.byte(i).or_else(|| below.get(i - first).copied()).unwrap_or(0)))
     }
 
     fn get_of(&self, byte: impl Fn(usize) -> u8) -> i128 {
@@ -183,21 +185,22 @@ pub(super) fn bitfield_ro(call: &mut ReadCall<'_>) -> Outcome {
         }
     };
     let fields = Actions::of(&call.args[2..]).map(only_reads).collect::<Result<Vec<Field>, Error>>()?;
-    let record = call.space.get(call.args[1])?;
-    let bytes = bytes_of(record.as_ref())?;
-    call.reply.array(fields.len());
-    for field in fields {
-        call.reply.int(field.get(bytes) as i64);
-    }
-    Ok(())
+    let reply = &mut *call.reply;
+    look_into(call.space, call.args[1], |string| {
+        reply.array(fields.len());
+        for field in fields {
+            reply.int(field.get_above(string, &Windows(Vec::new()))? as i64);
+        }
+        Ok(())
+    })
 }
 
 pub(super) fn bitfield(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
     let actions = Actions::of(&call.args[2..]).collect::<Result<Vec<_>, Error>>()?;
-    let (answers, is_changed) = edit_string(call.space, call.args[1], |bytes| {
-        let (answers, patch) = perform(&actions, bytes);
-        Ok(((answers, patch.is_some()), patch))
+    let (answers, is_changed) = edit_string(call.space, call.args[1], |string| {
+        let (answers, patches) = perform(&actions, string)?;
+        Ok(((answers, !patches.is_empty()), patches))
     })?;
     if is_changed {
         call.space.notify(Event::SETBIT, call.args[1]);
@@ -227,58 +230,90 @@ pub(super) fn growth(args: &[&[u8]]) -> usize {
 }
 
 /// What the actions answer, and what they change of a string.
-fn perform(actions: &[(Field, Action)], bytes: &[u8]) -> (Vec<Option<i64>>, Option<Patch>) {
-    let written = || actions.iter().filter(|(_, action)| !matches!(action, Action::Get)).map(|(field, _)| field);
-    let window = Window {
-        first: written().map(Field::first).min().unwrap_or(0),
-        end: written().map(Field::end).max().unwrap_or(0),
-    };
-    let mut changed = window.of(bytes);
+fn perform(actions: &[(Field, Action)], string: &mut StringView<'_>) -> Edited<Vec<Option<i64>>> {
+    let written = actions.iter().filter(|(_, action)| !matches!(action, Action::Get)).map(|(field, _)| field);
+    let mut windows = Windows::of(written, string)?;
     let mut answers = Vec::with_capacity(actions.len());
     for (field, action) in actions {
-        let old = match action {
-            Action::Get if !window.touches(field) => field.get(bytes),
-            // What it may see of earlier actions lies within the window, and the rest of it beside.
-            Action::Get => field.get_above(bytes, &window, &changed),
-            _ => window.shift(field).get(&changed),
-        };
-        let (new, answers_new) = match *action {
+        let (value, overflow, answers_new) = match *action {
             Action::Get => {
-                answers.push(Some(old as i64));
+                answers.push(Some(field.get_above(string, &windows)? as i64));
                 continue;
             }
-            Action::Set(value, overflow) => (field.fit(field.argument(value), overflow), false),
-            Action::IncrementBy(by, overflow) => (field.fit(old + i128::from(by), overflow), true),
+            Action::Set(value, overflow) => (field.argument(value), overflow, false),
+            Action::IncrementBy(by, overflow) => (i128::from(by), overflow, true),
         };
+        let window = windows.at(field);
+        let within = window.shift(field);
+        let old = within.get(&window.bytes);
+        let new = field.fit(if answers_new { old + value } else { value }, overflow);
         if let Some(new) = new {
-            window.shift(field).set(&mut changed, new);
+            within.set(&mut window.bytes, new);
         }
         answers.push(new.map(|new| if answers_new { new } else { old } as i64));
     }
-    let is_changed = window.end > bytes.len() || changed != bytes[window.first..window.end];
-    (answers, is_changed.then_some(Patch { offset: window.first, bytes: changed }))
+    Ok((answers, windows.changes(string)?))
 }
 
-/// The bytes of a string that actions may write.
+/// Bytes of a string that actions may write, with what they have written so far.
 struct Window {
     first: usize,
-    end: usize,
+    bytes: Vec<u8>,
 }
 
 impl Window {
-    /// They, with zeros behind the string's end.
-    fn of(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut copy = bytes[self.first.min(bytes.len())..self.end.min(bytes.len())].to_vec();
-        copy.resize(self.end - self.first, 0);
-        copy
-    }
-
-    fn touches(&self, field: &Field) -> bool {
-        field.first() < self.end && field.end() > self.first
+    fn end(&self) -> usize {
+        self.first + self.bytes.len()
     }
 
     /// The same field, counted from the window's first byte.
     fn shift(&self, field: &Field) -> Field {
         Field { offset: field.offset - self.first as u64 * 8, ..*field }
+    }
+}
+
+/// All bytes that actions may write, in their order: fields that touch lie in one window.
+struct Windows(Vec<Window>);
+
+impl Windows {
+    /// They, with zeros behind the string's end.
+    fn of<'f>(written: impl Iterator<Item = &'f Field>, string: &mut StringView<'_>) -> Result<Self, Fault> {
+        let mut spans: Vec<(usize, usize)> = written.map(|field| (field.first(), field.end())).collect();
+        spans.sort_unstable();
+        spans.dedup_by(|next, before| {
+            let meets = next.0 <= before.1;
+            before.1 = if meets { before.1.max(next.1) } else { before.1 };
+            meets
+        });
+        let window = |(first, end): (usize, usize)| {
+            let mut bytes = string.part(first, end)?.into_owned();
+            bytes.resize(end - first, 0);
+            Ok(Window { first, bytes })
+        };
+        spans.into_iter().map(window).collect::<Result<_, Fault>>().map(Self)
+    }
+
+    /// The window of a field that is written.
+    fn at(&mut self, field: &Field) -> &mut Window {
+        let behind = self.0.partition_point(|window| window.first <= field.first());
+        &mut self.0[behind - 1]
+    }
+
+    /// The byte of the string at that place, if it lies in a window.
+    fn byte(&self, at: usize) -> Option<u8> {
+        let behind = self.0.partition_point(|window| window.first <= at);
+        let window = self.0[..behind].last()?;
+        window.bytes.get(at - window.first).copied()
+    }
+
+    /// What is to be written: the windows in which something has changed, or that make the string longer.
+    fn changes(self, string: &mut StringView<'_>) -> Result<Patches, Fault> {
+        let mut changes = Patches::new();
+        for window in self.0 {
+            if window.end() > string.len() || string.part(window.first, window.end())? != window.bytes {
+                changes.push(Patch { offset: window.first, bytes: window.bytes });
+            }
+        }
+        Ok(changes)
     }
 }

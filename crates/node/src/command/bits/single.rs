@@ -2,9 +2,9 @@
 
 use super::value::{BitUse, offset_of};
 use crate::Patch;
-use crate::command::args::{bytes_of, check_release};
+use crate::command::args::check_release;
 use crate::command::call::{Outcome, ReadCall, WriteCall};
-use crate::command::string::edit_string;
+use crate::command::string::{edit_string, look_into};
 use crate::keyspace_events::Event;
 
 pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
@@ -17,11 +17,12 @@ pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
     let (at, shift) = ((offset / 8) as usize, 7 - offset % 8);
-    let (before, is_changed) = edit_string(call.space, key, |bytes| {
-        let old = bytes.get(at).copied().unwrap_or(0);
+    let (before, is_changed) = edit_string(call.space, key, |string| {
+        let old = string.byte(at)?;
         let new = old & !(1 << shift) | bit << shift;
-        let is_changed = bytes.len() <= at || new != old;
-        Ok(((old >> shift & 1, is_changed), is_changed.then(|| Patch { offset: at, bytes: vec![new] })))
+        let is_changed = string.len() <= at || new != old;
+        let patch = is_changed.then(|| Patch { offset: at, bytes: vec![new] });
+        Ok(((old >> shift & 1, is_changed), patch.into_iter().collect()))
     })?;
     if is_changed {
         call.space.notify(Event::SETBIT, key);
@@ -37,8 +38,7 @@ pub(super) fn growth(args: &[&[u8]]) -> usize {
 
 pub(super) fn getbit(call: &mut ReadCall<'_>) -> Outcome {
     let offset = offset_of(call.args[2], BitUse::Read)?;
-    let record = call.space.get(call.args[1])?;
-    let byte = bytes_of(record.as_ref())?.get((offset / 8) as usize).copied().unwrap_or(0);
+    let byte = look_into(call.space, call.args[1], |string| Ok(string.byte((offset / 8) as usize)?))?;
     call.reply.int(i64::from(byte >> (7 - offset % 8) & 1));
     Ok(())
 }

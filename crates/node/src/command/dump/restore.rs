@@ -49,7 +49,7 @@ fn options(words: &[&[u8]]) -> Result<Options, Error> {
 pub(super) fn restore(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
     let options = options(&call.args[4..])?;
-    if !options.replace && call.space.get(key)?.is_some() {
+    if !options.replace && call.space.stored(key)?.is_some() {
         return Err("BUSYKEY Target key name already exists.".into());
     }
     let ttl = int(call.args[2])?;

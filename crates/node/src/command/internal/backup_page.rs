@@ -197,7 +197,7 @@ fn fill(space: &mut SnapshotSpace<'_>, cursor: &[u8], page: &mut Page) -> Result
             from.pop();
             return Ok(Some(Cursor::After(from)));
         }
-        let records = chunk(space, &from)?;
+        let records = chunk(space, &from, page.bytes_soft)?;
         let Some((last, _)) = records.last() else { return Ok(None) };
         let last = last.to_vec();
         for (key, record) in records {
@@ -212,14 +212,18 @@ fn fill(space: &mut SnapshotSpace<'_>, cursor: &[u8], page: &mut Page) -> Result
     }
 }
 
-/// The next live records, from a key on.
-fn chunk(space: &SnapshotSpace<'_>, from: &[u8]) -> Result<Vec<(Slice, Record)>, Error> {
-    let mut found = Vec::with_capacity(RECORDS);
+/// The next live records, from a key on: no more than a page has, but for the last.
+fn chunk(space: &SnapshotSpace<'_>, from: &[u8], bytes_soft: usize) -> Result<Vec<(Slice, Record)>, Error> {
+    let (mut found, mut bytes) = (Vec::with_capacity(RECORDS), 0);
     let mut records = space.live_records(from, b"", false);
     while found.len() < RECORDS
+        && bytes < bytes_soft
         && let Some(key) = records.advance()?
     {
-        found.extend(records.record()?.map(|record| (key, record)));
+        if let Some(record) = records.record()? {
+            bytes += record.bytes().len();
+            found.push((key, record));
+        }
     }
     Ok(found)
 }

@@ -173,10 +173,10 @@ fn end(
     call.space.unstage(rows, until_ms)?;
     let (allowed, answer) = match condition {
         Condition::Any => (true, 1),
-        Condition::Absent => (call.space.get(key)?.is_none(), 1),
+        Condition::Absent => (call.space.stored(key)?.is_none(), 1),
         Condition::Store => (true, rows.count),
         Condition::Version(version, answer) => {
-            (call.space.get(key)?.is_some_and(|there| there.view().version == *version), *answer)
+            (call.space.stored(key)?.is_some_and(|there| there.view().version == *version), *answer)
         }
     };
     let is_empty = rows.count == 0;

@@ -26,7 +26,7 @@ impl ReadSpace for MadeRows {
         0
     }
 
-    fn get(&mut self, _key: &[u8]) -> Result<Option<Record>, Fault> {
+    fn stored(&mut self, _key: &[u8]) -> Result<Option<Record>, Fault> {
         Err(Fault::WouldBlock)
     }
 }

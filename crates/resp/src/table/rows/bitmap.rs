@@ -1,5 +1,6 @@
 //! Bitmaps.
 
+use crate::table::behaviour::EDITS;
 use crate::table::key_flag::{ACCESS, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -22,6 +23,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
             without: Some(Without { words: &["SET", "INCRBY"], from: 2, flags: RO | ACCESS }),
             ..key(1, RW | ACCESS | UPDATE | VARIABLE)
         }])
+        .does_also(EDITS)
         .cost("O(1) for each operation")
         .args("key [operation ...]"),
     bitmap("BITFIELD_RO", -2, "6.0.0", "Reads integers of any width at any bit of a string.")
@@ -46,6 +48,6 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     bitmap("SETBIT", 4, "2.2.0", "Sets or clears a bit of a string; creates the key if it does not exist.")
         .flags(WRITE | DENYOOM)
         .touches(&[key(1, RW | ACCESS | UPDATE)])
-        .cost("O(N), N being the length of the string, which is written whole")
+        .does_also(EDITS)
         .args("key offset:integer value:integer"),
 ];

@@ -1,0 +1,26 @@
+//! A string in pieces, read from a tree that no shard has opened.
+
+use crate::space::long_string::{self, LongString};
+use crate::space::tree_rows::TreeRows;
+use crate::{Fault, Record};
+use storage::Snapshot;
+
+fn told(fault: Fault) -> String {
+    match fault {
+        Fault::Storage(error) => error.to_string(),
+        fault => format!("{fault:?}"),
+    }
+}
+
+/// The record of `key` with its bytes, if it is a string in pieces; `None` if it is not.
+pub fn whole_string(key: &[u8], record: &Record, tree: &dyn Snapshot) -> Result<Option<Record>, String> {
+    if LongString::of(key, record).is_none() {
+        return Ok(None);
+    }
+    long_string::whole(&mut TreeRows(tree), key, record.clone()).map(Some).map_err(told)
+}
+
+/// Checks the pieces of a string that is kept so. The error says what is wrong.
+pub fn check_string(key: &[u8], record: &Record, tree: &dyn Snapshot) -> Result<(), String> {
+    LongString::of(key, record).map_or(Ok(()), |string| string.check(&mut TreeRows(tree)))
+}
