@@ -54,6 +54,9 @@ const ERROR_OF_MEMORY: c_int = 4;
 pub trait Counter {
     /// The state has handled so many bytes besides those that it has allocated. False if it must not go on.
     fn count(&self, bytes: usize) -> bool;
+
+    /// The state reads a text as a number. False likewise.
+    fn count_number(&self) -> bool;
 }
 
 thread_local! {
@@ -69,8 +72,13 @@ pub fn count_by(counter: Option<Rc<dyn Counter>>) {
 /// Tells the counter, if there is one. False if it says that Lua must not go on. Nothing in it raises an error of Lua: that would leave
 /// the place borrowed.
 fn count(bytes: usize) -> bool {
+    ask(|counter| counter.count(bytes))
+}
+
+/// Asks the counter, likewise.
+fn ask(question: impl Fn(&dyn Counter) -> bool) -> bool {
     let ask = |place: &RefCell<Option<Rc<dyn Counter>>>| match place.try_borrow().as_deref() {
-        Ok(Some(counter)) => counter.count(bytes),
+        Ok(Some(counter)) => question(&**counter),
         _ => true,
     };
     COUNTER.try_with(ask).unwrap_or(true)
@@ -350,7 +358,7 @@ extern "C" fn bpw(x: f64, y: f64) -> f64 {
 unsafe extern "C-unwind" fn bslt_str2d(text: *const c_char, number: *mut f64) -> c_int {
     // SAFETY: the caller has a text with a zero byte at its end.
     let digits = unsafe { CStr::from_ptr(text) }.count_bytes();
-    if digits > FEW_BYTES && !count(digits * BYTES_PER_DIGIT) {
+    if !ask(|counter| counter.count_number()) || digits > FEW_BYTES && !count(digits * BYTES_PER_DIGIT) {
         // It is no number: the run is over, and what it comes to is not used.
         return 0;
     }
@@ -405,6 +413,10 @@ mod tests {
     }
 
     impl Counter for Bounded {
+        fn count_number(&self) -> bool {
+            self.count(0)
+        }
+
         fn count(&self, bytes: usize) -> bool {
             self.counted.set(self.counted.get() + bytes as u64);
             self.counted.get() <= self.max

@@ -107,6 +107,8 @@ pub const LANE_WRITES_MAX: usize = 16_384;
 pub const LANE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How long a string is at least that is kept in pieces once a part of it is changed.
 pub const LONG_STRING_BYTES_MIN: usize = 32 * 1024;
+/// For so many bytes that are read and written the change of a short element counts, as a piece of a string.
+pub const ELEMENT_EDIT_TOUCHED_BYTES: usize = 512;
 /// The longest part of a string in pieces that an event loop puts together.
 pub const STRING_INLINE_BYTES_MAX: usize = 128 * 1024;
 /// From so many µs on the evaluation of an entry, beside the event loop, is long: then a connection, and a shard, has one script under way.
@@ -507,8 +509,16 @@ const _: () = assert!(PEER_FRAME_BYTES_SOFT < PEER_QUEUE_BYTES_MAX);
 pub const SCRIPT_INSTRUCTIONS_MAX: u64 = 400_000_000;
 /// Instructions for which a command counts that a script runs.
 pub const SCRIPT_CALL_INSTRUCTIONS: u64 = 500;
+/// Instructions for which a step of a pattern counts, from the fifth engine on.
+pub const SCRIPT_STEP_INSTRUCTIONS: u64 = 2;
+/// And a text that is part of what a pattern has found.
+pub const SCRIPT_CAPTURE_INSTRUCTIONS: u64 = 10;
+/// And a text that is read as a number.
+pub const SCRIPT_NUMBER_INSTRUCTIONS: u64 = 20;
 /// Bytes that a script builds or copies for the price of one instruction.
-pub const SCRIPT_BYTES_PER_INSTRUCTION: u64 = 16;
+pub const SCRIPT_BYTES_PER_INSTRUCTION: u64 = 8;
+/// The same by the rules of the fourth engine.
+pub const SCRIPT_BYTES_PER_INSTRUCTION_FOURTH: u64 = 16;
 /// The same by the rules of engines before the fourth.
 pub const SCRIPT_BYTES_PER_INSTRUCTION_BEFORE: u64 = 64;
 /// Bytes that the Lua state of a script may hold, unless a setting says otherwise.

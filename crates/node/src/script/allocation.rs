@@ -35,6 +35,8 @@ pub(super) struct Allocation {
     built: Cell<u64>,
     /// Bytes that may be, until then.
     built_max: Cell<u64>,
+    /// Bytes for which a text counts that is read as a number.
+    number_bytes: Cell<usize>,
     /// What was passed.
     passed: Cell<Option<End>>,
 }
@@ -54,6 +56,7 @@ impl Default for Allocation {
             used_max: Cell::new(usize::MAX),
             built: Cell::new(0),
             built_max: Cell::new(u64::MAX),
+            number_bytes: Cell::new(0),
             passed: Cell::new(None),
         }
     }
@@ -124,6 +127,11 @@ impl Allocation {
     /// So many bytes may be allocated until they are taken.
     pub(super) fn set_built_max(&self, bytes: u64) {
         self.built_max.set(bytes);
+    }
+
+    /// A text that is read as a number counts for so many bytes.
+    pub(super) fn set_number_bytes(&self, bytes: usize) {
+        self.number_bytes.set(bytes);
     }
 
     /// Why the run is to end, if it is.
@@ -201,6 +209,10 @@ impl Inner {
 }
 
 impl lua::Counter for Allocation {
+    fn count_number(&self) -> bool {
+        self.count(self.number_bytes.get())
+    }
+
     fn count(&self, bytes: usize) -> bool {
         let built = self.built.get().saturating_add(bytes as u64);
         self.built.set(built);

@@ -1,7 +1,7 @@
 //! What an entry tells of a script beside the words of its client: the last argument of EVAL and FCALL in an entry.
 //!
 //! ```text
-//! u8 version (1, 2, 3, 4; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
+//! u8 version (1, 2, 3, 4, 5; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
 //! number of a database, or 16385 + the number of a cluster database (0 if the script may choose another one); from version 3 on varint
 //! databases and varint count of exchanged ones, each: varint number, varint place; of a user, bytes its name and bytes its rules without passwords; if it may touch keys of several slots, varint first and varint last of these
 //! ```
@@ -28,16 +28,21 @@ pub enum EngineVersion {
     Third = 3,
     /// Values that functions in Rust read and make count for instructions, and what is built counts for four times as many.
     Fourth = 4,
+    /// Steps of patterns, failures that are caught, coroutines and texts that are made of others count for what they take.
+    Fifth = 5,
 }
 
 impl EngineVersion {
     /// The newest that this program evaluates.
-    pub const NEWEST: Self = Self::Fourth;
+    pub const NEWEST: Self = Self::Fifth;
+
+    /// All that this program evaluates, from the first on.
+    pub const ALL: [Self; 5] = [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Fifth];
 
     /// The version of that number, if this program evaluates it.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {
-        [Self::First, Self::Second, Self::Third, Self::Fourth].into_iter().find(|version| version.number() == number)
+        Self::ALL.into_iter().find(|version| version.number() == number)
     }
 
     /// Its number.
@@ -134,7 +139,9 @@ impl ScriptContext {
         };
         let databases = match engine {
             EngineVersion::First | EngineVersion::Second => ScriptDatabases::default(),
-            EngineVersion::Third | EngineVersion::Fourth => ScriptDatabases::decode(&mut reader)?,
+            EngineVersion::Third | EngineVersion::Fourth | EngineVersion::Fifth => {
+                ScriptDatabases::decode(&mut reader)?
+            }
         };
         let user = match version & WITH_USER {
             0 => None,

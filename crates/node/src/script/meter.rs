@@ -12,7 +12,10 @@ use resp::table::CommandSpec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use vocab::limits::{SCRIPT_BYTES_PER_INSTRUCTION, SCRIPT_BYTES_PER_INSTRUCTION_BEFORE};
+use vocab::limits::{
+    SCRIPT_BYTES_PER_INSTRUCTION, SCRIPT_BYTES_PER_INSTRUCTION_BEFORE, SCRIPT_BYTES_PER_INSTRUCTION_FOURTH,
+    SCRIPT_NUMBER_INSTRUCTIONS, SCRIPT_STEP_INSTRUCTIONS,
+};
 
 /// So many instructions of Lua run between two looks at the budget.
 pub(super) const INSTRUCTIONS_AT_ONCE: u32 = 1000;
@@ -76,6 +79,8 @@ impl Meter {
         self.instructions_max.set(instructions_max);
         self.engine.set(engine);
         self.allocation.set_bounds(memory_bytes_max, self.bytes_left());
+        let of_number = if engine < EngineVersion::Fifth { 0 } else { SCRIPT_NUMBER_INSTRUCTIONS };
+        self.allocation.set_number_bytes((of_number * self.bytes_per_instruction()) as usize);
         self.memory_bytes_max.set(memory_bytes_max);
         lua::count_by(Some(self.allocation.clone()));
         self.end.set(None);
@@ -106,8 +111,11 @@ impl Meter {
     }
 
     fn bytes_per_instruction(&self) -> u64 {
-        let is_before = self.engine.get() < EngineVersion::Fourth;
-        if is_before { SCRIPT_BYTES_PER_INSTRUCTION_BEFORE } else { SCRIPT_BYTES_PER_INSTRUCTION }
+        match self.engine.get() {
+            EngineVersion::First | EngineVersion::Second | EngineVersion::Third => SCRIPT_BYTES_PER_INSTRUCTION_BEFORE,
+            EngineVersion::Fourth => SCRIPT_BYTES_PER_INSTRUCTION_FOURTH,
+            EngineVersion::Fifth => SCRIPT_BYTES_PER_INSTRUCTION,
+        }
     }
 
     /// For how many instructions bytes count that are built or copied.
@@ -163,6 +171,17 @@ impl Meter {
     /// A function in Rust has read values, or made them, which are worth so many instructions.
     pub(super) fn values(&self, instructions: u64) -> mlua::Result<()> {
         if self.engine.get() < EngineVersion::Fourth { Ok(()) } else { self.spend(instructions) }
+    }
+
+    /// What takes longer than earlier engines counted it for is worth so many instructions more.
+    pub(super) fn more(&self, instructions: u64) -> mlua::Result<()> {
+        if self.engine.get() < EngineVersion::Fifth { Ok(()) } else { self.spend(instructions) }
+    }
+
+    /// So many steps of a pattern have been made.
+    pub(super) fn steps(&self, steps: u64) -> mlua::Result<()> {
+        let of_one = if self.engine.get() < EngineVersion::Fifth { 1 } else { SCRIPT_STEP_INSTRUCTIONS };
+        self.spend(steps.saturating_mul(of_one))
     }
 
     /// Work that counts as so many instructions has been done.
@@ -259,8 +278,8 @@ mod tests {
     fn a_text_is_charged_for_before_it_is_built() {
         let meter = Meter::default();
         meter.begin(1000, 1_000_000, EngineVersion::NEWEST);
-        assert!(meter.build(8_000).is_ok() && meter.instructions() == 500 + NATIVE_CALL_INSTRUCTIONS);
-        assert!(meter.build(8_000).is_err() && meter.end() == Some(End::Instructions));
+        assert!(meter.build(4_000).is_ok() && meter.instructions() == 500 + NATIVE_CALL_INSTRUCTIONS);
+        assert!(meter.build(4_000).is_err() && meter.end() == Some(End::Instructions));
         meter.begin(1000, 1_000_000, EngineVersion::NEWEST);
         assert!(meter.build(1_000_001).is_err() && meter.end() == Some(End::Memory));
         meter.finish();
@@ -269,12 +288,13 @@ mod tests {
     #[test]
     fn work_that_lua_does_not_see_counts_by_the_rules_of_its_engine() {
         let meter = Meter::default();
-        use EngineVersion::{First, Fourth, Second, Third};
-        for (engine, expected) in [(First, 1000), (Second, 2500 + 10), (Third, 2500 + 10), (Fourth, 2507 + 40)] {
+        let expected = [1000, 2500 + 10, 2500 + 10, 2507 + 40, 2507 + 80 + 9 + SCRIPT_STEP_INSTRUCTIONS - 1];
+        for (engine, expected) in EngineVersion::ALL.into_iter().zip(expected) {
             meter.begin(1_000_000, usize::MAX, engine);
             assert!(meter.work(1500).is_ok() && meter.values(7).is_ok() && meter.count().is_ok());
             assert!(meter.work(meter.instructions_of(640)).is_ok());
-            assert_eq!(meter.instructions(), expected, "{engine:?}");
+            assert!(meter.more(9).is_ok() && meter.steps(1).is_ok());
+            assert_eq!(meter.instructions(), expected + 1, "{engine:?}");
         }
     }
 

@@ -68,6 +68,10 @@ pub(super) fn natives(
     )?;
     let of = meter.clone();
     natives.raw_set("work", lua.create_function(move |_, instructions: f64| of.work(instructions as u64))?)?;
+    if version >= EngineVersion::Fifth {
+        let of = meter.clone();
+        natives.raw_set("more", lua.create_function(move |_, instructions: f64| of.more(instructions as u64))?)?;
+    }
     let of = meter.clone();
     natives.raw_set("clock", lua.create_function(move |_, ()| Ok(of.clock() as f64 / 1e8))?)?;
     let of = meter.clone();

@@ -4,6 +4,7 @@
 use super::meter::{Meter, NATIVE_CALL_INSTRUCTIONS};
 use super::raised::Raised;
 use mlua::{Error, Lua, MultiValue, Value};
+use vocab::limits::SCRIPT_CAPTURE_INSTRUCTIONS;
 
 const CAPTURES_MAX: usize = 32;
 /// The deepest recursion of the matcher.
@@ -57,7 +58,7 @@ impl<'a> Matcher<'a> {
     /// The first match that begins at `from` or behind; at `from` alone if the pattern says so and may.
     fn search(&mut self, from: usize, may_be_anchored: bool) -> Result<Option<(usize, usize)>, Stop> {
         let found = self.first(from, may_be_anchored)?;
-        self.meter.spend(std::mem::take(&mut self.steps)).map_err(Stop::Over)?;
+        self.meter.steps(std::mem::take(&mut self.steps)).map_err(Stop::Over)?;
         Ok(found)
     }
 
@@ -83,7 +84,7 @@ impl<'a> Matcher<'a> {
     fn steps(&mut self, count: usize) -> Result<(), Stop> {
         self.steps += count as u64;
         if self.steps >= STEPS_AT_ONCE {
-            self.meter.spend(std::mem::take(&mut self.steps)).map_err(Stop::Over)?;
+            self.meter.steps(std::mem::take(&mut self.steps)).map_err(Stop::Over)?;
         }
         Ok(())
     }
@@ -306,8 +307,10 @@ impl<'a> Matcher<'a> {
 
     /// A capture of the match from `start` to `end`: without captures, all of it.
     fn capture(&self, lua: &Lua, number: usize, (start, end): (usize, usize)) -> Result<Value, Stop> {
-        let part =
-            |from: usize, to: usize| lua.create_string(&self.text[from..to]).map(Value::String).map_err(Stop::Over);
+        let part = |from: usize, to: usize| {
+            let counted = self.meter.more(SCRIPT_CAPTURE_INSTRUCTIONS);
+            counted.and_then(|()| lua.create_string(&self.text[from..to])).map(Value::String).map_err(Stop::Over)
+        };
         match self.captures.get(number) {
             None if number == 0 => part(start, end),
             None => Err("invalid capture index".into()),

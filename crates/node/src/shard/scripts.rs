@@ -591,6 +591,38 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_long_in_c_counts_by_the_rules_of_the_fifth_engine() {
+        let mut entries = Entries::new();
+        let mut least = |engine: EngineVersion, work: &str| {
+            let script = format!("local t=('a'):rep(300) for i=1,300 do {work} end return 1");
+            let passes = |instructions_max: &u64| {
+                (entries.context.engine, entries.context.instructions_max) = (engine, *instructions_max);
+                entries.command(&[b"EVAL", script.as_bytes(), b"0"]) == b":1\r\n"
+            };
+            std::iter::successors(Some(1_000), |max| Some(max * 6 / 5)).find(passes).unwrap()
+        };
+        for work in [
+            "pcall(error,'x')",
+            "xpcall(error,function() end)",
+            "coroutine.resume(coroutine.create(error))",
+            "tonumber('1.5')",
+            "local x='1.5'+i",
+            "string.format('%99.99f',1e300)",
+            "loadstring('return 1')",
+            "load(function() end)",
+            "t:find('.-.-b')",
+            "t:match('(a)(a)(a)(a)(a)(a)(a)(a)')",
+            "t:gsub('a',i)",
+            "t:upper()",
+        ] {
+            let (fourth, fifth) = (least(EngineVersion::Fourth, work), least(EngineVersion::Fifth, work));
+            assert!(fifth > fourth, "{work}: {fourth}, {fifth}");
+        }
+        let plain = "local x=i*2";
+        assert_eq!(least(EngineVersion::Fourth, plain), least(EngineVersion::Fifth, plain));
+    }
+
+    #[test]
     fn what_redis_has_since_is_there_from_the_third_engine_on() {
         let mut entries = Entries::new();
         let version = "return {redis.REDIS_VERSION,redis.REDIS_VERSION_NUM}";

@@ -26,13 +26,13 @@ use crate::script_message::ScriptMessage;
 use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ShardHandle, live};
 use crate::space::read::{element_span, elements_between};
-use crate::space::{Edit, Emptied};
+use crate::space::{Edit, ElementEdit, Emptied};
 use crate::tracking::Changes;
 use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteSpace};
 use std::sync::Arc;
 use storage::{Slice, Span};
 use stretch::{EntrySource, Stretch};
-use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
+use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ELEMENT_EDIT_TOUCHED_BYTES, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
 use vocab::{Database, Prng, slot_of};
 use work::Work;
 use writes::EntryWrites;
@@ -561,6 +561,15 @@ impl WriteSpace for EntrySpace<'_> {
         }
         self.writes.handle().kept_stretch().touched(&rows.prefix, element);
         self.writes.write_element(&rows.prefix, element, Some(Slice::from(value)));
+        Ok(())
+    }
+
+    fn edit_element(&mut self, rows: &Rows, element: &[u8], edit: &mut ElementEdit<'_>) -> Result<(), Fault> {
+        let old = self.writes.element(&rows.prefix, element)?;
+        self.work.add(2, ELEMENT_EDIT_TOUCHED_BYTES)?;
+        if let Some(new) = edit(old.as_deref()) {
+            self.writes.write_element(&rows.prefix, element, Some(Slice::from(new)));
+        }
         Ok(())
     }
 

@@ -120,17 +120,22 @@ impl LongString {
             let (low, high) = (begin.max(patch.offset), (begin + PIECE_BYTES).min(patch.end()));
             let new = &patch.bytes[low - patch.offset..high - patch.offset];
             let is_whole = low == begin && (high == begin + PIECE_BYTES || high >= self.len());
-            let old = if is_whole || begin >= self.len() { None } else { space.element_get(&self.rows, &name(at))? };
-            if !is_whole && old.is_none() && new == &ZEROS[..new.len()] {
+            if is_whole {
+                space.element_put(&self.rows, &name(at), new)?;
                 continue;
             }
-            let mut piece = old.map_or_else(Vec::new, |old| old.to_vec());
-            let end = high - begin;
-            if piece.len() < end {
-                piece.resize(end, 0);
-            }
-            piece[low - begin..end].copy_from_slice(new);
-            space.element_put(&self.rows, &name(at), &piece)?;
+            space.edit_element(&self.rows, &name(at), &mut |old| {
+                if old.is_none() && new == &ZEROS[..new.len()] {
+                    return None;
+                }
+                let mut piece = old.map_or_else(Vec::new, <[u8]>::to_vec);
+                let end = high - begin;
+                if piece.len() < end {
+                    piece.resize(end, 0);
+                }
+                piece[low - begin..end].copy_from_slice(new);
+                Some(piece)
+            })?;
         }
         self.rows.count = self.rows.count.max(patch.end() as u64);
         Ok(())

@@ -250,6 +250,9 @@ impl Patch {
 /// Looks at the value at a key, which may be absent, and tells what is to be changed of it, if it is a string.
 pub type Edit<'a> = dyn FnMut(Option<RecordView<'_>>) -> Option<Patch> + 'a;
 
+/// Looks at an element, which may be absent, and tells what is to be in its place, if anything.
+pub type ElementEdit<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
+
 /// What a command empties as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emptied {
@@ -353,6 +356,13 @@ pub trait WriteSpace: ReadSpace {
 
     /// Writes one element; the caller writes the collection's record too (its count).
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault>;
+
+    /// Changes one element as `edit` says, which is shown what there is; `None`: it stays as it is. Elements that are so changed are
+    /// short, and an entry may change a few of them very often: each change counts as less than reading and writing them does.
+    fn edit_element(&mut self, rows: &Rows, element: &[u8], edit: &mut ElementEdit<'_>) -> Result<(), Fault> {
+        let old = self.element_get(rows, element)?;
+        edit(old.as_deref()).map_or(Ok(()), |new| self.element_put(rows, element, &new))
+    }
 
     /// The name of an element of a large set, each as likely as any other, which the caller removes; `None` if the entry does
     /// not say that members are drawn together.

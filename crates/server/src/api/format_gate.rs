@@ -3,7 +3,9 @@
 //! The leader of the metadata group decides that (`admin::settings`), by its newest map. A node whose clients ask looks itself first: the leader may be
 //! such an older node, which sets what it is told to.
 
-use crate::links::{CLUSTER_DATABASES_SINCE, FOURTH_ENGINE_SINCE, SCRIPTS_SINCE, THIRD_ENGINE_SINCE};
+use crate::links::{
+    CLUSTER_DATABASES_SINCE, FIFTH_ENGINE_SINCE, FOURTH_ENGINE_SINCE, SCRIPTS_SINCE, THIRD_ENGINE_SINCE,
+};
 use crate::shared::{ENGINE_SETTING, EntryFormats, LAYOUT_SETTING, NodeShared};
 use cluster::Map;
 use node::EngineVersion;
@@ -34,6 +36,12 @@ const FOURTH_ENGINE: FormatGate = FormatGate {
     since: FOURTH_ENGINE_SINCE,
     what: "scripts run by the rules of the fourth engine",
 };
+/// And by those of the fifth.
+const FIFTH_ENGINE: FormatGate = FormatGate {
+    setting: ENGINE_SETTING,
+    since: FIFTH_ENGINE_SINCE,
+    what: "scripts run by the rules of the fifth engine",
+};
 /// Clients of a cluster may have keys in databases beyond 0.
 pub(super) const CLUSTER_DATABASES: FormatGate = FormatGate {
     setting: LAYOUT_SETTING,
@@ -62,6 +70,7 @@ impl FormatGate {
             EngineVersion::First | EngineVersion::Second => &SCRIPTS,
             EngineVersion::Third => &THIRD_ENGINE,
             EngineVersion::Fourth => &FOURTH_ENGINE,
+            EngineVersion::Fifth => &FIFTH_ENGINE,
         }
     }
 
@@ -119,7 +128,8 @@ mod tests {
 
     #[test]
     fn all_nodes_must_be_known_to_be_new_enough() {
-        for (gate, value) in [(&SCRIPTS, "2"), (&THIRD_ENGINE, "3"), (&FOURTH_ENGINE, "4"), (&CLUSTER_DATABASES, "1")] {
+        let engines = [(&SCRIPTS, "2"), (&THIRD_ENGINE, "3"), (&FOURTH_ENGINE, "4"), (&FIFTH_ENGINE, "5")];
+        for (gate, value) in engines.into_iter().chain([(&CLUSTER_DATABASES, "1")]) {
             let mut map = Map::default();
             let spoken = EntryFormats::default();
             let shown = |map: &Map, spoken: &EntryFormats| gate.check(map, NodeId(1), spoken).err().unwrap_or_default();

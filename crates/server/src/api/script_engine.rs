@@ -81,14 +81,14 @@ pub(super) fn begin_engine(store: &Arc<NodeShared>) -> Result<(), String> {
         return Err(format!("ERR scripts run by rules that this release does not know (`{ENGINE_SETTING}`)"));
     }
     let begin = |engine: EngineVersion| open(store, FormatGate::of_engine(engine), &engine.number().to_string());
-    match now {
-        Some(EngineVersion::NEWEST) => Ok(()),
-        Some(EngineVersion::First | EngineVersion::Second) => {
-            begin(EngineVersion::NEWEST).or_else(|_| begin(EngineVersion::Third))
+    // A store that has none yet begins with the second at least.
+    let before = now.unwrap_or(EngineVersion::First);
+    let mut outcome = Ok(());
+    for engine in EngineVersion::ALL.into_iter().rev().take_while(|engine| *engine > before) {
+        outcome = begin(engine);
+        if outcome.is_ok() {
+            break;
         }
-        Some(_) => begin(EngineVersion::NEWEST),
-        None => begin(EngineVersion::NEWEST)
-            .or_else(|_| begin(EngineVersion::Third))
-            .or_else(|_| begin(EngineVersion::Second)),
     }
+    outcome
 }

@@ -14,7 +14,8 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// the rules of their third engine, and pops members of large sets together. Version 9 judges how many keys databases have.
 /// Version 10 goes on with those members in the next entry. Version 11 reads reports with problems.
 /// Version 12 judges how many keys what nodes make of clients' commands leaves a database with. Version 13 evaluates scripts by the rules of
-/// their fourth engine. Version 14 keeps long strings in pieces.
+/// their fourth engine. Version 14 keeps long strings in pieces, and evaluates scripts by the rules of
+/// their fifth engine.
 pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 14);
 /// The first version whose speakers evaluate scripts by the rules of the second engine.
 pub(crate) const SCRIPTS_SINCE: u16 = 6;
@@ -22,6 +23,8 @@ pub(crate) const SCRIPTS_SINCE: u16 = 6;
 pub(crate) const THIRD_ENGINE_SINCE: u16 = 8;
 /// The first version whose speakers evaluate scripts by the rules of the fourth engine.
 pub(crate) const FOURTH_ENGINE_SINCE: u16 = 13;
+/// The first version whose speakers evaluate scripts by the rules of the fifth engine.
+pub(crate) const FIFTH_ENGINE_SINCE: u16 = 14;
 /// The first version whose speakers tell the keys of cluster databases apart.
 pub(crate) const CLUSTER_DATABASES_SINCE: u16 = 7;
 /// The first version that puts pieces of a message together.

@@ -19,7 +19,9 @@ mod resolver;
 pub use call::call;
 pub use frame::Packing;
 pub use greeting::Purpose;
-pub(crate) use greeting::{CLUSTER_DATABASES_SINCE, FOURTH_ENGINE_SINCE, SCRIPTS_SINCE, THIRD_ENGINE_SINCE};
+pub(crate) use greeting::{
+    CLUSTER_DATABASES_SINCE, FIFTH_ENGINE_SINCE, FOURTH_ENGINE_SINCE, SCRIPTS_SINCE, THIRD_ENGINE_SINCE,
+};
 pub use handshake::Peer;
 pub use identity::{Identity, SharedIdentity};
 pub use links::{Guard, Hear, LinkEvent, LinkStats, Links, LinksOptions};
