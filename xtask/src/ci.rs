@@ -138,7 +138,12 @@ const STEPS: &[Step] = &[
         turn: Turn::Waits,
         run: blackbox,
     },
-    Step { name: "suite", what: "a third of Redis's own Tcl suite against basalt", turn: Turn::Waits, run: redis_suite },
+    Step {
+        name: "suite",
+        what: "a third of Redis's own Tcl suite against basalt",
+        turn: Turn::Waits,
+        run: redis_suite,
+    },
     Step {
         name: "apps",
         what: "a quarter of the applications, against one node and three, and one while a node is killed",

@@ -512,7 +512,7 @@ pub const SCRIPT_CALL_INSTRUCTIONS: u64 = 500;
 /// Instructions for which a step of a pattern counts, from the fifth engine on.
 pub const SCRIPT_STEP_INSTRUCTIONS: u64 = 2;
 /// And a text that is part of what a pattern has found.
-pub const SCRIPT_CAPTURE_INSTRUCTIONS: u64 = 10;
+pub const SCRIPT_CAPTURE_INSTRUCTIONS: u64 = 25;
 /// And a text that is read as a number.
 pub const SCRIPT_NUMBER_INSTRUCTIONS: u64 = 20;
 /// Bytes that a script builds or copies for the price of one instruction.

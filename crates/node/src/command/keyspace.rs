@@ -6,7 +6,6 @@ use super::hash::{self, Stored};
 use super::list::{self, List};
 use super::zset::{self, SortedSet};
 use crate::keyspace_events::Event;
-use crate::space::long_string;
 use crate::{Evaluation, Layout, Record, Rows, Type, WriteSpace};
 use storage::Slice;
 use vocab::limits::{COPY_WHOLE_ELEMENTS_MAX, GATHERED_BYTES_MAX};
@@ -55,7 +54,7 @@ fn type_of(call: &mut ReadCall<'_>) -> Outcome {
 /// Copies `record` of `from` to `to`, with its elements and its expiry.
 fn place(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     // A copy of a string in pieces is a whole one.
-    let record = long_string::whole(space, from, record)?;
+    let record = space.whole(from, record)?;
     let view = record.view();
     let (ty, expire_at_ms) = (view.kind.ty, view.expire_at_ms);
     if view.kind.is_large() && view.kind.layout != Layout::ExpiringRows {

@@ -5,7 +5,7 @@ use super::call::{Error, HandlerRow, Outcome, ReadCall, read};
 use super::hash::Stored;
 use super::list::List;
 use crate::format::element::before;
-use crate::space::long_string::LongString;
+use crate::format::long_string::LongString;
 use crate::{Kind, Layout, ReadSpace, Record, Type, key_hash};
 
 /// Longest string that Redis would embed in its object, in bytes.

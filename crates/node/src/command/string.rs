@@ -4,8 +4,9 @@ use super::args::{NOT_INTEGER, SYNTAX, WRONGTYPE, bytes_of, check_release, is_wo
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, reads_in_steps, write};
 use super::condition::Condition;
 use super::steps::{Progress, ReplySteps, Rest, Step};
+use crate::format::long_string::LongString;
 use crate::keyspace_events::Event;
-use crate::space::long_string::{self, LongString, StringView};
+use crate::space::long_string::{self, StringView};
 use crate::{Fault, Kind, Patch, ReadSpace, Record, Type, WriteSpace};
 use resp::Reply;
 use smallvec::SmallVec;
@@ -103,16 +104,16 @@ pub(super) fn edit_string<T>(
     match done.expect("an edit looks at the value")? {
         Done::Yes(told) => Ok(told),
         Done::ToPieces(told, bytes, expire_at_ms) => {
-            LongString::store(space, key, expire_at_ms, &bytes)?;
+            long_string::store(space, key, expire_at_ms, &bytes)?;
             Ok(told)
         }
         Done::InPieces(mut string, expire_at_ms) => {
             let (told, patches) = edit(&mut StringView::Pieces(&string, space))?;
             if !patches.is_empty() {
                 for patch in &patches {
-                    string.write(space, patch)?;
+                    long_string::write(&mut string, space, patch)?;
                 }
-                string.put(space, key, expire_at_ms)?;
+                long_string::put(&string, space, key, expire_at_ms)?;
             }
             Ok(told)
         }
@@ -391,7 +392,7 @@ fn getex(call: &mut WriteCall<'_>) -> Outcome {
         call.reply.null();
         return Ok(());
     };
-    let record = long_string::whole(call.space, key, stored.clone())?;
+    let record = call.space.whole(key, stored.clone())?;
     let value = string_of(&record)?;
     let expire_at_ms = options.expire_at_ms(call.space.now_ms(), "getex")?;
     call.reply.bulk(value);

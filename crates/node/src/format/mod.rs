@@ -7,6 +7,7 @@ pub(crate) mod field_expiry;
 pub(crate) mod internal_commands;
 pub(crate) mod key_bound;
 pub(crate) mod keys;
+pub(crate) mod long_string;
 pub(crate) mod packed_hash;
 pub(crate) mod packing;
 pub(crate) mod record;

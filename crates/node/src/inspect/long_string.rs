@@ -1,8 +1,9 @@
 //! A string in pieces, read from a tree that no shard has opened.
 
-use crate::space::long_string::{self, LongString};
+use crate::format::long_string::LongString;
+use crate::space::long_string;
 use crate::space::tree_rows::TreeRows;
-use crate::{Fault, Record};
+use crate::{Fault, ReadSpace, Record};
 use storage::Snapshot;
 
 fn told(fault: Fault) -> String {
@@ -17,10 +18,10 @@ pub fn whole_string(key: &[u8], record: &Record, tree: &dyn Snapshot) -> Result<
     if LongString::of(key, record).is_none() {
         return Ok(None);
     }
-    long_string::whole(&mut TreeRows(tree), key, record.clone()).map(Some).map_err(told)
+    TreeRows(tree).whole(key, record.clone()).map(Some).map_err(told)
 }
 
 /// Checks the pieces of a string that is kept so. The error says what is wrong.
 pub fn check_string(key: &[u8], record: &Record, tree: &dyn Snapshot) -> Result<(), String> {
-    LongString::of(key, record).map_or(Ok(()), |string| string.check(&mut TreeRows(tree)))
+    LongString::of(key, record).map_or(Ok(()), |string| long_string::check(&string, &mut TreeRows(tree)))
 }

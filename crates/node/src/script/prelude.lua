@@ -441,7 +441,7 @@ if native.more then
   strings.format = function(...)
     local text = raw.format(...)
     work(16 + #text / 4)
-    more(#text)
+    more(#text * 3)
     return text
   end
 

@@ -148,6 +148,20 @@ pub(crate) fn items(
     }
 }
 
+/// Whether an item says how those behind it are evaluated, which the space is told.
+fn says_how(item: &Item<'_>, space: &mut EntrySpace<'_>) -> bool {
+    match item {
+        Item::Packing(packing) => space.set_packing(*packing),
+        Item::KeyBounds(bounds) => space.bound_keys(bounds, Bounding::OfClients),
+        Item::BoundsOfAll(bounds) => space.bound_keys(bounds, Bounding::OfAll),
+        Item::Together => space.draw_together(),
+        Item::GoingOn => space.draw_on(),
+        Item::Pieces => space.keep_pieces(),
+        _ => return false,
+    }
+    true
+}
+
 fn each_item(
     space: &mut EntrySpace<'_>,
     items: Items<'_>,
@@ -164,34 +178,13 @@ fn each_item(
             Err(detail) => return Err((*detail).into()),
             Ok(item) => item,
         };
+        if says_how(item, space) {
+            continue;
+        }
         match item {
             Item::Housekeeping => {
                 space.of_item(None);
                 space.housekeep()?;
-                continue;
-            }
-            Item::Packing(packing) => {
-                space.set_packing(*packing);
-                continue;
-            }
-            Item::KeyBounds(bounds) => {
-                space.bound_keys(bounds, Bounding::OfClients);
-                continue;
-            }
-            Item::BoundsOfAll(bounds) => {
-                space.bound_keys(bounds, Bounding::OfAll);
-                continue;
-            }
-            Item::Together => {
-                space.draw_together();
-                continue;
-            }
-            Item::GoingOn => {
-                space.draw_on();
-                continue;
-            }
-            Item::Pieces => {
-                space.keep_pieces();
                 continue;
             }
             Item::Collect(from) => {

@@ -300,7 +300,6 @@ mod tests {
             Box::new(|| one("KV.PUT a 1")),
             Box::new(|| one("SPOP s 3")),
             Box::new(|| one("NOSUCH a")),
-            Box::new(|| one("EVAL return 1 a")),
             Box::new(|| transaction(&[], &["EVAL return 0", "INCR n", "EVAL return 0"])),
             Box::new(|| transaction(&watched, &["INCR n", "KV.PUT a 1"])),
             Box::new(|| transaction(&[], &["PFADD p a", "NOSUCH"])),

@@ -25,7 +25,7 @@ use crate::monitored_calls::MonitoredCalls;
 use crate::script_message::ScriptMessage;
 use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ShardHandle, live};
-use crate::space::read::{element_span, elements_between};
+use crate::space::spans::{element_span, elements_between};
 use crate::space::{Edit, ElementEdit, Emptied};
 use crate::tracking::Changes;
 use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteSpace};

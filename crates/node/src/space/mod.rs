@@ -15,10 +15,12 @@ pub(crate) mod long_string;
 mod loop_time;
 pub(crate) mod read;
 pub(crate) mod remote;
+pub(crate) mod spans;
 pub(crate) mod tree_rows;
 
 use crate::config::SmallCollections;
 use crate::format::entry::Evaluation;
+use crate::format::long_string::{LongString, PIECE_BYTES, piece_name, piece_number};
 use crate::format::packing::Packing;
 use crate::key_usage::KeyUsage;
 use crate::keyspace_events::Event;
@@ -29,10 +31,13 @@ use crate::script_watch::ScriptWatch;
 use crate::{Fault, Kind, Record, RecordView, Rows};
 use std::sync::Arc;
 use storage::Slice;
+use vocab::limits::STRING_INLINE_BYTES_MAX;
 use vocab::{ClusterDatabase, Database};
 
 /// So many elements a space reads at once that cannot tell how long they are.
 pub(crate) const ELEMENTS_AT_ONCE: usize = 128;
+/// So many pieces of a string are read by their names, more by a scan.
+const PIECES_BY_NAME: usize = 4;
 
 /// The keys of one shard, for reading.
 ///
@@ -53,7 +58,63 @@ pub trait ReadSpace {
     /// The live record of `key`: of a string that is kept in pieces, with its bytes.
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         let record = self.stored(key)?;
-        record.map(|record| long_string::whole(self, key, record)).transpose()
+        record.map(|record| self.whole(key, record)).transpose()
+    }
+
+    /// A stored record with all that a command may look at: of a string in pieces, its bytes.
+    fn whole(&mut self, key: &[u8], record: Record) -> Result<Record, Fault> {
+        let Some(string) = LongString::of(key, &record) else { return Ok(record) };
+        let bytes = self.string_part(string.rows(), 0, string.len())?;
+        let view = record.view();
+        Ok(Record::stamped_new(view.version, Kind::STRING, view.expire_at_ms, &[&bytes]))
+    }
+
+    /// The bytes of a string in those pieces from `from` on and before `until`, as far as there are any.
+    fn string_part(&mut self, pieces: &Rows, from: usize, until: usize) -> Result<Vec<u8>, Fault> {
+        let length = pieces.count as usize;
+        let (from, until) = (from.min(length), until.min(length));
+        if from >= until {
+            return Ok(Vec::new());
+        }
+        if until - from > STRING_INLINE_BYTES_MAX && self.is_slice() {
+            return Err(Fault::WouldBlock);
+        }
+        let (first, last) = (from / PIECE_BYTES, (until - 1) / PIECE_BYTES);
+        let mut bytes = vec![0; until - from];
+        let mut found = 0;
+        let mut take = |at: usize, piece: &[u8]| {
+            let (begin, end) = (at * PIECE_BYTES, at * PIECE_BYTES + piece.len());
+            let (low, high) = (begin.max(from), end.min(until));
+            if low < high {
+                bytes[low - from..high - from].copy_from_slice(&piece[low - begin..high - begin]);
+                found += high - low;
+            }
+        };
+        if last - first < PIECES_BY_NAME {
+            for at in first..=last {
+                if let Some(piece) = self.element_get(pieces, &piece_name(at))? {
+                    take(at, &piece);
+                }
+            }
+        } else {
+            let mut after = first.checked_sub(1).map(piece_name);
+            loop {
+                let left = last - after.map_or(0, |after| u32::from_be_bytes(after) as usize + 1) + 1;
+                let next = self.elements_within(pieces, after.as_ref().map(|after| &after[..]), left, until - from)?;
+                let behind = next.last().and_then(|(name, _)| piece_number(name));
+                for (of, piece) in next {
+                    // What lies behind those asked for is not copied.
+                    piece_number(&of).into_iter().for_each(|at| take(at, &piece));
+                }
+                match behind {
+                    Some(at) if at < last => after = Some(piece_name(at)),
+                    _ => break,
+                }
+            }
+        }
+        // Zeros are work, too.
+        self.afford(until - from - found)?;
+        Ok(bytes)
     }
 
     /// The same as it is stored: a long string may be kept in pieces (`space::long_string`), which are not read.

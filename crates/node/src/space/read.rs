@@ -7,8 +7,8 @@ use crate::monitored_calls::MonitoredCalls;
 use crate::script_turn::ScriptTurn;
 use crate::script_watch::ScriptWatch;
 use crate::shard_handle::{ABSENT, ShardHandle};
-use crate::space::long_string;
 use crate::space::loop_time::{LoopTime, ROWS_OF_SCAN};
+use crate::space::spans::{element_span, elements_between, record_span};
 use crate::space::tree_rows::TreeRows;
 use crate::stats::Lookups;
 use crate::tracking::KeysRead;
@@ -489,7 +489,7 @@ impl Records for LiveRecords<'_> {
     fn record(&mut self) -> Result<Option<Record>, Fault> {
         let record = self.space.handle.decode(self.cursor.value()?)?;
         let Some(record) = self.space.live(record) else { return Ok(None) };
-        long_string::whole(&mut TreeRows(&*self.space.snapshot), b"", record).map(Some)
+        TreeRows(&*self.space.snapshot).whole(b"", record).map(Some)
     }
 
     fn head(&mut self) -> Result<Option<Record>, Fault> {
@@ -706,28 +706,6 @@ impl ShardSpace for SnapshotSpace<'_> {
     fn key_count(&mut self) -> Result<u64, Fault> {
         Ok(self.handle.cluster_key_count())
     }
-}
-
-/// The tree keys of the records `start..end`.
-pub(crate) fn record_span(start: &[u8], end: &[u8]) -> Span {
-    Span { start: keys::record(start), end: if end.is_empty() { keys::records_end() } else { keys::record(end) } }
-}
-
-/// The tree keys of a large collection's elements whose names are from `from` on and below `until` (empty: all behind).
-pub(crate) fn elements_between(rows: &Rows, from: &[u8], until: &[u8]) -> Span {
-    let end = if until.is_empty() { keys::prefix_end(&rows.prefix) } else { keys::element(&rows.prefix, until) };
-    Span { start: keys::element(&rows.prefix, from), end }
-}
-
-/// The tree keys of a large collection's elements after `after`.
-pub(crate) fn element_span(rows: &Rows, after: Option<&[u8]>) -> Span {
-    let mut start = rows.prefix.clone();
-    if let Some(after) = after {
-        // The smallest key after it.
-        start.extend_from_slice(after);
-        start.push(0);
-    }
-    Span { start, end: keys::prefix_end(&rows.prefix) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The rows of a tree as they are, and nothing else of it.
 
 use crate::format::keys;
-use crate::space::read::element_span;
+use crate::space::spans::element_span;
 use crate::{Fault, ReadSpace, Record, Rows};
 use storage::{Slice, Snapshot};
 

@@ -1,7 +1,7 @@
 //! The plain model: the keys of a group, and what they hold.
 
 use super::stream::Stream;
-use super::strings::Text;
+use super::text::Text;
 use resp::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -12,6 +12,7 @@ mod sorted_sets;
 mod stream;
 mod streams;
 mod strings;
+mod text;
 mod way;
 
 pub use draw::{Draw, KEYS};

@@ -2,44 +2,8 @@
 
 use super::arguments::{count, number, range};
 use super::keyspace::{Content, Keyspace, Replied};
+use super::text::Text;
 use resp::Value;
-use std::collections::BTreeMap;
-
-/// What a string is to the model: most of its bytes are zeros.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Text {
-    length: usize,
-    /// Those that are not zeros, by their places.
-    bytes: BTreeMap<usize, u8>,
-}
-
-impl Text {
-    /// How many bytes it has.
-    #[must_use]
-    pub fn length(&self) -> usize {
-        self.length
-    }
-
-    fn byte(&self, at: usize) -> u8 {
-        self.bytes.get(&at).copied().unwrap_or(0)
-    }
-
-    fn write(&mut self, from: usize, bytes: &[u8]) {
-        for (at, byte) in (from..).zip(bytes) {
-            match byte {
-                0 => _ = self.bytes.remove(&at),
-                byte => _ = self.bytes.insert(at, *byte),
-            }
-        }
-        self.length = self.length.max(from + bytes.len());
-    }
-
-    fn part(&self, from: usize, until: usize) -> Vec<u8> {
-        let mut part = vec![0; until - from];
-        self.bytes.range(from..until).for_each(|(at, byte)| part[at - from] = *byte);
-        part
-    }
-}
 
 /// Runs a command; none if it is not one on parts of strings.
 pub fn run(space: &mut Keyspace, name: &str, args: &[&[u8]]) -> Option<Replied> {
@@ -54,13 +18,13 @@ pub fn run(space: &mut Keyspace, name: &str, args: &[&[u8]]) -> Option<Replied> 
         }),
         "SETRANGE" => text(space, key).map(|mut text| {
             text.write(number(args[1]) as usize, args[2]);
-            let length = text.length;
+            let length = text.length();
             space.keep(key, Content::Text(text));
             count(length)
         }),
         "APPEND" => text(space, key).map(|mut text| {
-            text.write(text.length, args[1]);
-            let length = text.length;
+            text.write(text.length(), args[1]);
+            let length = text.length();
             space.keep(key, Content::Text(text));
             count(length)
         }),
@@ -68,17 +32,15 @@ pub fn run(space: &mut Keyspace, name: &str, args: &[&[u8]]) -> Option<Replied> 
             let (at, shift, _) = bit_of(args[1], b"0");
             count(usize::from(text.byte(at) >> shift & 1))
         }),
-        "BITCOUNT" => {
-            text(space, key).map(|text| count(text.bytes.values().map(|byte| byte.count_ones() as usize).sum()))
-        }
-        "STRLEN" => text(space, key).map(|text| count(text.length)),
+        "BITCOUNT" => text(space, key).map(|text| count(text.bits())),
+        "STRLEN" => text(space, key).map(|text| count(text.length())),
         "GETRANGE" => text(space, key).map(|text| {
-            let (from, until) = range(text.length, args[1], args[2]);
+            let (from, until) = range(text.length(), args[1], args[2]);
             Value::Bulk(text.part(from, until))
         }),
         "GET" => {
             let has = space.has(key);
-            text(space, key).map(|text| if has { Value::Bulk(text.part(0, text.length)) } else { Value::Null })
+            text(space, key).map(|text| if has { Value::Bulk(text.part(0, text.length())) } else { Value::Null })
         }
         _ => return None,
     })

@@ -13,7 +13,7 @@ use super::work::Work;
 use super::writes::EntryWrites;
 use crate::drawn_stretch::{DrawnStretch, Source};
 use crate::format::{element, keys};
-use crate::space::read::elements_between;
+use crate::space::spans::elements_between;
 use crate::{Fault, Rows};
 use storage::Slice;
 use vocab::Prng;
