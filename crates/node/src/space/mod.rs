@@ -36,6 +36,7 @@ use vocab::{ClusterDatabase, Database};
 
 /// So many elements a space reads at once that cannot tell how long they are.
 pub(crate) const ELEMENTS_AT_ONCE: usize = 128;
+static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 /// So many pieces of a string are read by their names, more by a scan.
 const PIECES_BY_NAME: usize = 4;
 
@@ -64,15 +65,39 @@ pub trait ReadSpace {
     /// A stored record with all that a command may look at: of a string in pieces, its bytes.
     fn whole(&mut self, key: &[u8], record: Record) -> Result<Record, Fault> {
         let Some(string) = LongString::of(key, &record) else { return Ok(record) };
-        let bytes = self.string_part(string.rows(), 0, string.len())?;
+        let pieces = self.pieces(string.rows(), 0, string.len())?;
+        let (mut parts, mut end): (Vec<&[u8]>, usize) = (Vec::with_capacity(pieces.len() + 1), 0);
+        let zeros = |from: usize, until: usize| {
+            (from..until).step_by(PIECE_BYTES).map(move |at| &ZEROS[..PIECE_BYTES.min(until - at)])
+        };
+        for (at, piece) in &pieces {
+            parts.extend(zeros(end, at * PIECE_BYTES));
+            parts.push(piece);
+            end = at * PIECE_BYTES + piece.len();
+        }
+        parts.extend(zeros(end, string.len()));
         let view = record.view();
-        Ok(Record::stamped_new(view.version, Kind::STRING, view.expire_at_ms, &[&bytes]))
+        Ok(Record::stamped_new(view.version, Kind::STRING, view.expire_at_ms, &parts))
     }
 
     /// The bytes of a string in those pieces from `from` on and before `until`, as far as there are any.
     fn string_part(&mut self, pieces: &Rows, from: usize, until: usize) -> Result<Vec<u8>, Fault> {
         let length = pieces.count as usize;
-        let (from, until) = (from.min(length), until.min(length));
+        let (from, until) = (from.min(length), until.min(length).max(from.min(length)));
+        let found = self.pieces(pieces, from, until)?;
+        let mut bytes = vec![0; until - from];
+        for (at, piece) in found {
+            let (begin, end) = (at * PIECE_BYTES, at * PIECE_BYTES + piece.len());
+            let (low, high) = (begin.max(from), end.min(until));
+            if low < high {
+                bytes[low - from..high - from].copy_from_slice(&piece[low - begin..high - begin]);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The pieces of a string, with their numbers, that have bytes from `from` on and before `until`, which lies within it.
+    fn pieces(&mut self, rows: &Rows, from: usize, until: usize) -> Result<Vec<(usize, Slice)>, Fault> {
         if from >= until {
             return Ok(Vec::new());
         }
@@ -80,32 +105,20 @@ pub trait ReadSpace {
             return Err(Fault::WouldBlock);
         }
         let (first, last) = (from / PIECE_BYTES, (until - 1) / PIECE_BYTES);
-        let mut bytes = vec![0; until - from];
-        let mut found = 0;
-        let mut take = |at: usize, piece: &[u8]| {
-            let (begin, end) = (at * PIECE_BYTES, at * PIECE_BYTES + piece.len());
-            let (low, high) = (begin.max(from), end.min(until));
-            if low < high {
-                bytes[low - from..high - from].copy_from_slice(&piece[low - begin..high - begin]);
-                found += high - low;
-            }
-        };
+        let mut found = Vec::new();
         if last - first < PIECES_BY_NAME {
             for at in first..=last {
-                if let Some(piece) = self.element_get(pieces, &piece_name(at))? {
-                    take(at, &piece);
-                }
+                found.extend(self.element_get(rows, &piece_name(at))?.map(|piece| (at, piece)));
             }
         } else {
             let mut after = first.checked_sub(1).map(piece_name);
             loop {
                 let left = last - after.map_or(0, |after| u32::from_be_bytes(after) as usize + 1) + 1;
-                let next = self.elements_within(pieces, after.as_ref().map(|after| &after[..]), left, until - from)?;
+                let next =
+                    self.elements_within(rows, after.as_ref().map(|after| &after[..]), left, STRING_INLINE_BYTES_MAX)?;
                 let behind = next.last().and_then(|(name, _)| piece_number(name));
-                for (of, piece) in next {
-                    // What lies behind those asked for is not copied.
-                    piece_number(&of).into_iter().for_each(|at| take(at, &piece));
-                }
+                let numbered = next.into_iter().filter_map(|(name, piece)| Some((piece_number(&name)?, piece)));
+                found.extend(numbered.take_while(|(at, _)| *at <= last));
                 match behind {
                     Some(at) if at < last => after = Some(piece_name(at)),
                     _ => break,
@@ -113,8 +126,9 @@ pub trait ReadSpace {
             }
         }
         // Zeros are work, too.
-        self.afford(until - from - found)?;
-        Ok(bytes)
+        let bytes: usize = found.iter().map(|(_, piece)| piece.len()).sum();
+        self.afford((until - from).saturating_sub(bytes))?;
+        Ok(found)
     }
 
     /// The same as it is stored: a long string may be kept in pieces (`space::long_string`), which are not read.

@@ -62,9 +62,12 @@ impl EntryFormats {
         }
     }
 
-    /// Whether a node keeps long strings in pieces. One that was never heard of may not.
-    pub(crate) fn keeps_pieces(&self, node: NodeId) -> bool {
-        self.spoken(node).is_some_and(|version| version >= PIECES)
+    /// Whether a node keeps long strings in pieces, which this one does. One that was never heard of may not; and while any node does not,
+    /// a replica may move there.
+    pub(crate) fn keeps_pieces(&self, node: NodeId, own: NodeId) -> bool {
+        let spoken = self.spoken.lock();
+        let knows = node == own || spoken.contains_key(&node);
+        knows && spoken.values().all(|version| *version >= PIECES)
     }
 
     /// Of which commands a node judges how many keys they leave databases with. One that was never heard of may do so of none.
@@ -126,9 +129,14 @@ mod tests {
         assert_eq!(bounding, [Bounding::None, Bounding::OfClients, Bounding::None, Bounding::OfAll]);
         formats.heard(NodeId(1), GOING_ON);
         formats.heard(NodeId(4), PROBLEMS);
-        formats.heard(NodeId(6), PIECES);
         assert_eq!([1, 4, 9].map(|node| formats.reads_problems(NodeId(node))), [false, true, false]);
-        assert_eq!([4, 6, 9].map(|node| formats.keeps_pieces(NodeId(node))), [false, true, false]);
+        let keep = |formats: &EntryFormats| [7, 6, 9].map(|node| formats.keeps_pieces(NodeId(node), NodeId(7)));
+        assert_eq!(keep(&formats), [false; 3]);
+        let newer = EntryFormats::default();
+        newer.heard(NodeId(6), PIECES);
+        assert_eq!(keep(&newer), [true, true, false]);
+        newer.heard(NodeId(5), PIECES - 1);
+        assert_eq!(keep(&newer), [false; 3], "a replica may move to an older node");
         let pops = [2, 3, 9, 1].map(|node| formats.pops(NodeId(node)));
         assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);
     }

@@ -327,7 +327,7 @@ impl Effects for Shell {
     }
 
     fn keeps_pieces(&self, node: NodeId) -> bool {
-        node == self.store.node() || self.store.entry_formats.keeps_pieces(node)
+        self.store.entry_formats.keeps_pieces(node, self.store.node())
     }
 
     fn bounding(&self, node: NodeId) -> Bounding {

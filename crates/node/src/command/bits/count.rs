@@ -3,6 +3,11 @@
 use crate::command::args::{SYNTAX, int, is_word, span_of};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::string::look_into_record;
+use crate::space::long_string::StringView;
+use std::borrow::Cow;
+
+/// So many bytes of a string are looked at at a time.
+const WINDOW_BYTES: usize = 64 << 10;
 
 /// A run of bits of a string, both ends included.
 #[derive(Clone, Copy)]
@@ -22,6 +27,21 @@ impl BitRange {
     /// The first byte that it touches, and the first behind.
     fn bytes(&self) -> (usize, usize) {
         ((self.first / 8) as usize, (self.last / 8) as usize + 1)
+    }
+
+    /// The same bits in parts, of a few bytes each, so that a long string is not put together.
+    fn windows(self) -> impl Iterator<Item = Self> {
+        let (first, until) = self.bytes();
+        (first..until).step_by(WINDOW_BYTES).map(move |from| {
+            let end = (from + WINDOW_BYTES).min(until) as u64;
+            Self { first: self.first.max(from as u64 * 8), last: self.last.min(end * 8 - 1) }
+        })
+    }
+
+    /// The bytes of a string that it touches.
+    fn of_string<'s>(&self, string: &'s mut StringView<'_>) -> Result<Cow<'s, [u8]>, Error> {
+        let (first, until) = self.bytes();
+        Ok(string.part(first, until)?)
     }
 
     /// Which bits of the first byte that it touches belong to it, and which of the last.
@@ -88,7 +108,7 @@ pub(super) fn bitcount(call: &mut ReadCall<'_>) -> Outcome {
     };
     let range = BitRange::of(length, start, end, in_bits).filter(|_| !is_crossed(start, end));
     let count = look_into_record(call.space, key, Some(&record), |string| match range {
-        Some(range) => Ok(range.count(&string.part(range.bytes().0, range.bytes().1)?)),
+        Some(range) => range.windows().map(|part| Ok(part.count(&part.of_string(string)?))).sum(),
         None => Ok(0),
     })?;
     call.reply.int(count as i64);
@@ -119,7 +139,11 @@ pub(super) fn bitpos(call: &mut ReadCall<'_>) -> Outcome {
     };
     let range = BitRange::of(length, start, end.unwrap_or(-1), in_bits);
     let found = look_into_record(call.space, key, Some(&record), |string| match range {
-        Some(range) => Ok(Some(range.find(&string.part(range.bytes().0, range.bytes().1)?, bit))),
+        Some(range) => {
+            let mut found = range.windows().map(|part| Ok(part.find(&part.of_string(string)?, bit)));
+            let first: Result<_, Error> = found.find_map(Result::transpose).transpose();
+            Ok(Some(first?))
+        }
         None => Ok(None),
     })?;
     call.reply.int(match found {
@@ -156,6 +180,7 @@ mod tests {
             };
             let touched = &bytes[range.bytes().0..range.bytes().1];
             let within = &bits[range.first as usize..=range.last as usize];
+            assert_eq!(range.windows().count(), 1);
             assert_eq!(range.count(touched), within.iter().filter(|bit| **bit).count() as u64);
             for bit in [false, true] {
                 let expected = within.iter().position(|found| *found == bit).map(|at| range.first + at as u64);
