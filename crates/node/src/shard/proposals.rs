@@ -136,6 +136,10 @@ impl Proposals {
     /// Takes a write in; false if too many scripts wait.
     #[must_use]
     pub(super) fn push(&mut self, write: &Write, keys: &[KeyHash], ticket: Ticket) -> bool {
+        if matches!(write, Write::Clear) {
+            // It is of a ticket of its own, and removes what its client has written before.
+            self.open_lane();
+        }
         if self.lane.holds(&ticket) || write.scripts() > 0 && !self.lane.is_open(self.scripts_under_way()) {
             return self.lane.push(write, keys, ticket, self.now_us);
         }
@@ -502,6 +506,24 @@ impl Proposals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::entry::EncodedCommand;
+
+    #[test]
+    fn what_is_taken_in_before_flushall_comes_before_it() {
+        let mut proposals = Proposals::default();
+        proposals.lane.runs(1, 0);
+        proposals.applied(20_000);
+        let mut push = |connection: u32, write: &Write| {
+            let ticket = Ticket { connection, sequence: u64::from(connection), ..Ticket::NONE };
+            assert!(proposals.push(write, &[], ticket));
+            let sequences = proposals.queue.iter().flat_map(|pending| &pending.tickets).map(|ticket| ticket.sequence);
+            sequences.collect::<Vec<_>>()
+        };
+        let script = || Write::Command(EncodedCommand::new(&[b"EVAL", b"return 1", b"0"]));
+        assert_eq!(push(1, &script()), [1]);
+        assert_eq!(push(2, &script()), [1], "the second waits for the first");
+        assert_eq!(push(3, &Write::Clear), [1, 2, 3]);
+    }
 
     #[test]
     fn a_barrier_stands_until_it_is_ended_or_its_time_is_over() {
