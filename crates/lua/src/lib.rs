@@ -55,7 +55,7 @@ pub trait Counter {
     /// The state has handled so many bytes besides those that it has allocated. False if it must not go on.
     fn count(&self, bytes: usize) -> bool;
 
-    /// The state reads a text as a number. False likewise.
+    /// The state reads a text as a number.
     fn count_number(&self) -> bool;
 }
 
@@ -358,7 +358,9 @@ extern "C" fn bpw(x: f64, y: f64) -> f64 {
 unsafe extern "C-unwind" fn bslt_str2d(text: *const c_char, number: *mut f64) -> c_int {
     // SAFETY: the caller has a text with a zero byte at its end.
     let digits = unsafe { CStr::from_ptr(text) }.count_bytes();
-    if !ask(|counter| counter.count_number()) || digits > FEW_BYTES && !count(digits * BYTES_PER_DIGIT) {
+    // A short one is read in any case: the next look at the budget finds that it is used up, and ends the run.
+    let _ = ask(|counter| counter.count_number());
+    if digits > FEW_BYTES && !count(digits * BYTES_PER_DIGIT) {
         // It is no number: the run is over, and what it comes to is not used.
         return 0;
     }

@@ -103,10 +103,16 @@ pub const CONNECTION_SCRIPTS_MAX: usize = 16;
 pub const SHARD_SCRIPTS_MAX: usize = 1024;
 /// Writes that wait for scripts of one shard: more are refused.
 pub const LANE_WRITES_MAX: usize = 16_384;
+/// After so many µs those that have waited longest are refused, too.
+pub const LANE_WAIT_US_MAX: u64 = 60_000_000;
 /// Bytes of such writes: likewise.
 pub const LANE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How long a string is at least that is kept in pieces once a part of it is changed.
 pub const LONG_STRING_BYTES_MIN: usize = 32 * 1024;
+/// Elements that one item edits, as pieces of strings: each is in memory once. An entry has as many as some items may.
+pub const ITEM_EDITS_MAX: usize = 48 * 1024;
+/// An item that edits so few is not refused for others of its entry.
+pub const ITEM_EDITS_SURE: usize = 16;
 /// For so many bytes that are read and written the change of a short element counts, as a piece of a string.
 pub const ELEMENT_EDIT_TOUCHED_BYTES: usize = 512;
 /// The longest part of a string in pieces that an event loop puts together.

@@ -63,8 +63,8 @@ enum Done<T> {
     Yes(T),
     /// The string is in pieces.
     InPieces(LongString, Option<u64>),
-    /// It is to be kept in pieces from here on, and these are its bytes.
-    ToPieces(T, Vec<u8>, Option<u64>),
+    /// It is to be kept in pieces from here on, and has so many bytes then.
+    ToPieces(T, Patches, usize),
 }
 
 /// Edits the string at `key`; an absent one is empty. `edit` answers what is to be told and what is to be written.
@@ -88,8 +88,7 @@ pub(super) fn edit_string<T>(
             Ok(((told, patches), bytes)) => {
                 let length = patches.iter().map(Patch::end).max().unwrap_or(0).max(bytes.len());
                 if keeps_pieces && length >= LONG_STRING_BYTES_MIN && !patches.is_empty() {
-                    let expire_at_ms = view.and_then(|view| view.expire_at_ms);
-                    done = Some(Ok(Done::ToPieces(told, Patch::all_applied(&patches, bytes), expire_at_ms)));
+                    done = Some(Ok(Done::ToPieces(told, patches, length)));
                     return None;
                 }
                 done = Some(Ok(Done::Yes(told)));
@@ -103,7 +102,13 @@ pub(super) fn edit_string<T>(
     })?;
     match done.expect("an edit looks at the value")? {
         Done::Yes(told) => Ok(told),
-        Done::ToPieces(told, bytes, expire_at_ms) => {
+        Done::ToPieces(told, patches, length) => {
+            // Before its bytes are in memory: they are copied, and written.
+            space.afford(2 * length)?;
+            space.may_store(length)?;
+            let record = space.stored(key)?;
+            let expire_at_ms = record.as_ref().and_then(|record| record.view().expire_at_ms);
+            let bytes = Patch::all_applied(&patches, bytes_of(record.as_ref())?);
             long_string::store(space, key, expire_at_ms, &bytes)?;
             Ok(told)
         }

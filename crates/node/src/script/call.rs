@@ -162,6 +162,7 @@ impl Run<'_> {
             // Lua tells no handler that memory is short.
             engine.meter.is_over(failure);
         }
+        let has_passed = engine.meter.has_passed();
         engine.meter.finish();
         self.host.afford(engine.meter.instructions())?;
         if let Some(error) = failed {
@@ -170,6 +171,8 @@ impl Run<'_> {
         let end = match engine.meter.end() {
             // Where a stack has overflown, a new state decides how deep calls may be nested again.
             None if is_slice && engine.is_worn() => Some(End::Memory),
+            // What a slice could not afford may have failed without a look at the budget: a thread finds out what it comes to.
+            None if is_slice && has_passed => Some(End::Instructions),
             end => end,
         };
         if is_slice

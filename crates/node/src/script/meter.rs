@@ -95,6 +95,11 @@ impl Meter {
         self.allocation.set_bounds(usize::MAX, u64::MAX);
     }
 
+    /// Whether more was built than may be, found or not found yet by a look at the budget.
+    pub(super) fn has_passed(&self) -> bool {
+        self.allocation.passed().is_some()
+    }
+
     /// What the state allocates.
     pub(super) fn allocation(&self) -> Rc<Allocation> {
         self.allocation.clone()

@@ -11,7 +11,7 @@ use crate::format::key_bound::KeyBound;
 use crate::format::packing::Packing;
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
-use crate::outcome::{NOT_WRITTEN, REPLICA_GONE, ROWS_ARRIVED, SLOT_GONE, UNCONFIRMED, UNKNOWN};
+use crate::outcome::{NOT_WRITTEN, REPLICA_GONE, ROWS_ARRIVED, SCRIPTS_WAIT, SLOT_GONE, UNCONFIRMED, UNKNOWN};
 use crate::read::Deadline;
 use crate::tracking::Registers;
 use replica::Replica;
@@ -136,11 +136,11 @@ impl Proposals {
     /// Takes a write in; false if too many scripts wait.
     #[must_use]
     pub(super) fn push(&mut self, write: &Write, keys: &[KeyHash], ticket: Ticket) -> bool {
-        if matches!(write, Write::Clear) {
-            // It is of a ticket of its own, and removes what its client has written before.
-            self.open_lane();
-        }
-        if self.lane.holds(&ticket) || write.scripts() > 0 && !self.lane.is_open(self.scripts_under_way()) {
+        self.careless = !ticket.sync;
+        // FLUSHALL has a ticket of its own, and removes what its client has written before.
+        let clears_behind = matches!(write, Write::Clear) && !self.lane.is_empty();
+        let waits = || write.scripts() > 0 && !self.lane.is_open(self.scripts_under_way());
+        if clears_behind || self.lane.holds(&ticket) || waits() {
             return self.lane.push(write, keys, ticket, self.now_us);
         }
         let fill = &self.fill;
@@ -148,7 +148,6 @@ impl Proposals {
             self.queue.push_back(Pending::new(self.now_us));
         }
         self.queue.back_mut().expect("one was pushed if there was none").add(write, keys, ticket);
-        self.careless = !ticket.sync;
         true
     }
 
@@ -166,6 +165,7 @@ impl Proposals {
         }
         if !is_leader {
             self.open_lane();
+            self.lane = ScriptLane::default();
         }
         let mut under_way = self.scripts_under_way();
         while let Some(pending) = self.lane.next(under_way) {
@@ -405,6 +405,9 @@ impl Proposals {
     /// them.
     pub(super) fn expire(&mut self, now: Moment, confirmed: u64, effects: &mut dyn Effects) {
         self.now_us = now.mono_us;
+        while let Some(pending) = self.lane.late(now.mono_us) {
+            pending.tickets.iter().for_each(|ticket| refuse(SCRIPTS_WAIT, ticket, effects));
+        }
         let late = |since_us: u64| now.mono_us > since_us + PATIENCE_US;
         for proposed in &mut self.proposed {
             if now.mono_us <= proposed.patient_until_us {
@@ -513,16 +516,22 @@ mod tests {
         let mut proposals = Proposals::default();
         proposals.lane.runs(1, 0);
         proposals.applied(20_000);
-        let mut push = |connection: u32, write: &Write| {
-            let ticket = Ticket { connection, sequence: u64::from(connection), ..Ticket::NONE };
-            assert!(proposals.push(write, &[], ticket));
-            let sequences = proposals.queue.iter().flat_map(|pending| &pending.tickets).map(|ticket| ticket.sequence);
-            sequences.collect::<Vec<_>>()
-        };
         let script = || Write::Command(EncodedCommand::new(&[b"EVAL", b"return 1", b"0"]));
-        assert_eq!(push(1, &script()), [1]);
-        assert_eq!(push(2, &script()), [1], "the second waits for the first");
-        assert_eq!(push(3, &Write::Clear), [1, 2, 3]);
+        let mut queued = Vec::new();
+        for (connection, write) in [(1, script()), (2, script()), (3, Write::Clear), (4, script())] {
+            let ticket = Ticket { connection, sequence: u64::from(connection), ..Ticket::NONE };
+            assert!(proposals.push(&write, &[], ticket));
+            let tickets = proposals.queue.iter().flat_map(|pending| &pending.tickets);
+            queued = tickets.map(|ticket| ticket.sequence).collect::<Vec<_>>();
+        }
+        assert_eq!(queued, [1], "the others wait for the first");
+        let mut next = || {
+            proposals.queue.clear();
+            proposals.end_turns(true);
+            let tickets = proposals.queue.iter().flat_map(|pending| &pending.tickets);
+            tickets.map(|ticket| ticket.sequence).collect::<Vec<_>>()
+        };
+        assert_eq!([next(), next(), next()], [vec![2, 3], vec![4], vec![]]);
     }
 
     #[test]

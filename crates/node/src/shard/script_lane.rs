@@ -8,7 +8,7 @@ use super::pending::Pending;
 use super::{KeyHash, Ticket, Write};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use vocab::limits::{LANE_BYTES_MAX, LANE_WRITES_MAX, SHARD_SCRIPTS_MAX};
+use vocab::limits::{LANE_BYTES_MAX, LANE_WAIT_US_MAX, LANE_WRITES_MAX, SHARD_SCRIPTS_MAX};
 
 /// The connection that sends a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,7 +66,12 @@ impl ScriptLane {
 
     /// Whether a script need not wait while so many are under way.
     pub(super) fn is_open(&self, under_way: usize) -> bool {
-        self.is_empty() && under_way < self.width
+        self.is_empty() && (under_way < self.width || self.is_unbounded())
+    }
+
+    /// Whether as many scripts may be under way as there are: none has taken long lately.
+    fn is_unbounded(&self) -> bool {
+        self.width == SHARD_SCRIPTS_MAX
     }
 
     /// A write waits; false if too many do.
@@ -91,9 +96,17 @@ impl ScriptLane {
 
     /// The next writes to be proposed while so many scripts are under way.
     pub(super) fn next(&mut self, under_way: usize) -> Option<Pending> {
-        let width = self.width;
-        let may_go = |first: &mut Waiting| first.pending.scripts == 0 || under_way < width;
-        let first = self.waiting.pop_front_if(may_go)?;
+        let may_run = under_way < self.width || self.is_unbounded();
+        self.take_first(|first| may_run || first.pending.scripts == 0)
+    }
+
+    /// The writes that have waited longest, if they have waited for too long.
+    pub(super) fn late(&mut self, now_us: u64) -> Option<Pending> {
+        self.take_first(|first| now_us > first.pending.since_us + LANE_WAIT_US_MAX)
+    }
+
+    fn take_first(&mut self, is_one: impl Fn(&Waiting) -> bool) -> Option<Pending> {
+        let first = self.waiting.pop_front_if(|first| is_one(first))?;
         self.writes -= first.pending.tickets.len();
         self.bytes -= first.bytes;
         if let Entry::Occupied(mut left) = self.senders.entry(first.sender) {
@@ -105,9 +118,9 @@ impl ScriptLane {
         Some(first.pending)
     }
 
-    /// All writes that wait: this replica does not run them one after the other any more.
-    pub(super) fn open(&mut self) -> impl Iterator<Item = Pending> {
-        (self.writes, self.bytes, self.width) = (0, 0, SHARD_SCRIPTS_MAX);
+    /// All writes that wait.
+    pub(super) fn open(&mut self) -> impl Iterator<Item = Pending> + use<> {
+        (self.writes, self.bytes) = (0, 0);
         self.senders.clear();
         std::mem::take(&mut self.waiting).into_iter().map(|waiting| waiting.pending)
     }
@@ -191,9 +204,7 @@ mod tests {
         lane.runs(8, 90_000);
         lane.applied(110_000);
         assert!(!lane.is_open(1));
-        assert!(
-            ScriptLane::default().is_open(SHARD_SCRIPTS_MAX - 1) && !ScriptLane::default().is_open(SHARD_SCRIPTS_MAX)
-        );
+        assert!(ScriptLane::default().is_open(SHARD_SCRIPTS_MAX + 1), "where none has taken long there is no bound");
     }
 
     #[test]
@@ -204,8 +215,10 @@ mod tests {
             [0, 1, 2].map(|sequence| lane.push(&large, &[], of(sequence as u32, sequence), 0)),
             [true, true, false]
         );
-        assert!(lane.push(&write("EVAL return 0"), &[], of(9, 9), 0));
-        assert_eq!(lane.open().map(|pending| sequences(Some(pending))).collect::<Vec<_>>(), [[0], [1], [9]]);
-        assert!(lane.is_open(1), "and is as wide as at first");
+        assert!(lane.push(&write("EVAL return 0"), &[], of(9, 9), 7));
+        assert!(lane.late(LANE_WAIT_US_MAX).is_none());
+        assert_eq!(sequences(lane.late(LANE_WAIT_US_MAX + 1)), [0]);
+        assert_eq!(lane.open().map(|pending| sequences(Some(pending))).collect::<Vec<_>>(), [[1], [9]]);
+        assert!(lane.is_open(0) && !lane.is_open(1), "and is as narrow as before");
     }
 }

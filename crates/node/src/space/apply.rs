@@ -32,7 +32,10 @@ use crate::{Evaluation, Fault, Kind, ReadSpace, Record, RecordView, Rows, WriteS
 use std::sync::Arc;
 use storage::{Slice, Span};
 use stretch::{EntrySource, Stretch};
-use vocab::limits::{EDIT_IN_PLACE_BYTES_MIN, ELEMENT_EDIT_TOUCHED_BYTES, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE};
+use vocab::limits::{
+    EDIT_IN_PLACE_BYTES_MIN, ELEMENT_EDIT_TOUCHED_BYTES, ENTRY_TOUCHED_ITEMS, ENTRY_WRITTEN_BYTES_MAX, ITEM_BYTES_SURE,
+    ITEM_EDITS_MAX, ITEM_EDITS_SURE,
+};
 use vocab::{Database, Prng, slot_of};
 use work::Work;
 use writes::EntryWrites;
@@ -55,6 +58,8 @@ pub struct EntrySpace<'a> {
     draws: Draws,
     /// Whether a long string is kept in pieces once a part of it is changed.
     keeps_pieces: bool,
+    /// How many elements were edited that the entry had not written before: in the item under way, and in all.
+    first_edits: (usize, usize),
     /// Whether what nodes make of clients' commands is bounded, too.
     bounds_all: bool,
     is_in_script: bool,
@@ -98,6 +103,7 @@ impl<'a> EntrySpace<'a> {
             packing: Packing::default(),
             draws: Draws::Alone,
             keeps_pieces: false,
+            first_edits: (0, 0),
             bounds_all: false,
             is_in_script: false,
         }
@@ -161,6 +167,7 @@ impl<'a> EntrySpace<'a> {
     /// Begins the next item of the entry.
     pub(crate) fn begin_item(&mut self) {
         self.work.begin_item();
+        self.first_edits.0 = 0;
         self.writes.begin_item();
         self.refusal = None;
     }
@@ -281,6 +288,15 @@ impl<'a> EntrySpace<'a> {
             return self.work.refuse();
         }
         Ok(())
+    }
+
+    /// An element is edited that the entry has not written yet, and is in memory from here on: refuses too many of them.
+    fn note_first_edit(&mut self) -> Result<(), Fault> {
+        self.first_edits.0 += 1;
+        self.first_edits.1 += 1;
+        let (of_item, of_entry) = self.first_edits;
+        let are_many = of_item > ITEM_EDITS_MAX || of_entry > ENTRY_TOUCHED_ITEMS * ITEM_EDITS_MAX;
+        if are_many && of_item > ITEM_EDITS_SURE { self.work.refuse() } else { Ok(()) }
     }
 
     /// As entries of format 1 do: a number that no elements of `key` have, be they of a hash that is gone and not yet
@@ -565,6 +581,9 @@ impl WriteSpace for EntrySpace<'_> {
     }
 
     fn edit_element(&mut self, rows: &Rows, element: &[u8], edit: &mut ElementEdit<'_>) -> Result<(), Fault> {
+        if !self.writes.has_written_element(&rows.prefix, element) {
+            self.note_first_edit()?;
+        }
         let old = self.writes.element(&rows.prefix, element)?;
         self.work.add(2, ELEMENT_EDIT_TOUCHED_BYTES)?;
         if let Some(new) = edit(old.as_deref()) {

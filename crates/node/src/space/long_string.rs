@@ -51,7 +51,6 @@ pub(crate) fn store(
     expire_at_ms: Option<u64>,
     bytes: &[u8],
 ) -> Result<(), Fault> {
-    space.may_store(bytes.len())?;
     let rows = space.new_rows(key)?.with_count(bytes.len() as u64);
     for (at, piece) in bytes.chunks(PIECE_BYTES).enumerate() {
         if piece != &ZEROS[..piece.len()] {

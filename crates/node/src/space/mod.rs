@@ -296,11 +296,11 @@ impl Patch {
 
     /// The string that `old` becomes by all of them.
     pub(crate) fn all_applied(patches: &[Self], old: &[u8]) -> Vec<u8> {
-        let mut new = old.to_vec();
+        let length = patches.iter().map(Self::end).max().unwrap_or(0).max(old.len());
+        let mut new = Vec::with_capacity(length);
+        new.extend_from_slice(old);
+        new.resize(length, 0);
         for patch in patches {
-            if new.len() < patch.end() {
-                new.resize(patch.end(), 0);
-            }
             new[patch.offset..patch.end()].copy_from_slice(&patch.bytes);
         }
         new

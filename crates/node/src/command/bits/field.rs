@@ -309,11 +309,37 @@ impl Windows {
     /// What is to be written: the windows in which something has changed, or that make the string longer.
     fn changes(self, string: &mut StringView<'_>) -> Result<Patches, Fault> {
         let mut changes = Patches::new();
+        let mut is_changed = false;
+        let is_whole = matches!(string, StringView::Whole(_));
         for window in self.0 {
-            if window.end() > string.len() || string.part(window.first, window.end())? != window.bytes {
+            let changes_here = window.end() > string.len() || string.part(window.first, window.end())? != window.bytes;
+            is_changed |= changes_here;
+            // Of a string that is one row all are written: so replicas of all releases count the same.
+            if changes_here || is_whole {
                 changes.push(Patch { offset: window.first, bytes: window.bytes });
             }
         }
-        Ok(changes)
+        Ok(if is_changed { changes } else { Patches::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Earlier releases have written all bytes between the first field and the last: what that counts for is the same on all replicas.
+    #[test]
+    fn of_a_string_that_is_one_row_all_windows_are_written_if_one_changes() {
+        let perform = |line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let actions = Actions::of(&words).collect::<Result<Vec<_>, _>>().unwrap_or_default();
+            let (_, patches) = perform(&actions, &mut StringView::Whole(b"abcdefgh")).unwrap_or_default();
+            patches.iter().map(|patch| (patch.offset, patch.bytes.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(perform("SET u8 #0 1 SET u8 #6 103"), [(0, 1), (6, 1)]);
+        assert_eq!(perform("SET u8 #0 97 SET u8 #6 103"), []);
+        assert_eq!(perform("SET u8 #0 97 SET u8 #9 0"), [(0, 1), (9, 1)]);
+        assert_eq!(perform("SET u16 4 0 SET u8 #2 0 GET u8 #7"), [(0, 3)], "fields that touch are one window");
     }
 }

@@ -453,6 +453,12 @@ impl<'a> EntryWrites<'a> {
         Ok(found)
     }
 
+    /// Whether the entry has written, or removed, that row of a collection.
+    pub(super) fn has_written_element(&mut self, prefix: &[u8], element: &[u8]) -> bool {
+        keys::element_into(&mut self.tree_key, prefix, element);
+        self.overlay.get(&self.tree_key).is_some()
+    }
+
     /// The next item of the entry begins.
     pub(super) fn begin_item(&mut self) {
         self.near.begin_item();
