@@ -606,7 +606,7 @@ mod tests {
             "xpcall(error,function() end)",
             "coroutine.resume(coroutine.create(function() error('x') end))",
             "tonumber('1.5')",
-            "local x='1.5'+i",
+            "for j=1,20 do local x='1.5'+j end",
             "string.format('%99.99f',1e300)",
             "loadstring('return 1')",
             "load(function() end)",
