@@ -439,7 +439,8 @@ fn an_entry_of_much_work_is_not_evaluated_on_the_event_loop() {
         let more = names[..args].iter().flat_map(|arg| std::iter::once(arg.as_bytes()).chain(each.iter().copied()));
         std::iter::once(name.as_bytes()).chain(more).collect()
     };
-    let loads: [Load<'_>; 10] = [
+    let long = vec![b'v'; 600_000];
+    let loads: [Load<'_>; 12] = [
         (with("DEL", 100, &[]), 1, 1, 0, ":0\r\n"),
         (with("DEL", 5_000, &[]), 1, 1, 1, ":0\r\n"),
         (with("MSET", 1_000, &[b"v"]), 1, 1, 0, "+OK\r\n"),
@@ -448,7 +449,10 @@ fn an_entry_of_much_work_is_not_evaluated_on_the_event_loop() {
         // Few arguments, and much that they touch.
         (vec![b"SETBIT", b"{t}bits", b"100000", b"1"], 1, 1, 0, ":0\r\n"),
         (vec![b"SETBIT", b"{t}bits", b"40000000", b"1"], 1, 1, 1, ":0\r\n"),
-        (vec![b"APPEND", b"{t}bits", b"x"], 500, 1, 1, ":5000501\r\n"),
+        // It is in pieces by now, of which each writes one.
+        (vec![b"APPEND", b"{t}bits", b"x"], 500, 1, 0, ":5000501\r\n"),
+        (vec![b"SET", b"{t}long", &long], 1, 1, 0, "+OK\r\n"),
+        (vec![b"PEXPIRE", b"{t}long", b"100000"], 500, 1, 1, ":1\r\n"),
         // Many small ones are several entries: more of them after those that were given up.
         (vec![b"SET", b"{t}a", b"v"], 10_000, 40, 0, "+OK\r\n"),
         (with("MSET", 5_000, &[b"v"]), 2, 2, 2, "+OK\r\n"),
