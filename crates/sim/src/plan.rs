@@ -314,8 +314,9 @@ impl Plan {
                 self.faults.splits = true;
                 self.cold_reads_per_mille = 900;
             }
-            Bug::BulkFirst | Bug::MuteLog => self.be_bulky(),
-            Bug::NoAdmission => self.be_bulky(),
+            // What waits behind bulk waits for that of all clients.
+            Bug::BulkFirst => self.be_bulky(8),
+            Bug::MuteLog | Bug::NoAdmission => self.be_bulky(3),
             Bug::ForgetInterest | Bug::SwapMessages | Bug::DoubleMessage | Bug::EarlyConfirm | Bug::KeepSubscribers => {
                 self.listeners = 5;
                 self.faults.network = true;
@@ -339,11 +340,11 @@ impl Plan {
         self
     }
 
-    /// Hostile clients, and nothing else that fails.
-    fn be_bulky(&mut self) {
+    /// So many hostile clients, and nothing else that fails.
+    fn be_bulky(&mut self, clients: usize) {
         self.collection_clients = 0;
         let bytes = 100_000;
-        self.bulk = Some(BulkShape { clients: 3, bytes, bytes_per_ms: bytes as u64 / BULK_MS, is_calm: true });
+        self.bulk = Some(BulkShape { clients, bytes, bytes_per_ms: bytes as u64 / BULK_MS, is_calm: true });
         self.first = self.nodes;
         self.split_ops = None;
         self.faults = Faults::NONE;

@@ -175,10 +175,8 @@ impl Run<'_> {
             None if is_slice && has_passed => Some(End::Instructions),
             end => end,
         };
-        if is_slice
-            && matches!(end, Some(End::Instructions | End::Memory))
-            && let Some(watch) = self.watch
-        {
+        let is_too_long = is_slice && matches!(end, Some(End::Instructions | End::Memory));
+        if let Some(watch) = self.watch.filter(|_| is_too_long) {
             watch.was_too_long(&script.sha);
         }
         match end {
