@@ -315,8 +315,10 @@ impl Plan {
                 self.cold_reads_per_mille = 900;
             }
             // What waits behind bulk waits for that of all clients.
-            Bug::BulkFirst => self.be_bulky(8),
-            Bug::MuteLog | Bug::NoAdmission => self.be_bulky(3),
+            Bug::BulkFirst => self.be_bulky(8, true),
+            Bug::MuteLog => self.be_bulky(3, true),
+            // What was not to be admitted may keep others waiting.
+            Bug::NoAdmission => self.be_bulky(3, false),
             Bug::ForgetInterest | Bug::SwapMessages | Bug::DoubleMessage | Bug::EarlyConfirm | Bug::KeepSubscribers => {
                 self.listeners = 5;
                 self.faults.network = true;
@@ -341,10 +343,10 @@ impl Plan {
     }
 
     /// So many hostile clients, and nothing else that fails.
-    fn be_bulky(&mut self, clients: usize) {
+    fn be_bulky(&mut self, clients: usize, is_calm: bool) {
         self.collection_clients = 0;
         let bytes = 100_000;
-        self.bulk = Some(BulkShape { clients, bytes, bytes_per_ms: bytes as u64 / BULK_MS, is_calm: true });
+        self.bulk = Some(BulkShape { clients, bytes, bytes_per_ms: bytes as u64 / BULK_MS, is_calm });
         self.first = self.nodes;
         self.split_ops = None;
         self.faults = Faults::NONE;

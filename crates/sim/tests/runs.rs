@@ -119,8 +119,7 @@ fn check_found(name: &str, bug: Bug) {
         Bug::KeepFiles => &["and holds its files", "the log holds replica"],
         Bug::DropOrders => &["a plan has not ended"],
         Bug::BulkFirst | Bug::MuteLog => &["has an election, and nothing but bulk", "was not answered"],
-        // What no one has admitted may keep others waiting, too.
-        Bug::NoAdmission => &["longer than a key may be", "is beyond a limit", "has an election, and nothing but bulk"],
+        Bug::NoAdmission => &["longer than a key may be", "is beyond a limit"],
         Bug::PoisonOnLack => &["is poisoned, and no fsync"],
         Bug::LocalExpiry => &["the keys are"],
         Bug::ForgetInterest | Bug::EarlyConfirm => &["which was to get it"],

@@ -5,6 +5,9 @@ use super::record::{Kind, Record, Rows, Type};
 /// How many bytes of the string each piece has.
 pub(crate) const PIECE_BYTES: usize = 4096;
 
+/// A piece that need not be there.
+pub(crate) static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
+
 /// A string in pieces.
 ///
 /// Invariants: a piece that is not there is all zeros, and so is the rest of one that is shorter. No piece goes beyond the string's end.

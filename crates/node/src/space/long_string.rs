@@ -5,15 +5,13 @@
 //! it as one record (`ReadSpace::get`).
 
 use crate::Fault;
-use crate::format::long_string::{LongString, PIECE_BYTES, piece_name, piece_number};
+use crate::format::long_string::{LongString, PIECE_BYTES, ZEROS, piece_name, piece_number};
 use crate::format::record::{Record, Type};
 use crate::space::{Patch, ReadSpace, WriteSpace};
 use std::borrow::Cow;
 
 /// So many pieces are checked at a time.
 const PIECES_CHECKED: usize = 256;
-
-static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 
 /// Writes into its pieces. Its record is to be put again.
 pub(crate) fn write(string: &mut LongString, space: &mut dyn WriteSpace, patch: &Patch) -> Result<(), Fault> {

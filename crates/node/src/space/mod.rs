@@ -20,7 +20,7 @@ pub(crate) mod tree_rows;
 
 use crate::config::SmallCollections;
 use crate::format::entry::Evaluation;
-use crate::format::long_string::{LongString, PIECE_BYTES, piece_name, piece_number};
+use crate::format::long_string::{LongString, PIECE_BYTES, ZEROS, piece_name, piece_number};
 use crate::format::packing::Packing;
 use crate::key_usage::KeyUsage;
 use crate::keyspace_events::Event;
@@ -36,7 +36,6 @@ use vocab::{ClusterDatabase, Database};
 
 /// So many elements a space reads at once that cannot tell how long they are.
 pub(crate) const ELEMENTS_AT_ONCE: usize = 128;
-static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 /// So many pieces of a string are read by their names, more by a scan.
 const PIECES_BY_NAME: usize = 4;
 
