@@ -675,6 +675,12 @@ impl EncodedCommand {
         self.spec
     }
 
+    /// Whether its row says that of it: bits of `resp::table::behaviour`.
+    #[must_use]
+    pub fn does(&self, behaviour: u64) -> bool {
+        self.spec.is_some_and(|spec| spec.does(behaviour))
+    }
+
     /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {

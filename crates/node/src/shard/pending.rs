@@ -1,7 +1,7 @@
 //! An entry that is being filled with the writes of clients.
 
 use super::{CommandRows, KeyHash, Ticket, Write};
-use crate::format::entry::{EncodedCommand, EntryBuilder};
+use crate::format::entry::EntryBuilder;
 use crate::guarantees::Acks;
 use crate::request::ITEM_BYTES_MAX;
 use resp::table::behaviour;
@@ -100,8 +100,8 @@ impl Pending {
                 } else {
                     self.entry.encoded_command(command);
                 }
-                self.packs |= does(command, behaviour::PACKS);
-                self.edits |= does(command, behaviour::EDITS);
+                self.packs |= command.does(behaviour::PACKS);
+                self.edits |= command.does(behaviour::EDITS);
                 self.rows.push(command.spec().map(|spec| spec.id));
             }
             Write::Transaction { watches, commands } => {
@@ -110,8 +110,8 @@ impl Pending {
                 } else {
                     self.entry.transaction(watches, commands);
                 }
-                self.packs |= commands.iter().any(|command| does(command, behaviour::PACKS));
-                self.edits |= commands.iter().any(|command| does(command, behaviour::EDITS));
+                self.packs |= commands.iter().any(|command| command.does(behaviour::PACKS));
+                self.edits |= commands.iter().any(|command| command.does(behaviour::EDITS));
                 self.rows.extend(commands.iter().map(|command| command.spec().map(|spec| spec.id)));
             }
             Write::Prepared(prepared) => {
@@ -143,8 +143,4 @@ impl Pending {
             self.reported.extend(keys.iter().copied());
         }
     }
-}
-
-fn does(command: &EncodedCommand, behaviour: u64) -> bool {
-    command.spec().is_some_and(|spec| spec.does(behaviour))
 }

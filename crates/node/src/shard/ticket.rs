@@ -6,7 +6,7 @@ use crate::format::entry::{EncodedCommand, EntryBuilder};
 use crate::guarantees::Acks;
 use crate::subscriber::Subscriber;
 use crate::tracking::{Registers, Tracker};
-use resp::table::{CommandSpec, behaviour};
+use resp::table::behaviour;
 use resp::{Proto, Reply};
 use vocab::{Slot, SlotSpan};
 
@@ -153,12 +153,11 @@ impl Write {
             }
             Self::Prepared(_) | Self::Clear | Self::Change(_) | Self::Mark(_) => return self,
         };
-        let specs = || commands.iter().map(EncodedCommand::spec);
         Self::Prepared(Box::new(PreparedWrite {
             entry: entry.seal(0).into(),
-            rows: specs().map(|spec| spec.map(|spec| spec.id)).collect(),
-            packs: specs().flatten().any(|spec: &CommandSpec| spec.does(behaviour::PACKS)),
-            edits: specs().flatten().any(|spec: &CommandSpec| spec.does(behaviour::EDITS)),
+            rows: commands.iter().map(|command| command.spec().map(|spec| spec.id)).collect(),
+            packs: commands.iter().any(|command| command.does(behaviour::PACKS)),
+            edits: commands.iter().any(|command| command.does(behaviour::EDITS)),
             operations: self.operations(),
             bytes: self.bytes(),
             arguments: self.arguments(),
@@ -237,8 +236,10 @@ impl Write {
     /// How many scripts it runs.
     pub(crate) fn scripts(&self) -> usize {
         match self {
-            Self::Command(command) => usize::from(runs_script(command)),
-            Self::Transaction { commands, .. } => commands.iter().filter(|command| runs_script(command)).count(),
+            Self::Command(command) => usize::from(command.does(behaviour::RUNS_SCRIPT)),
+            Self::Transaction { commands, .. } => {
+                commands.iter().filter(|command| command.does(behaviour::RUNS_SCRIPT)).count()
+            }
             Self::Prepared(prepared) => prepared.scripts,
             Self::Clear | Self::Change(_) | Self::Mark(_) => 0,
         }
@@ -247,8 +248,10 @@ impl Write {
     /// Whether it tells its client the version that it writes.
     pub(crate) fn reports_version(&self) -> bool {
         match self {
-            Self::Command(command) => reports_version(command),
-            Self::Transaction { commands, .. } => commands.iter().any(reports_version),
+            Self::Command(command) => command.does(behaviour::REPORTS_VERSION),
+            Self::Transaction { commands, .. } => {
+                commands.iter().any(|command| command.does(behaviour::REPORTS_VERSION))
+            }
             Self::Prepared(prepared) => prepared.reports_version,
             Self::Clear | Self::Change(_) | Self::Mark(_) => false,
         }
@@ -262,14 +265,6 @@ impl Write {
             Self::Transaction { .. } | Self::Clear | Self::Change(_) | Self::Mark(_) => None,
         }
     }
-}
-
-fn runs_script(command: &EncodedCommand) -> bool {
-    command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT))
-}
-
-fn reports_version(command: &EncodedCommand) -> bool {
-    command.spec().is_some_and(|spec| spec.does(behaviour::REPORTS_VERSION))
 }
 
 #[cfg(test)]

@@ -226,7 +226,7 @@ impl Expected {
 }
 
 fn runs_script(command: &EncodedCommand) -> bool {
-    command.spec().is_some_and(|spec| spec.does(behaviour::RUNS_SCRIPT))
+    command.does(behaviour::RUNS_SCRIPT)
 }
 
 /// The slots of a transaction's keys, including those that its scripts may use without declaring them, if there are several.
