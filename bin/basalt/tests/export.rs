@@ -255,6 +255,8 @@ fn redis_cli_copies_the_keys() {
     nodes.wait_spread();
     let node = nodes.address(0);
     done(&["import", &rdb, "--databases", "--node", &node, "--json"]);
+    let library = "#!lua name=l\nredis.register_function('f', function() return 7 end)";
+    assert_eq!(nodes.connect(1).try_call(&["FUNCTION", "LOAD", "REPLACE", library]).unwrap(), Value::bulk("l"));
     let copy = |port: u16, name: &str| {
         let path = dir.join(name);
         let output = run("redis-cli", &["-p", &port.to_string(), "--rdb", path.to_str().unwrap()]);
@@ -268,7 +270,9 @@ fn redis_cli_copies_the_keys() {
         eventually("the copy has all keys", Duration::from_secs(60), || {
             copies += 1;
             let back = copy(*port, &format!("databases-{n}-{copies}.rdb"));
-            (contents(&mut back.connect(), &[0]) == expected).then_some(())
+            let back = &mut back.connect();
+            assert_eq!(back.call("FCALL f 0"), Value::Int(7));
+            (contents(back, &[0]) == expected).then_some(())
         });
     }
     // Nothing is written for longer than a replica may be behind: it asks its leader, which rests, how old it is.

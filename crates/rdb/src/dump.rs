@@ -83,11 +83,14 @@ pub fn read_dump(version: u16, body: &[u8], bytes_max: usize) -> Result<Value, E
 /// Libraries of functions, by their sources, as FUNCTION RESTORE takes them.
 pub fn write_libraries<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut body = Vec::new();
-    for source in sources {
-        body.push(op::FUNCTION);
-        put_string(&mut body, source);
-    }
+    sources.for_each(|source| put_library(&mut body, source));
     seal(body, VERSION)
+}
+
+/// Appends a library of functions, by its source, as a file and FUNCTION DUMP have it.
+pub fn put_library(out: &mut Vec<u8>, source: &[u8]) {
+    out.push(op::FUNCTION);
+    put_string(out, source);
 }
 
 /// The sources of the libraries in the body of a dump of that version. They take up to `bytes_max` bytes.

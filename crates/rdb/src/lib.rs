@@ -24,7 +24,9 @@ mod value;
 mod write_value;
 mod writer;
 
-pub use dump::{Checksum, FOOTER_BYTES, checked_body, read_dump, read_libraries, seal, write_dump, write_libraries};
+pub use dump::{
+    Checksum, FOOTER_BYTES, checked_body, put_library, read_dump, read_libraries, seal, write_dump, write_libraries,
+};
 pub use error::Error;
 pub use file::{FileReader, FileWriter, Item, Lifetime};
 pub use format::{VERSION, VERSION_FIELD_TTLS, value as types};

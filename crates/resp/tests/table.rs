@@ -132,6 +132,7 @@ fn command_answers_as_redis_7_0_15_does() {
         ("COMMAND GETKEYS MSET a b c d", "*2 $1 a $1 c "),
         ("COMMAND GETKEYSANDFLAGS COPY a b", "*2 *2 $1 a *2 +RO +access *2 $1 b *2 +OW +update "),
         ("COMMAND GETKEYS PING x", "-ERR The command has no key arguments "),
+        ("COMMAND GETKEYS SPUBLISH channel x", "-ERR The command has no key arguments "),
         ("COMMAND GETKEYS nosuch x", "-ERR Invalid command specified "),
         ("COMMAND GETKEYS GET x y", "-ERR Invalid number of arguments specified for command "),
         ("COMMAND GETKEYS KV.EXEC 1 5 GET k", "-ERR Invalid arguments specified for command "),

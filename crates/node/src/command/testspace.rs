@@ -471,6 +471,10 @@ impl Shards for TestShards {
         let span = |space: &'a mut TestSpace| space.span(range.start, range.end, range.reverse);
         self.shards.iter_mut().map(|(_, _, space)| Box::new(span(space)) as Box<dyn Records>).collect()
     }
+
+    fn libraries(&mut self) -> Result<Vec<Vec<u8>>, String> {
+        Ok(Vec::new())
+    }
 }
 
 /// The records of a range, those whose time has come included.

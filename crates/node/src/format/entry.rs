@@ -457,29 +457,60 @@ pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
 /// From so many bytes on the first argument of a command is taken for a script, whose first key is the third argument.
 const SCRIPT_BYTES_MIN: usize = 64;
 
-/// The first keys of the commands at the beginning of an entry, as far as their places tell: for a hint. Ends where there is
-/// something else.
+/// The first keys of the commands and transactions at the beginning of an entry, as far as their places tell, and the keys that these
+/// transactions have watched: for a hint. Ends where there is something else.
 pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
     // What is said before the commands.
     let mut ahead = reader.clone();
-    while let Ok(kind @ (TOGETHER | GOING_ON | PIECES | KEY_BOUNDS | BOUNDS_OF_ALL)) = ahead.u8()
-        && (!matches!(kind, KEY_BOUNDS | BOUNDS_OF_ALL) || key_bounds(&mut ahead).is_ok())
-    {
+    while match ahead.u8() {
+        Ok(TOGETHER | GOING_ON | PIECES) => true,
+        Ok(KEY_BOUNDS | BOUNDS_OF_ALL) => key_bounds(&mut ahead).is_ok(),
+        Ok(PACKING) => packing(&mut ahead).is_ok(),
+        _ => false,
+    } {
         reader = ahead.clone();
     }
+    // Of the transaction that is being read: how many it watches, and how many commands it has, that are still to come.
+    let (mut watched, mut commands) = (0, 0);
     std::iter::from_fn(move || {
-        let Ok(COMMAND) = reader.u8() else { return None };
-        let count = reader.count(1).ok()?;
-        let mut first = None;
-        for at in 0..count {
-            let argument = reader.bytes().ok()?;
-            if at == 1 || at == 3 && first.is_some_and(|first: &[u8]| first.len() >= SCRIPT_BYTES_MIN) {
-                first = Some(argument);
+        if watched == 0 && commands == 0 {
+            match reader.u8() {
+                Ok(COMMAND) => commands = 1,
+                Ok(TRANSACTION) => {
+                    watched = reader.count(2).ok()?;
+                    if watched == 0 {
+                        commands = reader.count(1).ok()?;
+                    }
+                }
+                _ => return None,
             }
         }
-        first
+        if watched > 0 {
+            let key = reader.bytes().ok()?;
+            reader.varint().ok()?;
+            watched -= 1;
+            if watched == 0 {
+                commands = reader.count(1).ok()?;
+            }
+            return Some(key);
+        }
+        commands = commands.checked_sub(1)?;
+        first_key(&mut reader)
     })
+}
+
+/// The same of one command.
+fn first_key<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let count = reader.count(1).ok()?;
+    let mut first = None;
+    for at in 0..count {
+        let argument = reader.bytes().ok()?;
+        if at == 1 || at == 3 && first.is_some_and(|first: &[u8]| first.len() >= SCRIPT_BYTES_MIN) {
+            first = Some(argument);
+        }
+    }
+    first
 }
 
 /// What an entry splits, if it is one that does; such an item is alone in its entry.
@@ -824,16 +855,21 @@ mod tests {
         entry.command(&[b"MSET", b"b", b"2", b"c", b"3"]);
         let (script, context) = ([b'-'; SCRIPT_BYTES_MIN], b"context");
         entry.command(&[b"EVAL", &script, b"1", b"key", context]);
+        let commands = [EncodedCommand::new(&[b"GET", b"f"]), EncodedCommand::new(&[b"DEL", b"g", b"h"])];
+        entry.transaction(&[(b"watched".to_vec(), 7)], &commands);
+        entry.transaction(&[], &commands[..1]);
+        entry.command(&[b"DEL", b"i"]);
         let sealed = |entry: EntryBuilder| entry.seal(0);
         let mut more = EntryBuilder::new();
         more.command(&[b"DEL", b"d"]);
         more.housekeeping();
         more.command(&[b"DEL", b"e"]);
         let (two, one) = (sealed(entry), sealed(more));
-        assert_eq!(first_keys(&two).collect::<Vec<_>>(), [&b"a"[..], b"b", b"key"]);
+        let all = [&b"a"[..], b"b", b"key", b"watched", b"f", b"g", b"f", b"i"];
+        assert_eq!(first_keys(&two).collect::<Vec<_>>(), all);
         assert_eq!(first_keys(&one).collect::<Vec<_>>(), [b"d"]);
         // What makes no sense ends it.
-        (0..two.len()).for_each(|length| assert!(first_keys(&two[..length]).count() < 3));
+        (0..two.len()).for_each(|length| assert!(first_keys(&two[..length]).count() < all.len()));
         assert_eq!(first_keys(&[]).count(), 0);
     }
 

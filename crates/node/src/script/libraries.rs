@@ -124,7 +124,12 @@ impl Libraries {
     /// What FUNCTION DUMP returns, as Redis 7 does.
     #[must_use]
     pub fn dump(&self) -> Vec<u8> {
-        rdb::write_libraries(self.all().map(|library| &*library.source))
+        rdb::write_libraries(self.sources())
+    }
+
+    /// What they were loaded from.
+    pub fn sources(&self) -> impl Iterator<Item = &[u8]> {
+        self.all().map(|library| &*library.source)
     }
 
     /// Reads what FUNCTION DUMP of this release, of Redis or of releases before has made; the error is the text of a reply.

@@ -579,6 +579,9 @@ pub trait Shards: ShardSpaces {
     /// The records of each shard within a range, one list a shard, in order of the shards. Of a shard on this node they
     /// are of the same moment as what `space` shows; of one elsewhere, each page of them is of a moment of its own.
     fn records<'a>(&'a mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'a>>;
+
+    /// The sources of the store's libraries of functions, as they are now. The error is the text of a reply.
+    fn libraries(&mut self) -> Result<Vec<Vec<u8>>, String>;
 }
 
 /// Which records are asked of a shard, or of all.

@@ -259,7 +259,8 @@ fn write_keys(request: &[&[u8]], with_flags: bool, reply: &mut Reply) {
     let Some(spec) = spec else {
         return reply.error("ERR Invalid command specified");
     };
-    if !spec.has_keys() {
+    // Channels have slots, as keys have, and are none.
+    if spec.key_specs.iter().all(|of| of.flags & key_flag::NOT_KEY != 0) {
         return reply.error("ERR The command has no key arguments");
     }
     if !spec.check_arity(request.len()) {

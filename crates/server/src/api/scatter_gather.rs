@@ -1,5 +1,6 @@
 //! Commands over the whole store: the shards that this node leads are read here, the others on their leaders.
 
+use super::functions;
 use crate::os::steady_us;
 use crate::peers::{LEADER_WITHIN, call_each_leader};
 use crate::shared::{NodeShared, RoutingSnapshot};
@@ -287,6 +288,10 @@ impl Shards for StoreShards<'_> {
             }
         }
         lists
+    }
+
+    fn libraries(&mut self) -> Result<Vec<Vec<u8>>, String> {
+        Ok(functions::learn(self.store)?.sources().map(<[u8]>::to_vec).collect())
     }
 }
 

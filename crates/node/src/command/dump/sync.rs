@@ -2,7 +2,8 @@
 //!
 //! A client of the cluster gets the keys of the shards that this node leads, with all cluster databases; a client of a database all databases. Each
 //! shard is as of one moment, at which the command begins. Of a shard that another node leads, databases are as this node's
-//! replica has them; which numbers they have for clients the words say behind it, of those that SWAPDB has exchanged. The answer is `$EOF:` and a delimiter of 40 letters, the file, and the delimiter again. No changes follow.
+//! replica has them; which numbers they have for clients the words say behind it, of those that SWAPDB has exchanged. The store's
+//! functions come first. The answer is `$EOF:` and a delimiter of 40 letters, the file, and the delimiter again. No changes follow.
 
 use super::value::{Left, whole};
 use crate::command::call::{Error, StoreCall};
@@ -61,6 +62,7 @@ pub(super) fn sync(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
         // The first look takes its snapshot.
         call.shards.space(i);
     }
+    let libraries = call.shards.libraries().map_err(|text| Error::Reply(text.into()))?;
     let delimiter = delimiter(call.shards, &chosen)?;
     call.reply.raw(format!("$EOF:{delimiter}\r\n").as_bytes());
     let spans = keys.spans();
@@ -76,7 +78,9 @@ pub(super) fn sync(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
         checksum: Checksum::default(),
         delimiter,
     };
-    left.emit(format!("REDIS{:04}", rdb::VERSION).as_bytes(), call.reply);
+    let mut head = format!("REDIS{:04}", rdb::VERSION).into_bytes();
+    libraries.iter().for_each(|source| rdb::put_library(&mut head, source));
+    left.emit(&head, call.reply);
     Ok(vec![PartLeft { shards: chosen, steps: Box::new(left) }])
 }
 

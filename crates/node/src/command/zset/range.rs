@@ -16,6 +16,9 @@ const NOT_A_FLOAT: &str = "ERR min or max is not a float";
 const NOT_A_STRING: &str = "ERR min or max not valid string range item";
 /// So many members are read at a time: their names may be long.
 const AT_ONCE: u64 = 256;
+/// So many members one step of a long reply shows: each is found in a leaf and its score is written as a number, which takes
+/// four times as long as an element of another kind.
+const STEP_MEMBERS_MAX: u64 = STREAM_STEP_ITEMS_MAX as u64 / 4;
 
 /// What the bounds of a range are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -435,7 +438,7 @@ struct MembersLeft {
 impl ReplySteps for MembersLeft {
     fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
         let spent_max = reply.spent().saturating_add(STREAM_STEP_BYTES_SOFT);
-        let left_min = self.walk.left.saturating_sub(STREAM_STEP_ITEMS_MAX as u64);
+        let left_min = self.walk.left.saturating_sub(STEP_MEMBERS_MAX);
         while self.walk.left > left_min && reply.spent() < spent_max {
             let count = self.walk.left.min(AT_ONCE);
             let shape = self.shape;
