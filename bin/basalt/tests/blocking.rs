@@ -204,7 +204,7 @@ fn consumers_that_wait_share_what_comes_and_are_told_of_the_end_of_their_group()
     let pending = "XREADGROUP GROUP g one BLOCK 0 STREAMS s 0";
     assert_eq!(format!("{:?}", one.call(pending)), r#"[["s" [["1-0" ["f" "a"]]]]]"#);
     assert_eq!(one.call("XREADGROUP GROUP g one BLOCK 10 STREAMS s >"), Value::NilArray);
-    let gone = "UNBLOCKED the stream key no longer exists";
+    let gone = "NOGROUP No such key or consumer group: the stream key no longer exists";
     let no_group = "NOGROUP the consumer group this client was blocked on no longer exists";
     for (how, error) in [
         ("DEL s", gone),

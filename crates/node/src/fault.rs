@@ -10,7 +10,10 @@ pub enum Fault {
     /// The shard is elsewhere, and its leader could not be asked or has refused: the text of the error reply.
     Remote(String),
     /// What was begun as a read writes: it is to be an entry.
-    Writes,
+    Writes {
+        /// And it may add data, so that it is refused where there is no room.
+        adds: bool,
+    },
 }
 
 impl From<storage::Error> for Fault {

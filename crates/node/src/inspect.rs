@@ -249,7 +249,7 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
         | Item::BoundsOfAll(_)
         | Item::Together
         | Item::GoingOn
-        | Item::Pieces => false,
+        | Item::Rules(_) => false,
     }
 }
 

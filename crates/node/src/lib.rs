@@ -60,7 +60,7 @@ pub use counters::DatabaseKeys;
 pub use fault::Fault;
 pub use format::Fact;
 pub use format::entry::{
-    Bounding, CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, Pops, decode as decode_entry,
+    Bounding, CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, Pops, Rules, decode as decode_entry,
 };
 pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;

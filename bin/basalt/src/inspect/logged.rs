@@ -53,8 +53,12 @@ pub enum LoggedItem {
     Together,
     /// The same, and goes on where the entry before has ended.
     GoingOn,
-    /// Long strings are kept in pieces once they are changed in parts.
-    Pieces,
+    /// By which rules the commands behind it are evaluated, as `Rules` numbers them.
+    Rules {
+        /// The number.
+        rules: u8,
+    },
+    /// Databases may have so many keys.
     KeyBounds,
     /// The same, also of what nodes make of clients' commands.
     BoundsOfAll,
@@ -162,7 +166,7 @@ impl LoggedItem {
             Item::Packing(_) => Self::Packing,
             Item::Together => Self::Together,
             Item::GoingOn => Self::GoingOn,
-            Item::Pieces => Self::Pieces,
+            Item::Rules(rules) => Self::Rules { rules: *rules as u8 },
             Item::KeyBounds(_) => Self::KeyBounds,
             Item::BoundsOfAll(_) => Self::BoundsOfAll,
         }
@@ -194,7 +198,8 @@ impl LoggedItem {
             Self::GoingOn => {
                 writeln!(out, "      (members of large sets are popped some together, as the entry before has begun)")
             }
-            Self::Pieces => writeln!(out, "      (long strings are kept in pieces once they are changed in parts)"),
+            Self::Rules { rules: 1 } => writeln!(out, "      (long strings are kept in pieces once they are changed in parts)"),
+            Self::Rules { .. } => writeln!(out, "      (the same, and streams and words are as in Redis 7.2)"),
             Self::KeyBounds | Self::BoundsOfAll => writeln!(out, "      (databases may have so many keys)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),

@@ -83,7 +83,7 @@ impl End {
         let mut reply = Reply::new(ticket.proto);
         match self {
             Self::Timeout | Self::Gone => reply.null_array(),
-            Self::NoStream => reply.error("UNBLOCKED the stream key no longer exists"),
+            Self::NoStream => reply.error("NOGROUP No such key or consumer group: the stream key no longer exists"),
             Self::NoGroup => reply.error("NOGROUP the consumer group this client was blocked on no longer exists"),
             Self::Unread => reply.error("ERR the last id of a stream could not be read: see the node's log"),
             Self::Error => reply.error(ENDED_BY_CLIENT),
@@ -226,6 +226,9 @@ pub struct Waiters {
     /// Keys at which no stream is any more, and the shards that have no keys any more: who needed them is looked for some at a time.
     lost_keys: BTreeMap<KeyHash, LostKey>,
     lost_shards: BTreeMap<ShardId, Losing>,
+    /// Keys that clients wait for, and that an entry has left without what they wait for: they may hold another type. Of so many keys that
+    /// is known.
+    foreign: BTreeSet<KeyHash>,
     /// How many wait for keys of each shard.
     shards: BTreeMap<ShardId, usize>,
 }
@@ -247,6 +250,7 @@ impl Waiters {
             needing: BTreeSet::new(),
             lost_keys: BTreeMap::new(),
             lost_shards: BTreeMap::new(),
+            foreign: BTreeSet::new(),
             shards: BTreeMap::new(),
         }
     }
@@ -345,11 +349,14 @@ impl Waiters {
         });
     }
 
-    /// Whether others wait for each of the command's keys. A stream serves all, so no client stands behind others there.
+    /// Whether others wait for each of the command's keys, and these are known to hold nothing else. A stream serves all, so no client stands behind others there.
     fn stands_behind_others(&self, command: &BlockingCommand) -> bool {
         /// So many of a key's waiters are looked at: others may wait for another type, or have left.
         const LOOKS_MAX: usize = 8;
         let is_awaited = |(hash, key): &(KeyHash, Box<[u8]>)| {
+            if self.foreign.contains(hash) {
+                return false;
+            }
             let waiters = self.queues.behind(*hash, QueuePlace::default()).take(LOOKS_MAX);
             // One that was not tried yet does not know that the key holds nothing.
             let waiters = waiters.filter_map(|place| self.at(place)).filter(|waiter| waiter.since.is_some());
@@ -457,6 +464,10 @@ impl Waiters {
         if std::mem::take(&mut waiter.missed) {
             self.retry_all(id);
         }
+        if let (Some(Serving::Of(hash)), Some(b'*' | b'$' | b'_')) = (serving, reply.first()) {
+            // It was looked at, and holds nothing.
+            self.foreign.remove(&hash);
+        }
         if is_first {
             self.queue_up(id);
         }
@@ -494,8 +505,28 @@ impl Waiters {
             let lost = || LostKey { key: key.clone(), losing: Losing::default() };
             self.lost_keys.entry(hash).or_insert_with(lost).losing.until = until;
         }
+        self.note_contents(hash, holds.as_ref());
         if let Some(holds) = holds {
             self.make_ready_for(key, holds);
+        }
+    }
+
+    /// An entry has left a key so.
+    fn note_contents(&mut self, hash: KeyHash, holds: Option<&Holds>) {
+        let mut waiters = self.queues.behind(hash, QueuePlace::default()).filter_map(|place| self.at(place));
+        let is_foreign =
+            waiters.next().is_some_and(|waiter| holds.is_none_or(|holds| holds.what != waiter.command.awaited()));
+        drop(waiters);
+        if !is_foreign {
+            self.foreign.remove(&hash);
+            return;
+        }
+        if self.foreign.len() >= BLOCKED_KEYS_MAX {
+            let queues = &self.queues;
+            self.foreign.retain(|hash| queues.behind(*hash, QueuePlace::default()).next().is_some());
+        }
+        if self.foreign.len() < BLOCKED_KEYS_MAX {
+            self.foreign.insert(hash);
         }
     }
 
@@ -757,8 +788,11 @@ impl Waiter {
         if self.command.awaited() != ready.what || !self.command.waits_for(&ready.key) {
             return None;
         }
-        // If the key holds another type, the push fails, and the client must not hear of it.
-        if ready.is_expected && !self.command.stays_after(b"-WRONGTYPE") {
+        // If the key holds another type, the push fails, and the client must not hear of it. And one that is tried for another key now may
+        // get nothing there. What it is first in line for is its own: it is served, and who stands behind it, when the entry is applied.
+        let is_tried_elsewhere = self.serving.is_some_and(|serving| serving != Serving::Of(hash));
+        if ready.is_expected && (is_tried_elsewhere || !self.command.stays_after(b"-WRONGTYPE")) {
+            ready.left = 0;
             return None;
         }
         match self.serving {
@@ -1007,7 +1041,7 @@ mod tests {
                 assert_eq!(test.step("1 < *-1"), "waits");
             }
         }
-        assert_eq!(test.step("a none 0"), "-UNBLOCKED the stream key no longer exists");
+        assert_eq!(test.step("a none 0"), "-NOGROUP No such key or consumer group: the stream key no longer exists");
         assert_eq!((test.step("2 < *-1"), test.waiters.len()), ("waits".to_owned(), 1));
     }
 
@@ -1221,13 +1255,13 @@ mod tests {
             ("1 < -WRONGTYPE Operation", "waits on"),
             ("2 XREADGROUP GROUP g c BLOCK 9 STREAMS a >", "propose"),
             ("2 < *-1", "waits"),
-            ("a none 0", "-UNBLOCKED the stream key no longer exists"),
+            ("a none 0", "-NOGROUP No such key or consumer group: the stream key no longer exists"),
             ("2 XREADGROUP GROUP g c BLOCK 9 STREAMS a b > >", "propose"),
             ("2 < *-1", "waits"),
             ("b stream 1", "| 2 XREADGROUP GROUP g c BLOCK 9 STREAMS b >"),
             // The stream goes while the attempt is under way.
             ("b none 0", ""),
-            ("2 < -NOGROUP No such", "instead -UNBLOCKED the stream key no longer exists"),
+            ("2 < -NOGROUP No such", "instead -NOGROUP No such key or consumer group: the stream key no longer exists"),
             ("3 XREADGROUP GROUP g c BLOCK 9 STREAMS a >", "propose"),
             ("3 < -NOGROUP No such", "deliver"),
             ("1 out", "XREAD COUNT 2 BLOCK 0 STREAMS a 5"),

@@ -314,7 +314,7 @@ pub fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
             format!("ERR {e}").into()
         }
         Err(Error::Fault(Fault::Remote(text))) => text.into(),
-        Err(Error::Fault(Fault::Writes)) => "ERR this script writes, and cannot be run as a read".into(),
+        Err(Error::Fault(Fault::Writes { .. })) => "ERR this script writes, and cannot be run as a read".into(),
         Err(Error::Fault(Fault::WouldBlock)) => "ERR this read would wait for the disk without end".into(),
     };
     reply.buf.truncate(mark);

@@ -5,8 +5,8 @@
 
 use super::args::{SYNTAX, is_word};
 use super::call::{HandlerRow, Outcome, ReadCall, read};
-use super::scan::Options;
-use crate::{Fault, ReadSpace};
+use super::scan::{Options, parse_cursor};
+use crate::{Fault, ReadSpace, Rules};
 use storage::Slice;
 use vocab::{Database, client_key};
 
@@ -29,7 +29,10 @@ fn answer(call: &mut ReadCall<'_>) -> Outcome {
         }
         [] if is_word(word, "RANDOMKEY") => random(call, database),
         [pattern] if is_word(word, "KEYS") => list(call, prefix, &Options::of_pattern(pattern, database)),
-        [_, options @ ..] if is_word(word, "SCAN") => {
+        [cursor, options @ ..] if is_word(word, "SCAN") => {
+            if call.space.rules() >= Rules::Later {
+                parse_cursor(cursor)?;
+            }
             let options = Options::of_database(options, database)?;
             call.reply.array(2);
             call.reply.bulk_int(0);

@@ -168,7 +168,7 @@ impl<'a> Options<'a> {
 }
 
 /// A cursor as clients write it; nothing at all means 0, as in Redis.
-fn parse_cursor(text: &[u8]) -> Result<Cursor, Error> {
+pub(super) fn parse_cursor(text: &[u8]) -> Result<Cursor, Error> {
     const INVALID: &str = "ERR invalid cursor";
     if !text.iter().all(u8::is_ascii_digit) {
         return Err(INVALID.into());

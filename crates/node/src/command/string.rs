@@ -7,7 +7,7 @@ use super::steps::{Progress, ReplySteps, Rest, Step};
 use crate::format::long_string::LongString;
 use crate::keyspace_events::Event;
 use crate::space::long_string::{self, StringView};
-use crate::{Fault, Kind, Patch, ReadSpace, Record, Type, WriteSpace};
+use crate::{Fault, Kind, Patch, ReadSpace, Record, Rules, Type, WriteSpace};
 use resp::Reply;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -73,7 +73,7 @@ pub(super) fn edit_string<T>(
     key: &[u8],
     mut edit: impl FnMut(&mut StringView<'_>) -> Edited<T>,
 ) -> Result<T, Error> {
-    let keeps_pieces = space.keeps_pieces();
+    let keeps_pieces = space.rules() >= Rules::Pieces;
     let mut done: Option<Result<Done<T>, Error>> = None;
     space.edit(key, &mut |view| {
         let bytes = match view {

@@ -55,6 +55,7 @@ const GOING_ON: u8 = 15;
 const KEY_BOUNDS: u8 = 14;
 const BOUNDS_OF_ALL: u8 = 16;
 const PIECES: u8 = 17;
+const LATER_RULES: u8 = 18;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,8 +91,8 @@ pub enum Item<'a> {
     Together,
     /// The same, and they go on where the entry before has ended (`drawn_stretch`).
     GoingOn,
-    /// Long strings are kept in pieces once commands behind it change parts of them (`space::long_string`).
-    Pieces,
+    /// Commands behind it are evaluated by these rules.
+    Rules(Rules),
     /// What leaves these databases with more keys is refused (`space::apply::bounded_keys`), if a client has sent it.
     KeyBounds(Vec<KeyBound>),
     /// The same, also of what a node makes of a client's command that goes in slices.
@@ -130,8 +131,26 @@ pub struct EntryTerms {
     pub pops: Pops,
     /// Which commands they refuse for how many keys databases have.
     pub bounding: Bounding,
-    /// Whether they keep long strings in pieces.
-    pub keeps_pieces: bool,
+    /// The newest rules that they all know.
+    pub rules: Rules,
+}
+
+/// What commands do otherwise than they did in earlier releases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rules {
+    /// Nothing.
+    #[default]
+    First,
+    /// Long strings are kept in pieces once parts of them are changed (`space::long_string`).
+    Pieces,
+    /// That, and streams are as in Redis 7.2: a consumer that asks is noted although it gets nothing, and XSETID does not go back behind
+    /// an entry that was deleted.
+    Later,
+}
+
+impl Rules {
+    /// The newest ones.
+    pub const NEWEST: Self = Self::Later;
 }
 
 /// Which commands of an entry are refused if they would leave a database with more keys than it may have.
@@ -341,11 +360,16 @@ impl EntryBuilder {
         self.bytes.insert(HEAD_BYTES, item);
     }
 
-    /// Says, before the items, that long strings are kept in pieces once their commands change parts of them.
-    pub fn keep_pieces(&mut self) {
+    /// Says, before the items, by which rules their commands are evaluated.
+    pub fn go_by(&mut self, rules: Rules) {
+        let item = match rules {
+            Rules::First => return,
+            Rules::Pieces => PIECES,
+            Rules::Later => LATER_RULES,
+        };
         self.take_prepared();
         self.is_second = true;
-        self.bytes.insert(HEAD_BYTES, PIECES);
+        self.bytes.insert(HEAD_BYTES, item);
     }
 
     /// Says, before the items, how many keys databases may have.
@@ -410,7 +434,7 @@ impl EntryBuilder {
             keeps_changes: false,
             pops: Pops::Alone,
             bounding: Bounding::None,
-            keeps_pieces: false,
+            rules: Rules::First,
         })
     }
 
@@ -464,7 +488,7 @@ pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     // What is said before the commands.
     let mut ahead = reader.clone();
     while match ahead.u8() {
-        Ok(TOGETHER | GOING_ON | PIECES) => true,
+        Ok(TOGETHER | GOING_ON | PIECES | LATER_RULES) => true,
         Ok(KEY_BOUNDS | BOUNDS_OF_ALL) => key_bounds(&mut ahead).is_ok(),
         Ok(PACKING) => packing(&mut ahead).is_ok(),
         _ => false,
@@ -586,7 +610,8 @@ impl<'a> Iterator for Items<'a> {
             PACKING if self.evaluation == Evaluation::Second => packing(&mut self.reader).map(Item::Packing),
             TOGETHER if self.evaluation == Evaluation::Second => Ok(Item::Together),
             GOING_ON if self.evaluation == Evaluation::Second => Ok(Item::GoingOn),
-            PIECES if self.evaluation == Evaluation::Second => Ok(Item::Pieces),
+            PIECES if self.evaluation == Evaluation::Second => Ok(Item::Rules(Rules::Pieces)),
+            LATER_RULES if self.evaluation == Evaluation::Second => Ok(Item::Rules(Rules::Later)),
             KEY_BOUNDS if self.evaluation == Evaluation::Second => key_bounds(&mut self.reader).map(Item::KeyBounds),
             BOUNDS_OF_ALL if self.evaluation == Evaluation::Second => {
                 key_bounds(&mut self.reader).map(Item::BoundsOfAll)

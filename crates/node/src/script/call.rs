@@ -277,7 +277,7 @@ impl Caller<'_> {
         reply.limit(ITEM_REPLY_BYTES_MAX);
         let spec = match self.admit(args, host) {
             Ok(spec) => spec,
-            Err(Refused::Writes) => return Err(Failed::Fault(Fault::Writes)),
+            Err(Refused::Writes { adds }) => return Err(Failed::Fault(Fault::Writes { adds })),
             Err(Refused::With(text)) => {
                 reply.error(&text);
                 return Ok(());
@@ -393,7 +393,7 @@ impl Caller<'_> {
         }
         match self.rights {
             Rights::Read if writes(spec) => Err(READ_ONLY.to_owned().into()),
-            Rights::ReadFirst if writes(spec) => Err(Refused::Writes),
+            Rights::ReadFirst if writes(spec) => Err(Refused::Writes { adds: spec.has(flag::DENYOOM) }),
             _ => Ok(spec),
         }
     }
@@ -450,7 +450,10 @@ enum Refused {
     /// For the text of the error.
     With(String),
     /// It writes, and the run is a read so far.
-    Writes,
+    Writes {
+        /// And it may add data.
+        adds: bool,
+    },
 }
 
 impl From<String> for Refused {

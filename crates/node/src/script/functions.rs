@@ -29,6 +29,7 @@ impl FunctionInfo {
         ScriptFlags {
             is_plain: false,
             no_writes: self.flags.contains(&"no-writes"),
+            allow_oom: self.flags.contains(&"allow-oom"),
             no_cluster: self.flags.contains(&"no-cluster"),
         }
     }

@@ -7,6 +7,8 @@ pub struct ScriptFlags {
     pub is_plain: bool,
     /// It writes nothing.
     pub no_writes: bool,
+    /// It may run although there is no room for more data.
+    pub allow_oom: bool,
     /// It cannot run in a cluster.
     pub no_cluster: bool,
 }
@@ -46,6 +48,7 @@ impl ScriptHeader {
                     return Err(format!("ERR Unexpected flag in script shebang: {flag}"));
                 }
                 flags.no_writes |= flag == "no-writes";
+                flags.allow_oom |= flag == "allow-oom";
                 flags.no_cluster |= flag == "no-cluster";
             }
         }
@@ -60,7 +63,7 @@ mod tests {
     #[test]
     fn headers_are_read_and_refused_in_the_words_of_redis() {
         let plain = ScriptFlags { is_plain: true, ..ScriptFlags::default() };
-        let no_writes = ScriptFlags { no_writes: true, ..ScriptFlags::default() };
+        let no_writes = ScriptFlags { no_writes: true, allow_oom: true, ..ScriptFlags::default() };
         for (source, flags, bytes) in [
             ("return 1", plain, 0),
             ("", plain, 0),

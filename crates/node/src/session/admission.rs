@@ -205,6 +205,13 @@ fn database_of_keys(spec: &CommandSpec, args: &[&[u8]]) -> Option<Database> {
     Database::of_key(args.get(at)?)
 }
 
+/// Why a script may not add data now, of a database or of none.
+#[inline]
+#[must_use]
+pub fn no_room_for_script(host: &dyn Host, database: Option<Database>) -> Option<&'static str> {
+    (host.room().admit(|| database, || 0) == Admitted::Never).then(|| out_of_room(host))
+}
+
 /// The refusal of what may add data, when the data has reached its bound.
 #[cold]
 fn out_of_room(host: &dyn Host) -> &'static str {

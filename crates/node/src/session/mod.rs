@@ -61,7 +61,7 @@ mod wait;
 mod watches;
 
 pub use crate::guarantees::{Acks, Consistency, Durability, consistency_of};
-pub use admission::{Admission, admit};
+pub use admission::{Admission, admit, no_room_for_script};
 pub use clients::{About, Buffers, ClientEntry, Clients};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use commands::{info, published_kind};

@@ -280,7 +280,7 @@ impl Applier {
             | Item::BoundsOfAll(_)
             | Item::Together
             | Item::GoingOn
-            | Item::Pieces => {
+            | Item::Rules(_) => {
                 return Err("a command is not alone in its entry".into());
             }
         }

@@ -24,7 +24,7 @@ impl ApplyError {
     /// Whether it comes of the entry, so that every replica meets it, rather than of this replica's disk.
     pub(super) fn is_of_entry(&self) -> bool {
         match self {
-            Self::Malformed(_) | Self::Panicked | Self::Fault(Fault::WouldBlock | Fault::Writes | Fault::Remote(_)) => {
+            Self::Malformed(_) | Self::Panicked | Self::Fault(Fault::WouldBlock | Fault::Writes { .. } | Fault::Remote(_)) => {
                 true
             }
             Self::Fault(Fault::Storage(_)) | Self::Storage(_) | Self::Log(_) => false,
@@ -41,7 +41,7 @@ impl std::fmt::Display for ApplyError {
             Self::Fault(Fault::Storage(e)) | Self::Storage(e) => write!(f, "{e}"),
             Self::Fault(Fault::Remote(text)) => f.write_str(text),
             Self::Fault(Fault::WouldBlock) => f.write_str("a read at apply would not wait for the disk"),
-            Self::Fault(Fault::Writes) => f.write_str("a read of an entry writes"),
+            Self::Fault(Fault::Writes { .. }) => f.write_str("a read of an entry writes"),
         }
     }
 }

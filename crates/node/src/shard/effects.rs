@@ -5,7 +5,7 @@ use super::prefetch::PrefetchItem;
 use super::ticket::{Answers, Ticket};
 use crate::awaited_keys::ReadyKey;
 use crate::format::Fact;
-use crate::format::entry::{Bounding, Pops};
+use crate::format::entry::{Bounding, Pops, Rules};
 use crate::format::slots::Slots;
 use crate::keyspace_events::KeyspaceEvent;
 use crate::monitored_calls::{DeniedCall, MonitoredCalls};
@@ -161,10 +161,10 @@ pub trait Effects: Answers {
         Pops::GoingOn
     }
 
-    /// Whether a node is known to keep long strings in pieces where an entry says so.
-    fn keeps_pieces(&self, node: NodeId) -> bool {
+    /// The newest rules that a node is known to evaluate commands by where an entry says so.
+    fn rules(&self, node: NodeId) -> Rules {
         let _ = node;
-        true
+        Rules::NEWEST
     }
 
     /// Which commands a node is known to refuse for how many keys databases have, where an entry says so.

@@ -156,7 +156,7 @@ fn says_how(item: &Item<'_>, space: &mut EntrySpace<'_>) -> bool {
         Item::BoundsOfAll(bounds) => space.bound_keys(bounds, Bounding::OfAll),
         Item::Together => space.draw_together(),
         Item::GoingOn => space.draw_on(),
-        Item::Pieces => space.keep_pieces(),
+        Item::Rules(rules) => space.go_by(*rules),
         _ => return false,
     }
     true
@@ -634,7 +634,7 @@ mod tests {
     use crate::format::key_bound::KeyBound;
     use crate::space::apply::LoopBudget;
     use crate::test_shard::empty_shard;
-    use crate::{CollectionCopy, EntryBuilder, Pops, ShardHandle, SnapshotSpace, StagedAt};
+    use crate::{CollectionCopy, EntryBuilder, Pops, Rules, ShardHandle, SnapshotSpace, StagedAt};
     use std::sync::Arc;
     use vocab::limits::VALUE_BYTES_MAX;
     use vocab::{Database, Namespace, ShardId};
@@ -905,7 +905,7 @@ mod tests {
                 let builder = |keeps: bool| {
                     let mut builder = EntryBuilder::new();
                     if keeps {
-                        builder.keep_pieces();
+                        builder.go_by(Rules::Pieces);
                     }
                     builder
                 };

@@ -53,7 +53,7 @@ pub use scripts::{
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};
 
-use crate::format::entry::{self, Bounding, EntryTerms, Evaluation, Pops};
+use crate::format::entry::{self, Bounding, EntryTerms, Evaluation, Pops, Rules};
 use crate::format::key_bound::KeyBound;
 use crate::format::slots::Slots;
 use crate::outcome::{REPLICA_GONE, SCRIPTS_WAIT, SLOT_GONE};
@@ -254,10 +254,13 @@ impl Shard {
         } else {
             Bounding::None
         };
-        let all_keep_pieces = || self.group.nodes().all(|node| effects.keeps_pieces(node));
-        let keeps_pieces = all_read && self.proposals.edit() && all_keep_pieces();
+        let rules = if all_read && self.proposals.are_ruled() {
+            self.group.nodes().map(|node| effects.rules(node)).min().unwrap_or(Rules::NEWEST)
+        } else {
+            Rules::First
+        };
         let evaluation = self.evaluation;
-        let terms = EntryTerms { now_ms, evaluation, keeps_changes, pops, bounding, keeps_pieces };
+        let terms = EntryTerms { now_ms, evaluation, keeps_changes, pops, bounding, rules };
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
     }
 

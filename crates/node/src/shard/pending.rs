@@ -36,7 +36,7 @@ pub(super) struct Pending {
     /// What its commands write depends on what the entry says before them.
     pub(super) packs: bool,
     /// Its commands may change parts of strings.
-    pub(super) edits: bool,
+    pub(super) is_ruled: bool,
     /// How many scripts it runs.
     pub(super) scripts: usize,
 }
@@ -58,7 +58,7 @@ impl Pending {
             begins: false,
             sync: false,
             packs: false,
-            edits: false,
+            is_ruled: false,
             scripts: 0,
         }
     }
@@ -101,7 +101,7 @@ impl Pending {
                     self.entry.encoded_command(command);
                 }
                 self.packs |= command.does(behaviour::PACKS);
-                self.edits |= command.does(behaviour::EDITS);
+                self.is_ruled |= command.does(behaviour::IS_RULED);
                 self.rows.push(command.spec().map(|spec| spec.id));
             }
             Write::Transaction { watches, commands } => {
@@ -111,13 +111,13 @@ impl Pending {
                     self.entry.transaction(watches, commands);
                 }
                 self.packs |= commands.iter().any(|command| command.does(behaviour::PACKS));
-                self.edits |= commands.iter().any(|command| command.does(behaviour::EDITS));
+                self.is_ruled |= commands.iter().any(|command| command.does(behaviour::IS_RULED));
                 self.rows.extend(commands.iter().map(|command| command.spec().map(|spec| spec.id)));
             }
             Write::Prepared(prepared) => {
                 self.entry = EntryBuilder::of_prepared(prepared.entry.clone());
                 self.packs |= prepared.packs;
-                self.edits |= prepared.edits;
+                self.is_ruled |= prepared.is_ruled;
                 self.rows.extend_from_slice(&prepared.rows);
             }
             Write::Clear => self.entry.clear(),

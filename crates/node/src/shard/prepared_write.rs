@@ -21,7 +21,7 @@ pub struct PreparedWrite {
     /// What it writes depends on what the entry says before it.
     pub(super) packs: bool,
     /// It may change parts of strings.
-    pub(super) edits: bool,
+    pub(super) is_ruled: bool,
     pub(super) operations: u64,
     pub(super) bytes: usize,
     pub(super) arguments: usize,

@@ -190,9 +190,9 @@ impl Proposals {
         self.queue.iter().any(|pending| pending.packs)
     }
 
-    /// Whether commands of a queued entry may change parts of strings.
-    pub(super) fn edit(&self) -> bool {
-        self.queue.iter().any(|pending| pending.edits)
+    /// Whether what commands of a queued entry do depends on the rules that it tells.
+    pub(super) fn are_ruled(&self) -> bool {
+        self.queue.iter().any(|pending| pending.is_ruled)
     }
 
     /// Databases may have so many keys from now on: sorted by slot.
@@ -294,8 +294,8 @@ impl Proposals {
                 }
                 pending.entry.pop(terms.pops);
             }
-            if pending.edits && terms.keeps_pieces {
-                pending.entry.keep_pieces();
+            if pending.is_ruled {
+                pending.entry.go_by(terms.rules);
             }
             if terms.bounding > Bounding::None
                 && !pending.rows.is_empty()

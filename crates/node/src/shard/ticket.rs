@@ -157,7 +157,7 @@ impl Write {
             entry: entry.seal(0).into(),
             rows: commands.iter().map(|command| command.spec().map(|spec| spec.id)).collect(),
             packs: commands.iter().any(|command| command.does(behaviour::PACKS)),
-            edits: commands.iter().any(|command| command.does(behaviour::EDITS)),
+            is_ruled: commands.iter().any(|command| command.does(behaviour::IS_RULED)),
             operations: self.operations(),
             bytes: self.bytes(),
             arguments: self.arguments(),
@@ -271,7 +271,7 @@ impl Write {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::format::entry::{Bounding, EntryTerms, Evaluation, Pops};
+    use crate::format::entry::{Bounding, EntryTerms, Evaluation, Pops, Rules};
     use crate::format::key_bound::KeyBound;
     use crate::format::packing::Packing;
 
@@ -327,7 +327,7 @@ mod tests {
                     keeps_changes: true,
                     pops: Pops::Alone,
                     bounding: Bounding::None,
-                    keeps_pieces: false,
+                    rules: Rules::First,
                 };
                 let sealed = |write: &Write| {
                     let mut entry = match write {
@@ -343,7 +343,7 @@ mod tests {
                     if is_packed {
                         entry.packing(Packing { sketch_bytes: 7, ..Packing::default() });
                         entry.pop(Pops::GoingOn);
-                        entry.keep_pieces();
+                        entry.go_by(Rules::Pieces);
                         entry.bound_keys(&[KeyBound { slot: Slot(9), keys_max: 300 }], Bounding::OfAll);
                     }
                     (entry.bytes(), entry.seal_for(terms))

@@ -15,7 +15,7 @@ pub(crate) use work::{LoopBudget, Place};
 
 use crate::config::SmallCollections;
 use crate::drawn_stretch::DrawnStretch;
-use crate::format::entry::{Bounding, CollectFrom};
+use crate::format::entry::{Bounding, CollectFrom, Rules};
 use crate::format::key_bound::KeyBound;
 use crate::format::keys;
 use crate::format::packing::Packing;
@@ -57,7 +57,7 @@ pub struct EntrySpace<'a> {
     packing: Packing,
     draws: Draws,
     /// Whether a long string is kept in pieces once a part of it is changed.
-    keeps_pieces: bool,
+    rules: Rules,
     /// How many elements were edited that the entry had not written before: in the item under way, and in all.
     first_edits: (usize, usize),
     /// Whether what nodes make of clients' commands is bounded, too.
@@ -102,7 +102,7 @@ impl<'a> EntrySpace<'a> {
             new_collections: 0,
             packing: Packing::default(),
             draws: Draws::Alone,
-            keeps_pieces: false,
+            rules: Rules::First,
             first_edits: (0, 0),
             bounds_all: false,
             is_in_script: false,
@@ -208,9 +208,9 @@ impl<'a> EntrySpace<'a> {
         if self.writes.has_too_many_keys() { self.refuse(text).map_or(Ok(()), Err) } else { Ok(()) }
     }
 
-    /// From here on, a long string is kept in pieces once a part of it is changed.
-    pub(crate) fn keep_pieces(&mut self) {
-        self.keeps_pieces = true;
+    /// From here on, commands are evaluated by these rules.
+    pub(crate) fn go_by(&mut self, rules: Rules) {
+        self.rules = rules;
     }
 
     /// From here on, commands pop members of large sets together.
@@ -316,6 +316,10 @@ impl<'a> EntrySpace<'a> {
 impl ReadSpace for EntrySpace<'_> {
     fn now_ms(&self) -> u64 {
         self.writes.now_ms()
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
     }
 
     fn version(&self) -> u64 {
@@ -462,10 +466,6 @@ impl WriteSpace for EntrySpace<'_> {
 
     fn packing(&self) -> Packing {
         self.packing
-    }
-
-    fn keeps_pieces(&self) -> bool {
-        self.keeps_pieces
     }
 
     fn may_store(&mut self, bytes: usize) -> Result<(), Fault> {

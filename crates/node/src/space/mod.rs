@@ -19,7 +19,7 @@ pub(crate) mod spans;
 pub(crate) mod tree_rows;
 
 use crate::config::SmallCollections;
-use crate::format::entry::Evaluation;
+use crate::format::entry::{Evaluation, Rules};
 use crate::format::long_string::{LongString, PIECE_BYTES, ZEROS, piece_name, piece_number};
 use crate::format::packing::Packing;
 use crate::key_usage::KeyUsage;
@@ -49,6 +49,11 @@ pub trait ReadSpace {
 
     /// The version that writes of this entry get; for reads, the index that is read at.
     fn version(&self) -> u64;
+
+    /// By which rules commands are evaluated: those of an entry by what it says, so that they do the same on every replica.
+    fn rules(&self) -> Rules {
+        Rules::NEWEST
+    }
 
     /// Random bits, the same on every replica for the same entry, and others at every call.
     fn random_u64(&mut self) -> Result<u64, Fault> {
@@ -346,11 +351,6 @@ pub trait WriteSpace: ReadSpace {
     /// How values are kept, where that is a setting: of the entry, so that it is the same on every replica.
     fn packing(&self) -> Packing {
         Packing::default()
-    }
-
-    /// Whether a long string is kept in pieces once a part of it is changed.
-    fn keeps_pieces(&self) -> bool {
-        false
     }
 
     /// Refuses to store so many bytes more than an entry may hold in memory: before rows that are short, and are many.

@@ -34,8 +34,8 @@ pub const WRITES_BY_SCRIPT: u64 = 1 << 21;
 pub const TAKES_MANY: u64 = 1 << 11;
 /// What it writes depends on settings that its entry carries.
 pub const PACKS: u64 = 1 << 7;
-/// Changes a part of a string: its entry says how a long one is kept from then on.
-pub const EDITS: u64 = 1 << 35;
+/// What it does depends on the rules that its entry tells: releases before did otherwise.
+pub const IS_RULED: u64 = 1 << 35;
 
 /// On a database: `DATABASE number` follows on its arguments; on a cluster database `SELECTED number`.
 pub const ASKS_DATABASE: u64 = 1 << 24;

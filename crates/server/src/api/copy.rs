@@ -252,7 +252,7 @@ pub(super) fn text_of(error: Error) -> String {
         Error::Reply(text) => text.into_owned(),
         Error::Fault(Fault::Storage(e)) => format!("ERR {e}"),
         Error::Fault(Fault::Remote(text)) => text,
-        Error::Fault(Fault::Writes) => "ERR a read of the copy writes".to_owned(),
+        Error::Fault(Fault::Writes { .. }) => "ERR a read of the copy writes".to_owned(),
         Error::Fault(Fault::WouldBlock) => "ERR the copy would wait for the disk without end".to_owned(),
     }
 }

@@ -54,8 +54,9 @@ pub(super) fn route(
     };
     let runs = match () {
         () if !command.writes || info.script_flags().no_writes => ScriptRuns::Read,
-        () if known.writes(&name) => ScriptRuns::Write,
-        () => ScriptRuns::ReadFirst(MayWrite::Function(known.clone(), name.clone().into_owned())),
+        () => ScriptRuns::of_writer(store, info.script_flags(), namespace, known.writes(&name), || {
+            MayWrite::Function(known.clone(), name.clone().into_owned())
+        })?,
     };
     let reads = matches!(runs, ScriptRuns::Read);
     let Some(context) = context(store, slot, namespace) else { return Ok(Routed::UnknownScript) };

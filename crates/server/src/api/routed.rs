@@ -1,11 +1,12 @@
 //! Where a request runs.
 
 use super::handlers::PoolHandler;
-use crate::shared::VersionedLibraries;
+use crate::shared::{NodeShared, VersionedLibraries};
 use node::command::{ReadHandler, StoreHandler};
-use node::{EncodedCommand, KeyHashes, KnownScript};
+use node::session::no_room_for_script;
+use node::{EncodedCommand, KeyHashes, KnownScript, ScriptFlags};
 use std::sync::Arc;
-use vocab::{ShardId, Slot, SlotSpan};
+use vocab::{Namespace, ShardId, Slot, SlotSpan};
 
 /// The shard of a request's keys.
 pub(crate) struct KeyTarget {
@@ -23,8 +24,9 @@ pub(crate) struct KeyTarget {
 pub(crate) enum ScriptRuns {
     /// As a read: it says that it writes nothing.
     Read,
-    /// As a read, and in an entry where it writes: it has not written at this node so far.
-    ReadFirst(MayWrite),
+    /// As a read, and in an entry where it writes: it has not written at this node so far, or there is no room for data. Then with the refusal
+    /// of what may add some.
+    ReadFirst(MayWrite, Option<&'static str>),
     /// In an entry.
     Write,
 }
@@ -35,6 +37,30 @@ pub(crate) enum MayWrite {
     Script(Arc<KnownScript>),
     /// The function of that name of one of the libraries.
     Function(Arc<VersionedLibraries>, String),
+}
+
+impl ScriptRuns {
+    /// How a script runs that may write and has these flags; the error is the text of the reply. `writes`: it has written at this node.
+    pub(super) fn of_writer(
+        store: &NodeShared,
+        flags: ScriptFlags,
+        namespace: Option<Namespace>,
+        writes: bool,
+        may_write: impl FnOnce() -> MayWrite,
+    ) -> Result<Self, &'static str> {
+        let database = match namespace {
+            Some(Namespace::Database(database)) => Some(database),
+            _ => None,
+        };
+        let refusal = if flags.allow_oom { None } else { no_room_for_script(store, database) };
+        match refusal {
+            Some(_) if !flags.is_plain => {
+                Err("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
+            }
+            None if writes => Ok(Self::Write),
+            refusal => Ok(Self::ReadFirst(may_write(), refusal)),
+        }
+    }
 }
 
 impl MayWrite {

@@ -64,14 +64,16 @@ pub(super) fn route(
         Some(slot) => slot,
         None => probed_slot(store, (source, None), &args[3 + declared..]),
     };
-    let reads = !command.writes || ScriptHeader::of(source)?.flags.no_writes;
+    let flags = ScriptHeader::of(source)?.flags;
+    let reads = !command.writes || flags.no_writes;
     let Some(context) = context(store, slot, namespace) else { return Ok(Routed::UnknownScript) };
     let target = KeyTarget { shard: store.known().shard_of(slot), slot, wider: context.wider, keys: keys.hashes };
     let command = script_command(source, args, &context, reads);
     let runs = match () {
         () if reads => ScriptRuns::Read,
-        () if script.writes() => ScriptRuns::Write,
-        () => ScriptRuns::ReadFirst(MayWrite::Script(script.clone())),
+        () => {
+            ScriptRuns::of_writer(store, flags, namespace, script.writes(), || MayWrite::Script(script.clone()))?
+        }
     };
     Ok(Routed::Script { target, command, runs })
 }

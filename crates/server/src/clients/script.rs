@@ -51,10 +51,10 @@ pub(super) fn run(
     let Script { command, keys, runs } = script;
     let Request { id, spec, args } = request;
     // If it writes after all it is proposed: then nothing that follows may have begun.
-    let (may_write, effect) = match runs {
+    let (may_write, no_room, effect) = match runs {
         ScriptRuns::Write => return write::write_command(turn, request, target, keys, Some(command)),
-        ScriptRuns::ReadFirst(may_write) => (Some(may_write), Effect::Unsettled),
-        ScriptRuns::Read => (None, Effect::Read),
+        ScriptRuns::ReadFirst(may_write, no_room) => (Some(may_write), no_room, Effect::Unsettled),
+        ScriptRuns::Read => (None, None, Effect::Read),
     };
     let Some(connection) = turn.clients.get(id) else { return Step::Next };
     if connection.must_wait(ALL_KEYS, effect) || connection.reads_slowly(spec, args) {
@@ -80,16 +80,20 @@ pub(super) fn run(
         false => Err(Error::Fault(Fault::WouldBlock)),
     };
     match ran {
-        Err(Error::Fault(Fault::Writes)) => {
-            may_write.inspect(MayWrite::note_writes);
-            return write::write_command(turn, request, target, keys, Some(command));
+        Err(Error::Fault(Fault::Writes { adds })) => {
+            if let Some(text) = no_room.filter(|_| adds) {
+                conclude_on(handle, Err(Error::from(text)), reply, 0);
+            } else {
+                may_write.inspect(MayWrite::note_writes);
+                return write::write_command(turn, request, target, keys, Some(command));
+            }
         }
         Err(Error::Fault(Fault::WouldBlock)) => {
             let attempt = attempt.into();
             let Some(client) = turn.clients.get(id).map(|connection| Arc::downgrade(connection.session.entry())) else {
                 return Step::Next;
             };
-            let script = Beside { command, keys, may_write, effect, turn: 0, client };
+            let script = Beside { command, keys, may_write, no_room, effect, turn: 0, client };
             return begin_beside(turn, request, attempt, script);
         }
         done => conclude_on(handle, done, reply, 0),
@@ -167,6 +171,8 @@ struct Beside {
     command: EncodedCommand,
     keys: KeyHashes,
     may_write: Option<MayWrite>,
+    /// The refusal of what adds data, where there is no room for any.
+    no_room: Option<&'static str>,
     effect: Effect,
     /// Which turn is its next, from 0 on.
     turn: usize,
@@ -247,7 +253,11 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
         if gives_way {
             return;
         }
-        let writes = matches!(done, Err(Error::Fault(Fault::Writes)));
+        let done = match (done, script.no_room) {
+            (Err(Error::Fault(Fault::Writes { adds: true })), Some(text)) => Err(Error::from(text)),
+            (done, _) => done,
+        };
+        let writes = matches!(done, Err(Error::Fault(Fault::Writes { .. })));
         writes_to = writes.then(|| handle.id());
         if !writes {
             let lookups = space.lookups();

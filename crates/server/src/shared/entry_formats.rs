@@ -1,6 +1,6 @@
 //! Which versions of the protocol other nodes speak: nodes of an older release cannot read the newest entries.
 
-use node::{Bounding, Pops};
+use node::{Bounding, Pops, Rules};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +25,8 @@ const BOUNDS_OF_ALL: u16 = 12;
 
 /// The first version whose speakers keep long strings in pieces.
 const PIECES: u16 = 14;
+/// The first version whose speakers know `Rules::Later`.
+const LATER_RULES: u16 = 15;
 
 /// The versions that links have reported. A leader writes entries that all members of its shard can read.
 #[derive(Default)]
@@ -62,12 +64,19 @@ impl EntryFormats {
         }
     }
 
-    /// Whether a node keeps long strings in pieces, which this one does. One that was never heard of may not; and while any node does not,
-    /// a replica may move there.
-    pub(crate) fn keeps_pieces(&self, node: NodeId, own: NodeId) -> bool {
+    /// The newest rules that a node evaluates commands by; this one knows all. One that was never heard of may know none of them; and
+    /// while any node does not know them, a replica may move there.
+    pub(crate) fn rules(&self, node: NodeId, own: NodeId) -> Rules {
         let spoken = self.spoken.lock();
-        let knows = node == own || spoken.contains_key(&node);
-        knows && spoken.values().all(|version| *version >= PIECES)
+        if node != own && !spoken.contains_key(&node) {
+            return Rules::First;
+        }
+        let of = |version: &u16| match version {
+            LATER_RULES.. => Rules::Later,
+            PIECES.. => Rules::Pieces,
+            _ => Rules::First,
+        };
+        spoken.values().map(of).min().unwrap_or(Rules::NEWEST)
     }
 
     /// Of which commands a node judges how many keys they leave databases with. One that was never heard of may do so of none.
@@ -130,13 +139,15 @@ mod tests {
         formats.heard(NodeId(1), GOING_ON);
         formats.heard(NodeId(4), PROBLEMS);
         assert_eq!([1, 4, 9].map(|node| formats.reads_problems(NodeId(node))), [false, true, false]);
-        let keep = |formats: &EntryFormats| [7, 6, 9].map(|node| formats.keeps_pieces(NodeId(node), NodeId(7)));
-        assert_eq!(keep(&formats), [false; 3]);
+        let rules = |formats: &EntryFormats| [7, 6, 9].map(|node| formats.rules(NodeId(node), NodeId(7)));
+        assert_eq!(rules(&formats), [Rules::First; 3]);
         let newer = EntryFormats::default();
-        newer.heard(NodeId(6), PIECES);
-        assert_eq!(keep(&newer), [true, true, false]);
+        newer.heard(NodeId(6), LATER_RULES);
+        assert_eq!(rules(&newer), [Rules::Later, Rules::Later, Rules::First]);
+        newer.heard(NodeId(5), PIECES);
+        assert_eq!(rules(&newer), [Rules::Pieces, Rules::Pieces, Rules::First], "a replica may move to an older node");
         newer.heard(NodeId(5), PIECES - 1);
-        assert_eq!(keep(&newer), [false; 3], "a replica may move to an older node");
+        assert_eq!(rules(&newer), [Rules::First; 3]);
         let pops = [2, 3, 9, 1].map(|node| formats.pops(NodeId(node)));
         assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);
     }

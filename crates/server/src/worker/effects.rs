@@ -20,7 +20,7 @@ use node::peer_protocol::PeerMessage;
 use node::tracking::ChangedKeys;
 use node::{
     Answers, ApplyTask, Bounding, DeniedCall, Effects, KeyspaceEvent, MonitoredCalls, Pops, PrefetchItem, ReadyKey,
-    ScriptMessage, ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry,
+    Rules, ScriptMessage, ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry,
 };
 use replica::{Entry, LogRead, Members};
 use resp::Reply;
@@ -326,8 +326,8 @@ impl Effects for Shell {
         if node == self.store.node() { Pops::GoingOn } else { self.store.entry_formats.pops(node) }
     }
 
-    fn keeps_pieces(&self, node: NodeId) -> bool {
-        self.store.entry_formats.keeps_pieces(node, self.store.node())
+    fn rules(&self, node: NodeId) -> Rules {
+        self.store.entry_formats.rules(node, self.store.node())
     }
 
     fn bounding(&self, node: NodeId) -> Bounding {

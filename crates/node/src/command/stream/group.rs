@@ -14,7 +14,7 @@ use super::names::{self, ConsumerId};
 use super::stored::Stream;
 use crate::command::call::{Error, Outcome};
 use crate::keyspace_events::Event;
-use crate::{ReadSpace, Rows, WriteSpace};
+use crate::{ReadSpace, Rows, Rules, WriteSpace};
 use std::collections::BTreeMap;
 use vocab::limits::FIELD_BYTES_MAX;
 use vocab::{Malformed, Reader};
@@ -268,6 +268,15 @@ impl<'a> GroupChange<'a> {
             space.notify(Event::XGROUP_CREATECONSUMER, stream.key);
         }
         Ok((consumer, is_new))
+    }
+
+    /// A consumer asks, and gets nothing: that it did is written, as in Redis 7.2.
+    pub(super) fn note_asking(&mut self, space: &mut dyn WriteSpace, stream: &Stream<'_>, name: &[u8]) -> Outcome {
+        if space.rules() < Rules::Later {
+            return Ok(());
+        }
+        self.take_part(space, stream, name)?;
+        self.save(space)
     }
 
     fn find_or_make(

@@ -226,7 +226,7 @@ pub(super) fn xreadgroup(call: &mut WriteCall<'_>) -> Outcome {
     Ok(())
 }
 
-/// Answers what a consumer is given of one stream; false, and nothing is written, if that is nothing new.
+/// Answers what a consumer is given of one stream; false if that is nothing new.
 fn serve(
     space: &mut dyn WriteSpace,
     key: &[u8],
@@ -241,7 +241,10 @@ fn serve(
     let most = words.count.unwrap_or(STREAM_DELIVERED_MAX).min(STREAM_DELIVERED_MAX);
     match asked {
         GroupAsked::New => {
-            let Some(first) = next_of(space, &stream, &change.group)? else { return Ok(false) };
+            let Some(first) = next_of(space, &stream, &change.group)? else {
+                change.note_asking(space, &stream, consumer)?;
+                return Ok(false);
+            };
             begin_stream(key, reply);
             deliver(space, &stream, &mut change, consumer, first, most, words.no_ack, reply)?;
         }

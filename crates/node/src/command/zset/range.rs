@@ -5,7 +5,7 @@
 use super::leaves::{Among, Cut};
 use super::scored::Scored;
 use super::stored::{Form, Large, SortedSet};
-use crate::ReadSpace;
+use crate::{ReadSpace, Rules};
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::steps::{Progress, ReplySteps, Rest};
@@ -294,8 +294,9 @@ impl Range<'_> {
             // Ranks count from the other end.
             span.first = set.count()?.saturating_sub(span.first + span.count);
         }
-        // A negative offset answers nothing, as in Redis.
-        let offset = u64::try_from(self.offset).map_or(span.count, |offset| offset.min(span.count));
+        // Of ranks there is none: all are meant, as in Redis. A negative offset answers nothing.
+        let is_all = matches!(self.bounds, Bounds::Ranks(..)) && space.rules() >= Rules::Later;
+        let offset = u64::try_from(if is_all { 0 } else { self.offset }).map_or(span.count, |offset| offset.min(span.count));
         let mut left = span.count - offset;
         if let Ok(limit) = u64::try_from(self.limit) {
             left = left.min(limit);

@@ -1,6 +1,6 @@
 //! Bitmaps.
 
-use crate::table::behaviour::EDITS;
+use crate::table::behaviour::IS_RULED;
 use crate::table::key_flag::{ACCESS, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -13,6 +13,7 @@ const fn bitmap(name: &'static str, arity: i16, since: &'static str, summary: &'
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     bitmap("BITCOUNT", -2, "2.6.0", "Counts the bits of a string that are set.")
         .flags(READONLY)
+        .does_also(IS_RULED)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the length of the range")
         .args("key [start:integer end:integer [BYTE | BIT]]"),
@@ -23,7 +24,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
             without: Some(Without { words: &["SET", "INCRBY"], from: 2, flags: RO | ACCESS }),
             ..key(1, RW | ACCESS | UPDATE | VARIABLE)
         }])
-        .does_also(EDITS)
+        .does_also(IS_RULED)
         .cost("O(1) for each operation")
         .args("key [operation ...]"),
     bitmap("BITFIELD_RO", -2, "6.0.0", "Reads integers of any width at any bit of a string.")
@@ -38,6 +39,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("operation destkey:key key [key ...]"),
     bitmap("BITPOS", -3, "2.8.7", "Finds the first bit of a string that is set, or clear.")
         .flags(READONLY)
+        .does_also(IS_RULED)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the length of the range")
         .args("key bit:integer [start:integer [end:integer [BYTE | BIT]]]"),
@@ -48,6 +50,6 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     bitmap("SETBIT", 4, "2.2.0", "Sets or clears a bit of a string; creates the key if it does not exist.")
         .flags(WRITE | DENYOOM)
         .touches(&[key(1, RW | ACCESS | UPDATE)])
-        .does_also(EDITS)
+        .does_also(IS_RULED)
         .args("key offset:integer value:integer"),
 ];

@@ -1,6 +1,6 @@
 //! Scripts and functions.
 
-use crate::table::behaviour::{EDITS, PACKS, RUNS_SCRIPT, WRITES_BY_SCRIPT};
+use crate::table::behaviour::{IS_RULED, PACKS, RUNS_SCRIPT, WRITES_BY_SCRIPT};
 use crate::table::key_flag::{ACCESS, RO, RW, UPDATE};
 use crate::table::spec::flag::{
     ALLOW_BUSY, DENYOOM, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NOSCRIPT, READONLY, SKIP_MONITOR, STALE, WRITE,
@@ -15,7 +15,7 @@ const fn scripting(name: &'static str, arity: i16, since: &'static str, summary:
 const fn writing(name: &'static str, since: &'static str, summary: &'static str) -> CommandSpec {
     scripting(name, -3, since, summary)
         .flags(NOSCRIPT | SKIP_MONITOR | MAY_REPLICATE | STALE | NO_MANDATORY_KEYS)
-        .does_also(RUNS_SCRIPT | WRITES_BY_SCRIPT | PACKS | EDITS)
+        .does_also(RUNS_SCRIPT | WRITES_BY_SCRIPT | PACKS | IS_RULED)
         .touches(const { &[keys_counted(2, RW | ACCESS | UPDATE)] })
         .cost(COST_RUN)
 }

@@ -1,5 +1,6 @@
 //! Sorted sets.
 
+use crate::table::behaviour::IS_RULED;
 use crate::table::key_flag::{ACCESS, DELETE, OW, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -137,6 +138,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key min max [WITHSCORES] [LIMIT offset:integer count:integer]"),
     zset("ZRANGESTORE", -5, "6.2.0", "Keeps the members of a sorted set within a range of ranks, scores or members in a key.")
         .flags(WRITE | DENYOOM)
+        .does_also(IS_RULED)
         .touches(&[key(1, OW | UPDATE), key(2, RO | ACCESS)])
         .cost("O(log(N)+M*log(M)), N being the number of members of the sorted set and M the number of members kept")
         .args("dst:key src:key min max [BYSCORE | BYLEX] [REV] [LIMIT offset:integer count:integer]"),

@@ -1,6 +1,6 @@
 //! Streams.
 
-use crate::table::behaviour::PACKS;
+use crate::table::behaviour::{IS_RULED, PACKS};
 use crate::table::key_flag::{ACCESS, DELETE, INSERT, RO, RW, UPDATE};
 use crate::table::spec::flag::{BLOCKING, DENYOOM, FAST, LOADING, READONLY, STALE, WRITE};
 use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, acl, command, key};
@@ -47,6 +47,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     stream("XAUTOCLAIM", -6, "6.2.0", "Gives a consumer what has been pending for others for long.")
         .answers(Answers::Values)
         .flags(WRITE | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | DELETE)])
         .cost("O(N), N being the count; at most 16,384 entries")
         .tips(VARIES)
@@ -59,6 +60,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     stream("XCLAIM", -6, "5.0.0", "Gives a consumer entries that are pending for others.")
         .answers(Answers::Values)
         .flags(WRITE | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(1) for each entry")
         .tips(VARIES)
@@ -154,6 +156,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     stream("XREADGROUP", -7, "5.0.0", "Delivers entries of streams to a consumer of a group, each to one; with BLOCK, waits for one.")
         .answers(Answers::Values)
         .flags(WRITE | BLOCKING)
+        .does_also(IS_RULED)
         .touches(&[streams(4)])
         .cost("O(M), M being the number of entries delivered; at most 16,384 of each stream")
         .args(
@@ -167,6 +170,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key end start [COUNT count:integer]"),
     stream("XSETID", -3, "5.0.0", "Sets the last id of a stream, and what is counted of it.")
         .flags(WRITE | DENYOOM | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .args("key last-id [ENTRIESADDED entries-added:integer] [MAXDELETEDID max-deleted-id]"),
     stream("XTRIM", -4, "5.0.0", "Removes the first entries of a stream.")

@@ -1,6 +1,6 @@
 //! Strings.
 
-use crate::table::behaviour::{EDITS, LOOKS_UP};
+use crate::table::behaviour::{IS_RULED, LOOKS_UP};
 use crate::table::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -18,7 +18,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     string("APPEND", 3, "2.0.0", "Appends a value to a string; creates the key if it does not exist.")
         .flags(WRITE | DENYOOM | FAST)
         .touches(&[key(1, RW | INSERT)])
-        .does_also(EDITS)
+        .does_also(IS_RULED)
         .cost("O(N), N being the length of the new value")
         .args("key value"),
     string("DECR", 2, "1.0.0", "Subtracts one from the integer value of a key; 0 stands for a missing key.")
@@ -172,7 +172,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     string("SETRANGE", 4, "2.2.0", "Overwrites a part of a string from an offset; pads with zero bytes.")
         .flags(WRITE | DENYOOM)
         .touches(&[key(1, RW | UPDATE)])
-        .does_also(EDITS)
+        .does_also(IS_RULED)
         .cost("O(N), N being the length of the resulting string")
         .args("key offset:integer value"),
     string("STRLEN", 2, "2.2.0", "Returns the length of a string.")
