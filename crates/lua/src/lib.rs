@@ -13,8 +13,8 @@ mod small_blocks;
 pub use small_blocks::SmallBlocks;
 
 use mlua_sys::{
-    LUA_MULTRET, lua_Debug, lua_State, lua_call, lua_getinfo, lua_getstack, lua_gettop, lua_insert, lua_pushvalue,
-    lua_upvalueindex,
+    LUA_MULTRET, lua_Debug, lua_Integer, lua_State, lua_call, lua_getinfo, lua_getstack, lua_gettop, lua_insert,
+    lua_lessthan, lua_pushboolean, lua_pushvalue, lua_upvalueindex, luaL_argerror, luaL_checkinteger,
 };
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -42,6 +42,16 @@ const FEW_PLACES: usize = 1024;
 const FEW_ARGUMENTS: usize = 64;
 /// Bytes for which a place of a table counts that is passed over.
 const BYTES_PER_PLACE: usize = 16;
+/// Bytes for which a step along tables counts that stand for each other, a call of the stack that is passed over, a comparison of a sort, and a
+/// power.
+const BYTES_PER_TABLE: usize = 32;
+const BYTES_PER_CALL: usize = 1;
+const BYTES_PER_ORDER: usize = 64;
+const BYTES_PER_POWER: usize = 64;
+/// Fewer calls are passed over for nothing.
+const FEW_CALLS: usize = 16;
+/// No table has so many places before its first.
+const FAR: c_int = 1 << 24;
 /// Half of what Lua allows: calls that are nested, and those of them in C.
 const CALLS_FEW: usize = 10_000;
 const CALLS_IN_C_FEW: c_ushort = 100;
@@ -57,6 +67,9 @@ pub trait Counter {
 
     /// The state reads a text as a number.
     fn count_number(&self) -> bool;
+
+    /// The state has done what counts for so many bytes only by newer rules.
+    fn count_later(&self, bytes: usize) -> bool;
 }
 
 thread_local! {
@@ -160,6 +173,7 @@ unsafe extern "C-unwind" {
     fn luaD_precall(state: *mut LuaState, function: *mut Value, results: c_int) -> c_int;
     fn luaO_str2d(text: *const c_char, number: *mut f64) -> c_int;
     fn luaD_throw(state: *mut LuaState, code: c_int) -> !;
+    fn luaT_gettm(events: *mut Table, event: c_int, name: *mut Text) -> *const Value;
 }
 
 // SAFETY: the C library has it.
@@ -281,6 +295,69 @@ pub unsafe extern "C-unwind" fn stand_in(state: *mut lua_State) -> c_int {
     }
 }
 
+/// Looks for what a table's metatable says of an event. Tables may stand for each other in a chain, which Lua follows in one instruction.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn bslt_gettm(events: *mut Table, event: c_int, name: *mut Text) -> *const Value {
+    // Nothing is raised here: the next look at the budget finds it.
+    let _ = ask(|counter| counter.count_later(BYTES_PER_TABLE));
+    // SAFETY: these are the caller's own arguments.
+    unsafe { luaT_gettm(events, event, name) }
+}
+
+/// An argument that is a whole number, of which C goes on with the lowest 32 bits: `table.insert` moves all that is behind such a place, and
+/// one that is far before the first takes minutes.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn bslt_checkinteger(state: *mut lua_State, argument: c_int) -> lua_Integer {
+    // SAFETY: these are the caller's own arguments. What either raises passes over a frame that has nothing to drop.
+    unsafe {
+        let number = luaL_checkinteger(state, argument);
+        if (number as c_int) < -FAR {
+            luaL_argerror(state, argument, c"number out of range".as_ptr());
+        }
+        number
+    }
+}
+
+/// A function in C for `one < other`, which counts.
+///
+/// # Safety
+/// Lua calls it.
+pub unsafe extern "C-unwind" fn less(state: *mut lua_State) -> c_int {
+    let goes_on = ask(|counter| counter.count_later(BYTES_PER_ORDER));
+    // SAFETY: there is room for a value more than the arguments. An error that is raised passes over a frame that has nothing to drop.
+    unsafe {
+        if !goes_on {
+            luaD_throw(state.cast(), ERROR_OF_MEMORY)
+        }
+        lua_pushboolean(state, lua_lessthan(state, 1, 2));
+        1
+    }
+}
+
+/// Finds a call on the stack, where a function in C asks for one by its level. Those above it are passed over.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn bslt_atlevel(state: *mut lua_State, level: c_int, call: *mut lua_Debug) -> c_int {
+    // SAFETY: these are the caller's own arguments.
+    unsafe {
+        count_calls(state, level);
+        lua_getstack(state, level, call)
+    }
+}
+
+/// Counts the calls that are passed over on the way to a level.
+///
+/// # Safety
+/// The state is one.
+unsafe fn count_calls(state: *mut lua_State, level: c_int) {
+    // SAFETY: the caller promises it.
+    let calls = unsafe { &*state.cast::<LuaState>() };
+    let nested = calls.call.addr().saturating_sub(calls.calls.addr()) / size_of::<Call>();
+    let passed = usize::try_from(level).unwrap_or(0).min(nested);
+    if passed > FEW_CALLS {
+        let _ = ask(|counter| counter.count_later(passed * BYTES_PER_CALL));
+    }
+}
+
 /// Whether so many calls are nested that Lua may soon allow no more.
 ///
 /// # Safety
@@ -313,6 +390,7 @@ unsafe extern "C-unwind" fn bslt_getcall(state: *mut lua_State, level: c_int, ca
     unsafe {
         // The function that raises the error is at level 0, and the one that has called it at 1.
         let mut next = 1;
+        count_calls(state, level);
         if level == 0 || !is_prelude_at(state, next, call) {
             return lua_getstack(state, level, call);
         }
@@ -350,6 +428,7 @@ unsafe fn is_in_c(call: &lua_Debug) -> bool {
 /// `x ^ y`, the same on every machine.
 #[unsafe(no_mangle)]
 extern "C" fn bpw(x: f64, y: f64) -> f64 {
+    let _ = ask(|counter| counter.count_later(BYTES_PER_POWER));
     libm::pow(x, y)
 }
 
@@ -417,6 +496,10 @@ mod tests {
     impl Counter for Bounded {
         fn count_number(&self) -> bool {
             self.count(0)
+        }
+
+        fn count_later(&self, _bytes: usize) -> bool {
+            true
         }
 
         fn count(&self, bytes: usize) -> bool {

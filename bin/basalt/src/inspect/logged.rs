@@ -198,7 +198,9 @@ impl LoggedItem {
             Self::GoingOn => {
                 writeln!(out, "      (members of large sets are popped some together, as the entry before has begun)")
             }
-            Self::Rules { rules: 1 } => writeln!(out, "      (long strings are kept in pieces once they are changed in parts)"),
+            Self::Rules { rules: 1 } => {
+                writeln!(out, "      (long strings are kept in pieces once they are changed in parts)")
+            }
             Self::Rules { .. } => writeln!(out, "      (the same, and streams and words are as in Redis 7.2)"),
             Self::KeyBounds | Self::BoundsOfAll => writeln!(out, "      (databases may have so many keys)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),

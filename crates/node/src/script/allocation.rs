@@ -37,6 +37,8 @@ pub(super) struct Allocation {
     built_max: Cell<u64>,
     /// Bytes for which a text counts that is read as a number.
     number_bytes: Cell<usize>,
+    /// What counts from the sixth engine on counts.
+    counts_later: Cell<bool>,
     /// What was passed.
     passed: Cell<Option<End>>,
 }
@@ -57,6 +59,7 @@ impl Default for Allocation {
             built: Cell::new(0),
             built_max: Cell::new(u64::MAX),
             number_bytes: Cell::new(0),
+            counts_later: Cell::new(false),
             passed: Cell::new(None),
         }
     }
@@ -71,9 +74,9 @@ pub(super) struct Installed {
 }
 
 impl Installed {
-    /// Has a state allocate by way of `of`.
-    pub(super) fn new(lua: &Lua, of: Rc<Allocation>) -> mlua::Result<Self> {
-        of.used.set(lua.used_memory());
+    /// Has a state allocate by way of `of`, of which it counts as having `used` bytes so far.
+    pub(super) fn new(lua: &Lua, of: Rc<Allocation>, used: usize) -> mlua::Result<Self> {
+        of.used.set(used);
         // SAFETY: the state is locked, and the closure calls nothing that raises an error. What it hands to the state lives until
         // `drop` has taken it back: `of` is owned by what is returned.
         unsafe {
@@ -132,6 +135,11 @@ impl Allocation {
     /// A text that is read as a number counts for so many bytes.
     pub(super) fn set_number_bytes(&self, bytes: usize) {
         self.number_bytes.set(bytes);
+    }
+
+    /// Whether what counts from the sixth engine on counts.
+    pub(super) fn count_later(&self, counts: bool) {
+        self.counts_later.set(counts);
     }
 
     /// Why the run is to end, if it is.
@@ -213,6 +221,10 @@ impl lua::Counter for Allocation {
         self.count(self.number_bytes.get())
     }
 
+    fn count_later(&self, bytes: usize) -> bool {
+        !self.counts_later.get() || self.count(bytes)
+    }
+
     fn count(&self, bytes: usize) -> bool {
         let built = self.built.get().saturating_add(bytes as u64);
         self.built.set(built);
@@ -273,7 +285,7 @@ mod tests {
     #[test]
     fn a_state_with_small_blocks_gives_all_back_at_its_end() {
         let (lua, of) = (Lua::new(), Rc::new(Allocation::with_small_blocks()));
-        let installed = Installed::new(&lua, of.clone()).unwrap();
+        let installed = Installed::new(&lua, of.clone(), lua.used_memory()).unwrap();
         let script = "local t = {} for round = 1, 20 do for i = 1, 2000 do t[i] = ('x'):rep(i % 400) .. round end end
             local u = {} for i = 1, 3000 do u[i] = {i, {}} end local sum = 0 for i = 1, 3000 do sum = sum + u[i][1] end
             for i = 1, 2000 do assert(t[i] == ('x'):rep(i % 400) .. 20) end return sum";
@@ -291,7 +303,7 @@ mod tests {
     #[test]
     fn a_state_counts_what_it_builds_until_the_count_is_dropped() {
         let (lua, of) = (Lua::new(), Rc::new(Allocation::default()));
-        let installed = Installed::new(&lua, of.clone()).unwrap();
+        let installed = Installed::new(&lua, of.clone(), lua.used_memory()).unwrap();
         of.set_bounds(usize::MAX, u64::MAX);
         lua.load("local s = ('x'):rep(100000) for i = 1, 10 do local t = s .. i end").exec().unwrap();
         assert!(of.take_built() > 1_000_000);

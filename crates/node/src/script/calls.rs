@@ -6,7 +6,7 @@ use super::meter::Meter;
 use super::raised::Raised;
 use super::to_lua::{error_text, to_lua};
 use super::values::text_of;
-use mlua::{Error, Function, Lua, MultiValue, Value};
+use mlua::{Error, Function, Lua, MultiValue, Table, Value};
 use resp::{Proto, Reply};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -46,6 +46,17 @@ impl Calls {
     pub(super) fn function(self: &Rc<Self>, lua: &Lua, raises: bool) -> mlua::Result<Function> {
         let of = self.clone();
         lua.create_function(move |lua, args: MultiValue| of.call(lua, &args, raises))
+    }
+
+    /// The same for very many arguments: it takes a table of them, and how many they are.
+    pub(super) fn function_of_table(self: &Rc<Self>, lua: &Lua, raises: bool) -> mlua::Result<Function> {
+        let of = self.clone();
+        lua.create_function(move |lua, (args, count): (Table, usize)| {
+            // One at a time: the binding has a place for each value that it holds, and these are bounded.
+            let word = |at: usize| Ok(args.raw_get::<Value>(at)?).map(|value| text_of(&value));
+            let words: Option<Vec<Word>> = (1..=count).map(word).collect::<mlua::Result<_>>()?;
+            of.call_words(lua, words.as_deref().ok_or(OTHER_WORDS), raises)
+        })
     }
 
     /// Has `answers` answer commands while `run` runs.
@@ -97,16 +108,27 @@ impl Calls {
             Some(Left::Answer) => {}
             Some(Left::Failure(error)) => return Err(error),
             Some(Left::Panic(panic)) => resume_unwind(panic),
-            None => match words_of(args) {
-                Ok(words) => {
-                    let words: SmallVec<[&[u8]; 8]> = words.iter().map(SmallVec::as_slice).collect();
-                    self.run(&words).unwrap_or_else(|| Err(Raised::reply(OUTSIDE)))?;
-                }
-                Err(_) if !self.lent.is_lent() => return Err(Raised::reply(OUTSIDE)),
-                Err(text) if raises => return Err(Raised::reply(error_text(text))),
-                Err(text) => return to_lua(lua, &self.meter, &resp::Value::Error(text.to_owned()), Proto::Resp2),
-            },
+            None => return self.call_words(lua, words_of(args).as_deref().map_err(|text| *text), raises),
         }
+        self.to_lua(lua, raises)
+    }
+
+    /// Runs the command of these words; the error says why there are none.
+    fn call_words(&self, lua: &Lua, words: Result<&[Word], &'static str>, raises: bool) -> mlua::Result<Value> {
+        match words {
+            Ok(words) => {
+                let words: SmallVec<[&[u8]; 8]> = words.iter().map(SmallVec::as_slice).collect();
+                self.run(&words).unwrap_or_else(|| Err(Raised::reply(OUTSIDE)))?;
+            }
+            Err(_) if !self.lent.is_lent() => return Err(Raised::reply(OUTSIDE)),
+            Err(text) if raises => return Err(Raised::reply(error_text(text))),
+            Err(text) => return to_lua(lua, &self.meter, &resp::Value::Error(text.to_owned()), Proto::Resp2),
+        }
+        self.to_lua(lua, raises)
+    }
+
+    /// What a script sees of the last answer.
+    fn to_lua(&self, lua: &Lua, raises: bool) -> mlua::Result<Value> {
         let answer = self.answer.try_borrow().map_err(|_| Error::RecursiveMutCallback)?;
         match resp::decode(&answer.buf) {
             Ok(Some((resp::Value::Error(text), _))) if raises => Err(Raised::reply(error_text(&text))),

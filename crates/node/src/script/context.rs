@@ -30,14 +30,17 @@ pub enum EngineVersion {
     Fourth = 4,
     /// Steps of patterns, failures that are caught, coroutines and texts that are made of others count for what they take.
     Fifth = 5,
+    /// So do comparisons of a sort, steps along tables that stand for each other, calls that are looked for on the stack, and powers; and numbers
+    /// that C would cut down to 32 bits are refused where they say how much is to be moved.
+    Sixth = 6,
 }
 
 impl EngineVersion {
     /// The newest that this program evaluates.
-    pub const NEWEST: Self = Self::Fifth;
+    pub const NEWEST: Self = Self::Sixth;
 
     /// All that this program evaluates, from the first on.
-    pub const ALL: [Self; 5] = [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Fifth];
+    pub const ALL: [Self; 6] = [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Fifth, Self::Sixth];
 
     /// The version of that number, if this program evaluates it.
     #[must_use]
@@ -139,9 +142,7 @@ impl ScriptContext {
         };
         let databases = match engine {
             EngineVersion::First | EngineVersion::Second => ScriptDatabases::default(),
-            EngineVersion::Third | EngineVersion::Fourth | EngineVersion::Fifth => {
-                ScriptDatabases::decode(&mut reader)?
-            }
+            _ => ScriptDatabases::decode(&mut reader)?,
         };
         let user = match version & WITH_USER {
             0 => None,

@@ -12,36 +12,79 @@
 #![allow(unsafe_code, reason = "Lua calls functions in C, and they its interface")]
 
 use super::calls::Calls;
-use mlua::{Function, Lua, ffi};
+use mlua::{Function, Lua, Table, Value, ffi};
 use resp::{Proto, format_double, parse_integer};
 use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 use std::slice;
+use vocab::limits::SCRIPT_VALUES_HELD_MAX;
 
 /// Calls with more arguments are the binding's.
 const ARGUMENTS_MAX: c_int = 64;
+/// Calls with more arguments hand over a table of them: the binding has a place for each value that it holds, and these are bounded.
+const MANY_ARGUMENTS: c_int = 4000;
+/// Other functions take no more: the error says so. It leaves room for what else is held.
+const BOUNDED_ARGUMENTS: c_int = SCRIPT_VALUES_HELD_MAX as c_int;
 /// Answers with more arrays within arrays are the binding's.
 const DEPTH_MAX: usize = 4;
 /// The places of what a function has with it: the binding's own, then `Calls`, then the binding's function.
 const CALLS: c_int = 2;
 const BOUND: c_int = 3;
+const OF_TABLE: c_int = 4;
 
-/// A function that stands for `bound`, one of those of `calls`.
-pub(super) fn directly(lua: &Lua, calls: &Rc<Calls>, bound: Function) -> mlua::Result<Function> {
+/// A function that stands for `bound`, one of those of `calls`, and for `of_table` where the arguments are many. `is_direct`: it does without
+/// them where it can.
+pub(super) fn directly(
+    lua: &Lua,
+    calls: &Rc<Calls>,
+    (bound, of_table): (Function, Function),
+    is_direct: bool,
+) -> mlua::Result<Function> {
     let calls: *const Calls = Rc::as_ptr(calls);
-    // SAFETY: one value is taken, and one is put there. What `bound` has with it owns `calls`, and the new function has it too.
+    let call = if is_direct { call } else { call_bound };
+    // SAFETY: two values are taken, and one is put there. What `bound` has with it owns `calls`, and the new function has it too.
     unsafe {
-        lua.exec_raw(bound, |state| {
+        lua.exec_raw((bound, of_table), |state| {
             if ffi::lua_tocfunction(state, 1).is_none() || ffi::lua_getupvalue(state, 1, 1).is_null() {
                 return;
             }
             ffi::lua_pushlightuserdata(state, calls.cast_mut().cast::<c_void>());
             ffi::lua_pushvalue(state, 1);
-            ffi::lua_pushcclosure(state, call, BOUND);
+            ffi::lua_pushvalue(state, 2);
+            ffi::lua_pushcclosure(state, call, OF_TABLE);
+            ffi::lua_replace(state, 1);
+            ffi::lua_settop(state, 1);
+        })
+    }
+}
+
+/// A function of the binding that refuses more arguments than there is room for.
+fn bounded(lua: &Lua, bound: Function) -> mlua::Result<Function> {
+    // SAFETY: one value is taken, and one is put there. The new function has with it what `bound` has.
+    unsafe {
+        lua.exec_raw(bound, |state| {
+            if ffi::lua_tocfunction(state, 1).is_none() || ffi::lua_getupvalue(state, 1, 1).is_null() {
+                return;
+            }
+            ffi::lua_pushvalue(state, 1);
+            ffi::lua_pushcclosure(state, call_bounded, 2);
             ffi::lua_replace(state, 1);
         })
     }
+}
+
+/// All functions of a table, and of tables in it, refuse more arguments than there is room for.
+pub(super) fn bound_all(lua: &Lua, table: &Table) -> mlua::Result<()> {
+    let entries: Vec<(Value, Value)> = table.pairs().collect::<mlua::Result<_>>()?;
+    for (name, value) in entries {
+        match value {
+            Value::Function(function) => table.raw_set(name, bounded(lua, function)?)?,
+            Value::Table(inner) => bound_all(lua, &inner)?,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// A table of these texts is put on the stack.
@@ -75,8 +118,43 @@ unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
             ffi::lua_settop(state, count);
             calls.leave_answer();
         }
+        call_bound(state)
+    }
+}
+
+/// # Safety
+/// Lua calls it, as a function that `directly` has made.
+unsafe extern "C-unwind" fn call_bound(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: as of `call`.
+    unsafe {
+        let count = ffi::lua_gettop(state);
+        if count > MANY_ARGUMENTS {
+            ffi::lua_createtable(state, count, 0);
+            ffi::lua_insert(state, 1);
+            (1..=count).rev().for_each(|at| ffi::lua_rawseti(state, 1, at.into()));
+            ffi::lua_pushvalue(state, ffi::lua_upvalueindex(OF_TABLE));
+            ffi::lua_insert(state, 1);
+            ffi::lua_pushinteger(state, count.into());
+            ffi::lua_call(state, 2, ffi::LUA_MULTRET);
+            return ffi::lua_gettop(state);
+        }
         // It finds its own where it looks for it, and the arguments.
         match ffi::lua_tocfunction(state, ffi::lua_upvalueindex(BOUND)) {
+            Some(bound) => bound(state),
+            None => 0,
+        }
+    }
+}
+
+/// # Safety
+/// Lua calls it, as a function that `bounded` has made.
+unsafe extern "C-unwind" fn call_bounded(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: as of `call`. The error that is raised passes over this frame.
+    unsafe {
+        if ffi::lua_gettop(state) > BOUNDED_ARGUMENTS {
+            ffi::luaL_error(state, c"too many arguments".as_ptr());
+        }
+        match ffi::lua_tocfunction(state, ffi::lua_upvalueindex(2)) {
             Some(bound) => bound(state),
             None => 0,
         }

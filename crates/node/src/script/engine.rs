@@ -4,7 +4,7 @@
 use super::allocation::{Allocation, Installed};
 use super::calls::Calls;
 use super::context::EngineVersion;
-use super::direct::push_texts;
+use super::direct::{bound_all, push_texts};
 use super::functions::{FunctionInfo, Loaded, Registered};
 use super::header::{ScriptFlags, ScriptHeader};
 use super::library::{JsonSettings, libraries};
@@ -19,7 +19,8 @@ use std::ptr;
 use std::rc::Rc;
 use vocab::client_key;
 use vocab::limits::{
-    SCRIPT_SLICE_MEMORY_BYTES_MAX, SCRIPT_SLICE_SOURCE_BYTES_MAX, SCRIPTS_COMPILED_BYTES_MAX, SCRIPTS_COMPILED_MAX,
+    SCRIPT_SLICE_MEMORY_BYTES_MAX, SCRIPT_SLICE_SOURCE_BYTES_MAX, SCRIPT_VALUES_HELD_MAX, SCRIPTS_COMPILED_BYTES_MAX,
+    SCRIPTS_COMPILED_MAX,
 };
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
@@ -140,6 +141,16 @@ pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
     }
 }
 
+/// The binding has a place for each value of a state that it holds, in a stack that grows as it needs more, and Lua allows some less than 8,000. It
+/// grows where nothing would handle an error, so it has so many from the start: what a script may spend is over at any time.
+const PLACES: usize = 7000;
+const _: () =
+    assert!(SCRIPT_VALUES_HELD_MAX + SCRIPTS_COMPILED_MAX + 256 < PLACES, "scripts that are compiled have places, too");
+
+fn make_places(lua: &Lua) -> mlua::Result<()> {
+    (0..PLACES).map(|_| lua.create_string("")).collect::<mlua::Result<Vec<_>>>().map(drop)
+}
+
 /// The state's memory is collected when it is so many percent of what was left the last time. Most of what is left is the
 /// prelude, and to walk it more often is what a short script would pay for.
 const COLLECT_AT_PERCENT: i32 = 400;
@@ -159,11 +170,14 @@ impl Engine {
             lua.gc_set_pause(COLLECT_AT_PERCENT);
         }
         let meter = Rc::new(meter);
-        let allocation = Installed::new(&lua, meter.allocation())?;
+        let used = lua.used_memory();
+        make_places(&lua)?;
+        let allocation = Installed::new(&lua, meter.allocation(), used)?;
         let calls = Calls::new(&meter);
         let natives = natives(&lua, &meter, &calls, (version, is_used_again))?;
         let json = Rc::new(JsonSettings::default());
         let libraries = libraries(&lua, &json, &meter)?;
+        bound_all(&lua, &libraries)?;
         let prelude: Table =
             lua.load(PRELUDE).set_name("=prelude").set_mode(ChunkMode::Text).call((natives, libraries))?;
         Ok(Self {

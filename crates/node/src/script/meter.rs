@@ -80,6 +80,7 @@ impl Meter {
         self.engine.set(engine);
         self.allocation.set_bounds(memory_bytes_max, self.bytes_left());
         let of_number = if engine < EngineVersion::Fifth { 0 } else { SCRIPT_NUMBER_INSTRUCTIONS };
+        self.allocation.count_later(engine >= EngineVersion::Sixth);
         self.allocation.set_number_bytes((of_number * self.bytes_per_instruction()) as usize);
         self.memory_bytes_max.set(memory_bytes_max);
         lua::count_by(Some(self.allocation.clone()));
@@ -119,7 +120,7 @@ impl Meter {
         match self.engine.get() {
             EngineVersion::First | EngineVersion::Second | EngineVersion::Third => SCRIPT_BYTES_PER_INSTRUCTION_BEFORE,
             EngineVersion::Fourth => SCRIPT_BYTES_PER_INSTRUCTION_FOURTH,
-            EngineVersion::Fifth => SCRIPT_BYTES_PER_INSTRUCTION,
+            EngineVersion::Fifth | EngineVersion::Sixth => SCRIPT_BYTES_PER_INSTRUCTION,
         }
     }
 
@@ -181,6 +182,11 @@ impl Meter {
     /// What takes longer than earlier engines counted it for is worth so many instructions more.
     pub(super) fn more(&self, instructions: u64) -> mlua::Result<()> {
         if self.engine.get() < EngineVersion::Fifth { Ok(()) } else { self.spend(instructions) }
+    }
+
+    /// What earlier engines than the sixth counted for too little is worth so many instructions more.
+    pub(super) fn later(&self, instructions: u64) -> mlua::Result<()> {
+        if self.engine.get() < EngineVersion::Sixth { Ok(()) } else { self.spend(instructions) }
     }
 
     /// So many steps of a pattern have been made.

@@ -2,12 +2,12 @@
 
 use super::calls::Calls;
 use super::context::EngineVersion;
-use super::direct::directly;
+use super::direct::{bound_all, directly};
 use super::library::Arguments;
 use super::meter::Meter;
 use super::patterns;
 use super::raised::{PRELUDE, Raised};
-use super::stand_in::stand_in;
+use super::stand_in::{less, stand_in};
 use super::values::{number_of, text_of};
 use mlua::{Lua, MultiValue, Table, Value};
 use resp::{Proto, table};
@@ -24,9 +24,10 @@ pub(super) fn natives(
     (version, is_used_again): (EngineVersion, bool),
 ) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
+    let mut calling = Vec::new();
     for (name, raises) in [("call", true), ("pcall", false)] {
-        let function = calls.function(lua, raises)?;
-        natives.raw_set(name, if is_used_again { directly(lua, calls, function)? } else { function })?;
+        let functions = (calls.function(lua, raises)?, calls.function_of_table(lua, raises)?);
+        calling.push((name, directly(lua, calls, functions, is_used_again)?));
     }
     natives.raw_set("version", version.redis_version())?;
     natives.raw_set("version_number", version_number(version.redis_version()))?;
@@ -76,6 +77,12 @@ pub(super) fn natives(
     natives.raw_set("clock", lua.create_function(move |_, ()| Ok(of.clock() as f64 / 1e8))?)?;
     let of = meter.clone();
     natives.raw_set("setresp", lua.create_function(move |_, args: MultiValue| set_proto(&of, &args))?)?;
+    if version >= EngineVersion::Sixth {
+        natives.raw_set("later", true)?;
+        natives.raw_set("less", less(lua)?)?;
+    }
+    bound_all(lua, &natives)?;
+    calling.into_iter().try_for_each(|(name, function)| natives.raw_set(name, function))?;
     Ok(natives)
 }
 
@@ -323,6 +330,7 @@ fn may_run(meter: &Meter, words: &MultiValue) -> mlua::Result<bool> {
     if words.is_empty() {
         return Err(Raised::reply("ERR Please specify at least one argument for this redis lib call"));
     }
+    meter.later(20)?;
     let texts: Option<Vec<_>> = words.iter().map(text_of).collect();
     let texts =
         texts.ok_or_else(|| Raised::reply("ERR Lua redis lib command arguments must be strings or integers"))?;

@@ -452,6 +452,74 @@ if native.more then
   end
 end
 
+-- From the sixth engine on: C goes on with the lowest 32 bits of a number, and what it does then is not what was counted.
+
+if native.later then
+  local function check(number, place, name)
+    number = raw.tonumber(number)
+    if number and not (number >= -2147483648 and number <= 2147483647) then
+      error("bad argument #" .. place .. " to '" .. name .. "' (number out of range)", 3)
+    end
+  end
+
+  builtins.unpack = function(...)
+    local t, i, j = ...
+    if type(t) == "table" then
+      if i ~= nil then check(i, 2, "unpack") end
+      if j ~= nil then check(j, 3, "unpack") end
+      local count = number_or(j, #t) - number_or(i, 1)
+      if count > FEW and count <= 8000 then work(count / 8) end
+    end
+    return raw.unpack(...)
+  end
+
+  tables.insert = function(t, ...)
+    if content_of[t] then error(READ_ONLY, 2) end
+    if select("#", ...) > 1 and type(t) == "table" then
+      check((...), 2, "insert")
+      local moved = #t - number_or((...), 0)
+      if moved > FEW then work(moved) end
+    end
+    return raw.insert(t, ...)
+  end
+
+  tables.remove = function(t, ...)
+    if content_of[t] then error(READ_ONLY, 2) end
+    if select("#", ...) > 0 and type(t) == "table" then
+      check((...), 2, "remove")
+      local from = number_or((...), 0)
+      -- What is at no place is not removed.
+      local moved = from >= 1 and #t - from or 0
+      if moved > FEW then work(moved) end
+    end
+    return raw.remove(t, ...)
+  end
+
+  tables.concat = function(t, ...)
+    if type(t) == "table" then
+      local _, i, j = ...
+      if i ~= nil then check(i, 3, "concat") end
+      if j ~= nil then check(j, 4, "concat") end
+      local last = number_or(j, #t)
+      local joined = (last < #t and last or #t) - number_or(i, 1)
+      if joined > FEW then work(joined * 2) end
+    end
+    return raw.concat(t, ...)
+  end
+
+  local less = native.less
+  tables.sort = function(t, ...)
+    if content_of[t] then error(READ_ONLY, 2) end
+    if type(t) == "table" and #t > FEW then
+      work(#t * 20)
+      local by = ...
+      -- How many comparisons there are is up to what is sorted.
+      if by == nil then return raw.sort(t, less) end
+    end
+    return raw.sort(t, ...)
+  end
+end
+
 -- Functions of this file have those in C stand in for them, but for three: what they call is what errors are about.
 
 local caught_in_lua = { [builtins.pcall] = true, [builtins.xpcall] = true, [coroutines.resume] = true }

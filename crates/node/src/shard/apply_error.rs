@@ -24,9 +24,9 @@ impl ApplyError {
     /// Whether it comes of the entry, so that every replica meets it, rather than of this replica's disk.
     pub(super) fn is_of_entry(&self) -> bool {
         match self {
-            Self::Malformed(_) | Self::Panicked | Self::Fault(Fault::WouldBlock | Fault::Writes { .. } | Fault::Remote(_)) => {
-                true
-            }
+            Self::Malformed(_)
+            | Self::Panicked
+            | Self::Fault(Fault::WouldBlock | Fault::Writes { .. } | Fault::Remote(_)) => true,
             Self::Fault(Fault::Storage(_)) | Self::Storage(_) | Self::Log(_) => false,
         }
     }

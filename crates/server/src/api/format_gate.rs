@@ -4,9 +4,10 @@
 //! such an older node, which sets what it is told to.
 
 use crate::links::{
-    CLUSTER_DATABASES_SINCE, FIFTH_ENGINE_SINCE, FOURTH_ENGINE_SINCE, SCRIPTS_SINCE, THIRD_ENGINE_SINCE,
+    CLUSTER_DATABASES_SINCE, FIFTH_ENGINE_SINCE, FOURTH_ENGINE_SINCE, SCRIPTS_SINCE, SIXTH_ENGINE_SINCE,
+    THIRD_ENGINE_SINCE,
 };
-use crate::shared::{ENGINE_SETTING, EntryFormats, LAYOUT_SETTING, NodeShared};
+use crate::shared::{ENGINE_SETTING, EntryFormats, LAYOUT, LAYOUT_SETTING, NodeShared};
 use cluster::Map;
 use node::EngineVersion;
 use vocab::NodeId;
@@ -42,6 +43,11 @@ const FIFTH_ENGINE: FormatGate = FormatGate {
     since: FIFTH_ENGINE_SINCE,
     what: "scripts run by the rules of the fifth engine",
 };
+const SIXTH_ENGINE: FormatGate = FormatGate {
+    setting: ENGINE_SETTING,
+    since: SIXTH_ENGINE_SINCE,
+    what: "scripts run by the rules of the sixth engine",
+};
 /// Clients of a cluster may have keys in databases beyond 0.
 pub(super) const CLUSTER_DATABASES: FormatGate = FormatGate {
     setting: LAYOUT_SETTING,
@@ -55,6 +61,15 @@ pub(crate) fn engine_since(engine: EngineVersion) -> u16 {
 }
 
 impl FormatGate {
+    /// Whether this release knows what a value of a setting stands for.
+    pub(super) fn knows(name: &str, value: &str) -> bool {
+        match () {
+            () if name == ENGINE_SETTING => value.parse().ok().and_then(EngineVersion::of_number).is_some(),
+            () if name == LAYOUT_SETTING => value == LAYOUT,
+            () => true,
+        }
+    }
+
     /// That which a value of a setting opens, if it does.
     pub(super) fn of_setting(name: &str, value: &str) -> Option<&'static Self> {
         if name == ENGINE_SETTING {
@@ -71,6 +86,7 @@ impl FormatGate {
             EngineVersion::Third => &THIRD_ENGINE,
             EngineVersion::Fourth => &FOURTH_ENGINE,
             EngineVersion::Fifth => &FIFTH_ENGINE,
+            EngineVersion::Sixth => &SIXTH_ENGINE,
         }
     }
 
@@ -128,7 +144,8 @@ mod tests {
 
     #[test]
     fn all_nodes_must_be_known_to_be_new_enough() {
-        let engines = [(&SCRIPTS, "2"), (&THIRD_ENGINE, "3"), (&FOURTH_ENGINE, "4"), (&FIFTH_ENGINE, "5")];
+        let engines =
+            [(&SCRIPTS, "2"), (&THIRD_ENGINE, "3"), (&FOURTH_ENGINE, "4"), (&FIFTH_ENGINE, "5"), (&SIXTH_ENGINE, "6")];
         for (gate, value) in engines.into_iter().chain([(&CLUSTER_DATABASES, "1")]) {
             let mut map = Map::default();
             let spoken = EntryFormats::default();

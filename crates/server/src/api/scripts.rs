@@ -71,9 +71,7 @@ pub(super) fn route(
     let command = script_command(source, args, &context, reads);
     let runs = match () {
         () if reads => ScriptRuns::Read,
-        () => {
-            ScriptRuns::of_writer(store, flags, namespace, script.writes(), || MayWrite::Script(script.clone()))?
-        }
+        () => ScriptRuns::of_writer(store, flags, namespace, script.writes(), || MayWrite::Script(script.clone()))?,
     };
     Ok(Routed::Script { target, command, runs })
 }

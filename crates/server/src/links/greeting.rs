@@ -15,7 +15,7 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// Version 10 goes on with those members in the next entry. Version 11 reads reports with problems.
 /// Version 12 judges how many keys what nodes make of clients' commands leaves a database with. Version 13 evaluates scripts by the rules of
 /// their fourth engine. Version 14 keeps long strings in pieces, and evaluates scripts by the rules of
-/// their fifth engine. Version 15 has streams as in Redis 7.2.
+/// their fifth engine. Version 15 has streams as in Redis 7.2, and evaluates scripts by the rules of their sixth engine.
 pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 15);
 /// The first version whose speakers evaluate scripts by the rules of the second engine.
 pub(crate) const SCRIPTS_SINCE: u16 = 6;
@@ -25,6 +25,8 @@ pub(crate) const THIRD_ENGINE_SINCE: u16 = 8;
 pub(crate) const FOURTH_ENGINE_SINCE: u16 = 13;
 /// The first version whose speakers evaluate scripts by the rules of the fifth engine.
 pub(crate) const FIFTH_ENGINE_SINCE: u16 = 14;
+/// The first version whose speakers evaluate scripts by the rules of the sixth engine.
+pub(crate) const SIXTH_ENGINE_SINCE: u16 = 15;
 /// The first version whose speakers tell the keys of cluster databases apart.
 pub(crate) const CLUSTER_DATABASES_SINCE: u16 = 7;
 /// The first version that puts pieces of a message together.

@@ -6,9 +6,9 @@ use super::groups::no_group;
 use super::id::StreamId;
 use super::names::{self, ConsumerId};
 use super::stored::Stream;
-use crate::{Rules, WriteSpace};
 use crate::command::args::{SYNTAX, check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
+use crate::{Rules, WriteSpace};
 use resp::Reply;
 use vocab::limits::STREAM_DELIVERED_MAX;
 

@@ -5,9 +5,9 @@ use super::requests;
 use super::stored::Stream;
 use super::trim::{TrimWords, cut, new_entry, new_id};
 use super::write::{append, delete};
+use crate::Rules;
 use crate::command::args::{NO_SUCH_KEY, SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
-use crate::Rules;
 use crate::keyspace_events::Event;
 use vocab::limits::VALUE_BYTES_MAX;
 

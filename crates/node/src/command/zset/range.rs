@@ -5,10 +5,10 @@
 use super::leaves::{Among, Cut};
 use super::scored::Scored;
 use super::stored::{Form, Large, SortedSet};
-use crate::{ReadSpace, Rules};
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::steps::{Progress, ReplySteps, Rest};
+use crate::{ReadSpace, Rules};
 use resp::{Proto, Reply};
 use vocab::limits::{STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
 
@@ -296,7 +296,8 @@ impl Range<'_> {
         }
         // Of ranks there is none: all are meant, as in Redis. A negative offset answers nothing.
         let is_all = matches!(self.bounds, Bounds::Ranks(..)) && space.rules() >= Rules::Later;
-        let offset = u64::try_from(if is_all { 0 } else { self.offset }).map_or(span.count, |offset| offset.min(span.count));
+        let offset =
+            u64::try_from(if is_all { 0 } else { self.offset }).map_or(span.count, |offset| offset.min(span.count));
         let mut left = span.count - offset;
         if let Ok(limit) = u64::try_from(self.limit) {
             left = left.min(limit);

@@ -4,7 +4,7 @@ use super::arguments::{Arguments, TEXT_READ_INSTRUCTIONS, charge};
 use crate::script::meter::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
 use std::rc::Rc;
-use vocab::limits::{SCRIPT_TEXT_BYTES_MAX, SCRIPT_VALUE_INSTRUCTIONS};
+use vocab::limits::{SCRIPT_TEXT_BYTES_MAX, SCRIPT_VALUE_INSTRUCTIONS, SCRIPT_VALUES_HELD_MAX};
 
 /// Tables within tables that are written; deeper ones are nil.
 const DEPTH_MAX: usize = 16;
@@ -205,6 +205,9 @@ fn unpack(of: &Arguments<'_>, meter: &Meter, part: Option<(i64, i64)>) -> mlua::
     let mut cursor = Cursor { lua: of.lua, meter, left, depth: 0 };
     let mut values = MultiValue::new();
     while !cursor.left.is_empty() && (is_whole || (values.len() as i64) < limit) {
+        if values.len() >= SCRIPT_VALUES_HELD_MAX {
+            return Err(of.error("stack overflow (in function mp_unpack)"));
+        }
         values.push_back(cursor.value().map_err(|wrong| match wrong {
             Wrong::Short => of.error("Missing bytes in input."),
             Wrong::Format => of.error("Bad data format in input."),

@@ -4,7 +4,7 @@ use super::arguments::{Arguments, charge_call};
 use crate::script::meter::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
 use std::rc::Rc;
-use vocab::limits::SCRIPT_VALUE_INSTRUCTIONS;
+use vocab::limits::{SCRIPT_VALUE_INSTRUCTIONS, SCRIPT_VALUES_HELD_MAX};
 
 /// Bytes of the longest integer.
 const INTEGER_BYTES_MAX: usize = 32;
@@ -185,6 +185,9 @@ fn unpack(of: &Arguments<'_>) -> mlua::Result<MultiValue> {
     let mut format = Format::new(of, &text);
     let mut values: Vec<Value> = Vec::new();
     while let Some((option, mut size)) = format.next()? {
+        if values.len() >= SCRIPT_VALUES_HELD_MAX {
+            return Err(of.error("too many results"));
+        }
         place = place.saturating_add(format.padding(place, option, size));
         let at = |place: usize, size: usize| {
             let found = place.checked_add(size).and_then(|end| data.get(place..end));

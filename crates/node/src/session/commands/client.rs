@@ -118,7 +118,9 @@ fn pause(ask: &mut Ask<'_>) -> Outcome {
         Some(Ok(ms)) => ms,
     };
     let now_ms = ask.now_ms();
-    ask.host.clients().pause(now_ms, now_ms.saturating_add(timeout_ms), writes_only);
+    let until_ms = now_ms.checked_add(timeout_ms).filter(|until_ms| i64::try_from(*until_ms).is_ok());
+    let until_ms = until_ms.ok_or("ERR timeout is out of range")?;
+    ask.host.clients().pause(now_ms, until_ms, writes_only);
     ok(ask)
 }
 

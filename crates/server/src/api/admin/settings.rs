@@ -42,6 +42,9 @@ pub(super) fn set(
             return Err(AdminError::Refused(format!("{name} is {} by now", before.unwrap_or_default())));
         }
         let set = now.as_ref().filter(|_| was != now);
+        if let Some(value) = set.filter(|value| !FormatGate::knows(setting.name, value)) {
+            return Err(AdminError::Refused(format!("this release knows no {} of {value}", setting.name)));
+        }
         if let Some(gate) = set.and_then(|value| FormatGate::of_setting(setting.name, value)) {
             gate.check(map, store.node(), &store.entry_formats).map_err(AdminError::Refused)?;
         }
