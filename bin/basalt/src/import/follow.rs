@@ -9,9 +9,13 @@ use crate::store_writer::{Kind, StoreWriter, Write};
 use node::blocking::BlockingCommand;
 use node::session::other_number;
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use vocab::{client_key, slot_of, wall_clock_ms};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Of so many keys it is remembered that they were read; beyond that all are read anew.
+const READ_MAX: usize = 16 << 20;
 
 /// Repeats commands, each once.
 pub(super) struct Follower<'a> {
@@ -27,18 +31,26 @@ pub(super) struct Follower<'a> {
     ahead: BTreeMap<Vec<u8>, u64>,
     /// Up to this offset commands may be made already: their keys are read from the source instead.
     doubted: u64,
+    /// Where no key of the store counts as the source's before it was read from there: the hashes of those that were.
+    read: Option<HashSet<u64>>,
     /// For a file whose import may be interrupted.
     checkpoints: Option<Checkpoints>,
 }
 
 impl<'a> Follower<'a> {
     pub(super) fn new(target: &'a mut StoreWriter, source: Option<Source>, scope: Scope<'a>, selected: u64) -> Self {
-        Self { target, source, scope, selected, ahead: BTreeMap::new(), doubted: 0, checkpoints: None }
+        Self { target, source, scope, selected, ahead: BTreeMap::new(), doubted: 0, read: None, checkpoints: None }
     }
 
     /// Commands up to this offset may be made already.
     pub(super) fn doubt(&mut self, until: u64) {
         self.doubted = until;
+    }
+
+    /// The store may have keys of an earlier copy that the source has deleted since: a command on such a key would begin with what is left
+    /// of it. So each key is read from the source before its first command is followed.
+    pub(super) fn trust_none(&mut self) {
+        self.read = Some(HashSet::new());
     }
 
     /// Each command leaves a checkpoint in the store, so that none is made twice.
@@ -152,7 +164,10 @@ impl<'a> Follower<'a> {
         let Some(&first) = keys.first() else {
             return self.target.write(Write { kind: Kind::Once, args, key: 0 }, outcome);
         };
-        let is_known = ahead == 0 && (self.source.is_none() || place.end > self.doubted);
+        let was_read = |key: &[u8]| self.read.as_ref().is_none_or(|read| read.contains(&xxh3_64(key)));
+        let is_known = ahead == 0
+            && (self.source.is_none() || place.end > self.doubted)
+            && keys.iter().all(|at| was_read(&args[*at]));
         if is_known && keys.iter().all(|at| slot_of(&args[*at]) == slot_of(&args[first])) {
             let can_keep = spec.flags & flag::NOSCRIPT == 0;
             return self.write(args, first, (place.start, can_keep), outcome);
@@ -198,6 +213,12 @@ impl<'a> Follower<'a> {
             source.select(self.scope.source_of(&key))?;
             let held = source.read(client_key(&key), wall_clock_ms())?;
             outcome.read_again += 1;
+            if let Some(read) = &mut self.read {
+                if read.len() >= READ_MAX {
+                    read.clear();
+                }
+                read.insert(xxh3_64(&key));
+            }
             self.ahead.insert(key.clone(), held.offset);
             let args = match held.value {
                 None => vec![b"DEL".to_vec(), key],

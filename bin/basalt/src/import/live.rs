@@ -62,8 +62,13 @@ impl Live<'_> {
                 before
             }
             _ => {
+                let is_renewed = self.state.lock().resumes();
+                if is_renewed {
+                    self.note("the source's stream cannot go on where it ended: all keys are copied anew");
+                }
                 self.copy(&mut replica, target.as_mut(), outcome)?;
-                Followed { stream: replica.stream.clone(), offset: replica.offset, until: replica.offset, selected: 0 }
+                let (stream, offset) = (replica.stream.clone(), replica.offset);
+                Followed { stream, offset, until: offset, selected: 0, is_renewed }
             }
         };
         if let Some(target) = target.as_mut().filter(|_| !options.no_follow) {
@@ -122,6 +127,9 @@ impl Live<'_> {
     ) -> Result<(), String> {
         let mut follower = Follower::new(target, Some(source), self.scope, from.selected);
         follower.doubt(from.until);
+        if from.is_renewed {
+            follower.trust_none();
+        }
         let mut offset = from.offset;
         // The stream is read while nothing waits in its buffer only if there is more of it.
         let mut told = Instant::now();

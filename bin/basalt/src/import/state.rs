@@ -47,6 +47,9 @@ pub(super) struct Followed {
     pub(super) until: u64,
     /// The database that the stream is about at `offset`.
     pub(super) selected: u64,
+    /// The copy before was made over an earlier one: the store may have keys that the source has not had since, or not as they were.
+    #[serde(default)]
+    pub(super) is_renewed: bool,
 }
 
 /// A state, and the file that keeps it, if one does.
@@ -171,7 +174,7 @@ mod tests {
         assert!(!first.resumes());
         let outcome = Outcome { keys: 7, ..Outcome::default() };
         first.note_copied(2, 40, &outcome).unwrap();
-        let at = Followed { stream: "s".to_owned(), offset: 5, until: 9, selected: 1 };
+        let at = Followed { stream: "s".to_owned(), offset: 5, until: 9, selected: 1, is_renewed: true };
         first.note_followed("h:1", at.clone()).unwrap();
         let again = StateFile::open(Some(&path), "a.rdb").unwrap();
         assert!(again.resumes() && again.checkpoints() == first.checkpoints());

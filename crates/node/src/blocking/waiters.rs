@@ -1185,6 +1185,47 @@ mod tests {
     }
 
     #[test]
+    fn a_key_of_another_type_is_told_to_who_comes_then() {
+        run(&[
+            ("1 BLPOP a 0", "propose"),
+            ("1 < *-1", "waits"),
+            ("2 BLPOP a 0", "wait"),
+            ("a zset 1", ""),
+            // The shard says that it is a sorted set.
+            ("3 BLPOP a 0", "propose"),
+            ("3 < -WRONGTYPE Operation", "deliver"),
+            ("4 BLPOP a b 0", "propose"),
+            ("4 < *-1", "waits"),
+            ("a list 1", "| 1 BLPOP a 0"),
+            ("1 < *2", "deliver"),
+            ("a list 0", ""),
+            ("5 BLPOP a 0", "wait"),
+        ]);
+    }
+
+    #[test]
+    fn who_cannot_be_tried_behind_a_push_keeps_its_place() {
+        run(&[
+            ("1 BLMOVE a s LEFT LEFT 0", "propose"),
+            ("1 < $-1", "waits"),
+            ("2 BLPOP a 0", "wait"),
+            ("a list +1", ""),
+            ("a list 1", "| 1 BLMOVE a s LEFT LEFT 0"),
+            ("1 < $1", "deliver"),
+            ("a list +1", "| 2 BLPOP a 0"),
+            ("2 < *2", "deliver"),
+            // It is tried for one key, where it may find nothing.
+            ("3 BLPOP b c 0", "propose"),
+            ("3 < *-1", "waits"),
+            ("4 BLPOP c 0", "wait"),
+            ("b list +1", "| 3 BLPOP b 0"),
+            ("c list +1", ""),
+            ("3 < *-1", "waits on"),
+            ("c list 1", "| 3 BLPOP c 0"),
+        ]);
+    }
+
+    #[test]
     fn what_a_failed_attempt_leaves_is_the_next_ones() {
         run(&[
             ("1 BLMOVE a s LEFT LEFT 0", "propose"),

@@ -170,6 +170,7 @@ impl Engine {
             lua.gc_set_pause(COLLECT_AT_PERCENT);
         }
         let meter = Rc::new(meter);
+        lua.set_app_data(version);
         let used = lua.used_memory();
         make_places(&lua)?;
         let allocation = Installed::new(&lua, meter.allocation(), used)?;

@@ -2,7 +2,8 @@
 
 use super::engine::{LoadedLibrary, check_library};
 use super::functions::FunctionInfo;
-use std::collections::BTreeMap;
+use super::library_source::LibraryHeader;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use vocab::limits::VALUE_BYTES_MAX;
 use vocab::{Reader, put_bytes, put_varint};
@@ -57,6 +58,13 @@ impl Libraries {
 
     /// Adds a library and answers its name; the error is the text of a reply.
     pub fn add(&mut self, source: &[u8], replace: bool) -> Result<String, String> {
+        // As in Redis, before its code runs.
+        if !replace
+            && let Some(name) = LibraryHeader::of(source).ok().map(|header| header.name)
+            && self.by_name.contains_key(&name)
+        {
+            return Err(format!("ERR Library '{name}' already exists"));
+        }
         // The code of a library has the same result each time, so it is not run again.
         let known = self.all_shared().find(|library| library.source == source).cloned();
         let library = match known {
@@ -157,10 +165,12 @@ impl Libraries {
     pub fn decode_next(&self, bytes: &[u8]) -> Result<Self, String> {
         let mut reader = Reader::new(bytes);
         let mut libraries = Self::default();
+        let known: HashMap<&[u8], &Arc<Library>> =
+            self.all_shared().map(|library| (&library.source[..], library)).collect();
         for _ in 0..reader.count(1).map_err(|_| MALFORMED)? {
             let source = reader.bytes().map_err(|_| MALFORMED)?;
-            match self.all_shared().find(|library| library.source == source) {
-                Some(library) => libraries.add_loaded(library.clone(), false)?,
+            match known.get(source) {
+                Some(library) => libraries.add_loaded((*library).clone(), false)?,
                 None => libraries.add(source, false)?,
             };
         }

@@ -11,7 +11,6 @@ use crate::RequestKeys;
 use crate::acl::Where;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
 use crate::eviction::Admitted;
-use crate::outcome::KEYS_MAX_REACHED;
 use crate::pubsub::SubscriptionKind;
 use crate::request::CROSSSLOT;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
@@ -116,9 +115,6 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         let text = not_for_subscribers(spec);
         return refuse(session, Some(spec.id), &text, host, reply);
     }
-    if spec.has(flag::DENYOOM) && session.keyspace() == Keyspace::Stored && takes_no_key(spec, args, host) {
-        return refuse(session, Some(spec.id), KEYS_MAX_REACHED, host, reply);
-    }
     let role = commands::role(spec.id);
     match admit_data(session, spec, role, args, host) {
         Admitted::Now => {}
@@ -188,12 +184,6 @@ fn admit_data(session: &Session, spec: &CommandSpec, role: Role, args: &[&[u8]],
         host.room().reconsider();
     }
     Admitted::Now
-}
-
-/// Whether a request of another node is for a database that has as many keys as it may: the node that leads it knows.
-#[cold]
-fn takes_no_key(spec: &CommandSpec, args: &[&[u8]], host: &dyn Host) -> bool {
-    database_of_keys(spec, args).is_some_and(|place| host.has_all_its_keys(place))
 }
 
 /// The database in whose slot the keys of a command are, if they are a database's. Of several databases, the one that is added to.
@@ -309,6 +299,9 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         let asked = table::row(session.asked());
         let frame = session.frame().cloned();
         let queue = session.multi.as_mut().expect("only called within MULTI");
+        if let Keyspace::Database(database) = queue.chosen().unwrap_or(keyspace) {
+            queue.note_place(database, || host.databases().place_of(database));
+        }
         if let Some(chosen) = chosen {
             queue.choose(chosen);
         }
@@ -389,9 +382,13 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
         });
     }
     let watches = std::mem::take(&mut ask.session.watches);
+    let watched_at = ask.session.watched_slots();
     let were_swapped = ask.session.were_swapped(ask.host);
     if queue.spoiled() {
         return fail(ask, "EXECABORT Transaction discarded because of previous errors.");
+    }
+    if queue.is_displaced(|database| ask.host.databases().place_of(database)) {
+        return fail(ask, "EXECABORT Transaction discarded because SWAPDB has exchanged its database meanwhile.");
     }
     let made = watches.any_made();
     let keyspace = ask.session.keyspace();
@@ -405,6 +402,15 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
             Admission::Answered(Effect::None)
         }
         Err(()) => fail(ask, CROSSSLOT),
+        // Keys of a database that another node leads are watched there.
+        Ok(transaction)
+            if transaction.slot().is_some_and(|slot| {
+                let apart = |at: &Slot| *at != slot && !ask.host.share_shard(SlotSpan::from(slot).with(*at), keyspace);
+                watched_at.iter().any(apart)
+            }) =>
+        {
+            fail(ask, CROSSSLOT)
+        }
         Ok(transaction)
             if ask.session.watches_elsewhere
                 || transaction.slot().is_some()

@@ -62,12 +62,6 @@ pub trait Host: Sync {
     /// The room for more data.
     fn room(&self) -> &Room;
 
-    /// Whether this node leads the database that has this place, which has as many keys as it may.
-    fn has_all_its_keys(&self, place: Database) -> bool {
-        let _ = place;
-        false
-    }
-
     /// Which keys cost the node most.
     fn hot_keys(&self) -> &HotKeys;
 

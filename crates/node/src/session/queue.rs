@@ -6,6 +6,7 @@ use crate::request::ITEM_BYTES_MAX;
 use crate::{KeyHash, RequestKeys};
 use replica::Bytes;
 use resp::table::{CommandSpec, behaviour, flag};
+use smallvec::SmallVec;
 use vocab::{DATABASE_PREFIX_BYTES, Database, SlotSpan, is_database_key, limits};
 
 /// What a transaction takes in an entry beside its commands and watches, at most.
@@ -55,6 +56,8 @@ pub(super) struct Queue {
     span: Option<SlotSpan>,
     /// What a queued SELECT has chosen last: later commands are about it.
     chosen: Option<Keyspace>,
+    /// The places of the databases that the commands are about.
+    places: SmallVec<[(Database, Database); 1]>,
     spoiled: bool,
 }
 
@@ -92,6 +95,18 @@ impl Queue {
     /// Commands that are queued from here on are about that database.
     pub(super) fn choose(&mut self, keyspace: Keyspace) {
         self.chosen = Some(keyspace);
+    }
+
+    /// A command is about that database; `place` is asked once where it is.
+    pub(super) fn note_place(&mut self, database: Database, place: impl FnOnce() -> Database) {
+        if !self.places.iter().any(|(noted, _)| *noted == database) {
+            self.places.push((database, place()));
+        }
+    }
+
+    /// Whether a database that the commands are about has another place by now: SWAPDB has exchanged it, and they name keys at the one before.
+    pub(super) fn is_displaced(&self, place_of: impl Fn(Database) -> Database) -> bool {
+        self.places.iter().any(|(database, place)| place_of(*database) != *place)
     }
 
     /// What the commands take in an entry.

@@ -15,10 +15,11 @@ use crate::tracking::{Audience, Invalidation, Tracker, TrackingElsewhere, Tracki
 use replica::Bytes;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
 use resp::{Proto, Reply};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vocab::limits::LARGE_REQUEST_ARGUMENTS;
-use vocab::{Database, ShardId};
+use vocab::{Database, ShardId, Slot};
 
 /// Whether a connection is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -707,6 +708,11 @@ impl Session {
             let place = || host.databases().place_of(database);
             self.watched_places.entry(database).or_insert_with(place);
         }
+    }
+
+    /// The slots of the databases in which it watches keys.
+    pub(super) fn watched_slots(&self) -> SmallVec<[Slot; 1]> {
+        self.watched_places.values().map(|place| place.slot()).collect()
     }
 
     /// Whether databases in which it watches keys were exchanged for others since: then it watches nothing more.

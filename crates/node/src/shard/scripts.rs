@@ -564,6 +564,67 @@ mod tests {
     }
 
     #[test]
+    fn commands_have_as_many_arguments_as_lua_hands_over_in_each_engine() {
+        let fill = "local t={} for i=1,N do t[i]='{h}'..i end";
+        for engine in EngineVersion::ALL {
+            let mut entries = Entries::new();
+            entries.context.engine = engine;
+            for (count, work, expected) in [
+                // The first one of a state, whose stacks have not grown.
+                ("7990", "return redis.call('RPUSH','{h}l',unpack(t))", ":7990\r\n"),
+                ("7990", "redis.call('SET','{h}s',1) return redis.call('DEL',unpack(t))", ":0\r\n"),
+                ("7000", "return #redis.call('MGET',unpack(t))", ":7000\r\n"),
+                ("7000", "t[6000]={} return redis.pcall('DEL',unpack(t)).err", "strings or integers"),
+                ("7000", "t[6000]={} return redis.call('DEL',unpack(t))", "strings or integers"),
+                ("7990", "return cmsgpack.pack(unpack(t))", "too many arguments"),
+                ("6000", "return #cmsgpack.pack(unpack(t))", ":"),
+                ("1", "return #{cmsgpack.unpack(('\\161a'):rep(9000))}", "stack overflow"),
+                ("1", "return #{struct.unpack(('c1'):rep(9000),('a'):rep(9000))}", "too many results"),
+                ("1", "table.insert({},2^31,1)", "number out of range"),
+            ] {
+                let script = format!("{} {work}", fill.replace('N', count));
+                let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"0"])).unwrap();
+                assert!(answer.contains(expected), "{engine:?}, {work}: {answer}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_c_does_in_one_instruction_counts_by_the_rules_of_the_sixth_engine() {
+        let mut entries = Entries::new();
+        entries.context.instructions_max = 1_000_000;
+        for work in [
+            "local t={} for i=1,98 do t=setmetatable({},{__index=t}) end for i=1,3000 do local x=t.q end",
+            "local t={} for i=1,98 do t=setmetatable({},{__newindex=t}) end for i=1,3000 do t.q=nil end",
+            "local function f(n) if n>0 then return 1+f(n-1) end for i=1,1000 do getfenv(9000) end return 1 end f(9000)",
+            "local y=1 for i=1,200000 do y=1.1^i end",
+            "for i=1,60000 do redis.acl_check_cmd('SET','k','v') end",
+            "local t={} for i=1,10000 do t[i]=(i*7919)%10007 end table.sort(t)",
+        ] {
+            let script = format!("{work} return 1");
+            for (engine, expected) in [(EngineVersion::Fifth, ":1\r\n"), (EngineVersion::Sixth, "more instructions")] {
+                entries.context.engine = engine;
+                let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"0"])).unwrap();
+                assert!(answer.contains(expected), "{engine:?}, {work}: {answer}");
+            }
+        }
+        entries.context.engine = EngineVersion::Sixth;
+        for (work, expected) in [
+            ("local t={} for i=1,200 do t[i]=(i*7)%211 end table.sort(t) return t[1]..t[200]", "1210"),
+            ("local t={} for i=1,200 do t[i]='v'..i end table.sort(t) return t[1]..t[200]", "v1v99"),
+            ("local t={} for i=1,200 do t[i]=i end t[9]='x' table.sort(t)", "attempt to compare"),
+            ("local t={1,2,3} table.insert(t,2,9) table.remove(t,1) return table.concat(t,',',2,3)", "2,3"),
+            ("return bit.band('0xff',15)", ":15"),
+            ("table.concat({},'',2^32+1)", "number out of range"),
+            ("table.remove({1},0/0)", "number out of range"),
+            ("unpack({},2^40)", "number out of range"),
+        ] {
+            let answer = String::from_utf8(entries.command(&[b"EVAL", work.as_bytes(), b"0"])).unwrap();
+            assert!(answer.contains(expected), "{work}: {answer}");
+        }
+    }
+
+    #[test]
     fn values_that_functions_in_rust_read_and_make_count_by_the_rules_of_the_fourth_engine() {
         let mut entries = Entries::new();
         entries.context.instructions_max = 2_000_000;

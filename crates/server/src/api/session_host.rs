@@ -229,15 +229,6 @@ impl Host for NodeShared {
         Some(moved.unwrap_or_else(|| Refusal::NoLeader.to_string()))
     }
 
-    fn has_all_its_keys(&self, place: Database) -> bool {
-        let known = self.known();
-        let keys_max = known.databases.row(known.databases.database_at(place)).and_then(|row| row.keys_max);
-        let Some(keys_max) = keys_max else { return false };
-        let handle = known.handle_of(place.slot());
-        // Another replica may have keys that are gone, and lack some: what comes there goes on to the leader, which asks again.
-        handle.is_some_and(|handle| handle.leading() && handle.database_keys_in_slot(place.slot()) >= keys_max)
-    }
-
     fn databases(&self) -> Arc<Databases> {
         self.known().databases.clone()
     }

@@ -4,7 +4,7 @@
 //! Input that must wait stays in its connection, from its first unused byte on.
 
 use super::connection::Connection;
-use super::database_bounds::{of_other_node_within_bounds, within_bounds};
+use super::database_bounds::{of_other_node_within_rate, within_rate};
 use super::deed::Deed;
 use super::destination;
 use super::forward;
@@ -421,7 +421,7 @@ impl Dispatch<'_> {
                 self.request_of_namespace(id, (Some(namespace), in_multi), row, (args, bytes))
             }
             None if session.keyspace() == Keyspace::Stored => {
-                let row = row.and_then(|spec| of_other_node_within_bounds(store, spec, args).map(|()| spec));
+                let row = row.and_then(|spec| of_other_node_within_rate(store, spec, args).map(|()| spec));
                 self.run(id, row, Incoming { args, bytes, sent: None })
             }
             None => {
@@ -463,9 +463,7 @@ impl Dispatch<'_> {
             let client = DatabaseClient { namespace, databases, set: &known.databases, in_multi };
             let bounds = row_of.and_then(|database| Some((database, client.set.row(database)?)));
             let bounded = |spec: &'static CommandSpec| match bounds {
-                Some((database, row)) => {
-                    within_bounds(store, (database, client.set.place_of(database)), row, spec, args).map(|()| spec)
-                }
+                Some((database, row)) => within_rate(store, database, row, spec).map(|()| spec),
                 None => Ok(spec),
             };
             let taken_up = |spec| made.take_up(client, spec, args).map_err(std::borrow::Cow::into_owned);

@@ -2,7 +2,7 @@
 
 use crate::script::meter::{Meter, NATIVE_CALL_INSTRUCTIONS};
 use crate::script::raised::Raised;
-use crate::script::values::number_of;
+use crate::script::values::number_in;
 use mlua::{BorrowedBytes, Error, Lua, MultiValue, Value};
 use std::ops::Deref;
 use vocab::limits::SCRIPT_VALUE_INSTRUCTIONS;
@@ -80,7 +80,7 @@ impl Arguments<'_> {
     }
 
     pub(in crate::script) fn number(&self, number: usize) -> mlua::Result<f64> {
-        self.value(number).and_then(number_of).ok_or_else(|| self.expected(number, "number"))
+        self.value(number).and_then(|value| number_in(self.lua, value)).ok_or_else(|| self.expected(number, "number"))
     }
 
     /// A whole number; `default` where there is none.

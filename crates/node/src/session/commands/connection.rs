@@ -191,7 +191,11 @@ fn info(ask: &mut Ask<'_>) -> Outcome {
 /// What INFO says under Replication.
 fn role(ask: &mut Ask<'_>) -> Outcome {
     let facts = ask.host.cluster_facts();
-    let followers = facts.followers_of_mine();
+    // What another node answers to clients of databases comes from this one: to them it is no replica.
+    let followers = match ask.session.keyspace().database() {
+        None => facts.followers_of_mine(),
+        Some(_) => Vec::new(),
+    };
     let led = ask.host.shard_facts().into_iter().filter(|shard| shard.status.leads);
     let offset: u64 = led.map(|shard| shard.status.applied).sum();
     ask.reply.array(3);

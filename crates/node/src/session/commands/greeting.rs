@@ -50,21 +50,29 @@ fn hello(ask: &mut Ask<'_>) -> Outcome {
         Some(Some(_)) => return Err("NOPROTO unsupported protocol version".into()),
     };
     let mut options = ask.args.get(2..).unwrap_or_default();
+    // Of several the last one counts, as in Redis.
+    let (mut login, mut own_name) = (None, None);
     while let Some((option, rest)) = options.split_first() {
         options = match rest {
             [user, password, rest @ ..] if is_word(option, "AUTH") => {
-                authenticate(ask, user, password)?;
+                login = Some((*user, *password));
                 rest
             }
             [name, rest @ ..] if is_word(option, "SETNAME") => {
-                set_name(ask, name)?;
+                own_name = Some(*name);
                 rest
             }
             _ => return Err(format!("ERR Syntax error in HELLO option '{}'", shown(option)).into()),
         };
     }
+    if let Some((user, password)) = login {
+        authenticate(ask, user, password)?;
+    }
     if !ask.session.authenticated(ask.host) {
         return Err(HELLO_NOAUTH.into());
+    }
+    if let Some(name) = own_name {
+        set_name(ask, name)?;
     }
     if let Some(proto) = proto {
         ask.session.set_proto(proto);

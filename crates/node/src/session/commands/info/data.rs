@@ -28,10 +28,11 @@ fn led<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a ShardFacts> {
     facts.shards.iter().filter(|shard| shard.status.leads)
 }
 
-/// The followers are the other nodes that hold replicas of shards that this one leads; offsets are sums of indexes.
+/// To clients of a cluster the followers are the other nodes that hold replicas of shards that this one leads; offsets are sums of indexes.
 pub(super) fn replication(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("role", "master");
-    let followers = facts.cluster.followers_of_mine();
+    // What another node answers to clients of databases comes from this one: to them it is no replica.
+    let followers = if facts.is_standalone() { Vec::new() } else { facts.cluster.followers_of_mine() };
     lines.add("connected_slaves", followers.len());
     for (i, (node, index)) in followers.iter().enumerate() {
         lines.add(

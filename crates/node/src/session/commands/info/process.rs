@@ -17,7 +17,8 @@ pub(super) fn server(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("arch_bits", usize::BITS);
     lines.add("process_id", node.process_id);
     lines.add("run_id", &node.run_id);
-    lines.add_known("tcp_port", config.number("port"));
+    let of_databases = config.text("database-listen").and_then(|address| address.rsplit_once(':')?.1.parse().ok());
+    lines.add_known("tcp_port", of_databases.filter(|_| facts.is_standalone()).or(config.number("port")));
     for (what, certificate) in [("server", &node.tls.certificate), ("ca", &node.tls.authority)] {
         if let Some(certificate) = certificate {
             lines.add(&format!("tls_{what}_cert_serial"), &certificate.serial);
