@@ -583,7 +583,7 @@ mod tests {
                 ("1", "table.insert({},2^31,1)", "number out of range"),
             ] {
                 let script = format!("{} {work}", fill.replace('N', count));
-                let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"0"])).unwrap();
+                let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"1", b"{h}"])).unwrap();
                 assert!(answer.contains(expected), "{engine:?}, {work}: {answer}");
             }
         }

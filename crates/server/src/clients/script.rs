@@ -79,14 +79,10 @@ pub(super) fn run(
         true => run_here(turn, request, handle, &command, may_write.is_some(), reply),
         false => Err(Error::Fault(Fault::WouldBlock)),
     };
-    match ran {
-        Err(Error::Fault(Fault::Writes { adds })) => {
-            if let Some(text) = no_room.filter(|_| adds) {
-                conclude_on(handle, Err(Error::from(text)), reply, 0);
-            } else {
-                may_write.inspect(MayWrite::note_writes);
-                return write::write_command(turn, request, target, keys, Some(command));
-            }
+    match within_room(ran, no_room) {
+        Err(Error::Fault(Fault::Writes { .. })) => {
+            may_write.inspect(MayWrite::note_writes);
+            return write::write_command(turn, request, target, keys, Some(command));
         }
         Err(Error::Fault(Fault::WouldBlock)) => {
             let attempt = attempt.into();
@@ -158,6 +154,14 @@ fn run_here(
         monitor::show_calls_here(&turn.requests.store, turn.clients, request.id, calls);
     }
     done
+}
+
+/// What a run has come to, where there may be no room for what adds data: then with the refusal of that.
+fn within_room(done: Outcome, no_room: Option<&'static str>) -> Outcome {
+    match (done, no_room) {
+        (Err(Error::Fault(Fault::Writes { adds: true })), Some(text)) => Err(Error::from(text)),
+        (done, _) => done,
+    }
 }
 
 /// The handler that runs it as a read.
@@ -244,7 +248,7 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
             let space = SnapshotSpace::new(handle, store.now_ms(), seed).showing_calls().in_turn(on_thread.clone());
             let mut space = reads.noted_by(space);
             reply.buf.clear();
-            let done = handler(may_write.is_some()).run(&args, &mut space, &mut reply);
+            let done = within_room(handler(may_write.is_some()).run(&args, &mut space, &mut reply), script.no_room);
             if done.is_err() || reads.count(handle, &mut space, Some(command)) {
                 break (done, space);
             }
@@ -253,10 +257,6 @@ fn run_beside(store: &Arc<NodeShared>, attempt: Attempt, script: Beside, ticket:
         if gives_way {
             return;
         }
-        let done = match (done, script.no_room) {
-            (Err(Error::Fault(Fault::Writes { adds: true })), Some(text)) => Err(Error::from(text)),
-            (done, _) => done,
-        };
         let writes = matches!(done, Err(Error::Fault(Fault::Writes { .. })));
         writes_to = writes.then(|| handle.id());
         if !writes {
