@@ -387,7 +387,8 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
     if queue.spoiled() {
         return fail(ask, "EXECABORT Transaction discarded because of previous errors.");
     }
-    if queue.is_displaced(|database| ask.host.databases().place_of(database)) {
+    // Who watches keys of it is told that they have changed.
+    if !were_swapped && queue.is_displaced(|database| ask.host.databases().place_of(database)) {
         return fail(ask, "EXECABORT Transaction discarded because SWAPDB has exchanged its database meanwhile.");
     }
     let made = watches.any_made();
