@@ -50,7 +50,8 @@ const BYTES_PER_ORDER: usize = 64;
 const BYTES_PER_POWER: usize = 64;
 /// Fewer calls are passed over for nothing.
 const FEW_CALLS: usize = 16;
-/// No table has so many places before its first.
+/// Which argument of `table.insert` is a place, and no table has so many of these before its first.
+const PLACE: c_int = 2;
 const FAR: c_int = 1 << 24;
 /// Half of what Lua allows: calls that are nested, and those of them in C.
 const CALLS_FEW: usize = 10_000;
@@ -311,7 +312,7 @@ unsafe extern "C-unwind" fn bslt_checkinteger(state: *mut lua_State, argument: c
     // SAFETY: these are the caller's own arguments. What either raises passes over a frame that has nothing to drop.
     unsafe {
         let number = luaL_checkinteger(state, argument);
-        if (number as c_int) < -FAR {
+        if argument == PLACE && (number as c_int) < -FAR {
             luaL_argerror(state, argument, c"number out of range".as_ptr());
         }
         number

@@ -26,6 +26,8 @@ pub struct ReadyKey {
     pub key: Vec<u8>,
     /// What it holds after the entry; `None`: nothing that a client waits for.
     pub holds: Option<Holds>,
+    /// It holds something else.
+    pub is_other: bool,
 }
 
 /// What a key holds.

@@ -320,7 +320,7 @@ mod tests {
     }
 
     fn written(key: &str, what: Option<Awaited>) -> ReadyKey {
-        ReadyKey { key: key.into(), holds: what.map(|what| Holds { what, elements: 1 }) }
+        ReadyKey { key: key.into(), holds: what.map(|what| Holds { what, elements: 1 }), is_other: false }
     }
 
     fn shown(attempts: &[Attempt]) -> Vec<String> {

@@ -226,8 +226,7 @@ pub struct Waiters {
     /// Keys at which no stream is any more, and the shards that have no keys any more: who needed them is looked for some at a time.
     lost_keys: BTreeMap<KeyHash, LostKey>,
     lost_shards: BTreeMap<ShardId, Losing>,
-    /// Keys that clients wait for, and that an entry has left without what they wait for: they may hold another type. Of so many keys that
-    /// is known.
+    /// Keys that clients wait for, and at which an entry has left another type. Of so many keys that is known.
     foreign: BTreeSet<KeyHash>,
     /// How many wait for keys of each shard.
     shards: BTreeMap<ShardId, usize>,
@@ -464,9 +463,17 @@ impl Waiters {
         if std::mem::take(&mut waiter.missed) {
             self.retry_all(id);
         }
-        if let (Some(Serving::Of(hash)), Some(b'*' | b'$' | b'_')) = (serving, reply.first()) {
-            // It was looked at, and holds nothing.
-            self.foreign.remove(&hash);
+        if !self.foreign.is_empty() && reply.first() != Some(&b'-') {
+            // They were looked at, and hold nothing.
+            match serving {
+                Some(Serving::Of(hash)) => _ = self.foreign.remove(&hash),
+                Some(Serving::First | Serving::All) => {
+                    let command = self.waiters.get(&id).map(|waiter| waiter.command.clone());
+                    let keys = command.iter().flat_map(BlockingCommand::keys);
+                    keys.for_each(|(hash, _)| _ = self.foreign.remove(hash));
+                }
+                Some(Serving::Ends) | None => {}
+            }
         }
         if is_first {
             self.queue_up(id);
@@ -496,7 +503,7 @@ impl Waiters {
 
     /// An entry has written a key, when clients up to `until` waited. If a stream is gone, `end_losers` ends the waits for its groups.
     pub(super) fn ready(&mut self, ready: ReadyKey, until: QueuePlace) {
-        let ReadyKey { key, holds } = ready;
+        let ReadyKey { key, holds, is_other } = ready;
         let hash = key_hash(&key);
         if !self.needing.is_empty()
             && holds.is_none_or(|holds| holds.what != Awaited::Stream)
@@ -505,17 +512,17 @@ impl Waiters {
             let lost = || LostKey { key: key.clone(), losing: Losing::default() };
             self.lost_keys.entry(hash).or_insert_with(lost).losing.until = until;
         }
-        self.note_contents(hash, holds.as_ref());
+        self.note_contents(hash, holds.as_ref(), is_other);
         if let Some(holds) = holds {
             self.make_ready_for(key, holds);
         }
     }
 
-    /// An entry has left a key so.
-    fn note_contents(&mut self, hash: KeyHash, holds: Option<&Holds>) {
+    /// An entry has left a key so. `is_other`: it holds what no client waits for.
+    fn note_contents(&mut self, hash: KeyHash, holds: Option<&Holds>, is_other: bool) {
         let mut waiters = self.queues.behind(hash, QueuePlace::default()).filter_map(|place| self.at(place));
         let is_foreign =
-            waiters.next().is_some_and(|waiter| holds.is_none_or(|holds| holds.what != waiter.command.awaited()));
+            waiters.next().is_some_and(|waiter| holds.map_or(is_other, |holds| holds.what != waiter.command.awaited()));
         drop(waiters);
         if !is_foreign {
             self.foreign.remove(&hash);
@@ -864,8 +871,8 @@ mod tests {
                         .map(|ended| format!("{} {} ", ended.ticket.connection, text(&ended.reply)))
                         .collect();
                 }
-                let (what, elements) = rest.split_once(' ').unwrap();
-                let what = match what {
+                let (what_is, elements) = rest.split_once(' ').unwrap();
+                let what = match what_is {
                     "list" => Some(Awaited::List),
                     "zset" => Some(Awaited::SortedSet),
                     "stream" => Some(Awaited::Stream),
@@ -876,7 +883,8 @@ mod tests {
                     return String::new();
                 }
                 let holds = what.map(|what| Holds { what, elements: elements.parse().unwrap() });
-                self.waiters.ready(ReadyKey { key: first.as_bytes().to_vec(), holds }, self.waiters.last_place());
+                let ready = ReadyKey { key: first.as_bytes().to_vec(), holds, is_other: what_is == "string" };
+                self.waiters.ready(ready, self.waiters.last_place());
                 let ended = self.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX);
                 return ended.iter().map(|ended| text(&ended.reply)).collect();
             };
@@ -1198,8 +1206,14 @@ mod tests {
             ("4 < *-1", "waits"),
             ("a list 1", "| 1 BLPOP a 0"),
             ("1 < *2", "deliver"),
-            ("a list 0", ""),
+            // It was popped, and holds nothing.
+            ("a none 0", ""),
             ("5 BLPOP a 0", "wait"),
+            ("a string 0", ""),
+            ("6 BLPOP a 0", "propose"),
+            // It was removed meanwhile.
+            ("6 < *-1", "waits"),
+            ("7 BLPOP a 0", "wait"),
         ]);
     }
 
@@ -1328,7 +1342,10 @@ mod tests {
             let gone = |test: &mut Test| match clears {
                 true => test.waiters.cleared(SHARD),
                 false => {
-                    test.waiters.ready(ReadyKey { key: b"a".to_vec(), holds: None }, test.waiters.last_place());
+                    test.waiters.ready(
+                        ReadyKey { key: b"a".to_vec(), holds: None, is_other: false },
+                        test.waiters.last_place(),
+                    );
                     test.waiters.end_losers(BLOCKED_CLIENTS_STEP_MAX)
                 }
             };

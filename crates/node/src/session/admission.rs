@@ -6,7 +6,7 @@ use super::queue::{By, Queue};
 use super::resolved::Resolved;
 use super::rights::note_denial;
 use super::state::ReplyMode;
-use super::{Effect, Host, Keyspace, Session, Transaction, WaitFor, clients, login};
+use super::{Effect, Host, Keyspace, Session, Transaction, WaitFor, clients, login, other_number};
 use crate::RequestKeys;
 use crate::acl::Where;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
@@ -300,7 +300,10 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         let frame = session.frame().cloned();
         let queue = session.multi.as_mut().expect("only called within MULTI");
         if let Keyspace::Database(database) = queue.chosen().unwrap_or(keyspace) {
-            queue.note_place(database, || host.databases().place_of(database));
+            let databases = host.databases();
+            let other = || other_number(spec, args).and_then(|number| Database::of_number(u16::try_from(number).ok()?));
+            let other = if spec.does(behaviour::TO_DATABASE) { other() } else { None };
+            [Some(database), other].into_iter().flatten().for_each(|of| queue.note_place(of, databases.place_of(of)));
         }
         if let Some(chosen) = chosen {
             queue.choose(chosen);

@@ -97,10 +97,10 @@ impl Queue {
         self.chosen = Some(keyspace);
     }
 
-    /// A command is about that database; `place` is asked once where it is.
-    pub(super) fn note_place(&mut self, database: Database, place: impl FnOnce() -> Database) {
-        if !self.places.iter().any(|(noted, _)| *noted == database) {
-            self.places.push((database, place()));
+    /// A command names keys of a database at that place.
+    pub(super) fn note_place(&mut self, database: Database, place: Database) {
+        if !self.places.contains(&(database, place)) {
+            self.places.push((database, place));
         }
     }
 
@@ -121,7 +121,9 @@ impl Queue {
 
     /// Whether any of them may add data.
     pub(super) fn may_add_data(&self) -> bool {
-        self.commands.iter().any(|queued| queued.spec.has(flag::DENYOOM))
+        self.commands
+            .iter()
+            .any(|queued| queued.spec.has(flag::DENYOOM) || queued.spec.does(behaviour::WRITES_BY_SCRIPT))
     }
 
     /// Adds a command that came in `frame`, if that may be shared; the error is the text of the reply.

@@ -226,8 +226,9 @@ fn each_item(
 /// The keys that were written and for which clients wait; all that were written, if a client `may_wait` soon.
 fn ready_keys(space: &EntrySpace<'_>, may_wait: bool) -> Vec<ReadyKey> {
     let ready = |(key, record): (&[u8], Option<Record>)| {
+        let is_there = record.is_some();
         let holds = record.and_then(|record| holds(key, &record));
-        ReadyKey { key: key.to_vec(), holds }
+        ReadyKey { key: key.to_vec(), is_other: is_there && holds.is_none(), holds }
     };
     let mut keys: Vec<ReadyKey> = space.awaited_keys().map(ready).collect();
     if may_wait {

@@ -581,6 +581,18 @@ mod tests {
                 ("1", "return #{cmsgpack.unpack(('\\161a'):rep(9000))}", "stack overflow"),
                 ("1", "return #{struct.unpack(('c1'):rep(9000),('a'):rep(9000))}", "too many results"),
                 ("1", "table.insert({},2^31,1)", "number out of range"),
+                (
+                    "1",
+                    "return table.concat({},',',1,2^31)..'.'",
+                    if engine < EngineVersion::Sixth { "." } else { "out of range" },
+                ),
+                // Of each pair a library of ours would hold two values.
+                ("7000", "local m={} for i=1,7000 do m[t[i]]=t[i] end return #cjson.encode({m,{m}})", ":"),
+                (
+                    "1",
+                    "local m=1 for i=1,900 do m={a=m,b=i} end cjson.encode_max_depth(950) return #cjson.encode(m)",
+                    ":",
+                ),
             ] {
                 let script = format!("{} {work}", fill.replace('N', count));
                 let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"1", b"{h}"])).unwrap();

@@ -22,7 +22,7 @@ const COUNT_MAX: i64 = i64::MAX / 16;
 /// How entries change hands.
 struct Claim<'a> {
     consumer: &'a [u8],
-    /// The consumer, once it has been given an entry.
+    /// The consumer, once it takes part.
     taker: Option<ConsumerId>,
     /// Entries that were delivered later stay where they are, in ms.
     min_idle_ms: u64,
@@ -39,9 +39,10 @@ impl Claim<'_> {
     }
 
     /// The consumer asks, and may get nothing: that it did is noted, as in Redis 7.2.
-    fn begin(&self, space: &mut dyn WriteSpace, stream: &Stream<'_>, change: &mut GroupChange<'_>) -> Outcome {
+    fn begin(&mut self, space: &mut dyn WriteSpace, stream: &Stream<'_>, change: &mut GroupChange<'_>) -> Outcome {
         if space.rules() >= Rules::Later {
-            change.take_part(space, stream, self.consumer)?;
+            let (consumer, _) = change.take_part(space, stream, self.consumer)?;
+            self.taker = Some(consumer);
         }
         Ok(())
     }
@@ -57,12 +58,9 @@ impl Claim<'_> {
     ) -> Outcome {
         let consumer = match self.taker {
             Some(consumer) => consumer,
-            None => {
-                let (consumer, _) = change.take_part(space, stream, self.consumer)?;
-                change.is_active(consumer, space.now_ms());
-                *self.taker.insert(consumer)
-            }
+            None => *self.taker.insert(change.take_part(space, stream, self.consumer)?.0),
         };
+        change.is_active(consumer, space.now_ms());
         let deliveries = self.deliveries.unwrap_or_else(|| next_delivery(base.deliveries, self.ids_only));
         let pending = Pending { consumer, delivered_ms: self.delivered_ms, deliveries, ..base };
         change.put(space, stream, entry.id, before, pending)?;

@@ -286,7 +286,13 @@ impl<'a> GroupChange<'a> {
         name: &[u8],
     ) -> Result<(ConsumerId, bool), Error> {
         let now_ms = space.now_ms();
-        let found = Consumer::load(space, stream, &self.group, name)?;
+        // One that takes part already may have no row yet.
+        let taking_part =
+            self.consumers.values().find(|(known, _)| known == name).map(|(_, consumer)| consumer.clone());
+        let found = match taking_part {
+            Some(consumer) => Some(consumer),
+            None => Consumer::load(space, stream, &self.group, name)?,
+        };
         let is_new = found.is_none();
         let mut consumer = match found {
             Some(consumer) => self.consumers.get(&consumer.id).map_or(consumer, |(_, known)| known.clone()),

@@ -3,7 +3,7 @@
 use super::arguments::{Arguments, JSON_WRITTEN_INSTRUCTIONS, format_g, type_name};
 use super::json_settings::{InvalidNumbers, JsonSettings};
 use crate::script::meter::Meter;
-use mlua::{Error, Table, Value};
+use mlua::{Error, Function, Table, Value};
 use vocab::limits::{SCRIPT_TEXT_BYTES_MAX, SCRIPT_VALUE_INSTRUCTIONS};
 
 /// Tables within tables, whatever is set.
@@ -19,9 +19,26 @@ pub(super) fn encode(of: &Arguments<'_>, settings: &JsonSettings, meter: &Meter)
 
 /// A table that is being written.
 enum Open {
-    Array { table: Table, next: i64, length: i64 },
-    Object { pairs: std::vec::IntoIter<(Value, Value)>, is_first: bool },
+    Array {
+        table: Table,
+        next: i64,
+        length: i64,
+    },
+    Object {
+        pairs: std::vec::IntoIter<(Value, Value)>,
+        is_first: bool,
+    },
+    /// One of more pairs than are held at once: the next one is found behind a key.
+    LongObject {
+        table: Table,
+        next: Function,
+        key: Value,
+        is_first: bool,
+    },
 }
+
+/// So many pairs are held at once, of all objects that are being written: the binding has a place for each of their keys and values.
+const PAIRS_HELD_MAX: usize = 1024;
 
 /// Tables within tables are kept here, not on the stack of the thread.
 struct Encoder<'a> {
@@ -69,12 +86,32 @@ impl Encoder<'_> {
             }
             _ => {
                 self.text.push(b'{');
-                let of_value = |pair| self.meter.values(SCRIPT_VALUE_INSTRUCTIONS).and(pair);
-                let pairs: Vec<(Value, Value)> = table.pairs().map(of_value).collect::<mlua::Result<_>>()?;
-                Open::Object { pairs: pairs.into_iter(), is_first: true }
+                self.object(table)?
             }
         });
         Ok(())
+    }
+
+    /// The beginning of an object. All its pairs are charged for.
+    fn object(&self, table: &Table) -> mlua::Result<Open> {
+        let held = |open: &Open| if let Open::Object { pairs, .. } = open { pairs.len() } else { 0 };
+        let room = PAIRS_HELD_MAX.saturating_sub(self.open.iter().map(held).sum());
+        let (mut pairs, mut is_long) = (Vec::new(), false);
+        for pair in table.pairs::<Value, Value>() {
+            self.meter.values(SCRIPT_VALUE_INSTRUCTIONS)?;
+            let pair = pair?;
+            is_long |= pairs.len() == room;
+            if is_long {
+                pairs.clear();
+            } else {
+                pairs.push(pair);
+            }
+        }
+        if is_long {
+            let next = self.of.lua.globals().raw_get("next")?;
+            return Ok(Open::LongObject { table: table.clone(), next, key: Value::Nil, is_first: true });
+        }
+        Ok(Open::Object { pairs: pairs.into_iter(), is_first: true })
     }
 
     /// Writes what comes next in the innermost table; false if none is left.
@@ -89,6 +126,12 @@ impl Encoder<'_> {
             Some(Open::Object { pairs, is_first }) => {
                 let is_later = !std::mem::take(is_first);
                 pairs.next().map(|(key, value)| (is_later, Some(key), value))
+            }
+            Some(Open::LongObject { table, next, key, is_first }) => {
+                let is_later = !std::mem::take(is_first);
+                let (found, value): (Value, Value) = next.call((&*table, &*key))?;
+                *key = found.clone();
+                (!found.is_nil()).then_some((is_later, Some(found), value))
             }
         };
         let Some((is_later, key, value)) = value else {
@@ -109,7 +152,7 @@ impl Encoder<'_> {
             }
             Some(key) => return Err(self.refuse(&key, "table key must be a number or string")),
         }
-        if matches!(self.open.last(), Some(Open::Object { .. })) {
+        if matches!(self.open.last(), Some(Open::Object { .. } | Open::LongObject { .. })) {
             self.text.push(b':');
         }
         self.begin(&value)?;

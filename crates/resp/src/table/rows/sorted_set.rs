@@ -119,6 +119,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     zset("ZRANGE", -4, "1.2.0", "Returns the members of a sorted set within a range of ranks, scores or members.")
         .answers(Answers::Values)
         .flags(READONLY)
+        .does_also(IS_RULED)
         .touches(&[key(1, RO | ACCESS)])
         .cost(LOG_AND_ANSWERED)
         .args("key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset:integer count:integer] [WITHSCORES]"),
