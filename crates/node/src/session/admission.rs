@@ -301,7 +301,7 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         let queue = session.multi.as_mut().expect("only called within MULTI");
         if let Keyspace::Database(database) = queue.chosen().unwrap_or(keyspace) {
             let databases = host.databases();
-            let other = || other_number(spec, args).and_then(|number| Database::of_number(u16::try_from(number).ok()?));
+            let other = || other_number(spec, args).and_then(|number| Database::of_number(u64::try_from(number).ok()?));
             let other = if spec.does(behaviour::TO_DATABASE) { other() } else { None };
             [Some(database), other].into_iter().flatten().for_each(|of| queue.note_place(of, databases.place_of(of)));
         }
