@@ -1,6 +1,5 @@
 //! BITCOUNT and BITPOS.
 
-use crate::Rules;
 use crate::command::args::{SYNTAX, int, is_word, span_of};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::string::look_into_record;
@@ -91,15 +90,6 @@ fn is_crossed(start: i64, end: i64) -> bool {
 }
 
 pub(super) fn bitcount(call: &mut ReadCall<'_>) -> Outcome {
-    if call.space.rules() >= Rules::Later {
-        // Before the key is looked up: 7.0 does not look at the words if there is none.
-        match call.args[2..] {
-            [] => {}
-            [start, end] => _ = (int(start)?, int(end)?),
-            [start, end, unit] => _ = (int(start)?, int(end)?, unit_of(unit)?),
-            _ => return Err(SYNTAX.into()),
-        }
-    }
     let key = call.args[1];
     let Some(record) = call.space.stored(key)? else {
         call.reply.int(0);
@@ -131,15 +121,6 @@ pub(super) fn bitpos(call: &mut ReadCall<'_>) -> Outcome {
         1 => true,
         _ => return Err("ERR The bit argument must be 1 or 0.".into()),
     };
-    if call.space.rules() >= Rules::Later {
-        match call.args[3..] {
-            [] => {}
-            [start] => _ = int(start)?,
-            [start, end] => _ = (int(start)?, int(end)?),
-            [start, end, unit] => _ = (int(start)?, unit_of(unit)?, int(end)?),
-            _ => return Err(SYNTAX.into()),
-        }
-    }
     let key = call.args[1];
     let Some(record) = call.space.stored(key)? else {
         call.reply.int(if bit { -1 } else { 0 });

@@ -13,7 +13,6 @@ const fn bitmap(name: &'static str, arity: i16, since: &'static str, summary: &'
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     bitmap("BITCOUNT", -2, "2.6.0", "Counts the bits of a string that are set.")
         .flags(READONLY)
-        .does_also(IS_RULED)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the length of the range")
         .args("key [start:integer end:integer [BYTE | BIT]]"),
@@ -39,7 +38,6 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("operation destkey:key key [key ...]"),
     bitmap("BITPOS", -3, "2.8.7", "Finds the first bit of a string that is set, or clear.")
         .flags(READONLY)
-        .does_also(IS_RULED)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the length of the range")
         .args("key bit:integer [start:integer [end:integer [BYTE | BIT]]]"),
