@@ -201,7 +201,7 @@ impl LoggedItem {
             Self::Rules { rules: 1 } => {
                 writeln!(out, "      (long strings are kept in pieces once they are changed in parts)")
             }
-            Self::Rules { .. } => writeln!(out, "      (the same, and streams and words are as in Redis 7.2)"),
+            Self::Rules { .. } => writeln!(out, "      (the same, and consumers are noted that get nothing)"),
             Self::KeyBounds | Self::BoundsOfAll => writeln!(out, "      (databases may have so many keys)"),
             Self::Packing => writeln!(out, "      (how values are kept, by the leader's settings)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),

@@ -143,8 +143,8 @@ pub enum Rules {
     First,
     /// Long strings are kept in pieces once parts of them are changed (`space::long_string`).
     Pieces,
-    /// That, and streams are as in Redis 7.2: a consumer that asks is noted although it gets nothing, and XSETID does not go back behind
-    /// an entry that was deleted.
+    /// That, and a consumer of a stream's group that asks is noted although it gets nothing, SCAN looks at its cursor within a transaction, and
+    /// ranges by rank have no LIMIT.
     Later,
 }
 

@@ -163,11 +163,7 @@ impl Transaction {
             _ => skip_line(outcome),
         };
         let Some(mut answers) = answers else {
-            // As in Redis, where a command of it finds no room.
-            match outcome.strip_prefix(b"-OOM ") {
-                Some(why) => reply.raw(&[&b"-EXECABORT Transaction discarded because of: OOM "[..], why].concat()),
-                None => reply.raw(outcome),
-            }
+            reply.raw(outcome);
             return Effect::None;
         };
         let share_ns = elapsed_ns / (self.of(By::Shard).count() as u64).max(1);

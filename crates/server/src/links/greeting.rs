@@ -15,7 +15,7 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// Version 10 goes on with those members in the next entry. Version 11 reads reports with problems.
 /// Version 12 judges how many keys what nodes make of clients' commands leaves a database with. Version 13 evaluates scripts by the rules of
 /// their fourth engine. Version 14 keeps long strings in pieces, and evaluates scripts by the rules of
-/// their fifth engine. Version 15 has streams as in Redis 7.2, and evaluates scripts by the rules of their sixth engine.
+/// their fifth engine. Version 15 notes consumers that get nothing, and evaluates scripts by the rules of their sixth engine.
 pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 15);
 /// The first version whose speakers evaluate scripts by the rules of the second engine.
 pub(crate) const SCRIPTS_SINCE: u16 = 6;

@@ -6,9 +6,9 @@ use super::groups::no_group;
 use super::id::StreamId;
 use super::names::{self, ConsumerId};
 use super::stored::Stream;
+use crate::WriteSpace;
 use crate::command::args::{SYNTAX, check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
-use crate::{Rules, WriteSpace};
 use resp::Reply;
 use vocab::limits::STREAM_DELIVERED_MAX;
 
@@ -36,15 +36,6 @@ impl Claim<'_> {
     /// Whether an entry was delivered too lately to be taken.
     fn is_too_new(&self, pending: &Pending, now_ms: u64) -> bool {
         !pending.is_released() && now_ms.saturating_sub(pending.delivered_ms) < self.min_idle_ms
-    }
-
-    /// The consumer asks, and may get nothing: that it did is noted, as in Redis 7.2.
-    fn begin(&mut self, space: &mut dyn WriteSpace, stream: &Stream<'_>, change: &mut GroupChange<'_>) -> Outcome {
-        if space.rules() >= Rules::Later {
-            let (consumer, _) = change.take_part(space, stream, self.consumer)?;
-            self.taker = Some(consumer);
-        }
-        Ok(())
     }
 
     /// Gives an entry to the consumer, and answers it.
@@ -153,7 +144,7 @@ pub(super) fn xclaim(call: &mut WriteCall<'_>) -> Outcome {
         deliveries: words.deliveries,
         ids_only: words.ids_only,
     };
-    claim.begin(call.space, &stream, &mut change)?;
+    claim.taker = change.note_asking(call.space, &stream, claim.consumer)?;
     let mark = call.reply.begin_array();
     let mut count = 0;
     for id in words.ids {
@@ -220,7 +211,7 @@ pub(super) fn xautoclaim(call: &mut WriteCall<'_>) -> Outcome {
     let mut walk = NameWalk::from_id(change.group.id, start);
     let (mut looks_left, mut left, mut cursor) = (count * LOOKS, count, StreamId::ZERO);
     let (mut taken, mut gone) = (0, Vec::new());
-    claim.begin(call.space, &stream, &mut change)?;
+    claim.taker = change.note_asking(call.space, &stream, claim.consumer)?;
     call.reply.array(3);
     // The cursor, which is known last, comes first.
     let cursor_at = call.reply.buf.len();

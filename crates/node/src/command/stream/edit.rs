@@ -5,7 +5,6 @@ use super::requests;
 use super::stored::Stream;
 use super::trim::{TrimWords, cut, new_entry, new_id};
 use super::write::{append, delete};
-use crate::Rules;
 use crate::command::args::{NO_SUCH_KEY, SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
 use crate::keyspace_events::Event;
@@ -124,9 +123,6 @@ pub(super) fn xsetid(call: &mut WriteCall<'_>) -> Outcome {
         }
     }
     let mut stream = Stream::load(call.space, call.args[1])?.ok_or(NO_SUCH_KEY)?;
-    if call.space.rules() >= Rules::Later && id < stream.meta.max_deleted_id {
-        return Err("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id".into());
-    }
     if let Some(last) = stream.last(call.space)? {
         if id < last.id {
             return Err("ERR The ID specified in XSETID is smaller than the target stream top item".into());

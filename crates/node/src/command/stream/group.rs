@@ -270,13 +270,17 @@ impl<'a> GroupChange<'a> {
         Ok((consumer, is_new))
     }
 
-    /// A consumer asks, and gets nothing: that it did is written, as in Redis 7.2.
-    pub(super) fn note_asking(&mut self, space: &mut dyn WriteSpace, stream: &Stream<'_>, name: &[u8]) -> Outcome {
-        if space.rules() < Rules::Later {
-            return Ok(());
+    /// A consumer asks, and may get nothing: when it did is noted, if there is such a one. Redis 7.2 makes it, and 7.0 does neither.
+    pub(super) fn note_asking(
+        &mut self,
+        space: &mut dyn WriteSpace,
+        stream: &Stream<'_>,
+        name: &[u8],
+    ) -> Result<Option<ConsumerId>, Error> {
+        if space.rules() < Rules::Later || Consumer::load(space, stream, &self.group, name)?.is_none() {
+            return Ok(None);
         }
-        self.take_part(space, stream, name)?;
-        self.save(space)
+        Ok(Some(self.find_or_make(space, stream, name)?.0))
     }
 
     fn find_or_make(

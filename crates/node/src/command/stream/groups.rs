@@ -242,7 +242,9 @@ fn serve(
     match asked {
         GroupAsked::New => {
             let Some(first) = next_of(space, &stream, &change.group)? else {
-                change.note_asking(space, &stream, consumer)?;
+                if change.note_asking(space, &stream, consumer)?.is_some() {
+                    change.save(space)?;
+                }
                 return Ok(false);
             };
             begin_stream(key, reply);

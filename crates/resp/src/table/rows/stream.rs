@@ -170,7 +170,6 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key end start [COUNT count:integer]"),
     stream("XSETID", -3, "5.0.0", "Sets the last id of a stream, and what is counted of it.")
         .flags(WRITE | DENYOOM | FAST)
-        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .args("key last-id [ENTRIESADDED entries-added:integer] [MAXDELETEDID max-deleted-id]"),
     stream("XTRIM", -4, "5.0.0", "Removes the first entries of a stream.")
