@@ -22,7 +22,8 @@ pub const UNKNOWN: &str = "ERR the outcome of this write is unknown";
 pub(crate) const NOT_WRITTEN: &str = "ERR not written";
 
 /// A database has as many keys as it may have.
-pub const KEYS_MAX_REACHED: &str = "OOM the database has as many keys as it may ('keys-max' of `ctl database set`).";
+pub(crate) const KEYS_MAX_REACHED: &str =
+    "OOM the database has as many keys as it may ('keys-max' of `ctl database set`).";
 
 const NOT_MADE: [&str; 5] = ["MOVED ", "CLUSTERDOWN ", SLOT_GONE, NO_LEADER, NOT_WRITTEN];
 const MAYBE_MADE: [&str; 3] = [UNKNOWN, "TIMEOUT the write ", Outcome::BROKEN_WAIT];

@@ -554,10 +554,10 @@ pub const SCRIPT_TURNS_US: [u64; 3] = [100_000, 1_000_000, 30_000_000];
 pub const SCRIPT_THREADS: [usize; 3] = [5, 2, 2];
 /// Scripts that a thread keeps compiled.
 pub const SCRIPTS_COMPILED_MAX: usize = 512;
-/// So many values a function in Rust may be given by a script, or answer it with. Commands may have more arguments.
-pub const SCRIPT_VALUES_HELD_MAX: usize = 6000;
 /// Bytes of their sources.
 pub const SCRIPTS_COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// So many values a function in Rust may be given by a script, or answer it with. Commands may have more arguments.
+pub const SCRIPT_VALUES_HELD_MAX: usize = 6000;
 /// Bytes of a script.
 pub const SCRIPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Scripts that the store knows because they were run. The oldest are forgotten, as Redis does.

@@ -348,7 +348,8 @@ impl Waiters {
         });
     }
 
-    /// Whether others wait for each of the command's keys, and these are known to hold nothing else. A stream serves all, so no client stands behind others there.
+    /// Whether others wait for each of the command's keys, and none of these is known to hold another type. A stream serves all, so no client
+    /// stands behind others there.
     fn stands_behind_others(&self, command: &BlockingCommand) -> bool {
         /// So many of a key's waiters are looked at: others may wait for another type, or have left.
         const LOOKS_MAX: usize = 8;

@@ -176,17 +176,22 @@ impl Meter {
 
     /// A function in Rust has read values, or made them, which are worth so many instructions.
     pub(super) fn values(&self, instructions: u64) -> mlua::Result<()> {
-        if self.engine.get() < EngineVersion::Fourth { Ok(()) } else { self.spend(instructions) }
+        self.spend_since(EngineVersion::Fourth, instructions)
     }
 
     /// What takes longer than earlier engines counted it for is worth so many instructions more.
     pub(super) fn more(&self, instructions: u64) -> mlua::Result<()> {
-        if self.engine.get() < EngineVersion::Fifth { Ok(()) } else { self.spend(instructions) }
+        self.spend_since(EngineVersion::Fifth, instructions)
     }
 
     /// What earlier engines than the sixth counted for too little is worth so many instructions more.
     pub(super) fn later(&self, instructions: u64) -> mlua::Result<()> {
-        if self.engine.get() < EngineVersion::Sixth { Ok(()) } else { self.spend(instructions) }
+        self.spend_since(EngineVersion::Sixth, instructions)
+    }
+
+    /// Work is worth so many instructions, by the rules of that engine and later ones.
+    fn spend_since(&self, engine: EngineVersion, instructions: u64) -> mlua::Result<()> {
+        if self.engine.get() < engine { Ok(()) } else { self.spend(instructions) }
     }
 
     /// So many steps of a pattern have been made.
