@@ -38,7 +38,7 @@ const fn databases(name: &'static str, peer: u32, floor: u32) -> Unit {
     Unit { name, peer, floor, is_plain: true }
 }
 
-/// Those that take longest begin first. In the gate those at even and at odd places take turns. The last two leave users behind, by which a test of `unit/scripting` would fail.
+/// Those that take longest begin first. In the gate every third takes its turn. The last two leave users behind, by which a test of `unit/scripting` would fail.
 const UNITS: &[Unit] = &[
     cluster("unit/hyperloglog", 20, 19),
     databases("unit/scripting", 186, 174),

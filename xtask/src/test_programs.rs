@@ -15,14 +15,13 @@ use std::time::Instant;
 /// Packages whose tests wait for sockets, processes or threads, with deadlines.
 const TIMED_PACKAGES: &[&str] = &["basalt", "basalt-bench", "basalt-client", "basalt-server"];
 
-/// Long tests that take turns, by package and program: in each run of the gate one of those in a list.
-const IN_TURN: &[(&str, &str, &[&str])] =
-    &[("basalt", "peers", &["cassandra_of_three_nodes", "voltdb_of_three_nodes", "the_adapters_own_tests"])];
-
 /// The tests of upgrades: they need the binary of a commit before.
 const UPGRADE: (&str, &str) = ("basalt", "upgrade");
 /// Programs of long tests that take turns, by package and program.
-const PROGRAMS_IN_TURN: &[(&str, &str)] = &[UPGRADE, ("xtask", "dist")];
+const PROGRAMS_IN_TURN: &[(&str, &str)] = &[UPGRADE, ("xtask", "dist"), ("basalt", "peers")];
+/// Long tests of those programs that take turns among themselves: each time that a program runs, one of those in its list.
+const IN_TURN: &[(&str, &str, &[&str])] =
+    &[("basalt", "peers", &["cassandra_of_three_nodes", "voltdb_of_three_nodes", "the_adapters_own_tests"])];
 
 /// Whether it is the turn of the tests that need the binary of a commit before.
 pub fn upgrades(turns: Turns) -> bool {
@@ -75,7 +74,7 @@ impl TestProgram {
         let begun = Instant::now();
         let mut command = self.command(&["--include-ignored"]);
         let suites = IN_TURN.iter().filter(|(package, target, _)| (*package, *target) == (&self.package, &self.target));
-        for other in suites.flat_map(|(.., suites)| turns.others(suites)) {
+        for other in suites.flat_map(|(.., suites)| turns.of_rounds(PROGRAMS_IN_TURN.len()).others(suites)) {
             println!("{}: not the turn of {other}", self.target);
             command.args(["--skip", other]);
         }

@@ -38,6 +38,11 @@ impl Turns {
         self.commits.unwrap_or(0) / of.max(1)
     }
 
+    /// The turns of those within one of so many, which come up only when that one has its turn.
+    pub fn of_rounds(self, of: usize) -> Self {
+        Self { commits: self.commits.map(|_| self.rounds(of)) }
+    }
+
     /// Those of `all` whose turn it is.
     pub fn chosen<T: Copy>(self, all: &[T]) -> Vec<T> {
         self.those(all, true)
@@ -65,6 +70,9 @@ mod tests {
         let parts: Vec<String> =
             turns.map(|turns| format!("{}-{}", turns.chosen(&all).concat(), turns.others(&all).concat())).collect();
         assert_eq!(parts, ["a-bc", "b-ac", "c-ab", "a-bc"]);
+        // All within `c`, one after the other.
+        let within = [2, 5, 8].map(|commits| Turns::after(commits).of_rounds(3).chosen(&all).concat());
+        assert_eq!(within, all);
         let first = Turns::after(5);
         assert!(first.others::<u8>(&[]).is_empty() && first.others(&[1]).is_empty());
         assert_eq!((Turns::all().chosen(&all).concat(), Turns::all().others(&all).len()), ("abc".to_owned(), 0));

@@ -25,6 +25,8 @@ pub(crate) const NOT_WRITTEN: &str = "ERR not written";
 pub(crate) const KEYS_MAX_REACHED: &str =
     "OOM the database has as many keys as it may ('keys-max' of `ctl database set`).";
 
+/// What the errors begin with that say that a write was made.
+const MADE: &str = "NOREPLICAS the write is made";
 const NOT_MADE: [&str; 5] = ["MOVED ", "CLUSTERDOWN ", SLOT_GONE, NO_LEADER, NOT_WRITTEN];
 const MAYBE_MADE: [&str; 3] = [UNKNOWN, "TIMEOUT the write ", Outcome::BROKEN_WAIT];
 
@@ -48,7 +50,22 @@ impl Outcome {
     /// What an encoded answer says of its request, if it is an error that says anything.
     #[must_use]
     pub fn of_answer(reply: &[u8]) -> Option<Self> {
-        let text = reply.strip_prefix(b"-")?;
+        Self::of_text(reply.strip_prefix(b"-")?)
+    }
+
+    /// Whether the text of an error says that the request was made: it is on a majority, and not yet on as many replicas as asked for.
+    #[must_use]
+    pub fn is_made(text: &[u8]) -> bool {
+        text.starts_with(MADE.as_bytes())
+    }
+
+    /// The text of an error that a script has chosen. What it says is no word of this store's about the request: a script that has written
+    /// is not to be run again for it.
+    pub(crate) fn chosen_text(text: Vec<u8>) -> Vec<u8> {
+        if Self::of_text(&text).is_none() { text } else { [b"ERR script: ", &*text].concat() }
+    }
+
+    fn of_text(text: &[u8]) -> Option<Self> {
         let is_one = |texts: &[&str]| texts.iter().any(|start| text.starts_with(start.as_bytes()));
         match (is_one(&NOT_MADE), is_one(&MAYBE_MADE)) {
             (true, _) => Some(Self::NotMade),
@@ -87,6 +104,9 @@ mod tests {
             assert_eq!(Outcome::of_answer(format!("-{text}\r\n").as_bytes()), expected, "{text}");
         }
         assert_eq!(Outcome::of_answer(b"+MOVED 7\r\n"), None, "a value");
+        for (text, expected) in [("MOVED 1 x", "ERR script: MOVED 1 x"), ("MOVE on", "MOVE on"), ("", "")] {
+            assert_eq!(Outcome::chosen_text(text.into()), expected.as_bytes());
+        }
         assert_eq!(Outcome::of_answer(b""), None);
     }
 }

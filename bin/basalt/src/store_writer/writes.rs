@@ -29,7 +29,7 @@ const TOGETHER_BYTES_MAX: usize = 256 << 10;
 const TOGETHER: &str = "local replies,at={},1 for i=1,#KEYS do local count=tonumber(ARGV[at]) \
                         replies[i]=redis.pcall(unpack(ARGV,at+1,at+count)) at=at+count+1 end return replies";
 /// With these words an error of the store passes.
-const PASSES: [&str; 7] = ["BUSY ", "TIMEOUT", "NOREPLICAS", "ERR disk full", "LOADING", "CLUSTERDOWN", "TRYAGAIN"];
+const PASSES: [&str; 6] = ["BUSY ", "TIMEOUT", "ERR disk full", "LOADING", "CLUSTERDOWN", "TRYAGAIN"];
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,6 +241,11 @@ impl StoreWriter {
                             reply => listener.done(write, &reply),
                         },
                     );
+                }
+                Answer::Reply(Frame::Error(text)) if Outcome::is_made(text) => {
+                    // All of it; what each has answered is not known.
+                    *held_bytes -= bytes;
+                    return together.iter().for_each(|pending| listener.done(&pending.write, &Frame::Simple(b"OK")));
                 }
                 Answer::Reply(Frame::Error(text)) => String::from_utf8_lossy(text).into_owned(),
                 Answer::Reply(frame) => {

@@ -190,7 +190,9 @@ impl Run<'_> {
         }
         match done {
             Ok((true, value)) => self.put(&value, &engine.meter, reply)?,
-            Ok((false, failure)) => reply.error(&failure_text(&failure, &script)),
+            Ok((false, failure)) => {
+                reply.error_bytes(&crate::Outcome::chosen_text(failure_text(&failure, &script).into_bytes()));
+            }
             Err(mlua::Error::MemoryError(_)) => return Err(self.host.refuse(TOO_LARGE)),
             Err(error) => reply.error(&format!("ERR {}", text_of(&error))),
         }

@@ -1,6 +1,7 @@
 //! What a script returns, as its client sees it.
 
 use super::meter::Meter;
+use crate::Outcome;
 use mlua::{Table, Value};
 use resp::{Proto, Reply};
 
@@ -49,7 +50,7 @@ fn truncated(n: f64) -> i64 {
 
 fn write_table(table: &Table, meter: &Meter, reply: &mut Reply, depth: usize) -> mlua::Result<()> {
     if let Some(text) = text_field(table, "err")? {
-        reply.error_bytes(&text);
+        reply.error_bytes(&Outcome::chosen_text(text));
         return Ok(());
     }
     if let Some(text) = text_field(table, "ok")? {

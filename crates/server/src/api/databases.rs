@@ -6,11 +6,11 @@
 use super::admin::{self, AdminError};
 use super::handlers::{PoolHandler, Takes};
 use super::writer::{ShardWrite, ShardWriter};
-use crate::peers::ask;
+use crate::peers::{ask, ask_transaction};
 use crate::shared::NodeShared;
 use cluster::{DATABASES_SETTING, Databases};
-use node::EncodedCommand;
 use node::read::Refusal;
+use node::{EncodedCommand, OUTCOME_UNKNOWN, Write};
 use resp::table::{self, CommandSpec};
 use resp::{Reply, Value, parse_integer};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use vocab::{Database, NodeId, ShardId, Slot, slot_of};
 /// The command that removes the keys of a database; without arguments, those of all databases.
 const EMPTY: &str = "KV.EMPTY";
 const TRANSFER: &str = "KV.TRANSFER";
-const LATE: &str = "TIMEOUT a database was not emptied in time: that may be done later, or never";
+const LATE: &str = "TIMEOUT the write was not confirmed in time: that may be done later, or never";
 /// How often MOVE begins again if other clients change the key meanwhile.
 const MOVES_MAX: usize = 16;
 /// For how long a change of what is set for databases waits for the other nodes to know it.
@@ -184,18 +184,14 @@ fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> 
     let moves = word.eq_ignore_ascii_case(b"MOVE");
     let replaces = options.iter().any(|option| option.eq_ignore_ascii_case(b"REPLACE"));
     for _ in 0..MOVES_MAX {
+        let Some(dumped) = dumped(store, source)? else { return Ok(false) };
+        let Some(copy) = restored(store, destination, &dumped, replaces)? else { return Ok(false) };
         // The key is removed only if it is still what was read: no write by another client is lost.
-        let Some(version) = version_of(store, source)? else { return Ok(false) };
-        if !copied(store, source, destination, replaces)? {
-            return Ok(false);
-        }
-        if !moves || ended(store, source, version)? {
+        if !moves || ended(store, source, dumped.version).map_err(half_made)? {
             return Ok(true);
         }
         // The copy is out of date: it is removed, unless another client has changed it.
-        if let Some(version) = version_of(store, destination)? {
-            ended(store, destination, version)?;
-        }
+        ended(store, destination, copy).map_err(half_made)?;
     }
     Err("TRYAGAIN others changed the key all the time: it was not moved".to_owned())
 }
@@ -221,16 +217,36 @@ pub(super) fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result
     }
 }
 
+/// Why it is not known what has become of a command, the first part of which was made.
+fn half_made(text: String) -> String {
+    format!("{OUTCOME_UNKNOWN}: the key was copied, and perhaps not removed: {text}")
+}
+
 /// A key as RESTORE takes it.
 pub(super) struct Dumped {
+    /// Which of its writes it is of.
+    pub(super) version: i64,
     /// What DUMP answers.
     pub(super) dump: Vec<u8>,
     /// When the key expires, in ms since the epoch.
     pub(super) expire_at_ms: Option<u64>,
 }
 
-/// Reads a key, if it exists.
+/// Reads a key as of one moment, if it exists.
 pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Dumped>, String> {
+    for _ in 0..MOVES_MAX {
+        let Some(version) = version_of(store, key)? else { return Ok(None) };
+        let Some(dumped) = dumped_at(store, key, version)? else { continue };
+        // A write between the parts has given it another version.
+        if version_of(store, key)? == Some(version) {
+            return Ok(Some(dumped));
+        }
+    }
+    Err("TRYAGAIN others changed the key all the time: it was not read as of one moment".to_owned())
+}
+
+/// Reads a key of that version, if it exists.
+fn dumped_at(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result<Option<Dumped>, String> {
     // The expiry first: a key that expires meanwhile is then not found, rather than found without an expiry.
     let expire_at_ms = match run_at_leader(store, key, &[b"PEXPIRETIME", key])? {
         Value::Int(at_ms) => u64::try_from(at_ms).ok(),
@@ -238,25 +254,44 @@ pub(super) fn dumped(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Dumpe
         _ => return Err(LATE.to_owned()),
     };
     match run_at_leader(store, key, &[b"DUMP", key])? {
-        Value::Bulk(dump) => Ok(Some(Dumped { dump, expire_at_ms })),
+        Value::Bulk(dump) => Ok(Some(Dumped { version, dump, expire_at_ms })),
         Value::Null => Ok(None),
         Value::Error(text) => Err(text),
         _ => Err(LATE.to_owned()),
     }
 }
 
-/// Copies a key with its expiry into another shard. Answers whether it existed, and the target was free.
-fn copied(store: &Arc<NodeShared>, source: &[u8], destination: &[u8], replaces: bool) -> Result<bool, String> {
-    let Some(Dumped { dump, expire_at_ms }) = dumped(store, source)? else { return Ok(false) };
-    let expiry = expire_at_ms.unwrap_or_default().to_string();
-    let mut restore: Vec<&[u8]> = vec![b"RESTORE", destination, expiry.as_bytes(), &dump, b"ABSTTL"];
+/// Writes a key with its expiry in another shard. Answers which version it has there; none if the target was not free.
+fn restored(store: &Arc<NodeShared>, key: &[u8], of: &Dumped, replaces: bool) -> Result<Option<i64>, String> {
+    let expiry = of.expire_at_ms.unwrap_or_default().to_string();
+    let mut restore: Vec<&[u8]> = vec![b"RESTORE", key, expiry.as_bytes(), &of.dump, b"ABSTTL"];
     if replaces {
         restore.push(b"REPLACE");
     }
-    match run_at_leader(store, destination, &restore)? {
-        Value::Error(text) if text.starts_with("BUSYKEY") => Ok(false),
-        Value::Error(text) => Err(text),
-        _ => Ok(true),
+    // Asked for in the same entry: the version of whatever is there later might be another client's.
+    let commands: [&[&[u8]]; 2] = [&restore, &[b"KV.VERSION", key]];
+    let slot = slot_of(key);
+    let answer = patiently(store, slot, |shard, leader| match leader {
+        Some(leader) => ask_transaction(store, leader, &commands),
+        None => {
+            let commands = commands.map(EncodedCommand::new).to_vec();
+            let mut writer = ShardWriter::new(store.clone());
+            let write = Write::Transaction { watches: Vec::new(), commands };
+            writer.submit_write(ShardWrite::of_shard(shard, write).at(slot))?;
+            writer.await_answers().pop().ok_or_else(|| LATE.to_owned())
+        }
+    })?;
+    match resp::decode(&answer) {
+        Ok(Some((Value::Array(answers), _))) => match <[Value; 2]>::try_from(answers) {
+            Ok([Value::Error(text), _]) if text.starts_with("BUSYKEY") => Ok(None),
+            Ok([Value::Error(text), _]) => Err(text),
+            Ok([_, Value::Int(version)]) => Ok(Some(version)),
+            // It had expired.
+            Ok([_, Value::Null]) => Ok(Some(0)),
+            _ => Err(LATE.to_owned()),
+        },
+        Ok(Some((Value::Error(text), _))) => Err(text),
+        _ => Err(LATE.to_owned()),
     }
 }
 

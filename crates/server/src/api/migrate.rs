@@ -2,7 +2,7 @@
 //!
 //! A key goes away only if it is what was sent: if a client has written to it meanwhile it stays, and the answer says so.
 
-use super::databases::{Dumped, dumped, ended, version_of};
+use super::databases::{Dumped, dumped, ended};
 use super::handlers::PoolHandler;
 use crate::net::Stream;
 use crate::shared::NodeShared;
@@ -173,9 +173,8 @@ struct Held {
 
 impl Held {
     fn read(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<Self>, String> {
-        // The version is read first: what is written behind it has another one.
-        let Some(version) = version_of(store, key)? else { return Ok(None) };
-        Ok(dumped(store, key)?.map(|Dumped { dump, expire_at_ms }| Self { dump, version, expire_at_ms }))
+        let dumped = dumped(store, key)?;
+        Ok(dumped.map(|Dumped { version, dump, expire_at_ms }| Self { dump, version, expire_at_ms }))
     }
 }
 

@@ -37,6 +37,11 @@ impl ShardWrite {
         Self { shard, slot, wider: None, write: Write::Command(command), keys: KeyHashes::new() }
     }
 
+    /// The same about keys of that slot.
+    pub(super) fn at(self, slot: Slot) -> Self {
+        Self { slot, ..self }
+    }
+
     /// The same about keys that are there, if they are of several slots.
     pub(super) fn over(self, wider: Option<SlotSpan>) -> Self {
         Self { wider, ..self }

@@ -56,6 +56,7 @@ pub(super) fn hand_on(
             return Some(reply.buf);
         }
     };
+    connection.unsettle(ticket.sequence);
     connection.forwarding().wait(Forwarded { tracking, ..request });
     None
 }

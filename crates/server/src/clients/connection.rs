@@ -369,6 +369,11 @@ impl Connection {
         self.queue.unanswered(sequence)
     }
 
+    /// A request under way is to be made elsewhere: what comes behind it waits.
+    pub(super) fn unsettle(&mut self, sequence: u64) {
+        self.queue.unsettle(sequence);
+    }
+
     /// Whether a request is under way.
     pub(super) fn awaits(&self, sequence: u64) -> bool {
         self.queue.begun_at(sequence).is_some()

@@ -85,6 +85,10 @@ pub(super) fn watch(turn: &mut Turn<'_>, request: Request<'_>, keys: &[Vec<u8>],
 /// Sends a transaction to the node that leads the shard of its keys.
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transaction, slot: Slot) -> Step {
     let spec = transaction.spec();
+    if turn.clients.get_mut(id).is_some_and(|connection| connection.forwarding().begins_to_watch()) {
+        // Which node knows the keys, it tells by its answer.
+        return turn.stall(id);
+    }
     let Some(ticket) = begin(turn, Request { id, spec, args: &[b"exec"] }, slot) else { return turn.stall(id) };
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     let transaction = transaction.for_other_node();
@@ -157,6 +161,10 @@ impl<'a> Forwarder<'a> {
 
     /// Sends what waits, as far as the leaders are known, and gives up what has waited for too long.
     fn send(&mut self, client: ClientId) {
+        if self.clients.away(client).is_some() {
+            // Another thread has the connection for a while.
+            return self.clients.upstreams.wait(client);
+        }
         while let Some(late) = self.forwarding(client).and_then(|forwarding| forwarding.take_late(steady_us())) {
             let mut reply = Reply::new(late.ticket.proto);
             reply.error(&Refusal::NoLeader.to_string());

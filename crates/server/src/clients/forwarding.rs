@@ -3,7 +3,7 @@
 //! Invariants: requests that are to be answered are under way at one node at a time; `waiting` is in the order of the
 //! requests.
 
-use super::forwarded::Forwarded;
+use super::forwarded::{Deed, Forwarded};
 use super::is_large::is_large;
 use super::upstream::Upstream;
 use node::EncodedCommand;
@@ -98,9 +98,18 @@ impl Forwarding {
         self.waiting.retain(|request| request.ticket.sequence < sequence);
     }
 
-    /// The slot of the request that is to be sent next.
+    /// The slot of the request that is to be sent next. What came before it and is under way at this node may turn out not to be made, and
+    /// is then to be sent before it.
     pub(super) fn next_slot(&self) -> Option<Slot> {
-        self.waiting.front().map(|request| request.ticket.slot)
+        let next = self.waiting.front()?.ticket;
+        let is_first = self.here.front().is_none_or(|(sequence, _)| *sequence > next.sequence);
+        is_first.then_some(next.slot)
+    }
+
+    /// Whether it is not known yet if another node has taken keys in that the client watches.
+    pub(super) fn begins_to_watch(&self) -> bool {
+        self.waiting.iter().any(|request| request.deed == Deed::Watch)
+            || self.upstreams.iter().any(Upstream::begins_to_watch)
     }
 
     /// Takes out the request that is to be sent next.

@@ -326,6 +326,20 @@ impl ReplyQueue {
         }
     }
 
+    /// A request under way is to be made elsewhere, some time: its place among the writes is not settled any more.
+    pub(super) fn unsettle(&mut self, sequence: u64) {
+        let at = self.index_of(sequence);
+        if let Some(pending) = at.and_then(|at| self.pending.get_mut(at))
+            && !pending.is_over
+        {
+            let (mask, effect) = (pending.mask, pending.effect);
+            (pending.mask, pending.effect) = (ALL_KEYS, Effect::Unsettled);
+            self.settle(mask, effect);
+            self.reads.change(ALL_KEYS, true);
+            self.writes.change(ALL_KEYS, true);
+        }
+    }
+
     /// A request with this effect on these keys is not under way any more.
     fn settle(&mut self, mask: Mask, effect: Effect) {
         if effect != Effect::Write {

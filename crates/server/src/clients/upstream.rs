@@ -3,7 +3,7 @@
 //!
 //! Invariant: each request that is written has its answers in `awaited`, in the order of the requests.
 
-use super::forwarded::{Forwarded, MONITOR_PUSH};
+use super::forwarded::{Deed, Forwarded, MONITOR_PUSH};
 use super::outgoing::{Outgoing, Socket};
 use crate::net::{Received, Stream};
 use node::Ticket;
@@ -147,6 +147,12 @@ impl Upstream {
     /// Whether requests under way there are to be answered.
     pub(super) fn is_busy(&self) -> bool {
         self.requests > 0
+    }
+
+    /// Whether WATCH is one of them.
+    pub(super) fn begins_to_watch(&self) -> bool {
+        let is_one = |asked: &Asked| matches!(asked, Asked::Request(request) if request.deed == Deed::Watch);
+        self.is_busy() && self.awaited.iter().any(|awaited| is_one(&awaited.asked))
     }
 
     /// Bytes of the requests that are to be answered.

@@ -13,9 +13,18 @@ use resp::Reply;
 use std::time::{Duration, Instant};
 use vocab::ShardId;
 
+/// So many clients are looked at in every turn of the event loop.
+const FEW: usize = 64;
+/// More than these are looked at so that it takes one part of so many of the loop's time.
+const SHARE: u32 = 16;
+
 /// The clients of a worker that wait for followers.
 #[derive(Default)]
-pub(crate) struct Waits(Vec<WaitingClient>);
+pub(crate) struct Waits {
+    waiting: Vec<WaitingClient>,
+    /// When very many wait: they are not looked at before.
+    not_before: Option<Instant>,
+}
 
 /// Answers WAIT or WAITAOF once enough replicas hold what the connection has written, or its time is over.
 pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor) -> Step {
@@ -55,16 +64,20 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor) -> Step {
 impl Waits {
     /// A client waits from now on.
     pub(crate) fn begin(&mut self, waiting: WaitingClient) {
-        self.0.push(waiting);
+        self.waiting.push(waiting);
     }
 
     /// Answers the clients whose wait is over.
     pub(crate) fn check(&mut self, store: &NodeShared, clients: &mut Clients) {
-        if self.0.is_empty() {
+        if self.waiting.is_empty() {
             return;
         }
         let now = Instant::now();
-        self.0.retain(|waiting| {
+        if self.not_before.is_some_and(|at| now < at) {
+            return;
+        }
+        let are_many = self.waiting.len() > FEW;
+        self.waiting.retain(|waiting| {
             let replicas = replicas_that_hold(store, &waiting.wait);
             let synced = waiting.synced || waiting.wait.fsynced.is_none();
             let replicas = if synced { replicas } else { 0 };
@@ -83,7 +96,11 @@ impl Waits {
             clients.deliver(ticket, &reply.buf);
             false
         });
-        if self.0.is_empty() {
+        self.not_before = are_many.then(|| {
+            let over = Instant::now();
+            over + (over - now) * SHARE
+        });
+        if self.waiting.is_empty() {
             store.known().data_handles().for_each(|handle| handle.watch_followers(false));
         }
     }
@@ -142,7 +159,7 @@ mod tests {
             let ticket = waiting.ticket;
             waits.begin(waiting);
             waits.check(&node.store, &mut client.clients);
-            assert_eq!((&*client.take_output(), waits.0.is_empty()), (told, !told.is_empty()), "case {i}");
+            assert_eq!((&*client.take_output(), waits.waiting.is_empty()), (told, !told.is_empty()), "case {i}");
             if told.is_empty() {
                 client.clients.deliver(&ticket, b":1\r\n");
                 assert_eq!(client.take_output(), ":1\r\n", "case {i}");
@@ -159,13 +176,13 @@ mod tests {
         let mut waits = Waits::default();
         waits.begin(WaitingClient { ticket: before, wait: waiting.wait.clone(), until: None, synced: false });
         waits.check(&node.store, &mut client.clients);
-        assert!(waits.0.is_empty() && client.take_output().is_empty(), "another connection has its place");
+        assert!(waits.waiting.is_empty() && client.take_output().is_empty(), "another connection has its place");
         waits.begin(waiting);
         waits.check(&node.store, &mut client.clients);
-        assert_eq!(waits.0.len(), 1);
+        assert_eq!(waits.waiting.len(), 1);
         let id = client.clients.ids()[0];
         client.clients.get_mut(id).unwrap().hear_no_more();
         waits.check(&node.store, &mut client.clients);
-        assert!(waits.0.is_empty(), "it hears nothing any more");
+        assert!(waits.waiting.is_empty(), "it hears nothing any more");
     }
 }

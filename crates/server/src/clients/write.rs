@@ -12,7 +12,7 @@ use crate::api::{SLOTS, ranges_text, resolved, span_of_scripts};
 use crate::disk_reads::{DeferredGet, begin_patiently};
 use crate::disk_reads::{DeferredRead, Prefetch};
 use crate::mailbox::Submission;
-use crate::peers::call_leader;
+use crate::peers::change_once_by_leader;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
 use node::command::{ReadHandler, walks_keys};
@@ -139,7 +139,7 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
         let (store, slots) = (turn.requests.store.clone(), ranges_text(known.ranges(shard)));
         turn.requests.store.pool.run_patient(Box::new(move || {
             let command: [&[u8]; 3] = [b"FLUSHALL", SLOTS, slots.as_bytes()];
-            let reply = call_leader(&store, shard, &command).unwrap_or_else(|text| {
+            let reply = change_once_by_leader(&store, shard, &command).unwrap_or_else(|text| {
                 let mut reply = Reply::new(part.proto);
                 reply.error(&text);
                 reply.buf

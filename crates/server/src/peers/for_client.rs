@@ -4,7 +4,9 @@ use crate::links::{Purpose, call};
 use crate::mailbox::WorkerMessage;
 use crate::net::Stream;
 use crate::shared::NodeShared;
+use node::OUTCOME_UNKNOWN;
 use node::session::Keyspace;
+use resp::table::{self, CommandSpec};
 use resp::{FrameState, encode_request, frame_len};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -39,20 +41,60 @@ fn dial(store: &NodeShared, node: NodeId) -> Result<Stream, String> {
 
 /// Has a node run a command that names keys as they are stored; answers its reply. Waits: for threads of the pool.
 pub(crate) fn ask(store: &NodeShared, node: NodeId, args: &[&[u8]]) -> Result<Vec<u8>, String> {
-    let stream = dial(store, node)?;
-    let fail = |e: io::Error| format!("CLUSTERDOWN node {node} has broken off: {e}");
-    stream.set_timeouts(ANSWER_WITHIN).map_err(fail)?;
-    let mut request = Vec::new();
-    encode_request(&mut request, args);
-    (&stream).write_all(&request).map_err(fail)?;
-    let (mut answer, mut frame, mut buffer) = (Vec::new(), FrameState::default(), [0; 4096]);
-    while frame_len(&answer, &mut frame).map_err(|e| e.to_string())?.is_none() {
-        match (&stream).read(&mut buffer).map_err(fail)? {
-            0 => return Err(format!("CLUSTERDOWN node {node} has broken off")),
-            n => answer.extend_from_slice(&buffer[..n]),
+    Asked::of(store, node, &[args])?.answer()
+}
+
+/// The same of commands that are made as one. The answer is that of EXEC, or of the first command that is refused.
+pub(crate) fn ask_transaction(store: &NodeShared, node: NodeId, commands: &[&[&[u8]]]) -> Result<Vec<u8>, String> {
+    let (multi, exec): ([&[u8]; 1], [&[u8]; 1]) = ([b"MULTI"], [b"EXEC"]);
+    let all = [&[&multi[..]], commands, &[&exec[..]]].concat();
+    let mut asked = Asked::of(store, node, &all)?;
+    let queued = (0..=commands.len()).map(|_| asked.answer()).collect::<Result<Vec<_>, _>>()?;
+    let executed = asked.answer()?;
+    Ok(queued.into_iter().find(|answer| answer.starts_with(b"-")).unwrap_or(executed))
+}
+
+/// Commands that a node was sent over a connection of their own.
+struct Asked {
+    node: NodeId,
+    stream: Stream,
+    /// What has come, and was not taken.
+    input: Vec<u8>,
+    /// They change something.
+    are_writes: bool,
+}
+
+impl Asked {
+    fn of(store: &NodeShared, node: NodeId, commands: &[&[&[u8]]]) -> Result<Self, String> {
+        let are_writes = commands.iter().any(|args| table::resolve(args).is_ok_and(CommandSpec::is_write));
+        let asked = Self { node, stream: dial(store, node)?, input: Vec::new(), are_writes };
+        asked.stream.set_timeouts(ANSWER_WITHIN).map_err(|e| asked.broken(&e))?;
+        let mut request = Vec::new();
+        commands.iter().for_each(|args| encode_request(&mut request, args));
+        (&asked.stream).write_all(&request).map_err(|e| asked.broken(&e))?;
+        Ok(asked)
+    }
+
+    /// The next answer.
+    fn answer(&mut self) -> Result<Vec<u8>, String> {
+        let (mut frame, mut buffer) = (FrameState::default(), [0; 4096]);
+        loop {
+            if let Some(length) = frame_len(&self.input, &mut frame).map_err(|e| e.to_string())? {
+                let rest = self.input.split_off(length);
+                return Ok(std::mem::replace(&mut self.input, rest));
+            }
+            match (&self.stream).read(&mut buffer).map_err(|e| self.broken(&e))? {
+                0 => return Err(self.broken(&io::ErrorKind::UnexpectedEof.into())),
+                n => self.input.extend_from_slice(&buffer[..n]),
+            }
         }
     }
-    Ok(answer)
+
+    fn broken(&self, error: &io::Error) -> String {
+        let code = if self.are_writes { OUTCOME_UNKNOWN } else { "CLUSTERDOWN" };
+        let colon = if self.are_writes { ":" } else { "" };
+        format!("{code}{colon} node {} has broken off: {error}", self.node)
+    }
 }
 
 /// A connection to the worker itself: this node has come to lead the shard of requests that were sent to another one.

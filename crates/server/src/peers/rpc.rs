@@ -27,13 +27,35 @@ pub(crate) fn call_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]
     answer.unwrap_or_else(|| Err("ERR no leader was asked".to_owned()))
 }
 
+/// How long a node may take to make what may be made once only.
+const MADE_WITHIN: Duration = Duration::from_secs(10);
+
+/// The same of a command that removes what others may write behind it: a leader that does not answer is not asked again, and what it was
+/// asked for may be made later.
+pub(crate) fn change_once_by_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> LeaderAnswer {
+    let until = Instant::now() + LEADER_WITHIN;
+    loop {
+        let asked = CallAsked::begin(store, shard, args);
+        match asked.end(store, shard, args, Instant::now() + MADE_WITHIN) {
+            Ok(answer) => return Ok(answer),
+            Err(NoAnswer { silent: Some(node), .. }) => return Err(unknown_at(node)),
+            Err(without) if Instant::now() >= until => return Err(without.text),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+fn unknown_at(node: NodeId) -> String {
+    format!("{OUTCOME_UNKNOWN}: node {node} was asked to make it and has not answered")
+}
+
 /// The same of a command that changes something: the error tells if it may have been made, since a leader was asked and did not answer.
 pub(crate) fn change_by_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> LeaderAnswer {
     let mut silent = None;
     let answer = call_each(store, &[shard], &[args.to_vec()], LEADER_WITHIN, |node| silent = Some(node)).pop();
     let answer = answer.unwrap_or_else(|| Err("ERR no leader was asked".to_owned()));
     answer.map_err(|text| match silent {
-        Some(node) => format!("{OUTCOME_UNKNOWN}: node {node} was asked to make it and has not answered"),
+        Some(node) => unknown_at(node),
         None => text,
     })
 }
