@@ -530,6 +530,7 @@ impl<'a> Forwarder<'a> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::forwarding::Kept;
     use super::*;
     use crate::os::SteadyTime;
     use crate::testing::IdleNode;
@@ -638,6 +639,21 @@ mod tests {
                 "case {i}"
             );
         }
+    }
+
+    #[test]
+    fn a_request_waits_for_earlier_ones_that_are_under_way_here() {
+        let mut fixture = Fixture::new();
+        let (first, second) = (fixture.request(Deed::Write), fixture.request(Deed::Write));
+        let kept = EncodedCommand::of(resp::table::lookup(b"SET").unwrap(), &[b"SET", b"k", b"v"]);
+        let (slot, sequence) = (second.ticket.slot, first.ticket.sequence);
+        fixture.forwarding().keep(sequence, Kept::Command(kept));
+        fixture.forwarding().wait(second);
+        assert_eq!(fixture.forwarding().next_slot(), None, "the first one may turn out not to be made here");
+        fixture.forwarding().take_kept(sequence).unwrap();
+        assert_eq!(fixture.forwarding().next_slot(), Some(slot));
+        fixture.forwarding().wait(first);
+        assert_eq!(fixture.forwarding().take_next().unwrap().ticket.sequence, sequence);
     }
 
     #[test]

@@ -537,6 +537,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_made_elsewhere_holds_up_all_that_comes_behind() {
+        let mut queue = ReplyQueue::default();
+        let mut output = Output::default();
+        let write = queue.begin(0b01, Effect::Write, begun(), false);
+        assert!(!queue.must_wait(0b01, Effect::Write), "writes keep their order in the log");
+        queue.unsettle(write);
+        assert!(queue.must_wait(0b01, Effect::Write) && queue.must_wait(0b10, Effect::Read));
+        assert!(queue.answer(write, Cow::Borrowed(b"+OK"), &mut output).is_some());
+        assert!(!queue.must_wait(ALL_KEYS, Effect::Write) && !queue.must_wait(ALL_KEYS, Effect::Read));
+        queue.unsettle(write);
+    }
+
+    #[test]
     fn what_is_forgotten_is_not_answered_and_what_was_before_it_is() {
         let mut queue = ReplyQueue::default();
         let mut output = Output::default();
