@@ -145,6 +145,12 @@ impl Room {
         admitted
     }
 
+    /// Whether anything is bounded.
+    #[inline]
+    pub fn is_bounded(&self) -> bool {
+        !self.all.is_open() || self.has_databases.load(Ordering::Relaxed)
+    }
+
     /// A command may remove data: what is refused until then is worth another look.
     #[inline]
     pub fn reconsider(&self) {

@@ -172,7 +172,7 @@ fn held_until(session: &mut Session, spec: &'static CommandSpec, args: &[&[u8]],
 
 /// Whether there is room for what a command may add to the data: about as much as its request has.
 #[inline]
-fn admit_data(session: &Session, spec: &CommandSpec, role: Role, args: &[&[u8]], host: &dyn Host) -> Admitted {
+fn admit_data(session: &Session, spec: &'static CommandSpec, role: Role, args: &[&[u8]], host: &dyn Host) -> Admitted {
     if spec.has(flag::DENYOOM) {
         return host.room().admit(|| database_of_keys(spec, args), || args.iter().map(|arg| arg.len()).sum());
     }
@@ -180,10 +180,29 @@ fn admit_data(session: &Session, spec: &CommandSpec, role: Role, args: &[&[u8]],
         // The commands took their room when they were queued.
         return host.room().admit(|| None, || 0);
     }
+    if spec.does(behaviour::RUNS_SCRIPT) {
+        return admit_script(session, spec, args, host);
+    }
     if spec.is_write() {
         host.room().reconsider();
     }
     Admitted::Now
+}
+
+/// So many bytes a script is taken to add, beside those of its request. What it really adds is seen when the data is looked at next.
+const SCRIPT_ADDS_BYTES: usize = 16 << 10;
+
+/// Whether a script may begin. Where there is no room at all it begins: its commands that would add data are refused, and others run.
+#[inline]
+fn admit_script(session: &Session, spec: &'static CommandSpec, args: &[&[u8]], host: &dyn Host) -> Admitted {
+    if !host.room().is_bounded() || !spec.is_write() || session.in_multi() || !host.script_may_write(spec, args) {
+        return Admitted::Now;
+    }
+    let bytes = || SCRIPT_ADDS_BYTES + args.iter().map(|arg| arg.len()).sum::<usize>();
+    match host.room().admit(|| database_of_keys(spec, args), bytes) {
+        Admitted::Later => Admitted::Later,
+        Admitted::Now | Admitted::Never => Admitted::Now,
+    }
 }
 
 /// The database in whose slot the keys of a command are, if they are a database's. Of several databases, the one that is added to.

@@ -561,9 +561,13 @@ impl WriteSpace for EntrySpace<'_> {
         if self.writes.evaluation() == Evaluation::First {
             return self.new_keyed_rows(key);
         }
+        if self.new_collections + 1 >= 1 << COLLECTION_BITS {
+            // Scripts make more than their entry has bytes.
+            self.work.refuse()?;
+        }
         let id = self.index << COLLECTION_BITS | self.new_collections;
         self.new_collections += 1;
-        assert!(self.new_collections < 1 << COLLECTION_BITS, "an entry has fewer bytes than so many collections");
+        assert!(self.new_collections < 1 << COLLECTION_BITS, "what would make more collections is refused");
         Ok(Rows { prefix: keys::rows(slot_of(key), id), count: 0 })
     }
 

@@ -105,6 +105,8 @@ pub(super) struct Connection {
     stalled: bool,
     /// It has had its turn; what is left of its input has the next one.
     goes_on_later: bool,
+    /// Its next request is a login, which waits since others have failed.
+    is_slowed: bool,
     /// The next request is not looked at before this time, in ms since the epoch.
     paused_until_ms: u64,
     /// When the next request came, if it waits for its shard's leader, in µs of the steady clock; 0: it does not wait.
@@ -147,6 +149,7 @@ impl Connection {
             dirty: false,
             stalled: false,
             goes_on_later: false,
+            is_slowed: false,
             paused_until_ms: 0,
             waits_since_us: 0,
             deaf: false,
@@ -600,6 +603,21 @@ impl Connection {
     /// Whether the client has closed its side while it waits in a blocking command.
     pub(super) fn hung_up_waiting(&self) -> bool {
         self.hung_up && self.blocking.is_some()
+    }
+
+    /// A login is held back, because others from the same address have failed.
+    pub(super) fn slow_login(&mut self) {
+        self.is_slowed = true;
+    }
+
+    /// A login that is held back so is not tried if the client has closed its side: others from there wait for it. True if that is so.
+    pub(super) fn gives_up_login(&mut self) -> bool {
+        let gives_up = std::mem::take(&mut self.is_slowed) && self.hung_up;
+        if gives_up {
+            self.input = Vec::new();
+            self.deaf = true;
+        }
+        gives_up
     }
 
     /// It is to be flushed. False if that was so before.

@@ -197,6 +197,9 @@ impl Dispatch<'_> {
         if connection.is_paused(self.turn.now.wall_ms) || connection.is_full() {
             return self.turn.clients.stall(id);
         }
+        if connection.gives_up_login() {
+            return self.turn.clients.touch(id);
+        }
         if !connection.input.is_empty() {
             // What stalled before goes first.
             let input = std::mem::take(&mut connection.input);
@@ -536,6 +539,10 @@ impl Dispatch<'_> {
                 compare_passwords(store);
                 begin_wanted(store);
                 connection.pause_until(until_ms);
+                let slowed = |ip| store.users.control.delay.until_ms(ip, self.turn.now.wall_ms).is_some();
+                if connection.session.entry().ip().is_some_and(slowed) {
+                    connection.slow_login();
+                }
                 *self.scratch = reply;
                 return self.turn.stall(id);
             }

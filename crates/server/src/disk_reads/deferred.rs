@@ -155,6 +155,9 @@ pub(super) fn run_in_pool(pool: &Pool, jobs: &mut Vec<Job>) {
 /// The disk is asked for what all of them need before the first one waits for it.
 fn wait_for_all(batch: Vec<DeferredRead>) {
     let Some(store) = batch.first().map(|read| read.store().clone()) else { return };
+    if store.is_stopping() {
+        return;
+    }
     batch.iter().for_each(DeferredRead::prefetch);
     let mut messages = Vec::with_capacity(batch.len());
     for read in batch {
@@ -175,6 +178,9 @@ fn wait_for_all(batch: Vec<DeferredRead>) {
 
 /// Makes a read; its worker is to be told `messages`.
 fn wait_for(store: &NodeShared, read: DeferredRead, room: AnswerShare, messages: &mut Vec<(usize, WorkerMessage)>) {
+    if store.is_stopping() {
+        return;
+    }
     let worker = read.worker();
     match read.wait() {
         Ok(message) => {

@@ -286,6 +286,7 @@ impl Server {
                 log::error!("a worker has panicked");
             }
         }
+        // Nothing takes what reads answer from here on: those that have not begun do not begin.
         self.store.stopping.store(true, Ordering::Release);
         self.http.into_iter().for_each(HttpListener::join);
         self.store.resources.stop();
