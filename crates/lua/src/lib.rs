@@ -141,6 +141,9 @@ struct Value {
 
 const NIL: c_int = 0;
 const NUMBER: c_int = 3;
+const TABLE: c_int = 5;
+const FUNCTION: c_int = 6;
+const THREAD: c_int = 8;
 
 /// One place of the hashed part of a table.
 #[repr(C)]
@@ -237,6 +240,41 @@ unsafe extern "C-unwind" fn bslt_next(state: *mut LuaState, table: *mut Table, k
         unsafe { luaD_throw(state, ERROR_OF_MEMORY) }
     }
     found
+}
+
+/// A kind of keys that have an order which follows from where they lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnorderedKey {
+    /// A table.
+    Table,
+    /// A function.
+    Function,
+    /// Userdata.
+    Userdata,
+    /// A coroutine.
+    Thread,
+}
+
+/// Which keys a table has whose order is another one in each process, if any; and how many places it has, each of which was looked at.
+///
+/// # Safety
+/// `table` is what [`mlua::Table::to_pointer`] answers for a table that is still there.
+#[must_use]
+pub unsafe fn unordered_key(table: *const c_void) -> Option<(UnorderedKey, usize)> {
+    // SAFETY: the caller promises it. A table has as many nodes as it says.
+    let table = unsafe { &*table.cast::<Table>() };
+    // SAFETY: likewise.
+    let nodes = unsafe { slice::from_raw_parts(table.nodes.cast_const(), 1 << table.nodes_log2) };
+    let kinds = nodes.iter().filter(|node| node.value.kind != NIL).map(|node| node.key.kind);
+    // The first kind of several: which key comes first is not to be told.
+    let kind = kinds.filter(|kind| (TABLE..=THREAD).contains(kind)).min()?;
+    let key = match kind {
+        TABLE => UnorderedKey::Table,
+        FUNCTION => UnorderedKey::Function,
+        THREAD => UnorderedKey::Thread,
+        _ => UnorderedKey::Userdata,
+    };
+    Some((key, places_of(table)))
 }
 
 fn places_of(table: &Table) -> usize {
@@ -506,6 +544,24 @@ mod tests {
         fn count(&self, bytes: usize) -> bool {
             self.counted.set(self.counted.get() + bytes as u64);
             self.counted.get() <= self.max
+        }
+    }
+
+    #[test]
+    fn keys_without_an_order_are_found() {
+        let lua = mlua::Lua::new();
+        for (text, expected) in [
+            ("return {}", None),
+            ("return {1,2,x=3,[true]=4,[1.5]=5}", None),
+            ("return {x=1,[{}]=2,[print]=3}", Some(UnorderedKey::Table)),
+            ("return {[print]=3}", Some(UnorderedKey::Function)),
+            ("return {[coroutine.create(print)]=3}", Some(UnorderedKey::Thread)),
+            ("local k={} local t={[k]=1,x=2} t[k]=nil return t", None),
+        ] {
+            let table: mlua::Table = lua.load(text).eval().unwrap();
+            // SAFETY: the table is there.
+            let found = unsafe { unordered_key(table.to_pointer()) };
+            assert_eq!(found.map(|(key, _)| key), expected, "{text}");
         }
     }
 

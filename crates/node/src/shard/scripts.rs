@@ -586,6 +586,11 @@ mod tests {
                     "return table.concat({},',',1,2^31)..'.'",
                     if engine < EngineVersion::Sixth { "." } else { "out of range" },
                 ),
+                // Where such keys are in a table is another place on each replica.
+                ("1", "local m={} for i=1,20 do m[{}]=i end return cmsgpack.pack(m)", "no order"),
+                ("1", "return cmsgpack.pack({1,{[{}]=1}})", "no order"),
+                ("1", "local m={1} m[{}]=1 m[print]=2 return cjson.encode(m)", "Cannot serialise table: table key"),
+                ("1", "return #cmsgpack.pack({a=1,[true]=2,[1.5]=3})", ":"),
                 // Of each pair a library of ours would hold two values.
                 ("7000", "local m={} for i=1,7000 do m[t[i]]=t[i] end return #cjson.encode({m,{m}})", ":"),
                 (
@@ -801,6 +806,7 @@ mod tests {
             ("return redis.pcall('INCR','a').err", "can't run this command or subcommand"),
             ("return redis.pcall('GET','b').err", "can't access at least one of the keys"),
             ("return redis.pcall('PUBLISH','c','m').err", "can't run this command or subcommand"),
+            ("return redis.error_reply('MOVED 1 x')", "-ERR script: MOVED 1 x\r\n"),
             ("return redis.acl_check_cmd('SET','a','1')", ":1\r\n"),
             ("return redis.acl_check_cmd('SET','b','1')", "$-1\r\n"),
             ("return redis.acl_check_cmd('INCR','a')", "$-1\r\n"),

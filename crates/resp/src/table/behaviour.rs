@@ -43,6 +43,8 @@ pub const ASKS_DATABASE: u64 = 1 << 24;
 pub const WALKS_DATABASE: u64 = 1 << 30;
 /// On a database: removes the keys of the one that is chosen.
 pub const EMPTIES_DATABASE: u64 = 1 << 25;
+/// Removes all keys of the databases whose prefixes are its arguments.
+pub const EMPTIES_NAMED: u64 = 1 << 36;
 /// Chooses the database of the connection.
 pub const CHOOSES_DATABASE: u64 = 1 << 26;
 /// Answers keys in the order of their names: refused in a cluster database, whose keys lie by their slots, and asked of no shard

@@ -19,7 +19,7 @@ use super::publish;
 use super::ran::{After, Collected, DelayedReply, Ran};
 use super::read;
 use super::registry::Clients;
-use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
+use super::reply_queue::{ALL_KEYS, Effect, Mask, mask_of_all};
 use super::request::{Incoming, Request, Sent};
 use super::script::{self, Script};
 use super::store_setting::{HeldReply, set_for_store};
@@ -38,7 +38,7 @@ use node::config::CommandLogKind;
 use node::session::{
     self, Admission, ClusterDatabases, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved,
 };
-use node::{EncodedCommand, Ticket, script_as};
+use node::{EncodedCommand, KeyHash, Ticket, script_as};
 use replica::Bytes;
 use resp::table::{self, CommandSpec, behaviour, flag};
 use resp::{Parsed, Reply, parse_request};
@@ -504,12 +504,15 @@ impl Dispatch<'_> {
         reply.buf.clear();
         reply.proto = connection.session.proto();
         let hot = store.hot_keys.is_on().then(SteadyTime::now);
+        let was_in_multi = connection.session.in_multi();
         let admission = session::admit(&mut connection.session, row, args, &**store, &mut reply);
         *self.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
         if behaviour & behaviour::ENDS_WATCHES != 0
             && connection.watches_elsewhere() != Watches::None
             && !connection.session.in_multi()
             && !matches!(admission, Admission::Transaction(_))
+            // EXEC without MULTI changes nothing.
+            && (was_in_multi || !reply.buf.starts_with(b"-"))
         {
             connection.unwatch_elsewhere();
         }
@@ -731,11 +734,11 @@ impl Dispatch<'_> {
                 write::write(&mut self.turn, request, target, at.keys)
             }
             Ok(Routed::Read(at, handler)) => {
-                let target = Target::of(&at, mask_of_all(&at.keys));
+                let target = Target::of(&at, mask_of(spec, &at.keys));
                 read::read(&mut self.turn, request, target, handler, reply)
             }
             Ok(Routed::Write(at)) => {
-                let target = Target::of(&at, mask_of_all(&at.keys));
+                let target = Target::of(&at, mask_of(spec, &at.keys));
                 write::write(&mut self.turn, request, target, at.keys)
             }
             Ok(Routed::Script { target: at, command, runs }) => {
@@ -785,6 +788,13 @@ impl Dispatch<'_> {
         self.turn.clients.put_unless_silent(id, &reply.buf);
         Step::Next
     }
+}
+
+/// Which keys a request is about. Some are about more than those that they name.
+fn mask_of(spec: &CommandSpec, keys: &[KeyHash]) -> Mask {
+    const MORE: u64 = behaviour::READS_BY_PATTERN | behaviour::EMPTIES_NAMED | behaviour::WALKS_DATABASE;
+    let names_all = spec.behaviour & MORE == 0;
+    if names_all { mask_of_all(keys) } else { ALL_KEYS }
 }
 
 /// What of a command's behaviour makes it wait for requests before it on its connection.

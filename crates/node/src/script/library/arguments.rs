@@ -3,7 +3,8 @@
 use crate::script::meter::{Meter, NATIVE_CALL_INSTRUCTIONS};
 use crate::script::raised::Raised;
 use crate::script::values::number_in;
-use mlua::{BorrowedBytes, Error, Lua, MultiValue, Value};
+use lua::UnorderedKey;
+use mlua::{BorrowedBytes, Error, Lua, MultiValue, Table, Value};
 use std::ops::Deref;
 use vocab::limits::SCRIPT_VALUE_INSTRUCTIONS;
 
@@ -113,6 +114,25 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         Value::Thread(_) => "thread",
         _ => "userdata",
     }
+}
+
+/// Refuses a table with keys that have another order on each replica, before anything is done that depends on where they are. What it counts for
+/// does not depend on that either. The name of such keys is what `refusal` is told.
+#[allow(unsafe_code, reason = "Lua tells of a table's keys only in their order")]
+pub(super) fn check_order(
+    table: &Table,
+    meter: &Meter,
+    refusal: impl FnOnce(&'static str) -> Error,
+) -> mlua::Result<()> {
+    // SAFETY: it is that table's own pointer, and the table is there.
+    let Some((key, places)) = (unsafe { lua::unordered_key(table.to_pointer()) }) else { return Ok(()) };
+    meter.values(places as u64)?;
+    Err(refusal(match key {
+        UnorderedKey::Table => "table",
+        UnorderedKey::Function => "function",
+        UnorderedKey::Thread => "thread",
+        UnorderedKey::Userdata => "userdata",
+    }))
 }
 
 /// A double as C's `%.{precision}g` prints it.

@@ -1,6 +1,6 @@
 //! `cjson.encode`.
 
-use super::arguments::{Arguments, JSON_WRITTEN_INSTRUCTIONS, format_g, type_name};
+use super::arguments::{Arguments, JSON_WRITTEN_INSTRUCTIONS, check_order, format_g, type_name};
 use super::json_settings::{InvalidNumbers, JsonSettings};
 use crate::script::meter::Meter;
 use mlua::{Error, Function, Table, Value};
@@ -54,6 +54,10 @@ impl Encoder<'_> {
         self.of.error(&format!("Cannot serialise {}: {why}", type_name(value)))
     }
 
+    fn refuse_key(&self, kind: &str) -> Error {
+        self.of.error(&format!("Cannot serialise {kind}: table key must be a number or string"))
+    }
+
     /// Writes a value, or the beginning of one that is a table.
     fn begin(&mut self, value: &Value) -> mlua::Result<()> {
         // Tables may be shared: what is short in memory may be long as a text.
@@ -79,6 +83,7 @@ impl Encoder<'_> {
         if depth > self.settings.encode_depth_max.get().min(DEPTH_MAX) {
             return Err(self.of.error(&format!("Cannot serialise, excessive nesting ({depth})")));
         }
+        check_order(table, self.meter, |key| self.refuse_key(key))?;
         self.open.push(match self.array_length(value, table)? {
             Some(length) if length > 0 => {
                 self.text.push(b'[');
@@ -150,7 +155,7 @@ impl Encoder<'_> {
                 self.begin(&key)?;
                 self.text.push(b'"');
             }
-            Some(key) => return Err(self.refuse(&key, "table key must be a number or string")),
+            Some(key) => return Err(self.refuse_key(type_name(&key))),
         }
         if matches!(self.open.last(), Some(Open::Object { .. } | Open::LongObject { .. })) {
             self.text.push(b':');

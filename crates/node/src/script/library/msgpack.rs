@@ -1,13 +1,16 @@
 //! `cmsgpack`.
 
-use super::arguments::{Arguments, TEXT_READ_INSTRUCTIONS, charge};
+use super::arguments::{Arguments, TEXT_READ_INSTRUCTIONS, charge, check_order};
 use crate::script::meter::Meter;
+use crate::script::raised::Raised;
 use mlua::{Lua, MultiValue, Table, Value};
 use std::rc::Rc;
 use vocab::limits::{SCRIPT_TEXT_BYTES_MAX, SCRIPT_VALUE_INSTRUCTIONS, SCRIPT_VALUES_HELD_MAX};
 
 /// Tables within tables that are written; deeper ones are nil.
 const DEPTH_MAX: usize = 16;
+/// As `pairs` refuses them.
+const UNORDERED: &str = "a table with keys that are tables or functions has no order that all replicas share";
 /// Values within values that are read: deeper ones would not fit the stack of a thread.
 const READ_DEPTH_MAX: usize = 128;
 
@@ -88,7 +91,10 @@ fn put(bytes: &mut Vec<u8>, meter: &Meter, value: &Value, depth: usize) -> mlua:
         Value::Boolean(b) => bytes.push(if *b { 0xC3 } else { 0xC2 }),
         Value::Integer(n) => put_integer(bytes, *n),
         Value::Number(d) => put_number(bytes, *d),
-        Value::Table(table) if depth < DEPTH_MAX => return put_table(bytes, meter, table, depth),
+        Value::Table(table) if depth < DEPTH_MAX => {
+            check_order(table, meter, |_| Raised::reply(format!("ERR {UNORDERED}")))?;
+            return put_table(bytes, meter, table, depth);
+        }
         _ => bytes.push(0xC0),
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, IN_KEY_ORDER, IS_RULED, NAMES_DATABASES, ONLY_SHOWS, READS_ALL_KEYS, REPORTS_VERSION,
-    TAKES_CONSISTENCY, TAKES_DURABILITY, WALKS_DATABASE,
+    ASKS_DATABASE, EMPTIES_NAMED, IN_KEY_ORDER, IS_RULED, MISSES_UNTOLD, NAMES_DATABASES, ONLY_SHOWS, READS_ALL_KEYS,
+    REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY, WALKS_DATABASE,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
@@ -158,7 +158,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .flags(WRITE)
     .dangerous()
-    .does_also(NAMES_DATABASES)
+    .does_also(NAMES_DATABASES | EMPTIES_NAMED)
     .touches(&[keys_to_end(1, 1, RW | DELETE)])
     .cost("O(N), N being the number of keys")
     .args("[database:key [database:key ...]]"),
@@ -197,7 +197,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
          RANDOMKEY and SCAN.",
     )
     .flags(READONLY)
-    .does_also(WALKS_DATABASE | IS_RULED)
+    .does_also(WALKS_DATABASE | IS_RULED | MISSES_UNTOLD)
     .touches(&[key(1, RO)])
     .cost("O(N), N being the number of keys of the database; O(1) for DBSIZE")
     .args("database:key <DBSIZE | KEYS pattern:pattern | RANDOMKEY | SCAN cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type:string]>"),
