@@ -420,6 +420,65 @@ fn answers_of_scripts_and_watches_are_those_of_a_plain_redis_at_every_node() {
     }
 }
 
+/// A script that has written is not run again for the words of its own error. What is watched stays so behind an EXEC that ends no transaction,
+/// wherever the keys are led.
+#[test]
+fn a_script_is_run_once_and_a_stray_exec_keeps_what_is_watched_at_every_node() {
+    let dir = Dir::new("databases-once");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    for port in &ports {
+        let (mut client, mut other) = (Connection::open(*port).unwrap(), Connection::open(*port).unwrap());
+        assert_eq!(client.call("SET n 0"), Value::ok());
+        for text in ["MOVED 1 127.0.0.1:1", "CLUSTERDOWN x", "ERR not written: y", "TIMEOUT the write z"] {
+            let script = format!("redis.call('INCR',KEYS[1]) return redis.error_reply('{text}')");
+            let answer = client.try_call(&["EVAL", &script, "1", "n"]).unwrap();
+            assert_eq!(answer.text(), format!("ERR script: {text}"), "{port}");
+        }
+        assert_eq!(client.call("GET n").text(), "4", "{port}");
+        for stray in ["EXEC", "DISCARD"] {
+            assert_eq!((client.call("WATCH n"), client.call(stray).is_error()), (Value::ok(), true));
+            assert_eq!(other.call("INCR n").is_error(), false);
+            assert_eq!(client.call("MULTI"), Value::ok());
+            client.call("SET n lost");
+            assert_eq!(client.call("EXEC").words(), "*-1", "{port}: {stray}");
+        }
+        assert_eq!(client.call("GET n").text(), "6", "{port}");
+    }
+}
+
+/// MOVE to a database of another shard takes back its own copy alone, never what others have written there meanwhile.
+#[test]
+fn a_move_that_begins_again_removes_nothing_of_others() {
+    const ROUNDS: usize = 60;
+    let dir = Dir::new("databases-moves");
+    let (nodes, ports) = three_nodes(&dir);
+    nodes.wait_spread();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let (port, over) = (ports[n % ports.len()], &over);
+            scope.spawn(move || {
+                let mut client = Connection::open(port).unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    let answer = client.call(if n < 2 { "SET k source" } else { "MOVE k 2" });
+                    assert!(!answer.is_error() || answer.text().starts_with("TRYAGAIN"), "{answer:?}");
+                }
+            });
+        }
+        let mut client = Connection::open(ports[0]).unwrap();
+        client.call("SELECT 2");
+        let mut lost = Vec::new();
+        for round in 0..ROUNDS {
+            client.call("DEL k");
+            client.call(&format!("SET k own{round}"));
+            lost.extend((client.call("GET k").text() != format!("own{round}")).then_some(round));
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(lost.is_empty(), "{lost:?} of {ROUNDS} writes were removed");
+    });
+}
+
 /// A client that waits in a database which another one takes the place of waits on, for that one's keys: as in Redis.
 #[test]
 fn a_client_that_waits_in_a_database_that_is_exchanged_waits_on() {
