@@ -555,7 +555,7 @@ mod tests {
             ("return {1,2,x=3,[true]=4,[1.5]=5}", None),
             ("return {x=1,[{}]=2,[print]=3}", Some(UnorderedKey::Table)),
             ("return {[print]=3}", Some(UnorderedKey::Function)),
-            ("return {[coroutine.create(print)]=3}", Some(UnorderedKey::Thread)),
+            ("return {[coroutine.create(function() end)]=3}", Some(UnorderedKey::Thread)),
             ("local k={} local t={[k]=1,x=2} t[k]=nil return t", None),
         ] {
             let table: mlua::Table = lua.load(text).eval().unwrap();

@@ -116,9 +116,9 @@ mod tests {
         assert!(begin(0).is_none(), "nor does one of unknown length begin");
         drop(first);
         assert!(begin(BYTES_SOFT / 2).is_none(), "who came before is first");
-        let both = [0; 2].map(|_| room.next().expect("there is room for both"));
+        let all = [0; 3].map(|_| room.next().expect("there is room for all"));
         assert!(begin(BYTES_SOFT).is_none() && room.next().is_none());
-        drop(both);
+        drop(all);
         drop(room.next().expect("one that fills the room has it alone"));
         assert!(room.next().is_none() && room.taken.lock().bytes == 0);
     }
