@@ -190,9 +190,7 @@ impl Run<'_> {
         }
         match done {
             Ok((true, value)) => self.put(&value, &engine.meter, reply)?,
-            Ok((false, failure)) => {
-                reply.error_bytes(&crate::Outcome::chosen_text(failure_text(&failure, &script).into_bytes()));
-            }
+            Ok((false, failure)) => reply.error_bytes(&failure_text(&failure, &script)),
             Err(mlua::Error::MemoryError(_)) => return Err(self.host.refuse(TOO_LARGE)),
             Err(error) => reply.error(&format!("ERR {}", text_of(&error))),
         }
@@ -500,8 +498,8 @@ type Word = SmallVec<[u8; 64]>;
 type MadeCommand = (&'static CommandSpec, Vec<Word>);
 
 /// What the client of a script that has failed is told.
-fn failure_text(failure: &Value, script: &Compiled) -> String {
-    let Value::Table(table) = failure else { return "ERR execution failure".to_owned() };
+fn failure_text(failure: &Value, script: &Compiled) -> Vec<u8> {
+    let Value::Table(table) = failure else { return b"ERR execution failure".to_vec() };
     let field = |name: &str| match table.get::<Value>(name) {
         Ok(Value::String(text)) => Some(text.to_string_lossy()),
         Ok(Value::Integer(n)) => Some(n.to_string()),
@@ -509,8 +507,9 @@ fn failure_text(failure: &Value, script: &Compiled) -> String {
         _ => None,
     };
     let text = field("err").unwrap_or_else(|| "(null)".to_owned());
-    match (field("source"), field("line")) {
+    let text = match (field("source"), field("line")) {
         (Some(source), Some(line)) => format!("{text} script: {}, on {source}:{line}.", script.sha),
         _ => text,
-    }
+    };
+    crate::Outcome::chosen_text(text.into_bytes())
 }

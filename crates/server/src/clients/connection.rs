@@ -199,6 +199,13 @@ impl Connection {
         self.forwarding.as_ref().map_or(Watches::None, |forwarding| forwarding.watches)
     }
 
+    /// What it watches is watched no longer, unless its commands are queued.
+    pub(super) fn end_watches_elsewhere(&mut self) {
+        if self.watches_elsewhere() != Watches::None && !self.session.in_multi() {
+            self.unwatch_elsewhere();
+        }
+    }
+
     /// Nothing is watched any more that another node knows of.
     pub(super) fn unwatch_elsewhere(&mut self) {
         self.session.watch_elsewhere(false);
@@ -605,14 +612,15 @@ impl Connection {
         self.hung_up && self.blocking.is_some()
     }
 
-    /// A login is held back, because others from the same address have failed.
-    pub(super) fn slow_login(&mut self) {
-        self.is_slowed = true;
+    /// What is held back is a login, because others from the same address have failed; or it is anything else.
+    pub(super) fn slow_login(&mut self, is_slowed: bool) {
+        self.is_slowed = is_slowed;
     }
 
     /// A login that is held back so is not tried if the client has closed its side: others from there wait for it. True if that is so.
-    pub(super) fn gives_up_login(&mut self) -> bool {
-        let gives_up = std::mem::take(&mut self.is_slowed) && self.hung_up;
+    pub(super) fn gives_up_login(&mut self, now_ms: u64) -> bool {
+        let gives_up = self.is_slowed && self.hung_up;
+        self.is_slowed &= self.is_paused(now_ms);
         if gives_up {
             self.input = Vec::new();
             self.deaf = true;

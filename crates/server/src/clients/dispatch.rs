@@ -8,18 +8,17 @@ use super::database_bounds::{of_other_node_within_rate, within_rate};
 use super::deed::Deed;
 use super::destination;
 use super::forward;
-use super::forwarding::Watches;
 use super::is_large::is_large;
 use super::large_request::{Job, LargeRequest, is_about_all, put_back};
 use super::learn::{self, is_of_unknown_script};
-use super::login::compare_passwords;
+use super::login::{self, compare_passwords};
 use super::look_ahead::LookAhead;
 use super::monitor;
 use super::publish;
 use super::ran::{After, Collected, DelayedReply, Ran};
 use super::read;
 use super::registry::Clients;
-use super::reply_queue::{ALL_KEYS, Effect, Mask, mask_of_all};
+use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::{Incoming, Request, Sent};
 use super::script::{self, Script};
 use super::store_setting::{HeldReply, set_for_store};
@@ -38,7 +37,7 @@ use node::config::CommandLogKind;
 use node::session::{
     self, Admission, ClusterDatabases, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved,
 };
-use node::{EncodedCommand, KeyHash, Ticket, script_as};
+use node::{EncodedCommand, Ticket, script_as};
 use replica::Bytes;
 use resp::table::{self, CommandSpec, behaviour, flag};
 use resp::{Parsed, Reply, parse_request};
@@ -190,15 +189,12 @@ impl Dispatch<'_> {
             return;
         }
         connection.unstall();
-        if connection.hung_up_waiting() {
+        if connection.hung_up_waiting() || connection.gives_up_login(self.turn.now.wall_ms) {
             // As in Redis, a client that has closed its side waits no longer.
             return self.turn.clients.touch(id);
         }
         if connection.is_paused(self.turn.now.wall_ms) || connection.is_full() {
             return self.turn.clients.stall(id);
-        }
-        if connection.gives_up_login() {
-            return self.turn.clients.touch(id);
         }
         if !connection.input.is_empty() {
             // What stalled before goes first.
@@ -508,13 +504,11 @@ impl Dispatch<'_> {
         let admission = session::admit(&mut connection.session, row, args, &**store, &mut reply);
         *self.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
         if behaviour & behaviour::ENDS_WATCHES != 0
-            && connection.watches_elsewhere() != Watches::None
-            && !connection.session.in_multi()
             && !matches!(admission, Admission::Transaction(_))
             // EXEC without MULTI changes nothing.
             && (was_in_multi || !reply.buf.starts_with(b"-"))
         {
-            connection.unwatch_elsewhere();
+            connection.end_watches_elsewhere();
         }
         let step = match admission {
             Admission::Execute(spec) => self.execute(Request { id, spec, args }, &mut reply),
@@ -542,10 +536,7 @@ impl Dispatch<'_> {
                 compare_passwords(store);
                 begin_wanted(store);
                 connection.pause_until(until_ms);
-                let slowed = |ip| store.users.control.delay.until_ms(ip, self.turn.now.wall_ms).is_some();
-                if connection.session.entry().ip().is_some_and(slowed) {
-                    connection.slow_login();
-                }
+                connection.slow_login(login::is_slowed(store, &connection.session, self.turn.now.wall_ms));
                 *self.scratch = reply;
                 return self.turn.stall(id);
             }
@@ -734,11 +725,11 @@ impl Dispatch<'_> {
                 write::write(&mut self.turn, request, target, at.keys)
             }
             Ok(Routed::Read(at, handler)) => {
-                let target = Target::of(&at, mask_of(spec, &at.keys));
+                let target = Target::of_command(spec, &at);
                 read::read(&mut self.turn, request, target, handler, reply)
             }
             Ok(Routed::Write(at)) => {
-                let target = Target::of(&at, mask_of(spec, &at.keys));
+                let target = Target::of_command(spec, &at);
                 write::write(&mut self.turn, request, target, at.keys)
             }
             Ok(Routed::Script { target: at, command, runs }) => {
@@ -788,13 +779,6 @@ impl Dispatch<'_> {
         self.turn.clients.put_unless_silent(id, &reply.buf);
         Step::Next
     }
-}
-
-/// Which keys a request is about. Some are about more than those that they name.
-fn mask_of(spec: &CommandSpec, keys: &[KeyHash]) -> Mask {
-    const MORE: u64 = behaviour::READS_BY_PATTERN | behaviour::EMPTIES_NAMED | behaviour::WALKS_DATABASE;
-    let names_all = spec.behaviour & MORE == 0;
-    if names_all { mask_of_all(keys) } else { ALL_KEYS }
 }
 
 /// What of a command's behaviour makes it wait for requests before it on its connection.

@@ -4,7 +4,7 @@
 //! collected in `Wanted`; the worker takes it from there.
 
 use super::registry::Clients;
-use super::reply_queue::{Effect, Mask};
+use super::reply_queue::{ALL_KEYS, Effect, Mask, mask_of_all};
 use super::request::Request;
 use crate::api::KeyTarget;
 use crate::disk_reads::DeferredRead;
@@ -17,7 +17,7 @@ use node::session::{self, Consistency, Cost};
 use node::stats::{Lookups, ShortArgs};
 use node::{HotCost, KeyHash, LoadSampler, ShardHandle, Ticket};
 use resp::Reply;
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, behaviour};
 use std::sync::Arc;
 use vocab::{Moment, ShardId, Slot, SlotSpan, slot_of};
 
@@ -45,6 +45,13 @@ pub(super) struct Target {
 impl Target {
     pub(super) fn of(at: &KeyTarget, mask: Mask) -> Self {
         Self { shard: at.shard, slot: at.slot, wider: at.wider, mask }
+    }
+
+    /// Of a command, which may be about more keys than those that it names.
+    pub(super) fn of_command(spec: &CommandSpec, at: &KeyTarget) -> Self {
+        const MORE: u64 = behaviour::READS_BY_PATTERN | behaviour::EMPTIES_NAMED | behaviour::WALKS_DATABASE;
+        let names_all = spec.behaviour & MORE == 0;
+        Self::of(at, if names_all { mask_of_all(&at.keys) } else { ALL_KEYS })
     }
 }
 
