@@ -63,7 +63,7 @@ pub struct CtlOptions {
     /// The password; better in the environment variable BASALT_PASSWORD, which other users of the machine do not see
     #[arg(long, global = true, value_name = "PASSWORD")]
     pass: Option<String>,
-    /// Show what the node answers, as JSON; an error, on standard error, too
+    /// Show what the node answers, as JSON
     #[arg(long, global = true)]
     json: bool,
     /// What to do
