@@ -209,6 +209,7 @@ impl StartOptions {
         let mut given = last_of_each(file.given.into_iter().chain(others).collect());
         let lacks_port = settle_databases(&mut given);
         faults.extend(given.iter().filter_map(told_fault));
+        faults.extend(lone_fault(&given));
         if faults.is_empty() {
             let warnings = file.warnings.iter().map(ToString::to_string).chain(environment.warnings).collect();
             return Ok(GivenSettings { given, warnings, lacks_port });
@@ -249,6 +250,20 @@ fn told_fault(one: &Given) -> Option<String> {
     let is_bad = |c: char| c.is_control() || c.is_whitespace() || c == ',';
     (is_told && one.value.contains(is_bad))
         .then(|| format!("{one} `{}`: it contains a space, comma or control character", one.value))
+}
+
+/// A node without an address for others would be a store by itself, whatever it was to be a part of.
+fn lone_fault(given: &[Given]) -> Option<String> {
+    let told = |name: &str| given.iter().find(|one| one.name.eq_ignore_ascii_case(name));
+    if told("peer-listen").is_some_and(|one| !one.value.is_empty()) {
+        return None;
+    }
+    let joins = told("join").filter(|one| !one.value.is_empty());
+    let of_several = joins.or_else(|| told("init").filter(|one| one.value.eq_ignore_ascii_case("yes")))?;
+    Some(format!(
+        "{of_several} is for a node of a store of several, and no other node can reach this one: \
+         add --peer-listen HOST:PORT. Nothing was started"
+    ))
 }
 
 /// The settings of the node, and where its log goes. `verbose`: what was asked for on the command line, above `loglevel`.
@@ -400,6 +415,25 @@ fn watch_stdin(asked: Arc<AtomicBool>) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_joins_others_has_an_address_for_them() {
+        let one =
+            |name: &str, value: &str| Given { name: name.to_owned(), value: value.to_owned(), origin: Origin::Flag };
+        let peer = || one("peer-listen", "127.0.0.1:17000");
+        for (given, is_refused) in [
+            (vec![one("join", "127.0.0.1:17001")], true),
+            (vec![one("init", "yes"), one("peer-listen", "")], true),
+            (vec![one("Join", "127.0.0.1:17001"), one("peer-listen", "")], true),
+            (vec![one("join", "127.0.0.1:17001"), one("init", "yes"), peer()], false),
+            (vec![one("join", ""), one("init", "no")], false),
+            (vec![], false),
+        ] {
+            let fault = lone_fault(&given);
+            assert_eq!(fault.is_some(), is_refused, "{fault:?}");
+            assert!(fault.is_none_or(|text| text.contains("add --peer-listen")));
+        }
+    }
 
     #[test]
     fn a_node_that_is_told_where_it_listens_takes_no_port_of_redis() {

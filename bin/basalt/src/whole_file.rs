@@ -1,6 +1,6 @@
 //! Files that appear under their names when they are whole, and survive a crash then.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -13,8 +13,16 @@ pub(crate) struct WholeFile {
 }
 
 impl WholeFile {
-    /// Begins a file. Who runs this is the only one that may read it.
+    /// Begins a file. Who runs this is the only one that may read it. A link stays one: the file that it leads to is meant.
+    ///
+    /// # Errors
+    /// It cannot be written there, or what has the name is no file, such as a device: a file would take its place.
     pub(crate) fn begin(path: &Path) -> io::Result<Self> {
+        let target = if path.is_symlink() { fs::canonicalize(path)? } else { path.to_owned() };
+        let path = target.as_path();
+        if path.exists() && !path.is_file() {
+            return Err(io::Error::other("this is no regular file, and none takes its place"));
+        }
         let name = path.file_name().ok_or_else(|| io::Error::other("this names no file"))?.to_string_lossy();
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let partial = tempfile::Builder::new().prefix(&format!(".{name}.")).suffix(".partial").tempfile_in(folder)?;
@@ -43,8 +51,9 @@ impl WholeFile {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::fs;
     use std::io::Write as _;
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn a_file_is_there_when_it_is_whole() {
@@ -64,5 +73,24 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "third");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(WholeFile::begin(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn a_link_and_what_is_no_file_stay_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "old").unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        let whole = WholeFile::begin(&at("link")).unwrap();
+        whole.file().write_all(b"new").unwrap();
+        whole.finish(true).unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(fs::read_to_string(at("file")).unwrap(), "new");
+        let _socket = UnixListener::bind(at("socket")).unwrap();
+        symlink(at("none"), at("nowhere")).unwrap();
+        for name in ["socket", "nowhere", "."] {
+            assert!(WholeFile::begin(&at(name)).is_err(), "{name}");
+        }
+        assert!(fs::symlink_metadata(at("socket")).unwrap().file_type().is_socket());
     }
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Connection, Dir, FakeBucket, Nodes, Server, Setup, Value, eventually, slot};
+use common::{Connection, Dir, FakeBucket, Nodes, Server, Setup, Value, eventually, free_port, slot};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -139,6 +139,132 @@ fn a_backup_is_of_one_moment_and_fits_any_shape() {
     }
 }
 
+/// Each node leads some of what is counted and restored, so that each is told of others.
+#[test]
+fn a_store_of_several_nodes_is_restored_through_each_of_them() {
+    let dir = Dir::new("backup-nodes");
+    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+    let own: Vec<_> =
+        ports.iter().map(|port| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))]).collect();
+    let nodes = Nodes::start_with(&dir, 3, &[("--shards", "6")], &own);
+    let mut client = nodes.client();
+    let keys: Vec<String> = (0..30).map(|i| format!("key{i}")).collect();
+    keys.iter().for_each(|key| assert_eq!(client.call(LIMIT, &["SET", key, key]), Value::ok()));
+    let mut databases = Connection::open(ports[0]).unwrap();
+    for number in 0..16 {
+        assert_eq!(databases.call(&format!("SELECT {number}")), Value::ok());
+        assert_eq!(databases.call(&format!("SET of{number} {number}")), Value::ok());
+    }
+    client.call(LIMIT, &["FUNCTION", "LOAD", LIBRARY]);
+    let app = keep_user(&nodes);
+    let place = dir.join("backups").display().to_string();
+    assert_eq!(take(nodes.port(1), &place)["rows"], 46);
+    ctl(&["backup", "verify", "--at", &place]).unwrap();
+    for n in 0..nodes.count() {
+        for port in [nodes.port(0), ports[0]] {
+            assert_eq!(Connection::open(port).unwrap().call("FLUSHALL"), Value::ok());
+        }
+        assert_eq!(nodes.connect(0).call("ACL DELUSER app"), Value::Int(1));
+        let said = ctl(&["restore", "--from", &place, "--node", &nodes.address(n), "--json"]).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!((said["rows"].as_u64(), said["keys"].as_u64()), (Some(46), Some(46)), "node {n}: {said}");
+        keys.iter().for_each(|key| assert_eq!(client.call(LIMIT, &["GET", key]), Value::bulk(key)));
+        let mut databases = Connection::open(ports[n]).unwrap();
+        for number in 0..16 {
+            assert_eq!(databases.call(&format!("SELECT {number}")), Value::ok());
+            assert_eq!(databases.call(&format!("GET of{number}")), Value::bulk(&number.to_string()));
+            assert_eq!(databases.call("DBSIZE"), Value::Int(1));
+        }
+        assert_eq!(nodes.connect(0).call("ACL LIST").items()[0].text(), app);
+        let again = ctl(&["restore", "--from", &place, "--node", &nodes.address(n), "--json"]).unwrap_err();
+        let again: serde_json::Value = serde_json::from_str(&again).unwrap();
+        assert_eq!(again["exit_code"], 1);
+        assert!(again["error"].as_str().unwrap().contains("the store holds 46 keys"), "{again}");
+    }
+}
+
+/// What is asked for, and what `ctl` makes of it: its exit code, and words that it says.
+#[test]
+fn commands_on_backups_tell_what_is_missing() {
+    let dir = Dir::new("backup-missing");
+    let place = dir.join("backups").display().to_string();
+    let (empty, none) = (dir.join("empty").display().to_string(), dir.join("none").display().to_string());
+    std::fs::create_dir(&empty).unwrap();
+    let server = Server::start(&Setup::bare(&dir.join("data")).with("--shards", "1"));
+    take(server.port(), &place);
+    // A port that is free now is not listened at.
+    let nowhere = format!("127.0.0.1:{}", free_port());
+    for (arguments, code, words) in [
+        (&["backup", "take", "--to", &place, "--node", &nowhere][..], 3, "--node names another"),
+        (&["restore", "--from", &place, "--node", &nowhere], 3, "--node names another"),
+        (&["restore", "--from", &none, "--node", &nowhere], 1, "no such directory"),
+        (&["backup", "verify", "--at", &none], 1, "no such directory"),
+        (&["backup", "remove", "--at", &none, "--keep", "1"], 1, "no such directory"),
+        (&["backup", "remove", "--at", &empty, "--keep", "1"], 1, "none would stay"),
+        (&["backup", "remove", "--at", &empty, "--keep", "1", "--even-all"], 0, "0 backups stay"),
+        (&["backup", "remove", "--at", &place, "--keep", "1"], 0, "1 backups stay"),
+        (&["events", "--kind", "nope", "--node", &nowhere], 2, "possible values"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+        let output = command.arg("ctl").args(arguments).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+    assert!(!Path::new(&none).exists());
+}
+
+/// The manifest of a backup that was taken with a user and functions, and what becomes of one that is not as it was written.
+#[test]
+fn a_manifest_that_was_changed_is_no_backup() {
+    let dir = Dir::new("backup-manifest");
+    let server = Server::start(&Setup::bare(&dir.join("data")).with("--shards", "2"));
+    let mut connection = server.connect();
+    assert_eq!(connection.call("SET k v"), Value::ok());
+    assert_eq!(connection.call("ACL SETUSER app on >secret ~app +get"), Value::ok());
+    connection.send(&Connection::encode(&["FUNCTION", "LOAD", LIBRARY])).unwrap();
+    assert_eq!(connection.read().unwrap(), Value::bulk("of_backup"));
+    let place = dir.join("backups").display().to_string();
+    let id = take(server.port(), &place)["backup"].as_str().unwrap().to_owned();
+    let path = Path::new(&place).join("backups").join(format!("{id}.json"));
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let users = serde_json::from_str::<serde_json::Value>(&whole).unwrap()["users"].clone();
+    assert!(users["app"].is_string(), "{whole}");
+    let damages: [&dyn Fn(&mut serde_json::Value); 5] = [
+        &|manifest| manifest["users"] = serde_json::json!({}),
+        &|manifest| _ = manifest["shards"].as_array_mut().unwrap().pop(),
+        &|manifest| manifest["shards"][0]["slots"] = "0-1".into(),
+        &|manifest| manifest["programs"]["functions"] = "00".into(),
+        &|manifest| manifest["epoch"] = 99.into(),
+    ];
+    for damage in damages {
+        let mut manifest: serde_json::Value = serde_json::from_str(&whole).unwrap();
+        damage(&mut manifest);
+        let checksum = manifest.as_object_mut().unwrap().remove("checksum").unwrap();
+        let text = serde_json::to_string_pretty(&manifest).unwrap();
+        let text = text.strip_suffix("\n}").unwrap();
+        std::fs::write(&path, format!("{text},\n  \"checksum\": {checksum}\n}}")).unwrap();
+        let list = ctl(&["backup", "list", "--at", &place]).unwrap_err();
+        assert!(list.contains("CANNOT BE READ: torn") && list.contains("checksum"), "{list}");
+        for command in [&["backup", "verify", "--at", &place][..], &["restore", "--from", &place, "--into-existing"]] {
+            let refused = ctl(&[command, &["--node", &server.address()]].concat()).unwrap_err();
+            assert!(refused.contains("no backup that can be read"), "{refused}");
+        }
+        let refused = ctl(&["backup", "remove", "--at", &place, "--keep", "1"]).unwrap_err();
+        assert!(refused.contains("nothing is removed"), "{refused}");
+    }
+    // As an earlier release wrote it, and then with functions that cannot be loaded.
+    let mut manifest: serde_json::Value = serde_json::from_str(&whole).unwrap();
+    manifest.as_object_mut().unwrap().remove("checksum");
+    std::fs::write(&path, serde_json::to_string_pretty(&manifest).unwrap()).unwrap();
+    ctl(&["backup", "verify", "--at", &place]).unwrap();
+    let functions = manifest["programs"]["functions"].as_str().unwrap();
+    manifest["programs"]["functions"] = format!("{}00", &functions[..functions.len() - 2]).into();
+    std::fs::write(&path, serde_json::to_string_pretty(&manifest).unwrap()).unwrap();
+    let damaged = ctl(&["backup", "verify", "--at", &place]).unwrap_err();
+    assert!(damaged.contains("the functions cannot be loaded"), "{damaged}");
+}
+
 #[test]
 fn only_what_changed_is_written_again_and_damage_is_found() {
     let dir = Dir::new("backup-files");
@@ -227,7 +353,12 @@ fn a_bucket_proves_what_it_reuses_without_reading_it() {
     assert_eq!(take(), (1, 1, 0));
     // As an earlier version noted it.
     damage("/here/backups/", &|object| {
-        *object = String::from_utf8_lossy(object).replace("\"tag\"", "\"other\"").into_bytes();
+        let mut manifest: serde_json::Value = serde_json::from_slice(object).unwrap();
+        manifest.as_object_mut().unwrap().remove("checksum").unwrap();
+        for file in manifest["shards"].as_array_mut().unwrap().iter_mut().flat_map(|one| one["files"].as_array_mut()) {
+            file.iter_mut().for_each(|file| _ = file["stored"].as_object_mut().unwrap().remove("tag"));
+        }
+        *object = serde_json::to_vec_pretty(&manifest).unwrap();
     });
     assert_eq!(take(), (0, 0, 1));
     assert_eq!(take(), (0, 0, 0));

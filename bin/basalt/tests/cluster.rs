@@ -274,6 +274,52 @@ fn a_store_made_by_hand() {
     }
 }
 
+/// Without an address for the others, it would be a store by itself, or one that answers CLUSTERDOWN to everything.
+#[test]
+fn a_node_of_several_is_not_started_alone() {
+    let dir = Dir::new("not-alone");
+    let port = free_ports(2);
+    let [listen, peer] = [0, 1].map(|above| format!("127.0.0.1:{}", port + above));
+    let data = dir.join("fresh");
+    for of_several in [&["--join", "127.0.0.1:1"][..], &["--init"], &["--set", "join=127.0.0.1:1"]] {
+        let mut start = command(&["start", "--listen", &listen]);
+        let output = start.args(of_several).arg("--data").arg(&data).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{of_several:?}: {}", text(&output));
+        assert!(text(&output).contains("add --peer-listen HOST:PORT"), "{of_several:?}: {}", text(&output));
+        assert!(!data.exists());
+    }
+    let mut nodes = common::Nodes::start(&dir, 2, &[("--shards", "2"), ("--replication-factor", "1")]);
+    nodes.stop(1);
+    let mut start = command(&["start", "--listen", &listen, "--memory", "64M"]);
+    let output = start.arg("--data").arg(nodes.dir(1)).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("with --peer-listen, as it was"), "{}", text(&output));
+    nodes.spawn(1);
+    nodes.wait_whole();
+    // By itself, with an address for others, it may have them later.
+    let mut alone = command(&["start", "--listen", &listen, "--peer-listen", &peer, "--init", "--stop-with-stdin"]);
+    alone.args(["--memory", "64M", "--shards", "1", "--replication-factor", "1", "--data"]).arg(&data);
+    let mut alone = alone.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let ping = || command(&["ctl", "status", "--node", &listen]).output().unwrap();
+    eventually("it serves", PATIENCE, || ping().status.success().then_some(()));
+    drop(alone.stdin.take());
+    assert!(alone.wait().unwrap().success());
+}
+
+#[test]
+fn a_directory_with_other_content_gets_no_store() {
+    let store = Cluster::new("cluster-other");
+    std::fs::create_dir_all(store.data()).unwrap();
+    let file = Path::new(&store.data()).join("passwd");
+    std::fs::write(&file, "root").unwrap();
+    let arguments = store.up_arguments();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let said = store.expect(&arguments, 1);
+    assert!(said.contains("it holds passwd"), "{said}");
+    let left: Vec<_> = std::fs::read_dir(store.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["passwd"]);
+}
+
 /// Both nodes make a store of themselves before they hear of each other.
 #[test]
 fn two_stores_that_meet_say_what_to_do() {

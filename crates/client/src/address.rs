@@ -6,7 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// The port when none is given: Redis's.
-const PORT_DEFAULT: u16 = 6379;
+pub(crate) const PORT_DEFAULT: u16 = 6379;
 
 /// A host and a port, written `redis://host:port` or `host:port`. An IPv6 host stands in brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,24 +48,7 @@ impl FromStr for Address {
     type Err = BadAddress;
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
-        let bad = || BadAddress::of(text);
-        let rest = text.strip_prefix("redis://").unwrap_or(text);
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let (host, port) = if let Some(bracketed) = rest.strip_prefix('[') {
-            let (host, port) = bracketed.split_once(']').ok_or_else(bad)?;
-            (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').ok_or_else(bad)?) })
-        } else {
-            match rest.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (rest, None),
-            }
-        };
-        let port = port.map_or(Ok(PORT_DEFAULT), |port| port.parse().map_err(|_| bad()))?;
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
-        if host.is_empty() || !host.chars().all(allowed) {
-            return Err(bad());
-        }
-        Ok(Self { host: host.to_owned(), port })
+        Self::parse(text, PORT_DEFAULT)
     }
 }
 
@@ -80,6 +63,28 @@ impl fmt::Display for Address {
 }
 
 impl Address {
+    /// Reads an address; `port_default` is the port of one that names none.
+    pub(crate) fn parse(text: &str, port_default: u16) -> Result<Self, BadAddress> {
+        let bad = || BadAddress::of(text);
+        let rest = text.strip_prefix("redis://").unwrap_or(text);
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = if let Some(bracketed) = rest.strip_prefix('[') {
+            let (host, port) = bracketed.split_once(']').ok_or_else(bad)?;
+            (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').ok_or_else(bad)?) })
+        } else {
+            match rest.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (rest, None),
+            }
+        };
+        let port = port.map_or(Ok(port_default), |port| port.parse().map_err(|_| bad()))?;
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
+        if host.is_empty() || !host.chars().all(allowed) {
+            return Err(bad());
+        }
+        Ok(Self { host: host.to_owned(), port })
+    }
+
     /// The socket address that the host's name stands for.
     ///
     /// # Errors

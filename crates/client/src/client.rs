@@ -111,11 +111,27 @@ impl Client {
         self.repeat(args, true)
     }
 
+    /// The same, made once: a refusal is the answer, from whichever node a MOVED names.
+    ///
+    /// # Errors
+    /// The connection fails: then the request may have been done. An error reply is an answer.
+    pub fn call_once(&mut self, args: &[&[u8]]) -> io::Result<Value> {
+        for _ in 0..MOVES_MAX {
+            let answer = self.call_here(args)?;
+            let Value::Error(text) = &answer else { return Ok(answer) };
+            match moved(text, &self.link.address) {
+                Some(leader) => self.go_to(&leader)?,
+                None => return Ok(answer),
+            }
+        }
+        self.call_here(args)
+    }
+
     fn repeat(&mut self, args: &[&[u8]], repeatable: bool) -> io::Result<Value> {
         let end = Instant::now() + self.answer;
-        let (mut wait, mut moves) = (BACK_OFF, 0);
+        let mut wait = BACK_OFF;
         loop {
-            let answer = match self.call_here(args) {
+            let answer = match self.call_once(args) {
                 Err(error) if !repeatable || Instant::now() + wait > end => return Err(error),
                 Err(_) => {
                     std::thread::sleep(wait);
@@ -127,13 +143,7 @@ impl Client {
                 Ok(answer) => answer,
             };
             let Value::Error(text) = &answer else { return Ok(answer) };
-            if let Some(leader) = moved(text, &self.link.address) {
-                moves += 1;
-                if moves > MOVES_MAX {
-                    return Ok(answer);
-                }
-                self.go_to(&leader)?;
-            } else if is_refusal(text) && Instant::now() + wait < end {
+            if is_refusal(text) && Instant::now() + wait < end {
                 std::thread::sleep(wait);
                 wait = (wait * 2).min(BACK_OFF_MAX);
             } else {

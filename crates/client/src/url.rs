@@ -3,7 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::address::PORT_DEFAULT;
 use crate::{Address, BadAddress, Secure};
+
+/// Where `basalt start` listens for clients if nothing else is said.
+const PORT_OF_NODE: u16 = 7000;
 
 /// Who asks, as AUTH takes it. The password is shown nowhere.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,18 +50,16 @@ impl StoreUrl {
     pub fn with_seeds(&self, seeds: Vec<Address>) -> Self {
         Self { seeds, ..self.clone() }
     }
-}
 
-impl From<Address> for StoreUrl {
-    fn from(seed: Address) -> Self {
-        Self { seeds: vec![seed], login: None, secure: None }
+    /// Reads the nodes of a Basalt: where no port is given, that of a node that is not told another.
+    ///
+    /// # Errors
+    /// It is no address.
+    pub fn of_nodes(text: &str) -> Result<Self, BadAddress> {
+        Self::parse(text, PORT_OF_NODE)
     }
-}
 
-impl FromStr for StoreUrl {
-    type Err = BadAddress;
-
-    fn from_str(text: &str) -> Result<Self, BadAddress> {
+    fn parse(text: &str, port_default: u16) -> Result<Self, BadAddress> {
         let (secure, rest) = match text.strip_prefix("rediss://") {
             Some(rest) => (Some(Secure::default()), rest),
             None => (None, text.strip_prefix("redis://").unwrap_or(text)),
@@ -71,8 +73,22 @@ impl FromStr for StoreUrl {
         if let Some((_, database)) = places.rsplit_once('/') {
             return Err(BadAddress::of_database(database));
         }
-        let seeds = places.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        let seeds = places.split(',').map(|place| Address::parse(place, port_default)).collect::<Result<_, _>>()?;
         Ok(Self { seeds, login, secure })
+    }
+}
+
+impl From<Address> for StoreUrl {
+    fn from(seed: Address) -> Self {
+        Self { seeds: vec![seed], login: None, secure: None }
+    }
+}
+
+impl FromStr for StoreUrl {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        Self::parse(text, PORT_DEFAULT)
     }
 }
 
@@ -128,6 +144,9 @@ mod tests {
             let found = url.login.as_ref().map(|login| (login.user.as_deref(), login.password.as_str()));
             assert_eq!((url.to_string().as_str(), found), (shown, login), "{text}");
             assert!(!format!("{url:?}").contains("secret"));
+        }
+        for (text, shown) in [("a", "a:7000"), ("redis://u:p@a,b:1", "a:7000,b:1"), ("[::1]", "[::1]:7000")] {
+            assert_eq!(StoreUrl::of_nodes(text).unwrap().to_string(), shown, "{text}");
         }
         for text in ["", "redis://a:1/1", "redis://a:1,,b", "redis://secret@a:1", "redis://u:%4@a", "redis://u:%zz@a"] {
             let error = text.parse::<StoreUrl>().unwrap_err().to_string();

@@ -47,7 +47,7 @@ impl DiskHealth {
         }
     }
 
-    /// Why it is not healthy.
+    /// Why it is not healthy; empty if it is.
     #[must_use]
     pub fn reason(&self) -> String {
         self.reason.lock().clone()
@@ -99,9 +99,7 @@ impl DiskHealth {
 
     /// There is room again.
     pub fn set_room(&self) {
-        if !self.log_waits() && self.change(FULL, HEALTHY) {
-            log::warn!("there is room on the disk again, taking writes");
-        }
+        self.recover(FULL, "there is room on the disk again, taking writes");
     }
 
     /// Descriptors or memory are short, so that a file cannot be opened or written now. Does not hide poison.
@@ -112,9 +110,7 @@ impl DiskHealth {
 
     /// There are descriptors and memory again.
     pub fn set_supplied(&self) {
-        if !self.log_waits() && self.change(SHORT, HEALTHY) {
-            log::warn!("there are descriptors and memory again, taking writes");
-        }
+        self.recover(SHORT, "there are descriptors and memory again, taking writes");
     }
 
     /// An fsync failed. For good.
@@ -160,6 +156,15 @@ impl DiskHealth {
 
     fn may_wait(&self) -> bool {
         !self.gives_up() && !Impatient::is_this_thread()
+    }
+
+    /// The reason goes with the state that it was of.
+    fn recover(&self, from: u8, what: &str) {
+        let mut text = self.reason.lock();
+        if !self.log_waits() && self.change(from, HEALTHY) {
+            log::warn!("{what}");
+            text.clear();
+        }
     }
 
     /// A reader that sees the new state asks for the reason next, and finds it.
@@ -242,7 +247,7 @@ mod tests {
             assert_eq!(health.wait_out(path, failing(2, number)).unwrap(), 3, "{number}");
             assert!(!health.log_waits());
             health.set_room();
-            assert_eq!(health.state(), DiskState::Healthy, "{number}");
+            assert_eq!((health.state(), health.reason()), (DiskState::Healthy, String::new()), "{number}");
         }
         assert_eq!(health.wait_out(path, failing(1, EIO)).unwrap_err().raw_os_error(), Some(EIO));
         assert_eq!(health.state(), DiskState::Healthy, "it is for the caller to say what that means");

@@ -38,6 +38,12 @@ impl LocalStore {
     /// A new store in `dir`, nothing of which runs yet.
     pub fn create(dir: &Path, roster: Roster) -> Result<Self, String> {
         fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        if let Some(other) = Roster::foreign(dir).map_err(|e| format!("{}: {e}", dir.display()))? {
+            return Err(format!(
+                "{} is neither empty nor a store of `basalt cluster`: it holds {other}. Nothing was made: name another directory",
+                dir.display()
+            ));
+        }
         let _lock = RosterLock::take(dir)?;
         if Roster::read(dir)?.is_some() {
             return Err(format!("{} holds a store already", dir.display()));

@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 const FORMAT: u32 = 1;
 const FILE: &str = "cluster.json";
 const LOCK: &str = "cluster.lock";
+/// The file in the making.
+const NEW: &str = "cluster.json.new";
+/// What a directory may hold in which a store is made: what a start that failed has left, and what a file system makes.
+const MAY_BE_THERE: [&str; 3] = [LOCK, NEW, "lost+found"];
 
 /// The nodes of a store on this machine.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -84,11 +88,25 @@ impl Roster {
         Ok(Some(roster))
     }
 
+    /// Something in `dir` that is not of a store of this kind, if it holds no store.
+    pub fn foreign(dir: &Path) -> io::Result<Option<String>> {
+        if dir.join(FILE).exists() {
+            return Ok(None);
+        }
+        for entry in fs::read_dir(dir)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if !MAY_BE_THERE.contains(&name.as_str()) {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
     /// Keeps it in `dir`: the file that was there, or all of the new one.
     pub fn write(&self, dir: &Path) -> Result<(), String> {
         let path = dir.join(FILE);
         let write = || -> io::Result<()> {
-            let new = dir.join("cluster.json.new");
+            let new = dir.join(NEW);
             // Settings may hold a password.
             let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(&serde_json::to_vec_pretty(self)?)?;
@@ -171,6 +189,20 @@ impl RosterLock {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_directory_with_other_content_is_told_from_an_empty_one_and_from_a_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let foreign = || Roster::foreign(dir.path()).unwrap();
+        assert_eq!(foreign(), None);
+        drop(RosterLock::take(dir.path()).unwrap());
+        assert_eq!(foreign(), None, "what a start has left that failed");
+        fs::write(dir.path().join("passwd"), "root").unwrap();
+        assert_eq!(foreign().as_deref(), Some("passwd"));
+        Roster::new(1, 7000, 17000, None, Vec::new()).write(dir.path()).unwrap();
+        assert_eq!(foreign(), None, "a store");
+        assert!(Roster::foreign(&dir.path().join("none")).is_err());
+    }
 
     #[test]
     fn what_is_written_is_read_and_other_formats_are_refused() {

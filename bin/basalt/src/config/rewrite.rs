@@ -29,8 +29,6 @@ pub fn rewrite(path: &Path, values: &[(&'static str, String)]) -> Result<(), Str
         Syntax::Toml => toml_file::rewrite(&text, &changes),
         Syntax::RedisConf => redis_conf::rewrite(&text, &changes),
     };
-    // A link stays a link.
-    let path = &fs::canonicalize(path).map_err(failed)?;
     replace(path, &text).map_err(failed)
 }
 

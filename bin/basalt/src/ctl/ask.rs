@@ -46,6 +46,23 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What goes wrong beside the store itself.
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self::Refused(text)
+    }
+}
+
+/// Connects to some node of the store.
+pub(super) fn reached(node: &StoreUrl) -> Result<Client, Failure> {
+    let told = |e: std::io::Error| match e.kind() {
+        // It was reached, and knows who asks.
+        ErrorKind::PermissionDenied => Failure::Usage(format!("{e}. {WHO_ASKS}")),
+        _ => Failure::Unreachable(format!("{e}; --node names another node of the store")),
+    };
+    Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN).map_err(told)
+}
+
 /// A connection to some node of the store.
 pub(super) struct Asker {
     client: Client,
@@ -55,13 +72,7 @@ pub(super) struct Asker {
 
 impl Asker {
     pub(super) fn new(node: &StoreUrl, json: bool) -> Result<Self, Failure> {
-        let client = Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN);
-        let told = |e: std::io::Error| match e.kind() {
-            // It was reached, and knows who asks.
-            ErrorKind::PermissionDenied => Failure::Usage(format!("{e}. {WHO_ASKS}")),
-            _ => Failure::Unreachable(format!("{e}; --node names another node of the store")),
-        };
-        Ok(Self { client: client.map_err(told)?, json })
+        Ok(Self { client: reached(node)?, json })
     }
 
     pub(super) fn init(&mut self) -> Result<(), Failure> {

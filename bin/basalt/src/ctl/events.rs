@@ -5,11 +5,15 @@ use super::table::{Tone, colours, painted, time};
 use super::verdict::Verdict;
 use bench::output::Reader;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use serde_json::Value;
 use std::time::Duration;
 
 /// Between two looks for new ones.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The kinds that a store has.
+const KINDS: [&str; 10] =
+    ["store", "node", "failure", "election", "plan", "shard", "setting", "user", "backup", "restore"];
 /// Events that one answer holds at most.
 const PAGE: usize = 1000;
 
@@ -28,8 +32,8 @@ pub(super) struct EventsOptions {
     /// Only events with higher numbers
     #[arg(long, value_name = "NUMBER", conflicts_with = "since")]
     after: Option<u64>,
-    /// Only events of this kind: store, node, failure, election, plan, shard, setting, backup or restore
-    #[arg(long, value_name = "KIND")]
+    /// Only events of this kind
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(KINDS))]
     kind: Option<String>,
     /// The most events that are shown
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]

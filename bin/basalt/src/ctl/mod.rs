@@ -25,11 +25,12 @@ use ask::{Asker, Failure};
 use bench::options::TlsOptions;
 use clap::{Args, Subcommand};
 use client::{Login, StoreUrl};
+use serde_json::json;
 use std::process::ExitCode;
 use verdict::Verdict;
 
 const AFTER: &str = "\
-A node is given by the address that clients use, as HOST:PORT or redis://USER:PASSWORD@HOST:PORT; rediss:// is for TLS. Any node of the store will \
+A node is given by the address that clients use, as HOST:PORT or redis://USER:PASSWORD@HOST:PORT; rediss:// is for TLS, and the port is 7000 if none is given. Any node of the store will \
 do. Several, separated by commas, are tried in turn. In arguments a node is given by its address, or by the beginning of its id.
 
 Examples:
@@ -44,14 +45,14 @@ Examples:
   basalt ctl verify                                   compare all replicas with each other
 
 Exit codes: 0 done, and nothing is wrong; 1 something is wrong, or the request was refused; 2 the command line is wrong; 3 the \
-answer could not be found, or not in time.";
+answer could not be found, or not in time. With --json, the last line on standard error is {\"error\": …, \"exit_code\": …} when a command fails.";
 
 /// Make a store, see how it is, and change its shape and settings
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct CtlOptions {
     /// The node that is asked, by its address for clients
-    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
+    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:7000", value_parser = StoreUrl::of_nodes)]
     node: StoreUrl,
     /// How it is reached with TLS
     #[command(flatten)]
@@ -112,7 +113,11 @@ pub fn run(options: &CtlOptions) -> ExitCode {
         Ok(Verdict::Bad) => ExitCode::FAILURE,
         Ok(Verdict::Unknown) => ExitCode::from(3),
         Err(failure) => {
-            bench::note!("basalt ctl: {failure}");
+            if options.json {
+                bench::note!("{}", json!({ "error": failure.to_string(), "exit_code": failure.code() }));
+            } else {
+                bench::note!("basalt ctl: {failure}");
+            }
             ExitCode::from(failure.code())
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const AFTER: &str = "\
 FILE gets all keys as of one moment between the start of the command and its first progress, while the store serves: if a client \
 wrote A, was answered, and then wrote B, no export has B without A. `-` is standard output. A file appears under its name when it \
-is complete; one that is there is replaced only with --force.
+is complete; one that is there is replaced only with --force. A link is followed; a device or a pipe is written to as it is.
 
 Formats:
   rdb      what redis-server loads (dump.rdb), and redis-cli, RedisShake and `basalt import` read
@@ -36,7 +36,7 @@ pub struct ExportOptions {
     #[command(flatten)]
     pub tls: TlsOptions,
     /// A node of the store
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000", value_parser = StoreUrl::of_nodes)]
     pub node: StoreUrl,
     /// How they are written; by the file's name if it is not given
     #[arg(long)]

@@ -46,7 +46,7 @@ pub struct ImportOptions {
     #[arg(value_name = "SOURCE")]
     pub source: String,
     /// A node of the store that takes them
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000", value_parser = StoreUrl::of_nodes)]
     pub node: StoreUrl,
     /// How the store, and a source by rediss://, are reached with TLS
     #[command(flatten)]

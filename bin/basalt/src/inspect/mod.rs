@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 /// Shows what was asked for. 1: it cannot be shown, or something is damaged.
 pub fn run(options: &InspectOptions) -> ExitCode {
-    let shown = options.view().map_err(Failure::Usage).and_then(|view| show(options, &view).map_err(Failure::Store));
+    let shown = options.view().map_err(Failure::Usage).and_then(|view| show(options, &view));
     match shown {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -44,26 +44,35 @@ enum Failure {
     Store(String),
 }
 
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Store(why)
+    }
+}
+
 /// True if nothing that was looked at is damaged.
-fn show(options: &InspectOptions, view: &View) -> Result<bool, String> {
+fn show(options: &InspectOptions, view: &View) -> Result<bool, Failure> {
     let source = Source::open(options.directory(), options.live())?;
-    match view {
+    // A shard that is not there was asked for wrongly, unless the map is damaged that would name it.
+    let named = |shard: u32| source.shard(shard).map_err(Failure::Usage);
+    let is_sound = match view {
         View::Overview => print(&overview::Overview::of(&source), options.json()),
-        View::Shard(shard) => print(&shard::ShardDetail::of(&source, source.shard(*shard)?), options.json()),
+        View::Shard(shard) => print(&shard::ShardDetail::of(&source, named(*shard)?), options.json()),
         View::Key(key) => print(&key::KeyReport::of(&source, key, options.shown())?, options.json()),
         View::Entries { shard, from, to } => {
-            let shard = source.shard(*shard)?;
+            let shard = named(*shard)?;
             print(&entries::EntriesReport::of(&source, shard, *from, *to, options.shown())?, options.json())
         }
         View::Records { shard, prefix, limit } => {
             let shards = match shard {
-                Some(shard) => vec![source.shard(*shard)?],
+                Some(shard) => vec![named(*shard)?],
                 None => source.shards().collect(),
             };
             print(&records::RecordsReport::of(&source, &shards, prefix, *limit, options.shown())?, options.json())
         }
         View::Verify => print(&verify::Verification::of(&source), options.json()),
-    }
+    };
+    Ok(is_sound?)
 }
 
 fn print<R: Report>(report: &R, json: bool) -> Result<bool, String> {

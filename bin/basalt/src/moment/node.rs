@@ -7,9 +7,9 @@ use vocab::limits::EVENT_BYTES_MAX;
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// A node's answer; an error reply is an error.
+/// The answer of the node that leads what is asked for, or else of the one that is connected; an error reply is an error.
 pub(crate) fn said(client: &mut Client, request: &[&[u8]]) -> Result<Value, String> {
-    match client.call_here(request) {
+    match client.call_once(request) {
         Ok(Value::Error(text)) => Err(format!("{} answers: {text}", client.address())),
         Ok(answer) => Ok(answer),
         Err(e) => Err(format!("{}: {e}", client.address())),

@@ -6,7 +6,11 @@ use super::writes::{Kind, Listener, StoreWriter, Write};
 use crate::moment::{BackupRow, ExpiringField, RowValue};
 use client::{Frame, StoreUrl};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
+/// A store that does not answer is given up after this time, and asked so often meanwhile.
+const OPENS_WITHIN: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(200);
 /// Fields of a hash in one request.
 const FIELDS_MAX: usize = 512;
 
@@ -18,7 +22,26 @@ pub(crate) struct RowWriter {
 }
 
 impl RowWriter {
+    /// Opens a store. One that has been reached may stand still for a moment, or has just lost a node: it is waited for.
     pub(crate) fn open(node: &StoreUrl) -> Result<Self, String> {
+        let until = Instant::now() + OPENS_WITHIN;
+        let mut is_told = false;
+        loop {
+            match Self::try_open(node) {
+                Err(why) if Instant::now() < until => {
+                    if !is_told {
+                        let seconds = OPENS_WITHIN.as_secs();
+                        bench::note!("basalt: waiting for the store to answer, up to {seconds} s: {why}");
+                    }
+                    is_told = true;
+                    std::thread::sleep(PAUSE);
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    fn try_open(node: &StoreUrl) -> Result<Self, String> {
         let (lists, streams) = (ListWriter::open(node)?, StreamWriter::open(node)?);
         Ok(Self { writes: StoreWriter::open(node)?, lists, streams })
     }

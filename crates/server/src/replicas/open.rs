@@ -33,6 +33,8 @@ struct Begun {
 /// So many replicas are opened together: they share fsyncs, and one change of what is known. What has been opened serves
 /// while the next are.
 const TOGETHER_MAX: usize = 256;
+/// Between two lines about an opening that goes on.
+const TELLS_EVERY: Duration = Duration::from_secs(3);
 /// Threads that open trees: they wait for the disk, and what they wait for at the same time is one wait.
 const OPENERS_MAX: usize = 16;
 
@@ -50,9 +52,24 @@ pub(crate) fn open_shards(store: &NodeShared) -> Result<Vec<Opened>, String> {
         }
         None => return Ok(Vec::new()),
     };
+    require_peers(store, &map)?;
     let mut opened = open_replicas(store, &Arc::new(map))?;
     recover(store, &mut opened)?;
     Ok(opened)
+}
+
+/// A node of several that others cannot reach would answer CLUSTERDOWN to everything.
+fn require_peers(store: &NodeShared, map: &Map) -> Result<(), String> {
+    let others = map.nodes.values().filter(|node| node.id != store.node()).count();
+    if others == 0 || !store.is_alone() {
+        return Ok(());
+    }
+    let own = map.nodes.values().find(|node| node.id == store.node());
+    let address = own.map_or("HOST:PORT", |node| node.peer_address.as_str());
+    Err(format!(
+        "this data directory is of a node of a store with {others} other nodes, which cannot reach it without peer-listen. \
+         Nothing was changed: start it with --peer-listen, as it was (the others know it at {address})"
+    ))
 }
 
 /// Opens all replicas that the map gives this node, and tells the directory. One that is damaged is told of, and made
@@ -79,11 +96,13 @@ pub(crate) fn open_planned(
     plan: &Reconciliation,
     take: &mut dyn FnMut(Given, Result<Opened, String>),
 ) {
+    let mut progress = Progress::of("replicas are open", plan.open.len() + plan.begin.len());
     for together in plan.open.chunks(TOGETHER_MAX) {
         if store.is_stopping() {
             return;
         }
         open_together(store, map, together, take);
+        progress.add(together.len());
     }
     for together in plan.begin.chunks(TOGETHER_MAX) {
         if store.is_stopping() {
@@ -93,6 +112,29 @@ pub(crate) fn open_planned(
         let comes = |shard: ShardId| store.forks.contains(shard) || comes_by_split_here(store, map, shard, &joined);
         let begun: Vec<Given> = together.iter().copied().filter(|(shard, _)| !comes(*shard)).collect();
         open_together(store, map, &begun, take);
+        progress.add(together.len());
+    }
+}
+
+/// How far work on many replicas is: told every few seconds.
+struct Progress {
+    what: &'static str,
+    done: usize,
+    all: usize,
+    told: Instant,
+}
+
+impl Progress {
+    fn of(what: &'static str, all: usize) -> Self {
+        Self { what, done: 0, all, told: Instant::now() }
+    }
+
+    fn add(&mut self, count: usize) {
+        self.done += count;
+        if self.told.elapsed() >= TELLS_EVERY && self.done < self.all {
+            log::info!("{} of {} {}", self.done, self.all, self.what);
+            self.told = Instant::now();
+        }
     }
 }
 
@@ -229,8 +271,10 @@ fn recover(store: &NodeShared, opened: &mut Vec<Opened>) -> Result<(), String> {
         log::info!("replaying {behind} log entries of {} shards", opened.len());
     }
     let mut shown = Instant::now();
+    let mut progress = Progress::of("shards were looked through for what the log holds of them", opened.len());
     let mut at = 0;
     while at < opened.len() {
+        progress.add(1);
         let rest = left(&opened[at + 1..]);
         let shard = &mut opened[at].shard;
         at += 1;

@@ -10,17 +10,20 @@ mod programs;
 mod remove;
 mod restore;
 mod rows;
+mod seal;
 mod take;
 mod users;
 
-use super::ask::{Failure, number_of_setting};
+use super::ask::{Failure, number_of_setting, reached};
 use super::verdict::Verdict;
-use crate::moment::{connect, note, said};
+use crate::moment::{note, said};
 use catalog::{Catalog, Entry};
 use clap::{Args, Subcommand};
-use client::{Client, StoreUrl};
+use client::{Client, StoreUrl, Value as Reply};
+use manifest::Manifest;
 use output::{print, progress, size};
 use place::{Place, PlaceUrl};
+use remove::Wanted;
 use serde_json::{Value, json};
 use std::time::{Instant, SystemTime};
 
@@ -79,6 +82,9 @@ enum BackupCommand {
         /// Only show what would be removed
         #[arg(long)]
         dry_run: bool,
+        /// Remove all files also where no backup is that can be read, so that none stays
+        #[arg(long)]
+        even_all: bool,
     },
 }
 
@@ -103,16 +109,19 @@ pub(super) struct RestoreOptions {
 /// Does what the options say.
 pub(super) fn run(options: &BackupOptions, node: &StoreUrl, as_json: bool) -> Result<Verdict, Failure> {
     let done = match &options.command {
-        BackupCommand::Take { to } => take(node, to, as_json),
+        BackupCommand::Take { to } => return take(node, to, as_json),
         BackupCommand::List { at } => list(at, as_json),
         BackupCommand::Verify { at, backup } => verify(at, backup.as_deref(), as_json),
-        BackupCommand::Remove { at, keep, dry_run } => remove::run(at, *keep as usize, *dry_run, as_json),
+        BackupCommand::Remove { at, keep, dry_run, even_all } => {
+            remove::run(at, &Wanted { keep: *keep as usize, dry_run: *dry_run, even_all: *even_all }, as_json)
+        }
     };
-    done.map(Verdict::of).map_err(Failure::Refused)
+    Ok(Verdict::of(done?))
 }
 
-fn take(node: &StoreUrl, to: &PlaceUrl, as_json: bool) -> Result<bool, String> {
+fn take(node: &StoreUrl, to: &PlaceUrl, as_json: bool) -> Result<Verdict, Failure> {
     let place = Place::open(to)?;
+    reached(node)?;
     let started = Instant::now();
     let progress = progress("backing up");
     let taken = take::take(node, &place, &progress).inspect_err(|e| {
@@ -147,17 +156,11 @@ fn take(node: &StoreUrl, to: &PlaceUrl, as_json: bool) -> Result<bool, String> {
             size(taken.new_bytes),
         ))?;
     }
-    Ok(true)
+    Ok(Verdict::Good)
 }
 
 fn list(at: &PlaceUrl, as_json: bool) -> Result<bool, String> {
-    // To who watches backups, a place that is not there is not an empty one.
-    if let PlaceUrl::Folder(path) = at
-        && !path.exists()
-    {
-        return Err(format!("{at}: there is no such directory"));
-    }
-    let catalog = Catalog::read(&Place::open(at)?)?;
+    let catalog = Catalog::read(&Place::open_present(at)?)?;
     let is_whole = catalog.unreadable().next().is_none();
     let text = if as_json {
         format!("{:#}\n", json!(catalog.entries.iter().map(entry_json).collect::<Vec<_>>()))
@@ -198,7 +201,7 @@ fn row([id, at, store, rows, bytes, files]: &[String; 6]) -> String {
 }
 
 /// The backup of that name, or the newest that can be read; if others are newer, the user is told.
-fn chosen(place: &Place, id: Option<&str>) -> Result<(manifest::Manifest, Vec<String>), String> {
+fn chosen(place: &Place, id: Option<&str>) -> Result<(Manifest, Vec<String>), String> {
     let catalog = Catalog::read(place)?;
     let mut damage: Vec<String> =
         catalog.unreadable().map(|(id, why)| format!("backup {id} cannot be read: {why}")).collect();
@@ -210,12 +213,13 @@ fn chosen(place: &Place, id: Option<&str>) -> Result<(manifest::Manifest, Vec<St
 }
 
 fn verify(at: &PlaceUrl, backup: Option<&str>, as_json: bool) -> Result<bool, String> {
-    let place = Place::open(at)?;
+    let place = Place::open_present(at)?;
     let _lock = place.hold()?;
     let (manifest, mut damage) = chosen(&place, backup)?;
     let others = damage.len();
     let progress = progress("verifying");
     progress.set_length(manifest.rows());
+    damage.extend(manifest.programs.as_ref().and_then(|programs| programs.check_functions().err()));
     for file in manifest.files() {
         if let Err(e) = rows::read_file(&place, file) {
             damage.push(e);
@@ -230,7 +234,7 @@ fn verify(at: &PlaceUrl, backup: Option<&str>, as_json: bool) -> Result<bool, St
     } else {
         damage[others..].iter().for_each(|text| bench::note!("basalt ctl: {text}"));
         let files = manifest.files().count();
-        print(&format!("backup {} is damaged: {} of {files} files\n", manifest.id, damage.len() - others))?;
+        print(&format!("backup {} is damaged: {} faults in {files} files\n", manifest.id, damage.len() - others))?;
     }
     Ok(damage.is_empty())
 }
@@ -242,9 +246,12 @@ fn keys_of_all(client: &mut Client) -> Result<i64, String> {
         number.ok_or_else(|| format!("the store does not say what {name} is"))
     };
     let (databases, of_clusters) = (setting("databases")?, setting("cluster-databases")?);
-    let mut count = |words: &[&[u8]]| {
-        let answer = said(client, &[&[&b"DBSIZE"[..]], words].concat())?;
-        answer.as_int().ok_or_else(|| "the store's answer to DBSIZE cannot be read".to_owned())
+    // Each database has a leader of its own, which may change under way.
+    let mut count = |words: &[&[u8]]| match client.call_repeatable(&[&[&b"DBSIZE"[..]], words].concat()) {
+        Ok(Reply::Int(keys)) => Ok(keys),
+        Ok(Reply::Error(text)) => Err(format!("{} does not count keys: {text}", client.address())),
+        Ok(_) => Err("the store's answer to DBSIZE cannot be read".to_owned()),
+        Err(e) => Err(format!("{}: {e}", client.address())),
     };
     let mut keys = count(&[b"STORE"])?;
     for number in 1..of_clusters {
@@ -258,33 +265,19 @@ fn keys_of_all(client: &mut Client) -> Result<i64, String> {
 
 /// Restores a backup.
 pub(super) fn run_restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<Verdict, Failure> {
-    restore(options, node, as_json).map(Verdict::of).map_err(Failure::Refused)
-}
-
-fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<bool, String> {
-    let place = Place::open(&options.from)?;
+    let place = Place::open_present(&options.from)?;
     let _lock = place.hold()?;
     let (manifest, _) = chosen(&place, options.backup.as_deref())?;
-    let mut client = connect(node)?;
+    let mut client = reached(node)?;
     let before = keys_of_all(&mut client)?;
     if before > 0 && !options.into_existing {
-        return Err(format!("the store holds {before} keys: restore into an empty one, or say --into-existing"));
+        let text = format!("the store holds {before} keys: restore into an empty one, or say --into-existing");
+        return Err(Failure::Refused(text));
     }
     let started = Instant::now();
-    let progress = progress("restoring");
-    progress.set_length(manifest.rows());
-    let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let (id, from) = (&manifest.id, &options.from);
-    note(node, "RESTORE", &format!("backup {id} of {from} is being restored: {} rows", manifest.rows()));
-    let expired = restore::restore(node, &place, &manifest, now_ms, &progress).map_err(|e| {
-        note(node, "RESTORE", &format!("the restore of backup {id} has failed: {e}"));
-        let (rows, all) = (progress.position(), manifest.rows());
-        format!("{e}. About {rows} of {all} rows were written before: the store holds a part of the backup. `ctl backup verify` tells all that is \
-                 damaged; restore again, this backup or another, with --into-existing or behind FLUSHALL")
-    })?;
-    progress.finish_and_clear();
-    note(node, "RESTORE", &format!("backup {id} is restored; {expired} rows had expired"));
-    let (after, seconds) = (keys_of_all(&mut client)?, started.elapsed().as_secs_f64());
+    let expired = write_rows(options, node, &place, &manifest)?;
+    let counted = keys_of_all(&mut client).map_err(|e| format!("all rows are restored, and no users yet: {e}"));
+    let (after, seconds) = (counted?, started.elapsed().as_secs_f64());
     // The last of it: who restores may have no rights behind that.
     let users = manifest.users.as_ref().filter(|_| !options.without_users);
     let users = users.map_or(Ok(0), |users| users.restore(&mut client))?;
@@ -302,5 +295,25 @@ fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<b
             manifest.id
         ))?;
     }
-    Ok(true)
+    Ok(Verdict::Good)
+}
+
+/// Writes all but the users, and says how many rows had expired.
+fn write_rows(options: &RestoreOptions, node: &StoreUrl, place: &Place, manifest: &Manifest) -> Result<u64, String> {
+    let writers = restore::writers(node).map_err(|e| format!("nothing was written, the store is as it was: {e}"))?;
+    let (id, from, all) = (&manifest.id, &options.from, manifest.rows());
+    let progress = progress("restoring");
+    progress.set_length(all);
+    let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    note(node, "RESTORE", &format!("backup {id} of {from} is being restored: {all} rows"));
+    let source = restore::Source { place, manifest };
+    let expired = restore::restore(node, writers, &source, now_ms, &progress).map_err(|e| {
+        note(node, "RESTORE", &format!("the restore of backup {id} has failed: {e}"));
+        let rows = progress.position();
+        format!("{e}. About {rows} of {all} rows were written before: the store holds a part of the backup. `ctl backup verify` tells all that is \
+                 damaged; restore again, this backup or another, with --into-existing or behind FLUSHALL")
+    })?;
+    progress.finish_and_clear();
+    note(node, "RESTORE", &format!("backup {id} is restored; {expired} rows had expired"));
+    Ok(expired)
 }

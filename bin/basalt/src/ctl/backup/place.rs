@@ -58,6 +58,14 @@ impl Place {
         }
     }
 
+    /// Opens a place that is there: where backups are looked for, one that is missing is not an empty one.
+    pub(crate) fn open_present(url: &PlaceUrl) -> Result<Self, String> {
+        match url {
+            PlaceUrl::Folder(path) if !path.is_dir() => Err(format!("{url}: there is no such directory")),
+            _ => Self::open(url),
+        }
+    }
+
     /// Makes the place, if it is not there, and finds out whether it can be written. Where it is a directory, takes a lock
     /// on it, shared or alone, which is let go when the answer is dropped: who has it alone is the only one that writes.
     ///

@@ -2,12 +2,15 @@
 
 use crate::moment::said;
 use client::{Client, Value};
+use node::Libraries;
 use serde::{Deserialize, Serialize};
+
+const DAMAGED: &str = "the backup's functions and scripts are damaged";
 
 /// Functions and scripts, as digits: their bytes need be no text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Programs {
-    /// What FUNCTION DUMP returns; empty if there are none.
+    /// What FUNCTION DUMP returns, with its own checksum; empty if there are none.
     functions: String,
     /// The sources of scripts.
     scripts: Vec<String>,
@@ -31,15 +34,29 @@ impl Programs {
         Some(Self { functions: digits(functions)?, scripts: scripts.iter().map(digits).collect::<Option<_>>()? })
     }
 
+    /// Whether they are the digits that a backup writes.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut all = std::iter::once(&self.functions).chain(&self.scripts);
+        if all.all(|digits| bytes_of(digits).is_some()) { Ok(()) } else { Err(DAMAGED.to_owned()) }
+    }
+
+    /// Whether a store can load the functions.
+    pub(crate) fn check_functions(&self) -> Result<(), String> {
+        let functions = bytes_of(&self.functions).ok_or(DAMAGED)?;
+        if functions.is_empty() {
+            return Ok(());
+        }
+        Libraries::of_dump(&functions).map(drop).map_err(|why| format!("the functions cannot be loaded: {why}"))
+    }
+
     /// Has a store know them.
     pub(crate) fn restore(&self, client: &mut Client) -> Result<(), String> {
-        let damaged = || "the backup's functions and scripts are damaged".to_owned();
-        let functions = bytes_of(&self.functions).ok_or_else(damaged)?;
+        let functions = bytes_of(&self.functions).ok_or(DAMAGED)?;
         if !functions.is_empty() {
             said(client, &[b"FUNCTION", b"RESTORE", &functions, b"REPLACE"])?;
         }
         for script in &self.scripts {
-            said(client, &[b"SCRIPT", b"LOAD", &bytes_of(script).ok_or_else(damaged)?])?;
+            said(client, &[b"SCRIPT", b"LOAD", &bytes_of(script).ok_or(DAMAGED)?])?;
         }
         Ok(())
     }
@@ -61,6 +78,18 @@ pub(super) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_that_a_store_cannot_load_are_damage() {
+        let of = |functions: &[u8]| Programs { functions: digits_of(functions), scripts: Vec::new() };
+        let source = b"#!lua name=one\nredis.register_function('f', function() return 1 end)".to_vec();
+        let dump = rdb::write_libraries(std::iter::once(&source[..]));
+        assert_eq!(of(&dump).check_functions(), Ok(()));
+        assert_eq!(of(b"").check_functions(), Ok(()));
+        let mut changed = dump.clone();
+        changed[dump.len() / 2] ^= 1;
+        assert!(of(&changed).check().is_ok() && of(&changed).check_functions().is_err());
+    }
 
     #[test]
     fn what_a_store_has_is_kept_byte_for_byte() {

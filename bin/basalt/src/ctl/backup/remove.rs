@@ -9,6 +9,16 @@ use super::rows;
 use serde_json::json;
 use std::collections::HashSet;
 
+/// What is asked for.
+pub(super) struct Wanted {
+    /// How many of the newest stay.
+    pub(super) keep: usize,
+    /// Whether it is only shown.
+    pub(super) dry_run: bool,
+    /// Whether it may be that no backup stays.
+    pub(super) even_all: bool,
+}
+
 /// What goes, and what stays.
 #[derive(Debug, Default, PartialEq)]
 struct Sorted {
@@ -38,13 +48,24 @@ fn sorted(catalog: &Catalog, keep: usize) -> Result<Sorted, String> {
     Ok(Sorted { old: owned(old), torn: owned(&torn), kept_torn: owned(&kept_torn), kept: owned(kept) })
 }
 
-/// Keeps the newest `keep`. Without a backup that stays, nothing but unfinished files goes.
-pub(super) fn run(at: &PlaceUrl, keep: usize, dry_run: bool, as_json: bool) -> Result<bool, String> {
-    let place = Place::open(at)?;
+/// A place without a backup that stays may be the wrong one, or one whose manifests were lost: its files are all that is left.
+fn require_one_that_stays(at: &PlaceUrl, sorted: &Sorted, even_all: bool) -> Result<(), String> {
+    if even_all || !sorted.kept.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "nothing is removed: {at} has no backup that can be read, so none would stay; --even-all removes all that is there"
+    ))
+}
+
+/// Keeps the newest of them.
+pub(super) fn run(at: &PlaceUrl, wanted: &Wanted, as_json: bool) -> Result<bool, String> {
+    let (place, dry_run) = (Place::open_present(at)?, wanted.dry_run);
     // No other command writes meanwhile, so no backup begins to use a file again that goes.
     let _lock = if dry_run { place.hold()? } else { place.prepare(true)? };
     let catalog = Catalog::read(&place)?;
-    let sorted = sorted(&catalog, keep)?;
+    let sorted = sorted(&catalog, wanted.keep)?;
+    require_one_that_stays(at, &sorted, wanted.even_all)?;
     let mut needed: HashSet<String> = HashSet::new();
     for id in &sorted.kept {
         let manifest = Manifest::read(&place, id).map_err(|why| format!("nothing is removed: backup {id}: {why}"))?;
@@ -60,7 +81,7 @@ pub(super) fn run(at: &PlaceUrl, keep: usize, dry_run: bool, as_json: bool) -> R
     }
     for id in &sorted.kept_torn {
         bench::note!(
-            "basalt ctl: backup {id} is torn and newer than all others: its files stay until it is removed by hand"
+            "basalt ctl: backup {id} is torn, and no backup that can be read is newer: no file goes until its manifest is removed by hand"
         );
     }
     let (backups, files, stay) = (sorted.old.len() + sorted.torn.len(), unneeded.len(), sorted.kept.len());
@@ -114,5 +135,16 @@ mod tests {
             assert_eq!(format!("old {old} torn {torn} kept_torn {kept_torn} kept {kept}"), expected, "{entries}");
         }
         assert!(sorted(&catalog("bxb"), 1).unwrap_err().contains("may be whole"));
+    }
+
+    #[test]
+    fn a_place_without_a_backup_keeps_its_files_unless_that_is_said() {
+        let at: PlaceUrl = "place".parse().unwrap();
+        for (entries, even_all, goes_on) in
+            [("b", false, true), ("tb", false, true), ("", false, false), ("t", false, false), ("", true, true)]
+        {
+            let sorted = sorted(&catalog(entries), 1).unwrap();
+            assert_eq!(require_one_that_stays(&at, &sorted, even_all).is_ok(), goes_on, "{entries} {even_all}");
+        }
     }
 }

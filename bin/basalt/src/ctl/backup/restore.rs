@@ -15,11 +15,22 @@ use std::time::Duration;
 const THREADS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What is restored.
+pub(crate) struct Source<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) manifest: &'a Manifest,
+}
+
+/// Connections to a store, one for each thread.
+pub(crate) fn writers(node: &StoreUrl) -> Result<Vec<RowWriter>, String> {
+    (0..THREADS).map(|_| RowWriter::open(node)).collect()
+}
+
 /// Writes all rows of a backup. Those that expired meanwhile are left out; says how many.
 pub(crate) fn restore(
     node: &StoreUrl,
-    place: &Place,
-    manifest: &Manifest,
+    writers: Vec<RowWriter>,
+    Source { place, manifest }: &Source<'_>,
     now_ms: u64,
     progress: &ProgressBar,
 ) -> Result<u64, String> {
@@ -27,11 +38,10 @@ pub(crate) fn restore(
         programs.restore(&mut connect(node)?)?;
     }
     let files: Vec<&FileFacts> = manifest.files().collect();
-    let (next, expired) = (AtomicUsize::new(0), Mutex::new(0));
-    let written = &FilesWritten::new(files.len());
+    let (next, expired) = (&AtomicUsize::new(0), &Mutex::new(0));
+    let (files, written) = (&files, &FilesWritten::new(files.len()));
     std::thread::scope(|scope| {
-        let work = || {
-            let mut writer = RowWriter::open(node)?;
+        let work = move |mut writer: RowWriter| {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(file) = files.get(at) else { return Ok::<_, String>(()) };
@@ -49,8 +59,8 @@ pub(crate) fn restore(
                 written.note(at);
             }
         };
-        let work = move || work().inspect_err(|_| written.break_off());
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        let start = |writer| scope.spawn(move || work(writer).inspect_err(|_| written.break_off()));
+        let threads: Vec<_> = writers.into_iter().map(start).collect();
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread has panicked".to_owned())?)
     })?;
     let expired = *expired.lock();

@@ -64,6 +64,13 @@ impl Stored {
 }
 
 impl FileFacts {
+    /// Whether its checksums are ones, as they are written.
+    pub(crate) fn has_digits(&self) -> bool {
+        let digits = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let of = |text: &str, length: usize| text.len() == length && digits(text);
+        of(&self.sha256, 64) && self.stored.as_ref().is_none_or(|stored| of(&stored.xxh3, 16))
+    }
+
     pub(crate) fn name(&self) -> String {
         file_name(&self.sha256)
     }

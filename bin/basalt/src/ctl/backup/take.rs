@@ -128,7 +128,7 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
         Ok::<_, String>(shards)
     })?;
     shards.sort_by_key(|shard: &ShardFacts| shard.shard);
-    let manifest = Manifest::new(moment.store, (moment.at_ms, moment.epoch), (programs, users), shards);
+    let manifest = Manifest::new(moment.store, (moment.at_ms, moment.epoch), (programs, users), shards)?;
     manifest.write(place)?;
     let Totals { new_files, new_bytes, mended } = *shelf.totals.lock();
     Ok(Taken { manifest, new_files, new_bytes, mended })

@@ -3,6 +3,7 @@
 use super::programs::{bytes_of, digits_of};
 use crate::moment::said;
 use client::{Client, Value};
+use node::acl::User;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -32,6 +33,17 @@ impl Users {
         };
         let users = pairs.iter().map(user).collect::<Option<_>>()?;
         odd.is_empty().then_some(Self(users))
+    }
+
+    /// Whether each has rules that can be read.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_sound = |(name, rules): (&String, &String)| {
+            !name.is_empty() && bytes_of(rules).is_some_and(|rules| User::of_rules(name, &rules).is_ok())
+        };
+        match self.0.iter().find(|user| !is_sound(*user)) {
+            Some((name, _)) => Err(format!("the rules of user {} cannot be read", name.escape_debug())),
+            None => Ok(()),
+        }
     }
 
     /// Has a store keep them, and says how many. Those of a store that keeps users already stay as they are.
