@@ -7,7 +7,7 @@ use crate::format::{VERSION, value as ty};
 use crate::reader::Reader;
 use crate::stream::{self, StreamId};
 use crate::writer::{put_length, put_score, put_string};
-use crate::{FileWriter, Stream, StreamItem, Value, add_item, field_ttl, field_ttls_head, put_hash_field};
+use crate::{FileWriter, StreamBuilder, StreamItem, Value, field_ttl, field_ttls_head, put_hash_field};
 use std::io::{BufReader, Error, Read, Result, Seek, SeekFrom, Write};
 
 const COPIED_BYTES: usize = 64 * 1024;
@@ -32,7 +32,7 @@ pub struct KeyInParts<S> {
 #[derive(Default)]
 struct StreamInParts {
     /// The entries of the list that is not yet full; what else is known of the stream.
-    open: Stream,
+    open: StreamBuilder,
     entries: u64,
     first: Option<StreamId>,
 }
@@ -95,26 +95,27 @@ impl<S: Read + Write + Seek> KeyInParts<S> {
     pub fn push_items(&mut self, items: Vec<StreamItem>) -> Result<()> {
         self.check_type(ty::STREAM_2)?;
         let stream = &mut self.stream;
-        let before = stream.open.entries.len();
+        let before = stream.open.stream().entries.len();
         for item in items {
-            add_item(&mut stream.open, item).ok_or_else(|| Error::other("an item of a stream cannot be read"))?;
+            stream.open.add(item).ok_or_else(|| Error::other("an item of a stream cannot be read"))?;
         }
-        stream.entries += (stream.open.entries.len() - before) as u64;
-        stream.first = stream.first.or(stream.open.entries.first().map(|entry| entry.id));
+        let entries = &stream.open.stream().entries;
+        stream.entries += (entries.len() - before) as u64;
+        stream.first = stream.first.or(entries.first().map(|entry| entry.id));
         self.write_nodes(false)
     }
 
     /// Writes the lists of a stream's entries that are full, or all.
     fn write_nodes(&mut self, all: bool) -> Result<()> {
-        let entries = std::mem::take(&mut self.stream.open.entries);
+        let mut entries = std::mem::take(self.stream.open.entries_mut());
         let nodes = stream::nodes(&entries);
         let full = if all { nodes.len() } else { nodes.len().saturating_sub(1) };
         let mut piece = Vec::new();
         nodes[..full].iter().for_each(|node| stream::put_node(&mut piece, node));
         self.count += full as u64;
         let written: usize = nodes[..full].iter().map(|node| node.len()).sum();
-        self.stream.open.entries = entries;
-        self.stream.open.entries.drain(..written);
+        entries.drain(..written);
+        *self.stream.open.entries_mut() = entries;
         self.spool.write_all(&piece)
     }
 
@@ -146,7 +147,7 @@ impl<S: Read + Write + Seek> KeyInParts<S> {
         if of == ty::STREAM_2 {
             let mut tail = Vec::new();
             let StreamInParts { open, entries, first } = &self.stream;
-            stream::put_tail(&mut tail, open, *entries, first.unwrap_or_default());
+            stream::put_tail(&mut tail, open.stream(), *entries, first.unwrap_or_default());
             file.write_raw(&tail)?;
         }
         Ok(())
@@ -177,7 +178,7 @@ impl<S: Read + Write + Seek> KeyInParts<S> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{Consumer, FileReader, Group, HashField, Item, Pending, StreamEntry, items_of};
+    use crate::{Consumer, FileReader, Group, HashField, Item, Pending, Stream, StreamEntry, items_of};
     use std::io::Cursor;
 
     fn field(n: u64, expire_at_ms: Option<u64>) -> HashField {

@@ -31,7 +31,7 @@ pub use error::Error;
 pub use file::{FileReader, FileWriter, Item, Lifetime};
 pub use format::{VERSION, VERSION_FIELD_TTLS, value as types};
 pub use in_parts::KeyInParts;
-pub use items::{Item as StreamItem, add_item, items_of};
+pub use items::{Item as StreamItem, StreamBuilder, items_of};
 pub use stream::{Consumer, Group, Pending, Stream, StreamEntry, StreamId};
 pub use value::{HashField, Value};
 pub use write_value::{field_ttl, field_ttls_head, put_hash_field, put_value, value_type};

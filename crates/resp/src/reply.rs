@@ -136,6 +136,12 @@ impl Reply {
         }
     }
 
+    /// Counts as so many bulk strings of `length` bytes that are not written, because the bound is passed.
+    pub fn bulks_dropped(&mut self, count: usize, length: usize) {
+        debug_assert!(self.exceeded(), "a reply within its bound has all bulk strings");
+        self.spend(count.saturating_mul(length + BULK_COST));
+    }
+
     /// The head of a bulk string of `length` bytes, which counts. Its bytes and its line end follow in pieces.
     pub fn bulk_head(&mut self, length: usize) {
         self.spent = self.spent.saturating_add(length + BULK_COST);

@@ -1,7 +1,7 @@
 //! Lines of NDJSON, put together to whole keys.
 
 use crate::lines::{Key, KeyPlace, Line, Part, part_of};
-use rdb::{Stream, Value, add_item};
+use rdb::{StreamBuilder, Value};
 use std::io::{BufRead, Read};
 use vocab::limits::{BULK_BYTES_MAX, RESTORED_BYTES_MAX};
 
@@ -111,16 +111,16 @@ impl<R: BufRead> Lines<R> {
             }
             Part::Items(items) => items,
         };
-        let (mut stream, mut bytes) = (Stream::default(), 0);
+        let (mut stream, mut bytes) = (StreamBuilder::default(), 0);
         loop {
             bytes += items.iter().flatten().map(Vec::len).sum::<usize>();
             if bytes > STREAM_BYTES_MAX {
                 return Err(named(self.number, format!("a stream of more than {STREAM_BYTES_MAX} bytes")));
             }
-            let added = items.into_iter().try_for_each(|item| add_item(&mut stream, item));
+            let added = items.into_iter().try_for_each(|item| stream.add(item));
             added.ok_or_else(|| named(self.number, "an item of a stream cannot be read".to_owned()))?;
             if !more {
-                let value = Value::Stream(Box::new(stream));
+                let value = Value::Stream(Box::new(stream.into_stream()));
                 return Ok(Record::Key { place, key, expire_at_ms, value, more });
             }
             line = match self.line()? {

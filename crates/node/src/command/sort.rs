@@ -13,11 +13,11 @@ use super::sort_pattern::SortPattern;
 use super::steps::{Progress, ReplySteps, Rest, Step};
 use super::zset::{SortedSet, Walk as RankWalk};
 use crate::keyspace_events::Event;
-use crate::{ReadSpace, Record, ShardHandle, SnapshotSpace, Type};
+use crate::{ReadSpace, Record, ShardHandle, SnapshotSpace, Type, WriteSpace};
 use resp::Reply;
 use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::collections::{BinaryHeap, VecDeque};
 use storage::Slice;
 use vocab::limits::{
     GATHERED_BYTES_MAX, SORTED_BYTES_MAX, SORTED_ELEMENTS_MAX, STORE_WHOLE_ELEMENTS_MAX, STREAM_STEP_BYTES_SOFT,
@@ -206,7 +206,12 @@ struct Sorting {
     record: Option<Record>,
     order: Order,
     by: Option<SortPattern>,
+    /// What is answered of each.
     get: Vec<SortPattern>,
+    /// Those of them that read a key, by their places.
+    reads: Vec<usize>,
+    /// How many of them have no value.
+    nothings: usize,
     descending: bool,
     source: Source,
     count: u64,
@@ -254,8 +259,14 @@ impl Sorting {
         space.visit_many(count)?;
         let (key, range) = (key.to_vec(), options.range(count));
         let (bytes, runs, descending) = (0, BinaryHeap::new(), options.descending);
-        let (by, get) = (options.by.clone(), options.get.clone());
-        Ok(Self { key, record, order, by, get, descending, source, count, bytes, runs, range })
+        let (by, mut get) = (options.by.clone(), options.get.clone());
+        if get.is_empty() {
+            get.push(SortPattern::Element);
+        }
+        let is_read = |i: &usize| matches!(get[*i], SortPattern::Key(_));
+        let reads = (0..get.len()).filter(is_read).collect();
+        let nothings = get.iter().filter(|pattern| **pattern == SortPattern::Nothing).count();
+        Ok(Self { key, record, order, by, get, reads, nothings, descending, source, count, bytes, runs, range })
     }
 
     /// Reads a slice and sorts it; false if there was nothing to be read.
@@ -346,21 +357,22 @@ impl Sorting {
 
     /// How many values are answered.
     fn answers(&self) -> u64 {
-        self.range.1 * self.get.len().max(1) as u64
+        self.range.1 * self.get.len() as u64
     }
 
-    /// Hands over what is answered of an element.
-    fn each_value(
-        &self,
-        space: &mut dyn ReadSpace,
-        element: &[u8],
-        mut take: impl FnMut(Option<&[u8]>),
-    ) -> Result<(), Error> {
-        if self.get.is_empty() {
-            take(Some(element));
+    /// Appends a value of each pattern for an element. Behind the bound of the reply values are counted, and only those that are read are
+    /// looked up: how many rows an entry reads, and what its answers cost, is the same on every replica.
+    fn answer(&self, space: &mut dyn ReadSpace, element: &[u8], reply: &mut Reply) -> Outcome {
+        if !reply.exceeded() {
+            for pattern in &self.get {
+                reply.bulk_or_null(pattern.value(space, element)?.as_deref());
+            }
+            return Ok(());
         }
-        for pattern in &self.get {
-            take(pattern.value(space, element)?.as_deref());
+        reply.bulks_dropped(self.get.len() - self.reads.len() - self.nothings, element.len());
+        for &i in &self.reads {
+            let value = self.get[i].value(space, element)?;
+            reply.bulks_dropped(usize::from(value.is_some()), value.map_or(0, |value| value.len()));
         }
         Ok(())
     }
@@ -404,30 +416,14 @@ fn sort(call: &mut WriteCall<'_>) -> Outcome {
         call.reply.array(sorting.answers() as usize);
         loop {
             match sorting.next() {
-                Next::Element(element) => {
-                    let reply = &mut *call.reply;
-                    sorting.each_value(call.space, &element, |value| reply.bulk_or_null(value))?;
-                }
+                Next::Element(element) => sorting.answer(call.space, &element, call.reply)?,
                 Next::PassedOver => {}
                 Next::None => return Ok(()),
             }
         }
     };
     check_release(call.space)?;
-    let (mut elements, mut bytes) = (Vec::new(), 0);
-    loop {
-        match sorting.next() {
-            Next::Element(element) => sorting.each_value(call.space, &element, |value| {
-                bytes += value.map_or(0, <[u8]>::len);
-                elements.push(value.unwrap_or_default().to_vec());
-            })?,
-            Next::PassedOver => {}
-            Next::None => break,
-        }
-        if bytes > GATHERED_BYTES_MAX || elements.len() as u64 > 2 * STORE_WHOLE_ELEMENTS_MAX {
-            return Err(TOO_LARGE_FOR_ENTRY.into());
-        }
-    }
+    let elements = gather_to_store(&mut sorting, call.space)?;
     let all: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
     if all.is_empty() {
         call.space.delete_told(to)?;
@@ -439,6 +435,35 @@ fn sort(call: &mut WriteCall<'_>) -> Outcome {
     Ok(())
 }
 
+/// All values in order, if an entry can store them.
+fn gather_to_store(sorting: &mut Sorting, space: &mut dyn WriteSpace) -> Result<Vec<Vec<u8>>, Error> {
+    let (mut elements, mut bytes) = (Vec::new(), 0);
+    let is_over =
+        |elements: &Vec<_>, bytes| bytes > GATHERED_BYTES_MAX || elements.len() as u64 > 2 * STORE_WHOLE_ELEMENTS_MAX;
+    loop {
+        match sorting.next() {
+            Next::Element(element) => {
+                for pattern in &sorting.get {
+                    // What is refused reads all of its last element, as it has always done, and keeps nothing of it.
+                    if is_over(&elements, bytes) && !matches!(pattern, SortPattern::Key(_)) {
+                        continue;
+                    }
+                    let value = pattern.value(space, &element)?.unwrap_or_default();
+                    if !is_over(&elements, bytes) {
+                        bytes += value.len();
+                        elements.push(value);
+                    }
+                }
+            }
+            Next::PassedOver => {}
+            Next::None => return Ok(elements),
+        }
+        if is_over(&elements, bytes) {
+            return Err(TOO_LARGE_FOR_ENTRY.into());
+        }
+    }
+}
+
 /// What `SORT … STORE` stores, if that is too large for an entry. Reads may wait for the disk.
 pub fn sorted_copy<'a>(view: &'a ShardHandle, args: &[&[u8]], now_ms: u64) -> Result<Option<ListCopy<'a>>, Error> {
     let options = Options::parse(args[1], &args[2..], true)?;
@@ -448,15 +473,16 @@ pub fn sorted_copy<'a>(view: &'a ShardHandle, args: &[&[u8]], now_ms: u64) -> Re
         return Ok(None);
     }
     while sorting.gather(&mut space)? {}
-    let mut values: VecDeque<Vec<u8>> = VecDeque::new();
+    let mut open: Option<Open> = None;
     let next = move || loop {
-        if let Some(value) = values.pop_front() {
-            return Ok(Some(value));
+        if let Some(of) = &mut open
+            && let Some(pattern) = sorting.get.get(of.answered)
+        {
+            of.answered += 1;
+            return Ok(Some(pattern.value(&mut space, &of.element)?.unwrap_or_default()));
         }
         match sorting.next() {
-            Next::Element(element) => sorting.each_value(&mut space, &element, |value| {
-                values.push_back(value.unwrap_or_default().to_vec());
-            })?,
+            Next::Element(element) => open = Some(Open { element, answered: 0 }),
             Next::PassedOver => {}
             Next::None => return Ok(None),
         }
@@ -467,13 +493,23 @@ pub fn sorted_copy<'a>(view: &'a ShardHandle, args: &[&[u8]], now_ms: u64) -> Re
 fn begin(call: &mut ReadCall<'_>, may_store: bool) -> Result<Rest, Error> {
     let options = Options::parse(call.args[1], &call.args[2..], may_store)?;
     let sorting = Sorting::begin(call.space, call.args[1], &options)?;
-    let mut left = ToAnswer { sorting, has_begun: false };
-    // What is one slice is answered at once.
+    let mut left = ToAnswer { sorting, has_begun: false, open: None };
+    // What is one slice is sorted at once, and answered if that is one step. An entry has always read all of it.
     if left.sorting.count <= STREAM_STEP_ITEMS_MAX as u64 {
-        while left.step(call.space, call.reply)? == Progress::More {}
-        return Ok(None);
+        while !left.has_begun || call.space.counts_reads() {
+            if left.step(call.space, call.reply)? == Progress::Done {
+                return Ok(None);
+            }
+        }
     }
     Ok(Some(Box::new(left)))
+}
+
+/// An element of which values are answered.
+struct Open {
+    element: Vec<u8>,
+    /// Of how many patterns the values are.
+    answered: usize,
 }
 
 /// What is still to be gathered, or answered.
@@ -481,6 +517,27 @@ struct ToAnswer {
     sorting: Sorting,
     /// Whether the head of the reply is written: when all is gathered.
     has_begun: bool,
+    /// An element of which values are left.
+    open: Option<Open>,
+}
+
+impl ToAnswer {
+    /// Appends the next value; in an entry, those of the next element. Whether there was one.
+    fn answer_next(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<bool, Error> {
+        if let Some(open) = &mut self.open {
+            reply.bulk_or_null(self.sorting.get[open.answered].value(space, &open.element)?.as_deref());
+            open.answered += 1;
+            self.open = self.open.take().filter(|open| open.answered < self.sorting.get.len());
+            return Ok(true);
+        }
+        match self.sorting.next() {
+            Next::Element(element) if space.counts_reads() => self.sorting.answer(space, &element, reply)?,
+            Next::Element(element) => self.open = Some(Open { element, answered: 0 }),
+            Next::PassedOver => {}
+            Next::None => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 impl ReplySteps for ToAnswer {
@@ -499,18 +556,12 @@ impl ReplySteps for ToAnswer {
             reply.array(self.sorting.answers() as usize);
         }
         let mut step = Step::begin(reply);
-        loop {
-            match self.sorting.next() {
-                Next::Element(element) => {
-                    self.sorting.each_value(space, &element, |value| reply.bulk_or_null(value))?;
-                }
-                Next::PassedOver => {}
-                Next::None => return Ok(Progress::Done),
-            }
+        while self.answer_next(space, reply)? {
             if !step.goes_on(reply) {
                 return Ok(Progress::More);
             }
         }
+        Ok(Progress::Done)
     }
 }
 
@@ -520,7 +571,7 @@ mod tests {
     use super::*;
     use crate::command::testspace::{self, TestSpace};
     use resp::Value;
-    use vocab::Prng;
+    use vocab::{Database, Prng};
 
     #[test]
     fn transcript() {
@@ -536,6 +587,78 @@ mod tests {
             Err(Error::Fault(fault)) => panic!("{fault:?}"),
         }
         resp::decode(&reply.buf).unwrap().unwrap().0
+    }
+
+    /// The name under which a key of a database is stored.
+    fn stored(name: &str) -> Vec<u8> {
+        [&Database::of_number(2).unwrap().prefix()[..], name.as_bytes()].concat()
+    }
+
+    /// `SORT … BY nosort` with these patterns of GET.
+    fn with_gets<'a>(word: &'a [u8], key: &'a [u8], gets: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        let gets = gets.iter().flat_map(|get| [&b"GET"[..], get]);
+        [word, key, b"BY", b"nosort"].into_iter().chain(gets).collect()
+    }
+
+    #[test]
+    fn behind_the_bound_of_an_answer_what_is_read_and_what_it_costs_stays_and_the_rest_is_not_done() {
+        let (mut space, key) = (TestSpace::new(), stored("l"));
+        let elements: Vec<String> = (0..16_000).map(|n| format!("{n:05}")).collect();
+        for part in elements.chunks(500) {
+            let mut args: Vec<&[u8]> = vec![b"RPUSH", &key];
+            args.extend(part.iter().map(String::as_bytes));
+            run(&mut space, &args);
+        }
+        run(&mut space, &[b"SET", &stored("k_00003"), b"value"]);
+        let mut gets: Vec<&[u8]> = vec![b"#"; 30_000];
+        (gets[100], gets[20_000]) = (b"k_*", b"nothing");
+        let args = with_gets(b"SORT", &key, &gets);
+        let (mut reply, reads) = (Reply::default(), space.reads);
+        reply.limit(1_000_000);
+        testspace::run(&mut space, &args, &mut reply).unwrap();
+        assert!(reply.exceeded() && reply.buf.len() < 1_000_000);
+        assert_eq!(reply.spent(), 16_000 * 29_998 * (32 + 5) + 32 + 5);
+        let looked_up = space.reads - reads;
+        let reads = space.reads;
+        testspace::run(&mut space, &with_gets(b"SORT", &key, &[b"k_*"]), &mut Reply::default()).unwrap();
+        assert_eq!(space.reads - reads, looked_up);
+    }
+
+    #[test]
+    fn many_values_of_one_element_are_answered_in_steps() {
+        let (mut space, key) = (TestSpace::new(), stored("l"));
+        let value = vec![b'v'; 100_000];
+        run(&mut space, &[b"RPUSH", &key, b"a", b"b"]);
+        run(&mut space, &[b"SET", &stored("k_a"), &value]);
+        let args = with_gets(b"SORT_RO", &key, &[&b"k_*"[..]; 150]);
+        let mut whole = Reply::default();
+        let mut rest =
+            begin(&mut ReadCall { args: &args, space: &mut space, reply: &mut whole }, false).unwrap().unwrap();
+        let mut progress = Progress::More;
+        while progress == Progress::More {
+            let mut reply = Reply::default();
+            progress = rest.step(&mut space, &mut reply).unwrap();
+            assert!(reply.buf.len() < STREAM_STEP_BYTES_SOFT + value.len() + 100);
+            whole.buf.extend_from_slice(&reply.buf);
+        }
+        let Value::Array(values) = resp::decode(&whole.buf).unwrap().unwrap().0 else { panic!("an array") };
+        assert_eq!(values.len(), 300);
+        assert!(values[..150].iter().all(|of| of.as_bytes() == Some(&value[..])));
+        assert!(values[150..].iter().all(|of| *of == Value::Null));
+    }
+
+    #[test]
+    fn many_values_of_one_element_are_not_gathered_to_be_refused() {
+        let (mut space, key) = (TestSpace::new(), stored("l"));
+        run(&mut space, &[b"RPUSH", &key, &vec![b'e'; 1_000_000]]);
+        // All of them would be 30 GB.
+        let to = stored("d");
+        let mut args = with_gets(b"SORT", &key, &vec![&b"#"[..]; 30_000]);
+        args.extend([&b"STORE"[..], &to]);
+        assert_eq!(run(&mut space, &args), Value::Error(TOO_LARGE_FOR_ENTRY.to_owned()));
+        let mut args = with_gets(b"SORT", &key, &[b"#", b"nothing", b"#"]);
+        args.extend([&b"STORE"[..], &to]);
+        assert_eq!(run(&mut space, &args), Value::Int(3));
     }
 
     fn numbers(value: &Value) -> Vec<u64> {

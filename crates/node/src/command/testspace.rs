@@ -29,6 +29,8 @@ pub(crate) struct TestSpace {
     pub writes: u64,
     /// How many calls have read; what a command may cost can be asserted.
     pub reads: u64,
+    /// What `counts_reads` answers.
+    pub counts_reads: bool,
     random: Prng,
     records: BTreeMap<Vec<u8>, Record>,
     /// The rows of large collections, by their tree keys.
@@ -49,6 +51,7 @@ impl TestSpace {
             version: 0,
             writes: 0,
             reads: 0,
+            counts_reads: false,
             random: Prng::new(42),
             records: BTreeMap::new(),
             elements: BTreeMap::new(),
@@ -191,6 +194,10 @@ impl ReadSpace for TestSpace {
 
     fn version(&self) -> u64 {
         self.version
+    }
+
+    fn counts_reads(&self) -> bool {
+        self.counts_reads
     }
 
     fn random_u64(&mut self) -> Result<u64, Fault> {

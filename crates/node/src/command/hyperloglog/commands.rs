@@ -103,9 +103,7 @@ pub(super) fn pfmerge(call: &mut WriteCall<'_>) -> Outcome {
         merged.make_dense()?;
     }
     let bytes_max = call.space.packing().sketch_bytes;
-    for (index, value) in registers.into_iter().enumerate().filter(|(_, value)| *value > 0) {
-        merged.raise(index, value, bytes_max)?;
-    }
+    merged.raise_all(&registers, bytes_max)?;
     merged.forget_count();
     put(call.space, key, record.as_ref(), &merged)?;
     call.space.notify(Event::PFADD, key);

@@ -86,6 +86,20 @@ impl Run {
     }
 }
 
+/// Where a run of a sparse sketch begins.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// In the bytes.
+    at: usize,
+    /// Its first register.
+    first: usize,
+}
+
+impl Place {
+    /// Of the first run.
+    const FIRST: Self = Self { at: HEAD_BYTES, first: 0 };
+}
+
 impl Sketch {
     /// One without elements.
     pub(super) fn new() -> Self {
@@ -214,17 +228,54 @@ impl Sketch {
             }
             return Ok(is_lower);
         }
+        let mut before = Place::FIRST;
+        let found = self.run_of(index, Place::FIRST, |passed| before = passed)?;
+        self.raise_within(found, before, (index, value), sparse_bytes_max)
+    }
+
+    /// Raises each register to that of `registers`, as `raise` of one after the other does, and comes to the same bytes. It walks
+    /// over the runs of a sparse sketch once.
+    pub(super) fn raise_all(&mut self, registers: &Registers, sparse_bytes_max: u64) -> Result<(), Corrupt> {
+        // Where the runs before the next one to be looked at begin.
+        let (mut passed, mut from) = (Vec::new(), Place::FIRST);
+        for (index, value) in registers.iter().copied().enumerate().filter(|(_, value)| *value > 0) {
+            if self.is_dense() {
+                self.raise(index, value, sparse_bytes_max)?;
+                continue;
+            }
+            let found = self.run_of(index, from, |place| passed.push(place))?;
+            let before = passed.last().copied().unwrap_or(Place::FIRST);
+            self.raise_within(found, before, (index, value), sparse_bytes_max)?;
+            // What was changed may have been joined with the run before: that begins where it did.
+            from = passed.pop().unwrap_or(Place::FIRST);
+        }
+        Ok(())
+    }
+
+    /// The run of a register, looked for from a run on that is not behind it; shows where each run begins that it passes.
+    fn run_of(&self, index: usize, from: Place, mut pass: impl FnMut(Place)) -> Result<(Place, Run), Corrupt> {
+        let mut place = from;
+        loop {
+            let run = Run::at(&self.0, place.at)?;
+            if index < place.first + run.length {
+                return Ok((place, run));
+            }
+            pass(place);
+            place = Place { at: place.at + run.bytes, first: place.first + run.length };
+        }
+    }
+
+    /// Raises a register of a sparse sketch within its run; `before` is where the run before that begins.
+    fn raise_within(
+        &mut self,
+        (Place { at, first }, run): (Place, Run),
+        before: Place,
+        (index, value): (usize, u8),
+        sparse_bytes_max: u64,
+    ) -> Result<bool, Corrupt> {
         if value > SPARSE_VALUE_MAX {
             return self.raise_dense(index, value);
         }
-        let (mut at, mut first, mut before) = (HEAD_BYTES, 0, None);
-        let run = loop {
-            let run = Run::at(&self.0, at)?;
-            if index < first + run.length {
-                break run;
-            }
-            (before, at, first) = (Some(at), at + run.bytes, first + run.length);
-        };
         if run.value >= value {
             return Ok(false);
         }
@@ -236,7 +287,7 @@ impl Sketch {
             return self.raise_dense(index, value);
         }
         self.0.splice(at..at + run.bytes, parts);
-        self.join_neighbours(before.unwrap_or(HEAD_BYTES))?;
+        self.join_neighbours(before.at)?;
         self.forget_count();
         Ok(true)
     }
@@ -345,6 +396,48 @@ mod tests {
         assert_eq!(sketch.known_count(), None);
         assert_eq!(sketch.raise(9, 33, 3000), Ok(true));
         assert!(sketch.is_dense());
+    }
+
+    /// A sketch with many values next to each other, or few; its runs are not all as long as they could be.
+    fn random_sketch(prng: &mut Prng) -> Sketch {
+        let mut sketch = Sketch::new();
+        let (values, registers) = (1 + prng.below(4), 1 + prng.below(REGISTERS as u64));
+        for _ in 0..prng.below(400) {
+            let (index, value) = (prng.below(registers) as usize, 1 + prng.below(values) as u8);
+            sketch.raise(index, value, u64::MAX).unwrap();
+        }
+        if prng.below(4) == 0 {
+            let cut = sketch.runs().into_iter().flat_map(|run| {
+                let (one, length) = (usize::from(run.length > 1), run.length);
+                [Run { length: one, ..run }, Run { length: length - one, ..run }]
+            });
+            let mut bytes = sketch.bytes()[..HEAD_BYTES].to_vec();
+            cut.for_each(|run| Run::push(&mut bytes, run.value, run.length));
+            return Sketch::parse(&bytes).unwrap();
+        }
+        sketch
+    }
+
+    #[test]
+    fn all_registers_are_raised_to_the_bytes_that_one_after_the_other_comes_to() {
+        let (mut prng, mut dense) = (Prng::new(3), 0);
+        for round in 0..1000 {
+            let (mut merged, mut registers) = (random_sketch(&mut prng), [0; REGISTERS]);
+            merged.merge_into(&mut registers).unwrap();
+            (0..prng.below(3)).for_each(|_| random_sketch(&mut prng).merge_into(&mut registers).unwrap());
+            if prng.below(8) == 0 {
+                registers[prng.below(REGISTERS as u64) as usize] = 33;
+            }
+            let bytes_max = if prng.below(2) == 0 { 3000 } else { merged.bytes().len() as u64 + prng.below(200) };
+            let mut expected = merged.clone();
+            for (index, value) in registers.into_iter().enumerate().filter(|(_, value)| *value > 0) {
+                expected.raise(index, value, bytes_max).unwrap();
+            }
+            merged.raise_all(&registers, bytes_max).unwrap();
+            assert_eq!(merged, expected, "round {round}");
+            dense += usize::from(merged.is_dense());
+        }
+        assert!((100..900).contains(&dense), "{dense}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use storage::Slice;
 use vocab::limits;
 
 /// The error about a union of so many small sets that they do not fit into memory together.
-const TOO_MANY_SETS: &str = "ERR too many sets to be united at once (32 MiB of small ones)";
+pub(in crate::command) const TOO_MANY_SETS: &str = "ERR too many sets to be united at once (32 MiB of small ones)";
 const _: () = assert!(limits::UNITED_BYTES_MAX == 32 << 20, "it says how many");
 
 /// How many elements of a large set are read at a time.

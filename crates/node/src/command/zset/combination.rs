@@ -7,13 +7,17 @@
 use super::build::Kept;
 use super::scored;
 use crate::command::args::{SYNTAX, WRONGTYPE, int, is_word};
-use crate::command::call::Error;
+use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Form, Stored, name_of};
+use crate::command::set::TOO_MANY_SETS;
 use crate::format::score::decode;
 use crate::keyspace_events::Event;
 use crate::{ReadSpace, Type};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use storage::Slice;
+use vocab::limits::UNITED_BYTES_MAX;
 
 /// How many elements of a large set are read at a time.
 const CHUNK: usize = 128;
@@ -99,26 +103,75 @@ pub(in crate::command) enum Answer {
 pub(in crate::command) struct Combination<'k> {
     operation: Operation,
     aggregate: Aggregate,
+    /// The sets, each once, however often it is named.
+    sets: Vec<Stored<'k>>,
     /// What is walked: all sets of a union, one set otherwise.
-    walked: Vec<Walk<'k>>,
+    walked: Vec<Walk>,
+    /// Of a union: the next member of each walk that has one, with the walk's place in `walked`; the first comes first.
+    heads: BinaryHeap<Reverse<(Slice, usize)>>,
+    /// Of a union: the walks whose next member is not among the heads yet.
+    moved: Vec<usize>,
     /// The sets that are asked for each member.
-    asked: Vec<Source<'k>>,
+    asked: Vec<Source>,
+    /// How many of the keys name one that is asked.
+    asked_count: u64,
     /// Whether scores are to be answered.
     pub(super) with_scores: bool,
     /// How many members are to be counted at most; 0: all.
     pub(super) limit: u64,
 }
 
-/// A set, and what its scores are multiplied by.
-struct Source<'k> {
-    set: Stored<'k>,
+/// A set as it is named once.
+#[derive(Clone, Copy)]
+struct Source {
+    /// Its place among the sets.
+    set: usize,
+    /// What its scores are multiplied by.
     weight: f64,
 }
 
-impl Source<'_> {
-    fn score(&self, space: &mut dyn ReadSpace, member: &[u8]) -> Result<Option<f64>, Error> {
-        let value = self.set.get(space, member)?;
-        Ok(value.map(|value| score_of(self.set.ty(), &value) * self.weight))
+/// The sets that keys name.
+#[derive(Default)]
+struct Named<'k> {
+    sets: Vec<Stored<'k>>,
+    /// The place of each key's set among them, in the order of the keys; `None`: there is none.
+    places: Vec<Option<usize>>,
+}
+
+impl<'k> Named<'k> {
+    /// Looks up the keys. A union has all small sets in memory together.
+    fn find(operation: Operation, space: &mut dyn ReadSpace, keys: &[&'k [u8]]) -> Result<Self, Error> {
+        let (mut named, mut seen, mut bytes) = (Self::default(), HashMap::new(), 0);
+        for key in keys {
+            let known: Option<Option<usize>> = seen.get(key).copied();
+            // In an entry each key and each large set is read as often as it is named, and counts.
+            if let Some(place) = known.filter(|_| !space.counts_reads()) {
+                named.places.push(place);
+                continue;
+            }
+            let now_ms = space.now_ms();
+            let record = space.get(key)?;
+            let is_small = |place: usize| matches!(named.sets[place].form, Form::Inline(_));
+            if let Some(place) = known.filter(|place| place.is_none_or(is_small)) {
+                named.places.push(place);
+                continue;
+            }
+            let set = record.map(|record| Stored::of(key, record, now_ms)).transpose()?;
+            if set.as_ref().is_some_and(|set| !matches!(set.ty(), Type::Set | Type::SortedSet)) {
+                return Err(WRONGTYPE.into());
+            }
+            if let Some(Form::Inline(record)) = set.as_ref().map(|set| &set.form) {
+                bytes += record.bytes().len();
+            }
+            if operation == Operation::Union && bytes > UNITED_BYTES_MAX && !space.counts_reads() {
+                return Err(TOO_MANY_SETS.into());
+            }
+            let place = set.is_some().then_some(named.sets.len());
+            named.sets.extend(set);
+            seen.insert(*key, place);
+            named.places.push(place);
+        }
+        Ok(named)
     }
 }
 
@@ -142,46 +195,47 @@ impl<'k> Combination<'k> {
         }
         let numkeys = usize::try_from(numkeys).unwrap_or(usize::MAX);
         let (keys, options) = args[1..].split_at_checked(numkeys).ok_or(SYNTAX)?;
-        let mut sets = Vec::with_capacity(keys.len());
-        for key in keys {
-            let now_ms = space.now_ms();
-            let set = space.get(key)?.map(|record| Stored::of(key, record, now_ms)).transpose()?;
-            if set.as_ref().is_some_and(|set| !matches!(set.ty(), Type::Set | Type::SortedSet)) {
-                return Err(WRONGTYPE.into());
-            }
-            sets.push(set);
-        }
+        let Named { sets, places } = Named::find(operation, space, keys)?;
         let options = Options::parse(operation, answer, keys.len(), options)?;
-        let lacks_first = sets.first().is_none_or(Option::is_none);
-        let lacks_one = sets.iter().any(Option::is_none);
-        let weighted = sets.into_iter().zip(options.weights);
-        let mut found: Vec<Source<'k>> =
-            weighted.filter_map(|(set, weight)| Some(Source { set: set?, weight })).collect();
+        let lacks_first = places.first().is_none_or(Option::is_none);
+        let lacks_one = places.iter().any(Option::is_none);
+        let weighted = places.into_iter().zip(options.weights);
+        let mut found: Vec<Source> = weighted.filter_map(|(set, weight)| Some(Source { set: set?, weight })).collect();
         if operation == Operation::Intersection && lacks_one || operation == Operation::Difference && lacks_first {
             found.clear();
         }
         if operation != Operation::Difference {
             // The order in which Redis adds scores up.
-            let mut sizes = Vec::with_capacity(found.len());
-            for source in found {
-                sizes.push((source.set.count()?, source));
-            }
-            sizes.sort_by_key(|(count, _)| *count);
-            found = sizes.into_iter().map(|(_, source)| source).collect();
+            let sizes = sets.iter().map(Stored::count).collect::<Result<Vec<u64>, Error>>()?;
+            found.sort_by_key(|source| sizes[source.set]);
         }
-        let asked = if operation == Operation::Union || found.is_empty() { Vec::new() } else { found.split_off(1) };
-        let walked = found.into_iter().map(Walk::new).collect::<Result<_, _>>()?;
+        let mut asked = if operation == Operation::Union || found.is_empty() { Vec::new() } else { found.split_off(1) };
+        let asked_count = asked.len() as u64;
+        if operation == Operation::Difference {
+            // To be asked twice changes nothing.
+            let mut is_asked = vec![false; sets.len()];
+            asked.retain(|source| !std::mem::replace(&mut is_asked[source.set], true));
+        }
+        let walked = Walk::all_of(&found, sets.len());
+        let moved = (0..walked.len()).collect();
         let Options { aggregate, with_scores, limit, .. } = options;
-        Ok(Self { operation, aggregate, walked, asked, with_scores, limit })
+        let heads = BinaryHeap::new();
+        let made = Self { operation, aggregate, sets, walked, heads, moved, asked, asked_count, with_scores, limit };
+        // One set that is named very often is one row and much work.
+        if !space.counts_reads() {
+            space.visit_many(made.work()?)?;
+        }
+        Ok(made)
     }
 
     /// About how many elements are read for all of it.
     pub(in crate::command) fn work(&self) -> Result<u64, Error> {
         let mut elements = 0u64;
         for walk in &self.walked {
-            elements = elements.saturating_add(walk.source.set.count()?);
+            let count = self.sets[walk.set].count()?;
+            elements = elements.saturating_add(count.saturating_mul(walk.named.len() as u64));
         }
-        Ok(elements.saturating_mul(1 + self.asked.len() as u64))
+        Ok(elements.saturating_mul(1 + self.asked_count))
     }
 
     /// The next member and its score.
@@ -189,13 +243,21 @@ impl<'k> Combination<'k> {
         if self.operation == Operation::Union {
             return self.next_of_union(space);
         }
-        let Some(walk) = self.walked.first_mut() else { return Ok(None) };
-        'members: while let Some(Ahead { name, score }) = walk.take(space)? {
-            let member = walk.source.set.field_of(&name)?;
-            let mut score = number(score * walk.source.weight);
-            for source in &self.asked {
-                match (source.score(space, member)?, self.operation) {
-                    (Some(other), Operation::Intersection) => score = self.aggregate.join(score, other),
+        let Self { sets, walked, asked, aggregate, operation, .. } = self;
+        let Some(walk) = walked.first_mut() else { return Ok(None) };
+        let weight = walk.named.first().map_or(1.0, |(_, weight)| *weight);
+        'members: while let Some(Ahead { name, score }) = walk.take(&sets[walk.set], space)? {
+            let member = sets[walk.set].field_of(&name)?;
+            let mut score = number(score * weight);
+            // The member's scores in the sets that have been asked.
+            let mut known = vec![None; sets.len()];
+            for source in &*asked {
+                let set = &sets[source.set];
+                if known[source.set].is_none() {
+                    known[source.set] = set.get(space, member)?.map(|value| score_of(set.ty(), &value));
+                }
+                match (known[source.set], *operation) {
+                    (Some(other), Operation::Intersection) => score = aggregate.join(score, other * source.weight),
                     (None, Operation::Difference) => {}
                     _ => continue 'members,
                 }
@@ -206,26 +268,30 @@ impl<'k> Combination<'k> {
     }
 
     fn next_of_union(&mut self, space: &mut dyn ReadSpace) -> Result<Option<Kept>, Error> {
-        let mut first: Option<Slice> = None;
-        for walk in &mut self.walked {
-            if let Some(Ahead { name, .. }) = walk.peek(space)?
-                && first.as_ref().is_none_or(|first| name[..] < first[..])
-            {
-                first = Some(name.clone());
+        let Self { sets, walked, heads, moved, aggregate, .. } = self;
+        for i in moved.drain(..) {
+            let set = &sets[walked[i].set];
+            heads.extend(walked[i].peek(set, space)?.map(|next| Reverse((next.name.clone(), i))));
+        }
+        let Some(Reverse((name, first))) = heads.pop() else { return Ok(None) };
+        moved.push(first);
+        while let Some(head) = heads.peek_mut()
+            && head.0.0 == name
+        {
+            moved.push(PeekMut::pop(head).0.1);
+        }
+        let mut scores: Vec<(usize, f64)> = Vec::new();
+        for &i in &*moved {
+            let set = &sets[walked[i].set];
+            if let Some(Ahead { score, .. }) = walked[i].take(set, space)? {
+                scores.extend(walked[i].named.iter().map(|(place, weight)| (*place, number(score * weight))));
             }
         }
-        let Some(name) = first else { return Ok(None) };
-        let mut joined = None;
-        for walk in &mut self.walked {
-            if walk.peek(space)?.is_some_and(|next| next.name[..] == name[..])
-                && let Some(Ahead { score, .. }) = walk.take(space)?
-            {
-                let score = number(score * walk.source.weight);
-                joined = Some(joined.map_or(score, |joined| self.aggregate.join(joined, score)));
-            }
-        }
-        let member = self.walked.first().map(|walk| walk.source.set.field_of(&name)).transpose()?;
-        Ok(member.zip(joined).map(|(member, score)| Kept { member: member.to_vec(), score }))
+        // What the sum of scores comes to depends on their order.
+        scores.sort_unstable_by_key(|(place, _)| *place);
+        let joined = scores.into_iter().map(|(_, score)| score).reduce(|joined, score| aggregate.join(joined, score));
+        let member = sets[walked[first].set].field_of(&name)?;
+        Ok(joined.map(|score| Kept { member: member.to_vec(), score }))
     }
 }
 
@@ -278,47 +344,65 @@ struct Ahead {
 }
 
 /// A set on the way from its first element's name to its last.
-struct Walk<'k> {
-    source: Source<'k>,
+struct Walk {
+    /// Its place among the sets.
+    set: usize,
+    /// As what it is named: the places among all sources, in which scores are added up, and what its scores are multiplied by there.
+    named: Vec<(usize, f64)>,
     ahead: VecDeque<Ahead>,
     /// The last name that was read of a large set.
     after: Option<Slice>,
     has_ended: bool,
 }
 
-impl<'k> Walk<'k> {
-    fn new(source: Source<'k>) -> Result<Self, Error> {
-        let mut walk = Self { source, ahead: VecDeque::new(), after: None, has_ended: false };
-        let set = &walk.source.set;
-        if let Form::Inline(record) = &set.form {
-            let element = |(member, value): (&[u8], &[u8])| Ahead {
-                name: Slice::from(name_of(member)),
-                score: score_of(set.ty(), value),
-            };
-            let mut all: Vec<Ahead> = set.entries(record)?.into_iter().map(element).collect();
-            all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-            walk.ahead = all.into();
-            walk.has_ended = true;
+impl Walk {
+    /// One of each set that the sources name, in the order in which they do; there are `sets` of them.
+    fn all_of(sources: &[Source], sets: usize) -> Vec<Self> {
+        let (mut walks, mut walk_of): (Vec<Self>, _) = (Vec::new(), vec![None; sets]);
+        for (place, Source { set, weight }) in sources.iter().copied().enumerate() {
+            let at = *walk_of[set].get_or_insert(walks.len());
+            if at == walks.len() {
+                walks.push(Self { set, named: Vec::new(), ahead: VecDeque::new(), after: None, has_ended: false });
+            }
+            walks[at].named.push((place, weight));
         }
-        Ok(walk)
+        walks
     }
 
-    fn peek(&mut self, space: &mut dyn ReadSpace) -> Result<Option<&Ahead>, Error> {
-        if self.ahead.is_empty()
-            && !self.has_ended
-            && let Form::Large(rows) = &self.source.set.form
-        {
-            let chunk = space.elements(rows, self.after.as_deref(), CHUNK)?;
-            self.has_ended = chunk.len() < CHUNK;
-            self.after = chunk.last().map(|(name, _)| name.clone());
-            let ty = self.source.set.ty();
-            self.ahead = chunk.into_iter().map(|(name, value)| Ahead { name, score: score_of(ty, &value) }).collect();
+    fn peek(&mut self, set: &Stored<'_>, space: &mut dyn ReadSpace) -> Result<Option<&Ahead>, Error> {
+        if self.ahead.is_empty() && !self.has_ended {
+            self.read_on(set, space)?;
         }
         Ok(self.ahead.front())
     }
 
-    fn take(&mut self, space: &mut dyn ReadSpace) -> Result<Option<Ahead>, Error> {
-        self.peek(space)?;
+    /// Reads the next elements of a large set, or all of a small one.
+    fn read_on(&mut self, set: &Stored<'_>, space: &mut dyn ReadSpace) -> Outcome {
+        let ty = set.ty();
+        match &set.form {
+            Form::Inline(record) => {
+                let element = |(member, value): (&[u8], &[u8])| Ahead {
+                    name: Slice::from(name_of(member)),
+                    score: score_of(ty, value),
+                };
+                let mut all: Vec<Ahead> = set.entries(record)?.into_iter().map(element).collect();
+                all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+                self.ahead = all.into();
+                self.has_ended = true;
+            }
+            Form::Large(rows) => {
+                let chunk = space.elements(rows, self.after.as_deref(), CHUNK)?;
+                self.has_ended = chunk.len() < CHUNK;
+                self.after = chunk.last().map(|(name, _)| name.clone());
+                let element = |(name, value): (Slice, Slice)| Ahead { name, score: score_of(ty, &value) };
+                self.ahead = chunk.into_iter().map(element).collect();
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, set: &Stored<'_>, space: &mut dyn ReadSpace) -> Result<Option<Ahead>, Error> {
+        self.peek(set, space)?;
         Ok(self.ahead.pop_front())
     }
 }

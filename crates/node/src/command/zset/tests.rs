@@ -327,3 +327,108 @@ fn each_member_is_drawn_equally_often() {
         assert_eq!(drawn.len(), count.min(300));
     }
 }
+
+#[test]
+fn a_set_that_is_named_very_often_is_read_once() {
+    let mut space = TestSpace::new();
+    for n in 0..120 {
+        run_words(&mut space, &format!("ZADD z {n} member-{n}"));
+    }
+    let reads = space.reads;
+    for (command, factor) in [("ZUNION", 50_000), ("ZINTER", 50_000), ("ZDIFF", 0)] {
+        let keys = " z".repeat(50_000);
+        let found = strings(&run_words(&mut space, &format!("{command} 50000{keys} WITHSCORES")));
+        let expected =
+            (0..if factor > 0 { 120 } else { 0 }).flat_map(|n| [format!("member-{n}"), (n * factor).to_string()]);
+        assert_eq!(found, expected.collect::<Vec<_>>(), "{command}");
+    }
+    assert_eq!(space.reads - reads, 3);
+}
+
+/// What an entry reads counts: it is what every release has read.
+#[test]
+fn in_an_entry_a_set_is_read_as_often_as_it_is_named() {
+    let mut space = TestSpace::new();
+    space.counts_reads = true;
+    run_words(&mut space, "ZADD small 1 a 2 b");
+    for n in 0..200 {
+        run_words(&mut space, &format!("ZADD large {n} member-{n}"));
+    }
+    for (words, expected) in [
+        ("ZUNION 3 small small small", 3),
+        // Of each large one the record, and 200 rows in two chunks.
+        ("ZUNION 4 large small large large", 4 + 3 * 2),
+        // Both members of the small one are not in the first of the others, after which it is not looked further.
+        ("ZINTER 3 small large large", 3 + 2),
+        ("ZDIFF 4 small large large large", 4 + 2 * 3),
+    ] {
+        let reads = space.reads;
+        run_words(&mut space, words);
+        assert_eq!(space.reads - reads, expected, "{words}");
+    }
+}
+
+/// A union of sets, some of which are named several times, is what the scores come to in the order of the sets' sizes.
+#[test]
+fn scores_are_joined_in_the_order_of_the_sizes() {
+    let (mut space, mut prng) = (TestSpace::new(), Prng::new(11));
+    let mut sets: Vec<BTreeMap<String, f64>> = Vec::new();
+    for (key, bound) in [5_u64, 20, 20, 60, 400, 400].into_iter().enumerate() {
+        let mut set = BTreeMap::new();
+        for _ in 0..bound {
+            let score = match prng.below(20) {
+                0 => f64::INFINITY,
+                1 => f64::NEG_INFINITY,
+                n => (prng.below(1000) as f64 + n as f64) / 7.0,
+            };
+            let member = format!("m{}", prng.below(bound));
+            run(&mut space, &[b"ZADD", key.to_string().as_bytes(), format_double(score).as_bytes(), member.as_bytes()]);
+            set.insert(member, score);
+        }
+        sets.push(set);
+    }
+    for round in 0..300 {
+        let named: Vec<(usize, f64)> = (0..1 + prng.below(8))
+            .map(|_| (prng.below(6) as usize, [1.0, 0.1, -3.7, 0.0][prng.below(4) as usize]))
+            .collect();
+        let (keys, weights): (Vec<String>, Vec<String>) =
+            named.iter().map(|(key, weight)| (key.to_string(), weight.to_string())).unzip();
+        let how = ["SUM", "MIN", "MAX"][prng.below(3) as usize];
+        let mut ordered = named.clone();
+        ordered.sort_by_key(|(key, _)| sets[*key].len());
+        let number = |score: f64| if score.is_nan() { 0.0 } else { score };
+        let join = |a: f64, b: f64| match how {
+            "SUM" => number(a + b),
+            "MIN" if b < a => b,
+            "MAX" if b > a => b,
+            _ => a,
+        };
+        for command in ["ZUNION", "ZINTER"] {
+            let mut all: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+            for (key, weight) in &ordered {
+                for (member, score) in &sets[*key] {
+                    let raw = score * weight;
+                    let score = if command == "ZUNION" { number(raw) } else { raw };
+                    let joined = all.entry(member).or_insert((0, number(raw)));
+                    *joined = (joined.0 + 1, if joined.0 == 0 { joined.1 } else { join(joined.1, score) });
+                }
+            }
+            let words = format!(
+                "{command} {} {} WEIGHTS {} AGGREGATE {how} WITHSCORES",
+                named.len(),
+                keys.join(" "),
+                weights.join(" ")
+            );
+            let found = strings(&run_words(&mut space, &words));
+            let found: BTreeMap<&str, &str> = found.chunks(2).map(|pair| (&pair[0][..], &pair[1][..])).collect();
+            let is_in = |count: usize| command == "ZUNION" || count == named.len();
+            let expected: BTreeMap<&str, String> = all
+                .iter()
+                .filter(|(_, (count, _))| is_in(*count))
+                .map(|(member, (_, score))| (*member, format_double(*score)))
+                .collect();
+            let expected: BTreeMap<&str, &str> = expected.iter().map(|(member, score)| (*member, &score[..])).collect();
+            assert_eq!(found, expected, "round {round}: {words}");
+        }
+    }
+}
