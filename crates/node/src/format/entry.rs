@@ -144,7 +144,7 @@ pub enum Rules {
     /// Long strings are kept in pieces once parts of them are changed (`space::long_string`).
     Pieces,
     /// That, and a consumer of a stream's group that asks is noted although it gets nothing, SCAN looks at its cursor within a transaction, and
-    /// ranges by rank have no LIMIT, and RESTORE takes no expiry of a field behind the last one of a key.
+    /// ranges by rank have no LIMIT.
     Later,
 }
 

@@ -8,8 +8,8 @@ use crate::command::string::put_string;
 use crate::command::zset::{self, Scored};
 use crate::command::{hash, list, stream};
 use crate::keyspace_events::Event;
-use crate::{Rules, Type, WriteSpace};
-use rdb::{HashField, Value};
+use crate::{Type, WriteSpace};
+use rdb::Value;
 use std::ops::RangeInclusive;
 use vocab::limits::{RESTORED_BYTES_MAX, VALUE_BYTES_MAX};
 
@@ -130,11 +130,8 @@ fn put(space: &mut dyn WriteSpace, key: &[u8], expire_at_ms: Option<u64>, value:
         Value::Hash(fields) => {
             let now_ms = space.now_ms();
             let seen = fields.iter().filter(|field| field.expire_at_ms.is_none_or(|at_ms| at_ms > now_ms));
-            // As with keys; an entry of an earlier release is taken as it is.
-            let last_ms = if space.rules() >= Rules::Later { i64::MAX.unsigned_abs() } else { u64::MAX };
-            let expiry = |field: &HashField| field.expire_at_ms.map(|at_ms| at_ms.min(last_ms));
             let fields: Vec<_> =
-                seen.map(|field| (field.name.as_slice(), field.value.as_slice(), expiry(field))).collect();
+                seen.map(|field| (field.name.as_slice(), field.value.as_slice(), field.expire_at_ms)).collect();
             hash::restore(space, Type::Hash, key, expire_at_ms, &fields)
         }
         Value::Stream(stream) => {

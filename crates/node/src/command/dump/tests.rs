@@ -162,15 +162,3 @@ fn each_type_comes_back() {
         }
     }
 }
-
-#[test]
-fn the_expiry_of_a_field_is_no_later_than_that_of_a_key() {
-    let mut space = TestSpace::new();
-    let field =
-        |name: &[u8], at_ms| rdb::HashField { name: name.to_vec(), value: b"v".to_vec(), expire_at_ms: Some(at_ms) };
-    let hash = rdb::Value::Hash(vec![field(b"a", space.now_ms + 1000), field(b"b", u64::MAX)]);
-    let dump = rdb::write_dump(&hash).unwrap();
-    run(&mut space, &[b"RESTORE", b"h", b"0", &dump]).unwrap();
-    let told = run(&mut space, &[b"HPEXPIRETIME", b"h", b"FIELDS", b"1", b"b"]).unwrap();
-    assert_eq!(told, format!("*1\r\n:{}\r\n", i64::MAX).as_bytes());
-}

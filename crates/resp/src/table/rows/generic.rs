@@ -1,7 +1,7 @@
 //! Keys of any type.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, BARRIER, IS_RULED, MISSES_UNTOLD, PEEKS, READS_BY_PATTERN, SecretArgs, TO_DATABASE, USES,
+    ASKS_DATABASE, BARRIER, MISSES_UNTOLD, PEEKS, READS_BY_PATTERN, SecretArgs, TO_DATABASE, USES,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::acl;
@@ -20,7 +20,6 @@ const fn restore(name: &'static str, since: &'static str, summary: &'static str)
         .flags(WRITE | DENYOOM)
         .dangerous()
         .touches(const { &[key(1, OW | UPDATE)] })
-        .does_also(IS_RULED)
         .cost("O(N), N being the size of the value")
         .args("key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]")
 }
