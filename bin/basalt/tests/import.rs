@@ -405,7 +405,7 @@ fn a_damaged_history_ends_where_the_damage_is() {
     let (output, result) = ended(import(&[file.to_str().unwrap(), "--node", &node, "--json"]));
     assert_eq!((output.status.code(), &result["commands"]), (Some(1), &1.into()), "{output:?}");
     let problem = result["first_problems"][0].as_str().unwrap();
-    assert!(problem.contains("history.aof: at byte 38:"), "{problem}");
+    assert!(problem.contains("history.aof: at byte 31:"), "{problem}");
     assert_eq!(client.call("GET important"), Value::bulk("here"));
 }
 

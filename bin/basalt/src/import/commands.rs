@@ -180,11 +180,11 @@ mod tests {
         let shorter = set.replace("$20", "$5");
         for form in [Form::Stream, Form::Log, Form::Text] {
             let why = all_of(form, shorter.as_bytes()).unwrap_err();
-            assert!(why.starts_with("at byte 38: a command should begin there"), "{why}");
+            assert!(why.starts_with("at byte 31: a command should begin there"), "{why}");
             let why = all_of(form, set.replace("$20", "$7").as_bytes()).unwrap_err();
-            assert!(why.starts_with("at byte 27: this argument does not end"), "{why}");
+            assert!(why.starts_with("at byte 20: this argument does not end"), "{why}");
             let why = all_of(form, set.replace("$20", "$2x").as_bytes()).unwrap_err();
-            assert!(why.starts_with("at byte 27: \"2x\" is not a number"), "{why}");
+            assert!(why.starts_with("at byte 20: \"2x\" is not a number"), "{why}");
         }
         assert_eq!(all(format!("SET a 1\n{set}").as_bytes()).unwrap().len(), 2);
         for bytes in [&b"SET a 1\r\n"[..], b"\r\n"] {
