@@ -114,6 +114,11 @@ impl Expiries {
         Self { noted: HashMap::new(), count: 0, is_full: false, is_stream }
     }
 
+    /// Whether none was put off.
+    pub(super) fn is_empty(&self) -> bool {
+        self.noted.is_empty()
+    }
+
     /// When a key is to expire in the store that expires then at the source.
     pub(super) fn of_key(&mut self, key: &[u8], at_ms: u64) -> u64 {
         self.put_off(key, &[], at_ms, wall_clock_ms()).unwrap_or(at_ms)

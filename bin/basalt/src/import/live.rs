@@ -59,7 +59,9 @@ impl Live<'_> {
         let ended = self.take_over(target.as_mut(), expiries.as_mut(), outcome);
         let (Some(expiries), Some(target)) = (&mut expiries, &mut target) else { return ended };
         if ended.is_err() && self.state.lock().checkpoints().is_some() {
-            self.note(STAY_PUT_OFF);
+            if !expiries.is_empty() {
+                self.note(STAY_PUT_OFF);
+            }
             return ended;
         }
         let settled = expiries.settle(target, outcome);

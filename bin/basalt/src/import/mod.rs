@@ -165,7 +165,9 @@ fn of_files(
             .read(&paths, outcome);
     if let (Some(expiries), Some(target)) = (&mut expiries, &mut target) {
         if read.is_err() && goes_on {
-            bench::note!("basalt: {STAY_PUT_OFF}");
+            if !expiries.is_empty() {
+                bench::note!("basalt: {STAY_PUT_OFF}");
+            }
             return read;
         }
         if read.is_ok() && was_interrupted {
