@@ -40,6 +40,8 @@ fn change(redis: &mut Connection, rounds: u64) {
             format!("DEL late{a} late{b}"),
             format!("EVAL return(redis.call('incrby',KEYS[1],ARGV[1])) 1 counter{b} {n}"),
             format!("XADD stream * field {n}"),
+            format!("XADD trimmed MAXLEN ~ 2 LIMIT 10 * field {n}"),
+            format!("SORT queue{a} BY weight* STORE ordered{b}"),
         ] {
             redis.call(&words);
         }
@@ -97,11 +99,12 @@ fn a_redis_that_is_written_to_is_taken_over() {
     let (_, verified) = ended(self::import(&[&source, "--node", &node, "--json", "--no-follow", "--verify", "200"]));
     assert_eq!((&verified["compared"], &verified["problems"]), (&200.into(), &0.into()), "{verified}");
     assert_eq!(verified["present"], verified["keys"], "what is there is left: {verified}");
-    // A key that expires at another time is not what it is at the source.
+    // A key that expires at another time is not what it is at the source, and one more is not there at all.
+    client.call(LIMIT, &["SET", "other", "key"]);
     assert_eq!(client.call(LIMIT, &["PEXPIREAT", "late299", "4000000000000"]).int(), 1);
     let verified = self::import(&[&source, "--node", &node, "--json", "--no-follow", "--verify", "all"]);
     let (_, verified) = ended(verified);
-    assert_eq!(verified["problems"], 1, "{verified}");
+    assert_eq!(verified["problems"], 2, "{verified}");
 }
 
 /// A database of the store lies in one slot, another one elsewhere: MOVE and COPY cannot be repeated as they are.
@@ -332,4 +335,103 @@ fn large_values_are_written_in_parts() {
     assert_eq!(client.call("PEXPIRETIME list").int(), 4_000_000_000_000);
     let (output, result) = ended(import(&[file.to_str().unwrap(), "--node", &node, "--json"]));
     assert!(output.status.success() && result["present"] == 1, "it is left: {result}");
+}
+
+/// Commands as an AOF file has them.
+fn log_of(commands: &[&str]) -> String {
+    let of_one = |command: &&str| {
+        let words: Vec<String> = command.split(' ').map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        format!("*{}\r\n{}", words.len(), words.concat())
+    };
+    commands.iter().map(of_one).collect()
+}
+
+/// Redis expires nothing while it loads a file, so that what is said of an expiry later still finds the key.
+#[test]
+fn what_has_expired_in_a_history_may_be_extended_later() {
+    let dir = Dir::new("import-expired");
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let (node, mut client) = (basalt.address(), basalt.connect());
+    let file = dir.join("history.aof");
+    let history = log_of(&[
+        "SET a v PXAT 1000",
+        "PEXPIREAT a 4000000000000 GT",
+        "SET count 5 PXAT 1000",
+        "PERSIST count",
+        "INCR count",
+        "RPUSH list 1",
+        "PEXPIREAT list 1000",
+        "RPUSH list 2",
+        "PERSIST list",
+        "SET gone v PXAT 1000",
+        "SET {r}a v PXAT 1000",
+        "RENAME {r}a {r}b",
+        "HSET hash f v g w",
+        "HPEXPIREAT hash 1000 FIELDS 2 f g",
+        "HPERSIST hash FIELDS 1 f",
+    ]);
+    let state = dir.join("state");
+    let plain = [file.to_str().unwrap(), "--node", &node, "--json"];
+    let kept = [&plain[..], &["--state", state.to_str().unwrap()]].concat();
+    for arguments in [&plain[..], &kept] {
+        // Cut off within its second command, and whole.
+        std::fs::write(&file, &history[..history.find("PEXPIREAT").unwrap()]).unwrap();
+        let (output, _) = ended(import(arguments));
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let put_off = client.call("PEXPIRETIME a").int() > 30_000_000_000_000;
+        assert_eq!(put_off, arguments.contains(&"--state"), "it can go on: what comes later may extend it");
+        std::fs::write(&file, &history).unwrap();
+        let (output, result) = ended(import(arguments));
+        assert!(output.status.success() && result["expired"] == 2, "{output:?}");
+        assert_eq!(client.call("PEXPIRETIME a").int(), 4_000_000_000_000);
+        assert_eq!((client.call("GET count"), client.call("PTTL count").int()), (Value::bulk("6"), -1));
+        assert_eq!((client.call("LLEN list").int(), client.call("PTTL list").int()), (2, -1));
+        assert_eq!(client.call("EXISTS gone").int() + client.call("EXISTS {r}b").int(), 0);
+        assert_eq!((client.call("HGET hash f"), client.call("HLEN hash").int()), (Value::bulk("v"), 1));
+        client.call("FLUSHALL");
+    }
+}
+
+/// Bytes of a value are no commands, whatever its length says.
+#[test]
+fn a_damaged_history_ends_where_the_damage_is() {
+    let dir = Dir::new("import-damaged");
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let (node, mut client) = (basalt.address(), basalt.connect());
+    client.call("SET important here");
+    let file = dir.join("history.aof");
+    let history = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5\r\n12345\r\nDEL important\r\n";
+    std::fs::write(&file, history).unwrap();
+    let (output, result) = ended(import(&[file.to_str().unwrap(), "--node", &node, "--json"]));
+    assert_eq!((output.status.code(), &result["commands"]), (Some(1), &1.into()), "{output:?}");
+    let problem = result["first_problems"][0].as_str().unwrap();
+    assert!(problem.contains("history.aof: at byte 31:"), "{problem}");
+    assert_eq!(client.call("GET important"), Value::bulk("here"));
+}
+
+/// What was written of a large key before an interruption is not taken for one that was there.
+#[test]
+fn a_large_key_is_begun_anew() {
+    let dir = Dir::new("import-begun");
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let node = basalt.address();
+    let pad = "x".repeat(1000);
+    let line = |from: u32, more: bool| {
+        let part: Vec<String> = (from..from + 8000).map(|n| format!("{n}{pad}")).collect();
+        serde_json::json!({ "key": "set", "set": part, "more": more }).to_string() + "\n"
+    };
+    let begun: String = (0..3).map(|n| line(n * 8000, true)).collect();
+    let (file, state) = (dir.join("keys.ndjson"), dir.join("state"));
+    std::fs::write(&file, &begun).unwrap();
+    let arguments = [file.to_str().unwrap(), "--node", &node, "--json", "--state", state.to_str().unwrap()];
+    let (output, _) = ended(import(&arguments));
+    assert_eq!(output.status.code(), Some(1));
+    let mut client = basalt.connect();
+    assert_eq!(client.call("SCARD set").int(), 24_000, "a part of it is there");
+    std::fs::write(&file, begun + &line(24_000, false)).unwrap();
+    let (output, result) = ended(import(&arguments));
+    assert!(output.status.success() && result["written"] == 1, "{output:?}");
+    assert_eq!(client.call("SCARD set").int(), 32_000);
+    let (_, result) = ended(import(&arguments));
+    assert_eq!(result["present"], 1, "one that was there is left: {result}");
 }

@@ -12,9 +12,23 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes that are set aside at once for an argument whose length is only claimed.
 const TRUSTED_BYTES: usize = 64 * 1024;
 
+/// What commands stand in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// What a master sends its replicas.
+    Stream,
+    /// An AOF file. As in Redis, what does not begin with `*` or `#` is damage.
+    Log,
+    /// What people or programs write for redis-cli: words on lines, up to the first command that begins with `*`.
+    Text,
+}
+
 /// Reads commands one after the other.
 pub(super) struct Commands<R> {
     input: R,
+    form: Form,
+    /// Commands may be words on a line.
+    takes_words: bool,
     /// Bytes that were read.
     position: u64,
     /// Where the newest command begins.
@@ -23,8 +37,8 @@ pub(super) struct Commands<R> {
 
 impl<R: BufRead> Commands<R> {
     /// Commands that begin at `position` of their stream.
-    pub(super) fn new(input: R, position: u64) -> Self {
-        Self { input, position, start: position }
+    pub(super) fn new(input: R, form: Form, position: u64) -> Self {
+        Self { input, form, takes_words: form == Form::Text, position, start: position }
     }
 
     /// How far the stream was read.
@@ -41,20 +55,28 @@ impl<R: BufRead> Commands<R> {
     pub(super) fn next(&mut self) -> Result<Option<Vec<Vec<u8>>>, String> {
         loop {
             self.start = self.position;
+            let start = self.start;
             let Some(line) = self.line()? else { return Ok(None) };
             match line.split_first() {
-                // A sign of life; a remark in an AOF file.
-                None | Some((b'#', _)) => {}
+                // A sign of life.
+                None if self.form != Form::Log => {}
+                // A remark.
+                Some((b'#', _)) => {}
                 Some((b'*', count)) => {
-                    let count = number(count, ARGUMENTS_MAX)?;
+                    self.takes_words = false;
+                    let count = number(count, ARGUMENTS_MAX).map_err(|e| format!("at byte {start}: {e}"))?;
                     let args = (0..count).map(|_| self.argument()).collect::<Result<Vec<_>, _>>()?;
                     if !args.is_empty() {
                         return Ok(Some(args));
                     }
                 }
+                // What a wrong length leaves of a value must not be run.
+                _ if !self.takes_words => {
+                    return Err(format!("at byte {start}: a command should begin there with *, and does not"));
+                }
                 // Words on a line, as people type them.
-                Some(_) => {
-                    let words = inline_words(&line).map_err(|e| format!("at byte {}: {e}", self.position))?;
+                _ => {
+                    let words = inline_words(&line).map_err(|e| format!("at byte {start}: {e}"))?;
                     if !words.is_empty() {
                         return Ok(Some(words));
                     }
@@ -80,17 +102,21 @@ impl<R: BufRead> Commands<R> {
     }
 
     fn argument(&mut self) -> Result<Vec<u8>, String> {
+        let start = self.position;
         let torn = |position| format!("at byte {position}: it ends within a command");
         let line = self.line()?.ok_or_else(|| torn(self.position))?;
         let Some((b'$', length)) = line.split_first() else {
-            return Err(format!("at byte {}: this is not a command", self.position));
+            return Err(format!("at byte {start}: this is not an argument of a command"));
         };
-        let length = number(length, REPLY_BULK_BYTES_MAX)?;
+        let length = number(length, REPLY_BULK_BYTES_MAX).map_err(|e| format!("at byte {start}: {e}"))?;
         let mut argument = Vec::with_capacity((length + 2).min(TRUSTED_BYTES));
         let read = (&mut self.input).take(length as u64 + 2).read_to_end(&mut argument).map_err(|e| e.to_string())?;
         self.position += read as u64;
         if argument.len() != length + 2 {
             return Err(torn(self.position));
+        }
+        if !argument.ends_with(b"\r\n") {
+            return Err(format!("at byte {start}: this argument does not end where its length says"));
         }
         argument.truncate(length);
         Ok(argument)
@@ -109,7 +135,11 @@ mod tests {
     use super::*;
 
     fn all(bytes: &[u8]) -> Result<Vec<Vec<Vec<u8>>>, String> {
-        let mut commands = Commands::new(bytes, 0);
+        all_of(Form::Text, bytes)
+    }
+
+    fn all_of(form: Form, bytes: &[u8]) -> Result<Vec<Vec<Vec<u8>>>, String> {
+        let mut commands = Commands::new(bytes, form, 0);
         let mut found = Vec::new();
         while let Some(args) = commands.next()? {
             found.push(args);
@@ -120,9 +150,9 @@ mod tests {
 
     #[test]
     fn commands_of_each_form() {
-        let bytes = b"\n*2\r\n$3\r\nDEL\r\n$3\r\na\r\n\r\n#TS:17\r\nSET b 1\r\n*1\r\n$4\r\nPING\r\n";
+        let bytes = b"\nSET b 1\r\n*2\r\n$3\r\nDEL\r\n$3\r\na\r\n\r\n#TS:17\r\n\r\n*1\r\n$4\r\nPING\r\n";
         let words = |text: &str| text.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
-        assert_eq!(all(bytes).unwrap(), [vec![b"DEL".to_vec(), b"a\r\n".to_vec()], words("SET b 1"), words("PING")]);
+        assert_eq!(all(bytes).unwrap(), [words("SET b 1"), vec![b"DEL".to_vec(), b"a\r\n".to_vec()], words("PING")]);
     }
 
     #[test]
@@ -140,6 +170,25 @@ mod tests {
         for bytes in [&b"*1\r\n"[..], b"*1\r\n$4\r\nPI", b"*1\r\n:4\r\n", b"*x\r\n", b"*1\r\n$99999999999\r\n", b"PING"]
         {
             assert!(all(bytes).is_err(), "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_a_wrong_length_leaves_is_not_run() {
+        let set = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$20\r\n12345\r\nDEL important\r\n";
+        assert_eq!(all(set.as_bytes()).unwrap().len(), 1);
+        let shorter = set.replace("$20", "$5");
+        for form in [Form::Stream, Form::Log, Form::Text] {
+            let why = all_of(form, shorter.as_bytes()).unwrap_err();
+            assert!(why.starts_with("at byte 31: a command should begin there"), "{why}");
+            let why = all_of(form, set.replace("$20", "$7").as_bytes()).unwrap_err();
+            assert!(why.starts_with("at byte 20: this argument does not end"), "{why}");
+            let why = all_of(form, set.replace("$20", "$2x").as_bytes()).unwrap_err();
+            assert!(why.starts_with("at byte 20: \"2x\" is not a number"), "{why}");
+        }
+        assert_eq!(all(format!("SET a 1\n{set}").as_bytes()).unwrap().len(), 2);
+        for bytes in [&b"SET a 1\r\n"[..], b"\r\n"] {
+            assert!(all_of(Form::Log, bytes).unwrap_err().starts_with("at byte 0:"));
         }
     }
 }

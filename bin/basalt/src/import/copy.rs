@@ -1,6 +1,7 @@
 //! The keys of a copy: an RDB file, what a server sends first, or lines of NDJSON.
 
 use super::emptied::Emptied;
+use super::expiries::Expiries;
 use super::large::LargeKey;
 use super::lines::{Lines, Record};
 use super::outcome::{Outcome, shown};
@@ -37,6 +38,8 @@ pub(super) struct Copy<'a> {
     pub(super) saves: Option<Saves<'a>>,
     /// What commands behind it empty, and which of the files it is.
     pub(super) emptied: Option<(&'a Emptied, usize)>,
+    /// Puts expiries off, where a history is behind the copy.
+    pub(super) expiries: Option<&'a mut Expiries>,
 }
 
 /// Where is kept how far a copy of a file is.
@@ -148,7 +151,14 @@ impl Copy<'_> {
     }
 
     /// A part of a key's value. `more`: the next one is of the same key.
-    fn part(&mut self, part: &Part<'_>, value: Value, more: bool, outcome: &mut Outcome) -> Result<(), String> {
+    fn part(&mut self, part: &Part<'_>, mut value: Value, more: bool, outcome: &mut Outcome) -> Result<(), String> {
+        let mut part = Part { ..*part };
+        if let Some(expiries) = self.expiries.as_mut().filter(|_| self.target.is_some()) {
+            let stored = part.into.stored(part.key);
+            part.expire_at_ms = part.expire_at_ms.map(|at_ms| expiries.of_key(&stored, at_ms));
+            expiries.of_value(&stored, &mut value);
+        }
+        let part = &part;
         let gathered = match self.gathered.take() {
             None if !more => return self.key(part, &value, outcome),
             None => Some(Gathered::Small(value)),
@@ -193,7 +203,13 @@ impl Copy<'_> {
             return Ok(None);
         }
         let key = part.into.stored(part.key);
-        LargeKey::begin(self.node, key, part.expire_at_ms, self.replace).map(Some)
+        // What an import before this one has written of it goes.
+        let was_begun = self.saves.as_ref().is_some_and(|saves| saves.state.has_begun(&key));
+        let large = LargeKey::begin(self.node, key.clone(), part.expire_at_ms, self.replace || was_begun)?;
+        if let Some(saves) = self.saves.as_mut().filter(|_| !large.is_present()) {
+            saves.state.note_begun(key)?;
+        }
+        Ok(Some(large))
     }
 
     fn key(&mut self, part: &Part<'_>, value: &Value, outcome: &mut Outcome) -> Result<(), String> {

@@ -64,7 +64,7 @@ impl Emptied {
         if matches!(opened.part, Part::Lines) || (matches!(opened.part, Part::Copy) && !pass_copy(&mut opened.input)) {
             return;
         }
-        let (mut commands, mut database) = (FileCommands::new(&mut opened.input), 0);
+        let (mut commands, mut database) = (FileCommands::new(&mut opened.input, opened.form), 0);
         while let Ok(Some((args, place))) = commands.next() {
             let here = (file, Some(place.start));
             match about(&args) {
@@ -154,6 +154,7 @@ fn pass_copy(input: &mut impl Read) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::import::commands::Form;
     use std::io::BufReader;
 
     /// What is left of files of commands, a letter each, and of the databases that a copy before them has.
@@ -164,7 +165,7 @@ mod tests {
         let emptied = Emptied::find(&paths).unwrap();
         let mut kept = String::new();
         for (file, text) in texts.iter().enumerate() {
-            let (mut commands, mut left_out) = (FileCommands::new(text.as_bytes()), emptied.of_file(file));
+            let (mut commands, mut left_out) = (FileCommands::new(text.as_bytes(), Form::Text), emptied.of_file(file));
             while let Ok(Some((args, place))) = commands.next() {
                 if !left_out.has(&args, place.start) && args[0] != b"SELECT" {
                     kept.push_str(std::str::from_utf8(args.get(1).unwrap_or(&args[0])).unwrap());

@@ -1,7 +1,7 @@
 //! The commands of a file. What stands between MULTI and EXEC is made once EXEC was read: of a transaction that the file's end cuts
 //! off, Redis makes nothing when it loads the file.
 
-use super::commands::Commands;
+use super::commands::{Commands, Form};
 use std::collections::VecDeque;
 use std::io::BufRead;
 use std::ops::Range;
@@ -30,8 +30,8 @@ struct Held {
 }
 
 impl<R: BufRead> FileCommands<R> {
-    pub(super) fn new(input: R) -> Self {
-        Self { commands: Commands::new(input, 0), ready: VecDeque::new(), held: None }
+    pub(super) fn new(input: R, form: Form) -> Self {
+        Self { commands: Commands::new(input, form, 0), ready: VecDeque::new(), held: None }
     }
 
     /// How far the file was read.
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn all(text: &str) -> (Vec<String>, Option<String>) {
-        let mut commands = FileCommands::new(text.as_bytes());
+        let mut commands = FileCommands::new(text.as_bytes(), Form::Text);
         let mut found = Vec::new();
         loop {
             match commands.next() {

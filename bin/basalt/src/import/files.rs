@@ -1,5 +1,6 @@
 //! Files: RDB, AOF in one or several parts, commands, or lines of NDJSON.
 
+use super::commands::Form;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ pub(super) enum Part {
 pub(super) struct Opened {
     pub(super) name: String,
     pub(super) part: Part,
+    /// What its commands stand in.
+    pub(super) form: Form,
     pub(super) bytes: Option<u64>,
     pub(super) input: Box<dyn BufRead>,
 }
@@ -41,6 +44,24 @@ pub(super) fn paths(source: &str) -> Result<Vec<PathBuf>, String> {
     let text = std::fs::read_to_string(manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
     let parts = parts_of(&text).map_err(|e| format!("{}: {e}", manifest.display()))?;
     Ok(parts.into_iter().map(|name| path.join(name)).collect())
+}
+
+/// Whether files may have a history: keys that changed later, as in an AOF file. What comes by standard input may be one.
+pub(super) fn have_history(paths: &[PathBuf]) -> Result<bool, String> {
+    let [path] = paths else { return Ok(true) };
+    if *path == *Path::new("-") {
+        return Ok(true);
+    }
+    let file = open(path)?;
+    Ok(match file.part {
+        Part::Copy => !ends_with(path, "rdb"),
+        Part::Commands => file.form == Form::Log,
+        Part::Lines => false,
+    })
+}
+
+fn ends_with(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|of| of.eq_ignore_ascii_case(ending))
 }
 
 /// The names of the files that a manifest lists: the base, then what was appended, by their numbers.
@@ -82,7 +103,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, String> {
     let head = input.fill_buf().map_err(named)?;
     let is_copy = head.starts_with(b"REDIS") || head.starts_with(b"VALKEY");
     let is_json = head.trim_ascii_start().starts_with(b"{");
-    if !is_copy && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("rdb")) {
+    if !is_copy && ends_with(path, "rdb") {
         return Err(format!("{name}: it does not begin as an RDB file does: it is empty, damaged, or something else"));
     }
     let part = match (is_copy, is_json) {
@@ -90,7 +111,9 @@ pub(super) fn open(path: &Path) -> Result<Opened, String> {
         (_, true) => Part::Lines,
         _ => Part::Commands,
     };
-    Ok(Opened { name, part, bytes, input: Box::new(input) })
+    let is_log = is_copy || ends_with(path, "aof") || head.starts_with(b"*") || head.starts_with(b"#");
+    let form = if is_log { Form::Log } else { Form::Text };
+    Ok(Opened { name, part, form, bytes, input: Box::new(input) })
 }
 
 #[cfg(test)]

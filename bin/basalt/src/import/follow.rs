@@ -2,7 +2,9 @@
 
 use super::checkpoints::{self, Checkpoints};
 use super::copy::request;
+use super::expiries::Expiries;
 use super::outcome::{Outcome, shown};
+use super::replayed;
 use super::scope::Scope;
 use super::source::Source;
 use crate::store_writer::{Kind, StoreWriter, Write};
@@ -35,11 +37,28 @@ pub(super) struct Follower<'a> {
     read: Option<HashSet<u64>>,
     /// For a file whose import may be interrupted.
     checkpoints: Option<Checkpoints>,
+    /// Puts expiries off, in a history.
+    expiries: Option<&'a mut Expiries>,
 }
 
 impl<'a> Follower<'a> {
     pub(super) fn new(target: &'a mut StoreWriter, source: Option<Source>, scope: Scope<'a>, selected: u64) -> Self {
-        Self { target, source, scope, selected, ahead: BTreeMap::new(), doubted: 0, read: None, checkpoints: None }
+        Self {
+            target,
+            source,
+            scope,
+            selected,
+            ahead: BTreeMap::new(),
+            doubted: 0,
+            read: None,
+            checkpoints: None,
+            expiries: None,
+        }
+    }
+
+    /// What is followed is a history: expiries in it are put off.
+    pub(super) fn put_off(&mut self, expiries: Option<&'a mut Expiries>) {
+        self.expiries = expiries;
     }
 
     /// Commands up to this offset may be made already.
@@ -75,6 +94,7 @@ impl<'a> Follower<'a> {
         place: Range<u64>,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
+        replayed::rewrite(&mut args);
         let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         let resolved = table::resolve(&words);
         let found = resolved.as_ref().ok().and_then(|spec| Some((*spec, spec.keys(&words).ok()?.collect::<Vec<_>>())));
@@ -110,17 +130,23 @@ impl<'a> Follower<'a> {
         let Some((spec, keys)) = found else {
             let name = args[0].to_ascii_uppercase();
             let why = refusal.as_deref().unwrap_or("ERR its keys cannot be told");
-            outcome.problems.note(format!("the source's {} was not repeated: {why}", name.escape_ascii()));
+            outcome.problems.note(format!(
+                "the source's {} at byte {} was not repeated: {why}",
+                name.escape_ascii(),
+                place.start
+            ));
             return Ok(());
         };
         if BlockingCommand::is_one(spec, &words) {
-            outcome.problems.note(format!("{} was not repeated: it would wait for an element", spec.name));
+            outcome
+                .problems
+                .note(format!("{} at byte {} was not repeated: it would wait for an element", spec.name, place.start));
             return Ok(());
         }
         if into.is_database() && spec.does(behaviour::RUNS_SCRIPT) {
             outcome.problems.note(format!(
-                "{} was not repeated: in a database, a script runs for its own clients alone (`redis-cli -u redis://…/NUMBER --pipe`)",
-                spec.name
+                "{} at byte {} was not repeated: in a database, a script runs for its own clients alone (`redis-cli -u redis://…/NUMBER --pipe`)",
+                spec.name, place.start
             ));
             return Ok(());
         }
@@ -152,7 +178,7 @@ impl<'a> Follower<'a> {
         &mut self,
         spec: &CommandSpec,
         keys: &[usize],
-        args: Vec<Vec<u8>>,
+        mut args: Vec<Vec<u8>>,
         place: Range<u64>,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
@@ -168,12 +194,20 @@ impl<'a> Follower<'a> {
         let is_known = ahead == 0
             && (self.source.is_none() || place.end > self.doubted)
             && keys.iter().all(|at| was_read(&args[*at]));
+        // A cluster's store refuses patterns: the keys that they stand for may be anywhere.
+        let is_known = is_known && !(self.source.is_some() && spec.does(behaviour::READS_BY_PATTERN));
         if is_known && keys.iter().all(|at| slot_of(&args[*at]) == slot_of(&args[first])) {
+            if let Some(expiries) = &mut self.expiries {
+                expiries.command(spec.name, keys, &mut args);
+            }
             let can_keep = spec.flags & flag::NOSCRIPT == 0;
             return self.write(args, first, (place.start, can_keep), outcome);
         }
         if is_known && let Some(commands) = spec.split_by_key(&args) {
-            for (n, command) in commands.into_iter().enumerate() {
+            for (n, mut command) in commands.into_iter().enumerate() {
+                if let Some(expiries) = &mut self.expiries {
+                    expiries.command(spec.name, &[1], &mut command);
+                }
                 self.write(command, 1, (place.start + n as u64, true), outcome)?;
             }
             return Ok(());
@@ -222,13 +256,19 @@ impl<'a> Follower<'a> {
             self.ahead.insert(key.clone(), held.offset);
             let args = match held.value {
                 None => vec![b"DEL".to_vec(), key],
-                Some((value, expire_at_ms)) => match request(key, &value, expire_at_ms, true) {
-                    Ok(args) => args,
-                    Err(problem) => {
-                        outcome.problems.note(problem);
-                        continue;
+                Some((mut value, mut expire_at_ms)) => {
+                    if let Some(expiries) = &mut self.expiries {
+                        expire_at_ms = expire_at_ms.map(|at_ms| expiries.of_key(&key, at_ms));
+                        expiries.of_value(&key, &mut value);
                     }
-                },
+                    match request(key, &value, expire_at_ms, true) {
+                        Ok(args) => args,
+                        Err(problem) => {
+                            outcome.problems.note(problem);
+                            continue;
+                        }
+                    }
+                }
             };
             self.target.write(Write { kind: Kind::Free, args, key: 1 }, outcome)?;
         }
@@ -259,13 +299,22 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// What a trial says of a command of a file.
-pub(super) fn look_at(args: &[Vec<u8>], outcome: &mut Outcome) -> Result<(), String> {
+/// What a trial says of a command of a file that stands there.
+pub(super) fn look_at(args: &[Vec<u8>], start: u64, outcome: &mut Outcome) -> Result<(), String> {
     let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     match table::resolve(&words) {
-        Err(why) => outcome.problems.note(format!("{}: {why}", args[0].to_ascii_uppercase().escape_ascii())),
+        Err(why) => {
+            let name = args[0].to_ascii_uppercase();
+            outcome.problems.note(format!("{} at byte {start}: {why}", name.escape_ascii()));
+        }
         Ok(spec) if spec.does(behaviour::CLEARS_STORE) || spec.does(behaviour::SWAPS_DATABASES) => {
             return Err(told(&args[0]));
+        }
+        Ok(spec) if spec.does(behaviour::TO_DATABASE) && other_number(spec, &words).is_some() => {
+            outcome.problems.note(format!(
+                "{} at byte {start} takes a key to another database, and would not be repeated: a file cannot be asked what the key holds",
+                spec.name
+            ));
         }
         Ok(spec) => outcome.commands += u64::from(changes_data(spec)),
     }

@@ -37,6 +37,11 @@ impl LargeKey {
         Ok(Self { writer: RowWriter::open(node)?, key, expire_at_ms, elements: 0, is_present })
     }
 
+    /// Whether it was there, and is left.
+    pub(super) fn is_present(&self) -> bool {
+        self.is_present
+    }
+
     /// Writes the next part.
     pub(super) fn write(&mut self, part: Value, now_ms: u64) -> Result<(), String> {
         if self.is_present {

@@ -1,7 +1,9 @@
 //! One running source: its keys, then what changes.
 
-use super::commands::Commands;
+use super::STAY_PUT_OFF;
+use super::commands::{Commands, Form};
 use super::copy::Copy;
+use super::expiries::Expiries;
 use super::follow::Follower;
 use super::options::ImportOptions;
 use super::outcome::Outcome;
@@ -9,7 +11,6 @@ use super::replica::{Begun, Replica};
 use super::scope::Scope;
 use super::source::Source;
 use super::state::{Followed, StateFile};
-use super::verify;
 use crate::pace::{Pace, Unit};
 use crate::store_writer::StoreWriter;
 use client::StoreUrl;
@@ -53,7 +54,32 @@ impl Live<'_> {
     pub(super) fn run(&self, outcome: &mut Outcome) -> Result<(), String> {
         let options = self.options;
         let mut target = if options.dry_run { None } else { Some(StoreWriter::open(&options.node)?) };
+        // Without a stream behind it, a copy is what it is.
+        let mut expiries = (!options.no_follow && !options.dry_run).then(|| Expiries::new(true));
+        let ended = self.take_over(target.as_mut(), expiries.as_mut(), outcome);
+        let (Some(expiries), Some(target)) = (&mut expiries, &mut target) else { return ended };
+        if ended.is_err() && self.state.lock().checkpoints().is_some() {
+            if !expiries.is_empty() {
+                self.note(STAY_PUT_OFF);
+            }
+            return ended;
+        }
+        let settled = expiries.settle(target, outcome);
+        ended.and(settled)
+    }
+
+    fn take_over(
+        &self,
+        mut target: Option<&mut StoreWriter>,
+        mut expiries: Option<&mut Expiries>,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let options = self.options;
         let mut source = Source::open(&self.url)?;
+        if let Some(number) = self.scope.number() {
+            // A source that has no such database says so.
+            source.select(number)?;
+        }
         let before = self.state.lock().followed(&self.name());
         let mut replica = Replica::open(&self.url, before.as_ref())?;
         let mut from = match (&replica.begun, before) {
@@ -66,21 +92,17 @@ impl Live<'_> {
                 if is_renewed {
                     self.note("the source's stream cannot go on where it ended: all keys are copied anew");
                 }
-                self.copy(&mut replica, target.as_mut(), outcome)?;
+                self.copy(&mut replica, target.as_deref_mut(), expiries.as_deref_mut(), outcome)?;
                 let (stream, offset) = (replica.stream.clone(), replica.offset);
                 Followed { stream, offset, until: offset, selected: 0, is_renewed }
             }
         };
-        if let Some(target) = target.as_mut().filter(|_| !options.no_follow) {
-            self.keep(&from)?;
-            self.note(&format!("the copy is there ({} keys); following what changes", outcome.written));
-            self.follow(target, source, &mut replica, &mut from, outcome)?;
-            source = Source::open(&self.url)?;
-        }
-        if options.verify > 0 && !options.dry_run {
-            verify::compare(&mut source, (self.scope, &options.node), options.verify, outcome)?;
-        }
-        Ok(())
+        let Some(target) = target.filter(|_| !options.no_follow) else { return Ok(()) };
+        self.keep(&from)?;
+        self.note(&format!("the copy is there ({} keys); following what changes", outcome.written));
+        let mut follower = Follower::new(target, Some(source), self.scope, from.selected);
+        follower.put_off(expiries);
+        self.follow(follower, &mut replica, &mut from, outcome)
     }
 
     fn keep(&self, at: &Followed) -> Result<(), String> {
@@ -91,6 +113,7 @@ impl Live<'_> {
         &self,
         replica: &mut Replica,
         target: Option<&mut StoreWriter>,
+        expiries: Option<&mut Expiries>,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
         let Begun::Copy { bytes } = replica.begun else { return Err("the source sends no keys".to_owned()) };
@@ -110,6 +133,7 @@ impl Live<'_> {
             gathered: None,
             saves: None,
             emptied: None,
+            expiries,
         };
         copy.run(&mut replica.input, outcome)?;
         pace.end();
@@ -119,13 +143,11 @@ impl Live<'_> {
     /// Repeats what the source is told, until the store lacks nothing (`--cut-over`) or someone ends it.
     fn follow(
         &self,
-        target: &mut StoreWriter,
-        source: Source,
+        mut follower: Follower<'_>,
         replica: &mut Replica,
         from: &mut Followed,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
-        let mut follower = Follower::new(target, Some(source), self.scope, from.selected);
         follower.doubt(from.until);
         if from.is_renewed {
             follower.trust_none();
@@ -140,7 +162,7 @@ impl Live<'_> {
                 self.keep(from)?;
             }
             while offset < end {
-                let mut commands = Commands::new(&mut replica.input, offset);
+                let mut commands = Commands::new(&mut replica.input, Form::Stream, offset);
                 let args = commands.next().map_err(|e| format!("the source: {e}"))?;
                 let args = args.ok_or("the source has closed the connection")?;
                 let start = std::mem::replace(&mut offset, commands.position());

@@ -4,6 +4,7 @@ mod checkpoints;
 mod commands;
 mod copy;
 mod emptied;
+mod expiries;
 mod file_commands;
 mod files;
 mod follow;
@@ -12,11 +13,13 @@ mod lines;
 mod live;
 mod options;
 mod outcome;
+mod replayed;
 mod replica;
 mod scope;
 mod source;
 mod state;
 mod verify;
+mod walk;
 
 pub use options::ImportOptions;
 
@@ -27,10 +30,12 @@ use crate::store_writer::StoreWriter;
 use checkpoints::Checkpoints;
 use client::{SlotMap, StoreUrl};
 use cluster::Databases;
+use commands::Form;
 use copy::{Copy, Saves};
 use emptied::Emptied;
+use expiries::Expiries;
 use file_commands::FileCommands;
-use files::Part;
+use files::{Opened, Part};
 use follow::Follower;
 use live::Live;
 use outcome::Outcome;
@@ -39,8 +44,9 @@ use scope::{Chosen, Scope};
 use source::Source;
 use state::StateFile;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use vocab::{Database, SLOT_COUNT, Slot, wall_clock_ms};
 
 /// Runs `basalt import`.
@@ -151,69 +157,131 @@ fn of_files(
     let paths = files::paths(&options.source)?;
     let emptied = Emptied::find(&paths)?;
     let mut target = open_target(options)?;
-    let (first, mut done) = state.place();
-    for (number, path) in paths.iter().enumerate().skip(first) {
-        let mut file = files::open(path)?;
-        let named = |problem: String| format!("{}: {problem}", file.name);
-        let mut pace = Pace::new(Unit::Bytes, file.bytes, options.rate, options.quiet);
-        let (replace, now_ms) = (options.replace, wall_clock_ms());
-        if !matches!(file.part, Part::Commands) {
-            let saves = Some(Saves { state, file: number, done: std::mem::take(&mut done) });
-            let mut copy = Copy {
-                scope,
-                replace,
-                target: target.as_mut(),
-                pace: &mut pace,
-                now_ms,
-                node: &options.node,
-                gathered: None,
-                saves,
-                emptied: Some((&emptied, number)),
-            };
-            if matches!(file.part, Part::Lines) {
-                copy.run_lines(&mut file.input, outcome).map_err(named)?;
-                continue;
+    let mut expiries = files::have_history(&paths)?.then(|| Expiries::new(false));
+    let goes_on = state.checkpoints().is_some();
+    let was_interrupted = state.resumes();
+    let read =
+        OfFiles { options, scope, emptied: &emptied, state, target: target.as_mut(), expiries: expiries.as_mut() }
+            .read(&paths, outcome);
+    if let (Some(expiries), Some(target)) = (&mut expiries, &mut target) {
+        if read.is_err() && goes_on {
+            if !expiries.is_empty() {
+                bench::note!("basalt: {STAY_PUT_OFF}");
             }
-            copy.run(&mut file.input, outcome).map_err(named)?;
-            // What the commands behind have changed must not be written again as it was.
-            state.note_copied(number, u64::MAX, outcome)?;
+            return read;
         }
+        if read.is_ok() && was_interrupted {
+            expiries.find(&options.node, scope)?;
+        }
+        let settled = expiries.settle(target, outcome);
+        return read.and(settled);
+    }
+    read
+}
+
+const STAY_PUT_OFF: &str =
+    "what expires within the hour has expiries a thousand years late in the store, until the same command goes on";
+const TO_MEND: &str = "the commands before it were made, and none behind it. Mend the file there (redis-check-aof shows such a place, and \
+                       with --fix cuts the file off there), and import it into a store without its keys";
+
+/// An import of files under way.
+struct OfFiles<'a> {
+    options: &'a ImportOptions,
+    scope: Scope<'a>,
+    emptied: &'a Emptied,
+    state: &'a mut StateFile,
+    target: Option<&'a mut StoreWriter>,
+    expiries: Option<&'a mut Expiries>,
+}
+
+impl OfFiles<'_> {
+    fn read(mut self, paths: &[PathBuf], outcome: &mut Outcome) -> Result<(), String> {
+        let (first, mut done) = self.state.place();
+        for (number, path) in paths.iter().enumerate().skip(first) {
+            let mut file = files::open(path)?;
+            let name = file.name.clone();
+            let named = |problem: String| format!("{name}: {problem}");
+            let mut pace = Pace::new(Unit::Bytes, file.bytes, self.options.rate, self.options.quiet);
+            if !matches!(file.part, Part::Commands) {
+                self.copy(&mut file, (number, std::mem::take(&mut done)), &mut pace, outcome).map_err(named)?;
+            }
+            if !matches!(file.part, Part::Lines) {
+                self.follow(&mut file, number, &mut pace, outcome).map_err(named)?;
+            }
+            pace.end();
+        }
+        Ok(())
+    }
+
+    /// The copy that a file begins with, of which so many items were written before.
+    fn copy(
+        &mut self,
+        file: &mut Opened,
+        (number, done): (usize, u64),
+        pace: &mut Pace,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let is_lines = matches!(file.part, Part::Lines);
+        let mut copy = Copy {
+            scope: self.scope,
+            replace: self.options.replace,
+            target: self.target.as_deref_mut(),
+            pace,
+            now_ms: wall_clock_ms(),
+            node: &self.options.node,
+            gathered: None,
+            saves: Some(Saves { state: self.state, file: number, done }),
+            emptied: Some((self.emptied, number)),
+            expiries: self.expiries.as_deref_mut().filter(|_| !is_lines),
+        };
+        if is_lines {
+            return copy.run_lines(&mut file.input, outcome);
+        }
+        copy.run(&mut file.input, outcome)?;
+        // What the commands behind have changed must not be written again as it was.
+        self.state.note_copied(number, u64::MAX, outcome)
+    }
+
+    /// The commands of a file.
+    fn follow(
+        &mut self,
+        file: &mut Opened,
+        number: usize,
+        pace: &mut Pace,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
         // Commands of an AOF file, behind a copy or not, begin in database 0.
-        let mut commands = FileCommands::new(&mut file.input);
-        let mut follower = target.as_mut().map(|target| Follower::new(target, None, scope, 0));
+        let mut commands = FileCommands::new(&mut file.input, file.form);
+        let mut follower = self.target.as_deref_mut().map(|target| Follower::new(target, None, self.scope, 0));
         if let Some(follower) = &mut follower {
             // Places of the next file are behind those of this one.
-            follower.keep(state.checkpoints().map(|id| Checkpoints::new(id.wrapping_add(number as u64))));
+            follower.keep(self.state.checkpoints().map(|id| Checkpoints::new(id.wrapping_add(number as u64))));
+            follower.put_off(self.expiries.as_deref_mut().filter(|_| file.form == Form::Log));
         }
-        let mut left_out = emptied.of_file(number);
+        let mut left_out = self.emptied.of_file(number);
         let mut make_all = || {
-            while let Some((args, place)) = commands.next()? {
+            while let Some((args, place)) = commands.next().map_err(|problem| format!("{problem}; {TO_MEND}"))? {
                 match &mut follower {
                     _ if left_out.has(&args, place.start) => {}
                     Some(follower) => {
                         pace.wait(1);
                         follower.command(args, place, outcome)?;
                     }
-                    None => follow::look_at(&args, outcome)?,
+                    None => follow::look_at(&args, place.start, outcome)?,
                 }
                 pace.show(commands.position(), || outcome.progress());
             }
             Ok(())
         };
         let ended: Result<(), String> = make_all();
-        if let Some(mut follower) = follower {
-            // Also what was read of a file that breaks off.
-            let settled = follower.settle(commands.position(), outcome);
-            ended.and(settled).map_err(named)?;
-            // Before the checkpoints go: without them the file's commands would be made again.
-            state.note_copied(number + 1, 0, outcome)?;
-            follower.end(outcome)?;
-        } else {
-            ended.map_err(named)?;
-        }
-        pace.end();
+        let Some(mut follower) = follower else { return ended };
+        // Also what was read of a file that breaks off.
+        let settled = follower.settle(commands.position(), outcome);
+        ended.and(settled)?;
+        // Before the checkpoints go: without them the file's commands would be made again.
+        self.state.note_copied(number + 1, 0, outcome)?;
+        follower.end(outcome)
     }
-    Ok(())
 }
 
 /// Imports a running server, or all masters of a cluster.
@@ -235,12 +303,14 @@ fn of_servers(
         state,
         is_one_of_several: masters.len() > 1,
     };
+    let broke = AtomicBool::new(false);
     let run = |master: usize| {
         let mut outcome = Outcome::default();
         let ended = live(master).run(&mut outcome);
         if let Err(problem) = ended {
             // The others end as soon as nothing is missing: what is there counts.
             stopped.store(true, Ordering::Release);
+            broke.store(true, Ordering::Release);
             outcome.problems.note(problem);
         }
         outcome
@@ -251,6 +321,25 @@ fn of_servers(
         for thread in threads {
             outcome.add(thread.join().map_err(|_| "a thread has panicked".to_owned())?);
         }
-        Ok(())
-    })
+        Ok::<(), String>(())
+    })?;
+    if broke.into_inner() || options.dry_run {
+        return Ok(());
+    }
+    if state.lock().resumes() {
+        // All have ended: what is still put off is of an import before this one.
+        let mut expiries = Expiries::new(true);
+        expiries.find(&options.node, scope)?;
+        expiries.settle(&mut StoreWriter::open(&options.node)?, outcome)?;
+    }
+    if options.verify > 0 {
+        for master in &masters {
+            let mut source = Source::open(&live(*master).url)?;
+            verify::compare(&mut source, (scope, &options.node), options.verify, outcome)?;
+        }
+    }
+    if options.verify == u64::MAX {
+        verify::find_others((url, masters.len() > 1), (scope, &options.node), outcome)?;
+    }
+    Ok(())
 }

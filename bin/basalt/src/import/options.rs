@@ -72,7 +72,7 @@ pub struct ImportOptions {
     /// End when nothing is missing
     #[arg(long)]
     pub cut_over: bool,
-    /// At the end, compare so many keys of each database, drawn at random, with a running source; or `all`
+    /// At the end, compare so many keys of each database, drawn at random, with a running source; `all` also names keys that only the store has
     #[arg(long, value_name = "KEYS|all", default_value = "0", value_parser = keys_to_verify)]
     pub verify: u64,
     /// At most so many keys a second

@@ -4,6 +4,9 @@ use crate::lines::KeyPlace;
 use cluster::Databases;
 use vocab::{ClusterDatabase, Database, Namespace};
 
+/// Databases of a store whose keys are walked through where all of a source are imported.
+const DATABASES_WALKED: u64 = 1024;
+
 /// Which databases of a source are imported, into a store whose databases have these slots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'a> {
@@ -56,6 +59,22 @@ impl Scope<'_> {
         }
     }
 
+    /// The number that the only database of the source has that is imported.
+    pub(super) fn number(self) -> Option<u64> {
+        match self.chosen {
+            Chosen::One { source, .. } => Some(source),
+            Chosen::All => None,
+        }
+    }
+
+    /// Where all keys of the source may be in the store.
+    pub(super) fn destinations(self) -> Vec<Destination> {
+        match self.chosen {
+            Chosen::One { source, .. } => self.of(source).into_iter().collect(),
+            Chosen::All => (0..DATABASES_WALKED).filter_map(|number| self.of(number)).collect(),
+        }
+    }
+
     /// Where the key of a line goes.
     pub(super) fn of_line(self, place: KeyPlace) -> Option<Destination> {
         match (self.chosen, place) {
@@ -74,6 +93,17 @@ impl Destination {
     /// Whether it is a database, of databases or of the cluster, rather than the keys of cluster clients.
     pub(super) fn is_database(self) -> bool {
         self.0.is_some()
+    }
+
+    /// The words with which SCAN walks through its keys.
+    pub(super) fn walked(self) -> Vec<Vec<u8>> {
+        match self.0 {
+            None => vec![b"STORE".to_vec()],
+            Some(Namespace::Database(place)) => vec![b"DATABASE".to_vec(), place.number().to_string().into_bytes()],
+            Some(Namespace::Cluster(database)) => {
+                vec![b"STORE".to_vec(), b"SELECTED".to_vec(), database.number().to_string().into_bytes()]
+            }
+        }
     }
 
     /// The name under which the store keeps a key.

@@ -101,6 +101,11 @@ impl Source {
         Ok(Held { value, offset })
     }
 
+    /// Whether there is a key of that name.
+    pub(super) fn has(&mut self, key: &[u8]) -> Result<bool, String> {
+        Ok(self.ask(&[b"EXISTS", key])?.as_int() == Some(1))
+    }
+
     /// The databases that hold keys.
     pub(super) fn databases(&mut self) -> Result<Vec<u64>, String> {
         let info = self.ask(&[b"INFO", b"keyspace"])?;

@@ -31,6 +31,9 @@ struct ImportState {
     file: usize,
     /// Items of that file's copy that are written.
     items: u64,
+    /// The newest key that was begun and is written in parts, by the name that is stored: what is there of it may be a part.
+    #[serde(default)]
+    begun: Option<Vec<u8>>,
     /// Where each running source stands whose copy is complete.
     followed: BTreeMap<String, Followed>,
     outcome: Outcome,
@@ -71,6 +74,7 @@ impl StateFile {
             id,
             file: 0,
             items: 0,
+            begun: None,
             followed: BTreeMap::new(),
             outcome: Outcome::default(),
         };
@@ -131,6 +135,17 @@ impl StateFile {
         self.save()
     }
 
+    /// Whether a key that is written in parts was begun: what is there of it may be a part.
+    pub(super) fn has_begun(&self, key: &[u8]) -> bool {
+        self.state.begun.as_deref() == Some(key)
+    }
+
+    /// A key that was not there is about to be written in parts.
+    pub(super) fn note_begun(&mut self, key: Vec<u8>) -> Result<(), String> {
+        self.state.begun = Some(key);
+        self.save()
+    }
+
     /// Where a running source stands; none if its copy is not complete.
     pub(super) fn followed(&self, source: &str) -> Option<Followed> {
         self.state.followed.get(source).cloned()
@@ -176,8 +191,10 @@ mod tests {
         first.note_copied(2, 40, &outcome).unwrap();
         let at = Followed { stream: "s".to_owned(), offset: 5, until: 9, selected: 1, is_renewed: true };
         first.note_followed("h:1", at.clone()).unwrap();
+        first.note_begun(b"large".to_vec()).unwrap();
         let again = StateFile::open(Some(&path), "a.rdb").unwrap();
         assert!(again.resumes() && again.checkpoints() == first.checkpoints());
+        assert!(again.has_begun(b"large") && !again.has_begun(b"other"));
         assert_eq!((again.place(), again.outcome().keys), ((2, 40), 7));
         assert_eq!((again.followed("h:1"), again.followed("h:2")), (Some(at), None));
         assert!(StateFile::open(Some(&path), "b.rdb").is_err());
