@@ -14,7 +14,7 @@ use crate::store_writer::{Kind, Listener, StoreWriter, Write};
 use client::{Client, Frame, StoreUrl, Value as Answer};
 use rdb::{HashField, Value};
 use std::collections::{BTreeSet, HashMap};
-use vocab::wall_clock_ms;
+use vocab::{slot_of, slot_tag, wall_clock_ms};
 
 const YEAR_MS: u64 = 31_556_952_000;
 /// By how much an expiry is put off.
@@ -28,13 +28,15 @@ const NOTED_MAX: usize = 4 << 20;
 /// Fields of one request.
 const FIELDS_MAX: usize = 512;
 /// Gives a key and these fields of it their own expiries, if they still are put off. Answers 1 if the key has expired by that.
+/// A script that belongs to a database is told its keys by the names of its clients: so its first key is one of cluster clients, and the
+/// key is told once more, as it is stored.
 const SCRIPT: &str = "local late,span,now=tonumber(ARGV[1]),tonumber(ARGV[2]),tonumber(ARGV[3]) \
                       local function own(at) if type(at)=='number' and at>=late and at<late+span then return at-late end end \
-                      for i=4,#ARGV do local told=redis.pcall('HPEXPIRETIME',KEYS[1],'FIELDS',1,ARGV[i]) \
+                      for i=5,#ARGV do local told=redis.pcall('HPEXPIRETIME',ARGV[4],'FIELDS',1,ARGV[i]) \
                       local at=own(told[1]) \
-                      if at then redis.call('HPEXPIREAT',KEYS[1],string.format('%.0f',at),'FIELDS',1,ARGV[i]) end end \
-                      local at=own(redis.call('PEXPIRETIME',KEYS[1])) if not at then return 0 end \
-                      redis.call('PEXPIREAT',KEYS[1],string.format('%.0f',at)) return at<=now and 1 or 0";
+                      if at then redis.call('HPEXPIREAT',ARGV[4],string.format('%.0f',at),'FIELDS',1,ARGV[i]) end end \
+                      local at=own(redis.call('PEXPIRETIME',ARGV[4])) if not at then return 0 end \
+                      redis.call('PEXPIREAT',ARGV[4],string.format('%.0f',at)) return at<=now and 1 or 0";
 
 /// How a command tells a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,9 +389,14 @@ impl Listener for Settling<'_> {
 
 /// The request that gives a key, and fields of it, their own expiries. Made twice, it changes nothing.
 fn own_expiry(key: &[u8], fields: &[Vec<u8>]) -> Write {
-    let head = [b"EVAL".to_vec(), SCRIPT.as_bytes().to_vec(), b"1".to_vec(), key.to_vec()];
+    let beside = format!("{{{}}}", slot_tag(slot_of(key))).into_bytes();
+    let head = [b"EVAL".to_vec(), SCRIPT.as_bytes().to_vec(), b"2".to_vec(), beside, key.to_vec()];
     let times = [LATER_MS, SPAN_MS, wall_clock_ms()].map(number);
-    Write { kind: Kind::Free, args: head.into_iter().chain(times).chain(fields.iter().cloned()).collect(), key: 3 }
+    Write {
+        kind: Kind::Free,
+        args: head.into_iter().chain(times).chain([key.to_vec()]).chain(fields.iter().cloned()).collect(),
+        key: 4,
+    }
 }
 
 fn number(n: u64) -> Vec<u8> {
