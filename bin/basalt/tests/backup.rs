@@ -172,7 +172,7 @@ fn a_store_of_several_nodes_is_restored_through_each_of_them() {
         let mut databases = Connection::open(ports[n]).unwrap();
         for number in 0..16 {
             assert_eq!(databases.call(&format!("SELECT {number}")), Value::ok());
-            assert_eq!(databases.call(&format!("GET of{number}")), Value::bulk(&number.to_string()));
+            assert_eq!(databases.call(&format!("GET of{number}")), Value::bulk(number.to_string()));
             assert_eq!(databases.call("DBSIZE"), Value::Int(1));
         }
         assert_eq!(nodes.connect(0).call("ACL LIST").items()[0].text(), app);

@@ -16,6 +16,10 @@ use rdb::{HashField, Value};
 use std::collections::{BTreeSet, HashMap};
 use vocab::{slot_of, slot_tag, wall_clock_ms};
 
+/// What is said where an import ends that goes on later.
+pub(super) const STAY_PUT_OFF: &str =
+    "what expires within the hour has expiries a thousand years late in the store, until the same command goes on";
+
 const YEAR_MS: u64 = 31_556_952_000;
 /// By how much an expiry is put off.
 const LATER_MS: u64 = 1000 * YEAR_MS;

@@ -1,9 +1,8 @@
 //! One running source: its keys, then what changes.
 
-use super::STAY_PUT_OFF;
 use super::commands::{Commands, Form};
 use super::copy::Copy;
-use super::expiries::Expiries;
+use super::expiries::{Expiries, STAY_PUT_OFF};
 use super::follow::Follower;
 use super::options::ImportOptions;
 use super::outcome::Outcome;

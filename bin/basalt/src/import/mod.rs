@@ -166,7 +166,7 @@ fn of_files(
     if let (Some(expiries), Some(target)) = (&mut expiries, &mut target) {
         if read.is_err() && goes_on {
             if !expiries.is_empty() {
-                bench::note!("basalt: {STAY_PUT_OFF}");
+                bench::note!("basalt: {}", expiries::STAY_PUT_OFF);
             }
             return read;
         }
@@ -179,8 +179,6 @@ fn of_files(
     read
 }
 
-const STAY_PUT_OFF: &str =
-    "what expires within the hour has expiries a thousand years late in the store, until the same command goes on";
 const TO_MEND: &str = "the commands before it were made, and none behind it. Mend the file there (redis-check-aof shows such a place, and \
                        with --fix cuts the file off there), and import it into a store without its keys";
 

@@ -8,6 +8,9 @@ use vocab::{ClusterDatabase, Database, Namespace};
 pub(super) const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 /// An option is unknown, or in the wrong place.
 pub(super) const SYNTAX: &str = "ERR syntax error";
+/// The error about a union of so many small sets that they do not fit into memory together.
+pub(super) const TOO_MANY_SETS: &str = "ERR too many sets to be united at once (32 MiB of small ones)";
+const _: () = assert!(vocab::limits::UNITED_BYTES_MAX == 32 << 20, "it says how many");
 /// An argument should be a 64-bit integer.
 pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 /// An argument should be a natural number.

@@ -13,10 +13,6 @@ use std::collections::{BinaryHeap, HashSet, VecDeque};
 use storage::Slice;
 use vocab::limits;
 
-/// The error about a union of so many small sets that they do not fit into memory together.
-pub(in crate::command) const TOO_MANY_SETS: &str = "ERR too many sets to be united at once (32 MiB of small ones)";
-const _: () = assert!(limits::UNITED_BYTES_MAX == 32 << 20, "it says how many");
-
 /// How many elements of a large set are read at a time.
 const CHUNK: usize = 128;
 
@@ -89,7 +85,7 @@ impl<'k> Combination<'k> {
                 for set in found.drain(..) {
                     bytes += if let Form::Inline(record) = &set.form { record.bytes().len() } else { 0 };
                     if bytes > limits::UNITED_BYTES_MAX {
-                        return Err(TOO_MANY_SETS.into());
+                        return Err(args::TOO_MANY_SETS.into());
                     }
                     walked.push(Walk::new(set)?);
                 }

@@ -6,7 +6,6 @@ mod staged;
 mod store;
 mod write;
 
-pub(super) use combination::TOO_MANY_SETS;
 pub use staged::SetCopy;
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};

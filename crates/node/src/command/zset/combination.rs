@@ -6,10 +6,9 @@
 
 use super::build::Kept;
 use super::scored;
-use crate::command::args::{SYNTAX, WRONGTYPE, int, is_word};
+use crate::command::args::{SYNTAX, TOO_MANY_SETS, WRONGTYPE, int, is_word};
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Form, Stored, name_of};
-use crate::command::set::TOO_MANY_SETS;
 use crate::format::score::decode;
 use crate::keyspace_events::Event;
 use crate::{ReadSpace, Type};
