@@ -255,7 +255,8 @@ pub enum UnorderedKey {
     Thread,
 }
 
-/// Which keys a table has whose order is another one in each process, if any; and how many places it has, each of which was looked at.
+/// Which keys a table has whose order is another one in each process, if any; and how many keys it has that have no place by their number. One
+/// alone has no order.
 ///
 /// # Safety
 /// `table` is what [`mlua::Table::to_pointer`] answers for a table that is still there.
@@ -265,16 +266,17 @@ pub unsafe fn unordered_key(table: *const c_void) -> Option<(UnorderedKey, usize
     let table = unsafe { &*table.cast::<Table>() };
     // SAFETY: likewise.
     let nodes = unsafe { slice::from_raw_parts(table.nodes.cast_const(), 1 << table.nodes_log2) };
-    let kinds = nodes.iter().filter(|node| node.value.kind != NIL).map(|node| node.key.kind);
+    let kinds = || nodes.iter().filter(|node| node.value.kind != NIL).map(|node| node.key.kind);
+    let count = kinds().count();
     // The first kind of several: which key comes first is not to be told.
-    let kind = kinds.filter(|kind| (TABLE..=THREAD).contains(kind)).min()?;
+    let kind = kinds().filter(|kind| count > 1 && (TABLE..=THREAD).contains(kind)).min()?;
     let key = match kind {
         TABLE => UnorderedKey::Table,
         FUNCTION => UnorderedKey::Function,
         THREAD => UnorderedKey::Thread,
         _ => UnorderedKey::Userdata,
     };
-    Some((key, places_of(table)))
+    Some((key, count))
 }
 
 fn places_of(table: &Table) -> usize {
@@ -554,8 +556,9 @@ mod tests {
             ("return {}", None),
             ("return {1,2,x=3,[true]=4,[1.5]=5}", None),
             ("return {x=1,[{}]=2,[print]=3}", Some(UnorderedKey::Table)),
-            ("return {[print]=3}", Some(UnorderedKey::Function)),
-            ("return {[coroutine.create(function() end)]=3}", Some(UnorderedKey::Thread)),
+            ("return {1,2,[print]=3}", None),
+            ("return {[print]=3,[type]=4}", Some(UnorderedKey::Function)),
+            ("return {[coroutine.create(function() end)]=3,x=1}", Some(UnorderedKey::Thread)),
             ("local k={} local t={[k]=1,x=2} t[k]=nil return t", None),
         ] {
             let table: mlua::Table = lua.load(text).eval().unwrap();

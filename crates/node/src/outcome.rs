@@ -61,7 +61,9 @@ impl Outcome {
 
     /// The text of an error that a script has chosen. What it says is no word of this store's about the request: a script that has written
     /// is not to be run again for it.
-    pub(crate) fn chosen_text(text: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn chosen_text(mut text: Vec<u8>) -> Vec<u8> {
+        // As it is sent.
+        text.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
         if Self::of_text(&text).is_none() { text } else { [b"ERR script: ", &*text].concat() }
     }
 
@@ -104,7 +106,12 @@ mod tests {
             assert_eq!(Outcome::of_answer(format!("-{text}\r\n").as_bytes()), expected, "{text}");
         }
         assert_eq!(Outcome::of_answer(b"+MOVED 7\r\n"), None, "a value");
-        for (text, expected) in [("MOVED 1 x", "ERR script: MOVED 1 x"), ("MOVE on", "MOVE on"), ("", "")] {
+        for (text, expected) in [
+            ("MOVED 1 x", "ERR script: MOVED 1 x"),
+            ("MOVED\n1 x", "ERR script: MOVED 1 x"),
+            ("MOVE on", "MOVE on"),
+            ("", ""),
+        ] {
             assert_eq!(Outcome::chosen_text(text.into()), expected.as_bytes());
         }
         assert_eq!(Outcome::of_answer(b""), None);

@@ -228,7 +228,10 @@ impl Expiries {
         let later = self.later(args, 2, unit, now_ms);
         // A history has what took effect. A time that was put off cannot be compared with one that was not.
         if was_noted || later.is_some() {
-            args.retain(|word| !is_comparison(word));
+            // The key may have such a name.
+            let mut conditions = args.split_off(3.min(args.len()));
+            conditions.retain(|word| !is_comparison(word));
+            args.append(&mut conditions);
         }
         if let Some(time) = later {
             (args[0], args[2]) = (b"PEXPIREAT".to_vec(), time);
@@ -461,6 +464,8 @@ mod tests {
             ("SET a v EX 5", "SET a v EX 5"),
             ("PEXPIREAT a 5 GT", "PEXPIREAT a LATER+5"),
             ("EXPIREAT a -1", "PEXPIREAT a LATER+0"),
+            ("PEXPIREAT gt 5 GT", "PEXPIREAT gt LATER+5"),
+            ("EXPIREAT LT 5", "PEXPIREAT LT LATER+5000"),
             ("GETEX a PXAT 7", "GETEX a PXAT LATER+7"),
             ("HPEXPIREAT h 5 LT FIELDS 2 GT f", "HPEXPIREAT h LATER+5 FIELDS 2 GT f"),
             ("HSETEX h FNX EXAT 1 FIELDS 2 f v PX w", "HSETEX h FNX PXAT LATER+1000 FIELDS 2 f v PX w"),
@@ -475,9 +480,9 @@ mod tests {
         assert_eq!(command(&mut expiries, &format!("PEXPIREAT b {far} GT")), format!("PEXPIREAT b {far} GT"));
         assert_eq!(command(&mut expiries, &format!("PEXPIREAT a {far} GT")), format!("PEXPIREAT a {far}"));
         let noted: BTreeSet<&[u8]> = expiries.noted.keys().map(Vec::as_slice).collect();
-        assert_eq!(noted, BTreeSet::from([&b"a"[..], b"h", b"r"]));
+        assert_eq!(noted, BTreeSet::from([&b"LT"[..], b"a", b"gt", b"h", b"r"]));
         assert_eq!(expiries.noted[&b"h"[..]], words("GT f PX").into_iter().collect());
-        assert_eq!(expiries.count, 6);
+        assert_eq!(expiries.count, 8);
     }
 
     #[test]

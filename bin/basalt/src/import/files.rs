@@ -111,7 +111,9 @@ pub(super) fn open(path: &Path) -> Result<Opened, String> {
         (_, true) => Part::Lines,
         _ => Part::Commands,
     };
-    let is_log = is_copy || ends_with(path, "aof") || head.starts_with(b"*") || head.starts_with(b"#");
+    // Both may begin alike: text that is named so may have words on lines behind its first command.
+    let begins_as_log = head.starts_with(b"*") || head.starts_with(b"#");
+    let is_log = is_copy || ends_with(path, "aof") || begins_as_log && !ends_with(path, "txt");
     let form = if is_log { Form::Log } else { Form::Text };
     Ok(Opened { name, part, form, bytes, input: Box::new(input) })
 }

@@ -29,7 +29,7 @@ const TOGETHER_BYTES_MAX: usize = 256 << 10;
 const TOGETHER: &str = "local replies,at={},1 for i=1,#KEYS do local count=tonumber(ARGV[at]) \
                         replies[i]=redis.pcall(unpack(ARGV,at+1,at+count)) at=at+count+1 end return replies";
 /// With these words an error of the store passes.
-const PASSES: [&str; 6] = ["BUSY ", "TIMEOUT", "ERR disk full", "LOADING", "CLUSTERDOWN", "TRYAGAIN"];
+const PASSES: [&str; 7] = ["BUSY ", "TIMEOUT", "NOREPLICAS", "ERR disk full", "LOADING", "CLUSTERDOWN", "TRYAGAIN"];
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,8 +242,8 @@ impl StoreWriter {
                         },
                     );
                 }
-                Answer::Reply(Frame::Error(text)) if Outcome::is_made(text) => {
-                    // All of it; what each has answered is not known.
+                // Others are made again until all replicas have them.
+                Answer::Reply(Frame::Error(text)) if kind == Kind::Once && Outcome::is_made(text) => {
                     *held_bytes -= bytes;
                     return together.iter().for_each(|pending| listener.done(&pending.write, &Frame::Simple(b"OK")));
                 }

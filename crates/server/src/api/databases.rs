@@ -278,7 +278,8 @@ fn restored(store: &Arc<NodeShared>, key: &[u8], of: &Dumped, replaces: bool) ->
             let mut writer = ShardWriter::new(store.clone());
             let write = Write::Transaction { watches: Vec::new(), commands };
             writer.submit_write(ShardWrite::of_shard(shard, write).at(slot))?;
-            writer.await_answers().pop().ok_or_else(|| LATE.to_owned())
+            // As long as another node may take.
+            (0..4).find_map(|_| writer.await_answers().pop()).ok_or_else(|| LATE.to_owned())
         }
     })?;
     match resp::decode(&answer) {

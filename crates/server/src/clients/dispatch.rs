@@ -504,7 +504,7 @@ impl Dispatch<'_> {
         let admission = session::admit(&mut connection.session, row, args, &**store, &mut reply);
         *self.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
         if behaviour & behaviour::ENDS_WATCHES != 0
-            && !matches!(admission, Admission::Transaction(_))
+            && !matches!(admission, Admission::Transaction(_) | Admission::Hold { .. })
             // EXEC without MULTI changes nothing.
             && (was_in_multi || !reply.buf.starts_with(b"-"))
         {
@@ -536,7 +536,8 @@ impl Dispatch<'_> {
                 compare_passwords(store);
                 begin_wanted(store);
                 connection.pause_until(until_ms);
-                connection.slow_login(login::is_slowed(store, &connection.session, self.turn.now.wall_ms));
+                let logs_in = behaviour & behaviour::LOGS_IN != 0;
+                connection.slow_login(logs_in && login::is_slowed(store, &connection.session, self.turn.now.wall_ms));
                 *self.scratch = reply;
                 return self.turn.stall(id);
             }

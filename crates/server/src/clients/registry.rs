@@ -628,6 +628,8 @@ impl Clients {
         let ReplyPart { ticket, bytes, rest } = part;
         let client = ClientId::from(&ticket);
         let Some(connection) = self.find(client) else { return };
+        // It is answered from here: nothing waits for what another node would answer.
+        connection.take_kept(ticket.sequence);
         match rest {
             Some(stream) => connection.part(ticket, bytes, stream),
             None => connection.break_off(),

@@ -169,7 +169,10 @@ fn wait_for_all(batch: Vec<DeferredRead>) {
                 tell(&store, &mut messages);
             })
         };
-        if let Some((room, read)) = store.client_memory.read.begin(likely_bytes, read, later) {
+        if matches!(read, DeferredRead::Prefetch(_)) {
+            // No client takes what it reads.
+            wait_for(&store, read, store.client_memory.read.none(), &mut messages);
+        } else if let Some((room, read)) = store.client_memory.read.begin(likely_bytes, read, later) {
             wait_for(&store, read, room, &mut messages);
         }
     }

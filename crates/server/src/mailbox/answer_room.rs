@@ -63,6 +63,11 @@ impl AnswerRoom {
         Some((AnswerShare { room: self.clone(), bytes }, read))
     }
 
+    /// What a read takes that no client waits for.
+    pub(crate) fn none(self: &Arc<Self>) -> AnswerShare {
+        AnswerShare { room: self.clone(), bytes: 0 }
+    }
+
     /// The read that has waited longest, with its room, if there is any. To be asked whenever room was given back, until there is none.
     pub(crate) fn next(self: &Arc<Self>) -> Option<(AnswerShare, Waiting)> {
         let mut taken = self.taken.lock();

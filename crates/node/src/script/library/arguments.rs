@@ -125,8 +125,8 @@ pub(super) fn check_order(
     refusal: impl FnOnce(&'static str) -> Error,
 ) -> mlua::Result<()> {
     // SAFETY: it is that table's own pointer, and the table is there.
-    let Some((key, places)) = (unsafe { lua::unordered_key(table.to_pointer()) }) else { return Ok(()) };
-    meter.values(places as u64)?;
+    let Some((key, count)) = (unsafe { lua::unordered_key(table.to_pointer()) }) else { return Ok(()) };
+    meter.values(count as u64 * SCRIPT_VALUE_INSTRUCTIONS)?;
     Err(refusal(match key {
         UnorderedKey::Table => "table",
         UnorderedKey::Function => "function",
