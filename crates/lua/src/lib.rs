@@ -259,7 +259,7 @@ pub enum UnorderedKey {
 /// alone has no order.
 ///
 /// # Safety
-/// `table` is what [`mlua::Table::to_pointer`] answers for a table that is still there.
+/// `table` is what `mlua::Table::to_pointer` answers for a table that is still there.
 #[must_use]
 pub unsafe fn unordered_key(table: *const c_void) -> Option<(UnorderedKey, usize)> {
     // SAFETY: the caller promises it. A table has as many nodes as it says.
