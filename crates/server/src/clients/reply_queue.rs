@@ -246,12 +246,7 @@ impl ReplyQueue {
 
     /// Registers a request as under way; answers its sequence number.
     pub(super) fn begin(&mut self, mask: Mask, effect: Effect, begun: Begun, silent: bool) -> u64 {
-        if effect != Effect::Write {
-            self.reads.change(mask, true);
-        }
-        if effect != Effect::Read {
-            self.writes.change(mask, true);
-        }
+        self.tally(mask, effect, true);
         let begun = Some(begun);
         self.push(Pending { reply: Vec::new(), is_over: false, mask, effect, begun, silent, promised: 0 });
         self.first + self.pending.len() as u64 - 1
@@ -322,7 +317,7 @@ impl ReplyQueue {
             self.owed -= pending.reply.len();
             self.promised -= pending.promised;
             self.slow_reads.end(self.first + self.pending.len() as u64);
-            self.settle(pending.mask, pending.effect);
+            self.tally(pending.mask, pending.effect, false);
         }
     }
 
@@ -334,19 +329,18 @@ impl ReplyQueue {
         {
             let (mask, effect) = (pending.mask, pending.effect);
             (pending.mask, pending.effect) = (ALL_KEYS, Effect::Unsettled);
-            self.settle(mask, effect);
-            self.reads.change(ALL_KEYS, true);
-            self.writes.change(ALL_KEYS, true);
+            self.tally(mask, effect, false);
+            self.tally(ALL_KEYS, Effect::Unsettled, true);
         }
     }
 
-    /// A request with this effect on these keys is not under way any more.
-    fn settle(&mut self, mask: Mask, effect: Effect) {
+    /// A request with this effect on these keys is under way from now on, or (`up` is false) not any more.
+    fn tally(&mut self, mask: Mask, effect: Effect, up: bool) {
         if effect != Effect::Write {
-            self.reads.change(mask, false);
+            self.reads.change(mask, up);
         }
         if effect != Effect::Read {
-            self.writes.change(mask, false);
+            self.writes.change(mask, up);
         }
     }
 
@@ -405,7 +399,7 @@ impl ReplyQueue {
             put(&mut pending.reply, reply);
             pending.is_over = true;
         }
-        self.settle(mask, effect);
+        self.tally(mask, effect, false);
         begun
     }
 

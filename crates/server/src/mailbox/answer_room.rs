@@ -54,8 +54,8 @@ impl AnswerRoom {
     ) -> Option<(AnswerShare, T)> {
         let mut taken = self.taken.lock();
         let bytes = counted(known_bytes);
-        let is_first = taken.waiting.is_empty() || (bytes == 0 && taken.bytes < BYTES_SOFT);
-        if !is_first || !taken.has_room(bytes) {
+        let is_behind = bytes > 0 && !taken.waiting.is_empty();
+        if is_behind || !taken.has_room(bytes) {
             taken.waiting.push_back((bytes, later(read)));
             return None;
         }

@@ -91,9 +91,8 @@ impl Asked {
     }
 
     fn broken(&self, error: &io::Error) -> String {
-        let code = if self.are_writes { OUTCOME_UNKNOWN } else { "CLUSTERDOWN" };
-        let colon = if self.are_writes { ":" } else { "" };
-        format!("{code}{colon} node {} has broken off: {error}", self.node)
+        let text = format!("node {} has broken off: {error}", self.node);
+        if self.are_writes { format!("{OUTCOME_UNKNOWN}: {text}") } else { format!("CLUSTERDOWN {text}") }
     }
 }
 
