@@ -135,6 +135,67 @@ fn a_right_that_is_lost_ends_waits_and_is_gone_at_exec() {
     }
 }
 
+/// By whichever name it asks, alone and in a transaction, at the node that leads its database and at the others.
+#[test]
+fn who_may_use_some_databases_stays_in_them() {
+    let dir = Dir::new("users-databases");
+    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+    let listen = |port: &u16| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))];
+    let own: Vec<_> = ports.iter().map(listen).collect();
+    let nodes = Nodes::start_with(&dir, 3, &[("--shards", "3")], &own);
+    nodes.wait_spread();
+    let mut admin = nodes.connect(0);
+    let read = ["EVAL", "return redis.call('GET',ARGV[1])", "0", "a"];
+    for port in &ports {
+        // Known where the tenant is.
+        let mut here = Connection::open(*port).unwrap();
+        let mut change = |rules: &str| {
+            assert_eq!(admin.call(&format!("ACL SETUSER tenant {rules}")), Value::ok());
+            let list = ask(&mut admin, &["ACL", "LIST"]);
+            wait_for(&mut here, &["ACL", "LIST"], &list);
+        };
+        change("reset on nopass ~* &* +@all db=0,3");
+        let mut tenant = Connection::open(*port).unwrap();
+        assert_eq!(ask(&mut tenant, &["AUTH", "tenant", "x"]), "OK");
+        let ask_all = |connection: &mut Connection, lines: &[&str]| -> Vec<String> {
+            lines.iter().map(|line| connection.call(line).words()).collect()
+        };
+        for refused in
+            ["SWAPDB 0 5", "KV.SWAP 0 5", "FLUSHALL", "KV.EMPTY", "COPY a b DB 3 DB 5", "MOVE a 5", "SELECT 5"]
+        {
+            assert!(tenant.call(refused).text().starts_with("NOPERM "), "{port}: {refused}");
+        }
+        let queued = ["MULTI", "SELECT 3", "SET a 3", "COPY a b REPLACE", "EXISTS a"];
+        ask_all(&mut tenant, &queued);
+        assert_eq!(tenant.call("EXEC").words(), "OK OK 1 1", "{port}");
+        // Its rights are others when it runs: what is lost is refused, the rest is done.
+        for (rules, expected) in [
+            ("-exists", [true, true, true, false]),
+            ("+exists resetdbs db=0", [false; 4]),
+            ("resetdbs db=0,3", [true; 4]),
+            ("resetdbs db=3", [true; 4]),
+        ] {
+            assert_eq!(ask(&mut tenant, &["SELECT", "0"]), "OK");
+            ask_all(&mut tenant, &queued);
+            change(rules);
+            let answers = tenant.call("EXEC");
+            let done: Vec<bool> = answers.items().iter().map(|answer| !answer.is_error()).collect();
+            assert_eq!(done, expected, "{port} {rules}: {answers:?}");
+        }
+        // A script runs by the rights of now, wherever that is.
+        assert_eq!(ask(&mut tenant, &["SELECT", "3"]), "OK");
+        assert_eq!(ask(&mut tenant, &read), "3", "{port}");
+        change("-get");
+        eventually("its script is refused", PATIENCE, || {
+            ask(&mut tenant, &read).contains("can't run this command").then_some(())
+        });
+        // One guess a transaction.
+        ask_all(&mut tenant, &["MULTI", "AUTH tenant x"]);
+        assert!(tenant.call("AUTH tenant y").text().starts_with("ERR a transaction may log in only once"));
+        assert!(tenant.call("EXEC").text().starts_with("EXECABORT "), "{port}");
+    }
+}
+
 /// As a read, as a write, on a thread for scripts that take long, in EXEC and as a function.
 #[test]
 fn scripts_may_do_what_their_user_may_wherever_they_run() {

@@ -11,7 +11,7 @@ use crate::log_write::{Install, LogGate, LogWrite, SYNC, is_member_change};
 use crate::member_change::change_entry;
 use crate::members::{MemberChange, MemberKind, Members, conf_change, decode_conf_change};
 use crate::message_validation::{Validation, Verified, inspect, is_of_leader};
-use crate::progress::{LogMarks, followers, needed_by, next_in_log};
+use crate::progress::{Fed, LogMarks, followers, kept_for_fed, needed_by, next_in_log};
 use crate::raft_storage::RaftStorage;
 use crate::ready::{FollowerState, Ready, ReplicaStatus, SnapshotPoint};
 use crate::resends::Resends;
@@ -25,6 +25,9 @@ use vocab::{ReplicaId, ShardId, limits};
 const COMMITTED_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of entries that may wait for their commit.
 const UNCOMMITTED_BYTES_MAX: u64 = 512 << 20;
+
+/// By so much the term of a replica that goes on alone is raised: more terms than it can have missed.
+const TERMS_MISSED_MAX: u64 = 1 << 20;
 
 /// One replica of one shard.
 pub struct Replica {
@@ -47,6 +50,8 @@ pub struct Replica {
     verified: Verified,
     installing: Option<Installing>,
     marks: LogMarks,
+    /// The followers that were sent the rows.
+    fed: Fed,
     /// Bytes of log that are kept for followers which lack them.
     keep_bytes: u64,
     /// Entries for followers are being read from the log.
@@ -114,6 +119,7 @@ impl Replica {
             verified: Verified::default(),
             installing: None,
             marks: LogMarks::default(),
+            fed: Fed::default(),
             keep_bytes: limits::LOG_KEEP_BYTES,
             reads_log: false,
             members_noted: conf_index,
@@ -644,12 +650,29 @@ impl Replica {
 
     /// The snapshot that was sent to `to` has arrived there, or never will.
     pub fn report_snapshot(&mut self, to: ReplicaId, ok: bool) {
+        if !ok {
+            self.fed.end(to);
+        }
         let status = if ok { raft::SnapshotStatus::Finish } else { raft::SnapshotStatus::Failure };
         self.raw.report_snapshot(to.0, status);
     }
 
+    /// The rows of the shard as of an entry are sent to `to`. The log after it is kept for a while longer.
+    pub fn sends_rows(&mut self, to: ReplicaId, index: u64) {
+        self.fed.begin(to, index);
+    }
+
+    /// Whether log is kept for followers that were sent the rows.
+    #[must_use]
+    pub fn has_sent_rows(&self) -> bool {
+        !self.fed.is_empty()
+    }
+
     /// What was sent to `to` lately may not have arrived.
     pub fn report_unreachable(&mut self, to: ReplicaId) {
+        if self.raw.raft.prs().get(to.0).is_none_or(|of| of.state != raft::ProgressState::Snapshot) {
+            self.fed.end(to);
+        }
         self.resends.lost(to.0);
         self.raw.report_unreachable(to.0);
     }
@@ -660,10 +683,10 @@ impl Replica {
     }
 
     /// Truncates the log up to what the tree has flushed, but for what a follower still lacks, within bounds; true if
-    /// something was added to `write`.
-    pub fn truncate(&mut self, flushed: u64, write: &mut LogWrite) -> Result<bool> {
+    /// something was added to `write`. `rows_bytes`: what the tree takes, if it was sent to a follower.
+    pub fn truncate(&mut self, flushed: u64, rows_bytes: u64, write: &mut LogWrite) -> Result<bool> {
         let (truncated, _) = self.raw.store().truncated();
-        let index = flushed.min(self.applied).min(self.needed_from().saturating_sub(1));
+        let index = flushed.min(self.applied).min(self.needed_from(rows_bytes).saturating_sub(1));
         // Entries before need not be searched for changes of members when the log is opened.
         let members = self.note_members(flushed, write);
         if index <= truncated || self.has_failed() || self.is_installing() {
@@ -678,16 +701,24 @@ impl Replica {
     }
 
     /// The first entry that some follower may lack and is to get from the log.
-    fn needed_from(&self) -> u64 {
+    fn needed_from(&mut self, rows_bytes: u64) -> u64 {
         if self.is_alone() && self.raw.store().conf_state().learners.is_empty() {
             return u64::MAX;
         }
         // The next leader needs the entries that others lack: everyone keeps a little.
-        let lacking = self.followers().iter().map(|of| needed_by(&self.raw.raft, of)).min().unwrap_or(u64::MAX);
+        let followers = self.followers();
+        let lacking = followers.iter().map(|of| needed_by(&self.raw.raft, of)).min().unwrap_or(u64::MAX);
         let slack = self.marks.newest(self.keep_bytes / 8) + 1;
         let last = self.raw.raft.raft_log.last_index();
-        let floor = self.marks.newest(self.keep_bytes).max(last.saturating_sub(limits::LOG_KEEP_ENTRIES)) + 1;
-        lacking.min(slack).max(floor)
+        let floor = |bytes, entries| self.marks.newest(bytes).max(last.saturating_sub(entries)) + 1;
+        let needed = lacking.min(slack).max(floor(self.keep_bytes, limits::LOG_KEEP_ENTRIES));
+        let (bytes, entries) = kept_for_fed(rows_bytes, self.keep_bytes);
+        let far = floor(bytes, entries);
+        if !self.is_leader() {
+            self.fed = Fed::default();
+        }
+        let fed = self.fed.needed_from(&followers, needed);
+        fed.map_or(needed, |fed| needed.min(fed.max(far)))
     }
 
     /// The state of the shard as of the last entry applied, without its rows.
@@ -782,6 +813,9 @@ impl Replica {
         for id in members.voters.into_iter().chain(members.learners).filter(|id| *id != me) {
             self.make_change(&[MemberChange { id, kind: MemberKind::Remove }])?;
         }
+        // Others may have heard of leaders in terms that this replica missed, and would not believe it in one of before.
+        let term = self.term() + TERMS_MISSED_MAX;
+        self.raw.raft.become_follower(term, raft::INVALID_ID);
         self.members_noted = self.members_noted.max(self.applied);
         write.members(self.shard(), self.raw.store().conf_state().clone(), self.members_noted, true);
         Ok(self.members())

@@ -207,6 +207,27 @@ fn who_was_away_is_served_from_the_log_while_it_is_kept() {
 }
 
 #[test]
+fn rows_are_sent_once_however_much_is_written_meanwhile() {
+    let (mut group, leader, other) = settled(true, 3);
+    group.crash(other, 0);
+    let write = |group: &mut Group| {
+        group.propose().unwrap();
+        group.run(1);
+        for id in group.nodes.keys().copied().filter(|id| *id != other).collect::<Vec<_>>() {
+            group.node(id.0).replica().keep_log(0);
+            group.node(id.0).flush();
+        }
+    };
+    (0..50).for_each(|_| write(&mut group));
+    assert!(group.node(leader.0).replica().status().truncated > 10);
+    let sent_before = group.history.snapshots;
+    group.start(other);
+    (0..200).for_each(|_| write(&mut group));
+    run_until_equal(&mut group);
+    assert_eq!(group.history.snapshots - sent_before, 1);
+}
+
+#[test]
 fn what_is_read_from_the_log_at_a_time_is_bounded_and_all_of_it_comes() {
     const ENTRIES: u64 = 40;
     const BYTES: u64 = 1000;

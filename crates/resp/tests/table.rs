@@ -131,6 +131,11 @@ fn command_answers_as_redis_7_0_15_does() {
         ),
         ("COMMAND GETKEYS MSET a b c d", "*2 $1 a $1 c "),
         ("COMMAND GETKEYSANDFLAGS COPY a b", "*2 *2 $1 a *2 +RO +access *2 $1 b *2 +OW +update "),
+        // What belongs to an option is no option.
+        ("COMMAND GETKEYS SORT src STORE victim BY store asc", "*2 $3 src $6 victim "),
+        ("COMMAND GETKEYS SORT k LIMIT 0 store GET store DESC", "*1 $1 k "),
+        ("COMMAND GETKEYS SORT k STORE a STORE b", "*2 $1 k $1 b "),
+        ("COMMAND GETKEYS GEORADIUS k 1 2 3 km STORE store COUNT 1", "*2 $1 k $5 store "),
         ("COMMAND GETKEYS PING x", "-ERR The command has no key arguments "),
         ("COMMAND GETKEYS SPUBLISH channel x", "-ERR The command has no key arguments "),
         ("COMMAND GETKEYS nosuch x", "-ERR Invalid command specified "),

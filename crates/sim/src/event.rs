@@ -11,7 +11,7 @@ use crate::places::Place;
 use crate::request::Request;
 use cluster::{Change, Map};
 use node::peer_protocol::{Order, PeerMessage};
-use node::{ApplyTask, SnapshotTask};
+use node::{AppliedAside, ApplyTask, SnapshotTask};
 use replica::LogEntries;
 use std::fmt;
 use vocab::{NodeId, ShardId};
@@ -102,6 +102,8 @@ pub enum NodeEvent {
     Prefetch(Box<Prefetch>),
     /// A large entry is to be evaluated beside the event loop.
     ApplyAside(Box<ApplyTask>),
+    /// It was.
+    AppliedAside(Box<AppliedAside>),
     /// Entries for followers were read from the log.
     LogRead(Box<LogEntries>),
     /// The next part of a split is due.
@@ -194,6 +196,7 @@ impl fmt::Display for NodeEvent {
             Self::ReadMade(running, _) => write!(f, "read made for {}", running.read),
             Self::Prefetch(prefetch) => write!(f, "rows for shard {} are read", prefetch.shard()),
             Self::ApplyAside(task) => write!(f, "an entry of shard {} is evaluated aside", task.shard()),
+            Self::AppliedAside(_) => f.write_str("an entry was evaluated aside"),
             Self::LogRead(read) => write!(f, "entries of shard {} are read from the log", read.shard()),
             Self::Fork(fork) => write!(f, "split of shard {}: {}", fork.child(), fork.word()),
             Self::Order(shard, order) => write!(f, "shard {shard}: {order:?}"),

@@ -8,7 +8,7 @@ use crate::event::NodeEvent;
 use crate::places::Place;
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use node::{ApplyTask, PrefetchItem, Prefetched, ShardHandle};
+use node::{AppliedAside, ApplyTask, PrefetchItem, Prefetched, ShardHandle};
 use replica::LogRead;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -64,20 +64,28 @@ pub fn begin_aside(store: &mut Store, place: Place, task: ApplyTask) {
     store.env.later(delay, place, NodeEvent::ApplyAside(Box::new(task)));
 }
 
-/// The thread is done.
+/// The thread is done. Until its event loop hears of it, the tree has an entry of which the replica does not know.
 pub fn apply_aside(store: &mut Store, place: Place, task: ApplyTask) {
-    let keeps_begun = task.was_given_up() && store.env.has(Bug::KeepGivenUp);
-    let is_long = store.env.below(3) == 0;
+    if store.nodes[place].process.is_none() {
+        return;
+    }
+    if task.was_given_up() && store.env.has(Bug::KeepGivenUp) {
+        drop(task.clone().run());
+    }
+    let handle = task.handle();
+    let applied = task.run();
+    // By the virtual clock it takes no time. Scripts of its shard go one after the other as if it had.
+    if store.env.below(3) == 0 {
+        handle.note_slow_entry(SLOW_ENTRY_US);
+    }
+    let delay = store.env.below(2) * store.env.below(3 * MILLISECOND);
+    store.env.later(delay, place, NodeEvent::AppliedAside(Box::new(applied)));
+}
+
+/// The event loop hears of it.
+pub fn applied_aside(store: &mut Store, place: Place, applied: AppliedAside) {
     if let Some(process) = &mut store.nodes[place].process {
-        if keeps_begun {
-            drop(task.clone().run());
-        }
-        let handle = task.handle();
-        process.core.applied_aside(task.run());
-        // By the virtual clock it takes no time. Scripts of its shard go one after the other as if it had.
-        if is_long {
-            handle.note_slow_entry(SLOW_ENTRY_US);
-        }
+        process.core.applied_aside(applied);
     }
 }
 

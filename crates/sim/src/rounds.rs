@@ -55,6 +55,7 @@ pub fn deliver(store: &mut Store, place: Place, event: NodeEvent) -> Outcome {
         NodeEvent::ReadMade(running, reply) => reading::read_made(store, place, *running, reply)?,
         NodeEvent::Prefetch(prefetch) => prefetch::prefetch(store, place, *prefetch),
         NodeEvent::ApplyAside(task) => prefetch::apply_aside(store, place, *task),
+        NodeEvent::AppliedAside(applied) => prefetch::applied_aside(store, place, *applied),
         NodeEvent::LogRead(read) => process.core.log_was_read(*read),
         NodeEvent::Fork(fork) => splitting::fork(store, place, *fork),
         NodeEvent::Order(shard, order) => {

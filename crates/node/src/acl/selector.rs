@@ -5,6 +5,7 @@ use super::command_rules::CommandRules;
 use super::denial::{Denial, Subject};
 use super::key_patterns::{KeyAccess, KeyPatterns};
 use super::rule_error::RuleError;
+use crate::transfer_request::place_of_number;
 use resp::glob_matches;
 use resp::table::{self, ChannelArgs, CommandSpec, behaviour, key_flag};
 use std::collections::BTreeSet;
@@ -192,13 +193,8 @@ impl Selector {
             return named(args.get(1)) && named(args.get(2));
         }
         if spec.does(behaviour::TO_DATABASE) {
-            let other = match args {
-                [_, _, number] if spec.arity == 3 => Some(number),
-                _ => {
-                    let at = args.iter().skip(3).position(|arg| arg.eq_ignore_ascii_case(b"DB"));
-                    at.and_then(|at| args.get(at + 4))
-                }
-            };
+            // Where the command itself finds it.
+            let other = place_of_number(spec, args).and_then(|at| args.get(at));
             if !named(other) {
                 return false;
             }
@@ -213,11 +209,13 @@ impl Selector {
         {
             return false;
         }
-        // FLUSHALL is about all databases, and so is a page of a backup.
+        // FLUSHALL is about all databases, by whichever name, and so is a page of a backup.
         let reads_all = spec.does(behaviour::READS_ALL_KEYS);
         let is_of_all = (spec.does(behaviour::CLEARS_STORE) && !spec.does(behaviour::EMPTIES_DATABASE))
+            || (spec.does(behaviour::EMPTIES_NAMED) && args.len() == 1)
             || (reads_all && !spec.does(behaviour::ASKS_DATABASE))
-            || names_stored_key(spec, args);
+            || names_stored_key(spec, args)
+            || names_stored_bound(spec, args);
         let is_of_one = spec.does(behaviour::ASKS_DATABASE)
             || reads_all
             || spec.does(behaviour::EMPTIES_DATABASE)
@@ -288,6 +286,12 @@ impl Selector {
 /// Whether a request names a key of a database as it is stored, as a restore does: it may be that of any database.
 fn names_stored_key(spec: &CommandSpec, args: &[&[u8]]) -> bool {
     spec.has_keys() && spec.keys(args).into_iter().flatten().any(|at| is_database_key(args[at]))
+}
+
+/// Whether a range begins or ends at a key of a database as it is stored. From there on it has keys of all databases.
+fn names_stored_bound(spec: &CommandSpec, args: &[&[u8]]) -> bool {
+    spec.does(behaviour::IN_KEY_ORDER)
+        && args.iter().skip(1).take(2).any(|bound| bound.get(1..).is_some_and(is_database_key))
 }
 
 /// The first pattern of a SORT by which it reads keys that it does not name.

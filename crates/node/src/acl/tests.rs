@@ -189,6 +189,9 @@ fn databases_are_allowed_by_number() {
         ("MOVE k 3", 0, "ok"),
         ("COPY a b DB 1", 0, "database"),
         ("COPY a b REPLACE DB 3", 0, "ok"),
+        ("COPY a b DB 3 DB 1", 0, "database"),
+        ("COPY a b DB 3 REPLACE db 1", 0, "database"),
+        ("COPY a b DB 1 DB 3", 0, "ok"),
         ("KEYS *", 1, "database"),
         ("DBSIZE DATABASE 3", 0, "ok"),
         ("DBSIZE DATABASE 1", 0, "database"),
@@ -200,6 +203,10 @@ fn databases_are_allowed_by_number() {
         ("FLUSHDB", 0, "ok"),
         ("FLUSHDB", 1, "database"),
         ("FLUSHALL", 0, "database"),
+        ("KV.EMPTY", 0, "database"),
+        ("SWAPDB 0 1", 0, "database"),
+        ("KV.SWAP 0 1", 0, "database"),
+        ("KV.SWAP 0 3", 0, "ok"),
         ("KV.RANGE - +", 0, "ok"),
         ("KV.RANGE - +", 1, "database"),
         ("KV.BACKUP PAGE 1 2 3 4", 0, "database"),
@@ -215,7 +222,8 @@ fn who_has_some_databases_names_no_keys_as_they_are_stored() {
     let of_cluster = ClusterDatabase::of_number(3).unwrap();
     for stored in [one.prefix().to_vec(), other.prefix().to_vec(), of_cluster.mark().to_vec()] {
         let stored = [&stored[..], b"k"].concat();
-        let requests: [&[&[u8]]; 9] = [
+        let bound = [b"[", &stored[..]].concat();
+        let requests: [&[&[u8]]; 11] = [
             &[b"GET", &stored],
             &[b"MGET", b"k", &stored],
             &[b"RESTORE", &stored, b"0", b"x"],
@@ -225,6 +233,8 @@ fn who_has_some_databases_names_no_keys_as_they_are_stored() {
             &[b"KV.EMPTY", &stored],
             &[b"KV.REMOVE", &stored, b"9"],
             &[b"KV.TRANSFER", b"k", &stored, b"COPY"],
+            &[b"KV.RANGE", &bound, b"+", b"LIMIT", b"9"],
+            &[b"KV.RANGE", b"-", &bound],
         ];
         for args in requests {
             for (line, is_allowed) in [("db=0,3", false), ("resetdbs", false), ("alldbs", true)] {

@@ -150,8 +150,13 @@ impl User {
     /// Why it may not do what is about all databases, if it may not.
     #[must_use]
     pub fn denies_all_databases(&self, spec: &'static CommandSpec) -> Option<Denial> {
-        let has_all = self.selectors.iter().any(Selector::has_all_databases);
-        (!has_all).then_some(Denial { spec, subject: Subject::Database })
+        (!self.has_all_databases()).then_some(Denial { spec, subject: Subject::Database })
+    }
+
+    /// Whether it may do what is about all databases.
+    #[must_use]
+    pub fn has_all_databases(&self) -> bool {
+        self.selectors.iter().any(Selector::has_all_databases)
     }
 
     /// Applies rules, all or none. The error is the text of a reply without its code.

@@ -10,7 +10,7 @@
 
 use crate::format::keys::{self, Home};
 use std::sync::Arc;
-use storage::{Cursor, Keep, Result, Short, Slice, Snapshot, Span};
+use storage::{Cursor, Error, HeldBlock, Keep, Look, Result, Short, Slice, Snapshot, Span};
 use vocab::{Slot, slot_of};
 
 const FORMAT: u8 = 1;
@@ -202,6 +202,10 @@ impl Snapshot for OwnedRows {
         if self.slots.keeps(key) { self.rows.get_short(key, bytes_max) } else { Ok(Short::Found(None)) }
     }
 
+    fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
+        if self.slots.keeps(key) { self.rows.look(key, held) } else { Look::Found(None) }
+    }
+
     fn sample(&self, span: &Span, below: &mut dyn FnMut(u64) -> u64) -> Result<Option<Slice>> {
         for _ in 0..SAMPLES_MAX {
             let Some(key) = self.rows.sample(span, below)? else { break };
@@ -213,7 +217,8 @@ impl Snapshot for OwnedRows {
     }
 
     fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {
-        Box::new(OwnedCursor { rows: self.rows.cursor(span, reverse), slots: &self.slots })
+        let rows = self.rows.cursor(span, reverse);
+        Box::new(OwnedCursor { rows, slots: &self.slots, passed: 0, passed_max: u64::MAX })
     }
 }
 
@@ -223,6 +228,9 @@ const SAMPLES_MAX: usize = 64;
 struct OwnedCursor<'a> {
     rows: Box<dyn Cursor + 'a>,
     slots: &'a Slots,
+    /// Rows of other slots so far, and how many there may be. They cost a scan what removals do, and are removed in the background.
+    passed: u64,
+    passed_max: u64,
 }
 
 impl Cursor for OwnedCursor<'_> {
@@ -231,11 +239,16 @@ impl Cursor for OwnedCursor<'_> {
             if self.slots.keeps(&key) {
                 return Ok(Some(key));
             }
+            self.passed += 1;
+            if self.passed > self.passed_max {
+                return Err(Error::ManyRemovals);
+            }
         }
         Ok(None)
     }
 
     fn pass_at_most(&mut self, removals: u64) {
+        self.passed_max = self.passed.saturating_add(removals);
         self.rows.pass_at_most(removals);
     }
 
@@ -298,6 +311,29 @@ mod tests {
             asked.get() * asked.get()
         };
         assert!(slots.halves(counted).is_some_and(|(_, heavier)| heavier <= 1000));
+    }
+
+    #[test]
+    fn rows_of_other_slots_are_passed_over_up_to_a_bound_and_looked_for_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let resources = storage::SharedResources::new(storage::StorageOptions::default());
+        let engine = storage::open_engine(storage::EngineKind::Lsm, folder.path(), &resources).unwrap();
+        let names: Vec<Vec<u8>> = (0..100).map(|i| format!("key{i:02}").into_bytes()).collect();
+        let writes = names.iter().map(|name| (keys::record(name).into(), Some(Slice::from(b"v")))).collect();
+        engine.apply(1, storage::WriteBatch { writes, ..storage::WriteBatch::default() });
+        let slot = slot_of(&names[99]).0;
+        let rows = OwnedRows::of(engine.snapshot(), Arc::new(Slots::from((slot, slot))));
+        let all = Span { start: Vec::new(), end: Vec::new() };
+        let found = |passed: Option<u64>| {
+            let mut cursor = rows.cursor(all.clone(), false);
+            passed.iter().for_each(|passed| cursor.pass_at_most(*passed));
+            cursor.advance().map(|key| key.map(|key| key.to_vec()))
+        };
+        let last = Some(keys::record(&names[99]).to_vec());
+        assert!(matches!(found(None), Ok(key) if key == last) && matches!(found(Some(99)), Ok(key) if key == last));
+        assert!(matches!(found(Some(98)), Err(Error::ManyRemovals)));
+        let look = |name: &[u8]| rows.look(&keys::record(name), &[]);
+        assert!(matches!(look(&names[99]), Look::Found(Some(_))) && matches!(look(&names[0]), Look::Found(None)));
     }
 
     #[test]

@@ -4,11 +4,10 @@ use super::commands::{self, Ask, Role};
 use super::host::ClusterDatabases;
 use super::queue::{By, Queue};
 use super::resolved::Resolved;
-use super::rights::note_denial;
+use super::rights::denied_at_exec;
 use super::state::ReplyMode;
 use super::{Effect, Host, Keyspace, Session, Transaction, WaitFor, clients, login, other_number};
 use crate::RequestKeys;
-use crate::acl::Where;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
 use crate::eviction::Admitted;
 use crate::pubsub::SubscriptionKind;
@@ -309,6 +308,9 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
     } else if matches!(role, Role::Data) && !spec.has_keys() && by != By::Shell {
         let text = if spec.does(behaviour::CLEARS_STORE) { CLEARS_IN_STEPS } else { OF_THE_STORE };
         Some(format!("ERR {} {text}", spec.typed_name()).into())
+    } else if spec.does(behaviour::LOGS_IN) && session.multi.as_ref().is_some_and(Queue::logs_in) {
+        // Wrong passwords slow the next login: one guess a transaction, as one guess a request.
+        Some("ERR a transaction may log in only once".into())
     } else if spec.does(behaviour::SHOWS_OTHERS) {
         // Redis refuses it when the transaction runs.
         Some("ERR MONITOR isn't allowed for DENY BLOCKING client".into())
@@ -360,7 +362,7 @@ fn multi(ask: &mut Ask<'_>) -> Admission {
     if ask.session.multi.is_some() {
         return fail(ask, "ERR MULTI calls can not be nested");
     }
-    ask.session.multi = Some(Queue::default());
+    ask.session.multi = Some(Queue::of(ask.session.user()));
     ask.session.entry.set(clients::state::MULTI, true);
     ask.session.entry.set_queued(Some(0));
     succeed(ask)
@@ -395,13 +397,9 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
     let Some(mut queue) = ask.session.leave_multi() else {
         return fail(ask, "ERR EXEC without MULTI");
     };
-    if ask.session.is_restricted() {
+    if ask.session.is_restricted() && queue.is_of_other_rights(ask.session.user()) {
         // Rights may have been taken away since a command was queued.
-        queue.refuse(|spec, args| {
-            let denial = ask.session.denies(spec, args)?;
-            note_denial(ask.session, &denial, args, Where::Multi, ask.host);
-            Some(denial.text_at_exec())
-        });
+        queue.refuse(|specs, args| Some(denied_at_exec(ask.session, specs, args, ask.host)?.text_at_exec()));
     }
     let watches = std::mem::take(&mut ask.session.watches);
     let watched_at = ask.session.watched_slots();

@@ -30,13 +30,26 @@ impl<'a> Credentials<'a> {
             [_, _] | [_, _, _] if spec.does(behaviour::GREETS) => None,
             [_, password] => Some(Self { user: DEFAULT_USER.as_bytes(), password }),
             [_, user, password] => Some(Self { user, password }),
-            // HELLO version AUTH user password …
-            [_, _, options @ ..] => {
-                let at = options.iter().position(|option| option.eq_ignore_ascii_case(OPTION))?;
-                let [user, password] = *options.get(at + 1..at + 3)? else { return None };
-                Some(Self { user, password })
-            }
+            // HELLO version [AUTH user password] [SETNAME name]
+            [_, _, options @ ..] => Self::of_options(options),
             _ => None,
+        }
+    }
+
+    /// Those that HELLO's handler takes: of several the last.
+    fn of_options(mut options: &[&'a [u8]]) -> Option<Self> {
+        let mut found = None;
+        loop {
+            options = match options {
+                [option, user, password, rest @ ..] if option.eq_ignore_ascii_case(OPTION) => {
+                    found = Some(Self { user, password });
+                    rest
+                }
+                [option, _, rest @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => rest,
+                [] => return found,
+                // The handler refuses it, and lets no one in.
+                _ => return None,
+            };
         }
     }
 

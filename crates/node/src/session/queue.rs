@@ -1,12 +1,14 @@
 //! What MULTI has queued.
 
 use super::Keyspace;
+use crate::acl::User;
 use crate::format::entry::EncodedCommand;
 use crate::request::ITEM_BYTES_MAX;
 use crate::{KeyHash, RequestKeys};
 use replica::Bytes;
 use resp::table::{CommandSpec, behaviour, flag};
 use smallvec::SmallVec;
+use std::sync::Arc;
 use vocab::{DATABASE_PREFIX_BYTES, Database, SlotSpan, is_database_key, limits};
 
 /// What a transaction takes in an entry beside its commands and watches, at most.
@@ -59,9 +61,28 @@ pub(super) struct Queue {
     /// The places of the databases that the commands are about.
     places: SmallVec<[(Database, Database); 1]>,
     spoiled: bool,
+    /// As whom its connection asked when it began: by the rights of that user the commands were looked at.
+    user: Option<Arc<User>>,
+    /// One of them logs in.
+    logs_in: bool,
 }
 
 impl Queue {
+    /// That of a connection of this user.
+    pub(super) fn of(user: &Arc<User>) -> Self {
+        Self { user: Some(user.clone()), ..Self::default() }
+    }
+
+    /// Whether its commands were looked at by other rights than those of this user.
+    pub(super) fn is_of_other_rights(&self, user: &Arc<User>) -> bool {
+        self.user.as_ref().is_none_or(|own| !Arc::ptr_eq(own, user))
+    }
+
+    /// Whether one of them logs in.
+    pub(super) fn logs_in(&self) -> bool {
+        self.logs_in
+    }
+
     pub(super) fn len(&self) -> usize {
         self.commands.len()
     }
@@ -143,6 +164,7 @@ impl Queue {
         let bytes = self.bytes + HEAD_BYTES_MAX + watched_bytes;
         self.arguments += args.len();
         self.is_about_node |= spec.does(behaviour::ABOUT_NODE);
+        self.logs_in |= spec.does(behaviour::LOGS_IN);
         let is_long =
             self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || self.arguments > limits::ITEM_ARGUMENTS_MAX;
         if is_long || bytes > ITEM_BYTES_MAX {
@@ -163,10 +185,14 @@ impl Queue {
         Ok(())
     }
 
-    /// Refuses those commands for which there is a text.
-    pub(super) fn refuse(&mut self, why: impl Fn(&'static CommandSpec, &[&[u8]]) -> Option<String>) {
+    /// Refuses those commands for which there is a text. It is asked with what runs, what the client asked for, and the arguments of what
+    /// runs.
+    pub(super) fn refuse(
+        &mut self,
+        why: impl Fn((&'static CommandSpec, &'static CommandSpec), &[&[u8]]) -> Option<String>,
+    ) {
         for queued in &mut self.commands {
-            queued.refusal = why(queued.asked, &queued.command.args());
+            queued.refusal = why((queued.spec, queued.asked), &queued.command.args());
             if queued.refusal.is_some() {
                 queued.by = By::Refusal;
             }

@@ -7,7 +7,8 @@ use crate::DeniedCall;
 use crate::acl::{AuditEvent, AuditKind, Denial, DenialReason, LoggedDenial, Where};
 use resp::parse_integer;
 use resp::table::{CommandSpec, behaviour};
-use vocab::client_key;
+use smallvec::SmallVec;
+use vocab::{Namespace, client_key};
 
 /// The row of a request, or the error that its user has no right to it. Call it before `admit`, with the client's own words.
 #[inline]
@@ -43,6 +44,33 @@ pub fn refused_wait(session: &Session, spec: &'static CommandSpec, args: &[&[u8]
     let denial = session.denies(spec, &own)?;
     note_denial(session, &denial, &own, Where::Toplevel, host);
     Some(denial.text())
+}
+
+/// What of a queued command its user may not do any more, if anything. ACL LOG and the audit log have it. `asked`: the command that the
+/// client has sent; `args`: as it runs, with keys as they are stored.
+pub(super) fn denied_at_exec(
+    session: &Session,
+    (spec, asked): (&'static CommandSpec, &'static CommandSpec),
+    args: &[&[u8]],
+    host: &dyn Host,
+) -> Option<Denial> {
+    let (mut own, mut numbers) = (args.to_vec(), SmallVec::<[u16; 2]>::new());
+    for at in spec.keys(args).into_iter().flatten() {
+        own[at] = client_key(args[at]);
+        let number = match Namespace::of_key(args[at]) {
+            Some(Namespace::Database(place)) => host.databases().database_at(place).number(),
+            of_cluster => of_cluster.map_or(0, Namespace::number),
+        };
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    if numbers.is_empty() {
+        numbers.push(session.keyspace().number());
+    }
+    let denial = numbers.iter().find_map(|number| session.user().denies(asked, &own, *number))?;
+    note_denial(session, &denial, &own, Where::Multi, host);
+    Some(denial)
 }
 
 /// What may name databases.

@@ -61,6 +61,8 @@ pub struct Session {
     is_rescued: bool,
     /// Another node has shown that it knows the secret: it has checked its clients' rights itself.
     is_node: bool,
+    /// Of a connection for a client of another node: the user of its scripts, by name, if there is anything that they may not do.
+    scripts_as: Option<Arc<str>>,
     /// Whether connections are let in that have not logged in, as the rules of `default` say. None: as `requirepass` says.
     is_open: Option<bool>,
     /// Which users of the node it has gone by last.
@@ -123,6 +125,7 @@ impl Session {
             restricted: false,
             is_rescued: false,
             is_node: false,
+            scripts_as: None,
             is_open: None,
             users_version: 0,
             asked: CommandId(0),
@@ -517,14 +520,23 @@ impl Session {
     /// Another node tells as whom the scripts of its next requests run. One whom this node does not know may do nothing. False:
     /// it is no other node's.
     pub(super) fn run_scripts_as(&mut self, name: &str, host: &dyn Host) -> bool {
-        let known = host.access_control().users().get(name).cloned();
         if self.is_node {
-            self.run_as(match name {
-                "" => Arc::new(User::unrestricted(DEFAULT_USER)),
-                _ => known.unwrap_or_else(|| Arc::new(User::new(name, false))),
-            });
+            self.scripts_as = Some(name).filter(|name| !name.is_empty()).map(Arc::from);
+            self.find_script_user(host);
         }
         self.is_node
+    }
+
+    /// The rules that the user of its scripts has now.
+    fn find_script_user(&mut self, host: &dyn Host) {
+        let user = match self.scripts_as.as_deref() {
+            None => Arc::new(User::unrestricted(DEFAULT_USER)),
+            Some(name) => {
+                let known = host.access_control().users().get(name).cloned();
+                known.unwrap_or_else(|| Arc::new(User::new(name, false)))
+            }
+        };
+        self.run_as(user);
     }
 
     fn run_as(&mut self, user: Arc<User>) {
@@ -542,6 +554,9 @@ impl Session {
         self.users_version = access.version();
         let users = access.users();
         self.is_open = users.is_open();
+        if self.scripts_as.is_some() {
+            return self.find_script_user(host);
+        }
         if self.is_node || self.is_rescued {
             return;
         }
@@ -553,7 +568,7 @@ impl Session {
             return;
         }
         self.run_as(user);
-        if self.listens_without_right() || self.monitors_without_right() {
+        if self.listens_without_right() || self.monitors_without_right() || self.is_told_without_right() {
             self.closing = true;
             host.clients().kill(&self.entry);
         }
@@ -561,6 +576,11 @@ impl Session {
 
     fn monitors_without_right(&self) -> bool {
         self.monitors_by.is_some_and(|spec| self.denies(spec, &[spec.name.as_bytes()]).is_some())
+    }
+
+    /// Whether it is told of the keys of all databases, and its user has no right to all of them.
+    fn is_told_without_right(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|mode| mode.options().is_broadcast) && !self.user.has_all_databases()
     }
 
     fn listens_without_right(&self) -> bool {

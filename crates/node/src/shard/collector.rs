@@ -31,6 +31,11 @@ impl Collector {
         due || self.more_expired || (self.more_rows && (idle || now_us >= self.last_us + ROWS_EVERY_US))
     }
 
+    /// A key or field was put whose time had come already: the next step looks for it from the beginning.
+    pub(super) fn begin_again(&mut self) {
+        (self.from.expiry, self.from.fields) = <_>::default();
+    }
+
     /// A step is proposed: where it begins.
     pub(super) fn propose(&mut self, now_us: u64) -> &CollectFrom {
         (self.proposed_us, self.last_us) = (Some(now_us), now_us);
@@ -64,6 +69,8 @@ mod tests {
         collector.applied(step(true, false));
         assert!(collector.wants_step(false, false, 1_100));
         assert_eq!(*collector.propose(1_100), from);
+        collector.begin_again();
+        assert_eq!(*collector.propose(1_100), CollectFrom::default());
         collector.applied(step(false, true));
         assert!(collector.wants_step(false, true, 1_200) && !collector.wants_step(false, false, 1_200));
         assert!(collector.wants_step(false, false, 11_200));

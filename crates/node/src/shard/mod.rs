@@ -211,6 +211,9 @@ impl Shard {
         } else if !scans_at_once() {
             // A background thread puts the tree's memory in order, and a later tick proposes the step.
         } else if self.evaluation == Evaluation::Second {
+            if self.handle.take_expires_behind() {
+                collector.begin_again();
+            }
             self.proposals.push_collect(collector.propose(now_us));
         } else if due && idle {
             self.proposals.push_housekeeping();
@@ -690,8 +693,12 @@ impl Shard {
 
     /// Drops log entries that the tree's files hold; true if something was added to `write`.
     pub fn truncate(&mut self, write: &mut LogWrite) -> replica::Result<bool> {
-        let flushed = self.handle.engine().flushed_index();
-        if self.splitting.keeps_log() { Ok(false) } else { self.replica.truncate(flushed, write) }
+        if self.splitting.keeps_log() {
+            return Ok(false);
+        }
+        let engine = self.handle.engine();
+        let rows_bytes = if self.replica.has_sent_rows() { engine.stats().disk_bytes } else { 0 };
+        self.replica.truncate(engine.flushed_index(), rows_bytes, write)
     }
 
     /// Why the shard has stopped applying entries, if it has.
@@ -846,6 +853,11 @@ impl Shard {
             let to = ReplicaId(message.to);
             let Some(node) = self.group.node_of(to) else { continue };
             if message.has_snapshot() && !message.get_snapshot().is_empty() {
+                if self.aside.is_busy() {
+                    // The tree may have an entry already of which the replica does not know. raft asks again.
+                    self.replica.report_snapshot(to, false);
+                    continue;
+                }
                 snapshot::send(&self.handle, &mut self.replica, to, node, message, effects);
             } else {
                 effects.send(node, PeerMessage::Raft { shard, message });

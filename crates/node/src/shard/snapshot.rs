@@ -105,6 +105,7 @@ pub(super) fn send(
         return;
     }
     let point = source.snapshot_point();
+    source.sends_rows(replica, point.index);
     point.put_into(&mut message);
     let rows = handle.snapshot();
     assert_eq!(rows.index(), point.index, "the tree is not where the replica is");

@@ -66,6 +66,8 @@ pub struct ShardHandle {
     clock: ShardClock,
     /// Keys removed because their time had come.
     expired: AtomicU64,
+    /// A key was put whose time had come already: it may lie before where collection goes on.
+    expires_behind: AtomicBool,
     /// Whether there may be elements to collect.
     has_garbage: AtomicBool,
     /// Entries whose evaluation took long, and for how many µs.
@@ -125,6 +127,7 @@ impl ShardHandle {
             next_expiry_ms: AtomicU64::new(0),
             clock: ShardClock::default(),
             expired: AtomicU64::new(0),
+            expires_behind: AtomicBool::new(false),
             has_garbage: AtomicBool::new(true),
             slow_us: AtomicU64::new(0),
             followers_wanted: AtomicBool::new(false),
@@ -819,6 +822,16 @@ impl ShardHandle {
 
     pub(crate) fn next_expiry(&self, at_ms: u64) {
         self.next_expiry_ms.store(at_ms, Ordering::Relaxed);
+    }
+
+    /// Collection is to begin again.
+    pub(crate) fn expires_behind(&self) {
+        self.expires_behind.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is; asked once.
+    pub(crate) fn take_expires_behind(&self) -> bool {
+        self.expires_behind.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn garbage(&self, has: bool) {

@@ -144,7 +144,9 @@ impl Node {
         self.flushed = self.tree;
         let mut write = LogWrite::default();
         let flushed = self.flushed.index;
-        if self.replica().truncate(flushed, &mut write).unwrap() {
+        // A tree's worth of log, if the tree was sent.
+        let rows_bytes = if self.replica().has_sent_rows() { 1 << 20 } else { 0 };
+        if self.replica().truncate(flushed, rows_bytes, &mut write).unwrap() {
             self.writes.push_back((write, 0));
         }
     }
@@ -208,6 +210,7 @@ impl Node {
             history.said(self.id, &message);
             let mut rows = None;
             if message.has_snapshot() {
+                self.replica().sends_rows(ReplicaId(message.to), point.index);
                 point.put_into(&mut message);
                 rows = Some(self.tree);
                 assert_eq!((self.tree.index, self.tree.term), (point.index, point.term));

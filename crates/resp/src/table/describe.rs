@@ -112,7 +112,7 @@ fn write_key_spec(keys: &KeySpec, reply: &mut Reply) {
                 reply,
             );
         }
-        KeyPlace::AfterWord { word, from } => {
+        KeyPlace::AfterWord { word, from, .. } => {
             begin_search(reply, "begin_search", "keyword", 2);
             reply.bulk(b"keyword");
             reply.bulk(word.as_bytes());

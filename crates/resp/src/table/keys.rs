@@ -161,10 +161,26 @@ pub(super) fn counted(args: &[&[u8]], at: u16, step: u16) -> Result<KeyPositions
     Ok(KeyPositions(Places::Range { next: first, end, step }))
 }
 
-/// The argument behind the last `word` among those from `from` on, if there is one.
-pub(super) fn after_word(args: &[&[u8]], word: &str, from: u16) -> Option<usize> {
-    let is_word = |at: &usize| args[*at].eq_ignore_ascii_case(word.as_bytes());
-    (usize::from(from)..args.len().saturating_sub(1)).rev().find(is_word).map(|at| at + 1)
+/// An option, in upper case, and how many arguments follow it.
+pub(super) type OptionArguments = (&'static str, usize);
+
+/// The argument behind the last `word` among the options from the argument `from` on, if there is one. What belongs to one of `options`,
+/// so many arguments each, is no word, whatever it says.
+pub(super) fn after_word(args: &[&[u8]], word: &str, from: u16, options: &[OptionArguments]) -> Option<usize> {
+    let (mut at, mut found) = (usize::from(from), None);
+    while let Some(arg) = args.get(at) {
+        if arg.eq_ignore_ascii_case(word.as_bytes()) && at + 1 < args.len() {
+            found = Some(at + 1);
+        }
+        at += 1 + arguments_of(arg, options);
+    }
+    found
+}
+
+/// How many arguments follow an option.
+fn arguments_of(option: &[u8], options: &[OptionArguments]) -> usize {
+    let known = options.iter().find(|(word, _)| option.eq_ignore_ascii_case(word.as_bytes()));
+    known.map_or(0, |(_, arguments)| *arguments)
 }
 
 /// The first half of what follows on a word, which is looked for from the argument `from` on. Where that is wrong there are no
@@ -179,17 +195,16 @@ pub(super) fn halved(args: &[&[u8]], word: &str, from: u16) -> KeyPositions {
 
 /// The argument at `at`; where that is empty, everything behind a word that is looked for from the argument `from` on. What
 /// belongs to one of `options`, so many arguments each, is not that word, whatever it says.
-pub(super) fn one_or_rest(args: &[&[u8]], at: u16, word: &str, from: u16, options: &[(&str, usize)]) -> KeyPositions {
+pub(super) fn one_or_rest(args: &[&[u8]], at: u16, word: &str, from: u16, options: &[OptionArguments]) -> KeyPositions {
     if args.get(usize::from(at)).is_none_or(|key| !key.is_empty()) {
         return KeyPositions::range(args.len(), at, at as i16, 1);
     }
     let mut next = usize::from(from);
     while let Some(arg) = args.get(next) {
-        let is = |word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
-        if is(word) {
+        if arg.eq_ignore_ascii_case(word.as_bytes()) {
             return KeyPositions(Places::Range { next: next + 1, end: args.len(), step: 1 });
         }
-        next += 1 + options.iter().find(|(option, _)| is(option)).map_or(0, |(_, arguments)| *arguments);
+        next += 1 + arguments_of(arg, options);
     }
     KeyPositions::none()
 }

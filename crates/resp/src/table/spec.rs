@@ -2,7 +2,7 @@
 
 use super::behaviour::{MISSES_UNTOLD, SecretArgs, WRITES_BY_SCRIPT};
 use super::key_flag;
-use super::keys::{KeyPositions, MalformedKeys, after_word, counted, exec_ops, halved, one_or_rest};
+use super::keys::{KeyPositions, MalformedKeys, OptionArguments, after_word, counted, exec_ops, halved, one_or_rest};
 
 /// A dense number for arrays indexed by command. Not stable from one release to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -195,6 +195,8 @@ pub enum KeyPlace {
         word: &'static str,
         /// The first argument that may be it.
         from: u16,
+        /// The options that arguments follow, itself among them.
+        options: &'static [OptionArguments],
     },
     /// Behind a word: keys, and for each of them an argument behind all of them.
     Halved {
@@ -212,7 +214,7 @@ pub enum KeyPlace {
         /// The first argument that may be that word.
         from: u16,
         /// Options that may come before it, and how many arguments follow each.
-        options: &'static [(&'static str, usize)],
+        options: &'static [OptionArguments],
     },
     /// Within the operations of KV.EXEC.
     Operations,
@@ -579,7 +581,9 @@ impl CommandSpec {
                 KeyPlace::OneOrRest { at, word, from, options } => {
                     keys.extend(one_or_rest(args, at, word, from, options).map(|at| (at, flags)));
                 }
-                KeyPlace::AfterWord { word, from } => keys.extend(after_word(args, word, from).map(|at| (at, flags))),
+                KeyPlace::AfterWord { word, from, options } => {
+                    keys.extend(after_word(args, word, from, options).map(|at| (at, flags)));
+                }
                 KeyPlace::Operations => {
                     for op in exec_ops(args) {
                         let op = op?;
@@ -760,8 +764,13 @@ pub(super) const fn pairs_counted(count: u16, flags: u32) -> KeySpec {
 }
 
 /// The argument behind the option `word`, which is `from` or a later argument.
-pub(super) const fn key_after(word: &'static str, from: u16, flags: u32) -> KeySpec {
-    KeySpec { place: KeyPlace::AfterWord { word, from }, flags, note: "", without: None }
+pub(super) const fn key_after(
+    word: &'static str,
+    from: u16,
+    options: &'static [OptionArguments],
+    flags: u32,
+) -> KeySpec {
+    KeySpec { place: KeyPlace::AfterWord { word, from, options }, flags, note: "", without: None }
 }
 
 /// Every `step`th argument from `first` to the end.

@@ -231,6 +231,11 @@ impl Connection {
         self.queue.must_wait(mask, effect)
     }
 
+    /// Whether a write of these keys, which goes by that version of the routing table, must wait for one that went by another.
+    pub(super) fn must_follow(&mut self, mask: Mask, routed_by: u64) -> bool {
+        self.queue.must_follow(mask, routed_by)
+    }
+
     /// Whether a read of the same keys waits for the disk.
     pub(super) fn reads_slowly(&self, spec: &CommandSpec, args: &[&[u8]]) -> bool {
         self.queue.reads_slowly(spec, args)

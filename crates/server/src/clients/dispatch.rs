@@ -4,7 +4,7 @@
 //! Input that must wait stays in its connection, from its first unused byte on.
 
 use super::connection::Connection;
-use super::database_bounds::{of_other_node_within_rate, within_rate};
+use super::database_bounds::{count_again, of_other_node_within_rate, within_rate};
 use super::deed::Deed;
 use super::destination;
 use super::forward;
@@ -420,8 +420,11 @@ impl Dispatch<'_> {
                 self.request_of_namespace(id, (Some(namespace), in_multi), row, (args, bytes))
             }
             None if session.keyspace() == Keyspace::Stored => {
-                let row = row.and_then(|spec| of_other_node_within_rate(store, spec, args).map(|()| spec));
-                self.run(id, row, Incoming { args, bytes, sent: None })
+                let counted = row.and_then(|spec| Ok((spec, of_other_node_within_rate(store, spec, args)?)));
+                let (row, counted) = counted.map_or_else(|text| (Err(text), None), |(spec, by)| (Ok(spec), by));
+                let step = self.run(id, row, Incoming { args, bytes, sent: None });
+                count_again(&self.turn.requests.store, counted, step);
+                step
             }
             None => {
                 let is_early = row.as_ref().is_ok_and(|spec| {
@@ -452,6 +455,7 @@ impl Dispatch<'_> {
         let mut made = self.of_database.take().unwrap_or_default();
         let number = namespace.map_or(0, Namespace::number);
         let sent = row.as_ref().ok().map(|spec| Sent { database: number, spec, args });
+        let mut counted = None;
         let row = {
             let store = &self.turn.requests.store;
             let known = store.known();
@@ -461,9 +465,11 @@ impl Dispatch<'_> {
             };
             let client = DatabaseClient { namespace, databases, set: &known.databases, in_multi };
             let bounds = row_of.and_then(|database| Some((database, client.set.row(database)?)));
-            let bounded = |spec: &'static CommandSpec| match bounds {
-                Some((database, row)) => within_rate(store, database, row, spec).map(|()| spec),
-                None => Ok(spec),
+            let bounded = |spec: &'static CommandSpec| {
+                if let Some((database, row)) = bounds {
+                    counted = within_rate(store, database, row, spec)?;
+                }
+                Ok(spec)
             };
             let taken_up = |spec| made.take_up(client, spec, args).map_err(std::borrow::Cow::into_owned);
             row.and_then(bounded).and_then(taken_up)
@@ -472,6 +478,7 @@ impl Dispatch<'_> {
             Ok(spec) => self.run(id, Ok(spec), Incoming { args: &made.args(args), bytes, sent }),
             Err(text) => self.run(id, Err(text), Incoming { args, bytes, sent }),
         };
+        count_again(&self.turn.requests.store, counted, step);
         *self.of_database = Some(made);
         step
     }

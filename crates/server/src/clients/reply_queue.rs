@@ -167,6 +167,8 @@ pub(super) struct ReplyQueue {
     first: u64,
     reads: Tally,
     writes: Tally,
+    /// The version of the routing table by which the writes under way went to their shards, or the first of them.
+    routed_by: u64,
     slow_reads: SlowReads,
     /// Bytes of answers that wait for earlier ones.
     owed: usize,
@@ -183,6 +185,7 @@ impl Default for ReplyQueue {
             first: 0,
             reads: Tally([0; 64]),
             writes: Tally([0; 64]),
+            routed_by: 0,
             slow_reads: SlowReads::default(),
             owed: 0,
             promised: 0,
@@ -208,6 +211,19 @@ impl ReplyQueue {
             Effect::Read => self.writes.touches(mask),
             Effect::Write | Effect::Unsettled => self.reads.touches(mask),
         }
+    }
+
+    /// Whether a write of these keys, which goes by that version of the routing table, must wait: writes of the same keys that went by
+    /// another one may be on their way to another shard, and writes keep their order only in the log of one.
+    pub(super) fn must_follow(&mut self, mask: Mask, routed_by: u64) -> bool {
+        if self.routed_by == routed_by {
+            return false;
+        }
+        let must_wait = self.writes.touches(mask);
+        if !must_wait && !self.writes.touches(ALL_KEYS) {
+            self.routed_by = routed_by;
+        }
+        must_wait
     }
 
     /// Whether a read of the same keys waits for the disk.
@@ -528,6 +544,24 @@ mod tests {
         assert_eq!(&output.tail.buf[..], b"first push push ");
         assert!(queue.answer(second, Cow::Borrowed(b"second "), &mut output).is_some());
         assert_eq!((&output.tail.buf[..], queue.owed()), (&b"first push push second last"[..], 0));
+    }
+
+    #[test]
+    fn a_write_waits_for_one_of_its_keys_that_went_by_other_routes() {
+        let mut queue = ReplyQueue::default();
+        let mut output = Output::default();
+        assert!(!queue.must_follow(0b01, 7), "nothing is under way");
+        let first = queue.begin(0b01, Effect::Write, begun(), false);
+        assert!(!queue.must_follow(0b01, 7), "both are in the log of one shard");
+        assert!(queue.must_follow(0b01, 8) && !queue.must_follow(0b10, 8));
+        let second = queue.begin(0b10, Effect::Write, begun(), false);
+        assert!(queue.must_follow(0b10, 9));
+        queue.answer(first, Cow::Borrowed(b""), &mut output);
+        assert!(!queue.must_follow(0b01, 9) && queue.must_follow(0b10, 9));
+        queue.answer(second, Cow::Borrowed(b""), &mut output);
+        assert!(!queue.must_follow(ALL_KEYS, 9));
+        queue.begin(0b01, Effect::Write, begun(), false);
+        assert!(!queue.must_follow(0b01, 9));
     }
 
     #[test]

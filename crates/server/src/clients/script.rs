@@ -200,7 +200,8 @@ fn begin_beside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, scr
         return turn.stall(id);
     }
     let registers = Registers::of(connection.session.tracker());
-    let Some(ticket) = turn.clients.begin(request, ALL_KEYS, script.effect, turn.requests.clock) else {
+    let version = turn.requests.store.known().version;
+    let Some(ticket) = turn.begin_write(request, ALL_KEYS, script.effect, version) else {
         return Step::Stall;
     };
     if script.effect == Effect::Read

@@ -300,4 +300,20 @@ impl Turn<'_> {
         let first = spec.keys(args).ok().and_then(|mut keys| keys.next());
         Some(Ticket { slot: first.map_or(ticket.slot, |at| slot_of(args[at])), ..ticket })
     }
+
+    /// Registers a request that may write as under way, if nothing under way forbids it: the ticket for its answer. `routed_by`: the version
+    /// of the routing table by which its shard was found.
+    pub(super) fn begin_write(
+        &mut self,
+        request: Request<'_>,
+        mask: Mask,
+        effect: Effect,
+        routed_by: u64,
+    ) -> Option<Ticket> {
+        if self.clients.get_mut(request.id)?.must_follow(mask, routed_by) {
+            self.clients.stall(request.id);
+            return None;
+        }
+        self.clients.begin(request, mask, effect, self.requests.clock)
+    }
 }

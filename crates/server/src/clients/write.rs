@@ -65,7 +65,7 @@ pub(super) fn write_command(
     let is_as_asked = command.is_none();
     let frame = || turn.clients.get(id).and_then(|connection| connection.session.frame());
     let command = command.unwrap_or_else(|| EncodedCommand::within(spec, args, frame()));
-    let Some(ticket) = turn.clients.begin(request, mask, Effect::Write, turn.requests.clock) else {
+    let Some(ticket) = turn.begin_write(request, mask, Effect::Write, known.version) else {
         return Step::Stall;
     };
     // Copies share their bytes.
@@ -286,14 +286,17 @@ fn registered(
 
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
-    let Some(shard) = turn.requests.store.known().shard_of(slot) else {
+    let known = turn.requests.store.known();
+    let (version, shard) = (known.version, known.shard_of(slot));
+    drop(known);
+    let Some(shard) = shard else {
         return turn.not_here(id, slot, Consistency::Absolute, &NotHere::Refuse(Refusal::NoStore));
     };
     let keys = KeyHashes::from_slice(transaction.keys());
     let spec = transaction.spec();
     let request = Request { id, spec, args: &[b"exec"] };
     turn.note_use(id, spec, &keys);
-    let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {
+    let Some(ticket) = turn.begin_write(request, ALL_KEYS, Effect::Unsettled, version) else {
         return Step::Stall;
     };
     if transaction.slot().is_none() {

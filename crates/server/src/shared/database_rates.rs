@@ -34,6 +34,13 @@ impl DatabaseRates {
         window.count += u64::from(takes);
         takes
     }
+
+    /// An operation that counts waits, and will be looked at and counted again.
+    pub(crate) fn gives_back(&self, database: Database) {
+        if let Some(window) = self.0.lock().get_mut(&database) {
+            window.count = window.count.saturating_sub(1);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -49,5 +56,7 @@ mod tests {
             (0..10).filter(|_| rates.takes_at(database, 4, start + Duration::from_millis(after_ms))).count()
         };
         assert_eq!((taken(one, 0), taken(one, 900), taken(other, 900), taken(one, 1000)), (4, 0, 4, 4));
+        rates.gives_back(one);
+        assert_eq!((taken(one, 1100), taken(other, 1100)), (1, 0), "what waits counts once");
     }
 }

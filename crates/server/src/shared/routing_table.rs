@@ -31,6 +31,8 @@ pub(crate) struct RoutingSnapshot {
     /// The map with those splits that have happened here and are not in it yet.
     owners: Option<Arc<Map>>,
     routes: Option<Arc<Routes>>,
+    /// Higher whenever slots may have another shard than before.
+    pub(crate) version: u64,
     /// What is set for single databases.
     pub(crate) databases: Arc<Databases>,
     /// By which rules scripts run, once they do.
@@ -64,7 +66,8 @@ impl RoutingSnapshot {
         });
         let databases = databases_of(before, map.as_deref());
         let scripts = map.as_deref().and_then(ScriptRules::of);
-        Self { map, owners, routes, databases, scripts, places }
+        let version = before.version + 1;
+        Self { map, owners, routes, version, databases, scripts, places }
     }
 
     /// The shard that owns a slot; none before there is a store.
@@ -166,7 +169,8 @@ impl RoutingTable {
     pub(crate) fn new() -> Self {
         let databases = Arc::default();
         let places = Arc::from([]);
-        let nothing = RoutingSnapshot { map: None, owners: None, routes: None, databases, scripts: None, places };
+        let nothing =
+            RoutingSnapshot { map: None, owners: None, routes: None, version: 0, databases, scripts: None, places };
         Self { now: ArcSwap::from_pointee(nothing), change: Mutex::default(), some_read_any: AtomicBool::default() }
     }
 
@@ -217,8 +221,8 @@ impl RoutingTable {
                 return RoutingSnapshot::after(known, known.map.clone(), places.into());
             }
             let (map, owners, routes) = (known.map.clone(), known.owners.clone(), known.routes.clone());
-            let (databases, scripts) = (known.databases.clone(), known.scripts);
-            RoutingSnapshot { map, owners, routes, databases, scripts, places: places.into() }
+            let (version, databases, scripts) = (known.version, known.databases.clone(), known.scripts);
+            RoutingSnapshot { map, owners, routes, version, databases, scripts, places: places.into() }
         });
     }
 

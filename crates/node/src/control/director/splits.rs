@@ -35,11 +35,10 @@ pub(super) fn begin(inputs: &Inputs<'_>, left: &mut BTreeSet<PlanId>, actions: &
             let Some(info) = map.shards.get(&parent) else { continue };
             let free = !map.steps.contains_key(&parent) && parents.insert(parent);
             let settled = info.replicas.iter().all(|replica| replica.member && !replica.learner);
-            if room == 0 || !free || !settled || plan.state != PlanState::Running {
-                continue;
-            }
-            if seen.leader(parent, now).is_none() {
-                continue;
+            // One after the other, in their order: by that it is known which were split.
+            if room == 0 || !free || !settled || plan.state != PlanState::Running || seen.leader(parent, now).is_none()
+            {
+                break;
             }
             // Without an operator's choice both halves get equally many keys, by the leader's figures.
             let by_keys = || seen.division(parent)?.known.by_keys;
@@ -64,7 +63,8 @@ fn wanted(map: &Map, plan: &Plan) -> Vec<(ShardId, Option<Slot>)> {
             // Numbers rise and plans go by them: what the plan has made comes last, what it found is before.
             let count = map.data_shards().count().saturating_sub(begun);
             let found = map.data_shards().map(|(shard, _)| shard).take(count);
-            found.skip(begun).filter(|shard| divisible(shard, None)).map(|shard| (shard, None)).collect()
+            // One of a single slot, as a database may have it for itself, is never begun with.
+            found.filter(|shard| divisible(shard, None)).skip(begun).map(|shard| (shard, None)).collect()
         }
         _ => Vec::new(),
     }

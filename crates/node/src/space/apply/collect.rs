@@ -36,7 +36,7 @@ pub(super) fn collect(writes: &mut EntryWrites<'_>, from: &CollectFrom, version:
 }
 
 /// Removes keys whose time has come; answers when the next one's will. No key gets an expiry that lies before the time of
-/// its entry, so nothing appears before `next.expiry`.
+/// its entry, so nothing appears before `next.expiry`; but for one that was copied meanwhile (`ShardHandle::expires_behind`).
 fn expire(writes: &mut EntryWrites<'_>, collected: &mut Collected) -> Result<u64, Fault> {
     let (start, end) = keys::expiries();
     // Should the clock of entries be put right by going back, it begins again.

@@ -563,6 +563,10 @@ impl<'a> EntryWrites<'a> {
                 self.count_expiring(key, 1);
                 self.write(&keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
                 self.handle.expires_at(at_ms);
+                if at_ms <= self.now_ms {
+                    // A large collection was copied while its time came.
+                    self.handle.expires_behind();
+                }
             }
         }
         if old_due != due {
@@ -580,6 +584,9 @@ impl<'a> EntryWrites<'a> {
             if let Some(at_ms) = due {
                 self.write(&keys::fields_due(at_ms, key), Some(Slice::from(&[][..])));
                 self.handle.expires_at(at_ms);
+                if !there && at_ms <= self.now_ms {
+                    self.handle.expires_behind();
+                }
             }
         }
         if let Some(old_rows) = old_rows

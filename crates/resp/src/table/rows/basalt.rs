@@ -2,7 +2,7 @@
 
 use crate::table::behaviour::{
     ASKS_DATABASE, EMPTIES_NAMED, IN_KEY_ORDER, IS_RULED, MISSES_UNTOLD, NAMES_DATABASES, ONLY_SHOWS, READS_ALL_KEYS,
-    REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY, WALKS_DATABASE,
+    REPORTS_VERSION, SWAPS_DATABASES, TAKES_CONSISTENCY, TAKES_DURABILITY, WALKS_DATABASE,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
@@ -263,6 +263,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("first:key last:key"),
     own("KV.SWAP", 3, "Exchanges two databases; clients ask by SWAPDB.")
         .flags(WRITE | NO_MULTI)
+        .dangerous()
+        .does_also(SWAPS_DATABASES)
         .args("index1:integer index2:integer"),
     command(
         Group::Basalt,

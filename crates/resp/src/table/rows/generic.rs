@@ -198,7 +198,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .flags(WRITE | DENYOOM)
     .does_also(READS_BY_PATTERN)
     .dangerous()
-    .touches(&[key(1, RO | ACCESS), key_after("STORE", 2, OW | UPDATE)])
+    .touches(&[key(1, RO | ACCESS), key_after("STORE", 2, &[("BY", 1), ("GET", 1), ("LIMIT", 2), ("STORE", 1)], OW | UPDATE)])
     .cost(SORTED)
     .args(
         "key [BY by-pattern:pattern] [LIMIT offset:integer count:integer] [GET get-pattern:pattern [GET get-pattern:pattern ...]] \

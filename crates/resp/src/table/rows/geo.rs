@@ -1,6 +1,7 @@
 //! Places on the earth.
 
 use crate::table::key_flag::{ACCESS, OW, RO, RW, UPDATE};
+use crate::table::keys::OptionArguments;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, READONLY, WRITE};
 use crate::table::spec::{Answers, CommandSpec, Group, command, key, key_after};
@@ -12,6 +13,9 @@ const fn geo(name: &'static str, arity: i16, since: &'static str, summary: &'sta
 const LOG_EACH: &str = "O(log(N)) for each member, N being the number of members of the sorted set";
 const EACH: &str = "O(1) for each member";
 const AREA: &str = "O(N+log(M)), N being the number of members in the cells around the shape and M the number of members of the sorted set";
+
+/// The options of GEORADIUS that an argument follows.
+const OPTIONS: &[OptionArguments] = &[("COUNT", 1), ("STORE", 1), ("STOREDIST", 1)];
 
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     geo("GEOADD", -5, "3.2.0", "Adds members to a sorted set by their positions; creates the key if it does not exist.")
@@ -38,14 +42,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     geo("GEORADIUS", -6, "3.2.0", "Returns or stores the members within a radius of a position.")
         .answers(Answers::Values)
         .flags(WRITE | DENYOOM)
-        .touches(&[key(1, RO | ACCESS), key_after("STORE", 6, OW | UPDATE), key_after("STOREDIST", 6, OW | UPDATE)])
+        .touches(&[key(1, RO | ACCESS), key_after("STORE", 6, OPTIONS, OW | UPDATE), key_after("STOREDIST", 6, OPTIONS, OW | UPDATE)])
         .cost(AREA)
         .deprecated("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")
         .args("key longitude:double latitude:double radius:double <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count:integer [ANY]] [ASC | DESC] [STORE storekey:key] [STOREDIST storedistkey:key]"),
     geo("GEORADIUSBYMEMBER", -5, "3.2.0", "Returns or stores the members within a radius of a member.")
         .answers(Answers::Values)
         .flags(WRITE | DENYOOM)
-        .touches(&[key(1, RO | ACCESS), key_after("STORE", 5, OW | UPDATE), key_after("STOREDIST", 5, OW | UPDATE)])
+        .touches(&[key(1, RO | ACCESS), key_after("STORE", 5, OPTIONS, OW | UPDATE), key_after("STOREDIST", 5, OPTIONS, OW | UPDATE)])
         .cost(AREA)
         .deprecated("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")
         .args("key member radius:double <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count:integer [ANY]] [ASC | DESC] [STORE storekey:key] [STOREDIST storedistkey:key]"),
