@@ -97,6 +97,12 @@ pub struct Route {
     pub followers: Vec<NodeId>,
 }
 
+/// The id of a node as Redis's protocols want it: 40 hexadecimal digits.
+#[must_use]
+pub(crate) fn node_name(id: NodeId) -> String {
+    format!("{:040x}", id.0)
+}
+
 impl ClusterNode {
     /// The port that a client is told: that with TLS if it has TLS, and if the node's is known.
     #[must_use]
@@ -107,7 +113,7 @@ impl ClusterNode {
     /// The id as the Redis Cluster protocol wants it: 40 hexadecimal digits.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{:040x}", self.id.0)
+        node_name(self.id)
     }
 
     /// The id of the shard that it is shown as, which is no node's: 40 hexadecimal digits.

@@ -2,7 +2,8 @@
 //! Whatever a client calls it, it is one; a list shows it under one name.
 
 use super::ask::{Ask, Outcome, Row};
-use crate::session::Effect;
+use crate::session::cluster_facts::node_name;
+use crate::session::{ClusterNode, Effect};
 use resp::Reply;
 
 pub(super) const ROWS: &[Row] = &[
@@ -85,7 +86,7 @@ fn sentinels(ask: &mut Ask<'_>) {
     let others = ask.host.other_listeners();
     ask.reply.array(others.len());
     for (node, host, port) in others {
-        let (name, id) = (format!("{host}:{port}"), node.to_string());
+        let (name, id) = (format!("{host}:{port}"), node_name(node));
         let fields: [(&str, &str); 7] = [
             ("name", &name),
             ("ip", &host),
@@ -104,8 +105,9 @@ fn sentinels(ask: &mut Ask<'_>) {
 }
 
 fn my_id(ask: &mut Ask<'_>) {
-    let run_id = ask.host.node_facts().run_id;
-    ask.reply.bulk(run_id.as_bytes());
+    // The one by which the others name it.
+    let own = ask.host.cluster_facts().myself().map(ClusterNode::name);
+    ask.reply.bulk(own.unwrap_or_else(|| ask.host.node_facts().run_id).as_bytes());
 }
 
 fn none(ask: &mut Ask<'_>) {
