@@ -151,7 +151,7 @@ impl PhaseRun<'_> {
             return;
         }
         if place == SyncPoint::Warmed {
-            self.before = Some(Reading::take(self.target));
+            self.before = Some(Reading::opening(self.target));
             self.told.iter_mut().for_each(|(done, _)| *done = 0);
         }
         self.place.iter_mut().for_each(|at| *at = None);
@@ -233,7 +233,7 @@ impl PhaseRun<'_> {
 
     /// One phase of all parts.
     fn finish(self, plan: &PhasePlan, start: Instant, metrics: Vec<crate::model::MetricSeries>) -> PhaseResult {
-        let after = Reading::take(self.target);
+        let after = Reading::closing(self.target);
         let mut failure = self.failure;
         let mut agents = Vec::new();
         let (mut first, mut last): (Option<Instant>, Option<Instant>) = (None, None);

@@ -23,17 +23,28 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// As of now.
+    /// At the beginning of the measured part. The bench looks at the store first, which may take long: the time and the
+    /// CPU time of that are no part of what is measured.
     #[must_use]
-    pub fn take(target: &dyn Target) -> Self {
-        Self {
-            at: Instant::now(),
-            wall: SystemTime::now(),
-            own: ProcessUsage::own(),
-            aside: target.client_cpu(),
-            target: target.usage(),
-            machine: CoreTime::of_ours(),
-        }
+    pub fn opening(target: &dyn Target) -> Self {
+        let usage = target.usage();
+        Self { target: usage, ..Self::of_client(target) }
+    }
+
+    /// After the measured part. The bench looks at the store last, for the same reason.
+    #[must_use]
+    pub fn closing(target: &dyn Target) -> Self {
+        let own = Self::of_client(target);
+        Self { target: target.usage(), ..own }
+    }
+
+    /// What the client has used, without a look at the store. The time is taken last.
+    #[must_use]
+    pub fn of_client(target: &dyn Target) -> Self {
+        let own = ProcessUsage::own();
+        let aside = target.client_cpu();
+        let machine = CoreTime::of_ours();
+        Self { at: Instant::now(), wall: SystemTime::now(), own, aside, target: TargetUsage::default(), machine }
     }
 
     /// The CPU time of this process, and of what helps it, since an earlier one.
@@ -132,4 +143,59 @@ fn nodes(before: &Reading, after: &Reading) -> Vec<NodeUsage> {
         }
     });
     nodes.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::target::{Lanes, Session, TargetFacts};
+    use crate::workload::Workload;
+
+    /// A store that takes time to be looked at, and notes from when to when that was.
+    #[derive(Default)]
+    struct SlowToLookAt(Mutex<Option<(Instant, Instant)>>);
+
+    impl Target for SlowToLookAt {
+        fn name(&self) -> String {
+            String::new()
+        }
+
+        fn in_process(&self) -> bool {
+            false
+        }
+
+        fn facts(&self) -> TargetFacts {
+            TargetFacts::default()
+        }
+
+        fn usage(&self) -> TargetUsage {
+            let from = Instant::now();
+            // The clock may be coarse: the look takes at least one of its steps.
+            let to = std::iter::repeat_with(Instant::now).find(|now| *now > from).unwrap();
+            *self.0.lock().unwrap() = Some((from, to));
+            TargetUsage { disk_bytes: Some(7), ..TargetUsage::default() }
+        }
+
+        fn open(&self, _: &Arc<Workload>, _: Lanes) -> io::Result<Box<dyn Session>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    #[test]
+    fn a_look_at_the_store_is_outside_what_is_measured() {
+        let target = SlowToLookAt::default();
+        let before = Reading::opening(&target);
+        let (_, looked_until) = target.0.lock().unwrap().take().unwrap();
+        assert!(before.at >= looked_until);
+        let after = Reading::closing(&target);
+        let (looked_from, _) = target.0.lock().unwrap().take().unwrap();
+        assert!(after.at <= looked_from);
+        assert_eq!((before.target.disk_bytes, after.target.disk_bytes), (Some(7), Some(7)));
+        assert_eq!(Reading::of_client(&target).target, TargetUsage::default());
+        assert!(target.0.lock().unwrap().is_none(), "the store was looked at");
+    }
 }

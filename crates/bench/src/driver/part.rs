@@ -89,7 +89,7 @@ impl PhaseShare {
     /// As it is sent. `target` tells what was used.
     #[must_use]
     pub fn sent(mut self, target: &dyn Target) -> Sent {
-        let cpu = self.before.as_ref().and_then(|before| Reading::take(target).own_since(before));
+        let cpu = self.before.as_ref().and_then(|before| Reading::of_client(target).own_since(before));
         let (_, closed) = self.timeline.finish(self.end.saturating_duration_since(self.start));
         let successes = self.recorder.successes();
         let figures = ShareFigures {

@@ -51,7 +51,7 @@ fn parts_that_were_sent_are_the_whole_again() {
     let stop = AtomicBool::new(false);
     let load = PhasePlan { warm_up: None, ..plan(1, 300) };
     run_phase(&load, &target, &workload(Task::Load), &stop, &mut |_| {}).unwrap();
-    let before = Reading::take(&target);
+    let before = Reading::opening(&target);
     let mut told = Vec::new();
     let sent: Vec<Sent> = [(7, 2000), (8, 3000)]
         .into_iter()
@@ -85,7 +85,7 @@ fn parts_that_were_sent_are_the_whole_again() {
     let start = sent[0].start;
     let end = start.max(sent[1].end);
     let moments =
-        Moments { start, before: before.moved_to(sent[0].measured.unwrap()), after: Reading::take(&target), end };
+        Moments { start, before: before.moved_to(sent[0].measured.unwrap()), after: Reading::closing(&target), end };
     let (phase, log) = gathered.finish(&plan(0, 0), moments, Vec::new());
     assert_eq!(phase.operations, 5000);
     for op in &phase.ops {

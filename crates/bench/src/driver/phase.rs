@@ -99,7 +99,7 @@ pub fn run_phase(
             phase: None,
         });
     };
-    let after = Reading::take(target);
+    let after = Reading::closing(target);
     let client_cpu = after.own_since(&before);
     let in_process = target.in_process();
     let measured = Measured { recorder, start, before, after, end, client_cpu, in_process, metrics };
@@ -196,7 +196,9 @@ impl PhaseThreads<'_> {
             self.meet(SyncPoint::Warmed);
             self.shared.done.store(0, Ordering::Relaxed);
             if !self.shared.failed.load(Ordering::Relaxed) {
-                self.before.get_or_init(|| Reading::take(self.target));
+                // Of several processes only the coordinator looks at the store: they begin together, however long it takes.
+                let read = if self.meeting.is_some() { Reading::of_client } else { Reading::opening };
+                self.before.get_or_init(|| read(self.target));
             }
         }
         self.warmed.wait();
