@@ -172,7 +172,10 @@ impl Slo {
     /// Whether the phase kept the objective.
     pub(crate) fn judge(&self, phase: &Phase) -> Judged {
         if let Some(why) = fell_behind(phase) {
-            let far = phase.offered_per_s.is_some_and(|offered| phase.throughput_per_s < offered * FAR_BEHIND_SHARE);
+            let too_slow =
+                phase.offered_per_s.is_some_and(|offered| phase.throughput_per_s < offered * FAR_BEHIND_SHARE);
+            let due = (phase.operations + phase.not_started) as f64;
+            let far = too_slow || (phase.operations as f64) < due * FAR_BEHIND_SHARE;
             return Judged { holds: false, ratio: if far { f64::INFINITY } else { 1.0 }, why };
         }
         let mut worst: Option<Judged> = None;
@@ -214,8 +217,13 @@ impl Slo {
     }
 }
 
-/// In words, if the store did too little of what was offered.
+/// In words, if the store did too little of what was offered. Operations that were never started are above any bound; as they
+/// wait in the order in which they were due, those before them were as late.
 pub(crate) fn fell_behind(phase: &Phase) -> Option<String> {
+    if phase.not_started > 0 {
+        let operations = figure::plural(phase.not_started, "operation");
+        return Some(format!("fell behind: {operations} due and not started"));
+    }
     let offered = phase.offered_per_s.filter(|offered| phase.throughput_per_s < offered * KEPT_UP_SHARE)?;
     Some(format!("fell behind: {} of {}/s", figure::rate(phase.throughput_per_s), figure::rate(offered)))
 }
@@ -276,6 +284,17 @@ mod tests {
         ] {
             let judged = goal.parse::<Slo>().unwrap().judge(&phase(p99_us, achieved));
             assert_eq!((judged.holds, judged.why.as_str()), (holds, why), "{goal}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_started_is_above_any_bound() {
+        let goal: Slo = "p99 < 5ms".parse().unwrap();
+        for (not_started, ratio) in [(1, 1.0), (1000, f64::INFINITY)] {
+            // Of what was done, every figure holds.
+            let judged = goal.judge(&Phase { operations: 2000, not_started, ..phase(1_000.0, 999.0) });
+            assert_eq!((judged.holds, judged.ratio), (false, ratio), "{not_started}: {}", judged.why);
+            assert!(judged.why.starts_with("fell behind: ") && judged.why.ends_with("due and not started"));
         }
     }
 }

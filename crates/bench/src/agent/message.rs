@@ -9,7 +9,7 @@ use crate::driver::{ShareFigures, SyncPoint};
 /// What every hello begins with, so that another program that listens there is recognised.
 pub(crate) const MAGIC: &str = "basalt bench";
 /// It grows by one when the two sides would misunderstand each other.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 
 /// What both sides say first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -89,6 +89,7 @@ pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timel
     let phase_length = end.saturating_duration_since(start);
     let warm_up = before.at.saturating_duration_since(start);
     let gaps = recorder.longest_gaps(warm_up, phase_length);
+    let not_started = recorder.not_started_count();
     let ops = recorder.stats();
     let operations = ops.iter().filter(|op| op.op != "CLEANUP").map(|op| op.count() - op.parts).sum::<u64>();
     let failed: u64 = ops.iter().map(OpStats::failed_wholes).sum();
@@ -106,6 +107,7 @@ pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timel
         operations,
         throughput_per_s: if seconds > 0.0 { operations.saturating_sub(failed) as f64 / seconds } else { 0.0 },
         offered_per_s: plan.pace.offered_per_s(),
+        not_started,
         ops,
         cpu: CpuUse {
             client: client_cpu.filter(|_| !in_process),

@@ -1,6 +1,6 @@
 //! When operations start.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vocab::Prng;
 
@@ -24,7 +24,8 @@ pub enum Pace {
         /// Operations a second of all lanes together.
         target_per_s: f64,
     },
-    /// Operations start at their time whatever the others do. Those that find no free lane wait; their latency counts.
+    /// Operations start at their time whatever the others do. Those that find no free lane wait, also beyond the end of the
+    /// stage; their latency counts.
     Open {
         /// Operations a second of all lanes together.
         rate_per_s: f64,
@@ -92,6 +93,64 @@ impl Schedule {
     }
 }
 
+/// So long after a stage's deadline an open loop still starts what was due before it.
+const CATCH_UP_MAX: Duration = Duration::from_secs(5);
+
+/// When the operations of one thread in one stage of an open loop are due.
+///
+/// What is due before the deadline is started however late it is: without it, the latencies of those that the store has kept
+/// waiting at the end would be missing.
+#[derive(Clone, Debug)]
+pub(super) struct Timetable {
+    schedule: Schedule,
+    begun: Instant,
+    deadline: Option<Instant>,
+}
+
+/// What a timetable says of its next operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It was due at this time, and is to be started.
+    Due(Instant),
+    /// There is nothing to start before this time.
+    Later(Instant),
+    /// Nothing more is to be started.
+    Over,
+}
+
+impl Timetable {
+    /// The timetable of a stage that has `begun`; without a deadline it has no end.
+    pub(super) fn new(schedule: Schedule, begun: Instant, deadline: Option<Instant>) -> Self {
+        Self { schedule, begun, deadline }
+    }
+
+    /// What is to be done at `now`.
+    pub(super) fn next(&self, now: Instant) -> Arrival {
+        let due = self.due();
+        match self.deadline {
+            Some(deadline) if now >= deadline + CATCH_UP_MAX => Arrival::Over,
+            Some(deadline) if due >= deadline && now >= deadline => Arrival::Over,
+            Some(deadline) if due >= deadline => Arrival::Later(deadline),
+            _ if due > now => Arrival::Later(due),
+            _ => Arrival::Due(due),
+        }
+    }
+
+    /// Whether the next operation is due before the deadline.
+    pub(super) fn is_owed(&self) -> bool {
+        self.deadline.is_some_and(|deadline| self.due() < deadline)
+    }
+
+    /// Goes on to the operation after it.
+    pub(super) fn advance(&mut self, prng: &mut Prng) {
+        self.schedule.advance(prng);
+    }
+
+    fn due(&self) -> Instant {
+        self.begun + self.schedule.next()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +179,34 @@ mod tests {
             let expected_s = 10.0 + 0.0005;
             assert!((schedule.next().as_secs_f64() - expected_s).abs() < tolerance_s, "{arrivals:?} {schedule:?}");
         }
+    }
+
+    #[test]
+    fn what_was_due_before_the_deadline_is_owed_after_it() {
+        let begun = Instant::now();
+        let at = |ms: u64| begun + Duration::from_millis(ms);
+        let mut prng = Prng::new(1);
+        let mut timetable = Timetable::new(Schedule::new(100.0, Arrivals::Even, 0, 1), begun, Some(at(25)));
+        // Due at 0, 10 and 20 ms; the next would be at 30.
+        assert_eq!(timetable.next(at(0)), Arrival::Due(at(0)));
+        timetable.advance(&mut prng);
+        assert_eq!(timetable.next(at(9)), Arrival::Later(at(10)));
+        assert_eq!(timetable.next(at(1000)), Arrival::Due(at(10)), "late, and started all the same");
+        timetable.advance(&mut prng);
+        assert_eq!(timetable.next(at(5_024)), Arrival::Due(at(20)));
+        assert!(timetable.is_owed());
+        assert_eq!(timetable.next(at(5_025)), Arrival::Over, "a store that is dead keeps nothing waiting");
+        timetable.advance(&mut prng);
+        assert_eq!(timetable.next(at(20)), Arrival::Later(at(25)), "the stage lasts as long as it is to");
+        assert_eq!(timetable.next(at(25)), Arrival::Over);
+        assert!(!timetable.is_owed());
+    }
+
+    #[test]
+    fn a_timetable_without_a_deadline_owes_nothing() {
+        let begun = Instant::now();
+        let timetable = Timetable::new(Schedule::new(100.0, Arrivals::Even, 0, 1), begun, None);
+        assert_eq!(timetable.next(begun + Duration::from_secs(3600)), Arrival::Due(begun));
+        assert!(!timetable.is_owed());
     }
 }

@@ -56,6 +56,8 @@ pub struct ShareFigures {
     /// A bit for each hundredth of a second of the phase in which a read succeeded, and a write.
     #[serde(with = "crate::as_base64")]
     pub successes: [Vec<u8>; 2],
+    /// Operations that were due in the measured part and were never started.
+    pub not_started: u64,
     /// CPU time of the measured part.
     pub cpu: Option<CpuTime>,
     /// Why it could not go on.
@@ -95,6 +97,7 @@ impl PhaseShare {
         let figures = ShareFigures {
             ops: self.recorder.parts(),
             successes,
+            not_started: self.recorder.not_started_count(),
             cpu,
             error: self.error.map(|error| error.to_string()),
         };
@@ -161,6 +164,7 @@ impl Gathered {
     pub fn add(&mut self, figures: &ShareFigures) -> io::Result<()> {
         let mut theirs = Recorder::of_parts(&figures.ops)?;
         theirs.set_successes(&figures.successes);
+        theirs.not_started(figures.not_started);
         self.recorder.merge(theirs);
         self.cpu.push(figures.cpu);
         Ok(())

@@ -70,7 +70,7 @@ fn parts_that_were_sent_are_the_whole_again() {
         let figures: ShareFigures = serde_json::from_str(&text).unwrap();
         // Of fractions JSON may lose the last bit.
         assert_eq!(figures.ops, sent.figures.ops);
-        gathered.add(&figures).unwrap();
+        gathered.add(&ShareFigures { not_started: 3, ..figures.clone() }).unwrap();
         for second in &sent.closed {
             gathered.second(second.second, second.op, second.failures, &second.bytes).unwrap();
         }
@@ -87,7 +87,7 @@ fn parts_that_were_sent_are_the_whole_again() {
     let moments =
         Moments { start, before: before.moved_to(sent[0].measured.unwrap()), after: Reading::closing(&target), end };
     let (phase, log) = gathered.finish(&plan(0, 0), moments, Vec::new());
-    assert_eq!(phase.operations, 5000);
+    assert_eq!((phase.operations, phase.not_started), (5000, 2 * 3));
     for op in &phase.ops {
         let expected = LatencySummary::from_histogram(&whole[&op.op], 0.001);
         assert_eq!(op.latency.measured, expected, "{}", op.op);

@@ -253,6 +253,8 @@ pub(super) struct Recorder {
     failures: [u64; KINDS],
     reads: Successes,
     writes: Successes,
+    /// Operations that were due in the measured part and were never started.
+    not_started: u64,
 }
 
 impl Recorder {
@@ -314,6 +316,16 @@ impl Recorder {
         self.ops[kind as usize].retries += 1;
     }
 
+    /// So many operations were due, and will not be started.
+    pub(super) fn not_started(&mut self, operations: u64) {
+        self.not_started += operations;
+    }
+
+    /// How many operations were due and were never started.
+    pub(super) fn not_started_count(&self) -> u64 {
+        self.not_started
+    }
+
     /// A session was closed.
     pub(super) fn cleaned_up(&mut self, took: Duration) {
         self.cleanup.succeeded += 1;
@@ -354,6 +366,7 @@ impl Recorder {
         self.cleanup.merge(other.cleanup);
         self.reads.merge(&other.reads);
         self.writes.merge(&other.writes);
+        self.not_started += other.not_started;
     }
 
     /// The longest time between `from` and `to` without a successful read, and without a successful write; none where

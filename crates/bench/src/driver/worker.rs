@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::error_streak::ErrorStreak;
-use super::pace::{Pace, Schedule, Throttle};
+use super::pace::{Arrival, Pace, Schedule, Throttle, Timetable};
 use super::recorder::{Recorder, Sample};
 use super::timeline::Timeline;
 use crate::target::{Completion, Fault, OpStage, Session};
@@ -27,7 +27,7 @@ pub(super) struct Stage {
     pub(super) measuring: bool,
     /// Operations that no thread has taken.
     pub(super) budget: AtomicU64,
-    /// When no more are started.
+    /// When no more are started. An open loop still starts those that were due before.
     pub(super) deadline: Option<Instant>,
 }
 
@@ -145,11 +145,16 @@ impl<'a> Worker<'a> {
 
     /// Works until the stage is over and everything that was started has ended.
     pub(super) fn run(&mut self, stage: &Stage) -> io::Result<()> {
-        let begun = Instant::now();
+        self.run_from(stage, Instant::now())
+    }
+
+    /// The same for a stage that has `begun` at that time.
+    fn run_from(&mut self, stage: &Stage, begun: Instant) -> io::Result<()> {
         (self.ended, self.claimed, self.last) = (self.is_over(stage, begun), 0, begun);
-        let mut schedule = None;
+        let mut timetable = None;
         if let Pace::Open { rate_per_s, arrivals } = self.pace {
-            schedule = Some(Schedule::new(rate_per_s, arrivals, self.place.0, self.place.1));
+            let schedule = Schedule::new(rate_per_s, arrivals, self.place.0, self.place.1);
+            timetable = Some(Timetable::new(schedule, begun, stage.deadline));
             self.idle = (0..self.clocks.len() as u32).collect();
         } else {
             self.begin_lanes(stage, begun);
@@ -164,14 +169,14 @@ impl<'a> Worker<'a> {
                 self.session.hurry();
             }
             self.release(stage, now);
-            let arrival = schedule.as_mut().and_then(|schedule| self.arrivals(stage, schedule, begun, now));
+            let arrival = timetable.as_mut().and_then(|timetable| self.arrivals(stage, timetable, now));
             if self.ended && self.in_flight == 0 {
                 break;
             }
             let due = self.parked.peek().map(|Reverse((due, _))| *due);
             let look = now + LOOK;
-            let until =
-                [due, arrival, stage.deadline.filter(|_| !self.ended)].into_iter().flatten().fold(look, Instant::min);
+            let deadline = stage.deadline.filter(|deadline| *deadline > now);
+            let until = [due, arrival, deadline].into_iter().flatten().fold(look, Instant::min);
             let mut done = std::mem::take(&mut self.done);
             self.session.wait(Some(until), &mut done)?;
             for completion in done.drain(..) {
@@ -186,9 +191,10 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Whether nothing more may be started, whatever is left to do.
+    /// Whether nothing more may be started, whatever is left to do. Of an open loop the timetable says when it is over.
     fn is_over(&self, stage: &Stage, now: Instant) -> bool {
-        stage.deadline.is_some_and(|deadline| now >= deadline) || self.is_stopped()
+        let is_open = matches!(self.pace, Pace::Open { .. });
+        (!is_open && stage.deadline.is_some_and(|deadline| now >= deadline)) || self.is_stopped()
     }
 
     fn is_stopped(&self) -> bool {
@@ -250,19 +256,33 @@ impl<'a> Worker<'a> {
     }
 
     /// Starts the arrivals whose time has come, as far as lanes are free, and answers when to look again.
-    fn arrivals(&mut self, stage: &Stage, schedule: &mut Schedule, begun: Instant, now: Instant) -> Option<Instant> {
-        loop {
-            let due = begun + schedule.next();
-            if self.ended || self.idle.is_empty() {
-                return None;
+    fn arrivals(&mut self, stage: &Stage, timetable: &mut Timetable, now: Instant) -> Option<Instant> {
+        while !self.ended {
+            match timetable.next(now) {
+                Arrival::Due(due) => {
+                    let lane = self.idle.pop()?;
+                    self.start(stage, lane, Some(due));
+                    timetable.advance(self.source.prng());
+                }
+                Arrival::Later(at) => return Some(at),
+                Arrival::Over => {
+                    self.ended = true;
+                    self.give_up(stage, timetable);
+                }
             }
-            if due > now {
-                return Some(due);
-            }
-            if let Some(lane) = self.idle.pop() {
-                self.start(stage, lane, Some(due));
-                schedule.advance(self.source.prng());
-            }
+        }
+        None
+    }
+
+    /// Counts what was due and will not be started: the store has not caught up in time.
+    fn give_up(&mut self, stage: &Stage, timetable: &mut Timetable) {
+        let mut count = 0;
+        while timetable.is_owed() && self.claim(stage) {
+            timetable.advance(self.source.prng());
+            count += 1;
+        }
+        if stage.measuring {
+            self.recorder.not_started(count);
         }
     }
 
@@ -387,3 +407,7 @@ fn retry_wait(workload: &Workload, source: &mut Source) -> Duration {
     let factor = 0.8 + 0.4 * source.prng().next_f64();
     Duration::from_secs_f64(workload.config.insert_retry_interval_s * factor)
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -216,6 +216,10 @@ pub struct Phase {
     pub throughput_per_s: f64,
     /// Operations a second that were offered; none in a closed loop.
     pub offered_per_s: Option<f64>,
+    /// Operations of an open loop that were due in the measured part and not started within 5 s after it. They have no latency:
+    /// each had waited for longer than that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_started: u64,
     /// Figures per operation, in YCSB's order.
     pub ops: Vec<OpStats>,
     /// CPU time that the measured part took.

@@ -62,6 +62,10 @@ fn phase(phase: &Phase) -> Result<(), Invalid> {
     amount(phase.duration_s, &place, "duration_s")?;
     amount(phase.throughput_per_s, &place, "throughput_per_s")?;
     amount(phase.offered_per_s.unwrap_or(0.0), &place, "offered_per_s")?;
+    let not_started = phase.not_started;
+    check(not_started == 0 || phase.offered_per_s.is_some(), &place, || {
+        format!("{not_started} operations were due in a closed loop")
+    })?;
     cpu_use(&phase.cpu, &place)?;
     for gap in [phase.read_gap_s_max, phase.write_gap_s_max].into_iter().flatten() {
         amount(gap, &place, "longest gap")?;

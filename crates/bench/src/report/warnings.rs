@@ -164,18 +164,31 @@ fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
         agents(phase, list);
         others(report, phase, list);
         stolen(report, phase, list);
-        if let Some(offered) = phase.offered_per_s.filter(|offered| phase.throughput_per_s < offered * KEPT_UP_SHARE) {
-            let text = format!(
-                "Phase {}: {} operations/s were offered and {} achieved. It fell behind, so latency from the intended \
-                 start grows with the length of the run.",
-                phase.name,
-                figure::rate(offered),
-                figure::rate(phase.throughput_per_s)
-            );
-            add(list, Severity::Caution, text);
-        }
+        open_loop(phase, list);
     }
     over_budget(report, list);
+}
+
+/// An open loop offers what it offers, whether the store can do it or not.
+fn open_loop(phase: &Phase, list: &mut Vec<Warning>) {
+    if phase.not_started > 0 {
+        let text = format!(
+            "Phase {}: {} due before its end, and not started 5 s after it. Their latencies are missing in the figures.",
+            phase.name,
+            figure::plural(phase.not_started, "operation")
+        );
+        add(list, Severity::Caution, text);
+    }
+    if let Some(offered) = phase.offered_per_s.filter(|offered| phase.throughput_per_s < offered * KEPT_UP_SHARE) {
+        let text = format!(
+            "Phase {}: {} operations/s were offered and {} achieved. It fell behind, so latency from the intended \
+             start grows with the length of the run.",
+            phase.name,
+            figure::rate(offered),
+            figure::rate(phase.throughput_per_s)
+        );
+        add(list, Severity::Caution, text);
+    }
 }
 
 /// Other processes that used the machine took that from the store, or from the client.
