@@ -144,6 +144,35 @@ fn what_was_not_written_is_seen() {
 }
 
 #[test]
+fn scans_that_end_short_are_seen() {
+    // Where the order of keys is not known, so many records can be near to the end.
+    for (form, records_max) in [
+        ("", Some(24)),
+        ("basalt.record=string", Some(24)),
+        ("insertorder=ordered", Some(19)),
+        ("insertorder=ordered zeropadding=6", None),
+        ("insertorder=ordered basalt.keys=base32", None),
+    ] {
+        let form = format!("{form} maxscanlength=20 requestdistribution=uniform insertproportion=0");
+        let store = MapStore::default();
+        run(&store, "workloada", &form, Task::Load);
+        let whole = run(&store, "workloade", &form, Task::Run);
+        assert_eq!(trouble(&whole), (0, 0, 0), "{form}: {:?}", whole.ops);
+        store.set_mischief(Mischief::ShortScans(3));
+        let short = run(&store, "workloade", &form, Task::Run);
+        let (errors, missing, wrong) = trouble(&short);
+        let Some(records_max) = records_max else {
+            assert!(errors == 0 && wrong == 0 && missing > 500, "{form}: {:?}", short.ops);
+            continue;
+        };
+        assert!(errors == 0 && missing == 0 && wrong > 500, "{form}: {:?}", short.ops);
+        let first = short.ops.iter().find_map(|op| op.first_wrong.clone()).unwrap();
+        let words = ["SCAN, key `user", "received 3 and the end of the store", &format!("{records_max} at most")];
+        assert!(words.iter().all(|word| first.contains(word)), "{form}: {first}");
+    }
+}
+
+#[test]
 fn lost_races_are_tried_again_and_counted() {
     let store = MapStore::default();
     run(&store, "workloada", "basalt.update=cas", Task::Load);

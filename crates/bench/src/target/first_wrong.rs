@@ -2,7 +2,7 @@
 
 use client::Frame;
 
-use crate::workload::{Cell, Operation};
+use crate::workload::{Cell, Operation, TooManyShort};
 
 /// So much of a key or a value is shown, in bytes.
 const SHOWN_BYTES_MAX: usize = 48;
@@ -44,6 +44,20 @@ impl FirstWrong {
                 )
             }
             (None, None) => format!("{place}: expected a value, received {}", shown(received)),
+        });
+    }
+
+    /// A scan ended after `rows`, and not all scans that have ended short can have been near to the store's end.
+    #[cold]
+    pub(super) fn short_scan(&mut self, operation: &Operation, rows: u64, too_many: TooManyShort) {
+        let TooManyShort { records, records_max } = too_many;
+        self.value.get_or_insert_with(|| {
+            format!(
+                "key {}: expected {} records, received {rows} and the end of the store. From {records} different records scans \
+                 have ended early, and {records_max} at most can be so near to the end",
+                shown(&operation.key),
+                operation.scan_length
+            )
         });
     }
 

@@ -30,6 +30,8 @@ pub(crate) enum Mischief {
     Rivals(u64),
     /// Every so many requests fail.
     Errors(u64),
+    /// Scans end after so many rows, and say that nothing more is there.
+    ShortScans(usize),
 }
 
 #[derive(Default)]
@@ -128,7 +130,8 @@ impl MapState {
         let start = args[1][1..].to_vec();
         let start = if args[1][0] == b'[' { Included(start) } else { Excluded(start) };
         let limit = resp::parse_integer(args[4]).unwrap_or(0).min(7) as usize;
-        let rows: Vec<_> = self.map.range((start, Unbounded)).take(limit + 1).collect();
+        let most = if let Mischief::ShortScans(rows) = self.mischief { rows.min(limit) } else { limit + 1 };
+        let rows: Vec<_> = self.map.range((start, Unbounded)).take(most).collect();
         reply.array(2);
         match rows.get(limit) {
             Some((key, _)) => reply.bulk(&[b"[".as_slice(), key].concat()),

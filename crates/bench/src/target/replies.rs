@@ -247,7 +247,7 @@ impl Checker {
 
     /// One answer to a scan: `[token, [[key, record], …]]`. The keys must ascend from the one asked for, which must be
     /// there; the first record and some others are checked. True when the scan is complete; otherwise `page` says where
-    /// to go on.
+    /// to go on. It may be complete before its length near to the store's end only.
     pub(super) fn scan(
         &mut self,
         reply: &Frame<'_>,
@@ -286,7 +286,7 @@ impl Checker {
         }
         match token {
             _ if page.rows == operation.scan_length => Ok(true),
-            Frame::Null if page.rows > 0 => Ok(true),
+            Frame::Null if page.rows > 0 => self.ended_short(workload, operation, page.rows).map(|()| true),
             Frame::Null => Err(Fault::NotFound),
             Frame::Bulk(token) => {
                 page.bound.clear();
@@ -295,6 +295,17 @@ impl Checker {
             }
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// A scan has come to the store's end, it says, after fewer `rows` than were asked for.
+    fn ended_short(&mut self, workload: &Workload, operation: &Operation, rows: u64) -> Result<(), Fault> {
+        if self.ordered && rows < workload.scan_rows_min(operation) {
+            return Err(Fault::NotFound);
+        }
+        workload.ended_short(operation).map_err(|too_many| {
+            self.first_wrong.short_scan(operation, rows, too_many);
+            Fault::Wrong
+        })
     }
 
     fn row(&mut self, record: &Frame<'_>, workload: &Workload, key: &[u8]) -> Result<(), Fault> {

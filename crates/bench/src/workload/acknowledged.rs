@@ -38,6 +38,11 @@ impl AcknowledgedCounter {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// One past the last number that was handed out.
+    pub fn handed_out_end(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// One past the limit: every number below has been acknowledged.
     pub fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
@@ -92,6 +97,7 @@ mod tests {
         assert_eq!(counter.end(), 1000);
         let numbers: Vec<u64> = (0..4).map(|_| counter.next()).collect();
         assert_eq!(numbers, [1000, 1001, 1002, 1003]);
+        assert_eq!(counter.handed_out_end(), 1004);
         for (number, end) in [(1001, 1000), (1003, 1000), (1000, 1002), (1002, 1004)] {
             counter.acknowledge(number).unwrap();
             assert_eq!(counter.end(), end, "after {number}");

@@ -55,6 +55,13 @@ pub struct KeyNamer {
 }
 
 impl KeyNamer {
+    /// Whether the keys of the numbers below `end` ascend as the numbers do.
+    #[must_use]
+    pub fn ascends_below(&self, end: u64) -> bool {
+        let digits = end.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize + 1;
+        self.order == KeyOrder::Ordered && (self.form == KeyForm::Base32 || self.zero_padding >= digits)
+    }
+
     /// Appends the name of record `number` to `out`.
     pub fn write(&self, number: u64, out: &mut Vec<u8>) {
         let digits = match self.order {
@@ -95,6 +102,21 @@ mod tests {
             5228908089637460490";
         for (number, digits) in golden.split_whitespace().enumerate() {
             assert_eq!(name(KeyOrder::Hashed, KeyForm::Decimal, 1, number as u64), format!("user{digits}"));
+        }
+    }
+
+    #[test]
+    fn padded_keys_ascend_as_their_numbers_do() {
+        for (order, form, zero_padding, end, expected) in [
+            (KeyOrder::Ordered, KeyForm::Decimal, 1, 10, true),
+            (KeyOrder::Ordered, KeyForm::Decimal, 1, 11, false),
+            (KeyOrder::Ordered, KeyForm::Decimal, 6, 1_000_000, true),
+            (KeyOrder::Ordered, KeyForm::Base32, 1, 1_000_000, true),
+            (KeyOrder::Hashed, KeyForm::Decimal, 20, 10, false),
+            (KeyOrder::Hashed, KeyForm::Base32, 1, 10, false),
+        ] {
+            let namer = KeyNamer { order, form, zero_padding, prefix: "user".to_owned() };
+            assert_eq!(namer.ascends_below(end), expected, "{namer:?} {end}");
         }
     }
 

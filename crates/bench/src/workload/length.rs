@@ -39,6 +39,17 @@ impl Lengths {
         if let Self::Constant(length) = self { Some(*length) } else { None }
     }
 
+    /// The longest.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        match self {
+            Self::Constant(length) => *length,
+            Self::Uniform { max, .. } => *max,
+            Self::Zipfian(zipfian) => zipfian.max(),
+            Self::Histogram(histogram) => (histogram.buckets.len() as u64 - 1) * histogram.block_size,
+        }
+    }
+
     /// The mean, by sampling where there is no formula.
     #[must_use]
     pub fn mean(&self) -> f64 {
@@ -113,6 +124,7 @@ mod tests {
                 seen[lengths.next(&mut prng) as usize] += 1;
             }
             assert!(seen[0] == 0 && seen[1..].iter().all(|&n| n > 50), "{lengths:?}: {seen:?}");
+            assert_eq!(lengths.max(), 9, "{lengths:?}");
         }
         assert_eq!(Lengths::Constant(5).next(&mut prng), 5);
     }
@@ -122,6 +134,7 @@ mod tests {
         let histogram = Histogram::parse("BlockSize\t10\n0\t2\n1\t3\n2\t5\n").unwrap();
         let lengths: Vec<u64> = (0..histogram.area).map(|number| histogram.at(number)).collect();
         assert_eq!(lengths, [10, 10, 10, 20, 20, 20, 20, 20, 20, 20]);
+        assert_eq!(Lengths::Histogram(histogram).max(), 20);
         for bad in ["", "BlockSize 0", "Blocks 4\n", "BlockSize 4\n1 2", "BlockSize 4\n0 x", "BlockSize 4\n0 0"] {
             assert!(Histogram::parse(bad).is_err(), "{bad}");
         }

@@ -10,10 +10,12 @@ use vocab::Prng;
 use super::acknowledged::{AcknowledgedCounter, WindowFull};
 use super::chooser::KeyChooser;
 use super::config::{Config, Distribution};
+use super::key::KeyOrder;
 use super::mix::{Mix, OpKind};
 use super::outstanding::Outstanding;
 use super::properties::{BadProperty, bad};
 use super::range::RecordRange;
+use super::short_scans::{ShortScans, TooManyShort, near_end_max};
 use super::update_log::UpdateLog;
 use super::value::{Cell, ValueForm, key_hash};
 use super::zipfian::Zipfian;
@@ -83,6 +85,7 @@ pub struct Workload {
     updates: UpdateLog,
     /// What must be in queues and streams.
     outstanding: Outstanding,
+    short_scans: ShortScans,
     /// Inserts that failed: they may or may not be there.
     doubtful: Mutex<HashSet<u64>>,
 }
@@ -113,6 +116,7 @@ impl Workload {
             chooser,
             updates: UpdateLog::default(),
             outstanding: Outstanding::default(),
+            short_scans: ShortScans::default(),
             doubtful: Mutex::default(),
             config,
         })
@@ -201,6 +205,26 @@ impl Workload {
     #[must_use]
     pub fn must_exist(&self, number: u64) -> bool {
         !self.doubtful.lock().contains(&number)
+    }
+
+    /// Rows that a scan in the order of keys must have at least: its record, and those that are known to be behind it.
+    #[must_use]
+    pub fn scan_rows_min(&self, operation: &Operation) -> u64 {
+        let end = self.range.first() + self.range.count();
+        let behind = end.saturating_sub(operation.number);
+        let known = if self.config.keys.ascends_below(end) { behind } else { 1 };
+        known.clamp(1, operation.scan_length.max(1))
+    }
+
+    /// Notes that a scan has come to the store's end before it had its length.
+    ///
+    /// # Errors
+    /// That cannot be so for all records from which scans have.
+    pub fn ended_short(&self, operation: &Operation) -> Result<(), TooManyShort> {
+        let inserted = self.inserts.handed_out_end().saturating_sub(self.config.record_count);
+        let scattered = self.config.keys.order == KeyOrder::Hashed;
+        let records_max = near_end_max(self.config.scan_length.max(), self.range.count(), inserted, scattered);
+        self.short_scans.note(key_hash(&operation.key), records_max)
     }
 
     /// Notes a compare-and-set write to `key` that replaced `version` and was acknowledged. False if an update is lost.

@@ -66,6 +66,12 @@ impl Zipfian {
         zipfian
     }
 
+    /// The highest number that is drawn.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.min + self.items - 1
+    }
+
     /// From the original number of items, also after growth: so does YCSB.
     fn eta(&self) -> f64 {
         (1.0 - (2.0 / self.items as f64).powf(1.0 - self.theta)) / (1.0 - self.zeta_2 / self.zeta_n)
