@@ -309,6 +309,7 @@ fn phase(plan: &Plan, prng: &mut Prng) -> Phase {
         operations,
         throughput_per_s: operations as f64 / duration_s,
         offered_per_s: None,
+        not_started: 0,
         ops: plan.kinds.iter().zip(&totals).map(|(kind, total)| op(kind, total)).collect(),
         cpu: CpuUse { process: Some(CpuTime { user_s: busy_s * 0.8, system_s: busy_s * 0.2 }), ..CpuUse::default() },
         disk_bytes: Some(1_134_000_000),
