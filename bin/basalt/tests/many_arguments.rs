@@ -65,7 +65,8 @@ fn answers_keep_their_order(connection: &mut Connection) {
     }
     connection.send(&sent).unwrap();
     for (n, expected) in expected.iter().enumerate() {
-        assert!(connection.read().unwrap() == *expected, "answer {n} is another one");
+        let answer = connection.read().unwrap();
+        assert!(answer == *expected, "answer {n} is another one: {:.200}", answer.words());
     }
 }
 

@@ -73,6 +73,12 @@ impl Routes {
         self.blocks[slot / BLOCK_SLOTS].unwrap_or_else(|| self.slots[slot])
     }
 
+    /// Whether each slot has the shard that it has in `other`.
+    #[must_use]
+    pub fn has_slots_of(&self, other: &Self) -> bool {
+        self.slots == other.slots
+    }
+
     /// Every shard, the metadata group first.
     pub fn shards(&self) -> impl Iterator<Item = ShardId> {
         self.shards.keys().copied()

@@ -41,7 +41,7 @@ impl LogMarks {
 }
 
 /// Bytes of log that are kept at most for a follower that was sent the rows.
-const FED_LOG_BYTES_MAX: u64 = 4 << 30;
+const FED_LOG_BYTES_MAX: u64 = 1 << 30;
 /// Of such a log an entry takes so many bytes at least, for what is kept of each in memory.
 const FED_ENTRY_BYTES_MIN: u64 = 2048;
 
@@ -51,9 +51,9 @@ const FED_ENTRY_BYTES_MIN: u64 = 2048;
 pub(crate) struct Fed(BTreeMap<u64, u64>);
 
 impl Fed {
-    /// A follower is sent the rows as of an entry.
+    /// A follower is sent the rows as of an entry. Those that were sent before, and not taken back, may arrive as well.
     pub(crate) fn begin(&mut self, follower: ReplicaId, index: u64) {
-        self.0.insert(follower.0, index);
+        self.0.entry(follower.0).or_insert(index);
     }
 
     /// They do not arrive, or the follower is not heard of.

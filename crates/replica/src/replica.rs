@@ -703,6 +703,7 @@ impl Replica {
     /// The first entry that some follower may lack and is to get from the log.
     fn needed_from(&mut self, rows_bytes: u64) -> u64 {
         if self.is_alone() && self.raw.store().conf_state().learners.is_empty() {
+            self.fed = Fed::default();
             return u64::MAX;
         }
         // The next leader needs the entries that others lack: everyone keeps a little.

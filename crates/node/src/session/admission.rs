@@ -303,12 +303,13 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         Role::Data => By::Shard,
         _ => By::Session,
     };
+    let logs_in = spec.does(behaviour::LOGS_IN) && login::gives_password(spec, args);
     let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_)) {
         Some("ERR Command not allowed inside a transaction".into())
     } else if matches!(role, Role::Data) && !spec.has_keys() && by != By::Shell {
         let text = if spec.does(behaviour::CLEARS_STORE) { CLEARS_IN_STEPS } else { OF_THE_STORE };
         Some(format!("ERR {} {text}", spec.typed_name()).into())
-    } else if spec.does(behaviour::LOGS_IN) && session.multi.as_ref().is_some_and(Queue::logs_in) {
+    } else if logs_in && session.multi.as_ref().is_some_and(Queue::logs_in) {
         // Wrong passwords slow the next login: one guess a transaction, as one guess a request.
         Some("ERR a transaction may log in only once".into())
     } else if spec.does(behaviour::SHOWS_OTHERS) {
@@ -320,6 +321,10 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
         let asked = table::row(session.asked());
         let frame = session.frame().cloned();
         let queue = session.multi.as_mut().expect("only called within MULTI");
+        let number = queue.chosen().unwrap_or(keyspace).number();
+        if logs_in {
+            queue.note_login();
+        }
         if let Keyspace::Database(database) = queue.chosen().unwrap_or(keyspace) {
             let databases = host.databases();
             let other = || other_number(spec, args).and_then(|number| Database::of_number(u64::try_from(number).ok()?));
@@ -336,7 +341,10 @@ fn enqueue(ask: &mut Ask<'_>, role: Role) {
                 RequestKeys::within(spec, args, |span| host.share_shard(span, keyspace))
             }
         };
-        keys.and_then(|keys| Ok(queue.push((spec, asked), by, keys, (args, frame.as_ref()), watched_bytes)?)).err()
+        keys.and_then(|keys| {
+            Ok(queue.push((spec, asked), by, keys, (args, frame.as_ref()), (watched_bytes, number))?)
+        })
+        .err()
     };
     if let Some(text) = refusal {
         return session.reject(Some(spec.id), &text, *host, reply);
@@ -399,7 +407,9 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
     };
     if ask.session.is_restricted() && queue.is_of_other_rights(ask.session.user()) {
         // Rights may have been taken away since a command was queued.
-        queue.refuse(|specs, args| Some(denied_at_exec(ask.session, specs, args, ask.host)?.text_at_exec()));
+        queue.refuse(|specs, args, database| {
+            Some(denied_at_exec(ask.session, specs, (args, database), ask.host)?.text_at_exec())
+        });
     }
     let watches = std::mem::take(&mut ask.session.watches);
     let watched_at = ask.session.watched_slots();

@@ -89,6 +89,11 @@ pub(super) fn rescues(password: &[u8], session: &Session, host: &dyn Host) -> bo
     is_local && host.config().recovery_password_is(password)
 }
 
+/// Whether an AUTH or HELLO gives a password.
+pub(super) fn gives_password(spec: &CommandSpec, args: &[&[u8]]) -> bool {
+    Credentials::of(spec, args).is_some()
+}
+
 /// Until when an AUTH or HELLO is held back, in ms since the epoch; none if it can be answered.
 #[cold]
 pub(super) fn held_until(session: &Session, spec: &CommandSpec, args: &[&[u8]], host: &dyn Host) -> Option<u64> {

@@ -25,6 +25,8 @@ pub(super) struct Queued {
     asked: &'static CommandSpec,
     pub(super) command: EncodedCommand,
     pub(super) by: By,
+    /// The number of the database that it is about.
+    database: u16,
     /// What is answered instead of running it.
     pub(super) refusal: Option<String>,
 }
@@ -81,6 +83,11 @@ impl Queue {
     /// Whether one of them logs in.
     pub(super) fn logs_in(&self) -> bool {
         self.logs_in
+    }
+
+    /// The next one does.
+    pub(super) fn note_login(&mut self) {
+        self.logs_in = true;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -154,7 +161,7 @@ impl Queue {
         by: By,
         keys: RequestKeys,
         (args, frame): (&[&[u8]], Option<&Bytes>),
-        watched_bytes: usize,
+        (watched_bytes, database): (usize, u16),
     ) -> Result<(), &'static str> {
         if self.spoiled {
             return Ok(());
@@ -164,7 +171,6 @@ impl Queue {
         let bytes = self.bytes + HEAD_BYTES_MAX + watched_bytes;
         self.arguments += args.len();
         self.is_about_node |= spec.does(behaviour::ABOUT_NODE);
-        self.logs_in |= spec.does(behaviour::LOGS_IN);
         let is_long =
             self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || self.arguments > limits::ITEM_ARGUMENTS_MAX;
         if is_long || bytes > ITEM_BYTES_MAX {
@@ -181,18 +187,18 @@ impl Queue {
             // To grow it further would move all of it. What is not used of this takes no memory.
             self.commands.reserve_exact(limits::TRANSACTION_COMMANDS_MAX - LONG);
         }
-        self.commands.push(Queued { spec, asked, command, by, refusal: None });
+        self.commands.push(Queued { spec, asked, command, by, database, refusal: None });
         Ok(())
     }
 
-    /// Refuses those commands for which there is a text. It is asked with what runs, what the client asked for, and the arguments of what
-    /// runs.
+    /// Refuses those commands for which there is a text. It is asked with what runs, what the client asked for, the arguments of what runs, and
+    /// the number of the database.
     pub(super) fn refuse(
         &mut self,
-        why: impl Fn((&'static CommandSpec, &'static CommandSpec), &[&[u8]]) -> Option<String>,
+        why: impl Fn((&'static CommandSpec, &'static CommandSpec), &[&[u8]], u16) -> Option<String>,
     ) {
         for queued in &mut self.commands {
-            queued.refusal = why((queued.spec, queued.asked), &queued.command.args());
+            queued.refusal = why((queued.spec, queued.asked), &queued.command.args(), queued.database);
             if queued.refusal.is_some() {
                 queued.by = By::Refusal;
             }

@@ -7,7 +7,7 @@ use crate::DeniedCall;
 use crate::acl::{AuditEvent, AuditKind, Denial, DenialReason, LoggedDenial, Where};
 use resp::parse_integer;
 use resp::table::{CommandSpec, behaviour};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use vocab::{Namespace, client_key};
 
 /// The row of a request, or the error that its user has no right to it. Call it before `admit`, with the client's own words.
@@ -47,14 +47,15 @@ pub fn refused_wait(session: &Session, spec: &'static CommandSpec, args: &[&[u8]
 }
 
 /// What of a queued command its user may not do any more, if anything. ACL LOG and the audit log have it. `asked`: the command that the
-/// client has sent; `args`: as it runs, with keys as they are stored.
+/// client has sent; `args`: as it runs, with keys as they are stored; `database`: the number of the one that it is about.
 pub(super) fn denied_at_exec(
     session: &Session,
     (spec, asked): (&'static CommandSpec, &'static CommandSpec),
-    args: &[&[u8]],
+    (args, database): (&[&[u8]], u16),
     host: &dyn Host,
 ) -> Option<Denial> {
-    let (mut own, mut numbers) = (args.to_vec(), SmallVec::<[u16; 2]>::new());
+    let mut own = args.to_vec();
+    let mut numbers: SmallVec<[u16; 3]> = smallvec![database];
     for at in spec.keys(args).into_iter().flatten() {
         own[at] = client_key(args[at]);
         let number = match Namespace::of_key(args[at]) {
@@ -65,10 +66,10 @@ pub(super) fn denied_at_exec(
             numbers.push(number);
         }
     }
-    if numbers.is_empty() {
-        numbers.push(session.keyspace().number());
-    }
-    let denial = numbers.iter().find_map(|number| session.user().denies(asked, &own, *number))?;
+    let named = if session.keyspace().database().is_some() { with_numbers(asked, &own, host) } else { None };
+    let named: Option<Vec<&[u8]>> = named.as_ref().map(|words| words.iter().map(Vec::as_slice).collect());
+    let words = named.as_deref().unwrap_or(&own);
+    let denial = numbers.iter().find_map(|number| session.user().denies(asked, words, *number))?;
     note_denial(session, &denial, &own, Where::Multi, host);
     Some(denial)
 }

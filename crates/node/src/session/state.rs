@@ -238,7 +238,7 @@ impl Session {
     /// Its requests name keys of another keyspace from here on.
     pub fn enter(&mut self, keyspace: Keyspace) {
         if keyspace == Keyspace::Stored {
-            (self.authenticated, self.is_node) = (true, true);
+            (self.authenticated, self.is_node, self.scripts_as) = (true, true, None);
             self.run_as(Arc::new(User::unrestricted(DEFAULT_USER)));
         }
         self.entry.set(state::OF_NODE, self.is_node);
@@ -512,7 +512,7 @@ impl Session {
         self.users_version = access.version();
         let users = access.users();
         self.is_open = users.is_open();
-        self.is_rescued = false;
+        (self.is_rescued, self.scripts_as) = (false, None);
         self.run_as(if self.is_node { Arc::new(User::unrestricted(DEFAULT_USER)) } else { users.default_user() });
         self.authenticated = self.is_node || self.is_let_in(host);
     }

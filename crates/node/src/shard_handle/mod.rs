@@ -487,7 +487,9 @@ impl ShardHandle {
     /// Whether background collection has something to do at `now_ms`.
     #[must_use]
     pub fn wants_housekeeping(&self, now_ms: u64) -> bool {
-        self.next_expiry_ms.load(Ordering::Relaxed) <= now_ms || self.has_garbage.load(Ordering::Relaxed)
+        self.next_expiry_ms.load(Ordering::Relaxed) <= now_ms
+            || self.has_garbage.load(Ordering::Relaxed)
+            || self.expires_behind.load(Ordering::Relaxed)
     }
 
     /// Whether the tree at index `applied` is all that there is: only then may a row read from it be cached.

@@ -39,7 +39,7 @@ pub(super) fn of_other_node_within_rate(
 }
 
 /// What counted and now waits will be looked at, and counted, again.
-pub(super) fn count_again(store: &NodeShared, counted: Option<Database>, step: Step) {
+pub(super) fn count_again(store: &NodeShared, counted: Option<Database>, step: &Step) {
     if let (Some(database), Step::Stall | Step::Lend) = (counted, step) {
         store.database_rates.gives_back(database);
     }

@@ -423,7 +423,7 @@ impl Dispatch<'_> {
                 let counted = row.and_then(|spec| Ok((spec, of_other_node_within_rate(store, spec, args)?)));
                 let (row, counted) = counted.map_or_else(|text| (Err(text), None), |(spec, by)| (Ok(spec), by));
                 let step = self.run(id, row, Incoming { args, bytes, sent: None });
-                count_again(&self.turn.requests.store, counted, step);
+                count_again(&self.turn.requests.store, counted, &step);
                 step
             }
             None => {
@@ -478,7 +478,7 @@ impl Dispatch<'_> {
             Ok(spec) => self.run(id, Ok(spec), Incoming { args: &made.args(args), bytes, sent }),
             Err(text) => self.run(id, Err(text), Incoming { args, bytes, sent }),
         };
-        count_again(&self.turn.requests.store, counted, step);
+        count_again(&self.turn.requests.store, counted, &step);
         *self.of_database = Some(made);
         step
     }

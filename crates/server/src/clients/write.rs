@@ -287,16 +287,14 @@ fn registered(
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
     let known = turn.requests.store.known();
-    let (version, shard) = (known.version, known.shard_of(slot));
-    drop(known);
-    let Some(shard) = shard else {
+    let Some(shard) = known.shard_of(slot) else {
         return turn.not_here(id, slot, Consistency::Absolute, &NotHere::Refuse(Refusal::NoStore));
     };
     let keys = KeyHashes::from_slice(transaction.keys());
     let spec = transaction.spec();
     let request = Request { id, spec, args: &[b"exec"] };
     turn.note_use(id, spec, &keys);
-    let Some(ticket) = turn.begin_write(request, ALL_KEYS, Effect::Unsettled, version) else {
+    let Some(ticket) = turn.begin_write(request, ALL_KEYS, Effect::Unsettled, known.version) else {
         return Step::Stall;
     };
     if transaction.slot().is_none() {

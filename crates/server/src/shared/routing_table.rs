@@ -66,7 +66,11 @@ impl RoutingSnapshot {
         });
         let databases = databases_of(before, map.as_deref());
         let scripts = map.as_deref().and_then(ScriptRules::of);
-        let version = before.version + 1;
+        let is_as_before = match (&before.routes, &routes) {
+            (Some(before), Some(now)) => now.has_slots_of(before),
+            (before, now) => before.is_none() && now.is_none(),
+        };
+        let version = before.version + u64::from(!is_as_before);
         Self { map, owners, routes, version, databases, scripts, places }
     }
 

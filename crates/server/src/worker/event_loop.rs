@@ -421,7 +421,8 @@ impl Worker {
 
     /// Sets a shard's memory apart, and has it written to files.
     fn seal(&self, shard: ShardId) {
-        if let Some(owned) = self.multi_raft.shard(shard) {
+        // What a follower needs that was sent the rows is kept, however often the tree is flushed.
+        if let Some(owned) = self.multi_raft.shard(shard).filter(|owned| !owned.has_sent_rows()) {
             owned.seal();
             self.store.background.wake();
         }

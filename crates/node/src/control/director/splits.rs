@@ -62,12 +62,29 @@ fn wanted(map: &Map, plan: &Plan) -> Vec<(ShardId, Option<Slot>)> {
         PlanKind::SplitAll => {
             // Numbers rise and plans go by them: what the plan has made comes last, what it found is before.
             let count = map.data_shards().count().saturating_sub(begun);
-            let found = map.data_shards().map(|(shard, _)| shard).take(count);
-            // One of a single slot, as a database may have it for itself, is never begun with.
-            found.filter(|shard| divisible(shard, None)).skip(begun).map(|shard| (shard, None)).collect()
+            let made: Vec<&ShardInfo> = map.data_shards().skip(count).map(|(_, info)| info).collect();
+            let mut split = 0;
+            let mut is_left = |info: &ShardInfo| {
+                if split == begun {
+                    return is_divisible(map, info, None);
+                }
+                // It was begun with, but for one of a single slot, as a database may have it for itself. What is left of a shard may have
+                // one, too: its child begins behind it.
+                split +=
+                    usize::from(info.slot_count() > 1 || made.get(split).is_some_and(|child| follows(info, child)));
+                false
+            };
+            let found = map.data_shards().take(count).filter(|(_, info)| is_left(info));
+            found.map(|(shard, _)| (shard, None)).collect()
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether the slots of `child` begin where those of `info` end.
+fn follows(info: &ShardInfo, child: &ShardInfo) -> bool {
+    let (last, first) = (info.slots.last().map(|range| range.1), child.slots.first().map(|range| range.0));
+    last.and_then(|last| last.checked_add(1)).is_some_and(|next| first == Some(next))
 }
 
 /// Whether a shard can be split at that slot: another plan may have given the slots away.
