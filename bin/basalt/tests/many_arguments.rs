@@ -174,6 +174,8 @@ fn requests_of_very_many_arguments_go_to_the_node_that_leads() {
     let own: Vec<Vec<(String, String)>> =
         (0..3).map(|n| vec![("--database-listen".to_owned(), format!("127.0.0.1:{}", ports + n))]).collect();
     let nodes = Nodes::start_with(&dir, 3, &[("--shards", "3")], &own);
+    // What is watched counts as changed when its leader hands over.
+    nodes.wait_spread();
     for n in 0..nodes.count() {
         let mut connection = Connection::open(ports + n as u16).unwrap();
         connection.patience(PATIENCE);

@@ -1,7 +1,7 @@
 //! Answers and counts requests that have ended.
 
 use super::connection::{Connection, RunningTransaction};
-use super::forwarded::Forwarded;
+use super::forwarded::{Deed, Forwarded};
 use super::forwarding::Kept;
 use super::store_setting::set_for_store;
 use crate::os::{SteadyTime, steady_us};
@@ -39,6 +39,9 @@ pub(super) fn hand_on(
         Kept::Command(command) => {
             let script_user = connection.script_user_of(spec);
             Forwarded { script_user, ..Forwarded::command(*ticket, spec, &command.args(), now_us) }
+        }
+        Kept::Watch(command) => {
+            Forwarded { deed: Deed::Watch, ..Forwarded::command(*ticket, spec, &command.args(), now_us) }
         }
         Kept::Transaction(transaction) if transaction.watches().is_empty() => {
             let transaction = transaction.for_other_node();

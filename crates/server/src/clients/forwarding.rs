@@ -27,6 +27,8 @@ pub(super) enum Watches {
 pub(super) enum Kept {
     /// A command that writes, or reads what is on the disk.
     Command(EncodedCommand),
+    /// A WATCH.
+    Watch(EncodedCommand),
     /// A transaction.
     Transaction(Box<Transaction>),
 }
@@ -35,7 +37,7 @@ impl Kept {
     /// Whether to make it again, or to free it, is no work for an event loop.
     fn is_large(&self) -> bool {
         match self {
-            Self::Command(command) => is_large(command.arguments(), command.bytes()),
+            Self::Command(command) | Self::Watch(command) => is_large(command.arguments(), command.bytes()),
             Self::Transaction(transaction) => is_large(transaction.commands(), transaction.bytes()),
         }
     }

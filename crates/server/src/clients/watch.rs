@@ -1,16 +1,18 @@
 //! WATCH: looks up the versions of keys, on the event loop where they are few and in memory, else in the pool.
 
+use super::forwarding::Kept;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
 use super::turn::{Step, Turn};
+use super::write::keep;
 use crate::mailbox::{WatchedKeys, WorkerMessage};
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::command::{Error, conclude_on};
 use node::read::{Attempt, Begin, Finish, ReadRequest};
 use node::session::Consistency;
-use node::{Fault, Held, ReadSpace, ShardHandle, SnapshotSpace, WatchedVersion};
+use node::{EncodedCommand, Fault, Held, ReadSpace, ShardHandle, SnapshotSpace, Ticket, WatchedVersion};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::borrow::Cow;
@@ -94,6 +96,11 @@ fn look_up_aside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, ke
     if let Some(connection) = turn.clients.get_mut(request.id) {
         connection.look_up_watched(true);
     }
+    let ticket = Ticket { slot: keys.first().map_or(Slot(0), |key| slot_of(key)), ..ticket };
+    keep(turn, &ticket, || {
+        let words: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(keys.iter().map(Vec::as_slice)).collect();
+        Kept::Watch(EncodedCommand::of(request.spec, &words))
+    });
     let store = turn.requests.store.clone();
     turn.requests.store.pool.run_patient(Box::new(move || {
         let versions = patient_versions(&store, attempt, &keys);
@@ -137,11 +144,16 @@ pub(crate) fn watched(clients: &mut Clients, watched: WatchedKeys) {
     match versions {
         Ok(versions) => {
             connection.session.watching(&keys, versions);
+            connection.take_kept(ticket.sequence);
             reply.ok();
+            // It was counted when it was admitted.
+            connection.answer(ticket.sequence, Cow::Owned(reply.buf));
         }
-        Err(text) => reply.error(&text),
+        Err(text) => {
+            // The node that leads now is asked, if it is a client of a database.
+            reply.error(&text);
+            clients.deliver_owned(&ticket, reply.buf);
+        }
     }
-    // It was counted when it was admitted.
-    connection.answer(ticket.sequence, Cow::Owned(reply.buf));
     clients.unstall(client.id);
 }
