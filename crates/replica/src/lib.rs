@@ -10,6 +10,7 @@ mod election;
 mod error;
 mod full_files;
 mod inspect;
+mod kept_log;
 mod log_read;
 mod log_store;
 mod log_write;

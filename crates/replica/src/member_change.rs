@@ -1,12 +1,34 @@
 //! The entry by which a leader changes its group's members.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, raft_error};
 use crate::members::{MemberChange, MemberKind, Members, conf_change};
 use crate::raft_storage::RaftStorage;
 use protobuf::Message as _;
 use raft::eraftpb::{Entry, EntryType};
-use raft::{Changer, Raft};
-use vocab::{ReplicaId, limits};
+use raft::{Changer, Raft, RawNode};
+use vocab::{ReplicaId, ShardId, limits};
+
+/// Makes a replica the only member of its group, without asking the others.
+pub(crate) fn leave_alone(raw: &mut RawNode<RaftStorage>, shard: ShardId) -> Result<()> {
+    let me = ReplicaId(raw.raft.id);
+    let mut members = Members::from(raw.store().conf_state());
+    let mut make = |changes: &[MemberChange]| -> Result<Members> {
+        let state = raw.apply_conf_change(&conf_change(changes)).map_err(|e| raft_error(shard, &e))?;
+        let members = Members::from(&state);
+        raw.mut_store().set_conf_state(state);
+        Ok(members)
+    };
+    if !members.voters.contains(&me) {
+        return Err(Error::Members("only one that votes can go on alone"));
+    }
+    if !members.voters_outgoing.is_empty() {
+        members = make(&[])?;
+    }
+    for id in members.voters.into_iter().chain(members.learners).filter(|id| *id != me) {
+        make(&[MemberChange { id, kind: MemberKind::Remove }])?;
+    }
+    Ok(())
+}
 
 /// The entry that makes `changes` to the members of the group that `raft` leads; `context` travels with it.
 pub(crate) fn change_entry(raft: &Raft<RaftStorage>, changes: &[MemberChange], context: Vec<u8>) -> Result<Entry> {

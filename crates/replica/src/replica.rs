@@ -5,13 +5,14 @@
 
 use crate::election::{ELECTION_TICKS, ElectionTimer, HEARTBEAT_TICKS, NEVER_TICKS};
 use crate::error::{Error, Result, raft_error};
+use crate::kept_log::{Fed, KeptLog};
 use crate::log_read::{LogEntries, LogRead};
 use crate::log_store::{GroupState, LogStore};
 use crate::log_write::{Install, LogGate, LogWrite, SYNC, is_member_change};
-use crate::member_change::change_entry;
-use crate::members::{MemberChange, MemberKind, Members, conf_change, decode_conf_change};
+use crate::member_change::{change_entry, leave_alone};
+use crate::members::{MemberChange, Members, decode_conf_change};
 use crate::message_validation::{Validation, Verified, inspect, is_of_leader};
-use crate::progress::{Fed, LogMarks, followers, kept_for_fed, needed_by, next_in_log};
+use crate::progress::{followers, next_in_log};
 use crate::raft_storage::RaftStorage;
 use crate::ready::{FollowerState, Ready, ReplicaStatus, SnapshotPoint};
 use crate::resends::Resends;
@@ -49,11 +50,7 @@ pub struct Replica {
     timer: ElectionTimer,
     verified: Verified,
     installing: Option<Installing>,
-    marks: LogMarks,
-    /// The followers that were sent the rows.
-    fed: Fed,
-    /// Bytes of log that are kept for followers which lack them.
-    keep_bytes: u64,
+    kept: KeptLog,
     /// Entries for followers are being read from the log.
     reads_log: bool,
     /// Up to where the log has been told who the members are.
@@ -118,9 +115,7 @@ impl Replica {
             timer: ElectionTimer::new(seed, was_member),
             verified: Verified::default(),
             installing: None,
-            marks: LogMarks::default(),
-            fed: Fed::default(),
-            keep_bytes: limits::LOG_KEEP_BYTES,
+            kept: KeptLog::default(),
             reads_log: false,
             members_noted: conf_index,
             failed: None,
@@ -293,7 +288,7 @@ impl Replica {
         if let Some(last) = entries.last() {
             self.handed = last.index;
             let bytes = entries.iter().map(|entry| entry.data.len() as u64).sum();
-            self.marks.note(last.index, bytes, self.keep_bytes);
+            self.kept.note(last.index, bytes);
             self.raw.mut_store().append(&entries);
             write.entries(self.shard, entries);
             number = raft_number;
@@ -332,7 +327,7 @@ impl Replica {
         self.raw.mut_store().restart(&point);
         self.handed = point.index;
         self.members_noted = point.index;
-        self.marks = LogMarks::default();
+        self.kept.restart();
         self.installing = Some(Installing { point: point.clone(), number: ready.number(), done: false });
         Some(point)
     }
@@ -651,7 +646,7 @@ impl Replica {
     /// The snapshot that was sent to `to` has arrived there, or never will.
     pub fn report_snapshot(&mut self, to: ReplicaId, ok: bool) {
         if !ok {
-            self.fed.end(to);
+            self.kept.fed.end(to);
         }
         let status = if ok { raft::SnapshotStatus::Finish } else { raft::SnapshotStatus::Failure };
         self.raw.report_snapshot(to.0, status);
@@ -659,19 +654,19 @@ impl Replica {
 
     /// The rows of the shard as of an entry are sent to `to`. The log after it is kept for a while longer.
     pub fn sends_rows(&mut self, to: ReplicaId, index: u64) {
-        self.fed.begin(to, index);
+        self.kept.fed.begin(to, index);
     }
 
     /// Whether log is kept for followers that were sent the rows.
     #[must_use]
     pub fn has_sent_rows(&self) -> bool {
-        !self.fed.is_empty()
+        !self.kept.fed.is_empty()
     }
 
     /// What was sent to `to` lately may not have arrived.
     pub fn report_unreachable(&mut self, to: ReplicaId) {
         if self.raw.raft.prs().get(to.0).is_none_or(|of| of.state != raft::ProgressState::Snapshot) {
-            self.fed.end(to);
+            self.kept.fed.end(to);
         }
         self.resends.lost(to.0);
         self.raw.report_unreachable(to.0);
@@ -679,7 +674,7 @@ impl Replica {
 
     /// Bytes of log that are kept for followers which lack them; `limits::LOG_KEEP_BYTES` unless told.
     pub fn keep_log(&mut self, bytes: u64) {
-        self.keep_bytes = bytes;
+        self.kept.keep(bytes);
     }
 
     /// Truncates the log up to what the tree has flushed, but for what a follower still lacks, within bounds; true if
@@ -696,30 +691,18 @@ impl Replica {
         self.check()?;
         write.truncate(self.shard(), index, term);
         self.raw.mut_store().truncated_to(index, term);
-        self.marks.forget(index);
+        self.kept.forget(index);
         Ok(true)
     }
 
     /// The first entry that some follower may lack and is to get from the log.
     fn needed_from(&mut self, rows_bytes: u64) -> u64 {
         if self.is_alone() && self.raw.store().conf_state().learners.is_empty() {
-            self.fed = Fed::default();
+            self.kept.fed = Fed::default();
             return u64::MAX;
         }
-        // The next leader needs the entries that others lack: everyone keeps a little.
         let followers = self.followers();
-        let lacking = followers.iter().map(|of| needed_by(&self.raw.raft, of)).min().unwrap_or(u64::MAX);
-        let slack = self.marks.newest(self.keep_bytes / 8) + 1;
-        let last = self.raw.raft.raft_log.last_index();
-        let floor = |bytes, entries| self.marks.newest(bytes).max(last.saturating_sub(entries)) + 1;
-        let needed = lacking.min(slack).max(floor(self.keep_bytes, limits::LOG_KEEP_ENTRIES));
-        let (bytes, entries) = kept_for_fed(rows_bytes, self.keep_bytes);
-        let far = floor(bytes, entries);
-        if !self.is_leader() {
-            self.fed = Fed::default();
-        }
-        let fed = self.fed.needed_from(&followers, needed);
-        fed.map_or(needed, |fed| needed.min(fed.max(far)))
+        self.kept.needed_from(&self.raw.raft, &followers, rows_bytes)
     }
 
     /// The state of the shard as of the last entry applied, without its rows.
@@ -802,31 +785,13 @@ impl Replica {
     /// whose operator goes on with what is left. What only others held is lost, and they must never come back.
     pub fn go_on_alone(&mut self, write: &mut LogWrite) -> Result<Members> {
         self.check()?;
-        let me = self.me();
-        let members = self.members();
-        if !members.voters.contains(&me) {
-            return Err(Error::Members("only one that votes can go on alone"));
-        }
-        if !members.voters_outgoing.is_empty() {
-            self.make_change(&[])?;
-        }
-        let members = self.members();
-        for id in members.voters.into_iter().chain(members.learners).filter(|id| *id != me) {
-            self.make_change(&[MemberChange { id, kind: MemberKind::Remove }])?;
-        }
+        leave_alone(&mut self.raw, self.shard)?;
         // Others may have heard of leaders in terms that this replica missed, and would not believe it in one of before.
         let term = self.term() + TERMS_MISSED_MAX;
         self.raw.raft.become_follower(term, raft::INVALID_ID);
         self.members_noted = self.members_noted.max(self.applied);
         write.members(self.shard(), self.raw.store().conf_state().clone(), self.members_noted, true);
         Ok(self.members())
-    }
-
-    fn make_change(&mut self, changes: &[MemberChange]) -> Result<()> {
-        let shard = self.shard();
-        let state = self.raw.apply_conf_change(&conf_change(changes)).map_err(|e| raft_error(shard, &e))?;
-        self.raw.mut_store().set_conf_state(state);
-        Ok(())
     }
 
     /// Whether the log holds a change of members that may not be applied yet.

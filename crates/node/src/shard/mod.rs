@@ -691,12 +691,6 @@ impl Shard {
         }
     }
 
-    /// Whether the log is kept for followers that were sent the rows.
-    #[must_use]
-    pub fn has_sent_rows(&self) -> bool {
-        self.replica.has_sent_rows()
-    }
-
     /// Drops log entries that the tree's files hold; true if something was added to `write`.
     pub fn truncate(&mut self, write: &mut LogWrite) -> replica::Result<bool> {
         if self.splitting.keeps_log() {

@@ -420,8 +420,7 @@ impl Dispatch<'_> {
                 self.request_of_namespace(id, (Some(namespace), in_multi), row, (args, bytes))
             }
             None if session.keyspace() == Keyspace::Stored => {
-                let counted = row.and_then(|spec| Ok((spec, of_other_node_within_rate(store, spec, args)?)));
-                let (row, counted) = counted.map_or_else(|text| (Err(text), None), |(spec, by)| (Ok(spec), by));
+                let (row, counted) = of_other_node_within_rate(store, row, args);
                 let step = self.run(id, row, Incoming { args, bytes, sent: None });
                 count_again(&self.turn.requests.store, counted, &step);
                 step
@@ -455,8 +454,7 @@ impl Dispatch<'_> {
         let mut made = self.of_database.take().unwrap_or_default();
         let number = namespace.map_or(0, Namespace::number);
         let sent = row.as_ref().ok().map(|spec| Sent { database: number, spec, args });
-        let mut counted = None;
-        let row = {
+        let (row, counted) = {
             let store = &self.turn.requests.store;
             let known = store.known();
             let (databases, row_of) = match namespace {
@@ -465,14 +463,9 @@ impl Dispatch<'_> {
             };
             let client = DatabaseClient { namespace, databases, set: &known.databases, in_multi };
             let bounds = row_of.and_then(|database| Some((database, client.set.row(database)?)));
-            let bounded = |spec: &'static CommandSpec| {
-                if let Some((database, row)) = bounds {
-                    counted = within_rate(store, database, row, spec)?;
-                }
-                Ok(spec)
-            };
+            let (row, counted) = within_rate(store, bounds, row);
             let taken_up = |spec| made.take_up(client, spec, args).map_err(std::borrow::Cow::into_owned);
-            row.and_then(bounded).and_then(taken_up)
+            (row.and_then(taken_up), counted)
         };
         let step = match row {
             Ok(spec) => self.run(id, Ok(spec), Incoming { args: &made.args(args), bytes, sent }),

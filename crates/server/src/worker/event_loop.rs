@@ -422,7 +422,7 @@ impl Worker {
     /// Sets a shard's memory apart, and has it written to files.
     fn seal(&self, shard: ShardId) {
         // What a follower needs that was sent the rows is kept, however often the tree is flushed.
-        if let Some(owned) = self.multi_raft.shard(shard).filter(|owned| !owned.has_sent_rows()) {
+        if let Some(owned) = self.multi_raft.shard(shard).filter(|owned| !owned.replica().has_sent_rows()) {
             owned.seal();
             self.store.background.wake();
         }
