@@ -140,6 +140,79 @@ fn a_backup_is_of_one_moment_and_fits_any_shape() {
 }
 
 /// Each node leads some of what is counted and restored, so that each is told of others.
+/// A payload of RESTORE: a hash with a field that expires later than any other command takes.
+fn hash_with_a_late_field() -> Vec<u8> {
+    let least = 1u64.to_le_bytes();
+    let body = [&[24][..], &least, &[1, 0x81], &u64::MAX.to_be_bytes(), &[1, b'f', 1, b'v']].concat();
+    rdb::seal(body, 12)
+}
+
+#[test]
+fn what_single_commands_make_is_restored_and_takes_the_place_of_what_is_there() {
+    let dir = Dir::new("backup-edges");
+    let server = Server::start(&Setup::bare(&dir.join("data")).with("--shards", "3"));
+    let mut client = server.connect();
+    for line in [
+        "XADD back 5-0 f v",
+        "XDEL back 5-0",
+        "XSETID back 3-0",
+        "SADD set a b",
+        "HSET hash f 1",
+        "ZADD sorted 1 m",
+        "RPUSH list 1 2 3",
+    ] {
+        assert!(!client.call(line).is_error(), "{line}");
+    }
+    let request = [b"RESTORE".to_vec(), b"late".to_vec(), b"0".to_vec(), hash_with_a_late_field()];
+    client.send(&Connection::encode(&request)).unwrap();
+    assert_eq!(client.read().unwrap(), Value::ok());
+    // Longer than one request may be, in the end.
+    let long = "v".repeat(1 << 20);
+    for field in 0..40 {
+        assert_eq!(client.call(&format!("HSET long {field} {long}")), Value::Int(1));
+    }
+    let place = dir.join("place").display().to_string();
+    take(server.port(), &place);
+    ctl(&["backup", "verify", "--at", &place]).unwrap();
+    let copy = restored(&dir, "copy", &place);
+    let mut there = copy.connect();
+    let facts = |client: &mut Connection| -> Vec<String> {
+        let lines = [
+            "SMEMBERS set",
+            "HGETALL hash",
+            "ZRANGE sorted 0 -1 WITHSCORES",
+            "LRANGE list 0 -1",
+            "HLEN long",
+            "TTL hash",
+        ];
+        let mut facts: Vec<String> = lines.iter().map(|line| client.call(line).words()).collect();
+        let stream = client.call("XINFO STREAM back").words();
+        facts.extend(
+            ["last-generated-id 3-0", "max-deleted-entry-id 5-0"].map(|fact| stream.contains(fact).to_string()),
+        );
+        facts.push(client.call("HGET late f").words());
+        facts
+    };
+    let expected = facts(&mut client);
+    assert_eq!(expected[6..], ["true", "true", "v"]);
+    assert_eq!(facts(&mut there), expected);
+    for line in [
+        "CONFIG SET client-query-buffer-limit 4mb",
+        "SADD set c",
+        "HSET hash g 2",
+        "EXPIRE hash 60",
+        "DEL sorted",
+        "SET sorted text",
+        "RPUSH list 4",
+        "SET other 1",
+    ] {
+        assert!(!there.call(line).is_error(), "{line}");
+    }
+    ctl(&["restore", "--from", &place, "--node", &copy.address(), "--into-existing"]).unwrap();
+    assert_eq!(facts(&mut there), expected);
+    assert_eq!(there.call("GET other"), Value::bulk("1"), "other keys stay");
+}
+
 #[test]
 fn a_store_of_several_nodes_is_restored_through_each_of_them() {
     let dir = Dir::new("backup-nodes");

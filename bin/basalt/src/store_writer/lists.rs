@@ -2,11 +2,10 @@
 //!
 //! A push is not repeated blindly, since it would push twice: the length of the list tells whether it was made.
 
+use super::parts::parts;
 use client::{Client, StoreUrl, Value};
 use std::time::Duration;
 
-/// Elements of one request.
-const ELEMENTS_MAX: usize = 512;
 /// Times that a request is made before the restore is given up.
 const TRIES_MAX: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -28,7 +27,7 @@ impl ListWriter {
             self.client.call_repeatable(&[b"DEL", key]).map_err(|e| e.to_string())?;
         }
         let mut at = start;
-        for part in elements.chunks(ELEMENTS_MAX) {
+        for part in parts(elements, Vec::len) {
             self.push(key, at, part)?;
             at += part.len() as u64;
         }

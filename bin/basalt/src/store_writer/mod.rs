@@ -1,6 +1,7 @@
 //! Writes on their way into a store: imports and restores make them.
 
 mod lists;
+mod parts;
 mod rows;
 mod streams;
 mod writes;

@@ -1,18 +1,21 @@
 //! Rows on their way into a store: keys, or parts of large ones, each as one or several commands.
 
 use super::lists::ListWriter;
+use super::parts::parts;
 use super::streams::StreamWriter;
 use super::writes::{Kind, Listener, StoreWriter, Write};
 use crate::moment::{BackupRow, ExpiringField, RowValue};
 use client::{Frame, StoreUrl};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A store that does not answer is given up after this time, and asked so often meanwhile.
 const OPENS_WITHIN: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(200);
-/// Fields of a hash in one request.
-const FIELDS_MAX: usize = 512;
+/// No command takes a later time for a field than this, in ms since the epoch, but RESTORE.
+const FIELD_EXPIRES_MAX_MS: u64 = (1 << 46) - 1;
+/// So far the clock of the store may be ahead of this machine's, in ms.
+const CLOCKS_APART_MS: u64 = 60_000;
 
 /// Writes rows.
 pub(crate) struct RowWriter {
@@ -55,16 +58,30 @@ impl RowWriter {
         // An expiry that came before its collection would change nothing. So expiries are a pass of their own.
         let expiries: Vec<Write> = rows.iter().filter_map(expiry_of).collect();
         for row in &rows {
-            if let RowValue::List { start, elements } = &row.value {
-                self.lists.append(&row.key, *start, elements)?;
-            }
-            if let RowValue::Stream { is_first, items } = &row.value {
-                self.streams.append(&row.key, *is_first, items)?;
+            let written = match &row.value {
+                RowValue::List { start, elements } => self.lists.append(&row.key, *start, elements),
+                RowValue::Stream { is_first, items } => self.streams.append(&row.key, *is_first, items),
+                _ => Ok(()),
+            };
+            if let Err(why) = written
+                && !may_have_expired(row)
+            {
+                return Err(why);
             }
         }
         self.make(rows.into_iter().flat_map(writes_of))?;
         self.make(expiries)?;
         Ok(gone)
+    }
+
+    /// Removes the keys of these rows that would be added to what is there: hashes, sets and sorted sets. All others replace it.
+    pub(crate) fn clear(&mut self, rows: Vec<BackupRow>) -> Result<(), String> {
+        let adds = |row: &BackupRow| {
+            matches!(row.value, RowValue::Hash(_) | RowValue::Expiring(_) | RowValue::Set(_) | RowValue::SortedSet(_))
+        };
+        let mut keys: Vec<Vec<u8>> = rows.into_iter().filter(adds).map(|row| row.key).collect();
+        keys.dedup();
+        self.make(keys.into_iter().map(|key| request(vec![b"UNLINK".to_vec(), key])))
     }
 
     /// Makes all of these, in any order.
@@ -93,6 +110,12 @@ impl Listener for Refusal {
     }
 }
 
+/// Whether a key may have gone by itself while it was written.
+fn may_have_expired(row: &BackupRow) -> bool {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    row.expire_at_ms > 0 && row.expire_at_ms <= now_ms + CLOCKS_APART_MS
+}
+
 /// A request about the key that follows on its name. Making it twice does no harm.
 fn request(args: Vec<Vec<u8>>) -> Write {
     Write { kind: Kind::Free, args, key: 1 }
@@ -111,11 +134,13 @@ fn writes_of(row: BackupRow) -> Vec<Write> {
                 args.extend(fields.iter().flat_map(|(field, value)| [field.clone(), value.clone()]));
                 request(args)
             };
-            fields.chunks(FIELDS_MAX).map(chunk).collect()
+            parts(&fields, |(field, value)| field.len() + value.len()).into_iter().map(chunk).collect()
         }
         RowValue::Expiring(fields) => {
             let mut by_time: BTreeMap<u64, Vec<ExpiringField>> = BTreeMap::new();
-            fields.into_iter().for_each(|field| by_time.entry(field.at_ms).or_default().push(field));
+            for field in fields {
+                by_time.entry(field.at_ms.min(FIELD_EXPIRES_MAX_MS)).or_default().push(field);
+            }
             let chunk = |at_ms: u64, fields: &[ExpiringField]| {
                 let number = |n: u64| n.to_string().into_bytes();
                 let head = [b"HSETEX".to_vec(), row.key.clone(), b"PXAT".to_vec(), number(at_ms)];
@@ -124,14 +149,15 @@ fn writes_of(row: BackupRow) -> Vec<Write> {
                 request(args)
             };
             let of_time = |(at_ms, fields): (u64, Vec<ExpiringField>)| {
-                fields.chunks(FIELDS_MAX).map(|fields| chunk(at_ms, fields)).collect::<Vec<_>>()
+                let bytes = |field: &ExpiringField| field.field.len() + field.value.len();
+                parts(&fields, bytes).into_iter().map(|fields| chunk(at_ms, fields)).collect::<Vec<_>>()
             };
             by_time.into_iter().flat_map(of_time).collect()
         }
         RowValue::Set(members) => {
             let chunk =
                 |members: &[Vec<u8>]| request([vec![b"SADD".to_vec(), row.key.clone()], members.to_vec()].concat());
-            members.chunks(FIELDS_MAX).map(chunk).collect()
+            parts(&members, Vec::len).into_iter().map(chunk).collect()
         }
         // In an order of their own: `ListWriter`, `StreamWriter`.
         RowValue::List { .. } | RowValue::Stream { .. } => Vec::new(),
@@ -143,7 +169,7 @@ fn writes_of(row: BackupRow) -> Vec<Write> {
                 args.extend(members.iter().flat_map(scored));
                 request(args)
             };
-            members.chunks(FIELDS_MAX).map(chunk).collect()
+            parts(&members, |(member, _)| member.len()).into_iter().map(chunk).collect()
         }
     }
 }

@@ -98,7 +98,7 @@ pub(super) struct RestoreOptions {
     /// Which backup; the newest if none is named
     #[arg(long, value_name = "ID")]
     backup: Option<String>,
-    /// Restore into a store that holds keys: the backup's keys overwrite them, other keys stay
+    /// Restore into a store that holds keys: the backup's keys take the place of those of the same name, other keys stay
     #[arg(long)]
     into_existing: bool,
     /// Leave the backup's users out
@@ -307,7 +307,7 @@ fn write_rows(options: &RestoreOptions, node: &StoreUrl, place: &Place, manifest
     let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     note(node, "RESTORE", &format!("backup {id} of {from} is being restored: {all} rows"));
     let source = restore::Source { place, manifest };
-    let expired = restore::restore(node, writers, &source, now_ms, &progress).map_err(|e| {
+    let expired = restore::restore(node, writers, &source, (now_ms, options.into_existing), &progress).map_err(|e| {
         note(node, "RESTORE", &format!("the restore of backup {id} has failed: {e}"));
         let rows = progress.position();
         format!("{e}. About {rows} of {all} rows were written before: the store holds a part of the backup. `ctl backup verify` tells all that is \

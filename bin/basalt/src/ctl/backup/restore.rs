@@ -26,45 +26,62 @@ pub(crate) fn writers(node: &StoreUrl) -> Result<Vec<RowWriter>, String> {
     (0..THREADS).map(|_| RowWriter::open(node)).collect()
 }
 
-/// Writes all rows of a backup. Those that expired meanwhile are left out; says how many.
+/// Writes all rows of a backup. Those that expired meanwhile are left out; says how many. `replaces`: its keys may be there already.
 pub(crate) fn restore(
     node: &StoreUrl,
-    writers: Vec<RowWriter>,
+    mut writers: Vec<RowWriter>,
     Source { place, manifest }: &Source<'_>,
-    now_ms: u64,
+    (now_ms, replaces): (u64, bool),
     progress: &ProgressBar,
 ) -> Result<u64, String> {
     if let Some(programs) = &manifest.programs {
         programs.restore(&mut connect(node)?)?;
     }
     let files: Vec<&FileFacts> = manifest.files().collect();
-    let (next, expired) = (&AtomicUsize::new(0), &Mutex::new(0));
-    let (files, written) = (&files, &FilesWritten::new(files.len()));
+    if replaces {
+        bench::note!("basalt: hashes, sets and sorted sets of the backup are removed before they are written");
+        writers = on_threads(writers, files.len(), |writer, at| writer.clear(read_file(place, files[at])?))?;
+    }
+    let (expired, written) = (Mutex::new(0), FilesWritten::new(files.len()));
+    let write = |writer: &mut RowWriter, at: usize| {
+        let rows = read_file(place, files[at])?;
+        let count = rows.len();
+        let goes_on = |row: &BackupRow| {
+            matches!(row.value, RowValue::List { start: 1.., .. } | RowValue::Stream { is_first: false, .. })
+        };
+        if rows.first().is_some_and(goes_on) {
+            written.await_before(at)?;
+        }
+        let gone = writer.write(rows, now_ms)?;
+        *expired.lock() += gone;
+        progress.inc(count as u64);
+        written.note(at);
+        Ok::<_, String>(())
+    };
+    on_threads(writers, files.len(), |writer, at| write(writer, at).inspect_err(|_| written.break_off()))?;
+    Ok(expired.into_inner())
+}
+
+/// Does something with each of so many files, by several threads.
+fn on_threads(
+    writers: Vec<RowWriter>,
+    files: usize,
+    deed: impl Fn(&mut RowWriter, usize) -> Result<(), String> + Sync,
+) -> Result<Vec<RowWriter>, String> {
+    let (next, deed) = (&AtomicUsize::new(0), &deed);
     std::thread::scope(|scope| {
         let work = move |mut writer: RowWriter| {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(file) = files.get(at) else { return Ok::<_, String>(()) };
-                let rows = read_file(place, file)?;
-                let count = rows.len();
-                let goes_on = |row: &BackupRow| {
-                    matches!(row.value, RowValue::List { start: 1.., .. } | RowValue::Stream { is_first: false, .. })
-                };
-                if rows.first().is_some_and(goes_on) {
-                    written.await_before(at)?;
+                if at >= files {
+                    return Ok::<_, String>(writer);
                 }
-                let gone = writer.write(rows, now_ms)?;
-                *expired.lock() += gone;
-                progress.inc(count as u64);
-                written.note(at);
+                deed(&mut writer, at)?;
             }
         };
-        let start = |writer| scope.spawn(move || work(writer).inspect_err(|_| written.break_off()));
-        let threads: Vec<_> = writers.into_iter().map(start).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread has panicked".to_owned())?)
-    })?;
-    let expired = *expired.lock();
-    Ok(expired)
+        let threads: Vec<_> = writers.into_iter().map(|writer| scope.spawn(move || work(writer))).collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread has panicked".to_owned())?).collect()
+    })
 }
 
 /// Which files of a backup are written: a list may go on from one file to the next.

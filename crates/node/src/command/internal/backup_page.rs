@@ -15,6 +15,7 @@ use crate::space::read::SnapshotSpace;
 use crate::{Layout, ReadSpace, Record, ShardHandle, Type};
 use resp::Reply;
 use storage::{Slice, Snapshot};
+use vocab::limits::STREAM_STEP_BYTES_SOFT;
 
 const BAD_CURSOR: &str = "ERR not a cursor of a backup";
 /// Elements of a large hash that are read at a time.
@@ -98,7 +99,8 @@ impl Page {
             self.bytes += field.len() + value.len();
             self.body.bulk(field);
             self.body.bulk(value);
-            self.body.int(*at_ms as i64);
+            // RESTORE takes later ones than other commands do.
+            self.body.int(i64::try_from(*at_ms).unwrap_or(i64::MAX));
         }
     }
 
@@ -356,7 +358,7 @@ fn large(
             let element = after.map(|element| element.to_vec()).unwrap_or_default();
             return Ok(Some(Cursor::Within(key.to_vec(), element)));
         }
-        let elements = fields.within(space, after.as_deref(), ELEMENTS, usize::MAX)?;
+        let elements = fields.within(space, after.as_deref(), ELEMENTS, STREAM_STEP_BYTES_SOFT)?;
         let Some((last, _)) = elements.last() else { return Ok(None) };
         after = Some(last.clone());
         let mut row = HashFields::default();
