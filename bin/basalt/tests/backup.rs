@@ -216,10 +216,7 @@ fn what_single_commands_make_is_restored_and_takes_the_place_of_what_is_there() 
 #[test]
 fn a_store_of_several_nodes_is_restored_through_each_of_them() {
     let dir = Dir::new("backup-nodes");
-    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
-    let own: Vec<_> =
-        ports.iter().map(|port| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))]).collect();
-    let nodes = Nodes::start_with(&dir, 3, &[("--shards", "6")], &own);
+    let (nodes, ports) = Nodes::start_with_databases(&dir, &[("--shards", "6")]);
     let mut client = nodes.client();
     let keys: Vec<String> = (0..30).map(|i| format!("key{i}")).collect();
     keys.iter().for_each(|key| assert_eq!(client.call(LIMIT, &["SET", key, key]), Value::ok()));

@@ -3,17 +3,14 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Value, free_port};
+use common::{Connection, Dir, Nodes, Value};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The nodes of a store with a listener for databases each, and its ports.
 fn three_nodes(dir: &Dir, factor: &str) -> (Nodes, Vec<u16>) {
-    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
-    let own: Vec<_> =
-        ports.iter().map(|port| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))]).collect();
-    let nodes = Nodes::start_with(dir, 3, &[("--shards", "6"), ("--replication-factor", factor)], &own);
+    let (nodes, ports) = Nodes::start_with_databases(dir, &[("--shards", "6"), ("--replication-factor", factor)]);
     nodes.wait_spread();
     (nodes, ports)
 }

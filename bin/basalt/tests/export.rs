@@ -248,10 +248,7 @@ fn exchanged_databases_are_written_by_their_numbers() {
 fn redis_cli_copies_the_keys() {
     let dir = Dir::new("export-sync");
     let Some((server, expected, rdb)) = filled(&dir) else { return };
-    let ports = [free_port(), free_port(), free_port()];
-    let own: Vec<_> =
-        ports.iter().map(|port| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))]).collect();
-    let nodes = Nodes::start_with(&dir, 3, &[("--durability", "nosync"), ("--shards", "6")], &own);
+    let (nodes, ports) = Nodes::start_with_databases(&dir, &[("--durability", "nosync"), ("--shards", "6")]);
     nodes.wait_spread();
     let node = nodes.address(0);
     done(&["import", &rdb, "--databases", "--node", &node, "--json"]);
@@ -278,7 +275,7 @@ fn redis_cli_copies_the_keys() {
     // Nothing is written for longer than a replica may be behind: it asks its leader, which rests, how old it is.
     let (begun, rested) = (Instant::now(), dir.join("rested.rdb"));
     while begun.elapsed() < Duration::from_secs(5) {
-        for port in ports {
+        for port in &ports {
             let output = run("redis-cli", &["-p", &port.to_string(), "--rdb", rested.to_str().unwrap()]);
             assert!(output.status.success(), "after {:?}: {output:?}", begun.elapsed());
         }

@@ -170,14 +170,11 @@ fn what_comes_for_a_connection_while_it_is_away_reaches_it() {
 #[test]
 fn requests_of_very_many_arguments_go_to_the_node_that_leads() {
     let dir = Dir::new("many-arguments-nodes");
-    let ports = common::free_ports(3);
-    let own: Vec<Vec<(String, String)>> =
-        (0..3).map(|n| vec![("--database-listen".to_owned(), format!("127.0.0.1:{}", ports + n))]).collect();
-    let nodes = Nodes::start_with(&dir, 3, &[("--shards", "3")], &own);
+    let (nodes, ports) = Nodes::start_with_databases(&dir, &[("--shards", "3")]);
     // What is watched counts as changed when its leader hands over.
     nodes.wait_spread();
-    for n in 0..nodes.count() {
-        let mut connection = Connection::open(ports + n as u16).unwrap();
+    for port in ports {
+        let mut connection = Connection::open(port).unwrap();
         connection.patience(PATIENCE);
         answers_keep_their_order(&mut connection);
     }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Server, Setup, Value, eventually, free_port};
+use common::{Connection, Dir, Nodes, Server, Setup, Value, eventually};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -77,10 +77,7 @@ fn all_nodes_go_by_the_same_users() {
 #[test]
 fn a_right_that_is_lost_ends_waits_and_is_gone_at_exec() {
     let dir = Dir::new("users-waits");
-    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
-    let listen = |port: &u16| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))];
-    let own: Vec<_> = ports.iter().map(listen).collect();
-    let nodes = Nodes::start_with(&dir, 3, &[("--shards", "3")], &own);
+    let (nodes, ports) = Nodes::start_with_databases(&dir, &[("--shards", "3")]);
     nodes.wait_spread();
     let mut admin = nodes.connect(0);
     let key = nodes.key_led_by(1, "app:");
@@ -139,10 +136,7 @@ fn a_right_that_is_lost_ends_waits_and_is_gone_at_exec() {
 #[test]
 fn who_may_use_some_databases_stays_in_them() {
     let dir = Dir::new("users-databases");
-    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
-    let listen = |port: &u16| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))];
-    let own: Vec<_> = ports.iter().map(listen).collect();
-    let nodes = Nodes::start_with(&dir, 3, &[("--shards", "3")], &own);
+    let (nodes, ports) = Nodes::start_with_databases(&dir, &[("--shards", "3")]);
     nodes.wait_spread();
     let mut admin = nodes.connect(0);
     let read = ["EVAL", "return redis.call('GET',ARGV[1])", "0", "a"];

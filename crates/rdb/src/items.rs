@@ -25,7 +25,7 @@ impl StreamBuilder {
         let mut words = item.into_iter();
         let kind = words.next()?;
         if kind == b"E" {
-            let id = id(&words.next()?)?;
+            let id = StreamId::parse(&words.next()?)?;
             let mut fields = Vec::with_capacity(words.len() / 2);
             while let Some(name) = words.next() {
                 fields.push((name, words.next()?));
@@ -36,11 +36,12 @@ impl StreamBuilder {
         let first = words.next()?;
         match kind.as_slice() {
             b"S" => {
-                self.stream.last_id = id(&first)?;
-                (self.stream.max_deleted_id, self.stream.added) = (id(&words.next()?)?, number(&words.next()?)?);
+                self.stream.last_id = StreamId::parse(&first)?;
+                (self.stream.max_deleted_id, self.stream.added) =
+                    (StreamId::parse(&words.next()?)?, number(&words.next()?)?);
             }
             b"G" => {
-                let (last_id, read) = (id(&words.next()?)?, number(&words.next()?));
+                let (last_id, read) = (StreamId::parse(&words.next()?)?, number(&words.next()?));
                 self.groups.entry(first.clone()).or_insert(self.stream.groups.len());
                 self.stream.groups.push(Group { name: first, last_id, read, consumers: Vec::new() });
             }
@@ -51,7 +52,7 @@ impl StreamBuilder {
             }
             // Redis 7 knows no pending entry of no consumer: it is one of a consumer without a name.
             b"N" => {
-                let (id, deliveries) = (id(&words.next()?)?, number(&words.next()?)?);
+                let (id, deliveries) = (StreamId::parse(&words.next()?)?, number(&words.next()?)?);
                 let group = *self.groups.get(&first)?;
                 let nameless = (group, Vec::new());
                 if !self.consumers.contains_key(&nameless) {
@@ -63,7 +64,7 @@ impl StreamBuilder {
             b"P" => {
                 let consumer = words.next()?;
                 let (id, delivered_ms, deliveries) =
-                    (id(&words.next()?)?, number(&words.next()?)?, number(&words.next()?)?);
+                    (StreamId::parse(&words.next()?)?, number(&words.next()?)?, number(&words.next()?)?);
                 let group = *self.groups.get(&first)?;
                 self.add_pending(&(group, consumer), Pending { id, delivered_ms, deliveries })?;
             }
@@ -100,11 +101,6 @@ impl StreamBuilder {
         self.stream.groups[of.0].consumers[at].pending.push(pending);
         Some(())
     }
-}
-
-fn id(text: &[u8]) -> Option<StreamId> {
-    let (ms, seq) = std::str::from_utf8(text).ok()?.split_once('-')?;
-    Some(StreamId { ms: ms.parse().ok()?, seq: seq.parse().ok()? })
 }
 
 /// The number that a text is; of -1, none.

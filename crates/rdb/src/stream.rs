@@ -27,6 +27,13 @@ pub struct StreamId {
 }
 
 impl StreamId {
+    /// That of a text, as `5-0`.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let (ms, seq) = std::str::from_utf8(text).ok()?.split_once('-')?;
+        Some(Self { ms: ms.parse().ok()?, seq: seq.parse().ok()? })
+    }
+
     /// The 16 bytes that it is in the format, big-endian.
     fn bytes(self) -> [u8; 16] {
         (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()

@@ -5,9 +5,10 @@ use super::parts::parts;
 use super::streams::StreamWriter;
 use super::writes::{Kind, Listener, StoreWriter, Write};
 use crate::moment::{BackupRow, ExpiringField, RowValue};
+use bench::report::unix_ms;
 use client::{Frame, StoreUrl};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A store that does not answer is given up after this time, and asked so often meanwhile.
 const OPENS_WITHIN: Duration = Duration::from_secs(15);
@@ -112,8 +113,7 @@ impl Listener for Refusal {
 
 /// Whether a key may have gone by itself while it was written.
 fn may_have_expired(row: &BackupRow) -> bool {
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    row.expire_at_ms > 0 && row.expire_at_ms <= now_ms + CLOCKS_APART_MS
+    row.expire_at_ms > 0 && row.expire_at_ms <= unix_ms(SystemTime::now()) + CLOCKS_APART_MS
 }
 
 /// A request about the key that follows on its name. Making it twice does no harm.

@@ -4,15 +4,10 @@
 
 use crate::moment::Item;
 use client::{Client, StoreUrl, Value};
+use rdb::StreamId;
 
 /// The group that makes a stream without entries, for a moment.
 const MAKER: &[u8] = b"basalt-restore";
-
-/// An id as its two numbers.
-fn id_of(text: &[u8]) -> Option<(u64, u64)> {
-    let (ms, sequence) = std::str::from_utf8(text).ok()?.split_once('-')?;
-    Some((ms.parse().ok()?, sequence.parse().ok()?))
-}
 
 /// Writes streams, one request at a time.
 pub(super) struct StreamWriter {
@@ -44,7 +39,7 @@ impl StreamWriter {
                 // A stream that has no entries yet is made by a group that it does not keep.
                 self.call_unless(&[b"XGROUP", b"CREATE", key, MAKER, b"0", b"MKSTREAM"], "BUSYGROUP")?;
                 self.call(&[b"XGROUP", b"DESTROY", key, MAKER])?;
-                if id_of(last) < id_of(max_deleted) {
+                if StreamId::parse(last) < StreamId::parse(max_deleted) {
                     // XSETID has put the last id back, which it may not do in one step with the other.
                     self.call(&[b"XSETID", key, max_deleted, b"ENTRIESADDED", added, b"MAXDELETEDID", max_deleted])?;
                     return self.call(&[b"XSETID", key, last]);

@@ -49,6 +49,14 @@ impl Nodes {
         nodes
     }
 
+    /// Three nodes with a listener for databases each, and their ports.
+    pub fn start_with_databases(dir: &Dir, arguments: &[(&str, &str)]) -> (Self, Vec<u16>) {
+        let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+        let listen = |port: &u16| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))];
+        let own: Vec<_> = ports.iter().map(listen).collect();
+        (Self::start_with(dir, 3, arguments, &own), ports)
+    }
+
     fn start_all(&mut self) {
         (0..self.count()).for_each(|n| self.spawn(n));
         self.wait_whole();

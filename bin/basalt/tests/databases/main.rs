@@ -101,10 +101,7 @@ fn three_nodes(dir: &Dir) -> (Nodes, Vec<u16>) {
 
 /// The same with so many replicas of each shard.
 fn three_nodes_with(dir: &Dir, factor: &str) -> (Nodes, Vec<u16>) {
-    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
-    let own: Vec<_> =
-        ports.iter().map(|port| vec![("--database-listen".to_owned(), format!("127.0.0.1:{port}"))]).collect();
-    (Nodes::start_with(dir, 3, &[("--shards", "6"), ("--replication-factor", factor)], &own), ports)
+    Nodes::start_with_databases(dir, &[("--shards", "6"), ("--replication-factor", factor)])
 }
 
 /// At each node monitors see what the node's clients have sent, with what their scripts run, wherever that is, and nothing of others.

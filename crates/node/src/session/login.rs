@@ -31,25 +31,9 @@ impl<'a> Credentials<'a> {
             [_, password] => Some(Self { user: DEFAULT_USER.as_bytes(), password }),
             [_, user, password] => Some(Self { user, password }),
             // HELLO version [AUTH user password] [SETNAME name]
-            [_, _, options @ ..] => Self::of_options(options),
+            // One that is malformed lets no one in.
+            [_, _, options @ ..] => HelloOptions::parse(options).ok()?.login,
             _ => None,
-        }
-    }
-
-    /// Those that HELLO's handler takes: of several the last.
-    fn of_options(mut options: &[&'a [u8]]) -> Option<Self> {
-        let mut found = None;
-        loop {
-            options = match options {
-                [option, user, password, rest @ ..] if option.eq_ignore_ascii_case(OPTION) => {
-                    found = Some(Self { user, password });
-                    rest
-                }
-                [option, _, rest @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => rest,
-                [] => return found,
-                // The handler refuses it, and lets no one in.
-                _ => return None,
-            };
         }
     }
 
@@ -68,6 +52,34 @@ impl<'a> Credentials<'a> {
             Login::Unknown(check) => Known::Unknown(user, check),
             Login::Busy => Known::Busy,
         }
+    }
+}
+
+/// What a HELLO has behind its version.
+#[derive(Default)]
+pub(super) struct HelloOptions<'a> {
+    pub(super) login: Option<Credentials<'a>>,
+    pub(super) own_name: Option<&'a [u8]>,
+}
+
+impl<'a> HelloOptions<'a> {
+    /// Of several of a kind the last one counts, as in Redis. The error is the word that is no option.
+    pub(super) fn parse(mut options: &[&'a [u8]]) -> Result<Self, &'a [u8]> {
+        let mut found = Self::default();
+        while let [option, rest @ ..] = options {
+            options = match rest {
+                [user, password, rest @ ..] if option.eq_ignore_ascii_case(OPTION) => {
+                    found.login = Some(Credentials { user, password });
+                    rest
+                }
+                [name, rest @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {
+                    found.own_name = Some(*name);
+                    rest
+                }
+                _ => return Err(option),
+            };
+        }
+        Ok(found)
     }
 }
 

@@ -36,11 +36,8 @@ pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dy
 /// `args`: as the command runs, with keys as they are stored.
 #[must_use]
 pub fn refused_wait(session: &Session, spec: &'static CommandSpec, args: &[&[u8]], host: &dyn Host) -> Option<String> {
-    let mut own = args.to_vec();
-    if session.keyspace().namespace().is_some() {
-        // The client's words: its keys as they are stored are those of a database.
-        spec.keys(args).into_iter().flatten().for_each(|at| own[at] = client_key(args[at]));
-    }
+    let is_of_database = session.keyspace().namespace().is_some();
+    let own = if is_of_database { client_words(spec, args) } else { args.to_vec() };
     let denial = session.denies(spec, &own)?;
     note_denial(session, &denial, &own, Where::Toplevel, host);
     Some(denial.text())
@@ -54,10 +51,9 @@ pub(super) fn denied_at_exec(
     (args, database): (&[&[u8]], u16),
     host: &dyn Host,
 ) -> Option<Denial> {
-    let mut own = args.to_vec();
+    let own = client_words(spec, args);
     let mut numbers: SmallVec<[u16; 3]> = smallvec![database];
     for at in spec.keys(args).into_iter().flatten() {
-        own[at] = client_key(args[at]);
         let number = match Namespace::of_key(args[at]) {
             Some(Namespace::Database(place)) => host.databases().database_at(place).number(),
             of_cluster => of_cluster.map_or(0, Namespace::number),
@@ -72,6 +68,13 @@ pub(super) fn denied_at_exec(
     let denial = numbers.iter().find_map(|number| session.user().denies(asked, words, *number))?;
     note_denial(session, &denial, &own, Where::Multi, host);
     Some(denial)
+}
+
+/// The arguments with keys as a client of a database names them.
+fn client_words<'a>(spec: &CommandSpec, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let mut words = args.to_vec();
+    spec.keys(args).into_iter().flatten().for_each(|at| words[at] = client_key(args[at]));
+    words
 }
 
 /// What may name databases.

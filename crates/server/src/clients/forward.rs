@@ -8,7 +8,7 @@
 
 use super::connection::RunningTransaction;
 use super::forwarded::{Deed, Forwarded};
-use super::forwarding::{Forwarding, Watches};
+use super::forwarding::{Forwarding, Watches, watch_words};
 use super::invalidations::tell_here;
 use super::is_large::is_large;
 use super::large_request::BackAgain;
@@ -75,8 +75,7 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
 /// Sends WATCH to the node that leads the shard of its keys.
 pub(super) fn watch(turn: &mut Turn<'_>, request: Request<'_>, keys: &[Vec<u8>], slot: Slot) -> Step {
     let Some(ticket) = begin(turn, request, slot) else { return turn.stall(request.id) };
-    let args: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(keys.iter().map(Vec::as_slice)).collect();
-    let forwarded = Forwarded::command(ticket, request.spec, &args, steady_us());
+    let forwarded = Forwarded::command(ticket, request.spec, &watch_words(keys), steady_us());
     let tracking = turn.clients.get(request.id).and_then(|connection| connection.session.tracking_elsewhere());
     Forwarder::of_turn(turn.clients).forward(request.id, Forwarded { deed: Deed::Watch, tracking, ..forwarded });
     Step::Next

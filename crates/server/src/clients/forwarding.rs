@@ -33,6 +33,11 @@ pub(super) enum Kept {
     Transaction(Box<Transaction>),
 }
 
+/// The words of a WATCH of these keys.
+pub(super) fn watch_words(keys: &[Vec<u8>]) -> Vec<&[u8]> {
+    std::iter::once(&b"WATCH"[..]).chain(keys.iter().map(Vec::as_slice)).collect()
+}
+
 impl Kept {
     /// Whether to make it again, or to free it, is no work for an event loop.
     fn is_large(&self) -> bool {

@@ -1,6 +1,6 @@
 //! WATCH: looks up the versions of keys, on the event loop where they are few and in memory, else in the pool.
 
-use super::forwarding::Kept;
+use super::forwarding::{Kept, watch_words};
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
@@ -97,10 +97,7 @@ fn look_up_aside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, ke
         connection.look_up_watched(true);
     }
     let ticket = Ticket { slot: keys.first().map_or(Slot(0), |key| slot_of(key)), ..ticket };
-    keep(turn, &ticket, || {
-        let words: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(keys.iter().map(Vec::as_slice)).collect();
-        Kept::Watch(EncodedCommand::of(request.spec, &words))
-    });
+    keep(turn, &ticket, || Kept::Watch(EncodedCommand::of(request.spec, &watch_words(&keys))));
     let store = turn.requests.store.clone();
     turn.requests.store.pool.run_patient(Box::new(move || {
         let versions = patient_versions(&store, attempt, &keys);

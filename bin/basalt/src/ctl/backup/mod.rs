@@ -304,7 +304,7 @@ fn write_rows(options: &RestoreOptions, node: &StoreUrl, place: &Place, manifest
     let (id, from, all) = (&manifest.id, &options.from, manifest.rows());
     let progress = progress("restoring");
     progress.set_length(all);
-    let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let now_ms = bench::report::unix_ms(SystemTime::now());
     note(node, "RESTORE", &format!("backup {id} of {from} is being restored: {all} rows"));
     let source = restore::Source { place, manifest };
     let expired = restore::restore(node, writers, &source, (now_ms, options.into_existing), &progress).map_err(|e| {

@@ -1,8 +1,8 @@
 //! HELLO and AUTH: who the client is and what it speaks.
 
-use super::ask::{Ask, Outcome, Refusal, Row, is_word, shown};
+use super::ask::{Ask, Outcome, Refusal, Row, shown};
 use super::client::set_name;
-use crate::session::login::{Credentials, log_in, rescues};
+use crate::session::login::{Credentials, HelloOptions, log_in, rescues};
 use crate::session::{Effect, REDIS_VERSION};
 use resp::{Proto, parse_integer};
 
@@ -49,23 +49,10 @@ fn hello(ask: &mut Ask<'_>) -> Outcome {
         Some(Some(3)) => Some(Proto::Resp3),
         Some(Some(_)) => return Err("NOPROTO unsupported protocol version".into()),
     };
-    let mut options = ask.args.get(2..).unwrap_or_default();
-    // Of several the last one counts, as in Redis.
-    let (mut login, mut own_name) = (None, None);
-    while let Some((option, rest)) = options.split_first() {
-        options = match rest {
-            [user, password, rest @ ..] if is_word(option, "AUTH") => {
-                login = Some((*user, *password));
-                rest
-            }
-            [name, rest @ ..] if is_word(option, "SETNAME") => {
-                own_name = Some(*name);
-                rest
-            }
-            _ => return Err(format!("ERR Syntax error in HELLO option '{}'", shown(option)).into()),
-        };
-    }
-    if let Some((user, password)) = login {
+    let options = HelloOptions::parse(ask.args.get(2..).unwrap_or_default());
+    let HelloOptions { login, own_name } =
+        options.map_err(|option| format!("ERR Syntax error in HELLO option '{}'", shown(option)))?;
+    if let Some(Credentials { user, password }) = login {
         authenticate(ask, user, password)?;
     }
     if !ask.session.authenticated(ask.host) {
