@@ -202,6 +202,11 @@ impl Connection {
         })
     }
 
+    /// Waits until the next answer has begun, and leaves it to be read.
+    pub fn begun(&mut self) -> io::Result<()> {
+        if self.at == self.buffer.len() { self.fill() } else { Ok(()) }
+    }
+
     fn many(&mut self, n: i64) -> io::Result<Vec<Value>> {
         (0..n).map(|_| self.read()).collect()
     }
