@@ -69,7 +69,7 @@ pub use key_usage::KeyUsage;
 pub use keyspace_events::{Event, EventClass, EventClasses, KeyspaceEvent};
 pub use monitored_calls::{DeniedCall, MonitoredCalls, ShownCall};
 pub use monitors::{Monitors, monitored};
-pub use outcome::{Outcome, UNKNOWN as OUTCOME_UNKNOWN};
+pub use outcome::{Outcome, UNCONFIRMED, UNKNOWN as OUTCOME_UNKNOWN};
 pub use reply_size::{ExpectedReply, expected_rewrite, likely_bytes};
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use script::{

@@ -9,7 +9,7 @@ pub(crate) const SLOT_GONE: &str = "TRYAGAIN the slot is another shard's now: no
 /// Too many writes wait for scripts of a shard that take long.
 pub(crate) const SCRIPTS_WAIT: &str = "BUSY too many scripts wait for their turn in this shard, which runs them slowly, try again later: nothing was written";
 /// A write was not confirmed.
-pub(crate) const UNCONFIRMED: &str = "TIMEOUT the write was not confirmed in time: it may be made later, or never";
+pub const UNCONFIRMED: &str = "TIMEOUT the write was not confirmed in time: it may be made later, or never";
 /// The replica that was to make a write goes.
 pub(crate) const REPLICA_GONE: &str =
     "TIMEOUT the write may have been made or not: this node has given its replica of the shard up";
@@ -67,7 +67,9 @@ impl Outcome {
         if Self::of_text(&text).is_none() { text } else { [b"ERR script: ", &*text].concat() }
     }
 
-    fn of_text(text: &[u8]) -> Option<Self> {
+    /// What the text of an error says of its request, if anything.
+    #[must_use]
+    pub fn of_text(text: &[u8]) -> Option<Self> {
         let is_one = |texts: &[&str]| texts.iter().any(|start| text.starts_with(start.as_bytes()));
         match (is_one(&NOT_MADE), is_one(&MAYBE_MADE)) {
             (true, _) => Some(Self::NotMade),

@@ -1,5 +1,6 @@
 //! Asking a node, and telling why it could not be done.
 
+use crate::moment::number_of_setting;
 use bench::output::Reader;
 use client::{Client, StoreUrl, Value as Reply};
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ pub(super) enum Failure {
     Usage(String),
     /// The store does not do it as it is, or the answer cannot be printed.
     Refused(String),
+    /// What it goes by has changed meanwhile: nothing was done.
+    Stale(String),
     /// No node can be asked, or the one that has to know does not answer.
     Unreachable(String),
 }
@@ -32,7 +35,7 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn code(&self) -> u8 {
         match self {
-            Self::Refused(_) => 1,
+            Self::Refused(_) | Self::Stale(_) => 1,
             Self::Usage(_) => 2,
             Self::Unreachable(_) => 3,
         }
@@ -41,7 +44,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(text) | Self::Refused(text) | Self::Unreachable(text)) = self;
+        let (Self::Usage(text) | Self::Refused(text) | Self::Stale(text) | Self::Unreachable(text)) = self;
         out.write_str(text)
     }
 }
@@ -66,13 +69,15 @@ pub(super) fn reached(node: &StoreUrl) -> Result<Client, Failure> {
 /// A connection to some node of the store.
 pub(super) struct Asker {
     client: Client,
+    /// The connection has failed, or an answer may come late: what is asked next is asked on another one.
+    is_broken: bool,
     /// Whether answers are shown as they come.
     pub(super) json: bool,
 }
 
 impl Asker {
     pub(super) fn new(node: &StoreUrl, json: bool) -> Result<Self, Failure> {
-        Ok(Self { client: reached(node)?, json })
+        Ok(Self { client: reached(node)?, is_broken: false, json })
     }
 
     pub(super) fn init(&mut self) -> Result<(), Failure> {
@@ -83,8 +88,7 @@ impl Asker {
 
     /// A node that asks for a password answers too.
     pub(super) fn ping(&mut self) -> Result<(), Failure> {
-        let answer = self.client.call_here(&[b"PING"]);
-        let answer = answer.map_err(|e| Failure::Unreachable(format!("{}: {e}", self.client.address())))?;
+        let answer = self.exchange(&[b"PING"])?;
         if let Reply::Error(text) = answer
             && !["NOAUTH ", "NOPERM ", "WRONGPASS "].iter().any(|code| text.starts_with(code))
         {
@@ -95,15 +99,13 @@ impl Asker {
 
     /// The id of the node that is asked.
     pub(super) fn asked_node(&mut self) -> Result<String, Failure> {
-        let fail = |why: String, client: &Client| Failure::Unreachable(format!("{}: {why}", client.address()));
-        let answer = self.client.call_here(&[b"CLUSTER", b"MYID"]);
-        match answer.map_err(|e| fail(e.to_string(), &self.client))? {
+        match self.exchange(&[b"CLUSTER", b"MYID"])? {
             Reply::Error(text) => Err(self.refusal(&text)),
             answer => {
                 // As Redis has ids: 40 digits, of which the last are ours.
                 let text = answer.as_bytes().and_then(|id| std::str::from_utf8(id).ok());
                 let id = text.and_then(|id| id.get(id.len().checked_sub(NODE_DIGITS)?..));
-                id.map(str::to_owned).ok_or_else(|| fail("the node does not say its id".to_owned(), &self.client))
+                id.map(str::to_owned).ok_or_else(|| self.unreachable("the node does not say its id"))
             }
         }
     }
@@ -112,16 +114,13 @@ impl Asker {
     pub(super) fn ask(&mut self, words: &[&str]) -> Result<Value, Failure> {
         let answer = self.call(words)?;
         let read = answer.as_bytes().and_then(|text| serde_json::from_slice(text).ok());
-        read.ok_or_else(|| {
-            Failure::Unreachable(format!("{} answers what this version of basalt does not read", self.client.address()))
-        })
+        read.ok_or_else(|| self.unreachable("what it answers is not read by this version of basalt"))
     }
 
     /// How many databases clients may choose from.
     pub(super) fn databases(&mut self) -> Result<u64, Failure> {
         let unread = || Failure::Unreachable("the node does not say how many databases there are".to_owned());
-        let answer = self.client.call_here(&[b"CONFIG", b"GET", b"databases"]);
-        let answer = answer.map_err(|e| Failure::Unreachable(format!("{}: {e}", self.client.address())))?;
+        let answer = self.exchange(&[b"CONFIG", b"GET", b"databases"])?;
         number_of_setting(&answer).ok_or_else(unread)
     }
 
@@ -132,18 +131,35 @@ impl Asker {
             Ok(Reply::Int(count)) => Ok(count.unsigned_abs()),
             Ok(Reply::Error(text)) => Err(Failure::Unreachable(text)),
             Ok(_) => Err(Failure::Unreachable("the node does not count keys".to_owned())),
-            Err(e) => Err(Failure::Unreachable(format!("{}: {e}", self.client.address()))),
+            Err(e) => Err(self.unreachable(e)),
         }
     }
 
     fn call(&mut self, words: &[&str]) -> Result<Reply, Failure> {
         let mut args: Vec<&[u8]> = vec![b"KV.ADMIN"];
         args.extend(words.iter().map(|word| word.as_bytes()));
-        match self.client.call_here(&args) {
-            Ok(Reply::Error(text)) => Err(self.refusal(&text)),
-            Ok(answer) => Ok(answer),
-            Err(e) => Err(Failure::Unreachable(format!("{}: {e}", self.client.address()))),
+        let answer = match self.exchange(&args) {
+            Err(_) if is_look(words) => self.exchange(&args),
+            answer => answer,
+        };
+        match answer? {
+            Reply::Error(text) => Err(self.refusal(&text)),
+            answer => Ok(answer),
         }
+    }
+
+    /// One request and its answer, on a connection that works.
+    fn exchange(&mut self, args: &[&[u8]]) -> Result<Reply, Failure> {
+        if self.is_broken {
+            self.client.reconnect().map_err(|e| Failure::Unreachable(e.to_string()))?;
+        }
+        let answer = self.client.call_here(args);
+        self.is_broken = answer.is_err();
+        answer.map_err(|e| self.unreachable(e))
+    }
+
+    fn unreachable(&self, why: impl fmt::Display) -> Failure {
+        Failure::Unreachable(format!("{}: {why}", self.client.address()))
     }
 
     fn refusal(&self, text: &str) -> Failure {
@@ -151,6 +167,7 @@ impl Asker {
         match code {
             "USAGE" | "NOTFOUND" => Failure::Usage(rest.to_owned()),
             "REFUSED" => Failure::Refused(rest.to_owned()),
+            "STALE" => Failure::Stale(rest.to_owned()),
             "CLUSTERDOWN" | "MOVED" => Failure::Unreachable(format!("{}: {rest}", self.client.address())),
             "NOAUTH" | "WRONGPASS" => Failure::Usage(format!("{rest} {WHO_ASKS} ({})", self.client.address())),
             "NOPERM" => Failure::Refused(format!(
@@ -166,14 +183,14 @@ impl Asker {
     }
 }
 
-/// The number in the answer to CONFIG GET of one setting.
-pub(super) fn number_of_setting(answer: &Reply) -> Option<u64> {
-    let number = match answer {
-        Reply::Array(found) => found.get(1)?.as_bytes(),
-        Reply::Map(found) => found.first()?.1.as_bytes(),
-        _ => None,
-    };
-    std::str::from_utf8(number?).ok()?.parse().ok()
+/// Whether a request only looks at the store, and any node answers it alike: it may be asked again, of another node.
+fn is_look(words: &[&str]) -> bool {
+    matches!(
+        words,
+        ["STATUS" | "NODES" | "SHARDS" | "MAP" | "EVENTS", ..]
+            | ["PLAN", "LIST" | "SHOW", ..]
+            | ["SETTINGS", "LIST" | "GET", ..]
+    )
 }
 
 /// Prints to standard output, which may have been closed.

@@ -11,6 +11,9 @@ use cluster::{DATABASE_WORDS, DATABASES_SETTING, Databases};
 use serde_json::{Value, json};
 use vocab::Database;
 
+/// How often a change is worked out anew because another one came first.
+const TRIES: usize = 16;
+
 const AFTER: &str = "\
 A database is named by its number, or by the name that it was given. All its keys are in one slot, hence in one shard.
 
@@ -66,8 +69,17 @@ pub(super) fn run(asker: &mut Asker, options: &DatabaseOptions) -> Result<Verdic
 
 /// What is set for single databases.
 fn databases(asker: &mut Asker) -> Result<Databases, Failure> {
+    parsed(&setting(asker)?)
+}
+
+/// The setting as it is written.
+fn setting(asker: &mut Asker) -> Result<String, Failure> {
     let setting = asker.ask(&["SETTINGS", "GET", DATABASES_SETTING])?;
-    setting["value"].as_str().unwrap_or_default().parse().map_err(Failure::Refused)
+    Ok(setting["value"].as_str().unwrap_or_default().to_owned())
+}
+
+fn parsed(setting: &str) -> Result<Databases, Failure> {
+    setting.parse().map_err(Failure::Refused)
 }
 
 /// The database that a number or a name means; an error if clients cannot select it.
@@ -173,7 +185,19 @@ fn place(asker: &mut Asker, name: &str) -> Result<Verdict, Failure> {
 }
 
 fn set(asker: &mut Asker, name: &str, words: &[String]) -> Result<Verdict, Failure> {
-    let mut set = databases(asker)?;
+    for _ in 1..TRIES {
+        match set_once(asker, name, words) {
+            Err(Failure::Stale(_)) => {}
+            outcome => return outcome,
+        }
+    }
+    set_once(asker, name, words)
+}
+
+/// Sets it unless the databases have changed meanwhile: SWAPDB, or another operator.
+fn set_once(asker: &mut Asker, name: &str, words: &[String]) -> Result<Verdict, Failure> {
+    let was = setting(asker)?;
+    let mut set = parsed(&was)?;
     let database = named(asker, &set, name)?;
     for word in words {
         let (word, value) =
@@ -183,7 +207,7 @@ fn set(asker: &mut Asker, name: &str, words: &[String]) -> Result<Verdict, Failu
         }
         set.set(database, word, value).map_err(Failure::Usage)?;
     }
-    let answer = asker.ask(&["SETTINGS", "SET", DATABASES_SETTING, &set.to_string()])?;
+    let answer = asker.ask(&["SETTINGS", "SET", DATABASES_SETTING, &set.to_string(), "WAS", &was])?;
     asker.show(&answer, |_| {
         let row = set.row(database).map(ToString::to_string).unwrap_or_default();
         format!("database {}: {}\n", database.number(), if row.is_empty() { "nothing is set" } else { &row })

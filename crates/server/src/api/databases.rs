@@ -136,10 +136,13 @@ fn change_setting(
         let text = databases.to_string();
         match settings(&["SET", DATABASES_SETTING, &text, "WAS", was]) {
             Ok(answer) => return Ok(Made { value: text, epoch: answer["epoch"].as_u64() }),
-            // Another node's change came first.
-            Err(AdminError::Refused(_) | AdminError::Failed(_))
-                if Instant::now() < until && is_changed(&settings, was) => {}
-            // A leader of a release before compares nothing.
+            // Another node's change came first, and perhaps one more that has brought back what was.
+            Err(AdminError::Stale(_)) if Instant::now() < until => {}
+            Err(AdminError::Stale(_)) => {
+                return Err("TRYAGAIN others change the databases all the time: nothing was changed".to_owned());
+            }
+            // A leader of a release before compares nothing, or says in these words what it found.
+            Err(AdminError::Refused(text)) if text.ends_with(" by now") && Instant::now() < until => {}
             Err(AdminError::Usage(_)) => {
                 settings(&["SET", DATABASES_SETTING, &text]).map_err(|e| e.reply())?;
                 return Ok(Made { value: text, epoch: None });
@@ -147,11 +150,6 @@ fn change_setting(
             Err(error) => return Err(error.reply()),
         }
     }
-}
-
-/// Whether the setting of databases is not what it was.
-fn is_changed(settings: &impl Fn(&[&str]) -> Result<serde_json::Value, AdminError>, was: &str) -> bool {
-    settings(&["GET", DATABASES_SETTING]).is_ok_and(|value| value["value"].as_str() != Some(was))
 }
 
 /// Waits until all other nodes that can be reached know a setting.

@@ -137,7 +137,7 @@ impl ShardWriter {
         let text = String::from_utf8_lossy(&reply);
         match text.trim_end().strip_prefix('-') {
             Some(error) => Err(error.to_owned()),
-            None if text.is_empty() => Err("TIMEOUT it was not confirmed in time: it may be made later".to_owned()),
+            None if text.is_empty() => Err(node::UNCONFIRMED.to_owned()),
             None => Ok(()),
         }
     }

@@ -54,10 +54,12 @@ pub(crate) fn change_by_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[
     let mut silent = None;
     let answer = call_each(store, &[shard], &[args.to_vec()], LEADER_WITHIN, |node| silent = Some(node)).pop();
     let answer = answer.unwrap_or_else(|| Err("ERR no leader was asked".to_owned()));
-    answer.map_err(|text| match silent {
-        Some(node) => unknown_at(node),
-        None => text,
-    })
+    match (silent, &answer) {
+        // Where the first one has made it after all, the second one finds it made, and says so by an error.
+        (Some(node), Err(_)) => Err(unknown_at(node)),
+        (Some(node), Ok(frame)) if frame.starts_with(b"-") => Err(unknown_at(node)),
+        _ => answer,
+    }
 }
 
 /// Runs a command on the leaders of several shards, all at the same time; the answers are in the order of the shards.

@@ -36,8 +36,11 @@ pub(super) fn change<T>(
                 // What the map was when it was looked at, and what the group made of it, may differ.
                 let is_late = matches!(&error, AdminError::Failed(_)) && newest_map(handle)?.epoch > map.epoch;
                 tries += 1;
-                if !is_late || tries == TRIES {
+                if !is_late {
                     return Err(error);
+                }
+                if tries == TRIES {
+                    return Err(AdminError::Stale(error.text().to_owned()));
                 }
             }
         }

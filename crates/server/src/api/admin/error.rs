@@ -1,5 +1,6 @@
 //! What an operator is answered: JSON, or why the request was not done.
 
+use node::Outcome;
 use serde_json::Value;
 
 /// The answer to a request of an operator.
@@ -14,8 +15,12 @@ pub(crate) enum AdminError {
     NotFound(String),
     /// The store does not do that as it is.
     Refused(String),
+    /// What it goes by has changed meanwhile: nothing was done.
+    Stale(String),
     /// Who would have to answer cannot be reached, now.
     Unavailable(String),
+    /// It may be done or not, or later: the text of an error reply, with its code.
+    Unknown(String),
     /// Something failed.
     Failed(String),
 }
@@ -27,8 +32,9 @@ impl AdminError {
             Self::Usage(_) => ("USAGE", 400),
             Self::NotFound(_) => ("NOTFOUND", 404),
             Self::Refused(_) => ("REFUSED", 409),
+            Self::Stale(_) => ("STALE", 409),
             Self::Unavailable(_) => ("CLUSTERDOWN", 503),
-            Self::Failed(_) => ("ERR", 500),
+            Self::Unknown(_) | Self::Failed(_) => ("ERR", 500),
         }
     }
 
@@ -36,24 +42,33 @@ impl AdminError {
         let (Self::Usage(text)
         | Self::NotFound(text)
         | Self::Refused(text)
+        | Self::Stale(text)
         | Self::Unavailable(text)
+        | Self::Unknown(text)
         | Self::Failed(text)) = self;
         text
     }
 
     /// The error reply, without its first byte and its end.
     pub(crate) fn reply(&self) -> String {
-        format!("{} {}", self.code().0, self.text())
+        match self {
+            Self::Unknown(text) => text.clone(),
+            _ => format!("{} {}", self.code().0, self.text()),
+        }
     }
 
     /// From an error reply of another node.
     pub(crate) fn of_reply(reply: &str) -> Self {
+        if Outcome::of_text(reply.as_bytes()) == Some(Outcome::Unknown) {
+            return Self::Unknown(reply.to_owned());
+        }
         let (code, text) = reply.split_once(' ').unwrap_or(("ERR", reply));
         let text = text.to_owned();
         match code {
             "USAGE" => Self::Usage(text),
             "NOTFOUND" => Self::NotFound(text),
             "REFUSED" => Self::Refused(text),
+            "STALE" => Self::Stale(text),
             "CLUSTERDOWN" | "MOVED" => Self::Unavailable(text),
             _ => Self::Failed(text),
         }
@@ -80,6 +95,8 @@ mod tests {
             AdminError::Usage("a b".to_owned()),
             AdminError::NotFound("a".to_owned()),
             AdminError::Refused("a".to_owned()),
+            AdminError::Stale("a".to_owned()),
+            AdminError::Unknown(format!("{}: a", node::OUTCOME_UNKNOWN)),
             AdminError::Unavailable("a".to_owned()),
             AdminError::Failed("a".to_owned()),
         ] {

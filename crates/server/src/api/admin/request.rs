@@ -10,6 +10,17 @@ const EVENTS_SHOWN: usize = 100;
 /// Most events of one answer.
 const EVENTS_SHOWN_MAX: usize = 1000;
 
+/// How a request may be asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repeats {
+    /// Made twice, it would be another change.
+    Never,
+    /// Made twice, it is refused: then it is not known what has become of it.
+    UnlessRefused,
+    /// Made twice, it is as made once.
+    Freely,
+}
+
 /// A request of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminRequest {
@@ -133,6 +144,15 @@ impl AdminRequest {
                 _ => Err(usage("DIGEST comparison")),
             },
             _ => Err(usage(&format!("there is no {verb}; KV.ADMIN HELP lists what there is"))),
+        }
+    }
+
+    /// How it may be asked again of a leader that has fallen silent, or of the next one.
+    pub(super) fn repeats(&self) -> Repeats {
+        match self {
+            Self::Settings(SettingsRequest::Replace { .. }) => Repeats::Never,
+            Self::Plan(PlanRequest::Apply { .. }) | Self::DrainLeaders(_) => Repeats::UnlessRefused,
+            _ => Repeats::Freely,
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::error::{AdminError, Answer, decode};
 use super::query::{NodeQuery, mark};
-use super::request::{AdminRequest, PlanRequest, SettingsRequest, VerifyRequest, Whose};
+use super::request::{AdminRequest, PlanRequest, Repeats, SettingsRequest, VerifyRequest, Whose};
 use super::sight::{Sight, is_hopeless};
 use super::{events, maps, nodes, plans, preview, recover, settings, shards, status, verify};
 use crate::api::handlers::{CallHandler, PoolHandler};
 use crate::os::steady_us;
-use crate::peers::call_leader;
+use crate::peers::{call_leader, change_by_leader, change_once_by_leader};
 use crate::shared::NodeShared;
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -92,7 +92,13 @@ fn at_meta(store: &Arc<NodeShared>, words: &[&str], request: &AdminRequest) -> A
     }
     let mut args: Vec<&[u8]> = vec![NAME.as_bytes()];
     args.extend(words.iter().map(|word| word.as_bytes()));
-    let frame = call_leader(store, ShardId::META, &args).map_err(|text| AdminError::of_reply(&text))?;
+    // What compares with the value before is asked once: of a leader that falls silent it is not known whether it has compared.
+    let call = match request.repeats() {
+        Repeats::Never => change_once_by_leader,
+        Repeats::UnlessRefused => change_by_leader,
+        Repeats::Freely => call_leader,
+    };
+    let frame = call(store, ShardId::META, &args).map_err(|text| AdminError::of_reply(&text))?;
     decode(&frame)
 }
 

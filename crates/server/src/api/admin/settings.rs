@@ -39,7 +39,7 @@ pub(super) fn set(
         let (name, was) = (setting.name.to_owned(), map.settings.get(setting.name).cloned());
         let before = setting_value(map, setting);
         if expected.is_some_and(|expected| before.as_deref() != Some(expected)) {
-            return Err(AdminError::Refused(format!("{name} is {} by now", before.unwrap_or_default())));
+            return Err(AdminError::Stale(format!("{name} is {} by now", before.unwrap_or_default())));
         }
         let set = now.as_ref().filter(|_| was != now);
         if let Some(value) = set.filter(|value| !FormatGate::knows(setting.name, value)) {
