@@ -13,6 +13,8 @@ pub(super) const SILENT_US: u64 = 3_000_000;
 pub(super) const SETTLED_US: u64 = 2_000_000;
 /// For this long, in µs, a new director draws no conclusion from reports that did not come.
 pub(super) const GRACE_US: u64 = 3_000_000;
+/// After this node has stood still, what nodes had sent before comes within this time, in µs: some may have died meanwhile.
+const SENT_BEFORE_US: u64 = 1_000_000;
 /// The time over which a shard's operations are counted for its rate, in µs.
 const RATE_US: u64 = 5_000_000;
 /// After a leader has reported that it leads no more, the next one reports within this time, in µs: an election, and
@@ -26,7 +28,10 @@ const SHARD_BYTES: u64 = 16 << 20;
 pub(super) struct NodeSeen {
     /// Since when it answers without a pause, in µs.
     pub(super) since_us: u64,
+    /// When it was last heard, in µs; later by the time that this node stood still since.
     pub(super) heard_us: u64,
+    /// When it was last heard, in µs, as it was.
+    spoke_us: u64,
     pub(super) figures: Option<NodeFigures>,
     pub(super) transfers: Vec<TransferReport>,
     /// Commands a second in the last few seconds.
@@ -52,6 +57,8 @@ pub(super) struct LeaderSeen {
     pub(super) replica: ReplicaId,
     pub(super) term: u64,
     pub(super) known: LeaderReport,
+    /// When its last report came, in µs.
+    told_us: u64,
 }
 
 /// What nodes have reported of one shard.
@@ -80,6 +87,8 @@ pub(super) struct DivisionSeen {
 pub(super) struct Seen {
     /// When this node began to direct, in µs.
     pub(super) began_us: Option<u64>,
+    /// When this node last found that it had stood still, in µs.
+    stood_us: Option<u64>,
     pub(super) nodes: BTreeMap<NodeId, NodeSeen>,
     pub(super) shards: BTreeMap<ShardId, ShardSeen>,
     /// Shards whose leader has reported since the director last reconciled them with the map.
@@ -95,10 +104,14 @@ impl Seen {
             node.since_us = now.mono_us;
         }
         node.heard_us = node.heard_us.max(now.mono_us);
+        node.spoke_us = now.mono_us;
     }
 
     /// This node stood still for a while, in µs: no other node counts as silent for that time.
     pub(super) fn stood_still(&mut self, us: u64, now: Moment) {
+        if us > 0 {
+            self.stood_us = Some(now.mono_us);
+        }
         let later = |at_us: &mut u64| *at_us = (*at_us + us).min(now.mono_us);
         self.nodes.values_mut().for_each(|node| later(&mut node.heard_us));
         self.began_us.iter_mut().for_each(later);
@@ -123,8 +136,8 @@ impl Seen {
                 let newer = shard.leader.as_ref().is_none_or(|leader| leader.term <= replica.term);
                 if newer {
                     self.news.insert(replica.shard);
-                    let (node, term, replica) = (from, replica.term, replica.replica);
-                    shard.leader = Some(LeaderSeen { node, replica, term, known });
+                    let (node, term, replica, told_us) = (from, replica.term, replica.replica, now.mono_us);
+                    shard.leader = Some(LeaderSeen { node, replica, term, known, told_us });
                 }
             } else if shard.leader.as_ref().is_some_and(|leader| leader.node == from) {
                 (shard.leader, shard.division) = (None, None);
@@ -198,6 +211,22 @@ impl Seen {
     /// The leader of a shard by the reports, if its node answers.
     pub(super) fn leader(&self, shard: ShardId, now: Moment) -> Option<&LeaderSeen> {
         self.shards.get(&shard)?.leader.as_ref().filter(|leader| self.answers(leader.node, now))
+    }
+
+    /// Whether something that came at that time, in µs, tells of now: it is no rest of a time before this node stood still.
+    fn tells_of_now(&self, at_us: u64, now: Moment) -> bool {
+        now.mono_us < at_us + SILENT_US && self.stood_us.is_none_or(|stood_us| at_us >= stood_us + SENT_BEFORE_US)
+    }
+
+    /// Whether a node is there beyond doubt. That one may have been heard, had this node not stood still, is not enough.
+    pub(super) fn is_there(&self, node: NodeId, now: Moment) -> bool {
+        self.nodes.get(&node).is_some_and(|node| self.tells_of_now(node.spoke_us, now))
+    }
+
+    /// Whether a shard has a leader beyond doubt.
+    pub(super) fn is_led(&self, shard: ShardId, now: Moment) -> bool {
+        let leader = self.shards.get(&shard).and_then(|seen| seen.leader.as_ref());
+        leader.is_some_and(|leader| self.tells_of_now(leader.told_us, now))
     }
 
     /// The damaged replicas of a node, and what is wrong with each.

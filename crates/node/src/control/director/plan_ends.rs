@@ -5,7 +5,7 @@ use super::explicit_moves::{own_moves, receiver};
 use super::inputs::Inputs;
 use super::leaders::leaders_are_even;
 use super::pending_moves::PendingMoves;
-use cluster::{Change, Plan, PlanKind, PlanState};
+use cluster::{Change, Plan, PlanKind, PlanState, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::{NodeId, PlanId, ShardId};
 
@@ -156,8 +156,11 @@ fn leaders_drained(inputs: &Inputs<'_>, plan: &Plan, node: NodeId) -> Verdict {
 fn recovered(inputs: &Inputs<'_>, shards: &[ShardId]) -> Verdict {
     let &Inputs { map, seen, now, .. } = inputs;
     // One that stood still while the others were destroyed says for a moment that it leads, as it did before.
-    let led = |shard: &ShardId| seen.leader(*shard, now).is_some() && inputs.has_majority(*shard);
-    if shards.iter().filter(|shard| map.shards.contains_key(shard)).all(led) {
+    let led = |(shard, info): (ShardId, &ShardInfo)| {
+        let there = info.voters().filter(|voter| seen.is_there(voter.node, now) && inputs.is_sound(shard, voter));
+        seen.is_led(shard, now) && there.count() > info.voters().count() / 2
+    };
+    if shards.iter().filter_map(|shard| Some((*shard, map.shards.get(shard)?))).all(led) {
         Verdict::Over(PlanState::Done, "each shard has a leader; what it has lost, if anything, is unknown".to_owned())
     } else {
         Verdict::Open
@@ -186,6 +189,8 @@ mod tests {
         now: Moment,
         /// How long each node has been silent, in seconds, if it does not answer.
         silent: BTreeMap<u64, u64>,
+        /// For how long the node that directs has stood still until now, in seconds.
+        stood: u64,
         damaged: Vec<u64>,
         /// The node that leads all shards.
         leader: Option<u64>,
@@ -203,6 +208,7 @@ mod tests {
                 map,
                 now: Moment { wall_ms: BEGAN_MS + 60_000, mono_us: 60_000_000 },
                 silent: BTreeMap::new(),
+                stood: 0,
                 damaged: Vec::new(),
                 leader: None,
                 lost: BTreeSet::new(),
@@ -228,6 +234,7 @@ mod tests {
                     seen.report(*id, report, Moment { mono_us, ..self.now });
                 }
             }
+            seen.stood_still(self.stood * 1_000_000, self.now);
             seen
         }
 
@@ -370,6 +377,13 @@ mod tests {
                 |store| (store.leader, store.damaged) = (Some(1), vec![2, 3]),
                 "open".into(),
             ),
+            // What was heard before this node stood still, even if it came after, proves no leader.
+            (
+                PlanKind::UnsafeRecover(vec![SHARD]),
+                |store| (store.leader, store.stood, store.silent) = (Some(1), 5, [(1, 5), (2, 5), (3, 5)].into()),
+                "open".into(),
+            ),
+            (PlanKind::UnsafeRecover(vec![SHARD]), |store| (store.leader, store.stood) = (Some(1), 5), "open".into()),
         ]);
     }
 
