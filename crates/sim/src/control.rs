@@ -141,7 +141,7 @@ pub fn act(store: &mut Store, place: Place, actions: Vec<Action>) -> Outcome {
             Action::Order { .. } if store.env.has(Bug::DropOrders) => {}
             Action::Order { node, shard, order } => store.env.tell(place, node, PeerMessage::Order { shard, order }),
             // Every node can find every other.
-            Action::Know(_) => {}
+            Action::Know(_) | Action::Forget(_) => {}
             Action::Propose(change) => propose(store, place, &change)?,
             Action::Adopt(update) => {
                 let map = update.map.clone();

@@ -149,6 +149,12 @@ impl Connection {
         }
     }
 
+    /// How many bytes the last `send` has encrypted that do not count yet: the peer may have some of them.
+    #[must_use]
+    pub fn owed(&self) -> usize {
+        self.owed
+    }
+
     /// Says that nothing more is sent, as far as the socket takes it.
     pub fn close<S: Write>(&mut self, socket: &mut S) {
         self.session.send_close_notify();

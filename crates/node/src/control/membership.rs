@@ -48,6 +48,8 @@ pub enum Action {
     },
     /// Keep a link to that node.
     Know(NodeInfo),
+    /// Call that node no more: it belongs to the store no more.
+    Forget(NodeId),
 }
 
 /// What the store is to be like when this node makes it.
@@ -501,6 +503,8 @@ impl Control {
             let is_known = |info: &NodeInfo| before.as_ref().and_then(|map| map.nodes.get(&info.id)) == Some(info);
             let others = map.nodes.values().filter(|info| info.id != self.me.id && !is_known(info));
             actions.extend(others.map(|info| Action::Know(info.clone())));
+            let gone = before.iter().flat_map(|map| map.nodes.keys()).filter(|node| !map.nodes.contains_key(node));
+            actions.extend(gone.map(|node| Action::Forget(*node)));
         }
         actions.push(Action::Adopt(update));
     }

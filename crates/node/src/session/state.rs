@@ -680,7 +680,8 @@ impl Session {
     /// Whether it has been idle for longer than the `timeout` setting allows.
     #[must_use]
     pub fn timed_out(&self, host: &dyn Host, now_ms: u64) -> bool {
-        let timeout_ms = host.config().idle_timeout_ms();
+        // A node holds a connection for as long as its client is there.
+        let timeout_ms = if self.keyspace == Keyspace::Stored { 0 } else { host.config().idle_timeout_ms() };
         timeout_ms > 0 && !self.is_subscriber() && now_ms.saturating_sub(self.entry.last_active_ms()) > timeout_ms
     }
 

@@ -536,7 +536,9 @@ impl ShardHandle {
 
     /// Whether a session asks what followers hold.
     pub fn watch_followers(&self, wanted: bool) {
-        self.followers_wanted.store(wanted, Ordering::Release);
+        if self.followers_wanted() != wanted {
+            self.followers_wanted.store(wanted, Ordering::Release);
+        }
     }
 
     pub(crate) fn followers_wanted(&self) -> bool {

@@ -165,9 +165,7 @@ impl<'a> Forwarder<'a> {
             return self.clients.upstreams.wait(client);
         }
         while let Some(late) = self.forwarding(client).and_then(|forwarding| forwarding.take_late(steady_us())) {
-            let mut reply = Reply::new(late.ticket.proto);
-            reply.error(&Refusal::NoLeader.to_string());
-            self.clients.deliver_owned(&late.ticket, reply.buf);
+            self.not_made(&late.ticket);
         }
         while let Some(slot) = self.forwarding(client).and_then(|forwarding| forwarding.next_slot()) {
             let leader = self.store.known().shard_of(slot).and_then(|shard| self.store.leader_of(shard));
@@ -205,6 +203,13 @@ impl<'a> Forwarder<'a> {
             let place = upstream.place;
             self.clients.upstreams.touch(place);
         }
+    }
+
+    /// A request that no leader has made, and none is to make.
+    fn not_made(&mut self, ticket: &Ticket) {
+        let mut reply = Reply::new(ticket.proto);
+        reply.error(&Refusal::NoLeader.to_string());
+        self.clients.deliver_owned(ticket, reply.buf);
     }
 
     /// EXEC whose watched keys may have changed.
@@ -350,6 +355,12 @@ impl<'a> Forwarder<'a> {
         if Outcome::of_answer(&reply) == Some(Outcome::NotMade) {
             self.again(client, request);
             return false;
+        }
+        // A node without a leader refuses one after the other: it may have refused those before, and come to lead since.
+        while let Some(overtaken) =
+            self.forwarding(client).and_then(|forwarding| forwarding.take_overtaken(&request.ticket))
+        {
+            self.not_made(&overtaken.ticket);
         }
         if request.deed == Deed::Watch
             && reply.starts_with(b"+")
@@ -611,6 +622,21 @@ mod tests {
             }
             assert_eq!(fixture.told(), told);
         }
+    }
+
+    #[test]
+    fn a_request_that_was_refused_is_not_made_behind_a_later_one() {
+        let mut fixture = Fixture::new();
+        let (client, first, second) = (fixture.client(), fixture.request(Deed::Write), fixture.request(Deed::Write));
+        let place = fixture.to(THERE, second);
+        let moved = b"-MOVED 7 127.0.0.1:7000\r\n".to_vec();
+        assert!(!fixture.forwarder().answered(client, THERE, first, moved, false));
+        assert_eq!(fixture.forwarding().next_slot(), None, "it is not sent behind the later one");
+        let there = fixture.forwarding().remove(place).unwrap();
+        let second = there.into_unanswered().pop().unwrap().request;
+        assert!(fixture.forwarder().answered(client, THERE, second, b"+OK\r\n".to_vec(), false));
+        assert!(!fixture.forwarding().has_waiting());
+        assert_eq!(fixture.told(), "-CLUSTERDOWN The cluster is down: no leader of the shard is known\r\n+OK\r\n");
     }
 
     #[test]

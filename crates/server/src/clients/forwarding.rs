@@ -6,8 +6,8 @@
 use super::forwarded::{Deed, Forwarded};
 use super::is_large::is_large;
 use super::upstream::Upstream;
-use node::EncodedCommand;
 use node::session::{Durability, Transaction};
+use node::{EncodedCommand, Ticket};
 use std::collections::VecDeque;
 use vocab::{NodeId, Slot};
 
@@ -106,11 +106,21 @@ impl Forwarding {
     }
 
     /// The slot of the request that is to be sent next. What came before it and is under way at this node may turn out not to be made, and
-    /// is then to be sent before it.
+    /// is then to be sent before it. What came behind it and is under way elsewhere may be made, and it is then not to be.
     pub(super) fn next_slot(&self) -> Option<Slot> {
         let next = self.waiting.front()?.ticket;
         let is_first = self.here.front().is_none_or(|(sequence, _)| *sequence > next.sequence);
-        is_first.then_some(next.slot)
+        let is_overtaken = self.upstreams.iter().any(|upstream| upstream.is_behind(next.sequence));
+        (is_first && !is_overtaken).then_some(next.slot)
+    }
+
+    /// Takes out a request about keys of that slot that waits, though one of a later number is answered: made now, it would be made
+    /// behind that one.
+    pub(super) fn take_overtaken(&mut self, answered: &Ticket) -> Option<Forwarded> {
+        let is_overtaken =
+            |request: &Forwarded| request.ticket.sequence < answered.sequence && request.ticket.slot == answered.slot;
+        let at = self.waiting.iter().position(is_overtaken)?;
+        self.waiting.remove(at)
     }
 
     /// Whether it is not known yet if another node has taken keys in that the client watches.

@@ -141,20 +141,26 @@ pub(crate) fn tick(clients: &mut Clients, now_ms: u64) {
     for &id in &looked_at {
         let Some(connection) = connections.get_mut(id) else { continue };
         rooms_left -= usize::from(rooms_left > 0 && connection.give_room_back());
-        let before = connection.session.entry().total_bytes();
+        let (before, unread) =
+            (connection.session.entry().total_bytes(), connection.session.entry().buffers().output_bytes);
         connection.note_buffers();
+        if connection.session.entry().buffers().output_bytes < unread {
+            // Who takes what it is sent is not idle.
+            connection.session.active(now_ms);
+        }
         *taken_bytes = (*taken_bytes + connection.session.entry().total_bytes()).saturating_sub(before);
         let limit = if connection.session.is_subscriber() { *subscribers_limit } else { normal_limit };
         if let Some(why) = connection.is_slow(limit, now_ms) {
             note_slow(&store, worker, connection, why);
         }
-        if connection.session.entry().killed() && !connection.is_writable() {
+        let idle = connection.is_quiet() && connection.session.timed_out(&*store, now_ms);
+        // What it does not read is not waited for.
+        if (connection.session.entry().killed() || idle) && !connection.is_writable() {
             connection.break_off();
         }
         if connection.is_broken() && connection.mark_dirty() {
             dirty.push(id);
         }
-        let idle = connection.is_quiet() && connection.session.timed_out(&*store, now_ms);
         let ends = connection.session.closing() || connection.is_deaf();
         if idle || (ends && !connection.is_dirty()) {
             connection.hear_no_more();

@@ -28,6 +28,8 @@ pub(super) struct Outgoing {
     output: Output,
     /// Bytes that were ever sent.
     sent: u64,
+    /// So many more may have come to the other side.
+    owed: u64,
 }
 
 impl Outgoing {
@@ -37,8 +39,14 @@ impl Outgoing {
     }
 
     /// Bytes that were ever sent.
+    #[cfg(test)]
     pub(super) fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Up to where the other side may have what was written.
+    pub(super) fn may_be_there(&self) -> u64 {
+        self.sent + self.owed
     }
 
     /// Adds what is written.
@@ -58,6 +66,7 @@ impl Outgoing {
     pub(super) fn flush(&mut self, stream: &Stream) -> Socket {
         let flushed = self.output.flush(stream);
         self.sent += flushed.bytes as u64;
+        self.owed = if matches!(flushed.end, SendEnd::Done) { 0 } else { stream.owed() as u64 };
         // What waits for the answers has long requests, too: nothing is freed.
         drop(self.output.take_spent());
         match flushed.end {

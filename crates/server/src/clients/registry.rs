@@ -48,6 +48,8 @@ pub(crate) const FIRST_CONNECTION: usize = 8;
 
 /// After which time a node that has not begun a wait is told again that it is to end.
 const UNBLOCK_PAUSE: Duration = Duration::from_millis(5);
+/// The same of one that was told already.
+const UNBLOCK_PAUSE_AGAIN: Duration = Duration::from_millis(50);
 
 /// The connections of a worker.
 pub(crate) struct Clients {
@@ -536,6 +538,11 @@ impl Clients {
         // begun the wait yet, it is told again: the client that asked was answered that the wait ends.
         let word = end.word().unwrap_or_default();
         let waits_at = connection.forwarding().waits_at();
+        if tried.is_some() && connection.has_much_unsent() {
+            // It was told once, and how the wait has ended is read when the client takes what it is sent.
+            return;
+        }
+        let pause = if tried.is_some() { UNBLOCK_PAUSE_AGAIN } else { UNBLOCK_PAUSE };
         let (store, worker) = (self.store.clone(), self.worker);
         self.store.pool.run_patient(Box::new(move || {
             let told = waits_at.map(|(node, id)| {
@@ -550,7 +557,7 @@ impl Clients {
                 Some(Err(why)) if tried.is_none() => log::info!("a client is not told to wait no longer: {why}"),
                 _ => {}
             }
-            std::thread::sleep(UNBLOCK_PAUSE);
+            std::thread::sleep(pause);
             let again = BlockingMessage::Unblock { place, client, end, tried: Some(ticket) };
             store.mailboxes.tell(worker, WorkerMessage::Blocking(again));
         }));

@@ -400,11 +400,21 @@ impl Upstream {
         }
     }
 
+    /// Whether a request of its client waits for its answer that came behind the one of that number.
+    pub(super) fn is_behind(&self, sequence: u64) -> bool {
+        let requests = self.awaited.iter().rev().filter_map(|awaited| match &awaited.asked {
+            Asked::Request(request) => Some(request.ticket.sequence),
+            Asked::Id | Asked::Tracking { .. } | Asked::Aside(_) => None,
+        });
+        // They are sent in their order, but for those that are sent again, which wait for the later ones.
+        requests.take(1).any(|last| last > sequence)
+    }
+
     /// The connection is over: the requests that it has not answered, oldest first.
     pub(super) fn into_unanswered(self) -> Vec<Unanswered> {
-        let sent = self.output.sent();
+        let may_be_there = self.output.may_be_there();
         let unanswered = |awaited: Awaited| {
-            let (is_unsent, is_partly) = (awaited.from >= sent, awaited.is_partly);
+            let (is_unsent, is_partly) = (awaited.from >= may_be_there, awaited.is_partly);
             match awaited.asked {
                 Asked::Request(request) => Some(Unanswered { request, is_unsent, is_partly }),
                 Asked::Id | Asked::Tracking { .. } | Asked::Aside(_) => None,

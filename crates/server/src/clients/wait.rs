@@ -8,7 +8,7 @@ use super::turn::{Step, Turn};
 use crate::api::ShardWriter;
 use crate::mailbox::{WaitingClient, WorkerMessage};
 use crate::shared::NodeShared;
-use node::session::WaitFor;
+use node::session::{Keyspace, WaitFor};
 use resp::Reply;
 use std::time::{Duration, Instant};
 use vocab::ShardId;
@@ -27,19 +27,22 @@ pub(crate) struct Waits {
 }
 
 /// Answers WAIT or WAITAOF once enough replicas hold what the connection has written, or its time is over.
-pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor) -> Step {
+pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Step {
+    let is_for_other_node = turn.clients.get(id).is_some_and(|client| client.session.keyspace() == Keyspace::Stored);
+    if is_for_other_node && wait.written.shards().is_empty() {
+        // Its client may have written by way of the leader before: what this one had applied when it asked counts.
+        let known = turn.requests.store.known();
+        let led = known.data_handles().filter(|handle| handle.leading());
+        led.for_each(|handle| wait.written.raise(handle.id(), handle.engine().applied_index()));
+    }
     let request = Request { id, spec: wait.spec, args: &[] };
     let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {
         return Step::Stall;
     };
     let until = wait.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let store = &turn.requests.store;
-    for (shard, _) in wait.written.shards() {
-        if let Some(handle) = store.known().handle(*shard) {
-            handle.watch_followers(true);
-        }
-        turn.requests.wanted.leases.push(*shard);
-    }
+    watch_followers(store, &wait);
+    turn.requests.wanted.leases.extend(wait.written.shards().iter().map(|(shard, _)| *shard));
     if wait.fsynced.is_none() {
         turn.requests.wanted.waits.push(WaitingClient { ticket, wait, until, synced: false });
         return Step::Next;
@@ -59,6 +62,13 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor) -> Step {
         mailbox.send(WorkerMessage::Wait(Box::new(WaitingClient { ticket, wait, until, synced })));
     }));
     Step::Next
+}
+
+/// Has leaders tell at once what their followers hold.
+fn watch_followers(store: &NodeShared, wait: &WaitFor) {
+    let known = store.known();
+    let handles = wait.written.shards().iter().filter_map(|(shard, _)| known.handle(*shard));
+    handles.for_each(|handle| handle.watch_followers(true));
 }
 
 impl Waits {
@@ -89,6 +99,8 @@ impl Waits {
             };
             let over = waiting.until.is_some_and(|until| now >= until);
             if !gone && !over && !waiting.wait.is_met(synced, replicas) {
+                // Another worker, of which no client waits any more, may have said that it is not wanted.
+                watch_followers(store, &waiting.wait);
                 return true;
             }
             let mut reply = Reply::new(ticket.proto);

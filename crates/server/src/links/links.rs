@@ -202,6 +202,11 @@ impl Links {
         self.dialer.know(node, address, now);
     }
 
+    /// A node is not called any more; a link to it stays while it is there.
+    pub fn call_no_more(&mut self, node: NodeId) {
+        self.dialer.forget(node);
+    }
+
     /// Ends the link to a node, which is not called any more.
     pub fn forget(&mut self, node: NodeId, now: Instant, hear: &mut Hear) {
         self.dialer.forget(node);

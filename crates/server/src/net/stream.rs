@@ -216,6 +216,11 @@ impl Stream {
         sent
     }
 
+    /// How many bytes behind those that count as sent the other side may have already: a part of what TLS encrypts at a time.
+    pub(crate) fn owed(&self) -> usize {
+        self.0.tls.as_ref().map_or(0, |tls| tls.lock().owed())
+    }
+
     /// Has an event loop hear of this stream.
     pub(crate) fn register(&self, registry: &Registry, token: Token, interest: Interest) -> io::Result<()> {
         registry.register(&mut SourceFd(&self.as_raw_fd()), token, interest)

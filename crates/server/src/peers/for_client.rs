@@ -31,6 +31,10 @@ pub(crate) fn call_for_client(store: &NodeShared, worker: usize, node: NodeId) -
 
 /// A connection to a node, which blocks.
 fn dial(store: &NodeShared, node: NodeId) -> Result<Stream, String> {
+    if !store.peers.is_up(node) {
+        // A call of a host that drops packets would keep a thread for as long as it may take.
+        return Err(format!("CLUSTERDOWN there is no link to node {node}"));
+    }
     let known = store.known();
     let address = known.map.as_ref().and_then(|map| Some(map.nodes.get(&node)?.peer_address.clone()));
     let address = address.ok_or_else(|| format!("CLUSTERDOWN node {node} is not in the map"))?;

@@ -391,6 +391,11 @@ impl Peers {
                         links.know(info.id, &info.peer_address, Instant::now());
                     }
                 }
+                Action::Forget(node) => {
+                    if let Some(links) = &mut self.links {
+                        links.call_no_more(node);
+                    }
+                }
                 Action::Propose(change) => self.propose(&change),
                 Action::Order { node, shard, order } => {
                     let message = PeerMessage::Order { shard, order };
