@@ -23,6 +23,7 @@ mod service_manager;
 mod sim;
 mod start;
 mod stop_flag;
+mod store_login;
 mod store_writer;
 mod suite_stores;
 mod whole_file;

@@ -2,7 +2,10 @@
 
 use super::process::Process;
 use super::roster::{LocalNode, Roster, RosterLock};
+use crate::config::Environment;
+use crate::store_login;
 use client::{Address, Login, StoreUrl};
+use node::config::is_secret;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::process::CommandExt;
@@ -83,8 +86,11 @@ impl LocalStore {
     }
 
     fn login(&self) -> Option<Login> {
-        let password = self.roster.setting("requirepass").filter(|password| !password.is_empty())?;
-        Some(Login { user: None, password: password.to_owned() })
+        // The nodes are started with this program's environment.
+        let password = store_login::password()
+            .or_else(|| self.roster.setting("requirepass").map(str::to_owned))
+            .or_else(|| std::env::var(Environment::variable("requirepass")).ok());
+        Some(Login { user: None, password: password.filter(|password| !password.is_empty())? })
     }
 
     /// Changes the roster, on disk first. What other programs have written to it meanwhile is taken over.
@@ -157,7 +163,12 @@ impl LocalStore {
             command.args(["--tls-port", &self.roster.tls_port(node)?.to_string()]);
         }
         for (name, value) in &self.roster.settings {
-            command.args(["--set", &format!("{name}={value}")]);
+            if is_secret(name.as_bytes()) {
+                // Others of the machine see what a process was started with, and not its environment.
+                command.env(Environment::variable(name), value);
+            } else {
+                command.args(["--set", &format!("{name}={value}")]);
+            }
         }
         if lifetime == Lifetime::Ours {
             command.arg("--stop-with-stdin");

@@ -135,8 +135,8 @@ impl Sight {
 impl NodeSight {
     fn summary(&self) -> String {
         match &self.told {
-            Some(told) => format!("{} leaders, {} ops/s", told.leading, told.operations_per_s),
-            None => self.state().to_owned(),
+            Some(told) if !told.locked => format!("{} leaders, {} ops/s", told.leading, told.operations_per_s),
+            _ => self.state().to_owned(),
         }
     }
 
@@ -144,6 +144,7 @@ impl NodeSight {
         match (&self.process, &self.told) {
             (None, _) => "down",
             (Some(_), None) => "not answering",
+            (Some(_), Some(told)) if told.locked => "locked",
             (Some(_), Some(told)) if told.shards == 0 => "no store yet",
             (Some(_), Some(told)) if !told.serves() => "no leaders",
             (Some(_), Some(_)) => "up",

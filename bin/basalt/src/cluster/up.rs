@@ -111,6 +111,11 @@ pub fn wait_until_healthy(store: &mut LocalStore, stop: &AtomicBool) -> Result<b
             return Err(format!("{name} has ended instead of starting; it said last:{words}"));
         }
         if sight.healthy {
+            if sight.nodes.iter().any(|node| node.told.as_ref().is_some_and(|told| told.locked)) {
+                bench::note!(
+                    "the nodes answer, and tell only users who may ask how they are; `basalt ctl status --user NAME` shows it"
+                );
+            }
             return Ok(true);
         }
         if Instant::now() >= until {

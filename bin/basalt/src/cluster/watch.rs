@@ -2,14 +2,18 @@
 
 use super::local_store::LocalStore;
 use super::roster::LocalNode;
+use crate::moment::text_of_setting;
 use client::{Client, Value};
 use serde::Serialize;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 const CONNECT_WITHIN: Duration = Duration::from_millis(250);
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+/// The codes of errors to who is not known, may not ask, or comes without TLS.
+const CLOSED: [&str; 4] = ["NOAUTH ", "NOPERM ", "WRONGPASS ", "DENIED "];
 
 /// All nodes at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -67,6 +71,8 @@ pub struct NodeStatus {
     pub rss_bytes: u64,
     /// Where clients of databases reach it, as `HOST:PORT`; none if they do not.
     pub databases: Option<String>,
+    /// It answers, and does not tell this program how it is, which knows no user who may ask.
+    pub locked: bool,
 }
 
 impl NodeStatus {
@@ -87,19 +93,25 @@ impl NodeStatus {
             operations_per_s: number("instantaneous_ops_per_sec"),
             rss_bytes: number("used_memory_rss"),
             databases: None,
+            locked: false,
         }
     }
 
-    /// Whether it belongs to a store and knows a leader of every shard.
+    /// Of a node that keeps it to itself.
+    fn locked() -> Self {
+        Self { locked: true, ..Self::default() }
+    }
+
+    /// Whether it belongs to a store and knows a leader of every shard, as far as this program may know.
     #[must_use]
     pub fn serves(&self) -> bool {
-        self.shards > 0 && self.shards_led == self.shards
+        self.locked || self.shards > 0 && self.shards_led == self.shards
     }
 
     /// Whether it serves and sees all `nodes` nodes of the store.
     fn is_content(&self, nodes: usize) -> bool {
         let nodes = nodes as u64;
-        self.serves() && self.nodes == nodes && self.nodes_alive == nodes
+        self.locked || (self.serves() && self.nodes == nodes && self.nodes_alive == nodes)
     }
 }
 
@@ -140,13 +152,19 @@ impl Watch {
     fn ask(&mut self, store: &LocalStore, node: &LocalNode, process: u32) -> Option<NodeStatus> {
         let client = match self.clients.entry(node.number) {
             Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(none) => {
-                none.insert(Client::open_within(&store.node_url(node), CONNECT_WITHIN, ANSWER_WITHIN).ok()?)
-            }
+            Entry::Vacant(none) => match Client::open_within(&store.node_url(node), CONNECT_WITHIN, ANSWER_WITHIN) {
+                Ok(client) => none.insert(client),
+                Err(e) if e.kind() == ErrorKind::PermissionDenied => return Some(NodeStatus::locked()),
+                Err(_) => return None,
+            },
         };
         let sections: [&[u8]; 6] = [b"INFO", b"server", b"stats", b"memory", b"keyspace", b"basalt"];
         match client.call_here(&sections).ok()? {
-            Value::Error(_) => None,
+            Value::Error(text) => {
+                // The next look is of another connection, which may know more.
+                self.clients.remove(&node.number);
+                CLOSED.iter().any(|code| text.starts_with(code)).then(NodeStatus::locked)
+            }
             answer => {
                 let told = answer.as_bytes().map(|text| NodeStatus::parse(&String::from_utf8_lossy(text)))?;
                 if told.process != u64::from(process) {
@@ -161,12 +179,7 @@ impl Watch {
 
 /// The address that CONFIG GET tells, if there is one.
 fn listener_of(told: &Value) -> Option<String> {
-    let address = match told {
-        Value::Array(pair) => pair.get(1)?.as_bytes()?,
-        Value::Map(pairs) => pairs.first()?.1.as_bytes()?,
-        _ => return None,
-    };
-    Some(String::from_utf8_lossy(address).into_owned()).filter(|address| !address.is_empty())
+    text_of_setting(told).filter(|address| !address.is_empty())
 }
 
 #[cfg(test)]

@@ -14,6 +14,11 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// The variable of a setting.
+    pub fn variable(name: &str) -> String {
+        format!("{PREFIX}{}", name.to_ascii_uppercase().replace('-', "_"))
+    }
+
     /// Reads the variables. Those with the prefix that are no settings are no error: an orchestrator sets `BASALT_SERVICE_HOST` and the
     /// like for a service of that name, and `BASALT_PORT=tcp://…`; other programs are told a `BASALT_PASSWORD`.
     pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Self {

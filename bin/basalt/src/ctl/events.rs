@@ -6,7 +6,7 @@ use super::verdict::Verdict;
 use bench::output::Reader;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Between two looks for new ones.
@@ -14,6 +14,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The kinds that a store has.
 const KINDS: [&str; 10] =
     ["store", "node", "failure", "election", "plan", "shard", "setting", "user", "backup", "restore"];
+/// Events that are shown, unless more are asked for.
+const LIMIT: usize = 100;
 /// Events that one answer holds at most.
 const PAGE: usize = 1000;
 
@@ -35,9 +37,9 @@ pub(super) struct EventsOptions {
     /// Only events of this kind
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(KINDS))]
     kind: Option<String>,
-    /// The most events that are shown
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    limit: u64,
+    /// The most events that are shown: 100, or all with --since
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    limit: Option<u64>,
     /// Show new events as they come, until Ctrl-C
     #[arg(short, long)]
     follow: bool,
@@ -58,52 +60,69 @@ pub(super) fn ago(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(asker: &mut Asker, options: &EventsOptions) -> Result<Verdict, Failure> {
-    let limit = if options.since.is_some() { PAGE } else { options.limit as usize };
-    let mut last = 0;
-    let mut answer = ask(asker, options.after, limit)?;
-    let from_ms = options.since.map_or(0, |since| vocab::wall_clock_ms().saturating_sub(since.as_millis() as u64));
-    keep(&mut answer, options, from_ms);
+    let (mut events, mut last) = first(asker, options)?;
     loop {
-        let events = answer["events"].as_array().cloned().unwrap_or_default();
-        let newest = events.iter().filter_map(|event| event["number"].as_u64()).max();
-        if options.follow && asker.json {
-            // A line each, so that another program can read them as they come.
-            let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-            if print(&lines)? == Reader::Gone {
-                return Ok(Verdict::Good);
-            }
-        } else if !options.follow {
+        let answer = json!({ "events": events });
+        if !options.follow {
             asker.show(&answer, |answer| text(answer, colours()))?;
             return Ok(Verdict::Good);
-        } else if print(&text(&answer, colours()))? == Reader::Gone {
+        }
+        // A line each, so that another program can read them as they come.
+        let lines = || events.iter().map(|event| format!("{event}\n")).collect::<String>();
+        let shown = if asker.json { lines() } else { text(&answer, colours()) };
+        if print(&shown)? == Reader::Gone {
             return Ok(Verdict::Good);
         }
-        last = newest.unwrap_or(last);
         std::thread::sleep(LOOK_EVERY);
-        answer = ask(asker, Some(last), PAGE)?;
-        let all = answer["events"].as_array().cloned().unwrap_or_default();
-        let seen = all.iter().filter_map(|event| event["number"].as_u64()).max();
-        keep(&mut answer, options, 0);
-        last = seen.unwrap_or(last);
+        events = ask(asker, Some(last), PAGE)?;
+        last = newest(&events).unwrap_or(last);
+        events.retain(|event| is_wanted(event, options, 0));
     }
 }
 
-fn ask(asker: &mut Asker, after: Option<u64>, limit: usize) -> Result<Value, Failure> {
+/// Those that are wanted of the events that the store has, the oldest first; and the number up to which it was looked.
+fn first(asker: &mut Asker, options: &EventsOptions) -> Result<(Vec<Value>, u64), Failure> {
+    let from_ms = options.since.map_or(0, |since| vocab::wall_clock_ms().saturating_sub(since.as_millis() as u64));
+    let all_since = if options.since.is_some() { usize::MAX } else { LIMIT };
+    let limit = options.limit.map_or(all_since, |limit| limit as usize);
+    if options.after.is_none() && options.since.is_none() && options.kind.is_none() {
+        let events = ask(asker, None, limit)?;
+        let last = newest(&events).unwrap_or(0);
+        return Ok((events, last));
+    }
+    let (mut wanted, mut last) = (Vec::new(), options.after.unwrap_or(0));
+    loop {
+        let page = ask(asker, Some(last), PAGE)?;
+        let Some(newest_of_page) = newest(&page) else { break };
+        last = newest_of_page;
+        wanted.extend(page.into_iter().filter(|event| is_wanted(event, options, from_ms)));
+        if options.after.is_some() && wanted.len() >= limit {
+            // The next ones come with the number of the last one that is shown.
+            wanted.truncate(limit);
+            last = newest(&wanted).unwrap_or(last);
+            break;
+        }
+        wanted.drain(..wanted.len().saturating_sub(limit));
+    }
+    Ok((wanted, last))
+}
+
+fn newest(events: &[Value]) -> Option<u64> {
+    events.iter().filter_map(|event| event["number"].as_u64()).max()
+}
+
+fn ask(asker: &mut Asker, after: Option<u64>, limit: usize) -> Result<Vec<Value>, Failure> {
     let (limit, after) = (limit.to_string(), after.map(|after| after.to_string()));
     let mut words = vec!["EVENTS", "LIMIT", &limit];
     if let Some(after) = &after {
         words.extend(["AFTER", after]);
     }
-    asker.ask(&words)
+    Ok(asker.ask(&words)?["events"].as_array().cloned().unwrap_or_default())
 }
 
-fn keep(answer: &mut Value, options: &EventsOptions, from_ms: u64) {
-    if let Some(events) = answer["events"].as_array_mut() {
-        let kind = options.kind.as_deref();
-        events.retain(|event| {
-            event["at_ms"].as_u64().unwrap_or(0) >= from_ms && kind.is_none_or(|kind| event["kind"] == kind)
-        });
-    }
+fn is_wanted(event: &Value, options: &EventsOptions, from_ms: u64) -> bool {
+    let kind = options.kind.as_deref();
+    event["at_ms"].as_u64().unwrap_or(0) >= from_ms && kind.is_none_or(|kind| event["kind"] == kind)
 }
 
 pub(super) fn text(answer: &Value, colours: bool) -> String {

@@ -21,6 +21,7 @@ mod top;
 mod verdict;
 mod verify;
 
+use crate::store_login;
 use ask::{Asker, Failure};
 use bench::options::TlsOptions;
 use clap::{Args, Subcommand};
@@ -126,7 +127,7 @@ pub fn run(options: &CtlOptions) -> ExitCode {
 impl CtlOptions {
     /// The node that is asked, and who asks: as `--user` and `--pass` say, the environment, or the node's URL.
     fn store(&self) -> Result<StoreUrl, Failure> {
-        let given = self.pass.clone().or_else(|| std::env::var("BASALT_PASSWORD").ok().filter(|text| !text.is_empty()));
+        let given = self.pass.clone().or_else(store_login::password);
         let (of_url, password) = self.node.login.clone().map(|login| (login.user, login.password)).unzip();
         let user = self.user.clone().or(of_url.flatten());
         match (given.or(password), user) {
@@ -138,11 +139,13 @@ impl CtlOptions {
 }
 
 /// What the container's node says of itself.
-fn health() -> Result<Verdict, Failure> {
+fn health(json: bool) -> Result<Verdict, Failure> {
     let said =
         crate::health::ask().map_err(|e| Failure::Unreachable(format!("no node answers in this container: {e}")))?;
-    ask::print(&said)?;
-    Ok(Verdict::of(said == crate::health::WORKS))
+    let works = said == crate::health::WORKS;
+    let shown = if json { format!("{}\n", json!({ "works": works, "told": said.trim_end() })) } else { said };
+    ask::print(&shown)?;
+    Ok(Verdict::of(works))
 }
 
 fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
@@ -151,7 +154,7 @@ fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
     match &options.command {
         CtlCommand::Init => asker()?.init().map(|()| Verdict::Good),
         CtlCommand::Ping => asker()?.ping().map(|()| Verdict::Good),
-        CtlCommand::Health => health(),
+        CtlCommand::Health => health(options.json),
         CtlCommand::Status(options) => status::run(&mut asker()?, options),
         CtlCommand::Top(options) => top::run(&mut asker()?, options),
         CtlCommand::Nodes => nodes::run(&mut asker()?),

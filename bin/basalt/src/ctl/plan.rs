@@ -214,8 +214,8 @@ pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result
         }
         if since.elapsed() >= options.timeout {
             progress.end();
-            bench::note!("node {node} still leads {}; plan {plan} goes on", plural(leads, "shard", "shards"));
-            return Ok(Verdict::Unknown);
+            let leads = plural(leads, "shard", "shards");
+            return Err(Failure::Unreachable(format!("node {node} still leads {leads}; plan {plan} goes on")));
         }
         progress.show(&format!("node {node} leads {}", plural(leads, "shard", "shards")));
         std::thread::sleep(LOOK_EVERY);

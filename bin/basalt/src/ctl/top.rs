@@ -8,7 +8,7 @@ use super::table::{Cell, Table, Tone, bytes, colours, number, time};
 use super::verdict::Verdict;
 use bench::output::Reader;
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 #[derive(Args, Debug)]
@@ -35,7 +35,12 @@ pub(super) fn run(asker: &mut Asker, options: &TopOptions) -> Result<Verdict, Fa
             Ok(now) => now,
             Err(failure) if options.once => return Err(failure),
             Err(failure) => {
-                if screen.draw(&format!("{failure}\n"), &failure.to_string())? == Reader::Gone {
+                let told = failure.to_string();
+                let shown = match asker.json {
+                    true => print(&format!("{}\n", json!({ "error": told }))),
+                    false => screen.draw(&format!("{told}\n"), &told),
+                };
+                if shown? == Reader::Gone {
                     return Ok(Verdict::Unknown);
                 }
                 continue;

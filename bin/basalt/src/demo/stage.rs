@@ -27,6 +27,7 @@ impl Stage {
             shards: Some(options.shards.to_string()),
             port: Some(port),
             peer_port: Some(port + options.nodes),
+            http_port: Some(0),
             durability: Some(options.durability.clone()),
             set: options.set.clone(),
             ..StoreShape::default()

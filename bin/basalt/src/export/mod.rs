@@ -12,6 +12,7 @@ use crate::database_places::database_places;
 use crate::moment::{BackupRow, NodePages, ShardMoment, StoreMoment, connect, said};
 use crate::pace::{Pace, Unit};
 use crate::stop_flag::patient_stop_flag;
+use crate::store_login::asked;
 use client::{StoreUrl, Value};
 use cluster::Databases;
 use options::Format;
@@ -69,7 +70,7 @@ fn export(options: &ExportOptions, format: Format) -> Result<Outcome, String> {
             None => Chosen::All,
         },
     };
-    let store = options.tls.towards(&options.node);
+    let store = options.tls.towards(&asked(&options.node));
     let (moment, databases) = begin(&store)?;
     let pace = Pace::new(Unit::Keys, Some(moment.keys()), options.rate, options.quiet);
     let version = (format, options.rdb_version);

@@ -35,7 +35,7 @@ pub struct ExportOptions {
     /// How the store is reached with TLS
     #[command(flatten)]
     pub tls: TlsOptions,
-    /// A node of the store
+    /// A node of the store; its password is better in the environment variable BASALT_PASSWORD
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000", value_parser = StoreUrl::of_nodes)]
     pub node: StoreUrl,
     /// How they are written; by the file's name if it is not given

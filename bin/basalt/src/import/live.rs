@@ -153,7 +153,7 @@ impl Live<'_> {
         }
         let mut offset = from.offset;
         // The stream is read while nothing waits in its buffer only if there is more of it.
-        let mut told = Instant::now();
+        let (mut told, mut pace) = (Instant::now(), Pace::new(Unit::Keys, None, self.options.rate, true));
         let mut end = follower.stream_end()?.unwrap_or(offset);
         loop {
             if end > from.until {
@@ -164,6 +164,7 @@ impl Live<'_> {
                 let mut commands = Commands::new(&mut replica.input, Form::Stream, offset);
                 let args = commands.next().map_err(|e| format!("the source: {e}"))?;
                 let args = args.ok_or("the source has closed the connection")?;
+                pace.wait(1);
                 let start = std::mem::replace(&mut offset, commands.position());
                 follower.command(args, start..offset, outcome)?;
                 if told.elapsed() > LAG_EVERY {
@@ -184,7 +185,7 @@ impl Live<'_> {
                 self.note(&format!("{lag} bytes behind; {commands} commands followed, {problems} problems"));
             }
             if is_over {
-                self.note(&format!("nothing is missing; the application may use {}", self.options.node));
+                self.note("nothing is missing");
                 return Ok(());
             }
             if lag == 0 {

@@ -23,9 +23,11 @@ mod walk;
 
 pub use options::ImportOptions;
 
-use crate::database_places::database_places;
+use crate::database_places::{database_places, databases_of};
+use crate::moment::{connect, said, text_of_setting};
 use crate::pace::{Pace, Unit};
 use crate::stop_flag::patient_stop_flag;
+use crate::store_login::asked;
 use crate::store_writer::StoreWriter;
 use checkpoints::Checkpoints;
 use client::{SlotMap, StoreUrl};
@@ -61,14 +63,14 @@ pub fn run(options: &ImportOptions) -> ExitCode {
     };
     let kept = options.state.as_deref().filter(|_| !options.dry_run);
     let chosen = chosen(options, live.as_ref().map_or(options.database.unwrap_or(0), |(_, database)| *database));
-    let places = match places(options, chosen) {
-        Ok(places) => places,
+    let (places, count) = match places(options, chosen) {
+        Ok(found) => found,
         Err(problem) => {
             bench::note!("basalt: nothing was imported: {problem}");
             return ExitCode::FAILURE;
         }
     };
-    let scope = Scope { chosen, places: &places };
+    let scope = Scope { chosen, places: &places, count };
     // Without the password that may be in the URL.
     let source = live.as_ref().map_or_else(|| options.source.clone(), |(url, _)| url.to_string());
     let state = match StateFile::open(kept, &format!("{source}, {chosen:?}")) {
@@ -79,13 +81,28 @@ pub fn run(options: &ImportOptions) -> ExitCode {
         }
     };
     let mut outcome = state.lock().outcome();
+    let follows = live.is_some() && !options.no_follow && !options.dry_run && !options.quiet;
     let ended = match live {
         Some((url, _)) => of_servers(options, &url, scope, &state, &mut outcome),
         None => of_files(options, scope, &mut state.lock(), &mut outcome),
     };
+    // Once nothing is put off any more, and what was to be compared is.
+    if let (Ok(()), true) = (&ended, follows) {
+        let (problems, place) = (outcome.problems.count(), served_at(options, chosen));
+        match problems {
+            0 => bench::note!("the application may use {place}"),
+            _ => bench::note!("look at the problems before the application uses {place}"),
+        }
+    }
     let ended = ended.and_then(|()| if outcome.problems.count() == 0 { state.lock().remove() } else { Ok(()) });
     if let Err(problem) = &ended {
         outcome.problems.note(problem.clone());
+    }
+    if chosen == Chosen::All && outcome.other_databases > 0 {
+        outcome.problems.note(format!(
+            "{} keys are of databases that the store does not have: it has {count} (setting `databases`, read at a node's start)",
+            outcome.other_databases
+        ));
     }
     let text = if options.json {
         serde_json::to_string(&outcome).map(|text| text + "\n").map_err(|e| e.to_string())
@@ -111,8 +128,14 @@ fn running(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
         };
     };
     // An address has no slash: what stands behind one is a database.
-    let (place, number) = rest.rsplit_once('/').unwrap_or((rest, ""));
-    let url = format!("{scheme}{place}").parse::<StoreUrl>().map_err(|e| format!("{}: {e}", options.source))?;
+    let login = rest.rfind('@').map_or(0, |at| at + 1);
+    let (place, number) = match rest[login..].rsplit_once('/') {
+        Some((place, number)) => (&rest[..login + place.len()], number),
+        None => (rest, ""),
+    };
+    let url = format!("{scheme}{place}").parse::<StoreUrl>();
+    // Without what may be a password.
+    let url = url.map_err(|e| format!("SOURCE is no address of the form {scheme}[USER:PASSWORD@]HOST:PORT: {e}"))?;
     // The options' files are for both, and whether the source speaks TLS its URL says.
     let url = if url.secure.is_some() { options.tls.towards(&url) } else { url };
     let database = match (options.database, number.parse()) {
@@ -127,7 +150,8 @@ fn running(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
 /// The store that takes the keys. Files that are named for a source do not make the store speak TLS.
 fn store(options: &ImportOptions) -> StoreUrl {
     let are_for_source = options.source.starts_with("rediss://") && options.node.secure.is_none() && !options.tls.tls;
-    if are_for_source { options.node.clone() } else { options.tls.towards(&options.node) }
+    let node = asked(&options.node);
+    if are_for_source { node } else { options.tls.towards(&node) }
 }
 
 /// What is imported, if database `source` is unless all are.
@@ -138,9 +162,30 @@ fn chosen(options: &ImportOptions, source: u64) -> Chosen {
     Chosen::One { source, into: options.into_database.and_then(Database::of_number) }
 }
 
-/// In which slots the store has its databases.
-fn places(options: &ImportOptions, chosen: Chosen) -> Result<Databases, String> {
-    if options.dry_run || !chosen.has_databases() { Ok(Databases::default()) } else { database_places(&options.node) }
+/// Where clients find the keys.
+fn served_at(options: &ImportOptions, chosen: Chosen) -> String {
+    if !chosen.has_databases() {
+        return options.node.to_string();
+    }
+    let listeners =
+        connect(&options.node).and_then(|mut node| said(&mut node, &[b"CONFIG", b"GET", b"database-listen"]));
+    let address = listeners.ok().and_then(|answer| text_of_setting(&answer)).filter(|address| !address.is_empty());
+    match address {
+        Some(address) => format!("the databases of the store: redis://{address} is one node's"),
+        None => "the databases of the store, once a node is started with --database-listen".to_owned(),
+    }
+}
+
+/// In which slots the store has its databases, and how many there are.
+fn places(options: &ImportOptions, chosen: Chosen) -> Result<(Databases, u64), String> {
+    if options.dry_run || !chosen.has_databases() {
+        return Ok((Databases::default(), u64::MAX));
+    }
+    let count = databases_of(&options.node)?;
+    match options.into_database.filter(|into| *into >= count) {
+        Some(into) => Err(format!("there is no database {into}: the store has {count} (setting `databases`)")),
+        None => Ok((database_places(&options.node)?, count)),
+    }
 }
 
 fn open_target(options: &ImportOptions) -> Result<Option<StoreWriter>, String> {

@@ -45,7 +45,7 @@ pub struct ImportOptions {
     /// Where the keys are
     #[arg(value_name = "SOURCE")]
     pub source: String,
-    /// A node of the store that takes them
+    /// A node of the store that takes them; its password is better in the environment variable BASALT_PASSWORD
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000", value_parser = StoreUrl::of_nodes)]
     pub node: StoreUrl,
     /// How the store, and a source by rediss://, are reached with TLS
@@ -75,7 +75,7 @@ pub struct ImportOptions {
     /// At the end, compare so many keys of each database, drawn at random, with a running source; `all` also names keys that only the store has
     #[arg(long, value_name = "KEYS|all", default_value = "0", value_parser = keys_to_verify)]
     pub verify: u64,
-    /// At most so many keys a second
+    /// At most so many keys a second, and so many commands of the source while it is followed
     #[arg(long, value_name = "KEYS")]
     pub rate: Option<u64>,
     /// Keep in this file how far it is, and go on from there if it was interrupted

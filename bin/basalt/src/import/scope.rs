@@ -13,6 +13,8 @@ pub(super) struct Scope<'a> {
     pub(super) chosen: Chosen,
     /// What the store has set for its databases: SWAPDB has exchanged some.
     pub(super) places: &'a Databases,
+    /// How many databases the store's clients may choose from.
+    pub(super) count: u64,
 }
 
 /// Which databases of a source are imported.
@@ -46,7 +48,10 @@ impl Scope<'_> {
         let to = |into: Database| Namespace::Database(self.places.place_of(into));
         match self.chosen {
             Chosen::One { source, into } => (source == database).then_some(Destination(into.map(to))),
-            Chosen::All => Database::of_number(database).map(|into| Destination(Some(to(into)))),
+            Chosen::All => {
+                let into = Database::of_number(database).filter(|_| database < self.count);
+                into.map(|into| Destination(Some(to(into))))
+            }
         }
     }
 
@@ -123,13 +128,13 @@ mod tests {
     #[test]
     fn keys_go_where_they_are_sent() {
         let (three, places) = (Database::of_number(3), Databases::default());
-        let scope = |chosen: Chosen| Scope { chosen, places: &places };
+        let scope = |chosen: Chosen| Scope { chosen, places: &places, count: 16 };
         for (chosen, number, into) in [
             (Chosen::One { source: 0, into: None }, 0, Some(None)),
             (Chosen::One { source: 0, into: None }, 1, None),
             (Chosen::One { source: 7, into: three }, 7, Some(three)),
             (Chosen::All, 3, Some(three)),
-            (Chosen::All, 16_384, None),
+            (Chosen::All, 16, None),
         ] {
             let into = into.map(|into: Option<Database>| Destination(into.map(Namespace::Database)));
             assert_eq!(scope(chosen).of(number), into, "{chosen:?} {number}");
@@ -151,11 +156,11 @@ mod tests {
         let mut places = Databases::default();
         places.swap(database(3), database(5));
         let place = |number| Some(Destination(Some(Namespace::Database(database(number)))));
-        let all = Scope { chosen: Chosen::All, places: &places };
+        let all = Scope { chosen: Chosen::All, places: &places, count: 16 };
         assert_eq!([all.of(3), all.of(5), all.of(4)], [place(5), place(3), place(4)]);
         assert_eq!(all.of_line(KeyPlace::Database(3)), place(5));
         assert_eq!(all.source_of(&place(5).unwrap().stored(b"k")), 3);
-        let one = Scope { chosen: Chosen::One { source: 0, into: Some(database(3)) }, places: &places };
+        let one = Scope { chosen: Chosen::One { source: 0, into: Some(database(3)) }, places: &places, count: 16 };
         assert_eq!((one.of(0), one.source_of(&place(5).unwrap().stored(b"k"))), (place(5), 0));
     }
 }

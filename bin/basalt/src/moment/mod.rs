@@ -7,6 +7,6 @@ mod node;
 mod pages;
 mod row;
 
-pub(crate) use node::{connect, note, said};
+pub(crate) use node::{connect, note, number_of_setting, said, text_of_setting};
 pub(crate) use pages::{NodePages, ShardMoment, StoreMoment};
 pub(crate) use row::{BackupRow, ExpiringField, Item, RowValue, score_of};

@@ -25,6 +25,21 @@ pub(crate) fn note(node: &StoreUrl, kind: &str, text: &str) {
     }
 }
 
+/// The number in the answer to CONFIG GET of one setting.
+pub(crate) fn number_of_setting(answer: &Value) -> Option<u64> {
+    text_of_setting(answer)?.parse().ok()
+}
+
+/// The same as a text.
+pub(crate) fn text_of_setting(answer: &Value) -> Option<String> {
+    let text = match answer {
+        Value::Array(found) => found.get(1)?.as_bytes(),
+        Value::Map(found) => found.first()?.1.as_bytes(),
+        _ => None,
+    };
+    String::from_utf8(text?.to_vec()).ok()
+}
+
 pub(crate) fn connect(node: &StoreUrl) -> Result<Client, String> {
     Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN)
         .map_err(|e| format!("{e}; --node names another node of the store"))

@@ -14,9 +14,9 @@ mod seal;
 mod take;
 mod users;
 
-use super::ask::{Failure, number_of_setting, reached};
+use super::ask::{Failure, reached};
 use super::verdict::Verdict;
-use crate::moment::{note, said};
+use crate::moment::{note, number_of_setting, said};
 use catalog::{Catalog, Entry};
 use clap::{Args, Subcommand};
 use client::{Client, StoreUrl, Value as Reply};

@@ -3,8 +3,9 @@
 use super::bucket::S3;
 use super::listed::Listed;
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -228,7 +229,8 @@ fn remove_unfinished(root: &Path) -> Result<(), String> {
 fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     if !folder.is_dir() {
-        std::fs::create_dir_all(folder)?;
+        // All data is in it, and what proves users' passwords.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         // The folder's own name is to be on the disk too.
         folder.parent().map_or(Ok(()), |above| File::open(above)?.sync_all())?;
     }
@@ -244,7 +246,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn write_aside(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

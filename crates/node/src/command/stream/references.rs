@@ -162,7 +162,6 @@ fn remove(
         References::Keep | References::Acknowledged => {}
     }
     delete(space, stream, id)?;
-    space.notify(Event::XDEL, stream.key);
     Ok(REMOVED)
 }
 
@@ -181,9 +180,14 @@ pub(super) fn xdelex(call: &mut WriteCall<'_>) -> Outcome {
     let names = if words.references == References::Keep { Vec::new() } else { Groups::names(call.space, &stream)? };
     let mut groups = Groups::load(call.space, &stream, &names)?;
     call.reply.array(ids.len());
+    let mut is_any_removed = false;
     for id in ids {
         let done = remove(call.space, &mut stream, &mut groups, id, words.references)?;
+        is_any_removed |= done == REMOVED;
         call.reply.int(done);
+    }
+    if is_any_removed {
+        call.space.notify(Event::XDEL, stream.key);
     }
     groups.save(call.space)?;
     stream.save(call.space)
@@ -205,6 +209,7 @@ pub(super) fn xackdel(call: &mut WriteCall<'_>) -> Outcome {
     };
     let mut others = Groups::load(call.space, &stream, &names[1..])?;
     call.reply.array(ids.len());
+    let mut is_any_removed = false;
     for id in ids {
         let Some(pending) = Pending::load(call.space, &stream, change.group.id, id)? else {
             call.reply.int(ABSENT);
@@ -213,7 +218,11 @@ pub(super) fn xackdel(call: &mut WriteCall<'_>) -> Outcome {
         change.remove(call.space, &stream, id, pending)?;
         // An entry that is gone already was acknowledged all the same.
         let done = remove(call.space, &mut stream, &mut others, id, words.references)?;
+        is_any_removed |= done == REMOVED;
         call.reply.int(if done == ABSENT { REMOVED } else { done });
+    }
+    if is_any_removed {
+        call.space.notify(Event::XDEL, stream.key);
     }
     change.save(call.space)?;
     others.save(call.space)?;

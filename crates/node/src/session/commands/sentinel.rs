@@ -116,5 +116,13 @@ fn none(ask: &mut Ask<'_>) {
 
 fn check_quorum(ask: &mut Ask<'_>) {
     let usable = ask.host.other_listeners().len() + 1;
-    ask.reply.simple(&format!("OK {usable} usable Sentinels. Quorum and failover authorization can be reached"));
+    let facts = ask.host.cluster_facts();
+    let alive = facts.nodes.iter().filter(|node| node.alive || node.myself).count();
+    if alive * 2 > facts.nodes.len() || facts.nodes.is_empty() {
+        ask.reply.simple(&format!("OK {usable} usable Sentinels. Quorum and failover authorization can be reached"));
+    } else {
+        ask.reply.error(&format!(
+            "NOQUORUM {usable} usable Sentinels. Not enough available Sentinels to reach the majority and authorize a failover"
+        ));
+    }
 }

@@ -6,11 +6,11 @@ use super::given::{Given, pairs};
 use super::login::Stranger;
 use super::origin::{self, Refused};
 use super::routes::{Does, Found, Route, find};
-use super::seats::Admits;
+use super::seats::{Admits, Seat};
 use super::{login, metrics, openapi, ready};
 use crate::api::admin::{AdminError, admin};
 use crate::shared::NodeShared;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
@@ -32,17 +32,17 @@ const CONSOLE_POLICY: &str =
 type Answer = Response<Whole>;
 
 /// Who asks.
-pub(super) struct Client {
+pub(super) struct Client<'a> {
     /// Its address, where that is known.
     pub(super) from: Option<IpAddr>,
     /// The certificate that it has shown.
     pub(super) certificate: Option<ShownCertificate>,
-    /// What its connection may ask for.
-    pub(super) admits: Admits,
+    /// The seat of its connection.
+    pub(super) seat: &'a Seat,
 }
 
 /// Answers one request. Waits as long as that takes.
-pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, client: Client) -> Answer {
+pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, client: Client<'_>) -> Answer {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let (route, path_parts) = match find(head.method.as_str(), &path) {
@@ -57,7 +57,7 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
         Found::Nothing => return problem(StatusCode::NOT_FOUND, "there is nothing here; /openapi.json tells what is"),
     };
     if !route.does.is_open() {
-        if client.admits == Admits::Probes {
+        if client.seat.admits() == Admits::Probes {
             return problem(StatusCode::SERVICE_UNAVAILABLE, "too many connections: only probes are answered now");
         }
         let asks_password = store.users.asks_password(&store.config);
@@ -77,11 +77,17 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
             Err(why) => return stranger(&why),
         },
     };
+    if route.does.is_open() && !body.is_end_stream() {
+        // No one waits for what such a client may send, or not.
+        return closing(serve(store, route, &Given::default(), None));
+    }
     let bytes = match read(body).await {
         Ok(bytes) => bytes,
         Err(BodyError::TooLong) => return problem(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long"),
         Err(BodyError::Broken) => return problem(StatusCode::BAD_REQUEST, "the body cannot be read"),
     };
+    // A connection whose request has not come whole gives way to others.
+    client.seat.set_busy(true);
     if head.method != Method::GET && head.method != Method::HEAD {
         // No page of another site can send this without being asked first whether it may.
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -101,6 +107,12 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
         return problem(StatusCode::BAD_REQUEST, "the query cannot be read");
     };
     serve(store, route, &Given { path: path_parts, query, body }, asker.as_ref())
+}
+
+/// An answer behind which the connection is closed.
+fn closing(mut answer: Answer) -> Answer {
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 fn stranger(why: &Stranger) -> Answer {

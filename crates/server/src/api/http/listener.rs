@@ -142,8 +142,7 @@ fn serve(store: &Arc<NodeShared>, stream: TcpStream, encrypted: bool, seat: &Sea
     let service = service_fn(|request| {
         let (store, clock, certificate) = (store.clone(), Rc::clone(&clock), shown_certificate(&connection));
         async move {
-            seat.set_busy(true);
-            let response = answer(&store, request, Client { from, certificate, admits: seat.admits() }).await;
+            let response = answer(&store, request, Client { from, certificate, seat }).await;
             seat.set_busy(false);
             clock.set(Instant::now());
             Ok::<_, std::convert::Infallible>(response)
