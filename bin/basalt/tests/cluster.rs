@@ -179,6 +179,31 @@ fn exit_codes_say_what_happened() {
     store.expect(&["status"], 1);
 }
 
+/// A store that tells only users who may ask how it is starts again, and its passwords are not among the arguments of its processes.
+#[test]
+fn a_store_that_is_locked_down_starts_again() {
+    let store = Cluster::new("cluster-locked");
+    let up = || {
+        let mut arguments = store.up_arguments();
+        arguments.extend(["--set", "requirepass=open sesame", "--background"].map(str::to_owned));
+        store.expect(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), 0)
+    };
+    up();
+    for process in running(&store.data()) {
+        let arguments = std::fs::read(format!("/proc/{process}/cmdline")).unwrap();
+        assert!(!String::from_utf8_lossy(&arguments).contains("sesame"));
+    }
+    let mut client = Connection::open(store.port).unwrap();
+    assert_eq!(client.try_call(&["AUTH", "open sesame"]).unwrap(), Value::ok());
+    assert_eq!(client.call("ACL SETUSER operator on >secret +@all ~* &*"), Value::ok());
+    assert_eq!(client.call("AUTH operator secret"), Value::ok());
+    assert_eq!(client.call("ACL SETUSER default off"), Value::ok());
+    store.expect(&["down"], 0);
+    assert!(up().contains("tell only users who may ask"));
+    assert_eq!(Connection::open(store.port).unwrap().call("AUTH operator secret"), Value::ok());
+    store.expect(&["down"], 0);
+}
+
 /// A node of another store at the port answers as its own would.
 #[test]
 fn another_store_at_the_port_is_not_taken_for_the_own() {

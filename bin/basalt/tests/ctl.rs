@@ -130,6 +130,25 @@ fn an_operator_sees_and_changes_a_store() {
         assert!(events.contains(what), "{what}: {events}");
     }
     assert!(store.json(0, "events --since 1h --kind setting")["events"].as_array().unwrap().len() == 2);
+    // … however many others there are since.
+    let mut noting = store.nodes.connect(0);
+    for number in 0..110 {
+        assert!(!noting.try_call(&["KV.ADMIN", "NOTE", "backup", &format!("note {number}")]).unwrap().is_error());
+    }
+    let listed = |words: &str| store.json(1, words)["events"].as_array().unwrap().len();
+    assert_eq!(
+        [listed("events"), listed("events --kind setting"), listed("events --kind backup --limit 7")],
+        [100, 2, 7]
+    );
+    assert_eq!(listed("events --after 999999"), 0);
+
+    // Who may only look begins no comparison, and is not told the outcome of another one.
+    for n in 0..3 {
+        let reader = store.nodes.connect(n).call("ACL SETUSER reader on >secret +@role-read ~*");
+        assert!(!reader.is_error(), "{reader:?}");
+    }
+    let refused = store.expect(1, "verify --user reader --pass secret", 1);
+    assert!(refused.contains("+@role-"), "{refused}");
 
     // Every replica holds the same, while it is written to.
     let verified = store.json(1, "verify");
@@ -196,6 +215,15 @@ fn http_says_what_ctl_says() {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.write_all(nonsense.as_bytes()).unwrap();
     }
+    // Requests that do not come whole take nothing from probes, nor from those who know the password.
+    let unfinished = |path: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n{login}Content-Length: 9\r\n\r\n").unwrap();
+        stream
+    };
+    let _held: Vec<TcpStream> = (0..60).map(|n| unfinished(["/healthz", "/api/v1/status"][n % 2])).collect();
+    assert_eq!(store.get(1, "/healthz").0, 200);
+    assert_eq!(http(port, "GET", "/api/v1/status", login, "").0, 200);
     let metrics = http(port, "GET", "/metrics", login, "").1;
     assert!(metrics.contains("# TYPE basalt_commands_total counter\n"));
     // The store's own figures are at one node.

@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{Connection, Dir, Nodes, Random, Redis, Server, Setup, Value, eventually, fill, free_port, signal, slot};
+use common::{
+    Connection, Dir, Nodes, Random, Redis, Server, Setup, Value, eventually, fill, free_port, signal, slot, text,
+};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -196,6 +198,9 @@ fn files_of_redis_are_read() {
         let node = basalt.address();
         let (output, result) = ended(import(&[source, "--node", &node, "--json", "--dry-run"]));
         assert!(output.status.success() && result["written"] == 0, "{output:?}");
+        // There are 16 databases.
+        let output = import(&[source, "--node", &node, "--into-database", "16"]).wait_with_output().unwrap();
+        assert!(!output.status.success() && text(&output).contains("the store has 16"), "{output:?}");
         let (output, result) = ended(import(&[source, "--node", &node, "--json"]));
         assert!(output.status.success(), "{output:?}");
         assert!(result["other_databases"].as_u64().unwrap() > 0, "{result}");
