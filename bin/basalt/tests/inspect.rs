@@ -249,6 +249,150 @@ fn every_view_is_as_written_down() {
     assert_eq!(found, expected);
 }
 
+/// Makes a collection of each type, small and large, and groups that have read some of a stream.
+fn write_collections(connection: &mut Connection) {
+    let many = |part: fn(usize) -> String| (0..300).map(part).collect::<Vec<_>>().join(" ");
+    let mut lines: Vec<String> = ["SADD few-members a b", "RPUSH few-elements a b", "ZADD few-scores 1.5 a 2 b -inf c"]
+        .map(str::to_owned)
+        .to_vec();
+    lines.extend(["XADD few-entries 1-1 f v", "XADD few-entries 2-1 f v g w"].map(str::to_owned));
+    lines.push(format!("SADD members {}", many(|n| format!("m{n}"))));
+    lines.push(format!("RPUSH elements {}", many(|n| format!("e{n}"))));
+    lines.push(format!("ZADD scores {}", many(|n| format!("{n}.5 m{n}"))));
+    lines.extend((1..=30).map(|n| format!("XADD entries {n}-1 n {n}")));
+    let groups = [
+        "XGROUP CREATE entries readers 0",
+        "XREADGROUP GROUP readers alice COUNT 3 STREAMS entries >",
+        "XREADGROUP GROUP readers bob COUNT 25 STREAMS entries >",
+        "XACK entries readers 2-1",
+        "XNACK entries readers FAIL IDS 1 3-1",
+        "XDEL entries 5-1",
+        "XGROUP CREATECONSUMER entries readers carol",
+        "XGROUP CREATE entries others $",
+    ];
+    lines.extend(groups.map(str::to_owned));
+    for line in lines {
+        let answer = connection.call(&line);
+        assert!(!answer.is_error(), "{line}: {answer:?}");
+    }
+}
+
+/// What `--key` shows of a collection after a start.
+struct Listing {
+    key: &'static str,
+    always: &'static [&'static str],
+    /// Without `--full` alone.
+    short: &'static [&'static str],
+    /// With `--full` alone.
+    full: &'static [&'static str],
+}
+
+const LISTINGS: [Listing; 8] = [
+    Listing {
+        key: "few-members",
+        always: &["  set, version ", ", 2 members, ", "    a  \"\"\n"],
+        short: &[],
+        full: &[],
+    },
+    Listing {
+        key: "few-elements",
+        always: &["  list, version ", ", 2 elements, ", "    1  b\n"],
+        short: &[],
+        full: &[],
+    },
+    Listing {
+        key: "few-scores",
+        always: &["  sorted set, version ", ", 3 members, ", "    c  -inf\n    a  1.5\n    b  2\n"],
+        short: &[],
+        full: &[],
+    },
+    Listing {
+        key: "few-entries",
+        always: &[
+            "  stream, version ",
+            ", 2 entries, ",
+            "    1-1  f v\n    2-1  f v g w\n",
+            "  last id 2-1, added 2, 0 groups\n",
+        ],
+        short: &[],
+        full: &[],
+    },
+    Listing {
+        key: "members",
+        always: &["  large set, version ", ", 300 members, "],
+        short: &["    … 280 more: --full lists all\n"],
+        // Which of its members come first is by their positions.
+        full: &[],
+    },
+    Listing {
+        key: "elements",
+        always: &["  large list, version ", ", 300 elements, ", "    0  e0\n", "    19  e19\n"],
+        short: &["    … 280 more: --full lists all\n"],
+        full: &["    20  e20\n", "    299  e299\n"],
+    },
+    Listing {
+        key: "scores",
+        always: &["  large sorted set, version ", ", 300 members, ", "    m0  0.5\n    m1  1.5\n", "    m19  19.5\n"],
+        short: &["    … 280 more: --full lists all\n"],
+        full: &["    m20  20.5\n", "    m299  299.5\n"],
+    },
+    Listing {
+        key: "entries",
+        always: &[
+            "  large stream, version ",
+            ", 29 entries, ",
+            "    4-1  n 4\n    6-1  n 6\n",
+            "    21-1  n 21\n",
+            "  last id 30-1, added 30, 2 groups\n",
+            "    group others: last id 30-1, 0 consumers, 0 pending",
+            "    group readers: last id 28-1, 3 consumers, 27 pending",
+            "      consumer alice: 1 pending, asked 20",
+            "      consumer bob: 25 pending, asked 20",
+            "      consumer carol: 0 pending, asked 20",
+            ", got never\n",
+            "      pending 1-1: consumer alice, delivered 1 time, last 20",
+            "      pending 3-1: released, delivered 1 time\n",
+            "      pending 21-1: consumer bob, delivered 1 time, last 20",
+        ],
+        short: &["    … 9 more: --full lists all\n", "      … 7 more: --full lists all\n"],
+        full: &["    22-1  n 22\n", "    30-1  n 30\n", "      pending 28-1: consumer bob, delivered 1 time, last 20"],
+    },
+];
+
+#[test]
+fn collections_are_listed_in_part_or_whole() {
+    let dir = Dir::new("collections");
+    let data = dir.join("data");
+    let server = Server::start(&Setup::bare(&data).with("--shards", "2").with("--memory", "64mb"));
+    write_collections(&mut server.connect());
+    server.kill();
+    for Listing { key, always, short, full } in LISTINGS {
+        // The log before that names the elements too.
+        let after_start = |arguments: &[&str]| {
+            let text = said(&data, arguments);
+            text.split_once("\nafter a start").unwrap_or_else(|| panic!("{text}")).1.to_owned()
+        };
+        let (part, whole) = (after_start(&["--key", key]), after_start(&["--key", key, "--full"]));
+        for &line in always {
+            assert!(part.contains(line) && whole.contains(line), "{key}: {line:?}\n{part}\n{whole}");
+        }
+        for &line in short {
+            assert!(part.contains(line) && !whole.contains(line), "{key}: {line:?}\n{part}\n{whole}");
+        }
+        for &line in full {
+            assert!(!part.contains(line) && whole.contains(line), "{key}: {line:?}\n{part}\n{whole}");
+        }
+        assert!(short.is_empty() || whole.lines().count() > part.lines().count(), "{key}: {part}\n{whole}");
+        assert!(!whole.contains("--full lists all"), "{key}: {whole}");
+    }
+    let stream = json(&data, &["--key", "entries", "--full"])["recovered"]["stream"].clone();
+    let parts = |of: &serde_json::Value, name: &str| of[name].as_array().map(Vec::len);
+    assert_eq!((parts(&stream, "entries"), parts(&stream, "groups")), (Some(29), Some(2)));
+    let readers = &stream["groups"][1];
+    assert_eq!((parts(readers, "consumers"), parts(readers, "pending")), (Some(3), Some(27)));
+    said(&data, &["--verify"]);
+}
+
 #[test]
 fn a_directory_that_cannot_be_written_is_no_obstacle() {
     let dir = Dir::new("read-only");

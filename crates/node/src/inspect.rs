@@ -4,17 +4,23 @@ mod list;
 mod long_string;
 mod overlay;
 mod replay;
+mod sorted_set;
+mod stream;
+mod told;
 
+pub use crate::command::stream::{StreamConsumer, StreamEntry, StreamExcerpt, StreamGroup, StreamPending};
+pub use crate::command::zset::{SortedSetExcerpt, SortedSetMember};
 pub use list::list_elements;
 pub use long_string::{check_string, whole_string};
 pub use replay::Replay;
+pub use sorted_set::sorted_set_excerpt;
+pub use stream::stream_excerpt;
 
 use crate::command::hash;
 use crate::format::entry::{Args, Item};
 use crate::format::field_expiry;
 use crate::format::keys;
 use crate::format::record::{Kind, Layout, Record, Rows};
-use crate::format::score;
 use resp::table;
 use storage::Span;
 use vocab::Slot;
@@ -195,12 +201,6 @@ pub fn field_of<'k>(fields: &Rows, tree_key: &'k [u8]) -> Option<&'k [u8]> {
 #[must_use]
 pub fn is_about_expiry(fields: &Rows, tree_key: &[u8]) -> bool {
     tree_key.strip_prefix(&fields.prefix[..]).is_some_and(field_expiry::is_about_expiry)
-}
-
-/// A score as it is stored.
-#[must_use]
-pub fn score_of(value: &[u8]) -> Option<f64> {
-    score::decode(value)
 }
 
 /// The elements of a large collection.

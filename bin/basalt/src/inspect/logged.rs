@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
 
-/// Words of a command that are shown where not all are asked for.
+/// Words of a command or an entry that are shown where not all are asked for.
 const WORDS_SHOWN: usize = 16;
 
 /// One entry.
@@ -70,7 +70,7 @@ pub enum LoggedItem {
     Members,
 }
 
-/// The words of a command.
+/// The words of a command; of a stream's entry, its fields and values in turn.
 #[derive(Serialize)]
 pub struct Words {
     /// Only the first of them if `count` are more.
@@ -79,7 +79,8 @@ pub struct Words {
 }
 
 impl Words {
-    fn of(args: &[&[u8]], shown: Shown) -> Self {
+    /// As many of them as were asked for.
+    pub fn of(args: &[&[u8]], shown: Shown) -> Self {
         let most = if shown == Shown::Whole { usize::MAX } else { WORDS_SHOWN };
         Self { words: args.iter().take(most).map(|arg| Bytes::of(arg, shown)).collect(), count: args.len() }
     }

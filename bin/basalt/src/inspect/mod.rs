@@ -1,6 +1,7 @@
 //! `basalt inspect`: looks into a data directory and never writes to it.
 
 mod entries;
+mod fields;
 mod key;
 mod logged;
 mod options;
@@ -11,6 +12,7 @@ mod shard;
 mod show;
 mod source;
 mod stored;
+mod stored_stream;
 mod table;
 mod verify;
 

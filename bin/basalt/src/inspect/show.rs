@@ -2,14 +2,24 @@
 
 use serde::Serialize;
 use std::fmt;
+use std::io::{self, Write};
 
 const BEGINNING_BYTES: usize = 64;
+/// Parts of a collection that are listed where not all are asked for: fields, entries, groups, pending entries.
+const PARTS_SHOWN: usize = 20;
 
 /// How much of a value is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     Beginning,
     Whole,
+}
+
+impl Shown {
+    /// How many parts of a collection are listed.
+    pub fn most(self) -> usize {
+        if self == Self::Whole { usize::MAX } else { PARTS_SHOWN }
+    }
 }
 
 /// Bytes that a client wrote, escaped, and cut where they are long.
@@ -110,6 +120,14 @@ pub fn time(unix_ms: u64) -> String {
 /// `1 file`, `2 files`.
 pub fn count(n: u64, one: &str, many: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
+}
+
+/// A line about those of `all` that are not among the `shown` ones, if there are some.
+pub fn left_out(out: &mut dyn Write, indent: &str, shown: usize, all: u64) -> io::Result<()> {
+    match all.saturating_sub(shown as u64) {
+        0 => Ok(()),
+        left => writeln!(out, "{indent}… {left} more: --full lists all"),
+    }
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ mod slot_stats;
 mod sort;
 mod sort_pattern;
 mod steps;
-mod stream;
+pub(crate) mod stream;
 mod string;
 #[cfg(test)]
 mod test_walk;
@@ -49,7 +49,7 @@ mod test_walk;
 pub(crate) mod testspace;
 #[cfg(test)]
 pub(crate) mod transcript;
-mod zset;
+pub(crate) mod zset;
 
 pub use crate::format::internal_commands::{PROGRAM, STAGE};
 pub(crate) use blocking::{block_option, holds, timeout_of_ms, timeout_of_seconds};

@@ -1,9 +1,10 @@
 //! The elements of a list, read from a tree that no shard has opened.
 
+use super::told::told;
+use crate::Record;
 use crate::command::Error;
 use crate::command::list::{List, Side};
 use crate::space::tree_rows::TreeRows;
-use crate::{Fault, Record};
 use storage::Snapshot;
 
 /// The first elements of the list whose record is at `key`, at most `most`, and how many there are. The error says what is
@@ -14,7 +15,7 @@ pub fn list_elements(
     tree: &dyn Snapshot,
     most: usize,
 ) -> Result<(Vec<Vec<u8>>, u64), String> {
-    let read = || {
+    let read = || -> Result<_, Error> {
         let (list, mut rows) = (List::of(key, record.clone())?, TreeRows(tree));
         let (count, mut elements) = (list.count()?, Vec::new());
         let mut walk = list.walk(0, count.min(most as u64), Side::Left);
@@ -26,9 +27,5 @@ pub fn list_elements(
         }
         Ok((elements, count))
     };
-    read().map_err(|error: Error| match error {
-        Error::Reply(text) => text.into_owned(),
-        Error::Fault(Fault::Storage(error)) => error.to_string(),
-        Error::Fault(fault) => format!("{fault:?}"),
-    })
+    read().map_err(told)
 }

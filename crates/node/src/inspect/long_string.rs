@@ -1,17 +1,11 @@
 //! A string in pieces, read from a tree that no shard has opened.
 
+use super::told::told;
 use crate::format::long_string::LongString;
 use crate::space::long_string;
 use crate::space::tree_rows::TreeRows;
-use crate::{Fault, ReadSpace, Record};
+use crate::{ReadSpace, Record};
 use storage::Snapshot;
-
-fn told(fault: Fault) -> String {
-    match fault {
-        Fault::Storage(error) => error.to_string(),
-        fault => format!("{fault:?}"),
-    }
-}
 
 /// The record of `key` with its bytes, if it is a string in pieces; `None` if it is not.
 pub fn whole_string(key: &[u8], record: &Record, tree: &dyn Snapshot) -> Result<Option<Record>, String> {

@@ -14,6 +14,7 @@
 mod claim;
 mod edit;
 mod entry;
+mod excerpt;
 mod export;
 mod group;
 mod groups;
@@ -32,6 +33,8 @@ mod stored;
 mod trim;
 mod write;
 
+pub(crate) use excerpt::excerpt_of;
+pub use excerpt::{StreamConsumer, StreamEntry, StreamExcerpt, StreamGroup, StreamPending};
 pub(super) use export::{Export, Item, restore};
 pub(crate) use read::{is_end, stream_end};
 

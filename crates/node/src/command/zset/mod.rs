@@ -16,6 +16,7 @@
 mod build;
 mod combination;
 mod combine;
+mod excerpt;
 mod leaf;
 mod leaves;
 mod pop;
@@ -31,6 +32,8 @@ mod write;
 
 pub(super) use build::{Kept, copy, restore, stage, store_kept};
 pub(super) use combination::{Answer, Combination, Operation};
+pub(crate) use excerpt::excerpt_of;
+pub use excerpt::{SortedSetExcerpt, SortedSetMember};
 pub(super) use pop::{zmpop, zpopmax, zpopmin};
 pub(super) use range::{Bounds, Grammar, Walk};
 pub(super) use remove::Rest;
